@@ -58,8 +58,9 @@ def test_result_has_the_documented_shapes_and_types(data):
     assert result.null.dtype == np.float64
     assert "confusion_matrix" not in result.nulls
     assert result.chance == 1 / 3
-    said = {"n_features": 5, "kernel": "RBF(gamma=0.5)", "reg": "Ridge(lam=2.0)"}
-    assert said.items() <= result.parameters.items()
+    said = {"n_features": 5, "kernel": {"name": "RBF", "gamma": 0.5}}
+    said["reg"] = {"name": "Ridge", "lam": 2.0}
+    assert {name: result.parameters[name] for name in said} == said
     assert set(result.versions) >= {"mvpa_kfda", "numpy", "scipy", "scikit-learn"}
 
 
@@ -71,7 +72,7 @@ def test_offset_and_unit_of_a_given_kernel_do_not_matter(data):
     assert_array_equal(result.predicted, shifted.predicted)
     assert_array_equal(result.null, shifted.null)
     assert result.parameters["n_features"] == 60
-    assert result.parameters["kernel"] == "Precomputed()"
+    assert result.parameters["kernel"] == {"name": "Precomputed"}
 
 
 @pytest.mark.parametrize(
@@ -211,7 +212,7 @@ class NamedSplitter:
 def test_a_splitter_of_ones_own(data):
     X, codes = data
     result = cross_validate(X, codes, cv=NamedSplitter(), n_permutations=10)
-    assert result.parameters["cv"] == "NamedSplitter()"
+    assert result.parameters["cv"] == {"name": "NamedSplitter"}
     assert result.parameters["permute"] == "free"  # it was shown every labelling
     assert len(result.folds) == 3
 

@@ -115,10 +115,10 @@ def test_the_unit_is_that_of_the_atlas(bold, values):
     _, one = read_regions(bold, Nifti1Image(values, AFFINE), threshold=0.25)
     _, other = read_regions(bold, percent, threshold=25)
     assert one == other
-    match = r"threshold=0\.25 leaves nothing out: values .* from 5 to 100\. Is it in"
+    match = r"atlas_threshold=0\.25 leaves nothing out: .* from 5 to 100\. Is it in"
     with pytest.warns(UserWarning, match=match):
         read_regions(bold, percent, threshold=0.25)
-    match = r"No voxel of labels_img reaches threshold=25: its values go from 0 to 1\."
+    match = r"No voxel of labels_img reaches atlas_threshold=25: .* from 0 to 1\."
     with pytest.raises(ValueError, match=match):
         read_regions(bold, Nifti1Image(values, AFFINE), threshold=25)
 
@@ -281,7 +281,7 @@ def test_overlapping_regions_are_decoded_one_by_one(tmp_path, rng):
     options = {"cv": 4, "n_permutations": 9, "random_state": 0, "reg": 0.3}
 
     result = decode_regions(
-        imgs, y, labels_img=build_maps(maps), threshold=0.5, **options
+        imgs, y, labels_img=build_maps(maps), atlas_threshold=0.5, **options
     )
 
     assert (maps >= 0.5).sum(axis=3).max() > 1
@@ -304,7 +304,8 @@ def test_overlapping_regions_are_decoded_one_by_one(tmp_path, rng):
 
 @pytest.mark.parametrize("threshold", [0, -0.2, np.nan, np.inf, True, "25"])
 def test_thresholds_that_are_refused(bold, values, threshold):
-    with pytest.raises((ValueError, TypeError), match=r"'threshold': .* above zero"):
+    match = r"'atlas_threshold': .* above zero"
+    with pytest.raises((ValueError, TypeError), match=match):
         read_regions(bold, build_maps(values), threshold=threshold)
 
 

@@ -298,7 +298,7 @@ def test_the_estimator_chooses_as_the_folds_do(kernel, p):
 def test_what_is_recorded():
     X, y = build.trials((12, 12, 12), 4, 3, SEED)
     result = decode_arrays(X, y, reg="auto", cv=KFold(4), random_state=0)
-    assert result.parameters["reg"] == "'auto'"
+    assert result.parameters["reg"] == "auto"
     shapes = {name: np.shape(values) for name, values in result.penalty.items()}
     assert shapes == {
         "lambda": (3, 4),

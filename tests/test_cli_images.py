@@ -240,7 +240,7 @@ def test_regions_of_maps_may_overlap(inside, tmp_path, no_figures):
     labels = np.asarray(nibabel.load("atlas.nii.gz").dataobj)
     maps = np.stack([60.0 * (labels > 0), 30.0 * (labels == 3)], axis=3)
     on_disk(inside / "maps.nii.gz", maps)
-    atlas = ["--atlas", "maps.nii.gz", "--threshold", 25]
+    atlas = ["--atlas", "maps.nii.gz", "--atlas-threshold", 25]
     command = ["regions", *BOLD[1:], "--drop", "rest", "--groups", "run"]
     result = load_result(run(tmp_path, command, *atlas, "--permutations", 9)[".h5"])
     counts = [np.count_nonzero(labels), np.count_nonzero(labels == 3)]
@@ -730,8 +730,8 @@ REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
         ),
         ([*REGIONS, "--atlas", "empty.nii.gz"], "No region of --atlas .* of --mask"),
         (
-            [*REGIONS, "--atlas", "atlas.nii.gz", "--threshold", "2"],
-            "threshold is for maps of probabilities: .*leave --threshold out",
+            [*REGIONS, "--atlas", "atlas.nii.gz", "--atlas-threshold", "2"],
+            "threshold is for maps of probabilities: .*leave --atlas-threshold out",
         ),
         ([*BOLD, "--radius", "-3"], "Invalid value for --radius: -3"),
         ([*BOLD, "--radius", "wide"], "--radius: invalid float value: 'wide'"),

@@ -203,7 +203,7 @@ def test_groups_by_column_or_array(epochs):
     runs = epochs.metadata["run"].to_numpy()
     assert [set(runs[test]) for _, test in result.folds] == [{0}, {1}, {2}, {3}]
     assert_array_equal(result.groups, runs)
-    assert "LeaveOneGroupOut" in result.parameters["cv"]
+    assert result.parameters["cv"] == {"name": "LeaveOneGroupOut"}
     for groups in (runs, epochs.metadata["run"], [f"r{r}" for r in runs]):
         same(result, decode_epochs(epochs, groups=groups, **options))
     y = labels(epochs)

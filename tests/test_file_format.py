@@ -77,7 +77,7 @@ def test_reader_on_time_course(shown):
     assert_array_equal(names["null"], result.null)
     assert_array_equal(names["times"], result.times)
     assert_array_equal(names["p"], result.pvalues())
-    assert names["kernel"] == result.parameters["kernel"]
+    assert names["kernel"] == result.parameters["kernel"]["name"]
     assert names["null"].shape == (7, 3)
 
 

@@ -249,7 +249,8 @@ def test_chance_in_steps_is_the_same_every_time():
     two = cross_validate(wide, CODES, preprocess=make_pipeline(step), **options)
     assert_array_equal(one.class_scores, two.class_scores)
     # As it was given: the seed is that of the analysis.
-    assert "random_state" not in one.parameters["preprocess"][0]
+    ((_, kept),) = one.parameters["preprocess"][0]["steps"]
+    assert kept["random_state"] is None
     again = cross_validate(
         wide, CODES, preprocess=make_pipeline(step), **options | {"random_state": 1}
     )

@@ -94,7 +94,9 @@ def test_shares_of_the_population():
             assert_allclose(shown[order], holm, **EXACT)
         bonferroni = np.minimum(1, 4 * share)
         assert_allclose(group.pvalues("bonferroni", null=gamma), bonferroni, **EXACT)
-    assert_array_equal(group.pvalues(null="majority"), group.pvalues(null=0.5))
+    assert_array_equal(
+        group.pvalues(hypothesis="majority"), group.pvalues(hypothesis=0.5)
+    )
     assert list(group.to_dataframe())[-4:] == [
         *("p", "p_majority", "p_max", "p_majority_holm")
     ]
@@ -450,10 +452,10 @@ def test_what_was_not_asked_for_is_not_there(eight):
         group.pvalues("tfce")
     with pytest.raises(ValueError, match="Invalid value for 'correction'"):
         group.pvalues("holm")
-    with pytest.raises(ValueError, match="Invalid value for 'null': 'half'"):
-        group.pvalues(null="half")
-    with pytest.raises(ValueError, match=r"Invalid value for 'null': 1\.5"):
-        group.pvalues(null=1.5)
+    with pytest.raises(ValueError, match="Invalid value for 'hypothesis': 'half'"):
+        group.pvalues(hypothesis="half")
+    with pytest.raises(ValueError, match=r"Invalid value for 'hypothesis': 1\.5"):
+        group.pvalues(hypothesis=1.5)
     with pytest.raises(ValueError, match="no image of 4 times"):
         group.to_img()
     with pytest.raises(ValueError, match="no peaks in a table for 4 times"):
@@ -464,14 +466,14 @@ def test_what_was_not_asked_for_is_not_there(eight):
     with pytest.raises(AttributeError, match="gives no bound of the prevalence"):
         _ = t.gamma_0
     with pytest.raises(ValueError, match="no null hypothesis about a share"):
-        t.pvalues(null="majority")
+        t.pvalues(hypothesis="majority")
 
 
 def test_clusters_test_the_global_null_only(eight):
     group = group_inference(eight, correction="cluster", n_permutations=999)
     assert np.isfinite(group.pvalues()).all()
     with pytest.raises(ValueError, match="tests the global null hypothesis only"):
-        group.pvalues(null="majority")
+        group.pvalues(hypothesis="majority")
 
 
 def test_metric_without_chance_has_no_one_sample_test():
@@ -583,15 +585,15 @@ def test_images_of_the_majority_null():
     results = [of_voxels(seed) for seed in range(8)]
     group = group_inference(results, n_permutations=999, random_state=0)
     where = group.geometry.mask
-    p = group.pvalues(null="majority")
+    p = group.pvalues(hypothesis="majority")
     assert (p > group.pvalues()).any()
-    shown = group.to_img("p", null="majority").get_fdata()
+    shown = group.to_img("p", hypothesis="majority").get_fdata()
     assert_array_equal(shown[where], p)
     for name, values in (
         ("neglog10p", -np.log10(p)),
         ("z", stats.norm.isf(np.minimum(p, 0.999))),
     ):
-        shown = group.to_img(name, correction="max", null="majority").get_fdata()
+        shown = group.to_img(name, correction="max", hypothesis="majority").get_fdata()
         assert_allclose(shown[where], values, rtol=1e-5, atol=1e-6)
         assert (shown[~where] == 0).all()
 
@@ -603,8 +605,8 @@ def test_spellings_and_numbers_that_are_none(eight):
     assert_array_equal(group.pvalues("MAX_step_down"), group.pvalues("max-step-down"))
     group = group_inference(eight, n_permutations=200, random_state=0)
     for null in (None, [0.5], True):
-        with pytest.raises(ValueError, match="Invalid value for 'null'"):
-            group.pvalues(null=null)
+        with pytest.raises(ValueError, match="Invalid value for 'hypothesis'"):
+            group.pvalues(hypothesis=null)
     with pytest.raises(ValueError, match="Invalid value for 'alpha': 'x'"):
         group.prevalence_bound(alpha="x")
     with pytest.raises(ValueError, match="'correction': 5"):

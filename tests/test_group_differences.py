@@ -44,7 +44,8 @@ REFUSED = {"mode", "no mode", "no second_nulls"}
 def subjects(kind):
     options = {"scoring": "pearsonr"} if "Regression" in kind else {}
     results = [build.result(kind, seed, **options) for seed in range(5)]
-    by_runs = {"cv": "LeaveOneGroupOut()"}  # whose words have no number of folds
+    # Its words have no number of folds.
+    by_runs = {"cv": {"name": "LeaveOneGroupOut"}}
     return [replace(each, parameters=each.parameters | by_runs) for each in results]
 
 
@@ -56,6 +57,8 @@ def another(value):
         return value + 1
     if isinstance(value, str):
         return f"{value}2"
+    if isinstance(value, dict):
+        return value | {"name": f"{value['name']}2"}
     return [*(value or ()), "ANOTHER"]
 
 

@@ -8,6 +8,7 @@ import nibabel
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.model_selection import StratifiedKFold
 
 import build
 from mvpa_kfda import (
@@ -21,6 +22,7 @@ from mvpa_kfda import (
 from mvpa_kfda.data.space import VolumeSpace
 from mvpa_kfda.group.subjects import gather_subjects, nearest_voxels, take_voxels
 from mvpa_kfda.results.base import Result
+from mvpa_kfda.utils.record import as_call, recorded
 
 Y = np.repeat(["face", "house"], 6)
 N, P = len(Y), 5
@@ -293,8 +295,8 @@ def differing(*recorded, make=timed):
 
 
 DEFINING = {
-    "kernel": "'rbf'",
-    "reg": "1.0",
+    "kernel": {"name": "RBF", "gamma": 0.1},
+    "reg": 1.0,
     "average": 3,
     "n_components": 1,
     "permute": "within_groups",
@@ -302,7 +304,7 @@ DEFINING = {
     "step": 0.02,
     "window_mode": "flatten",
     "sfreq": 250.0,
-    "preprocess": ["StandardScaler()"],
+    "preprocess": [{"name": "StandardScaler"}],
     "train_on": "modality == 'words'",
     "folds_by_labels": True,
     "a field of tomorrow": "another",
@@ -310,10 +312,11 @@ DEFINING = {
 
 
 def in_words(value):
-    words = {"None": "none", "False": "no", "True": "yes"}
-    if isinstance(value, list):
-        return ", ".join(value)
-    return f"{value:.6g}" if isinstance(value, float) else words.get(f"{value}", value)
+    if value is None or isinstance(value, bool):
+        return {None: "none", False: "no", True: "yes"}[value]
+    if isinstance(value, dict | list):
+        return as_call(value)
+    return f"{value:.6g}" if isinstance(value, float) else value
 
 
 @pytest.mark.parametrize("name", DEFINING)
@@ -344,7 +347,7 @@ def test_channels_that_subjects_lack_are_named():
 
 
 def test_other_kinds_of_folds_and_confounds_in_some_warn():
-    folds = {"cv": "LeaveOneGroupOut()", "n_confounds": 3}
+    folds = {"cv": {"name": "LeaveOneGroupOut"}, "n_confounds": 3}
     match = (
         r"cv \(LeaveOneGroupOut\(\) instead of KFold\(shuffle=False\)\), "
         r"confounds \(yes instead of no\)\."
@@ -366,7 +369,7 @@ def test_other_radii_and_classes_warn():
 
 
 def test_one_warning_names_three_subjects():
-    other = {"kernel": "'rbf'"}
+    other = {"kernel": {"name": "RBF", "gamma": 0.1}}
     with pytest.warns(RuntimeWarning) as caught:
         gather_subjects(
             differing({}, *[other] * 5), subjects=[f"sub-{k}" for k in range(6)]
@@ -374,13 +377,14 @@ def test_one_warning_names_three_subjects():
     assert len(caught) == 1
     text = str(caught[0].message)
     assert text.startswith("5 of 6 subjects were analysed differently from the first:")
-    assert "kernel (sub-1, sub-2, sub-3 and 2 more: 'rbf' instead of Lin" in text
+    named = "kernel (sub-1, sub-2, sub-3 and 2 more: RBF(gamma=0.1) instead of Lin"
+    assert named in text
 
 
 def test_analyses_that_are_the_same_do_not_warn():
-    function = "<function f at 0x7f00aa>"
-    cv = "StratifiedKFold(n_splits=5, random_state=1, shuffle=True)"
-    others = "StratifiedKFold(n_splits=6, random_state=Generator(PCG64), shuffle=True)"
+    function = {"name": "Callable", "function": {"function": "f"}}
+    cv = recorded(StratifiedKFold(5, random_state=1, shuffle=True))
+    others = cv | {"n_splits": 6, "random_state": {"name": "Generator"}}
     seeded = {"random_state": 1, "n_confounds": 3, "cv": cv}
     gather_subjects(
         differing(
@@ -392,14 +396,14 @@ def test_analyses_that_are_the_same_do_not_warn():
                 "random_state": 2,
                 "n_folds": 6,
                 "n_permutations": 7,
-                "kernel": function.replace("aa", "bb"),
+                "kernel": dict(function),
             },
         )
     )
 
 
 def test_lists_may_differ_from_each_other_only():
-    other = {"kernel": "'rbf'"}
+    other = {"kernel": {"name": "RBF", "gamma": 0.1}}
     results = differing({}, {}, other, other)
     gather_subjects(results, n_first=2)
     with pytest.warns(RuntimeWarning, match=r"^2 of 4 subjects were analysed diff"):

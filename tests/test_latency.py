@@ -426,7 +426,7 @@ def test_an_onset_at_the_start_of_the_window_warns():
 
 
 def test_analyses_may_differ_between_two_lists():
-    ours = [replace(r, parameters={"kernel": "Linear()"}) for r in subjects()]
+    ours = [replace(r, parameters={"kernel": {"name": "Linear"}}) for r in subjects()]
     others = [replace(r, parameters={"kernel": "RBF()"}) for r in subjects(seed=1)]
     assert warnings_of(ours, other=others) == []
     (text,) = warnings_of([*ours[:-1], others[-1]])

@@ -43,6 +43,7 @@ from mvpa_kfda.group.second_level import METHODS as GROUP_METHODS
 from mvpa_kfda.inference.corrections import CORRECTIONS
 from mvpa_kfda.inference.permutation import _SCHEMES
 from mvpa_kfda.kfda import kernels, nystrom, penalties, smoothness
+from mvpa_kfda.kfda.folds import GIVEN
 from mvpa_kfda.kfda.steps import STEPS
 from mvpa_kfda.metrics.classes import METRICS
 from mvpa_kfda.metrics.numbers import REGRESSION_METRICS
@@ -66,12 +67,12 @@ from mvpa_kfda.reports.words import (
     metric_words,
     number,
     p_words,
-    read_call,
     splitter_words,
     tuning_words,
 )
 from mvpa_kfda.results.kinds import RESULTS
 from mvpa_kfda.utils.axes import AXES
+from mvpa_kfda.utils.record import recorded
 from mvpa_kfda.utils.rounding import rounded
 
 X, CODES = build.trials((10, 10), 4, 3)
@@ -780,19 +781,19 @@ def test_everything_registered_has_words():
 def test_splitters_of_scikit_learn_have_words():
     split = {name for name in ms.__all__ if hasattr(getattr(ms, name), "split")}
     abstract = {name for name in split if name.startswith("Base")}
-    assert split - abstract == set(SPLITTER_WORDS) - {"the given cv iterable"}
+    assert split - abstract == set(SPLITTER_WORDS) - {GIVEN}
     for given in (
         *(ms.KFold(3), ms.GroupKFold(3), ms.StratifiedGroupKFold(3), ms.LeavePOut(2)),
         *(ms.LeavePGroupsOut(1), ms.ShuffleSplit(3), ms.GroupShuffleSplit(3)),
         *(ms.TimeSeriesSplit(3), ms.PredefinedSplit([0, 1, 2]), ms.RepeatedKFold()),
     ):
-        words = splitter_words(repr(given), 20)
+        words = splitter_words(recorded(given), 20)
         assert words
         assert "=" not in words
 
 
 def test_numbers_of_folds_are_one_several_or_unknown():
-    inner = repr(Tuned(cv=ms.KFold(5)))
+    inner = recorded(Tuned(cv=ms.KFold(5)))
     tuned = tuning_words(inner, None, False)
     assert "left out in cross-validation in 5 contiguous folds was taken" in tuned
     for splitter, numbers, words in (
@@ -803,10 +804,12 @@ def test_numbers_of_folds_are_one_several_or_unknown():
         (ms.RepeatedKFold(n_repeats=2), [8, 10], "4- to 5-fold cross-validation, rep"),
         (ms.GroupShuffleSplit(), [3, 4], "3 to 4 random splits of groups"),
     ):
-        assert splitter_words(repr(splitter), numbers).startswith(words)
-    assert splitter_words("KFold()") == "cross-validation in contiguous folds"
-    assert splitter_words("GroupKFold()").startswith("k-fold cross-validation that")
-    assert splitter_words("ShuffleSplit()") == "random splits"
+        assert splitter_words(recorded(splitter), numbers).startswith(words)
+    unknown = {"name": "KFold", "shuffle": False}
+    assert splitter_words(unknown) == "cross-validation in contiguous folds"
+    kept = splitter_words({"name": "GroupKFold"})
+    assert kept.startswith("k-fold cross-validation that")
+    assert splitter_words({"name": "ShuffleSplit"}) == "random splits"
 
 
 def test_what_a_splitter_shuffles_is_named():
@@ -816,7 +819,7 @@ def test_what_a_splitter_shuffles_is_named():
         (ms.StratifiedGroupKFold(3, **how), "together, groups in random order"),
         (ms.StratifiedGroupKFold(3), "together"),
     ):
-        assert splitter_words(repr(splitter), 3).endswith(end)
+        assert splitter_words(recorded(splitter), 3).endswith(end)
 
 
 def test_what_is_cited_exists():
@@ -828,13 +831,6 @@ def test_what_is_cited_exists():
     assert cited == set(REFERENCES)
     assert set(PACKAGES) <= set(one().versions)
     assert cited_in("[@Mika1999; @Cawley2003]") == ["Cawley2003", "Mika1999"]
-
-
-def test_calls_are_read_as_python_writes_them():
-    assert read_call("Linear()") == ("Linear", {})
-    nested = "LowRank(kernel=RBF(gamma='median'), approx=Nystrom(n_components=5))"
-    assert read_call(nested)[1]["kernel"] == "RBF(gamma='median')"
-    assert read_call("0.3") == ("0.3", {})
 
 
 @pytest.mark.parametrize(

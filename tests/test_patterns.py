@@ -341,7 +341,7 @@ def make_result(kind=TimeResult, *, n_times=4, info=True, with_maps=True, **more
     fields = {
         **{"classes": np.array([10, 20, 30]), "y": y, "tests": (np.arange(6),)},
         **{"predicted": rng.integers(3, size=(*shape, 6)), **axes},
-        "parameters": {"kernel": "Linear()"},
+        "parameters": {"kernel": {"name": "Linear"}},
         "pattern_maps": maps if with_maps else {},
         "info_fif": pack_info(make_info()) if info else None,
     }
@@ -455,7 +455,7 @@ def test_patterns_over_frequencies_are_averaged_tfrs():
 
 
 def test_why_there_are_no_patterns():
-    parameters = {"kernel": "RBF(gamma=0.1)"}
+    parameters = {"kernel": {"name": "RBF", "gamma": 0.1}}
     result = make_result(with_maps=False, parameters=parameters)
     with pytest.raises(ValueError, match=r"'linear', Graph.*; its kernel is RBF\(gam"):
         result.patterns()

@@ -237,7 +237,7 @@ def test_prevalence_core(case):
     assert_allclose(prevalence_bound(alike, level), case.gamma0c, rtol=0, atol=1e-12)
     # Where subjects differ, the power of their mean is too small.
     own = prevalence_p(ours.p_of_minimum, 0.5)
-    assert_allclose(ours.pvalues("none", null="majority"), own, **near)
+    assert_allclose(ours.pvalues("none", hypothesis="majority"), own, **near)
     assert (own >= uncorrected - 1e-14).all()
 
 

@@ -229,7 +229,7 @@ def of_group(rng, carriers, n_trials, p_effect=0.95):
 def majorities(results):
     """Return where a group has a majority by p-values, and where by the bound."""
     group = group_inference(results, n_permutations=20, random_state=0)
-    p = group.pvalues("max", null="majority")
+    p = group.pvalues("max", hypothesis="majority")
     return p <= ALPHA, group.prevalence_bound("max") >= 0.5
 
 
@@ -260,6 +260,6 @@ def test_subjects_may_have_fewer_trials():
         carriers = rng.random((12, 4)) < 0.5
         results = of_group(rng, carriers, [16, 400] * 6)
         group = group_inference(results, n_permutations=1, random_state=0)
-        found.append(group.pvalues("none", null="majority") <= ALPHA)
+        found.append(group.pvalues("none", hypothesis="majority") <= ALPHA)
     # 250 times 4 positions: 3.0 to 7.2 % with a probability of 99.8 %.
     assert np.mean(found) <= 0.072

@@ -490,7 +490,9 @@ def test_where_regions_overlap_the_one_shown_is_the_highest():
     maps[:30, 0], maps[20:, 1] = 0.5, 0.4
     maps[25, 1], maps[30:, 0] = 0.9, 0.1
     atlas = Nifti1Image(maps.reshape(-1, 1, 1, 2), np.eye(4))
-    result = decode_regions(bold, y, labels_img=atlas, threshold=0.3, groups=GROUPS)
+    result = decode_regions(
+        bold, y, labels_img=atlas, atlas_threshold=0.3, groups=GROUPS
+    )
     both, first, second = (
         result.patterns(region=k)[y[0]].get_fdata().ravel() for k in (None, 1, 2)
     )

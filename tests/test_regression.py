@@ -31,6 +31,7 @@ from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda.direct import Plan
 from mvpa_kfda.kfda.folds import Folds
 from mvpa_kfda.metrics.numbers import REGRESSION_METRICS, evaluate_regression
+from mvpa_kfda.utils.record import recorded
 from mvpa_kfda.viz.common import metric_label
 
 SCORING = list(REGRESSION_METRICS)
@@ -223,7 +224,7 @@ def test_kernel_is_tuned_too():
     result = regress(X, y, kernel=kernels, reg=tuned, cv=5)
     assert_array_equal(result.penalty["kernel"], np.ones(5))
     assert result.scores > 0.99
-    assert result.parameters["kernels"] == [repr(kernel) for kernel in kernels]
+    assert result.parameters["kernels"] == [recorded(kernel) for kernel in kernels]
     assert result.parameters["criterion"] == "squared_error"
     assert len(result.plot_tuning().lines) >= 2
 
@@ -366,7 +367,7 @@ def test_meaning_of_cv(cv, groups, splitter):
     expected = [test for _, test in splitter.split(X, y, groups)]
     for test, other in zip(result.tests, expected, strict=True):
         assert_array_equal(test, other)
-    assert result.parameters["cv"] == repr(splitter)
+    assert result.parameters["cv"] == recorded(splitter)
     assert result.parameters["n_folds"] == len(expected)
 
 

@@ -12,6 +12,7 @@ from sklearn.model_selection import KFold, ShuffleSplit, cross_val_predict
 
 from mvpa_kfda import KernelFDA, Ridge, Tuned, cross_validate, decode_arrays
 from mvpa_kfda.results.decoding import DecodingResult
+from mvpa_kfda.utils.record import as_call
 from mvpa_kfda.viz.diagnostics import plot_roc
 
 REG = Ridge(5.0)
@@ -275,7 +276,9 @@ def test_the_criterion_of_every_fold_and_kernel_is_drawn(n_kernels):
     assert_allclose(chosen.get_xdata(), result.penalty["lambda"], rtol=1e-9)
     assert_array_equal(chosen.get_ydata(), criterion[range(4), kernel, column])
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
-    names = result.parameters["kernels"] if n_kernels > 1 else ["mean over folds"]
+    names = ["mean over folds"]
+    if n_kernels > 1:
+        names = list(map(as_call, result.parameters["kernels"]))
     median = np.median(result.penalty["lambda"])
     ends = "median; at the end of the grid in 1 of 4 folds"
     assert labels == [*names, f"chosen: λ = {median:.3g} ({ends})"]

@@ -40,6 +40,7 @@ from mvpa_kfda.kfda.nystrom import Nystrom
 from mvpa_kfda.kfda.penalties import CRITERIA
 from mvpa_kfda.kfda.rules import RuleTerms, contrasts, usable
 from mvpa_kfda.kfda.tuning import BestCandidates, tune_spectra, tuned_plan
+from mvpa_kfda.utils.record import recorded
 
 #: Class counts, unbalanced.
 COUNTS = {2: (14, 9), 3: (6, 11, 8), 5: (4, 7, 5, 6, 3)}
@@ -353,9 +354,9 @@ def test_names_and_defaults():
     given = cross_validate(X, codes, reg=Tuned(), cv=3)
     assert_array_equal(named.class_scores, given.class_scores)
     assert named.penalty["grid"].shape == (1, 20)
-    assert named.parameters["reg"] == repr(Tuned())
+    assert named.parameters["reg"] == recorded(Tuned())
     assert named.parameters["criterion"] == "squared_error"
-    assert named.parameters["kernels"] == ["Linear()"]
+    assert named.parameters["kernels"] == [{"name": "Linear"}]
 
 
 # --------------------------------------------------------- what does not change results

@@ -73,22 +73,17 @@ def test_names_to_complete_are_the_known_ones(names):
 
 def test_overloads_of_decode_epochs_take_its_options():
     module = ast.parse((PACKAGE / "decoding" / "epochs.py").read_text())
-    usual, *special, function = (
+    *overloads, function = (
         node.args
         for node in module.body
         if isinstance(node, ast.FunctionDef) and node.name == "decode_epochs"
     )
-    names, defaults = (
-        [[parameter.arg for parameter in of.kwonlyargs] for of in (usual, function)],
-        [list(map(ast.unparse, of.kw_defaults)) for of in (usual, function)],
-    )
-    assert names[0] == names[1]
-    assert defaults[0] == defaults[1]
     deciding = {"sensors", "task"}
-    assert set(epochs._Options.__annotations__) == set(names[0]) - deciding
-    for of in special:
+    for of in (*overloads, function):
         assert {parameter.arg for parameter in of.kwonlyargs} == deciding
         assert of.kwarg.arg == "options"
+    named = {*inspect.signature(mvpa_kfda.decode_epochs).parameters}
+    assert {*epochs._Options.__annotations__} == named - deciding - {"epochs", "y"}
 
 
 def test_stub_and_marker_of_types_are_packaged():

@@ -269,7 +269,7 @@ result = cross_validate(
 )
 print(f"accuracy {result.scores:.2f}")
 print(f"linear: {cross_validate(X, y, reg='tuned').scores:.2f}")
-names = result.parameters["kernels"]
+names = ["linear", "RBF(0.02)", "RBF(0.2)", "Polynomial(2)"]
 print(pd.Series(names)[result.penalty["kernel"]].value_counts().to_string())
 result.plot_tuning()
 

@@ -107,7 +107,7 @@ group.plot(cut_coords=(40, -52, -18))
 # says; it takes about 20 of them to show a majority anywhere in an image.
 
 group.plot(metric="gamma_0", cut_coords=(40, -52, -18))
-majority = group.pvalues(null="majority") <= 0.05
+majority = group.pvalues(hypothesis="majority") <= 0.05
 print(f"Somebody: {np.count_nonzero(group.pvalues() <= 0.05)} spheres")
 print(f"The majority: {np.count_nonzero(majority)} spheres")
 print(f"Largest bound: {np.nanmax(group.gamma_0):.3f}")

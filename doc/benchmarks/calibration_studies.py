@@ -185,7 +185,7 @@ def find_in_group(first, second, tests, names, where=None, **options):
         columns[column] = significant(group, asked, where)
         if method == "prevalence":
             some = [name for name in names if name in ADJUSTED]
-            rates = significant(group, some, where, null="majority")
+            rates = significant(group, some, where, hypothesis="majority")
             columns["majority null"] = rates
     return columns
 

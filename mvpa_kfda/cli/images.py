@@ -153,8 +153,8 @@ REGIONS_OPTIONS = (
         Path,
     ),
     Option(
-        "--threshold",
-        "threshold",
+        "--atlas-threshold",
+        "atlas_threshold",
         "VALUE",
         "with maps of probabilities: voxels are in all regions whose maps are at or "
         "above it there, in the unit of the atlas; else in that of the highest map",

@@ -93,7 +93,8 @@ class Parcels:
 
 def read_regions(imgs, labels_img, mask_img=None, lut=None, threshold=None, mesh=None):
     """Return the `Images` of all voxels in regions, and the `RegionSpace`."""
-    threshold = None if threshold is None else check_positive("threshold", threshold)
+    if threshold is not None:
+        threshold = check_positive("atlas_threshold", threshold)
     if labels_img is None:
         return _read_whole(imgs, mask_img, lut, threshold, mesh)
     labels_img, lut, listed = _unpack(labels_img, lut, threshold)
@@ -136,7 +137,7 @@ def _read_whole(imgs, mask_img, lut, threshold, mesh):
     """Return images, and all that is in their mask as one region."""
     for what, value in (
         ("lut is for the names", lut),
-        ("threshold is for maps of probabilities", threshold),
+        ("atlas_threshold is for maps of probabilities", threshold),
     ):
         if value is not None:
             raise TypeError(
@@ -209,9 +210,9 @@ def _check_given(imgs, labels_img):
 def _no_maps():
     """Return the error for a threshold without maps."""
     return ValueError(
-        "threshold is for maps of probabilities: a 4D image, or surfaces of shape "
-        "(n_vertices, n_maps), with a map for each region. labels_img holds the number "
-        "of each voxel's region: leave threshold out."
+        "atlas_threshold is for maps of probabilities: a 4D image, or surfaces of "
+        "shape (n_vertices, n_maps), with a map for each region. labels_img holds the "
+        "number of each voxel's region: leave atlas_threshold out."
     )
 
 

@@ -31,15 +31,15 @@ def check_maps(maps, threshold):
     if highest < threshold * (1 - _ROUNDING):
         lowest = min(values.min() for values in maps)
         raise ValueError(
-            f"No voxel of labels_img reaches threshold={threshold:g}: its values go "
-            f"from {lowest:g} to {highest:g}. Give the threshold in the same unit."
+            f"No voxel of labels_img reaches atlas_threshold={threshold:g}: its values "
+            f"go from {lowest:g} to {highest:g}. Give the threshold in the same unit."
         )
     positive = (values[values > 0] for values in maps)
     lowest = min(values.min() for values in positive if len(values))
     if lowest > threshold:
         warn(
-            f"threshold={threshold:g} leaves nothing out: values of labels_img above 0 "
-            f"go from {lowest:g} to {highest:g}. Is it in the same unit?",
+            f"atlas_threshold={threshold:g} leaves nothing out: values of labels_img "
+            f"above 0 go from {lowest:g} to {highest:g}. Is it in the same unit?",
             UserWarning,
         )
 

@@ -22,17 +22,14 @@ from ..kfda.folds import (
     sees_labels,
 )
 from ..kfda.kernels import needs_gram
-from ..kfda.models import kernels_of, resolve_method
-from ..kfda.penalties import Auto, Tuned
-from ..kfda.steps import Learned, check_kernel_after, check_steps
+from ..kfda.models import kernels_of
+from ..kfda.penalties import Auto, Tuned, name_of_rule
+from ..kfda.steps import Learned, check_kernel_after
 from ..metrics.classes import METRICS, chance_level
 from ..metrics.names import check_scoring, function_metrics, name_functions
 from ..utils.checks import (
     check_array,
     check_components,
-    check_count,
-    check_dtype,
-    check_flag,
     check_gram,
     check_labels,
     check_per_trial,
@@ -43,24 +40,23 @@ from ..utils.checks import (
     word_bytes,
 )
 from ..utils.files import versions
+from ..utils.record import recorded
 from .averaging import Averaging
 from .orders import warn_of_order
 from .problems import warn_of_absent_classes, warn_of_confounds
-from .repeating import ONCE
+from .procedure import Procedure
 from .repeats import Samples
 from .run import Task, is_foldwise, run
 from .sizes import check_null
 from .spreads import warn_of_spread
 
-#: How a result records that there are no folds.
-_OTHERS = "none: tested on other trials"
 #: Trials above which an exact kernel matrix is worth a word.
 _MANY = 10_000
 
 
-def read_features(X, kernel, reg, approx):
-    """Return checked features (n, p), or a kernel matrix, with kernel and penalty."""
-    kernel, reg = resolve_method(kernel, reg, approx, precomputed=True)
+def read_features(X, procedure):
+    """Return checked features (n, p), or a kernel matrix."""
+    kernel = procedure.model.kernel
     X = check_gram(X) if needs_gram(kernel) else check_array(X)
     if not needs_gram(kernel):
         warn_of_angles(X, "X", "np.concatenate([np.sin(X), np.cos(X)], axis=1)")
@@ -73,7 +69,7 @@ def read_features(X, kernel, reg, approx):
             "approximates it at a fraction of that; see its documentation.",
             UserWarning,
         )
-    return X, kernel, reg
+    return X
 
 
 @dataclass(frozen=True)
@@ -104,6 +100,8 @@ class Analysis:
     averaging: Averaging | None
     #: The trials in each pseudo-trial, (n, k), of all repeats.
     members: np.ndarray | None
+    #: What was asked for.
+    procedure: Procedure
 
     @property
     def chosen(self):
@@ -181,69 +179,42 @@ class Analysis:
         )
 
 
-def make_analysis(
-    y,
-    n_trials,
-    *,
-    groups,
-    kernel,
-    reg,
-    cv,
-    scoring,
-    n_permutations,
-    permute,
-    random_state,
-    dtype,
-    batch_size=None,
-    keep_class_scores=False,
-    with_patterns=False,
-    y_test=None,
-    n_test=None,
-    n_components=None,
-    maps=None,
-    numbers=None,
-    preprocess=None,
-    confounds=None,
-    confounds_test=None,
-    train_on=None,
-    how=ONCE,
-):
-    """Check the arguments shared by all decoding functions and draw what is random.
+def make_analysis(trials, procedure, *, maps=None, with_patterns=False):
+    """Check what a `Procedure` does with `Trials`, and draw what is random.
 
-    With `n_test` the test set is so many other trials, labelled `y_test`. `y_test`
-    alone is another labelling of the same trials, to be predicted in cross-validation.
-    `train_on` (`TrainOn`) says which of the trials are trained with and never tested.
     What is kept of the permutations' `maps` is measured before any label is drawn.
-    `numbers` (n,) are those of the trials in the recording, where they are known. `how`
-    (`Repeating`) says which trials are averaged, and what is repeated.
     """
-    scoring, functions, n_scalar = _check_scores(scoring)
-    dtype = check_run(dtype, n_permutations, batch_size)
-    keep_class_scores = check_flag("keep_class_scores", keep_class_scores)
-    classes, codes, groups = _check_trials(y, n_trials, groups)
-    cv = how.splitter(cv, groups, n_test, train_on)
-    trials = codes, groups, classes
-    folds, name = draw_folds(cv, *trials, n_test, train_on, numbers)
-    learned = make_learned(preprocess, confounds, confounds_test)
-    check_foldwise(learned, preprocess, folds, kernel, how.average)
-    warn_of_confounds(confounds, groups, folds, confounds_test)
-    how, seed = how.checked(folds, y_test, kernel), draw_seed(random_state)
-    how = how.showing(cv, folds, permute, y_test) if n_permutations else how
+    model, null = procedure.model, procedure.null
+    how, cv = procedure.repeating, procedure.splitting.cv
+    scoring, functions, n_scalar = _check_scores(procedure.scores.scoring)
+    classes, codes, groups = _check_trials(trials)
+    cv = how.splitter(cv, groups, trials.n_test, trials.train_on)
+    known = codes, groups, classes
+    folds, splitter = draw_folds(
+        cv, *known, trials.n_test, trials.train_on, trials.numbers
+    )
+    learned = make_learned(procedure, trials)
+    check_foldwise(learned, procedure, folds)
+    warn_of_confounds(trials.confounds, groups, folds, trials.confounds_test)
+    how = how.checked(folds, trials.y_test, model.kernel)
+    seed = draw_seed(procedure.running.random_state)
+    if null.n_permutations:
+        how = how.showing(cv, folds, null.permute, trials.y_test)
     single, of_trials = (codes, groups, folds and folds.chosen), folds
     asked = cv, folds, codes, groups, seed, classes
-    made = how.prepare(*asked, permuted=n_permutations > 0)
+    made = how.prepare(*asked, permuted=null.n_permutations > 0)
     averaging = made if isinstance(made, Averaging) else None
     if averaging is not None:
         codes, groups, folds = averaging.codes, averaging.groups, averaging.folds
         learned = learned.averaged(averaging)
-    tested = _check_tested(y_test, n_trials, n_test, classes, codes)
+    tested = _check_tested(trials, classes, codes)
     permutations, labels, moved = _permute(
         codes,
-        tested if n_test is None else None,
-        n_permutations,
+        tested if trials.n_test is None else None,
+        null.n_permutations,
         folds=how.kept_folds(folds),
         groups=groups,
-        permute=how.scheme(permute, folds),
+        permute=how.scheme(null.permute, folds),
         random_state=seed,
         check=maps and partial(maps.check, n_scalar),
     )
@@ -255,27 +226,42 @@ def make_analysis(
         len(classes),
         folds,
         scoring,
-        dtype,
-        batch_size,
-        keep_class_scores,
+        procedure.running.dtype,
+        procedure.running.batch_size,
+        bool(procedure.scores.keep_class_scores),
         with_patterns=with_patterns,
-        rank=_check_rank(n_components, len(classes)),
-        inner=make_inner_folds(reg, codes, groups, folds, permutations, learned),
+        rank=_check_rank(model.n_components, len(classes)),
+        inner=make_inner_folds(model.reg, codes, groups, folds, permutations, learned),
         functions=function_metrics(functions, classes),
         learned=learned.seeded(seed),
     )
     samples = Samples(codes, groups, folds, averaging and averaging.members)
     if how.is_repeated:
-        known = {"permutations": permutations, "learned": learned}
-        task, samples = made.tasks(task, partial(make_inner_folds, reg, **known))
+        drawn = {"permutations": permutations, "learned": learned}
+        task, samples = made.tasks(task, partial(make_inner_folds, model.reg, **drawn))
         tested = samples.codes
-    parameters = record_method(kernel, reg, n_components) | how.record(made)
-    parameters |= {"cv": name, "train_on": train_on and train_on.record}
+    parameters = record_method(model) | how.record(made)
+    parameters |= {
+        "cv": splitter,
+        "train_on": trials.train_on and trials.train_on.record,
+    }
     parameters |= record_run(task, learned, permutations, seed)
-    of_samples = samples.codes, samples.groups, samples.folds, tested, moved
-    about = permutations, task, parameters, single, averaging, samples.members
-    analysis = Analysis(classes, *of_samples, *about)
-    warn_of_order(analysis, of_trials, numbers)
+    analysis = Analysis(
+        classes=classes,
+        codes=samples.codes,
+        groups=samples.groups,
+        folds=samples.folds,
+        tested=tested,
+        moved=moved,
+        permutations=permutations,
+        task=task,
+        parameters=parameters,
+        single=single,
+        averaging=averaging,
+        members=samples.members,
+        procedure=procedure,
+    )
+    warn_of_order(analysis, of_trials, trials.numbers)
     return analysis
 
 
@@ -287,36 +273,38 @@ def _check_scores(scoring):
     return scoring, functions, n_scalar
 
 
-def _check_trials(y, n_trials, groups):
+def _check_trials(trials):
     """Return the sorted labels, and the class and group of every trial."""
-    classes, codes = check_labels(y, n_trials)
+    classes, codes = check_labels(trials.y, trials.n)
+    groups = trials.groups
     if groups is not None:
-        groups = check_per_trial(groups, n_trials, "groups")
+        groups = check_per_trial(groups, trials.n, "groups")
     return classes, codes, groups
 
 
-def make_learned(preprocess, confounds, confounds_test=None):
-    """Return what every fold learns: steps, and how a `ConfoundTable` is taken out."""
-    steps = check_steps(preprocess)
+def make_learned(procedure, trials):
+    """Return what every fold learns: steps, and how confounds are taken out."""
+    steps, confounds = procedure.learning.steps, trials.confounds
     if confounds is None:
         return Learned(steps)
     # One unit for all: among seconds and volts the regression would drop the volts.
     centre, spread = confounds.unit
     columns, others = (
         None if table is None else (table.columns - centre) / spread
-        for table in (confounds, confounds_test)
+        for table in (confounds, trials.confounds_test)
     )
     rounding = np.finfo(float).eps * np.max(np.abs(confounds.columns) / spread)
     named = tuple(confounds.record())
     return Learned(steps, columns, others, named, confounds.size, float(rounding))
 
 
-def check_foldwise(learned, preprocess, folds, kernel, average=None):
+def check_foldwise(learned, procedure, folds):
     """Refuse what folds of their own have not, where there is something `Learned`."""
+    kernel, average = procedure.model.kernel, procedure.repeating.average
     own = folds is not None and folds.trains is not None
     if not (learned or own):
         return
-    given = f"preprocess={preprocess!r}"
+    given = f"preprocess={procedure.learning.preprocess!r}"
     if not learned.steps:
         given = "confounds"
         if learned.confounds is None:
@@ -411,7 +399,7 @@ def _permute_chosen(codes, n_permutations, folds, groups, options):
 
 
 def draw_folds(cv, codes, groups, classes, n_test, train_on, numbers=None):
-    """Return the folds, None for a test on other trials, and their name."""
+    """Return the folds, None for a test on other trials, and their record."""
     if train_on is not None:
         return _draw_cross_folds(cv, codes, groups, classes, train_on, numbers)
     if n_test is None:
@@ -419,18 +407,18 @@ def draw_folds(cv, codes, groups, classes, n_test, train_on, numbers=None):
         warn_of_absent_classes(folds, codes, classes)
         if groups is not None:
             _check_trained(folds, codes)
-        return folds, folds.name.removeprefix("cv=")
+        return folds, folds.splitter
     if cv is not None:
         raise ValueError(
             "cv has no meaning here: the model is trained on all trials and "
             "tested on others. Leave cv out; for test data that are the same trials in "
             "the same order, say same_trials=True."
         )
-    return None, _OTHERS
+    return None, None
 
 
 def _draw_cross_folds(cv, codes, groups, classes, train_on, numbers=None):
-    """Return folds that train on some trials and test the others, and their name."""
+    """Return folds that train on some trials and test the others, and their record."""
     train_on.split_labels(classes[codes])  # refuses classes of tested trials alone
     given = None
     if cv is not None or groups is not None:
@@ -457,7 +445,7 @@ def _draw_cross_folds(cv, codes, groups, classes, train_on, numbers=None):
                 "more trials, or give folds whose training sets hold more of them."
             )
     warn_of_absent_classes(folds, codes, classes)
-    return folds, _OTHERS if given is None else given.name.removeprefix("cv=")
+    return folds, folds.splitter
 
 
 def _word_group(groups, rows):
@@ -480,11 +468,12 @@ def _check_trained(folds, codes):
     )
 
 
-def _check_tested(y_test, n_trials, n_test, classes, codes):
+def _check_tested(trials, classes, codes):
     """Return the codes of the labels to be predicted, into the trained classes.
 
     Those trained with, where there are no others.
     """
+    y_test, n_test = trials.y_test, trials.n_test
     if y_test is None and n_test is None:
         return codes
     if y_test is None:
@@ -492,7 +481,7 @@ def _check_tested(y_test, n_trials, n_test, classes, codes):
             "The test data are other trials than those trained with, so their labels "
             f"are needed: give y_test, one for each of the {n_test} test trials."
         )
-    n_test = n_trials if n_test is None else n_test
+    n_test = trials.n if n_test is None else n_test
     y_test = check_per_trial(y_test, n_test, "y_test")
     if (y_test.dtype.kind in "US") != (classes.dtype.kind in "US"):
         unknown = np.unique(y_test)
@@ -506,14 +495,6 @@ def _check_tested(y_test, n_trials, n_test, classes, codes):
             "labels so that they match."
         )
     return np.searchsorted(classes, y_test).astype(np.intp)
-
-
-def check_run(dtype, n_permutations, batch_size):
-    """Check what says how label vectors are processed; return the precision."""
-    check_count("n_permutations", n_permutations)
-    if batch_size is not None:
-        check_count("batch_size", batch_size, minimum=1)
-    return check_dtype(dtype)
 
 
 def make_inner_folds(reg, codes, groups, folds, permutations, learned):
@@ -559,16 +540,17 @@ def _of(groups, rows):
     return None if groups is None else groups[rows]
 
 
-def record_method(kernel, reg, n_components=None):
+def record_method(model):
     """Return what a result records about the method."""
-    recorded = {"kernel": repr(kernel), "reg": repr(reg)}
-    recorded |= {"n_components": n_components, "average": None}
+    kernel, reg = model.kernel, model.reg
+    method = {"kernel": recorded(kernel), "reg": recorded(name_of_rule(reg))}
+    method |= {"n_components": model.n_components, "average": None}
     if isinstance(reg, Tuned):
-        recorded["kernels"] = [repr(each) for each in kernels_of(kernel)]
-        recorded["criterion"] = reg.criterion
+        method["kernels"] = [recorded(each) for each in kernels_of(kernel)]
+        method["criterion"] = reg.criterion
     if isinstance(reg, Auto):
-        recorded["criterion"] = "left_out_error"
-    return recorded
+        method["criterion"] = "left_out_error"
+    return method
 
 
 def record_run(task, learned, permutations, seed):
@@ -592,11 +574,9 @@ def decode(
     kind,
     /,
     *,
-    null="all",
-    n_jobs=1,
-    verbose=False,
-    checkpoint=None,
     parameters,
+    null=None,
+    checkpoint=None,
     undo=None,
     **fields,
 ):
@@ -610,12 +590,12 @@ def decode(
         The checked arguments.
     kind : type
         The class of the result.
-    null : "all" | "auto" | "full" | "max" | "stream"
-        What to keep of the permutations' maps; "all" is in double precision.
-    n_jobs, verbose, checkpoint
-        What :func:`mvpa_kfda.decoding.run.run` takes.
     parameters : dict
         What the result records, on top of what `analysis` does.
+    null : "all" | "full" | "max" | "stream" | None
+        What to keep of the permutations' maps, where that is settled already.
+    checkpoint : Checkpoint | None
+        What :func:`mvpa_kfda.decoding.run.run` takes.
     undo : callable | None
         Returns activation patterns (..., n_features) in the data's own units.
     **fields
@@ -628,10 +608,10 @@ def decode(
     """
     positions.check()
     analysis.warn_of(positions)
-    task = analysis.task_for(positions)
-    null = check_null(null, task, positions, len(analysis.tested), n_jobs)
-    task = replace(task, null=null)
-    outcome = run(positions, task, n_jobs, verbose, checkpoint)
+    running = analysis.procedure.running
+    null = settled_null(analysis, positions, null)
+    task = replace(analysis.task_for(positions), null=null)
+    outcome = run(positions, task, running.n_jobs, running.verbose, checkpoint)
     maps = outcome.patterns
     extra = {
         "class_scores": outcome.class_scores,
@@ -645,6 +625,13 @@ def decode(
     if null != "all":
         parameters = {"null": null} | parameters
     return analysis.result(kind, outcome, parameters, **fields)
+
+
+def settled_null(analysis, positions, null=None):
+    """Return what is kept of the permutations' maps, that do not fit being refused."""
+    procedure, task = analysis.procedure, analysis.task_for(positions)
+    null, n_jobs = null or procedure.null.kept, procedure.running.n_jobs
+    return check_null(null, task, positions, len(analysis.tested), n_jobs)
 
 
 def _as_arrays(summaries):

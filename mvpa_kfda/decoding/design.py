@@ -35,6 +35,7 @@ from ..utils.checks import (
     counted,
 )
 from ..utils.problems import Problem
+from ..utils.record import as_call, is_record
 from ..viz.design import plot_design
 from ..viz.notebook import make_html
 from .analysis import draw_folds
@@ -428,7 +429,7 @@ arrangements; no problem found>
     n = len(result.y) // result.n_repeats
     y, groups = result.y[:n], None if groups is None else groups[:n]
     chosen = None if folds is None else folds.chosen
-    known = {"cv": str(parameters.get("cv"))} if "cv" in parameters else {}
+    known = {"cv": _worded_cv(parameters["cv"])} if "cv" in parameters else {}
     blocks = None
     if result.n_permutations and parameters.get("permute") in _SCHEMES:
         blocks, more = _exchange_of(result, y, folds, groups, chosen)
@@ -542,6 +543,13 @@ def _exchange_of(result, y, folds, groups, chosen):
     return blocks, known | {"permute": parameters["permute"], "n_permutations": p}
 
 
+def _worded_cv(splitter):
+    """Word the splitter that a result records."""
+    if splitter is None:
+        return "none: tested on other trials"
+    return as_call(splitter) if is_record(splitter) else splitter
+
+
 def _folds_of(result):
     """Return the folds of the first repeat; None where other trials were tested."""
     if result.tests_other_trials:
@@ -551,7 +559,7 @@ def _folds_of(result):
     chosen = result.train_rows
     if chosen is not None:
         chosen = np.isin(np.arange(n), chosen)
-    name = str(result.parameters.get("cv", "the folds"))
+    name = _worded_cv(result.parameters.get("cv", "the folds"))
     return Folds(
         result.tests[:n_folds],
         n,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,12 +16,7 @@ from ..data.confounds import (
     read_confounds,
     read_train_on,
 )
-from ..data.epochs import (
-    check_epochs,
-    check_scale,
-    fit_scaling,
-    progress_wanted,
-)
+from ..data.epochs import check_epochs
 from ..data.pairs import (
     check_alone,
     check_no_same_trials,
@@ -30,28 +24,33 @@ from ..data.pairs import (
     gather_pairs,
     without_copy,
 )
-from ..inference.permutation import Permute
-from ..kfda.arguments import CrossValidation, KernelLike, PenaltyLike, Preprocess
 from ..kfda.foldwise import FoldwisePlan, FoldwiseTransfer
 from ..kfda.kernels import Linear
-from ..kfda.models import for_channels, resolve_method
-from ..kfda.nystrom import Nystrom
+from ..kfda.models import for_channels
 from ..kfda.penalties import Auto
 from ..kfda.transfer import Expansions, Transfer, chunk_length
-from ..metrics.names import Scoring
 from ..results.epochs import GeneralizationResult, exempt_cells
-from ..results.kinds import keeps_warnings
 from ..results.patterns import pack_info
-from ..utils.checks import Precision, Seed, check_finite, check_jobs, check_option
+from ..utils.checks import check_finite
 from .analysis import decode, make_analysis
 from .arrays import array_samples_first, cut_array, record_windows
-from .epochs import record_epochs
-from .positions import Positions, WindowPositions, cut_windows, window_positions
-from .repeating import Repeating
-from .sizes import NULLS, KeptNull, Maps
+from .epochs import ChannelOptions, Channels, EpochTrials, logged, record_epochs
+from .options import (
+    ClassOptions,
+    ClassScoreOptions,
+    JobOptions,
+    LoggedJobOptions,
+    NullOptions,
+    WindowOptions,
+    decodes,
+)
+from .positions import Positions, WindowPositions, window_positions
+from .procedure import Procedure, Trials, Windows, taken
+from .sizes import Maps
 
 if TYPE_CHECKING:
-    from mne import BaseEpochs, Covariance
+    from mne import BaseEpochs
+    from typing_extensions import Unpack
 
 
 @dataclass(frozen=True)
@@ -262,34 +261,33 @@ class _Chunks:
         return chunk
 
 
-def generalize(
-    analysis, train, test, window_mode, kernel, reg, *, parameters, **options
-):
+def generalize(analysis, train, test, mode, kernel, *, parameters, **fields):
     """Train in windows of some data and test in windows of others.
 
     `train` and `test` are each data (n_samples, n_trials, p), maybe the same array, and
-    windows. The data are used up; `options` are those of `decode`.
+    windows, whose samples are features by `mode`. The data are used up; `fields` are
+    those of `decode`.
     """
     (data, windows), (data_test, windows_test) = train, test
     data, data_test = _average_both(analysis, data, data_test, kernel)
     if kernel.shift_free:
         _centre(data, data_test)
-    mode = _mode(analysis, data_test is data)
+    kind, reg = _mode(analysis, data_test is data), analysis.procedure.model.reg
     times = windows.times, windows_test.times
     return decode(
         GeneralizationPositions(
-            window_positions(data, windows, window_mode, kernel, reg),
-            window_positions(data_test, windows_test, window_mode, kernel, reg),
+            window_positions(data, windows, mode, kernel, reg),
+            window_positions(data_test, windows_test, mode, kernel, reg),
             analysis.true,
-            exempt_cells(mode, *times),
+            exempt_cells(kind, *times),
         ),
         analysis,
         GeneralizationResult,
-        parameters={"n_trained": analysis.n_trained, "mode": mode, **parameters},
+        parameters={"n_trained": analysis.n_trained, "mode": kind, **parameters},
         train_times=times[0],
         test_times=times[1],
         y_test=analysis.tested,
-        **options,
+        **fields,
     )
 
 
@@ -315,11 +313,10 @@ def _centre(data, data_test):
         data_test -= mean
 
 
-def _maps(null, windows, windows_test):
+def _maps(procedure, windows, windows_test):
     """Return what is known of the permutations' maps."""
-    check_option("null", null, NULLS)
     shape = len(windows.starts), len(windows_test.starts)
-    return Maps(null, shape, GeneralizationPositions.fewer)
+    return Maps(procedure.null.kept, shape, GeneralizationPositions.fewer)
 
 
 def _average_both(analysis, data, data_test, kernel):
@@ -339,7 +336,61 @@ def _average_both(analysis, data, data_test, kernel):
     return averaged, analysis.average(data_test, kernel, axis=1)[0]
 
 
-@keeps_warnings
+class _ArrayOptions(
+    WindowOptions,
+    ClassOptions,
+    JobOptions,
+    ClassScoreOptions,
+    NullOptions,
+    total=False,
+):
+    """What `generalize_arrays` may be told."""
+
+
+class _EpochOptions(
+    ChannelOptions,
+    WindowOptions,
+    ClassOptions,
+    LoggedJobOptions,
+    ClassScoreOptions,
+    NullOptions,
+    total=False,
+):
+    """What `generalize_epochs` may be told."""
+
+
+class _PairsOfTimes:
+    """What options mean where positions are pairs of times.
+
+    Parameters
+    ----------
+    kernel
+        ... A kernel's width is that of the training time.
+    reg
+        ... Each training time has its own lambda.
+    cv
+        ... Not for tests on other trials.
+    n_permutations
+        ... They are the same for the whole map. In cross-validation each permutation's
+        predictions are scored twice: with the tested labels permuted along with the
+        trained ones, and with the tested labels as they are. A cell passes if it passes
+        both (:meth:`GeneralizationResult.pvalues` says why). For tests on other trials,
+        and with `train_on`, only the training labels are permuted: no trial is both
+        trained with and tested, and the hypothesis is that what was trained with says
+        nothing about what is tested, which may well be decodable by itself.
+    null
+        ... A position is a pair of times, and in cross-validation the scores are twice
+        as many: 1 GiB are 1000 permutations of 366 x 366 times.
+    average
+        ... For linear kernels, and not for tests on other trials or other labels.
+    keep_class_scores
+        ... They are those of the diagonal, where training and test time are the same.
+    preprocess
+        ... What is learned at a training time is applied at every testing time.
+    """
+
+
+@decodes(_ArrayOptions, _PairsOfTimes, data=("y_test", "same_trials", "tmin_test"))
 def generalize_arrays(
     X: ArrayLike,
     y: ArrayLike,
@@ -351,30 +402,9 @@ def generalize_arrays(
     tmin: float = 0.0,
     tmin_test: float | None = None,
     groups: ArrayLike | None = None,
-    window: float | None = None,
-    step: float | None = None,
-    window_mode: Literal["mean", "concatenate"] = "mean",
-    kernel: KernelLike = "linear",
-    reg: PenaltyLike = "auto",
-    cv: CrossValidation = None,
-    scoring: Scoring = "accuracy",
-    n_permutations: int = 0,
-    permute: Permute = "auto",
-    null: KeptNull = "auto",
-    random_state: Seed = None,
-    n_jobs: int | None = None,
-    dtype: Precision = "float64",
-    verbose: bool | None = None,
-    n_components: int | None = None,
-    approx: Nystrom | None = None,
-    average: int | Literal["max"] | None = None,
-    keep_class_scores: bool = False,
-    preprocess: Preprocess = None,
     confounds: Confounds = None,
     train_on: ArrayLike | None = None,
-    n_repeats: int = 1,
-    equalize: bool = False,
-    average_test: bool = True,
+    **options: Unpack[_ArrayOptions],
 ) -> GeneralizationResult:
     """Train at every time point of an array and test at every other one.
 
@@ -385,8 +415,6 @@ def generalize_arrays(
     ----------
     X : array_like, shape (n_trials, n_features, n_times)
         Real, finite data to train on, and to test on if there is no `X_test`.
-    y : array_like, shape (n_trials,)
-        Class labels: strings, whole numbers or booleans; two or more classes.
     X_test : array_like, shape (n_test_trials, n_features, n_test_times) | None
         Data to test on, with the features of `X`: other trials, tested with what all of
         `X` has trained, without folds, or the same trials one by one, cross-validated.
@@ -402,143 +430,8 @@ def generalize_arrays(
     tmin, tmin_test : float
         Time of the first sample of `X` and `X_test` in seconds; `tmin_test` None is
         `tmin`.
-    groups : array_like, shape (n_trials,) | None
-        Runs, sessions or subjects: ``cv=None`` leaves out one at a time, splitters that
-        use groups are given them, and `permute` respects them. They are those of the
-        trials of `X`.
-    window, step : float | None
-        Length of a sliding window and distance between windows in seconds, rounded to
-        samples. None: one sample.
-    window_mode : "mean" | "concatenate"
-        Average the samples in a window, or use all of them as features.
-    kernel : str | kernel object | callable | list of these
-        How trials are compared: ``"linear"``, ``"rbf"`` (Gaussian), ``"polynomial"``,
-        an object such as ``RBF(gamma=0.1)`` or ``GraphSmooth(adjacency)``, or a
-        function ``f(X, Y) -> (n_x, n_y)``. A list of these, to choose from with a tuned
-        `reg`. A kernel's width is that of the training time.
-    reg : float | str | penalty object
-        The penalty. ``"auto"`` chooses it inside every training set, and again for
-        every permutation, in closed form (see :doc:`/method`); ``"tuned"`` or
-        :class:`Tuned` by cross-validation there. The others use no labels, and are
-        faster. A float is relative: lambda = reg * trace(K_c) / n, with the centred
-        kernel matrix K_c of all n trials, so that the unit of the features does not
-        matter. :class:`Ridge` is absolute, :class:`Shrinkage` in units of the
-        covariance's trace, :class:`DegreesOfFreedom` says how flexible the model is;
-        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels and
-        trials that are independent (for single scans it is too small).
-        Each training time has its own lambda.
-    cv : None | int | splitter | iterable of (train, test)
-        None: leave one group out when `groups` are given, else 10 folds. An int: that
-        many folds of neighbouring trials, drawn without the labels; more where some
-        training set would lack a class. Training sets may be any trials outside their
-        test set; if some are not all of them, a relative `reg` and the width of a
-        kernel are those of each training set. Test sets may overlap or miss trials. All
-        permutations share the folds, unless the splitter looks at the labels
-        (StratifiedKFold): then it is shown those of every permutation, which takes a
-        model for each. A list of index arrays is shared by all. Not for tests on other
-        trials.
-    scoring : str | callable | list of these
-        Metric name, or list of names, the first of which is in ``result.scores``:
-        ``"accuracy"``, ``"balanced_accuracy"``, ``"roc_auc"``, ``"recall"``,
-        ``"precision"``, ``"f1"``, ``"recall_macro"``, ``"precision_macro"``,
-        ``"f1_macro"``, ``"kappa"``, ``"confusion_matrix"``. With two classes, recall,
-        precision and F1 are those of the second class in sorted order, otherwise macro
-        averages. The ROC AUC is the mean over test sets; all others are computed on the
-        predictions pooled over them. A function ``f(y_true, y_pred, class_scores) ->
-        float`` is a metric too: the mean of what it returns for each test set. With
-        permutations it is slow.
-    n_permutations : int
-        Label permutations P for the null distribution; 0 for none. When fewer distinct
-        ones exist, all of them are used. They are the same for the whole map. In
-        cross-validation each permutation's predictions are scored twice: with the
-        tested labels permuted along with the trained ones, and with the tested labels
-        as they are. A cell passes if it passes both
-        (:meth:`GeneralizationResult.pvalues` says why). For tests on other trials, and
-        with `train_on`, only the training labels are permuted: no trial is both trained
-        with and tested, and the hypothesis is that what was trained with says nothing
-        about what is tested, which may well be decodable by itself.
-    permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
-        What may be exchanged. ``"within_folds"``: trials of the same training and test
-        sets (and group); ``"within_groups"``: trials of a group; ``"groups"``: whole
-        groups; ``"free"``: all trials; ``"auto"``: what is valid for the folds and
-        groups, whatever `n_permutations`, by the rules of
-        :func:`~mvpa_kfda.inference.permutation.permute_labels`.
-    null : "auto" | "full" | "max" | "stream"
-        What to keep of the permuted maps, for each metric. ``"full"``: all scores, 4 P
-        bytes for each position. ``"max"``: each map's largest score, and for each
-        position how many permutations reach the observed score; enough for all p-values
-        of ``alternative="greater"`` but those of "max-step-down", clusters and TFCE.
-        ``"stream"``: these, and the largest cluster (threshold 0.05) and TFCE score of
-        each map, by way of a temporary file of the size of ``"full"``. ``"auto"``:
-        ``"full"`` up to 1 GiB, else ``"max"``. A position is a pair of times, and in
-        cross-validation the scores are twice as many: 1 GiB are 1000 permutations of
-        366 x 366 times.
-    random_state : int | Generator | RandomState | None
-        Seed of the permutations. None makes p differ from call to call; give a number,
-        such as 0, and report it.
-    n_jobs : int | None
-        Number of workers, as in joblib: None is 1 (or what ``joblib.parallel_config``
-        says), -1 all processors. The result does not depend on it. Starting workers
-        takes about a second, so they pay off in longer runs.
-    dtype : "float64" | "float32"
-        Precision in which labels, observed and permuted, are processed. float32 is
-        faster by up to a half, and may change predictions where two classes score about
-        the same: hardly ever with two classes, in some percent of trials with many
-        classes and a few features.
-    verbose : bool | None
-        True shows how far the run is, by a bar, or in a log by a line now and then;
-        False does not, None only for runs of more than a few seconds.
-    n_components : int | None
-        Classify by the first discriminants only (reduced rank); None: by all c - 1 of c
-        classes.
-    approx : Nystrom | None
-        Approximate the kernel with landmarks, for example ``Nystrom(200)``, so that no
-        (n, n) matrix is made of many trials; None: take it as it is.
-    average : int | "max" | None
-        Average so many trials of one class, within test sets (and groups), into
-        pseudo-trials that take the place of trials in all of the result. They are drawn
-        with `random_state`; a remainder of fewer is left out. ``"max"``: as many as the
-        smallest class has in any test set (and group). For linear kernels, and not for
-        tests on other trials or other labels.
-    keep_class_scores : bool
-        Keep the class scores of every trial, for correlating them with behaviour:
-        ``result.class_scores``, ``.decision_values()`` and ``.probabilities()``. They
-        take a number for every trial, class and position. They are those of
-        the diagonal, where training and test time are the same.
-    preprocess : str | transformer | list of these | None
-        Steps that every fold learns from its training trials, at each position by
-        itself, and applies to its test trials: ``"zscore"`` (each feature),
-        ``"pca"`` (components with 99 % of the variance), ``"whiten"`` (these with unit
-        variance), a transformer of scikit-learn that needs no labels, or a list of
-        these. All permutations share them; a relative `reg` and the width of a kernel
-        are then those of each training set. None: nothing. What is learned at a
-        training time is applied at every testing time.
-    confounds : array_like, shape (n_trials,) | (n_trials, n_confounds) | None
-        Taken out of the features by linear regression before `preprocess`, in every
-        fold with coefficients from its training trials. Texts and pandas' categories
-        are categories, all others numbers, of which what is linear is taken out, no
-        more: give squares and products too, and angles as sine and cosine.
-    train_on : array_like of bool, shape (n_trials,) | None
-        Which trials to train with; all others are for tests, as in cross-decoding. With
-        `groups` or `cv` every fold trains on these trials of its training set and tests
-        the others of its test set, so that whole runs are left out. Without either, one
-        model is trained on all of them and tested on all others. Only the labels
-        trained with are permuted (within groups, where `permute` says so): the other
-        labels are never trained with, and the hypothesis is that what was trained with
-        says nothing about what is tested, which may well be decodable by itself. A
-        relative `reg` and the width of a kernel are those of each training set. Not for
-        regression.
-    n_repeats : int
-        Repeat so often, and report the mean score: with `average` trials are grouped
-        anew, without it folds are drawn anew (`cv` is a number, or a splitter with
-        random folds). A permutation moves the labels of trials, once for all repeats,
-        which run on them. ``result.repeats`` has the score of each.
-    equalize : bool
-        With `average`, make as many pseudo-trials of every class as the smallest has
-        in each test set (and group); each repeat leaves out others. With ``average=1``
-        this is random undersampling: trials are left out until classes are equal.
-    average_test : bool
-        With `average`, test averages; False tests single trials by models of averages.
+    groups
+        ... They are those of the trials of `X`.
 
     Returns
     -------
@@ -572,80 +465,57 @@ def generalize_arrays(
            [1, 1, 0, 0, 0],
            [1, 1, 0, 0, 0]])
     """
-    kernel, reg = resolve_method(kernel, reg, approx)
-    n_jobs = check_jobs(n_jobs)
+    procedure, time = Procedure.of(options), taken(Windows, options)
     data = array_samples_first(X, "X")
-    cut = sfreq, window, step, window_mode
-    windows = windows_test = _cut(data, tmin, cut)
+    windows = windows_test = cut_array(data, sfreq, tmin, time)
     confounds, confounds_test = read_confounds(confounds, data.shape[1]), None
     train_on, n_test, data_test = read_train_on(train_on, data.shape[1]), None, data
-    record = record_windows(windows, sfreq, window_mode, data)
+    record = record_windows(windows, sfreq, time, data)
     if train_on is not None:
         check_alone("X", X_test, y_test)
         record["train_on"] = train_on.record
     if X_test is not None:
         data_test, windows_test, n_test = _read_test(
-            X_test, same_trials, data, (tmin, tmin_test), cut
+            X_test, same_trials, data, (tmin, tmin_test), sfreq, time
         )
     else:
         check_no_same_trials(same_trials, "X_test")
         if tmin_test is not None:
             raise ValueError("tmin_test is the time of X_test, but no X_test is given.")
-        if train_on is not None and groups is None and cv is None:
+        no_folds = groups is None and procedure.splitting.cv is None
+        if train_on is not None and no_folds:
             # Without folds, the others are as good as other trials.
             y, y_test = train_on.split_labels(y)
             data, data_test = train_on.split(data, axis=1)
             n_test = data_test.shape[1]
             confounds, confounds_test = train_on.split(confounds)
-    analysis = make_analysis(
-        y,
-        data.shape[1],
+    trials = Trials(
+        y=y,
+        n=data.shape[1],
         groups=groups,
-        kernel=kernel,
-        reg=reg,
-        cv=cv,
-        scoring=scoring,
-        n_permutations=n_permutations,
-        permute=permute,
-        random_state=random_state,
-        dtype=dtype,
+        confounds=confounds,
+        train_on=train_on if n_test is None else None,
         y_test=y_test,
         n_test=n_test,
-        n_components=n_components,
-        keep_class_scores=keep_class_scores,
-        preprocess=preprocess,
-        confounds=confounds,
         confounds_test=confounds_test,
-        train_on=train_on if n_test is None else None,
-        how=Repeating(average, n_repeats, equalize, average_test),
-        maps=_maps(null, windows, windows_test),
     )
+    maps = _maps(procedure, windows, windows_test)
     return generalize(
-        analysis,
+        make_analysis(trials, procedure, maps=maps),
         (data, windows),
         (data_test, windows_test),
-        window_mode,
-        kernel,
-        reg,
-        null=null,
-        n_jobs=n_jobs,
-        verbose=verbose,
+        time.window_mode,
+        procedure.model.kernel,
         parameters=record,
     )
 
 
-def _cut(data, tmin, cut):
-    """Return the windows of data (n_times, n_trials, n_features)."""
-    sfreq, *windows = cut
-    return cut_array(data, sfreq, tmin, *windows)
-
-
-def _read_test(X_test, same_trials, data, starts, cut):
+def _read_test(X_test, same_trials, data, starts, sfreq, time):
     """Return data to be tested, their windows, and of how many other trials.
 
     That is None if they are the trials of `data`.
     """
-    (tmin, tmin_test), sfreq = starts, cut[0]
+    tmin, tmin_test = starts
     data_test = array_samples_first(X_test, "X_test", data.shape[2])
     tmin_test = tmin if tmin_test is None else check_finite("tmin_test", tmin_test)
     times = tmin + np.arange(len(data)) / sfreq
@@ -655,11 +525,15 @@ def _read_test(X_test, same_trials, data, starts, cut):
     )
     if same:
         data_test = without_copy(data, times, data_test, times_test)
-    windows = _cut(data_test, tmin_test, cut)
+    windows = cut_array(data_test, sfreq, tmin_test, time)
     return data_test, windows, None if same else data_test.shape[1]
 
 
-@keeps_warnings
+@decodes(
+    _EpochOptions,
+    *(EpochTrials, Channels, LoggedJobOptions, _PairsOfTimes),
+    data=("test_epochs", "y_test", "same_trials"),
+)
 def generalize_epochs(
     epochs: BaseEpochs,
     y: EpochLabels = None,
@@ -669,31 +543,8 @@ def generalize_epochs(
     train_on: ArrayLike | str | None = None,
     same_trials: bool | None = None,
     groups: ArrayLike | None = None,
-    picks: str | Sequence[str] | Sequence[int] | None = None,
-    scale: Literal["auto", "channel"] | Covariance | None = "auto",
-    window: float | None = None,
-    step: float | None = None,
-    window_mode: Literal["mean", "concatenate"] = "mean",
-    kernel: KernelLike = "linear",
-    reg: PenaltyLike = "auto",
-    cv: CrossValidation = None,
-    scoring: Scoring = "accuracy",
-    n_permutations: int = 0,
-    permute: Permute = "auto",
-    null: KeptNull = "auto",
-    random_state: Seed = None,
-    n_jobs: int | None = None,
-    dtype: Precision = "float64",
-    verbose: bool | str | int | None = None,
-    n_components: int | None = None,
-    approx: Nystrom | None = None,
-    average: int | Literal["max"] | None = None,
-    keep_class_scores: bool = False,
-    preprocess: Preprocess = None,
     confounds: Confounds = None,
-    n_repeats: int = 1,
-    equalize: bool = False,
-    average_test: bool = True,
+    **options: Unpack[_EpochOptions],
 ) -> GeneralizationResult:
     r"""Train at every time point of epochs and test at every other one.
 
@@ -719,14 +570,6 @@ def generalize_epochs(
     ----------
     epochs : mne.Epochs
         Epochs (or EpochsArray) with real, finite data. They are not changed.
-    y : None | str | array_like, shape (n_epochs,) | list of str | dict
-        None: the names in ``epochs.event_id`` are the classes. A string: a column of
-        ``epochs.metadata``. An array or list with one label per epoch. A list of fewer
-        names, ``["face", "house"]``: each is a class, with the events that have this
-        name or tag as in ``epochs["face"]``, say ``"face/left"`` and ``"face/right"``.
-        A dict names the classes: ``{"animate": ["face", "body"], "inanimate":
-        "house"}``. Epochs of no class are left out; an event of two classes is an
-        error.
     test_epochs : mne.Epochs | None
         Epochs to test on, at the same sampling rate. Channels are matched by name, and
         channels that are bad in either stay out; times and order of channels may
@@ -740,163 +583,18 @@ def generalize_epochs(
         given: with ``{"face": "face/left", "house": "house/left"}`` as `y`, the same
         names for ``"face/right"`` and ``"house/right"`` as `y_test`, and
         ``test_epochs=epochs`` one side is trained with and the other tested.
-    train_on : str | array_like of bool, shape (n_epochs,) | None
-        Which trials to train with; all others are for tests, as in cross-decoding. With
-        `groups` or `cv` every fold trains on these trials of its training set and tests
-        the others of its test set, so that whole runs are left out. Without either, one
-        model is trained on all of them and tested on all others. Only the labels
-        trained with are permuted (within groups, where `permute` says so): the other
-        labels are never trained with, and the hypothesis is that what was trained with
-        says nothing about what is tested, which may well be decodable by itself. A
-        relative `reg` and the width of a kernel are those of each training set. Not for
-        regression. A string is a query on
-        ``epochs.metadata`` as pandas understands it, for example
-        ``"position == 'upper'"``; of an array also what `y` leaves out.
     same_trials : bool | None
         Whether epoch i of `test_epochs` is the same trial as epoch i of `epochs`. None:
         found out by comparing the data at common times; epochs that are cut around
         other events than those of `epochs` cannot be recognized, so say so.
     groups : None | str | array_like, shape (n_epochs,)
-        Runs, sessions or subjects: ``cv=None`` leaves out one at a time, splitters that
-        use groups are given them, and `permute` respects them. The name of a metadata
-        column of `epochs`, or one for each epoch, also those that `y` leaves out.
-    picks : str | list | None
-        Channels, as in MNE-Python. None takes all data channels (of all types). Bad
-        channels always stay out; misc channels are used when picked.
-    scale : "auto" | "channel" | mne.Covariance | None
-        How to bring channels to one scale. ``"auto"``: when the channels are of several
-        types, each type is divided by its standard deviation over epochs, channels and
-        times; channels of a single type stay in their unit (except for a kernel with
-        ``gamma=None``, which presumes features of about unit variance). ``"channel"``:
-        each channel is divided by its own standard deviation. A noise covariance:
-        channels are whitened with it. None: nothing. Standard deviations are those of
-        all epochs and picked channels, without labels; with `train_on` of those to
-        train with. They are taken from `epochs` and applied to test epochs too.
-    window, step : float | None
-        Length of a sliding window and distance between windows in seconds, rounded to
-        samples. None: one sample.
-    window_mode : "mean" | "concatenate"
-        Average the samples in a window, or use all of them as features.
-    kernel : str | kernel object | callable | list of these
-        How trials are compared: ``"linear"``, ``"rbf"`` (Gaussian), ``"polynomial"``,
-        an object such as ``RBF(gamma=0.1)`` or ``GraphSmooth(adjacency)``, or a
-        function ``f(X, Y) -> (n_x, n_y)``. A list of these, to choose from with a tuned
-        `reg`. A kernel's width is that of the training time.
-    reg : float | str | penalty object
-        The penalty. ``"auto"`` chooses it inside every training set, and again for
-        every permutation, in closed form (see :doc:`/method`); ``"tuned"`` or
-        :class:`Tuned` by cross-validation there. The others use no labels, and are
-        faster. A float is relative: lambda = reg * trace(K_c) / n, with the centred
-        kernel matrix K_c of all n trials, so that the unit of the features does not
-        matter. :class:`Ridge` is absolute, :class:`Shrinkage` in units of the
-        covariance's trace, :class:`DegreesOfFreedom` says how flexible the model is;
-        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels and
-        trials that are independent (for single scans it is too small).
-        Each training time has its own lambda.
-    cv : None | int | splitter | iterable of (train, test)
-        None: leave one group out when `groups` are given, else 10 folds. An int: that
-        many folds of neighbouring trials, drawn without the labels; more where some
-        training set would lack a class. Training sets may be any trials outside their
-        test set; if some are not all of them, a relative `reg` and the width of a
-        kernel are those of each training set. Test sets may overlap or miss trials. All
-        permutations share the folds, unless the splitter looks at the labels
-        (StratifiedKFold): then it is shown those of every permutation, which takes a
-        model for each. A list of index arrays is shared by all. Not for tests on other
-        trials.
-    scoring : str | callable | list of these
-        Metric name, or list of names, the first of which is in ``result.scores``:
-        ``"accuracy"``, ``"balanced_accuracy"``, ``"roc_auc"``, ``"recall"``,
-        ``"precision"``, ``"f1"``, ``"recall_macro"``, ``"precision_macro"``,
-        ``"f1_macro"``, ``"kappa"``, ``"confusion_matrix"``. With two classes, recall,
-        precision and F1 are those of the second class in sorted order, otherwise macro
-        averages. The ROC AUC is the mean over test sets; all others are computed on the
-        predictions pooled over them. A function ``f(y_true, y_pred, class_scores) ->
-        float`` is a metric too: the mean of what it returns for each test set. With
-        permutations it is slow.
-    n_permutations : int
-        Label permutations P for the null distribution; 0 for none. When fewer distinct
-        ones exist, all of them are used. They are the same for the whole map. In
-        cross-validation each permutation's predictions are scored twice: with the
-        tested labels permuted along with the trained ones, and with the tested labels
-        as they are. A cell passes if it passes both
-        (:meth:`GeneralizationResult.pvalues` says why). For tests on other trials, and
-        with `train_on`, only the training labels are permuted: no trial is both trained
-        with and tested, and the hypothesis is that what was trained with says nothing
-        about what is tested, which may well be decodable by itself.
-    permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
-        What may be exchanged. ``"within_folds"``: trials of the same training and test
-        sets (and group); ``"within_groups"``: trials of a group; ``"groups"``: whole
-        groups; ``"free"``: all trials; ``"auto"``: what is valid for the folds and
-        groups, whatever `n_permutations`, by the rules of
-        :func:`~mvpa_kfda.inference.permutation.permute_labels`.
-    null : "auto" | "full" | "max" | "stream"
-        What to keep of the permuted maps, for each metric. ``"full"``: all scores, 4 P
-        bytes for each position. ``"max"``: each map's largest score, and for each
-        position how many permutations reach the observed score; enough for all p-values
-        of ``alternative="greater"`` but those of "max-step-down", clusters and TFCE.
-        ``"stream"``: these, and the largest cluster (threshold 0.05) and TFCE score of
-        each map, by way of a temporary file of the size of ``"full"``. ``"auto"``:
-        ``"full"`` up to 1 GiB, else ``"max"``. A position is a pair of times, and in
-        cross-validation the scores are twice as many: 1 GiB are 1000 permutations of
-        366 x 366 times.
-    random_state : int | Generator | RandomState | None
-        Seed of the permutations. None makes p differ from call to call; give a number,
-        such as 0, and report it.
-    n_jobs : int | None
-        Number of workers, as in joblib: None is 1 (or what ``joblib.parallel_config``
-        says), -1 all processors. The result does not depend on it. Starting workers
-        takes about a second, so they pay off in longer runs.
-    dtype : "float64" | "float32"
-        Precision in which labels, observed and permuted, are processed. float32 is
-        faster by up to a half, and may change predictions where two classes score about
-        the same: hardly ever with two classes, in some percent of trials with many
-        classes and a few features. It is for data whose mean over trials does not drift
-        by many standard deviations.
-    verbose : bool | str | int | None
-        True (or a level of INFO or below) shows a progress bar, False none, None only
-        on runs of more than a few seconds.
-    n_components : int | None
-        Classify by the first discriminants only (reduced rank); None: by all c - 1 of c
-        classes.
-    approx : Nystrom | None
-        Approximate the kernel with landmarks, for example ``Nystrom(200)``, so that no
-        (n, n) matrix is made of many trials; None: take it as it is.
-    average : int | "max" | None
-        Average so many trials of one class, within test sets (and groups), into
-        pseudo-trials that take the place of trials in all of the result. They are drawn
-        with `random_state`; a remainder of fewer is left out. ``"max"``: as many as the
-        smallest class has in any test set (and group). For linear kernels, and not for
-        tests on other trials or other labels.
-    keep_class_scores : bool
-        Keep the class scores of every trial, for correlating them with behaviour:
-        ``result.class_scores``, ``.decision_values()`` and ``.probabilities()``. They
-        take a number for every trial, class and position. They are those of
-        the diagonal, where training and test time are the same.
-    preprocess : str | transformer | list of these | None
-        Steps that every fold learns from its training trials, at each position by
-        itself, and applies to its test trials: ``"zscore"`` (each feature),
-        ``"pca"`` (components with 99 % of the variance), ``"whiten"`` (these with unit
-        variance), a transformer of scikit-learn that needs no labels, or a list of
-        these. All permutations share them; a relative `reg` and the width of a kernel
-        are then those of each training set. None: nothing. What is learned at a
-        training time is applied at every testing time.
-    confounds : str | list of str | array_like, shape (n_epochs, ...) | None
-        Taken out of the features by linear regression before `preprocess`, in every
-        fold with coefficients from its training trials. Texts and pandas' categories
-        are categories, all others numbers, of which what is linear is taken out, no
-        more: give squares and products too, and angles as sine and cosine. A string or
-        list of strings: columns of ``epochs.metadata``.
-    n_repeats : int
-        Repeat so often, and report the mean score: with `average` trials are grouped
-        anew, without it folds are drawn anew (`cv` is a number, or a splitter with
-        random folds). A permutation moves the labels of trials, once for all repeats,
-        which run on them. ``result.repeats`` has the score of each.
-    equalize : bool
-        With `average`, make as many pseudo-trials of every class as the smallest has
-        in each test set (and group); each repeat leaves out others. With ``average=1``
-        this is random undersampling: trials are left out until classes are equal.
-    average_test : bool
-        With `average`, test averages; False tests single trials by models of averages.
+        ... The name of a metadata column of `epochs`, or one for each epoch, also those
+        that `y` leaves out.
+    scale
+        ... They are taken from `epochs` and applied to test epochs too.
+    dtype
+        ... It is for data whose mean over trials does not drift by many standard
+        deviations.
 
     Returns
     -------
@@ -940,61 +638,42 @@ def generalize_epochs(
     >>> bool(result.pvalues("cluster").min() < 0.05)
     True
     """
-    kernel, reg = resolve_method(kernel, reg, approx)
-    check_option("window_mode", window_mode, ("mean", "concatenate"))
-    check_scale(scale)
-    n_jobs, progress = check_jobs(n_jobs), progress_wanted(verbose)
+    procedure = Procedure.of(options | logged(options))
+    time, channels = taken(Windows, options), taken(Channels, options)
     epochs = check_epochs(epochs)
     confounds = confounds_of_epochs(epochs, confounds)
-    with_folds = groups is not None or cv is not None
+    with_folds = groups is not None or procedure.splitting.cv is not None
     others = test_epochs, y_test, train_on, same_trials
-    sets = gather_pairs(epochs, y, groups, *others, picks, with_folds)
+    sets = gather_pairs(epochs, y, groups, *others, channels.picks, with_folds)
     confounds, confounds_test = sets.part(confounds)
-    train_on = sets.train_on
     sfreq = float(epochs.info["sfreq"])
-    windows = cut_windows(sets.times, sfreq, window, step)
-    windows_test = cut_windows(sets.times_test, sfreq, window, step)
-    analysis = make_analysis(
-        sets.y,
-        sets.data.shape[1],
+    windows = time.cut(sets.times, sfreq)
+    windows_test = time.cut(sets.times_test, sfreq)
+    trials = Trials(
+        y=sets.y,
+        n=sets.data.shape[1],
         groups=sets.groups,
-        kernel=kernel,
-        reg=reg,
-        cv=cv,
-        scoring=scoring,
-        n_permutations=n_permutations,
-        permute=permute,
-        random_state=random_state,
-        dtype=dtype,
-        with_patterns=kernel.is_linear,
+        confounds=confounds,
+        train_on=sets.train_on if with_folds else None,
+        numbers=sets.numbers,
         y_test=sets.y_test,
         n_test=sets.n_other,
-        n_components=n_components,
-        keep_class_scores=keep_class_scores,
-        preprocess=preprocess,
-        confounds=confounds,
         confounds_test=confounds_test,
-        train_on=train_on if with_folds else None,
-        how=Repeating(average, n_repeats, equalize, average_test),
-        maps=_maps(null, windows, windows_test),
-        numbers=sets.numbers,
     )
-    scaling = fit_scaling(sets.info, analysis.of_trained(sets.data), scale, kernel)
+    kernel, maps = procedure.model.kernel, _maps(procedure, windows, windows_test)
+    patterns = {"with_patterns": kernel.is_linear}
+    analysis = make_analysis(trials, procedure, maps=maps, **patterns)
+    scaling = channels.scaling(sets.info, analysis.of_trained(sets.data), kernel)
     data = scaling.apply(sets.data)
     data_test = data if sets.data_test is sets.data else scaling.apply(sets.data_test)
-    kernel = for_channels(kernel, sets.info["ch_names"])
-    recorded = record_epochs(sets.info, scale, windows, window_mode, sfreq)
-    recorded["train_on"] = None if train_on is None else train_on.record
+    recorded = record_epochs(sets.info, channels, windows, time, sfreq)
+    recorded["train_on"] = sets.train_on and sets.train_on.record
     return generalize(
         analysis,
         (data, windows),
         (data_test, windows_test),
-        window_mode,
-        kernel,
-        reg,
-        null=null,
-        n_jobs=n_jobs,
-        verbose=progress,
+        time.window_mode,
+        for_channels(kernel, sets.info["ch_names"]),
         parameters=recorded | sets.record,
         undo=scaling.undo,
         info_fif=pack_info(sets.info),

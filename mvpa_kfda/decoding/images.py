@@ -43,34 +43,24 @@ from ..data.volumes import (
 )
 from ..data.volumes import standardize as z_score
 from ..inference.clusters import adjacency_among
-from ..inference.permutation import Permute
-from ..kfda.arguments import (
-    Adjacency,
-    CrossValidation,
-    KernelLike,
-    PenaltyLike,
-    Preprocess,
-)
-from ..kfda.models import resolve_method
-from ..kfda.nystrom import Nystrom
-from ..metrics.names import Scoring
+from ..kfda.arguments import Adjacency
 from ..results.images import VolumeResult
-from ..results.kinds import keeps_warnings
 from ..utils.checkpoint import digest, open_checkpoint
-from ..utils.checks import (
-    Precision,
-    Seed,
-    check_jobs,
-    check_option,
-    warn,
-)
+from ..utils.checks import check_option, warn
 from ..utils.memory import usable_memory
-from .analysis import decode, make_analysis
+from .analysis import decode, make_analysis, settled_null
+from .options import (
+    CheckpointOptions,
+    ClassOptions,
+    JobOptions,
+    NullOptions,
+    decodes,
+)
 from .positions import RunScaling, SubsetPositions
 from .problems import warn_of_short_runs
-from .repeating import Repeating
-from .resume import check_checkpoint, describe_run, resumed_seed
-from .sizes import NULLS, KeptNull, Maps, check_null
+from .procedure import Procedure, Trials, taken
+from .resume import describe_run
+from .sizes import Maps
 
 if TYPE_CHECKING:
     from nibabel.cifti2 import Cifti2Image
@@ -80,6 +70,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from sklearn.base import TransformerMixin
     from sklearn.utils import Bunch
+    from typing_extensions import Unpack
 
     Image = SpatialImage | SurfaceImage | Cifti2Image | str | PathLike[str]
     Images = Image | Sequence[Image] | ArrayLike
@@ -103,21 +94,6 @@ class Geometry:
     pairs: np.ndarray
     #: The feature that a position is the centre of, -1 for none, (n_positions,).
     own: np.ndarray
-
-
-def check_options(kernel, reg, approx, n_jobs, null, standardize, checkpoint):
-    """Check what does not need the images, before they are read."""
-    check_checkpoint(checkpoint)
-    check_option("null", null, NULLS)
-    check_option("standardize", standardize, ("zscore_sample", False, None))
-    kernel, reg = resolve_method(kernel, reg, approx)
-    return {
-        "kernel": kernel,
-        "reg": reg,
-        "n_jobs": check_jobs(n_jobs),
-        "null": null,
-        "standardize": standardize,
-    }
 
 
 def name_features(space, adjacency):
@@ -192,47 +168,27 @@ def _leave_out_useless(images, geometry, usable):
 
 
 def _decode_geometry(
-    images,
-    geometry,
-    labels,
-    *,
-    parameters,
-    standardize,
-    kernel,
-    reg,
-    null,
-    random_state,
-    n_jobs,
-    verbose,
-    checkpoint,
-    with_patterns=False,
-    **options,
+    images, geometry, labels, procedure, *, standardize, parameters, with_patterns=False
 ):
     """Standardize the images, which are overwritten, lay out positions, decode."""
-    space = geometry.space
+    space, kept_null = geometry.space, procedure.null.kept
     labels.check(len(images.X))
-    with open_checkpoint(checkpoint) as kept:
-        random_state = resumed_seed(kept, random_state)
-        analysis = make_analysis(
-            labels.y,
-            len(labels.y),
+    with open_checkpoint(procedure.running.checkpoint) as kept:
+        procedure = procedure.resumed(kept)
+        trials = Trials(
+            y=labels.y,
+            n=len(labels.y),
             groups=labels.groups,
             confounds=labels.confounds,
             train_on=labels.train_on,
-            kernel=kernel,
-            reg=reg,
-            random_state=random_state,
-            maps=Maps(null, (space.n_positions,), SubsetPositions.fewer),
             # Images follow each other in time.
             numbers=labels.take(np.arange(len(images.X))),
-            with_patterns=with_patterns,
-            **options,
         )
-        positions = _lay_out(
-            images, geometry, labels, analysis, standardize, kernel, reg
-        )
-        n_tested = len(analysis.tested)
-        null = check_null(null, analysis.task, positions, n_tested, n_jobs)
+        maps = Maps(kept_null, (space.n_positions,), SubsetPositions.fewer)
+        patterns = {"with_patterns": with_patterns}
+        analysis = make_analysis(trials, procedure, maps=maps, **patterns)
+        positions = _lay_out(images, geometry, labels, analysis, standardize)
+        null = settled_null(analysis, positions)
         parameters |= {"standardize": standardize, "null": null}
         if kept:
             known = {
@@ -245,11 +201,9 @@ def _decode_geometry(
             positions,
             analysis,
             VolumeResult,
-            null=null,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            checkpoint=kept,
             parameters=parameters | labels.record,
+            null=null,
+            checkpoint=kept,
             positions=np.arange(space.n_positions),
             space=space.pack(),
             adjacency=geometry.pairs,
@@ -258,13 +212,14 @@ def _decode_geometry(
         )
 
 
-def _lay_out(images, geometry, labels, analysis, standardize, kernel, reg):
+def _lay_out(images, geometry, labels, analysis, standardize):
     """Return the positions of the images to be decoded, z-scored and averaged."""
     space, with_patterns = geometry.space, analysis.task.with_patterns
+    model = analysis.procedure.model
     X, members, scaling = _standardize(
         images, geometry, labels, standardize, with_patterns
     )
-    data, kernel = analysis.average(X, kernel)
+    data, kernel = analysis.average(X, model.kernel)
     if scaling and data is not X:
         scaling = scaling.grouped(analysis.averaging)
     filled = np.flatnonzero(np.diff(members.indptr))
@@ -273,7 +228,7 @@ def _lay_out(images, geometry, labels, analysis, standardize, kernel, reg):
         members.indptr,
         members.indices,
         kernel,
-        reg,
+        model.reg,
         name=partial(_word_position, space),
         folds=analysis.folds,
         adjacency=adjacency_among(geometry.pairs, space.n_positions, filled),
@@ -342,41 +297,78 @@ def _digested(positions, task):
     return [np.array(["patterns"]), *own]
 
 
-@keeps_warnings
+class _Options(ClassOptions, JobOptions, NullOptions, CheckpointOptions, total=False):
+    """What both functions may be told."""
+
+    classes: Classes
+    mesh: Mesh | None
+    standardize: Literal["zscore_sample", False] | None
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """How images are read.
+
+    Parameters
+    ----------
+    imgs : 4D image | list of 3D and 4D images | path | SurfaceImage | array
+        One image per trial or block, not one per volume of a time series: what
+        nilearn's maskers take, volumes or surfaces (also lists of them), CIFTI files
+        (``.dscalar.nii``, ``.dtseries.nii``, ``.pscalar.nii``, ``.ptseries.nii``) with
+        one row per image, or an array (n_images, n_features).
+    y : array_like, shape (n_images,) | tuple of (table, column)
+        ... A tuple names the column of a DataFrame or of a .tsv or .csv file.
+    groups : None | array_like, shape (n_images,) | str | tuple of (table, column)
+        ... Z-scores are within them. A string is a column of y's table.
+    average
+        ... Images are averaged after z-scoring.
+    confounds : str | list of str | array_like, shape (n_images, ...) | None
+        ... A string or list of strings: columns of the table of `y`.
+    train_on : str | array_like of bool, shape (n_images,) | None
+        ... A string is a query on the table of `y` as pandas understands it, for
+        example ``"modality == 'seen'"``.
+    classes : None | list of labels | dict of name -> label or list of labels
+        The labels to be decoded, ``["face", "house"]``, or classes of several labels,
+        ``{"animate": ["face", "cat"], "inanimate": "house"}``; None: all. Images of
+        other labels take part in the z-scores of their group, and in nothing else,
+        which matters most where groups hold few images of each label.
+        ``result.parameters["selected"]`` has the indices of those that are decoded.
+    mesh : None | PolyMesh | dict of "left", "right" | (left, right)
+        Where the cortex of CIFTI files lies, for neighbours and figures: paths
+        (``.surf.gii``) or meshes of the hemispheres, with as many vertices as the file
+        says. A searchlight in the cortex needs them. Not for other images.
+    standardize : "zscore_sample" | False
+        Z-score every voxel, without labels: within each group where there are groups,
+        else over all images; also over all images when every group holds one class
+        only. Means and deviations are those of all images of a group, also of those
+        that `classes` leaves out. No label is used. If folds leave whole groups out,
+        nothing of a test set goes into training; without groups, or if folds cut
+        through them, test images take part in the z-scores of the training images.
+    """
+
+    classes: Classes = None
+    mesh: Mesh | None = None
+    standardize: Literal["zscore_sample", False] | None = "zscore_sample"
+
+    def __post_init__(self):
+        """Check what does not need the images."""
+        check_option("standardize", self.standardize, ("zscore_sample", False, None))
+
+
+@decodes(_Options, _Reading, data=("mask_img", "process_mask_img", "mesh"))
 def searchlight(
     imgs: Images,
     y: Labels,
     *,
     groups: Labels | None = None,
-    classes: Classes = None,
+    confounds: Confounds = None,
+    train_on: ArrayLike | str | None = None,
     mask_img: Mask | None = None,
     process_mask_img: Image | None = None,
-    mesh: Mesh | None = None,
     radius: float = 8.0,
     adjacency: Adjacency | None = None,
     distance: Literal["geodesic", "edges"] = "geodesic",
-    standardize: Literal["zscore_sample", False] | None = "zscore_sample",
-    kernel: KernelLike = "linear",
-    reg: PenaltyLike = "auto",
-    cv: CrossValidation = None,
-    scoring: Scoring = "accuracy",
-    n_permutations: int = 0,
-    permute: Permute = "auto",
-    null: KeptNull = "auto",
-    random_state: Seed = None,
-    n_jobs: int | None = None,
-    dtype: Precision = "float64",
-    verbose: bool | None = None,
-    checkpoint: str | PathLike[str] | None = None,
-    n_components: int | None = None,
-    approx: Nystrom | None = None,
-    average: int | Literal["max"] | None = None,
-    preprocess: Preprocess = None,
-    confounds: Confounds = None,
-    train_on: ArrayLike | str | None = None,
-    n_repeats: int = 1,
-    equalize: bool = False,
-    average_test: bool = True,
+    **options: Unpack[_Options],
 ) -> VolumeResult:
     r"""Decode class labels around every voxel or vertex, without retraining.
 
@@ -387,25 +379,8 @@ def searchlight(
 
     Parameters
     ----------
-    imgs : 4D image | list of 3D and 4D images | path | SurfaceImage | array
-        One image per trial or block, not one per volume of a time series: what
-        nilearn's maskers take, volumes or surfaces (also lists of them), CIFTI files
-        (``.dscalar.nii``, ``.dtseries.nii``, ``.pscalar.nii``, ``.ptseries.nii``) with
-        one row per image, or an array (n_images, n_features). Arrays, and parcels of
-        CIFTI files, need `adjacency`.
-    y : array_like, shape (n_images,) | tuple of (table, column)
-        Class labels: strings, whole numbers or booleans; two or more classes. A tuple
-        names the column of a DataFrame or of a .tsv or .csv file.
-    groups : None | array_like, shape (n_images,) | str | tuple of (table, column)
-        Runs, sessions or subjects: ``cv=None`` leaves out one at a time, splitters that
-        use groups are given them, and `permute` respects them. Z-scores are within
-        them. A string is a column of y's table.
-    classes : None | list of labels | dict of name -> label or list of labels
-        The labels to be decoded, ``["face", "house"]``, or classes of several labels,
-        ``{"animate": ["face", "cat"], "inanimate": "house"}``; None: all. Images of
-        other labels take part in the z-scores of their group, and in nothing else,
-        which matters most where groups hold few images of each label.
-        ``result.parameters["selected"]`` has the indices of those that are decoded.
+    imgs
+        ... Arrays, and parcels of CIFTI files, need `adjacency`.
     mask_img : None | 3D image | SurfaceImage | path | fitted masker
         The voxels to use. None computes a mask as :class:`nilearn.maskers.NiftiMasker`
         does, or takes all vertices. With a fitted masker its ``transform`` makes the
@@ -413,10 +388,6 @@ def searchlight(
         ones.
     process_mask_img : None | 3D image | SurfaceImage | path
         The centres; None takes all voxels of the mask.
-    mesh : None | PolyMesh | dict of "left", "right" | (left, right)
-        Where the cortex of CIFTI files lies, for neighbours and figures: paths
-        (``.surf.gii``) or meshes of the hemispheres, with as many vertices as the file
-        says. A searchlight in the cortex needs them. Not for other images.
     radius : float
         Radius of the spheres in mm; on surfaces, length of the paths along the mesh, or
         with ``distance="edges"`` their number of edges. Not used with `adjacency`. In
@@ -428,133 +399,13 @@ def searchlight(
     distance : "geodesic" | "edges"
         How paths on surfaces are measured: by the length of their edges in mm, or by
         how many there are.
-    standardize : "zscore_sample" | False
-        Z-score every voxel, without labels: within each group where there are groups,
-        else over all images; also over all images when every group holds one class
-        only. Means and deviations are those of all images of a group, also of those
-        that `classes` leaves out. No label is used. If folds leave whole groups out,
-        nothing of a test set goes into training; without groups, or if folds cut
-        through them, test images take part in the z-scores of the training images.
-    kernel : str | kernel object | callable | list of these
-        How trials are compared: ``"linear"``, ``"rbf"`` (Gaussian), ``"polynomial"``,
-        an object such as ``RBF(gamma=0.1)`` or ``GraphSmooth(adjacency)``, or a
-        function ``f(X, Y) -> (n_x, n_y)``. A list of these, to choose from with a tuned
-        `reg`.
-    reg : float | str | penalty object
-        The penalty. ``"auto"`` chooses it inside every training set, and again for
-        every permutation, in closed form (see :doc:`/method`); ``"tuned"`` or
-        :class:`Tuned` by cross-validation there. The others use no labels, and are
-        faster. A float is relative: lambda = reg * trace(K_c) / n, with the centred
-        kernel matrix K_c of all n trials, so that the unit of the features does not
-        matter. :class:`Ridge` is absolute, :class:`Shrinkage` in units of the
-        covariance's trace, :class:`DegreesOfFreedom` says how flexible the model is;
-        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels and
-        trials that are independent (for single scans it is too small).
-        Each sphere has its own lambda.
-    cv : None | int | splitter | iterable of (train, test)
-        None: leave one group out when `groups` are given, else 10 folds. An int: that
-        many folds of neighbouring trials, drawn without the labels; more where some
-        training set would lack a class. Training sets may be any trials outside their
-        test set; if some are not all of them, a relative `reg` and the width of a
-        kernel are those of each training set. Test sets may overlap or miss trials. All
-        permutations share the folds, unless the splitter looks at the labels
-        (StratifiedKFold): then it is shown those of every permutation, which takes a
-        model for each. A list of index arrays is shared by all.
-    scoring : str | callable | list of these
-        Metric name, or list of names, the first of which is in ``result.scores``:
-        ``"accuracy"``, ``"balanced_accuracy"``, ``"roc_auc"``, ``"recall"``,
-        ``"precision"``, ``"f1"``, ``"recall_macro"``, ``"precision_macro"``,
-        ``"f1_macro"``, ``"kappa"``, ``"confusion_matrix"``. With two classes, recall,
-        precision and F1 are those of the second class in sorted order, otherwise macro
-        averages. The ROC AUC is the mean over test sets; all others are computed on the
-        predictions pooled over them. A function ``f(y_true, y_pred, class_scores) ->
-        float`` is a metric too: the mean of what it returns for each test set. With
-        permutations it is slow.
-    n_permutations : int
-        Label permutations P for the null distribution; 0 for none. When fewer distinct
-        ones exist, all of them are used. They are the same in every sphere.
-    permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
-        What may be exchanged. ``"within_folds"``: trials of the same training and test
-        sets (and group); ``"within_groups"``: trials of a group; ``"groups"``: whole
-        groups; ``"free"``: all trials; ``"auto"``: what is valid for the folds and
-        groups, whatever `n_permutations`, by the rules of
-        :func:`~mvpa_kfda.inference.permutation.permute_labels`.
-    null : "auto" | "full" | "max" | "stream"
-        What to keep of the permuted maps, for each metric. ``"full"``: all scores, 4 P
-        bytes for each position. ``"max"``: each map's largest score, and for each
-        position how many permutations reach the observed score; enough for all p-values
-        of ``alternative="greater"`` but those of "max-step-down", clusters and TFCE.
-        ``"stream"``: these, and the largest cluster (threshold 0.05) and TFCE score of
-        each map, by way of a temporary file of the size of ``"full"``. ``"auto"``:
-        ``"full"`` up to 1 GiB, else ``"max"``.
-    random_state : int | Generator | RandomState | None
-        Seed of the permutations. None makes p differ from call to call; give a number,
-        such as 0, and report it.
-    n_jobs : int | None
-        Number of workers, as in joblib: None is 1 (or what ``joblib.parallel_config``
-        says), -1 all processors. The result does not depend on it. Starting workers
-        takes about a second, so they pay off in longer runs. In
-        ``joblib.parallel_config(backend="dask")`` they are those of a Dask cluster.
-    dtype : "float64" | "float32"
-        Precision in which labels, observed and permuted, are processed. float32 is
-        faster by up to a half, and may change predictions where two classes score about
-        the same: hardly ever with two classes, in some percent of trials with many
-        classes and a few features.
-    verbose : bool | None
-        True shows how far the run is, by a bar, or in a log by a line now and then;
-        False does not, None only for runs of more than a few seconds.
-    checkpoint : None | str | path-like
-        A file that keeps finished blocks of positions. The same call with the same file
-        continues a run that was stopped at any moment, and ends with the same result.
-        It is not deleted at the end.
-    n_components : int | None
-        Classify by the first discriminants only (reduced rank); None: by all c - 1 of c
-        classes.
-    approx : Nystrom | None
-        Approximate the kernel with landmarks, for example ``Nystrom(200)``, so that no
-        (n, n) matrix is made of many trials; None: take it as it is.
-    average : int | "max" | None
-        Average so many trials of one class, within test sets (and groups), into
-        pseudo-trials that take the place of trials in all of the result. They are drawn
-        with `random_state`; a remainder of fewer is left out. ``"max"``: as many as the
-        smallest class has in any test set (and group). Images are averaged after
-        z-scoring.
-    preprocess : str | transformer | list of these | None
-        Steps that every fold learns from its training trials, at each position by
-        itself, and applies to its test trials: ``"zscore"`` (each feature),
-        ``"pca"`` (components with 99 % of the variance), ``"whiten"`` (these with unit
-        variance), a transformer of scikit-learn that needs no labels, or a list of
-        these. All permutations share them; a relative `reg` and the width of a kernel
-        are then those of each training set. None: nothing.
-    confounds : str | list of str | array_like, shape (n_images, ...) | None
-        Taken out of the features by linear regression before `preprocess`, in every
-        fold with coefficients from its training trials. Texts and pandas' categories
-        are categories, all others numbers, of which what is linear is taken out, no
-        more: give squares and products too, and angles as sine and cosine. A string or
-        list of strings: columns of the table of `y`.
-    train_on : str | array_like of bool, shape (n_images,) | None
-        Which trials to train with; all others are for tests, as in cross-decoding. With
-        `groups` or `cv` every fold trains on these trials of its training set and tests
-        the others of its test set, so that whole runs are left out. Without either, one
-        model is trained on all of them and tested on all others. Only the labels
-        trained with are permuted (within groups, where `permute` says so): the other
-        labels are never trained with, and the hypothesis is that what was trained with
-        says nothing about what is tested, which may well be decodable by itself. A
-        relative `reg` and the width of a kernel are those of each training set. Not for
-        regression. A string is a query
-        on the table of `y` as pandas understands it, for example
-        ``"modality == 'seen'"``.
-    n_repeats : int
-        Repeat so often, and report the mean score: with `average` trials are grouped
-        anew, without it folds are drawn anew (`cv` is a number, or a splitter with
-        random folds). A permutation moves the labels of trials, once for all repeats,
-        which run on them. ``result.repeats`` has the score of each.
-    equalize : bool
-        With `average`, make as many pseudo-trials of every class as the smallest has
-        in each test set (and group); each repeat leaves out others. With ``average=1``
-        this is random undersampling: trials are left out until classes are equal.
-    average_test : bool
-        With `average`, test averages; False tests single trials by models of averages.
+    reg
+        ... Each sphere has its own lambda.
+    n_permutations
+        ... They are the same in every sphere.
+    n_jobs
+        ... In ``joblib.parallel_config(backend="dask")`` they are those of a Dask
+        cluster.
 
     Returns
     -------
@@ -630,9 +481,9 @@ def searchlight(
     >>> result.to_img("p").shape
     (5, 5, 5)
     """
-    options = check_options(kernel, reg, approx, n_jobs, null, standardize, checkpoint)
+    procedure, reading = Procedure.of(options), taken(_Reading, options)
     check_option("distance", distance, DISTANCES)
-    images = read_images(imgs, mask_img, mesh)
+    images = read_images(imgs, mask_img, reading.mesh)
     centres = process_positions(images, process_mask_img)
     own = own_columns(images.space, centres)
     members, pairs = find_members(
@@ -641,60 +492,30 @@ def searchlight(
     near = {"radius": None if adjacency is not None else float(radius)}
     if adjacency is None and isinstance(centres, SurfaceSpace | GrayordinateSpace):
         near["distance"] = distance
+    labels = read_labels(y, groups, confounds, train_on)
     return _decode_geometry(
         images,
         Geometry(name_features(centres, adjacency), members, pairs, own),
-        choose_images(read_labels(y, groups, confounds, train_on), classes),
+        choose_images(labels, reading.classes),
+        procedure,
+        standardize=reading.standardize,
         parameters=near,
-        cv=cv,
-        scoring=scoring,
-        n_permutations=n_permutations,
-        permute=permute,
-        random_state=random_state,
-        dtype=dtype,
-        n_components=n_components,
-        preprocess=preprocess,
-        how=Repeating(average, n_repeats, equalize, average_test),
-        verbose=verbose,
-        checkpoint=checkpoint,
-        **options,
     )
 
 
-@keeps_warnings
+@decodes(_Options, _Reading, data=("mask_img", "mesh"))
 def decode_regions(
     imgs: Images,
     y: Labels,
     *,
     labels_img: Atlas | None = None,
     lut: Table | None = None,
-    threshold: float | None = None,
+    atlas_threshold: float | None = None,
     groups: Labels | None = None,
-    classes: Classes = None,
-    mask_img: Mask | None = None,
-    mesh: Mesh | None = None,
-    standardize: Literal["zscore_sample", False] | None = "zscore_sample",
-    kernel: KernelLike = "linear",
-    reg: PenaltyLike = "auto",
-    cv: CrossValidation = None,
-    scoring: Scoring = "accuracy",
-    n_permutations: int = 0,
-    permute: Permute = "auto",
-    null: KeptNull = "auto",
-    random_state: Seed = None,
-    n_jobs: int | None = None,
-    dtype: Precision = "float64",
-    verbose: bool | None = None,
-    checkpoint: str | PathLike[str] | None = None,
-    n_components: int | None = None,
-    approx: Nystrom | None = None,
-    average: int | Literal["max"] | None = None,
-    preprocess: Preprocess = None,
     confounds: Confounds = None,
     train_on: ArrayLike | str | None = None,
-    n_repeats: int = 1,
-    equalize: bool = False,
-    average_test: bool = True,
+    mask_img: Mask | None = None,
+    **options: Unpack[_Options],
 ) -> VolumeResult:
     """Decode class labels from the voxels of every region of an atlas, or of a mask.
 
@@ -707,19 +528,11 @@ def decode_regions(
 
     Parameters
     ----------
-    imgs : 4D image | list of 3D and 4D images | path | SurfaceImage | array
-        One image per trial or block, not one per volume of a time series: what
-        nilearn's maskers take, volumes or surfaces (also lists of them), CIFTI files
-        (``.dscalar.nii``, ``.dtseries.nii``, ``.pscalar.nii``, ``.ptseries.nii``) with
-        one row per image, or an array (n_images, n_features).
-    y : array_like, shape (n_images,) | tuple of (table, column)
-        Class labels: strings, whole numbers or booleans; two or more classes. A tuple
-        names the column of a DataFrame or of a .tsv or .csv file.
     labels_img : None | 3D or 4D image | SurfaceImage | path | atlas of nilearn | array
         None: the whole mask is one region, see `mask_img`. Else
         whole numbers, one per region; 0 is background. Or maps of probabilities (4D),
-        one per region; see `threshold`. A volume on another grid is resampled to that
-        of the images, with a warning. What nilearn's ``fetch_atlas_...`` functions
+        one per region; see `atlas_threshold`. A volume on another grid is resampled to
+        that of the images, with a warning. What nilearn's ``fetch_atlas_...`` functions
         return will do, with its names. Of CIFTI files: a ``.dlabel.nii`` on the same
         surfaces and grid, its names being those of the regions; of parcels a
         ``.plabel.nii``. For an array of images, and for parcels: the number or name of
@@ -727,156 +540,20 @@ def decode_regions(
     lut : None | DataFrame | path
         Names of the regions, a table with columns ``index`` and ``name``. Maps count
         from 1.
-    threshold : None | float
+    atlas_threshold : None | float
         With maps of probabilities, which voxels are in a region. None: those where no
         other map is higher, and above 0; of equal maps the first has the voxel. A
         number above 0: all voxels where the map is at or above it, in the unit of the
         atlas (0.25 or 25, if it is in percent), so that regions may overlap; an image
         of the result then shows the region with the highest value. Negative values
         count as 0.
-    groups : None | array_like, shape (n_images,) | str | tuple of (table, column)
-        Runs, sessions or subjects: ``cv=None`` leaves out one at a time, splitters that
-        use groups are given them, and `permute` respects them. Z-scores are within
-        them. A string is a column of y's table.
-    classes : None | list of labels | dict of name -> label or list of labels
-        The labels to be decoded, ``["face", "house"]``, or classes of several labels,
-        ``{"animate": ["face", "cat"], "inanimate": "house"}``; None: all. Images of
-        other labels take part in the z-scores of their group, and in nothing else,
-        which matters most where groups hold few images of each label.
-        ``result.parameters["selected"]`` has the indices of those that are decoded.
     mask_img : None | 3D image | SurfaceImage | path | fitted masker
         Voxels outside belong to no region; None takes all, and without an atlas the
         mask that nilearn computes.
-    mesh : None | PolyMesh | dict of "left", "right" | (left, right)
-        Where the cortex of CIFTI files lies, for neighbours and figures: paths
-        (``.surf.gii``) or meshes of the hemispheres, with as many vertices as the file
-        says. A searchlight in the cortex needs them. Not for other images.
-    standardize : "zscore_sample" | False
-        Z-score every voxel, without labels: within each group where there are groups,
-        else over all images; also over all images when every group holds one class
-        only. Means and deviations are those of all images of a group, also of those
-        that `classes` leaves out. No label is used. If folds leave whole groups out,
-        nothing of a test set goes into training; without groups, or if folds cut
-        through them, test images take part in the z-scores of the training images.
-    kernel : str | kernel object | callable | list of these
-        How trials are compared: ``"linear"``, ``"rbf"`` (Gaussian), ``"polynomial"``,
-        an object such as ``RBF(gamma=0.1)`` or ``GraphSmooth(adjacency)``, or a
-        function ``f(X, Y) -> (n_x, n_y)``. A list of these, to choose from with a tuned
-        `reg`.
-    reg : float | str | penalty object
-        The penalty. ``"auto"`` chooses it inside every training set, and again for
-        every permutation, in closed form (see :doc:`/method`); ``"tuned"`` or
-        :class:`Tuned` by cross-validation there. The others use no labels, and are
-        faster. A float is relative: lambda = reg * trace(K_c) / n, with the centred
-        kernel matrix K_c of all n trials, so that the unit of the features does not
-        matter. :class:`Ridge` is absolute, :class:`Shrinkage` in units of the
-        covariance's trace, :class:`DegreesOfFreedom` says how flexible the model is;
-        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels and
-        trials that are independent (for single scans it is too small).
-        Each region has its own lambda.
-    cv : None | int | splitter | iterable of (train, test)
-        None: leave one group out when `groups` are given, else 10 folds. An int: that
-        many folds of neighbouring trials, drawn without the labels; more where some
-        training set would lack a class. Training sets may be any trials outside their
-        test set; if some are not all of them, a relative `reg` and the width of a
-        kernel are those of each training set. Test sets may overlap or miss trials. All
-        permutations share the folds, unless the splitter looks at the labels
-        (StratifiedKFold): then it is shown those of every permutation, which takes a
-        model for each. A list of index arrays is shared by all.
-    scoring : str | callable | list of these
-        Metric name, or list of names, the first of which is in ``result.scores``:
-        ``"accuracy"``, ``"balanced_accuracy"``, ``"roc_auc"``, ``"recall"``,
-        ``"precision"``, ``"f1"``, ``"recall_macro"``, ``"precision_macro"``,
-        ``"f1_macro"``, ``"kappa"``, ``"confusion_matrix"``. With two classes, recall,
-        precision and F1 are those of the second class in sorted order, otherwise macro
-        averages. The ROC AUC is the mean over test sets; all others are computed on the
-        predictions pooled over them. A function ``f(y_true, y_pred, class_scores) ->
-        float`` is a metric too: the mean of what it returns for each test set. With
-        permutations it is slow.
-    n_permutations : int
-        Label permutations P for the null distribution; 0 for none. When fewer distinct
-        ones exist, all of them are used. They are the same in every region.
-    permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
-        What may be exchanged. ``"within_folds"``: trials of the same training and test
-        sets (and group); ``"within_groups"``: trials of a group; ``"groups"``: whole
-        groups; ``"free"``: all trials; ``"auto"``: what is valid for the folds and
-        groups, whatever `n_permutations`, by the rules of
-        :func:`~mvpa_kfda.inference.permutation.permute_labels`.
-    null : "auto" | "full" | "max" | "stream"
-        What to keep of the permuted maps, for each metric. ``"full"``: all scores, 4 P
-        bytes for each position. ``"max"``: each map's largest score, and for each
-        position how many permutations reach the observed score; enough for all p-values
-        of ``alternative="greater"`` but those of "max-step-down", clusters and TFCE.
-        ``"stream"``: these, and the largest cluster (threshold 0.05) and TFCE score of
-        each map, by way of a temporary file of the size of ``"full"``. ``"auto"``:
-        ``"full"`` up to 1 GiB, else ``"max"``.
-    random_state : int | Generator | RandomState | None
-        Seed of the permutations. None makes p differ from call to call; give a number,
-        such as 0, and report it.
-    n_jobs : int | None
-        Number of workers, as in joblib: None is 1 (or what ``joblib.parallel_config``
-        says), -1 all processors. The result does not depend on it. Starting workers
-        takes about a second, so they pay off in longer runs.
-    dtype : "float64" | "float32"
-        Precision in which labels, observed and permuted, are processed. float32 is
-        faster by up to a half, and may change predictions where two classes score about
-        the same: hardly ever with two classes, in some percent of trials with many
-        classes and a few features.
-    verbose : bool | None
-        True shows how far the run is, by a bar, or in a log by a line now and then;
-        False does not, None only for runs of more than a few seconds.
-    checkpoint : None | str | path-like
-        A file that keeps finished blocks of positions. The same call with the same file
-        continues a run that was stopped at any moment, and ends with the same result.
-        It is not deleted at the end.
-    n_components : int | None
-        Classify by the first discriminants only (reduced rank); None: by all c - 1 of c
-        classes.
-    approx : Nystrom | None
-        Approximate the kernel with landmarks, for example ``Nystrom(200)``, so that no
-        (n, n) matrix is made of many trials; None: take it as it is.
-    average : int | "max" | None
-        Average so many trials of one class, within test sets (and groups), into
-        pseudo-trials that take the place of trials in all of the result. They are drawn
-        with `random_state`; a remainder of fewer is left out. ``"max"``: as many as the
-        smallest class has in any test set (and group). Images are averaged after
-        z-scoring.
-    preprocess : str | transformer | list of these | None
-        Steps that every fold learns from its training trials, at each position by
-        itself, and applies to its test trials: ``"zscore"`` (each feature),
-        ``"pca"`` (components with 99 % of the variance), ``"whiten"`` (these with unit
-        variance), a transformer of scikit-learn that needs no labels, or a list of
-        these. All permutations share them; a relative `reg` and the width of a kernel
-        are then those of each training set. None: nothing.
-    confounds : str | list of str | array_like, shape (n_images, ...) | None
-        Taken out of the features by linear regression before `preprocess`, in every
-        fold with coefficients from its training trials. Texts and pandas' categories
-        are categories, all others numbers, of which what is linear is taken out, no
-        more: give squares and products too, and angles as sine and cosine. A string or
-        list of strings: columns of the table of `y`.
-    train_on : str | array_like of bool, shape (n_images,) | None
-        Which trials to train with; all others are for tests, as in cross-decoding. With
-        `groups` or `cv` every fold trains on these trials of its training set and tests
-        the others of its test set, so that whole runs are left out. Without either, one
-        model is trained on all of them and tested on all others. Only the labels
-        trained with are permuted (within groups, where `permute` says so): the other
-        labels are never trained with, and the hypothesis is that what was trained with
-        says nothing about what is tested, which may well be decodable by itself. A
-        relative `reg` and the width of a kernel are those of each training set. Not for
-        regression. A string is a query
-        on the table of `y` as pandas understands it, for example
-        ``"modality == 'seen'"``.
-    n_repeats : int
-        Repeat so often, and report the mean score: with `average` trials are grouped
-        anew, without it folds are drawn anew (`cv` is a number, or a splitter with
-        random folds). A permutation moves the labels of trials, once for all repeats,
-        which run on them. ``result.repeats`` has the score of each.
-    equalize : bool
-        With `average`, make as many pseudo-trials of every class as the smallest has
-        in each test set (and group); each repeat leaves out others. With ``average=1``
-        this is random undersampling: trials are left out until classes are equal.
-    average_test : bool
-        With `average`, test averages; False tests single trials by models of averages.
+    reg
+        ... Each region has its own lambda.
+    n_permutations
+        ... They are the same in every region.
 
     Returns
     -------
@@ -889,8 +566,8 @@ def decode_regions(
     Raises
     ------
     ValueError, TypeError
-        On labels that are not whole numbers or hold no region, on a `threshold` that
-        no map reaches or without maps, on `lut` without `labels_img`, and all that
+        On labels that are not whole numbers or hold no region, on an `atlas_threshold`
+        that no map reaches or without maps, on `lut` without `labels_img`, and all that
         :func:`searchlight` refuses.
 
     Warns
@@ -921,26 +598,18 @@ def decode_regions(
     >>> result.patterns()["face"].round(1).tolist()
     [1.1, 0.7, 1.0, -0.0, 0.2, 0.2]
     """
-    options = check_options(kernel, reg, approx, n_jobs, null, standardize, checkpoint)
-    images, regions = read_regions(imgs, labels_img, mask_img, lut, threshold, mesh)
+    procedure, reading = Procedure.of(options), taken(_Reading, options)
+    atlas = labels_img, mask_img, lut, atlas_threshold
+    images, regions = read_regions(imgs, *atlas, reading.mesh)
     members = regions.membership
     own = np.full(regions.n_positions, -1)  # no voxel stands for a region
+    labels = read_labels(y, groups, confounds, train_on)
     return _decode_geometry(
         images,
         Geometry(regions, members, touching(regions), own),
-        choose_images(read_labels(y, groups, confounds, train_on), classes),
+        choose_images(labels, reading.classes),
+        procedure,
+        standardize=reading.standardize,
         parameters={},
-        with_patterns=options["kernel"].is_linear,
-        cv=cv,
-        scoring=scoring,
-        n_permutations=n_permutations,
-        permute=permute,
-        random_state=random_state,
-        dtype=dtype,
-        n_components=n_components,
-        preprocess=preprocess,
-        how=Repeating(average, n_repeats, equalize, average_test),
-        verbose=verbose,
-        checkpoint=checkpoint,
-        **options,
+        with_patterns=procedure.model.kernel.is_linear,
     )

@@ -16,15 +16,14 @@ those of a model refitted on the other rows. Permutations of y are further colum
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..data.confounds import Confounds, read_confounds
-from ..inference.permutation import Permutations, Permute, permute_labels
-from ..kfda.arguments import CrossValidation, KernelLike, PenaltyLike, Preprocess
+from ..inference.permutation import Permutations, permute_labels
 from ..kfda.folds import Folds, make_folds, may_see_labels, sees_labels
-from ..kfda.nystrom import Nystrom
 from ..kfda.penalties import Tuned
 from ..metrics.names import (
     FunctionMetric,
@@ -36,10 +35,7 @@ from ..metrics.names import (
 from ..metrics.numbers import REGRESSION_METRICS
 from ..results.decoding import RegressionResult, TimeRegressionResult
 from ..results.epochs import TimeResult
-from ..results.kinds import keeps_warnings
 from ..utils.checks import (
-    Precision,
-    Seed,
     check_count,
     check_flag,
     check_per_trial,
@@ -50,7 +46,6 @@ from ..utils.files import versions
 from ..utils.memory import check_memory
 from .analysis import (
     check_foldwise,
-    check_run,
     decode,
     make_analysis,
     make_inner_folds,
@@ -59,11 +54,15 @@ from .analysis import (
     record_method,
     record_run,
 )
+from .options import BatchOptions, CommonOptions, decodes
 from .orders import warn_of_order_of_values
 from .positions import FeaturePositions
 from .problems import warn_of_confounds
-from .repeating import ONCE
+from .procedure import Procedure, Trials
 from .run import Task
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _ADVICE = (
     "For class labels use cross_validate, or decode_epochs and decode_arrays with "
@@ -242,6 +241,8 @@ class RegressionAnalysis:
     task: RegressionTask
     #: Plain values that, with the data, redo the analysis.
     parameters: dict
+    #: What was asked for.
+    procedure: Procedure
 
     @property
     def tested(self):
@@ -285,59 +286,42 @@ class RegressionAnalysis:
         )
 
 
-def make_regression_analysis(
-    y,
-    n_trials,
-    *,
-    groups,
-    kernel,
-    reg,
-    cv,
-    scoring,
-    n_permutations,
-    permute,
-    random_state,
-    dtype,
-    batch_size=None,
-    maps=None,
-    preprocess=None,
-    confounds=None,
-    numbers=None,
-):
-    """Check the arguments shared by all regressions and draw what is random.
+def make_regression_analysis(trials, procedure, *, maps=None, with_patterns=False):
+    """Check what a `Procedure` does with `Trials`, and draw what is random.
 
     What is kept of the permutations' `maps` is measured before any value is drawn.
-    `numbers` (n,) are those of the trials in the recording, where they are known.
+    There are no patterns.
     """
-    scoring, functions = name_functions(scoring)
-    scoring = check_regression_scoring(scoring, functions)
-    dtype = check_run(dtype, n_permutations, batch_size)
-    values = check_values(y, n_trials)
+    del with_patterns  # of classes
+    _refuse_options(procedure, trials)
+    model, null, running = procedure.model, procedure.null, procedure.running
+    scoring, functions = _check_scores(_scoring_of(procedure.scores))
+    values, groups = check_values(trials.y, trials.n), trials.groups
     if groups is not None:
-        groups = check_per_trial(groups, n_trials, "groups")
-    _check_tuned(reg)
+        groups = check_per_trial(groups, trials.n, "groups")
+    _check_tuned(model.reg)
     # What splitters are shown in the place of values, so that these may be permuted.
-    nothing = np.zeros(n_trials, np.intp)
-    folds = make_folds(_checked(cv), nothing, groups, numbers=numbers)
+    nothing, cv = np.zeros(trials.n, np.intp), procedure.splitting.cv
+    folds = make_folds(_checked(cv), nothing, groups, numbers=trials.numbers)
     if folds.sees_labels is None and may_see_labels(cv):
         folds = replace(folds, sees_labels=False)  # there was nothing to look at
-    learned = make_learned(preprocess, confounds)
-    check_foldwise(learned, preprocess, folds, kernel)
-    warn_of_confounds(confounds, groups, folds)
-    seed = draw_seed(random_state)
+    learned = make_learned(procedure, trials)
+    check_foldwise(learned, procedure, folds)
+    warn_of_confounds(trials.confounds, groups, folds)
+    seed = draw_seed(running.random_state)
 
     def check(n_permutations):
-        what = f"To permute {n_trials} values {n_permutations} times"
-        check_memory(8 * n_trials * n_permutations, what, "fewer permutations")
+        what = f"To permute {trials.n} values {n_permutations} times"
+        check_memory(8 * trials.n * n_permutations, what, "fewer permutations")
         if maps is not None:
             maps.check(len(scoring), n_permutations)
 
     permutations = permute_labels(
         values.codes,
-        n_permutations,
+        null.n_permutations,
         folds=folds,
         groups=groups,
-        permute=permute,
+        permute=null.permute,
         random_state=seed,
         check=check,
         alike=False,
@@ -347,9 +331,11 @@ def make_regression_analysis(
         n_classes=None,
         folds=folds,
         scoring=scoring,
-        dtype=dtype,
-        batch_size=batch_size,
-        inner=make_inner_folds(reg, nothing, groups, folds, permutations, learned),
+        dtype=running.dtype,
+        batch_size=running.batch_size,
+        inner=make_inner_folds(
+            model.reg, nothing, groups, folds, permutations, learned
+        ),
         functions=function_metrics(functions),
         learned=learned.seeded(seed),
         mean=values.mean,
@@ -357,12 +343,42 @@ def make_regression_analysis(
     )
     parameters = {
         "task": "regression",
-        **record_method(kernel, reg),
-        "cv": folds.name.removeprefix("cv="),
+        **record_method(model),
+        "cv": folds.splitter,
         **record_run(task, learned, permutations, seed),
     }
-    warn_of_order_of_values(values.given, groups, numbers)
-    return RegressionAnalysis(values, groups, folds, permutations, task, parameters)
+    warn_of_order_of_values(values.given, groups, trials.numbers)
+    made = permutations, task, parameters, procedure
+    return RegressionAnalysis(values, groups, folds, *made)
+
+
+def _check_scores(scoring):
+    """Return the names of metrics, and those of them that are functions."""
+    scoring, functions = name_functions(scoring)
+    return check_regression_scoring(scoring, functions), functions
+
+
+def _scoring_of(scores):
+    """Return the metrics that were asked for; what classes have by default is r2."""
+    by_default = isinstance(scores.scoring, str) and scores.scoring == "accuracy"
+    return "r2" if by_default else scores.scoring
+
+
+def _refuse_options(procedure, trials):
+    """Refuse options of a decoding function that are for classes only."""
+    how, scores = procedure.repeating, procedure.scores
+    for name in ("equalize", "average_test"):
+        check_flag(name, getattr(how, name))
+    check_count("n_repeats", how.n_repeats, minimum=1)
+    refuse_for_regression(
+        n_components=procedure.model.n_components,
+        average=how.average,
+        n_repeats=None if how.n_repeats == 1 else how.n_repeats,
+        equalize=how.equalize or None,
+        average_test=None if how.average_test is True else how.average_test,
+        keep_class_scores=scores.keep_class_scores or None,
+        train_on=trials.train_on,
+    )
 
 
 def _checked(cv):
@@ -389,24 +405,19 @@ def _check_tuned(reg):
         raise ValueError(f"Tuned(cv={reg.cv!r}) {_NEEDS_CLASSES}")
 
 
-@keeps_warnings
+class _Options(CommonOptions, BatchOptions, total=False):
+    """What `regress` may be told."""
+
+
+@decodes(_Options)
 def regress(
     X: ArrayLike,
     y: ArrayLike,
     *,
     groups: ArrayLike | None = None,
-    kernel: KernelLike = "linear",
-    reg: PenaltyLike = "auto",
-    cv: CrossValidation = None,
-    scoring: RegressionScoring = "r2",
-    n_permutations: int = 0,
-    permute: Permute = "auto",
-    random_state: Seed = None,
-    batch_size: int | None = None,
-    dtype: Precision = "float64",
-    approx: Nystrom | None = None,
-    preprocess: Preprocess = None,
     confounds: Confounds = None,
+    scoring: RegressionScoring = "r2",
+    **options: Unpack[_Options],
 ) -> RegressionResult:
     r"""Cross-validate a kernel ridge regression without retraining.
 
@@ -420,26 +431,11 @@ def regress(
         not matter, except to kernels whose gamma is a number or None.
     y : array_like, shape (n_trials,)
         The number to predict for every trial, in any unit: a reaction time, a rating.
-    groups : array_like, shape (n_trials,) | None
-        Runs, sessions or subjects: ``cv=None`` leaves out one at a time, splitters that
-        use groups are given them, and `permute` respects them.
-    kernel : str | kernel object | callable | list of these
-        How trials are compared: ``"linear"``, ``"rbf"`` (Gaussian), ``"polynomial"``,
-        an object such as ``RBF(gamma=0.1)`` or ``GraphSmooth(adjacency)``, or a
-        function ``f(X, Y) -> (n_x, n_y)``. A list of these, to choose from with a tuned
-        `reg`. ``"precomputed"``: `X` is the kernel matrix. The width ``gamma="median"``
-        is computed on all rows, without labels.
-    reg : float | str | penalty object
-        The penalty. ``"auto"`` chooses it inside every training set, and again for
-        every permutation, in closed form (see :doc:`/method`); ``"tuned"`` or
-        :class:`Tuned` by cross-validation there. The others use no labels, and are
-        faster. A float is relative: lambda = reg * trace(K_c) / n, with the centred
-        kernel matrix K_c of all n trials, so that the unit of the features does not
-        matter. :class:`Ridge` is absolute, :class:`Shrinkage` in units of the
-        covariance's trace, :class:`DegreesOfFreedom` says how flexible the model is;
-        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels and
-        trials that are independent (for single scans it is too small). The choice is by
-        the squared error.
+    kernel
+        ... ``"precomputed"``: `X` is the kernel matrix. The width ``gamma="median"`` is
+        computed on all rows, without labels.
+    reg
+        ... The choice is by the squared error.
     cv : None | int | splitter | iterable of (train, test)
         None: leave one group out when `groups` are given, else 10 folds. An int: that
         many folds of neighbouring trials, as scikit-learn's KFold. Training sets may be
@@ -455,35 +451,8 @@ def regress(
     n_permutations : int
         Permutations P of the values for the null distribution; 0 for none. When fewer
         distinct ones exist, all of them are used.
-    permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
-        What may be exchanged. ``"within_folds"``: trials of the same training and test
-        sets (and group); ``"within_groups"``: trials of a group; ``"groups"``: whole
-        groups; ``"free"``: all trials; ``"auto"``: what is valid for the folds and
-        groups, whatever `n_permutations`, by the rules of
-        :func:`~mvpa_kfda.inference.permutation.permute_labels`.
-    random_state : int | Generator | RandomState | None
-        Seed of the permutations. None makes p differ from call to call; give a number,
-        such as 0, and report it.
-    batch_size : int | None
-        Permutations processed at a time; memory grows with it. None chooses by cache
-        size. The result does not depend on it.
     dtype : "float64" | "float32"
         Precision in which values, observed and permuted, are processed.
-    approx : Nystrom | None
-        Approximate the kernel with landmarks, for example ``Nystrom(200)``, so that no
-        (n, n) matrix is made of many trials; None: take it as it is.
-    preprocess : str | transformer | list of these | None
-        Steps that every fold learns from its training trials, at each position by
-        itself, and applies to its test trials: ``"zscore"`` (each feature),
-        ``"pca"`` (components with 99 % of the variance), ``"whiten"`` (these with unit
-        variance), a transformer of scikit-learn that needs no labels, or a list of
-        these. All permutations share them; a relative `reg` and the width of a kernel
-        are then those of each training set. None: nothing.
-    confounds : array_like, shape (n_trials,) | (n_trials, n_confounds) | None
-        Taken out of the features by linear regression before `preprocess`, in every
-        fold with coefficients from its training trials. Texts and pandas' categories
-        are categories, all others numbers, of which what is linear is taken out, no
-        more: give squares and products too, and angles as sine and cosine.
 
     Returns
     -------
@@ -545,62 +514,19 @@ def regress(
     >>> result.pvalues(metric="pearsonr")
     0.001
     """
-    X, kernel, reg = read_features(X, kernel, reg, approx)
-    analysis = make_regression_analysis(
-        y,
-        len(X),
-        groups=groups,
-        kernel=kernel,
-        reg=reg,
-        cv=cv,
-        scoring=scoring,
-        n_permutations=n_permutations,
-        permute=permute,
-        random_state=random_state,
-        dtype=dtype,
-        batch_size=batch_size,
-        preprocess=preprocess,
-        confounds=read_confounds(confounds, len(X)),
-    )
+    _check_scores(scoring)  # by name: there is no default of classes here
+    settled = {"scoring": scoring, "precomputed": True, "keep_all": True}
+    procedure = Procedure.of(options, **settled)
+    X = read_features(X, procedure)
+    confounds = read_confounds(confounds, len(X))
+    trials = Trials(y=y, n=len(X), groups=groups, confounds=confounds)
+    analysis = make_regression_analysis(trials, procedure)
     return decode(
-        FeaturePositions(X, kernel, reg),
+        FeaturePositions(X, procedure.model.kernel, procedure.model.reg),
         analysis,
         RegressionResult,
         parameters={"n_features": X.shape[1]},
     )
-
-
-def _make_from_decoding(
-    *data,
-    scoring,
-    with_patterns=False,
-    n_components=None,
-    keep_class_scores=False,
-    train_on=None,
-    how=ONCE,
-    **options,
-):
-    """Return the analysis for arguments of a decoding function, some for classes only.
-
-    Their default score, "accuracy", is r2 for numbers.
-    """
-    del with_patterns  # of classes
-    for name in ("equalize", "average_test"):
-        check_flag(name, getattr(how, name))
-    check_count("n_repeats", how.n_repeats, minimum=1)
-    check_flag("keep_class_scores", keep_class_scores)
-    refuse_for_regression(
-        n_components=n_components,
-        average=how.average,
-        n_repeats=None if how.n_repeats == 1 else how.n_repeats,
-        equalize=how.equalize or None,
-        average_test=None if how.average_test is True else how.average_test,
-        keep_class_scores=keep_class_scores or None,
-        train_on=train_on,
-    )
-    by_default = isinstance(scoring, str) and scoring == "accuracy"
-    scoring = "r2" if by_default else scoring
-    return make_regression_analysis(*data, scoring=scoring, **options)
 
 
 def refuse_for_regression(**of_classes):
@@ -613,8 +539,21 @@ def refuse_for_regression(**of_classes):
         )
 
 
+class Predicted:
+    """What is predicted over time.
+
+    Parameters
+    ----------
+    task : "classification" | "regression"
+        ``"regression"`` predicts numbers, such as reaction times, by kernel ridge
+        regression: `y` holds one for each trial, splitters are not shown it, and the
+        score is ``"r2"`` unless `scoring` asks for ``"pearsonr"`` or
+        ``"neg_mean_squared_error"``. `n_components` and `average` are for classes only.
+    """
+
+
 #: How decoding over time is analysed, and what results, by what is to be predicted.
 TASKS = {
     "classification": (make_analysis, TimeResult),
-    "regression": (_make_from_decoding, TimeRegressionResult),
+    "regression": (make_regression_analysis, TimeRegressionResult),
 }

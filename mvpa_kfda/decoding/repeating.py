@@ -28,15 +28,38 @@ _ENOUGH = 100
 
 @dataclass(frozen=True)
 class Repeating:
-    """The arguments that say how a procedure is repeated."""
+    """The samples that trials are made into, and how the procedure is repeated.
+
+    Parameters
+    ----------
+    average : int | "max" | None
+        Average so many trials of one class, within test sets (and groups), into
+        pseudo-trials that take the place of trials in all of the result. They are drawn
+        with `random_state`; a remainder of fewer is left out. ``"max"``: as many as the
+        smallest class has in any test set (and group).
+    n_repeats : int
+        Repeat so often, and report the mean score: with `average` trials are grouped
+        anew, without it folds are drawn anew (`cv` is a number, or a splitter with
+        random folds). A permutation moves the labels of trials, once for all repeats,
+        which run on them. ``result.repeats`` has the score of each.
+    equalize : bool
+        With `average`, make as many pseudo-trials of every class as the smallest has in
+        each test set (and group); each repeat leaves out others. With ``average=1``
+        this is random undersampling: trials are left out until classes are equal.
+    average_test : bool
+        With `average`, test averages; False tests single trials by models of averages.
+    own_folds : bool
+        Whether folds have training sets of their own.
+    shows : bool
+        Whether the splitter is shown permuted labels, as it was shown the observed
+        ones.
+    """
 
     average: int | str | None = None
     n_repeats: int = 1
     equalize: bool = False
     average_test: bool = True
-    #: Whether folds have training sets of their own.
     own_folds: bool = False
-    #: Whether the splitter is shown permuted labels, as it was shown the observed ones.
     shows: bool = False
 
     def splitter(self, cv, groups, n_test=None, train_on=None):

@@ -1,7 +1,6 @@
 """What makes two runs the same one, so that a checkpoint may continue it."""
 
 import os
-import re
 
 import numpy as np
 
@@ -12,8 +11,6 @@ from ..utils.checkpoint import digest
 from ..utils.files import versions
 from ..utils.parallel import one_blas_thread
 
-#: Where in memory an object is, as Python writes it.
-_ADDRESS = re.compile(r" at 0x\w+")
 #: Kernels that are known by how they are written.
 _NAMED = (Linear, RBF, Polynomial)
 
@@ -53,7 +50,6 @@ def describe_run(positions, first, analysis, parameters, known):
     }
     return {
         **parameters,
-        **_without_addresses(parameters),
         **known,
         "y": digest(analysis.classes, analysis.codes),
         "groups": digest(groups),
@@ -85,19 +81,6 @@ def _values_at(positions, position, task):
             rows = task.learned.augmented(X)
             values["preprocess's values"] = digest(task.learned.fit(rows)(rows))
     return values
-
-
-def _without_addresses(parameters):
-    """Return what is recorded of the method, the same in every process.
-
-    Functions are written with their address, another one in every process.
-    """
-    texts = {key: parameters[key] for key in ("kernel", "reg")}
-    texts = {key: _ADDRESS.sub("", text) for key, text in texts.items()}
-    for key in ("kernels", "preprocess"):
-        if parameters.get(key):
-            texts[key] = [_ADDRESS.sub("", each) for each in parameters[key]]
-    return texts
 
 
 def _digest_inner(inner):

@@ -4,38 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from os import PathLike
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..data.confounds import Confounds, read_confounds, read_train_on
-from ..data.epochs import progress_wanted
+from ..data.confounds import Confounds
 from ..data.sources import SourceReader, find_source_neighbours, rescale
-from ..inference.permutation import Permute
-from ..kfda.arguments import CrossValidation, KernelLike, PenaltyLike, Preprocess
-from ..kfda.models import resolve_method
-from ..kfda.nystrom import Nystrom
-from ..metrics.names import Scoring
-from ..results.kinds import keeps_warnings
 from ..results.places import sensor_time_adjacency
 from ..results.sources import SourceResult, SourceTimeResult
 from ..utils.checkpoint import digest, open_checkpoint
-from ..utils.checks import Precision, Seed, check_jobs, check_option
-from .analysis import decode, make_analysis
-from .arrays import record_windows
-from .positions import Rows, WindowPositions, cut_windows
-from .repeating import Repeating
-from .resume import check_checkpoint, describe_run, resumed_seed
-from .sizes import NULLS, KeptNull, Maps, check_null
+from .analysis import decode, make_analysis, settled_null
+from .arrays import read_trials, record_windows
+from .epochs import logged
+from .options import (
+    CheckpointOptions,
+    ClassOptions,
+    ClassScoreOptions,
+    LoggedJobOptions,
+    NullOptions,
+    WindowOptions,
+    decodes,
+)
+from .positions import Rows, WindowPositions
+from .procedure import Procedure, Windows, taken
+from .resume import describe_run
+from .sizes import Maps
 
 if TYPE_CHECKING:
     from mne import MixedSourceEstimate, SourceEstimate, SourceSpaces, VolSourceEstimate
+    from typing_extensions import Unpack
 
     Estimate = SourceEstimate | VolSourceEstimate | MixedSourceEstimate
 
 
-@keeps_warnings
+class _Options(
+    WindowOptions,
+    ClassOptions,
+    LoggedJobOptions,
+    ClassScoreOptions,
+    NullOptions,
+    CheckpointOptions,
+    total=False,
+):
+    """What `decode_sources` may be told."""
+
+
+@decodes(_Options, LoggedJobOptions, data=("src",))
 def decode_sources(
     stcs: Iterable[Estimate],
     y: ArrayLike,
@@ -43,31 +58,9 @@ def decode_sources(
     src: SourceSpaces | str | PathLike[str] | None = None,
     radius: float | None = None,
     groups: ArrayLike | None = None,
-    window: float | None = None,
-    step: float | None = None,
-    window_mode: Literal["mean", "concatenate"] = "mean",
-    kernel: KernelLike = "linear",
-    reg: PenaltyLike = "auto",
-    cv: CrossValidation = None,
-    scoring: Scoring = "accuracy",
-    n_permutations: int = 0,
-    permute: Permute = "auto",
-    null: KeptNull = "auto",
-    random_state: Seed = None,
-    n_jobs: int | None = None,
-    dtype: Precision = "float64",
-    verbose: bool | str | int | None = None,
-    checkpoint: str | PathLike[str] | None = None,
-    n_components: int | None = None,
-    approx: Nystrom | None = None,
-    average: int | Literal["max"] | None = None,
-    keep_class_scores: bool = False,
-    preprocess: Preprocess = None,
     confounds: Confounds = None,
     train_on: ArrayLike | None = None,
-    n_repeats: int = 1,
-    equalize: bool = False,
-    average_test: bool = True,
+    **options: Unpack[_Options],
 ) -> SourceResult | SourceTimeResult:
     """Decode class labels from source estimates at every time, without retraining.
 
@@ -83,8 +76,6 @@ def decode_sources(
         returns with ``return_generator=True``, whose estimates are used up one by one.
         Also volume, mixed and vector estimates, of which every vertex has three
         features. All with the same vertices, times and subject.
-    y : array_like, shape (n_trials,)
-        Class labels: strings, whole numbers or booleans; two or more classes.
     src : mne.SourceSpaces | path | None
         The source space that the estimates were computed in, ``inverse["src"]``, or of
         morphed ones that of the subject they were morphed to; their vertices are found
@@ -93,135 +84,10 @@ def decode_sources(
     radius : float | None
         Radius of the neighbourhoods in mm: on a cortex the length of paths along the
         mesh, in volumes that of spheres. Hemispheres and volumes are never mixed.
-    groups : array_like, shape (n_trials,) | None
-        Runs, sessions or subjects: ``cv=None`` leaves out one at a time, splitters that
-        use groups are given them, and `permute` respects them.
-    window : float | None
-        Length of a sliding window in seconds, rounded to samples. None: one sample.
-    step : float | None
-        Distance between windows in seconds, rounded to samples. None: one sample.
-    window_mode : "mean" | "concatenate"
-        Average the samples in a window, or use all of them as features.
-    kernel : str | kernel object | callable | list of these
-        How trials are compared: ``"linear"``, ``"rbf"`` (Gaussian), ``"polynomial"``,
-        an object such as ``RBF(gamma=0.1)`` or ``GraphSmooth(adjacency)``, or a
-        function ``f(X, Y) -> (n_x, n_y)``. A list of these, to choose from with a tuned
-        `reg`.
-    reg : float | str | penalty object
-        The penalty. ``"auto"`` chooses it inside every training set, and again for
-        every permutation, in closed form (see :doc:`/method`); ``"tuned"`` or
-        :class:`Tuned` by cross-validation there. The others use no labels, and are
-        faster. A float is relative: lambda = reg * trace(K_c) / n, with the centred
-        kernel matrix K_c of all n trials, so that the unit of the features does not
-        matter. :class:`Ridge` is absolute, :class:`Shrinkage` in units of the
-        covariance's trace, :class:`DegreesOfFreedom` says how flexible the model is;
-        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels and
-        trials that are independent (for single scans it is too small).
-        Each time point has its own lambda.
-    cv : None | int | splitter | iterable of (train, test)
-        None: leave one group out when `groups` are given, else 10 folds. An int: that
-        many folds of neighbouring trials, drawn without the labels; more where some
-        training set would lack a class. Training sets may be any trials outside their
-        test set; if some are not all of them, a relative `reg` and the width of a
-        kernel are those of each training set. Test sets may overlap or miss trials. All
-        permutations share the folds, unless the splitter looks at the labels
-        (StratifiedKFold): then it is shown those of every permutation, which takes a
-        model for each. A list of index arrays is shared by all.
-    scoring : str | callable | list of these
-        Metric name, or list of names, the first of which is in ``result.scores``:
-        ``"accuracy"``, ``"balanced_accuracy"``, ``"roc_auc"``, ``"recall"``,
-        ``"precision"``, ``"f1"``, ``"recall_macro"``, ``"precision_macro"``,
-        ``"f1_macro"``, ``"kappa"``, ``"confusion_matrix"``. With two classes, recall,
-        precision and F1 are those of the second class in sorted order, otherwise macro
-        averages. The ROC AUC is the mean over test sets; all others are computed on the
-        predictions pooled over them. A function ``f(y_true, y_pred, class_scores) ->
-        float`` is a metric too: the mean of what it returns for each test set. With
-        permutations it is slow.
-    n_permutations : int
-        Label permutations P for the null distribution; 0 for none. When fewer distinct
-        ones exist, all of them are used. They are the same at every time point.
-    permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
-        What may be exchanged. ``"within_folds"``: trials of the same training and test
-        sets (and group); ``"within_groups"``: trials of a group; ``"groups"``: whole
-        groups; ``"free"``: all trials; ``"auto"``: what is valid for the folds and
-        groups, whatever `n_permutations`, by the rules of
-        :func:`~mvpa_kfda.inference.permutation.permute_labels`.
-    null : "auto" | "full" | "max" | "stream"
-        What to keep of the permuted maps, for each metric. ``"full"``: all scores, 4 P
-        bytes for each position. ``"max"``: each map's largest score, and for each
-        position how many permutations reach the observed score; enough for all p-values
-        of ``alternative="greater"`` but those of "max-step-down", clusters and TFCE.
-        ``"stream"``: these, and the largest cluster (threshold 0.05) and TFCE score of
-        each map, by way of a temporary file of the size of ``"full"``. ``"auto"``:
-        ``"full"`` up to 1 GiB, else ``"max"``.
-    random_state : int | Generator | RandomState | None
-        Seed of the permutations. None makes p differ from call to call; give a number,
-        such as 0, and report it.
-    n_jobs : int | None
-        Number of workers, as in joblib: None is 1 (or what ``joblib.parallel_config``
-        says), -1 all processors. The result does not depend on it. Starting workers
-        takes about a second, so they pay off in longer runs.
-    dtype : "float64" | "float32"
-        Precision in which labels, observed and permuted, are processed. float32 is
-        faster by up to a half, and may change predictions where two classes score about
-        the same: hardly ever with two classes, in some percent of trials with many
-        classes and a few features.
-    verbose : bool | str | int | None
-        True (or a level of INFO or below) shows how far the run is, by a bar, or in a
-        log by a line now and then; False does not, None only for runs of more than a
-        few seconds.
-    checkpoint : None | str | path-like
-        A file that keeps finished blocks of positions. The same call with the same file
-        continues a run that was stopped at any moment, and ends with the same result.
-        It is not deleted at the end.
-    n_components : int | None
-        Classify by the first discriminants only (reduced rank); None: by all c - 1 of c
-        classes.
-    approx : Nystrom | None
-        Approximate the kernel with landmarks, for example ``Nystrom(200)``, so that no
-        (n, n) matrix is made of many trials; None: take it as it is.
-    average : int | "max" | None
-        Average so many trials of one class, within test sets (and groups), into
-        pseudo-trials that take the place of trials in all of the result. They are drawn
-        with `random_state`; a remainder of fewer is left out. ``"max"``: as many as the
-        smallest class has in any test set (and group).
-    keep_class_scores : bool
-        Keep the class scores of every trial, for correlating them with behaviour:
-        ``result.class_scores``, ``.decision_values()`` and ``.probabilities()``. They
-        take a number for every trial, class and position.
-    preprocess : str | transformer | list of these | None
-        Steps that every fold learns from its training trials, at each position by
-        itself, and applies to its test trials: ``"zscore"`` (each feature),
-        ``"pca"`` (components with 99 % of the variance), ``"whiten"`` (these with unit
-        variance), a transformer of scikit-learn that needs no labels, or a list of
-        these. All permutations share them; a relative `reg` and the width of a kernel
-        are then those of each training set. None: nothing.
-    confounds : array_like, shape (n_trials,) | (n_trials, n_confounds) | None
-        Taken out of the features by linear regression before `preprocess`, in every
-        fold with coefficients from its training trials. Texts and pandas' categories
-        are categories, all others numbers, of which what is linear is taken out, no
-        more: give squares and products too, and angles as sine and cosine.
-    train_on : array_like of bool, shape (n_trials,) | None
-        Which trials to train with; all others are for tests, as in cross-decoding. With
-        `groups` or `cv` every fold trains on these trials of its training set and tests
-        the others of its test set, so that whole runs are left out. Without either, one
-        model is trained on all of them and tested on all others. Only the labels
-        trained with are permuted (within groups, where `permute` says so): the other
-        labels are never trained with, and the hypothesis is that what was trained with
-        says nothing about what is tested, which may well be decodable by itself. A
-        relative `reg` and the width of a kernel are those of each training set. Not for
-        regression.
-    n_repeats : int
-        Repeat so often, and report the mean score: with `average` trials are grouped
-        anew, without it folds are drawn anew (`cv` is a number, or a splitter with
-        random folds). A permutation moves the labels of trials, once for all repeats,
-        which run on them. ``result.repeats`` has the score of each.
-    equalize : bool
-        With `average`, make as many pseudo-trials of every class as the smallest has
-        in each test set (and group); each repeat leaves out others. With ``average=1``
-        this is random undersampling: trials are left out until classes are equal.
-    average_test : bool
-        With `average`, test averages; False tests single trials by models of averages.
+    reg
+        ... Each time point has its own lambda.
+    n_permutations
+        ... They are the same at every time point.
 
     Returns
     -------
@@ -302,57 +168,38 @@ def decode_sources(
     >>> generalize_arrays(X, y, tmin=stcs[0].tmin, sfreq=stcs[0].sfreq).scores.shape
     (4, 4)
     """
-    kernel, reg = resolve_method(kernel, reg, approx)
-    check_option("window_mode", window_mode, ("mean", "concatenate"))
-    n_jobs, progress = check_jobs(n_jobs), progress_wanted(verbose)
-    check_checkpoint(checkpoint)
-    _check_searchlight(src, radius, null)
+    procedure = Procedure.of(options | logged(options), keep_all=src is None)
+    time, kernel = taken(Windows, options), procedure.model.kernel
+    _check_searchlight(src, radius, procedure.null.null)
     reader = SourceReader(stcs, y)
-    windows = cut_windows(reader.times, 1 / reader.tstep, window, step)
+    windows = time.cut(reader.times, 1 / reader.tstep)
     kind, rows, fields, recorded = _lay_out(reader, windows, src, radius)
-    null = "all" if src is None else null
-    with open_checkpoint(checkpoint) as kept:
+    with open_checkpoint(procedure.running.checkpoint) as kept:
+        procedure = procedure.resumed(kept)
         analysis = make_analysis(
-            y,
-            reader.n_trials,
-            groups=groups,
-            kernel=kernel,
-            reg=reg,
-            cv=cv,
-            scoring=scoring,
-            n_permutations=n_permutations,
-            permute=permute,
-            random_state=resumed_seed(kept, random_state),
-            dtype=dtype,
+            read_trials(y, reader.n_trials, groups, confounds, train_on),
+            procedure,
+            maps=Maps(procedure.null.kept, rows["starts"].shape, WindowPositions.fewer),
             with_patterns=kernel.is_linear and src is None,
-            n_components=n_components,
-            keep_class_scores=keep_class_scores,
-            preprocess=preprocess,
-            how=Repeating(average, n_repeats, equalize, average_test),
-            confounds=read_confounds(confounds, reader.n_trials),
-            train_on=read_train_on(train_on, reader.n_trials),
-            maps=Maps(null, rows["starts"].shape, WindowPositions.fewer),
         )
         data = reader.read()
-        recorded |= record_windows(windows, 1 / reader.tstep, window_mode, data)
+        recorded |= record_windows(windows, 1 / reader.tstep, time, data)
         if kernel.assumes_unit_scale:
             rescale(data, analysis.single[2])
         data, kernel = analysis.average(data, kernel, axis=1)
-        rows |= {"width": windows.width, "mode": window_mode, "times": windows.times}
-        positions = WindowPositions(data=data, kernel=kernel, reg=reg, **rows)
-        n_tested = len(analysis.tested)
-        null = check_null(null, analysis.task, positions, n_tested, n_jobs)
+        rows |= {"width": windows.width, "times": windows.times}
+        rows |= {"mode": time.window_mode, "reg": procedure.model.reg}
+        positions = WindowPositions(data=data, kernel=kernel, **rows)
+        null = settled_null(analysis, positions)
         if kept:
             kept.start(_describe(positions, analysis, recorded | {"null": null}))
         return decode(
             positions,
             analysis,
             kind,
-            null=null,
-            n_jobs=n_jobs,
-            verbose=progress,
-            checkpoint=kept,
             parameters=recorded,
+            null=null,
+            checkpoint=kept,
             times=windows.times,
             **fields,
         )
@@ -360,7 +207,6 @@ def decode_sources(
 
 def _check_searchlight(src, radius, null):
     """Refuse half of a searchlight, and options that only a searchlight has."""
-    check_option("null", null, NULLS)
     if (src is None) != (radius is None):
         given, missing = ("radius", "src") if src is None else ("src", "radius")
         raise ValueError(

@@ -45,6 +45,7 @@ from ..utils.checks import (
     warn,
 )
 from ..utils.files import versions
+from ..utils.record import as_call
 from ..viz.common import DEFAULT_RESULTS
 from .arguments import (
     check_alpha,
@@ -576,7 +577,8 @@ def _same_folds(one, other):
 
 def _worded_folds(result):
     """Word the folds of a result."""
-    return f"{result.parameters.get('cv')}, {counted(len(result.tests), 'fold')}"
+    cv = as_call(result.parameters.get("cv"))
+    return f"{cv}, {counted(len(result.tests), 'fold')}"
 
 
 class Differences:

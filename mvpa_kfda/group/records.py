@@ -4,12 +4,12 @@ Every field that a result records is compared, so that nobody has to think of a 
 the tables here name what may differ, not what may not.
 """
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..utils.checks import some_of, warn
+from ..utils.record import as_call, is_record, recorded
 
 #: Fields that may differ without a word: seeds, numerical precision, what was kept of
 #: permutations, and what follows from the data or from fields that are compared.
@@ -29,18 +29,21 @@ NUMBERS = (
 #: Fields whose differences are told, and not warned of either.
 TOLD = frozenset({"times"})
 
-#: What of a splitter, as Python writes it, follows from the data or is a seed.
-_NOT_OF_SPLITTERS = re.compile(
-    r"\b(?:n_splits|random_state)=[^,()]*(?:\([^()]*\)[^,()]*)?(?:, )?"
-)
-#: A place in memory, which is no part of what a function is.
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+#: What of a splitter follows from the data or is a seed.
+_NOT_OF_SPLITTERS = ("n_splits", "random_state")
 
 #: Numbers that differ by less, as a part of the first, are the same.
 _SAME = 1e-6
 
 #: Subjects, values of a field, and names of channels that a warning lists.
 _NAMED = 3
+
+
+def _of_any_subject(splitter, record):
+    """Return what is recorded of a splitter, but for what may differ."""
+    if not isinstance(splitter, dict):
+        return splitter
+    return {k: v for k, v in splitter.items() if k not in _NOT_OF_SPLITTERS}
 
 
 def _confounds(value, record):
@@ -54,7 +57,7 @@ _CALLED = {"class_names": "classes", "ch_names": "channels"}
 
 #: Field -> what is compared of it, of its value and of the whole record.
 _COMPARED_AS = {
-    "cv": lambda cv, record: cv if cv is None else _NOT_OF_SPLITTERS.sub("", str(cv)),
+    "cv": _of_any_subject,
     "ch_names": lambda names, record: None if names is None else sorted(names),
     "confounds": _confounds,
     # Metrics beside the first, which is the one that was to be tested, are free.
@@ -80,7 +83,7 @@ def _flat(record, before=""):
     """Return a record with the fields of nested ones beside the others, "a.b"."""
     fields = {}
     for name, value in record.items():
-        if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        if isinstance(value, dict) and not (is_record(value) or "function" in value):
             fields |= _flat(value, f"{before}{name}.")
         else:
             fields[f"{before}{name}"] = value
@@ -115,9 +118,9 @@ def shared(records):
         alike.pop(name, None)
         if None not in numbers:
             alike[name] = numbers
-    cv = {str(_compared(each)["cv"]) for each in records}
-    if len(cv) == 1 and first.get("cv") is not None:
-        alike["cv"] = cv.pop()
+    cv = [_compared(each)["cv"] for each in records]
+    if first.get("cv") is not None and all(is_same(each, cv[0]) for each in cv):
+        alike["cv"] = cv[0]
     return alike
 
 
@@ -221,4 +224,4 @@ def _worded(value):
         return f"{value:.6g}"
     if _are_names(value):
         return ", ".join(value) or "none"
-    return _ADDRESS.sub("", str(value))
+    return value if isinstance(value, str) else as_call(recorded(value))

@@ -23,6 +23,7 @@ from sklearn import model_selection as ms
 from ..utils.checks import check_count, warn
 from ..utils.memory import check_many
 from ..utils.problems import Problem
+from ..utils.record import recorded
 
 
 @dataclass(frozen=True)
@@ -163,6 +164,9 @@ class Folds:
     balanced : bool
         Whether what test sets hold of each class depends on the labels, even if which
         trials they are of does not: averages.
+    splitter : dict | "given" | None
+        What a result records of the splitter: its class and arguments. None: there are
+        no folds to leave out.
     """
 
     tests: tuple
@@ -173,6 +177,7 @@ class Folds:
     chosen: np.ndarray | None = None
     rule: Contiguous | None = None
     balanced: bool = False
+    splitter: dict | str | None = None
 
     @property
     def pairs(self):
@@ -263,6 +268,9 @@ def lay_out(folds, n):
     """Return the layout of folds, or that of one model of all n rows for None."""
     return Layout.of_all(np.arange(n)) if folds is None else folds.layout
 
+
+#: What is recorded of folds that were given one by one.
+GIVEN = "given"
 
 #: Splitters that never look at the labels, so that labels may be shuffled freely.
 _LABEL_BLIND = (
@@ -374,7 +382,8 @@ def make_folds(cv, codes, groups=None, classes=None, numbers=None, trained=None)
         sees_labels = False
     else:
         sees_labels = None
-    return Folds(tests, len(codes), sees_labels, name, trains)
+    splitter = recorded(cv) if hasattr(cv, "split") else GIVEN
+    return Folds(tests, len(codes), sees_labels, name, trains, splitter=splitter)
 
 
 def _make_contiguous(k, codes, classes, numbers, trained):
@@ -398,7 +407,8 @@ def _make_contiguous(k, codes, classes, numbers, trained):
             rule, k = replace(rule, as_asked=False), _enough_folds(k, n, used, classes)
     ends = np.cumsum(_sizes(n, k))[:-1]
     tests = tuple(np.sort(test) for test in np.split(order, ends))
-    return Folds(tests, n, False, f"cv={ms.KFold(k)!r}", rule=rule)
+    used = ms.KFold(k)
+    return Folds(tests, n, False, f"cv={used!r}", rule=rule, splitter=recorded(used))
 
 
 def _sizes(n, k):

@@ -452,6 +452,13 @@ def check_reg(reg):
     return check_positive("reg", reg, hint=_REG_HINT + several)
 
 
+def name_of_rule(reg):
+    """Return a checked `reg` as users write it."""
+    if isinstance(reg, Auto):
+        return "auto"
+    return float(reg) if isinstance(reg, Real) else reg
+
+
 def check_method(kernel, reg):
     """Refuse a checked `reg` that does not go with the kernel."""
     if isinstance(kernel, KernelChoice) and not isinstance(reg, Tuned):

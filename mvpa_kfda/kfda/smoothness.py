@@ -228,6 +228,14 @@ class Penalty(Kernel):
         """Return what stands between the parentheses of the representation."""
         return f"{self._factor.matrix.shape[0]} features, {self._factor.digest}"
 
+    def _recorded_arguments(self):
+        """Return what a result records; digits stand for the matrix."""
+        return {
+            "n_features": self.n_features,
+            "blocks": self._blocks,
+            "checksum": self._factor.digest,
+        }
+
     def __repr__(self):
         """Return a short line; its digits stand for the matrix."""
         times = f".repeated({self._blocks})" if self._blocks > 1 else ""
@@ -417,6 +425,12 @@ class GraphSmooth(Penalty):
             f"{self.adjacency.shape[0]} features, {n_edges} edges, "
             f"strength={self.strength:g}, eps={self.eps:g}, {self._factor.digest}"
         )
+
+    def _recorded_arguments(self):
+        """Return what a result records; digits stand for the matrix."""
+        edges = {"n_edges": self.adjacency.nnz // 2}
+        numbers = {"strength": float(self.strength), "eps": float(self.eps)}
+        return edges | numbers | super()._recorded_arguments()
 
     def take(self, columns: NDArray) -> Penalty:
         """Return the penalty of the graph between some of the columns."""

@@ -22,6 +22,7 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
 from ..utils.checks import counted, quoted
+from ..utils.record import recorded
 from .kernels import innermost, kernels_of, needs_gram
 
 #: What names stand for.
@@ -219,7 +220,7 @@ class Learned:
     def record(self):
         """Return what a result records of it."""
         return {
-            "preprocess": [repr(step) for step in self.steps] or None,
+            "preprocess": [recorded(step) for step in self.steps] or None,
             "n_confounds": self.n_confounds,
             "confounds": list(self.named) or None,
         }

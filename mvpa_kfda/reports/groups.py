@@ -170,7 +170,7 @@ def first_level_of(result):
         runs = f" that were in {ranged(groups, 'group')}" if groups else ""
         sentences.append(f"Each subject's scores were those of {trials}{of}{runs}.")
     sentences += model_of(shared, shared.get("groups"))
-    if shared.get("cv") and not shared["cv"].startswith("none:"):
+    if shared.get("cv"):
         words = _shared_folds(shared["cv"], shared.get("n_folds"))
         sentences.append(f"Each subject's scores were estimated by {words}.")
     return sentences
@@ -329,7 +329,9 @@ def _prevalence(result, alpha):
         f"{where} lower bound of the share of the population with an effect was "
         f"{share} % (level {number(alpha)}{corrected if result.axes else ''})."
     )
-    p = np.ravel(result.pvalues("max" if result.axes else "none", null="majority"))
+    p = np.ravel(
+        result.pvalues("max" if result.axes else "none", hypothesis="majority")
+    )
     n = int(np.count_nonzero(p <= alpha))
     if not n:
         return [sentence]
@@ -423,7 +425,7 @@ def _of_channels(p):
 
 
 def _folds(p):
-    if "cv" not in p or p["cv"].startswith("none:"):
+    if not p.get("cv"):
         return []
     return [f"Scores were estimated by {splitter_words(p['cv'], p.get('n_folds'))}."]
 

@@ -19,6 +19,7 @@ from ..results.group import ComparisonResult, GroupResult
 from ..results.latency import Latency
 from ..utils.advice import advice
 from ..utils.checks import check_option, check_share, counted
+from ..utils.record import is_record
 from ..viz.common import channel_label
 from .citations import STYLES, name, render
 from .findings import (
@@ -293,6 +294,16 @@ def _channels(result):
     return counted(n, "channel") + (f" ({enumerated(kinds)})" if kinds else "")
 
 
+def _presumes_unit_scale(kernel):
+    """Tell whether a recorded kernel, or one within it, has no width of its own."""
+    if isinstance(kernel, list):
+        return any(map(_presumes_unit_scale, kernel))
+    return is_record(kernel) and (
+        kernel.get("gamma", 1) is None
+        or any(map(_presumes_unit_scale, kernel.values()))
+    )
+
+
 def _channel_types(result):
     """Return the types of channels, none where they are not known."""
     known = result.places.info_fif is not None
@@ -397,7 +408,7 @@ def _scaling(result):
             f"{trials} and times{each}."
         ]
     several = len(set(_channel_types(result))) > 1
-    if scale == "auto" and (several or "gamma=None" in p.get("kernel", "")):
+    if scale == "auto" and (several or _presumes_unit_scale(p.get("kernel"))):
         return [
             "The data of each channel type were divided by their standard deviation "
             "over "

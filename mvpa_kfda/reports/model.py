@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..utils.checks import counted
+from ..utils.record import is_record
 from .words import (
     auto_words,
     capital,
@@ -12,7 +13,6 @@ from .words import (
     kernel_words,
     penalty_words,
     ranged,
-    read_call,
     splitter_words,
     step_words,
     tuning_words,
@@ -35,7 +35,7 @@ def _classifier(p):
     what = "Classes were told apart by kernel Fisher discriminant analysis [@Mika1999]"
     if p.get("task") == "regression":
         what = "Values were predicted by kernel ridge regression"
-    if read_call(p["kernel"])[0] == "KernelChoice":  # the penalty's sentence names them
+    if p["kernel"]["name"] == "KernelChoice":  # the penalty's sentence names them
         return [f"{what}."]
     sentences = [f"{what} with {kernel_words(p['kernel'])}."]
     if p.get("n_components"):
@@ -50,9 +50,9 @@ def _penalty(p, has_groups):
     """Say how the model was regularised."""
     if "reg" not in p:
         return []
-    if p["reg"] == "'auto'":
+    if p["reg"] == "auto":
         return [auto_words(has_groups, p.get("task") != "regression")]
-    if read_call(p["reg"])[0] == "Tuned":
+    if is_record(p["reg"]) and p["reg"]["name"] == "Tuned":
         return [tuning_words(p["reg"], p.get("kernels"), has_groups)]
     return [f"Models were regularised by {penalty_words(p['reg'])}."]
 
@@ -60,7 +60,7 @@ def _penalty(p, has_groups):
 def _steps(p):
     """Say what every fold learned from its training trials before the model."""
     sentences, of, tested = [], "the training trials of every fold", "its test trials"
-    if str(p.get("cv", "")).startswith("none:"):
+    if "cv" in p and p["cv"] is None:
         of, tested = "the training trials", "the test trials"
     if np.any(p.get("n_confounds") or 0):
         sentences.append(
@@ -100,7 +100,7 @@ def sample_noun(result):
 def folds_of(result):
     """Say how trials were parted into training and test sets."""
     p = result.parameters
-    if result.tests_other_trials or str(p.get("cv", "")).startswith("none:"):
+    if result.tests_other_trials or ("cv" in p and p["cv"] is None):
         return ["One model was trained on all trials of the training set."]
     if "cv" not in p:
         return []

@@ -17,6 +17,7 @@ from ..results.base import SubjectResult
 from ..results.group import TestedMap
 from ..results.latency import Latency
 from ..utils.checks import plural
+from ..utils.record import as_call, is_record
 from ..utils.rounding import percent
 from ..viz.brains import fits_glass_brain, kinds_of
 from ..viz.common import (
@@ -424,7 +425,11 @@ def _flat(parameters, before=""):
     """Return the names and values of nested parameters, in pairs."""
     for name, value in parameters.items():
         words = f"{before}{name}"
-        if isinstance(value, dict) and value:
+        if is_record(value):
+            yield words, as_call(value)
+        elif isinstance(value, list) and any(map(is_record, value)):
+            yield words, ", ".join(map(as_call, value))
+        elif isinstance(value, dict) and value:
             yield from _flat(value, f"{words}: ")
         else:
             yield words, value

@@ -1,43 +1,20 @@
 """Words for what an analysis was asked for: kernels, penalties, folds, metrics, tests.
 
 Whatever the package knows by a name has an entry in one of these tables. Results record
-kernels, penalties and splitters as Python writes them, which `read_call` takes apart.
+kernels, penalties and splitters by the name of their class and their arguments, which
+the entries are given.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from ..kfda.automatic import GRID
+from ..kfda.folds import GIVEN
 from ..utils.checks import counted, enumerated, plural
+from ..utils.record import is_record
 from ..utils.rounding import nearest, rounded, to_digits
 from .citations import name
-
-_CALL = re.compile(r"(?s)(\w+)\((.*)\)(?:\.repeated\(\d+\))?")
-_BRACKETS = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
-
-
-def read_call(text):
-    """Take "Name(a=1, b=f(2))" apart into its name and {"a": "1", "b": "f(2)"}."""
-    found = _CALL.fullmatch(text.strip())
-    if found is None:
-        return text.strip(), {}
-    pairs = (part.partition("=") for part in split_list(found[2]))
-    return found[1], {key.strip(): value.strip() for key, _, value in pairs}
-
-
-def split_list(text):
-    """Return what commas part in a text, those within brackets left out."""
-    parts, depth = [""], 0
-    for letter in text:
-        depth += _BRACKETS.get(letter, 0)
-        if letter == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    return [part.strip() for part in parts if part.strip()]
-
 
 # --------------------------------------------------------------------------- of words
 
@@ -112,22 +89,21 @@ SETTING_WORDS = {
 
 
 def _rbf(given):
-    gamma = given.get("gamma", "'median'")
+    gamma = given["gamma"]
     widths = {
-        "'median'": "whose width was given by the median squared distance of trials",
-        "None": "whose inverse width was one over the number of features",
+        "median": "whose width was given by the median squared distance of trials",
+        None: "whose inverse width was one over the number of features",
     }
     inverse = f"of inverse width {gamma}"
     return f"a Gaussian kernel {widths.get(gamma, inverse)}"
 
 
 def _polynomial(given):
-    gamma = given.get("gamma", "None")
-    scale = "one over the number of features" if gamma == "None" else gamma
-    degree, constant = given.get("degree", "3"), float(given.get("coef0", "1"))
+    gamma = given["gamma"]
+    scale = "one over the number of features" if gamma is None else gamma
     return (
-        f"a polynomial kernel of degree {degree} (scale {scale}, "
-        f"constant {number(constant)})"
+        f"a polynomial kernel of degree {given['degree']} (scale {scale}, "
+        f"constant {number(given['coef0'])})"
     )
 
 
@@ -139,10 +115,10 @@ def _empirical(given):
 
 
 def _low_rank(given):
-    approx = read_call(given["approx"])[1]
-    landmarks = counted(int(approx["n_components"]), "landmark")
-    how = {"'kmeans'": "chosen by k-means", "'uniform'": "drawn at random"}
-    chosen = how.get(approx.get("sampling"), "chosen among the trials")
+    approx = given["approx"]
+    landmarks = counted(approx["n_components"], "landmark")
+    how = {"kmeans": "chosen by k-means", "uniform": "drawn at random"}
+    chosen = how[approx["sampling"]]
     return (
         f"{kernel_words(given['kernel'])}, approximated by the Nyström method with "
         f"{landmarks} {chosen} [@Williams2001]"
@@ -150,11 +126,10 @@ def _low_rank(given):
 
 
 def _graph(given):
-    strength = given.get("strength")
+    strength = number(given["strength"])
     return (
         "a linear kernel that penalises differences between the weights of "
-        "neighbouring "
-        f"features{f' (strength {strength})' if strength else ''} [@Hastie1995]"
+        f"neighbouring features (strength {strength}) [@Hastie1995]"
     )
 
 
@@ -177,11 +152,10 @@ KERNEL_WORDS: dict[str, Callable] = {
 
 def kernel_words(recorded):
     """Word a kernel as it is recorded."""
-    kind, given = read_call(recorded)
-    if kind == "KernelChoice":
-        choice = split_list(given["kernels"].strip("()"))
-        return enumerated(map(kernel_words, choice), "or")
-    return KERNEL_WORDS.get(kind, lambda given: "a custom kernel")(given)
+    if recorded["name"] == "KernelChoice":
+        return enumerated(map(kernel_words, recorded["kernels"]), "or")
+    words = KERNEL_WORDS.get(recorded["name"], lambda given: "a custom kernel")
+    return words(recorded)
 
 
 # ------------------------------------------------------------------------ of penalties
@@ -230,16 +204,14 @@ LEFT_OUT_WORDS = {
 
 def penalty_words(recorded):
     """Word a penalty as it is recorded, but for one that labels choose."""
-    kind, given = read_call(recorded.strip("'"))
+    kind = recorded["name"] if is_record(recorded) else recorded
     if kind in PENALTY_WORDS:
-        return PENALTY_WORDS[kind](given)
-    try:
-        relative = number(float(kind))
-    except ValueError:
+        return PENALTY_WORDS[kind](recorded)
+    if not isinstance(recorded, int | float):
         return "a custom penalty"
     return (
-        f"a ridge penalty of {relative} times the mean squared norm of the centred "
-        "trials in the feature space of the kernel"
+        f"a ridge penalty of {number(recorded)} times the mean squared norm of the "
+        "centred trials in the feature space of the kernel"
     )
 
 
@@ -259,14 +231,13 @@ def auto_words(has_groups, of_classes=True):
 
 def tuning_words(recorded, kernels, has_groups):
     """Word how a tuned penalty was chosen; `has_groups` None stands for unknown."""
-    given = read_call(recorded)[1]
-    grid, cv = given.get("grid", "'auto'"), given.get("cv", "None")
-    n = 20 if grid == "'auto'" else len(split_list(grid.strip("()")))
-    criterion = CRITERION_WORDS[given.get("criterion", "'squared_error'").strip("'")]
+    grid, cv = recorded["grid"], recorded["cv"]
+    n = 20 if grid == "auto" else len(grid)
+    criterion = CRITERION_WORDS[recorded["criterion"]]
     left_out = LEFT_OUT_WORDS[has_groups]
-    if cv.isdigit():
-        left_out = f"training trials left out in {counted(int(cv), 'random fold')}"
-    elif cv != "None":
+    if isinstance(cv, int):
+        left_out = f"training trials left out in {counted(cv, 'random fold')}"
+    elif cv is not None:
         left_out = f"training trials left out in {splitter_words(cv)}"
     what, values, best = "The ridge penalty was", counted(n, "value"), "one"
     if kernels is not None and len(kernels) > 1:
@@ -283,14 +254,14 @@ def tuning_words(recorded, kernels, has_groups):
 
 
 def _pca(given):
-    components = given.get("n_components", "None")
+    components = given["n_components"]
     how = []
-    if "." in components:
-        share = number(100 * float(components))
+    if isinstance(components, float):
+        share = number(100 * components)
         how.append(f"components that explain {share} % of the variance")
-    elif components.isdigit():
-        how.append(f"the first {counted(int(components), 'component')}")
-    if given.get("whiten") == "True":
+    elif isinstance(components, int):
+        how.append(f"the first {counted(components, 'component')}")
+    if given["whiten"]:
         how.append("scaled to unit variance")
     return "principal component analysis" + (f" ({', '.join(how)})" if how else "")
 
@@ -304,8 +275,9 @@ STEP_WORDS: dict[str, Callable] = {
 
 def step_words(recorded):
     """Word a step as it is recorded."""
-    kind, given = read_call(recorded)
-    return STEP_WORDS.get(kind, lambda given: f"the transformer {name(kind)}")(given)
+    kind = recorded["name"] if is_record(recorded) else recorded
+    words = STEP_WORDS.get(kind, lambda given: f"the transformer {name(kind)}")
+    return words(recorded)
 
 
 # ---------------------------------------------------------------------------- of folds
@@ -335,7 +307,7 @@ def _splits(kind, of=""):
 
 def _k_folds(given, k):
     """Word folds of neighbouring trials, as a number of folds makes them, or others."""
-    if given.get("shuffle") == "True":
+    if given["shuffle"]:
         return _k_fold()(given, k)
     return f"cross-validation in {_some(k, 'contiguous fold')}"
 
@@ -344,7 +316,7 @@ def _repeated(kind=""):
     """Word a splitter that repeats folds; k of them in all."""
 
     def words(given, k):
-        r = int(given.get("n_repeats", 10))
+        r = given["n_repeats"]
         folds = _k_fold(kind)(given, [each // r for each in k])
         return f"{folds}, repeated {times_words(r)} with other folds"
 
@@ -364,7 +336,7 @@ SPLITTER_WORDS: dict[str, Callable] = {
     "LeavePOut": lambda given, k: f"leave-{given['p']}-out cross-validation",
     "LeaveOneGroupOut": lambda given, k: "leave-one-group-out cross-validation",
     "LeavePGroupsOut": lambda given, k: (
-        f"cross-validation that leaves {counted(int(given['n_groups']), 'group')} out "
+        f"cross-validation that leaves {counted(given['n_groups'], 'group')} out "
         "at a time"
     ),
     "ShuffleSplit": _splits("random"),
@@ -372,7 +344,7 @@ SPLITTER_WORDS: dict[str, Callable] = {
     "GroupShuffleSplit": _splits("random", " of groups"),
     "PredefinedSplit": lambda given, k: "cross-validation in predefined folds",
     "TimeSeriesSplit": _splits("successive", " in time"),
-    "the given cv iterable": lambda given, k: (
+    GIVEN: lambda given, k: (
         "a predefined split"
         if set(k) == {1}
         else "cross-validation in predefined folds"
@@ -382,16 +354,16 @@ SPLITTER_WORDS: dict[str, Callable] = {
 
 def splitter_words(recorded, n_folds=None):
     """Word a splitter as it is recorded, with a number of folds or one per subject."""
-    kind, given = read_call(recorded)
+    given = recorded if is_record(recorded) else {"name": recorded}
+    kind = given["name"]
     if n_folds is None:
-        n_folds = int(given["n_splits"]) if given.get("n_splits", "").isdigit() else []
+        n_folds = given.get("n_splits", [])
     n_folds = [n_folds] if isinstance(n_folds, int) else list(n_folds)
     if kind not in SPLITTER_WORDS:
         return f"cross-validation with the splitter {name(kind)}"
     words = SPLITTER_WORDS[kind](given, n_folds)
     moved = "groups" if "Group" in kind else "trials"
-    shuffled = given.get("shuffle") == "True"
-    return f"{words}, {moved} in random order" if shuffled else words
+    return f"{words}, {moved} in random order" if given.get("shuffle") else words
 
 
 # -------------------------------------------------------------------------- of metrics

@@ -402,7 +402,7 @@ class TestedMap(ViewMixin, ScoreMap):
         correction : str or None
             Correction of the p-values, as in `pvalues`.
         **options
-            What else `pvalues` takes: of a prevalence test its `null`.
+            What else `pvalues` takes: of a prevalence test its `hypothesis`.
 
         Returns
         -------
@@ -455,7 +455,7 @@ class TestedMap(ViewMixin, ScoreMap):
         correction : str or None
             Correction of the p-values, as in `pvalues`.
         **options
-            What else `pvalues` takes: of a prevalence test its `null`.
+            What else `pvalues` takes: of a prevalence test its `hypothesis`.
 
         Returns
         -------
@@ -693,7 +693,7 @@ class GroupResult(PrevalenceMixin, TestedMap):
         self,
         correction: CorrectionName | None = None,
         *,
-        null: Literal["global", "majority"] | float = "global",
+        hypothesis: Literal["global", "majority"] | float = "global",
     ) -> Any:
         r"""Return p-values.
 
@@ -706,7 +706,7 @@ class GroupResult(PrevalenceMixin, TestedMap):
             they were asked for. With a share of the population as the null hypothesis,
             "max" and "max-step-down" stand for Holm's method [2]_, because the largest
             minimum has no known distribution where some have an effect.
-        null : {"global", "majority"} or float
+        hypothesis : {"global", "majority"} or float
             For "prevalence" only, the null hypothesis: that no subject of the
             population has an effect ("global"), at most half of them ("majority"), or
             at most that share. Of share :math:`\gamma`, without a correction:
@@ -744,7 +744,7 @@ class GroupResult(PrevalenceMixin, TestedMap):
         .. [2] Holm, S. (1979). A simple sequentially rejective multiple test procedure.
            Scandinavian Journal of Statistics, 6(2), 65-70.
         """
-        gamma = self._share(null)
+        gamma = self._share(hypothesis)
         if gamma == 0:
             return super().pvalues(correction)
         return plain(self._p_of_share(gamma, self.correction_name(correction)))
@@ -756,7 +756,7 @@ class GroupResult(PrevalenceMixin, TestedMap):
         if self.is_prevalence and majority:
             name = column.replace("p", "p_majority", 1)
             name = "p_majority_holm" if correction in BY_HOLM else name
-            columns[name] = self.pvalues(correction, null="majority")
+            columns[name] = self.pvalues(correction, hypothesis="majority")
         return columns
 
     def _table(self):

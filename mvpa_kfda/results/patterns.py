@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..utils.checks import check_option
+from ..utils.record import as_call
 from .kinds import record
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class PatternMaps:
     def _maps_of(self, kind, average):
         """Return the maps of a kind, or say why there are none."""
         if not self.pattern_maps:
-            kernel = self.parameters.get("kernel", "unknown")
+            kernel = as_call(self.parameters.get("kernel"))
             raise ValueError(
                 "This result holds no activation patterns. They are computed for the "
                 "trained classes, with kernel='linear', GraphSmooth or Penalty, or a "

@@ -170,18 +170,21 @@ class PrevalenceMixin:
         filled[self.counted] = values
         return filled[()]
 
-    def _share(self, null):
+    def _share(self, hypothesis):
         """Return the share of the population that the null hypothesis is about."""
-        if isinstance(null, str):
-            share = NULLS[check_option("null", null, NULLS, ("a share from 0 to 1",))]
+        if isinstance(hypothesis, str):
+            share = NULLS[
+                check_option("hypothesis", hypothesis, NULLS, ("a share from 0 to 1",))
+            ]
         else:
-            real = isinstance(null, Real) and not isinstance(null, bool)
-            if not real or not 0 <= null < 1:
+            real = isinstance(hypothesis, Real) and not isinstance(hypothesis, bool)
+            if not real or not 0 <= hypothesis < 1:
                 raise ValueError(
-                    f"Invalid value for 'null': {null!r}. Allowed: 'global', "
-                    "'majority', or a share of the population, at least 0 and below 1."
+                    f"Invalid value for 'hypothesis': {hypothesis!r}. Allowed: "
+                    "'global', 'majority', or a share of the population, at least 0 "
+                    "and below 1."
                 )
-            share = float(null)
+            share = float(hypothesis)
         if share and self.method != "prevalence":
             raise ValueError(
                 f"The method {self.method!r} has no null hypothesis about a share of "
@@ -200,7 +203,7 @@ class PrevalenceMixin:
             raise ValueError(
                 f"The correction {name!r} tests the global null hypothesis only. For a "
                 "share of the population use 'max', which takes Holm's method, 'none', "
-                "'bonferroni', 'fdr' or 'fdr-by', or null='global'."
+                "'bonferroni', 'fdr' or 'fdr-by', or hypothesis='global'."
             )
         p = prevalence_p(self._p_by_subject, gamma)
         return self._filled(p if corrected is None else corrected(p))

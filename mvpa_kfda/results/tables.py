@@ -6,6 +6,8 @@ from numbers import Integral, Real
 
 import numpy as np
 
+from ..utils.record import as_call, is_record
+
 #: Coordinate -> its unit.
 _UNITS = {
     **dict.fromkeys(("time", "train_time", "test_time"), "s"),
@@ -168,4 +170,6 @@ def _attribute(value):
         return value
     if isinstance(value, np.ndarray):
         value = value.tolist()
+    if is_record(value):
+        return as_call(value)
     return json.dumps(value, default=str)

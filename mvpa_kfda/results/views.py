@@ -66,7 +66,7 @@ class ViewMixin:
             The colors. None takes those of `plot`.
         **options
             What else `pvalues` takes, for a map of p-values: of a prevalence test its
-            `null`.
+            `hypothesis`.
 
         Returns
         -------

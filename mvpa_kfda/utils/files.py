@@ -35,9 +35,9 @@ from .checks import check_path
 
 #: The attribute of the file that says it is a result file, and of which format.
 VERSION_NAME = "mvpa_kfda_format"
-#: The layout as a whole; 1 and 2 were trees of h5io around a text of JSON, and in 3
-#: groups had no checksums.
-FORMAT_VERSION = 4
+#: The layout as a whole; 1 and 2 were trees of h5io around a text of JSON, in 3
+#: groups had no checksums, and in 4 kernels, penalties and splitters were text.
+FORMAT_VERSION = 5
 MAX_DEPTH = 32
 #: Every group and dataset takes more than that, in bytes.
 HEADER_SIZE = 64

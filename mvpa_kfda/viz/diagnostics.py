@@ -11,6 +11,7 @@ import numpy as np
 
 from ..kfda.penalties import CRITERION_LABELS
 from ..metrics.roc import make_roc
+from ..utils.record import as_call
 from ..utils.rounding import rounded
 from .common import (
     COLORS,
@@ -81,7 +82,7 @@ def plot_tuning(
     """
     penalty = result.penalty
     if "criterion" not in penalty:
-        reg = result.parameters.get("reg", "a fixed penalty")
+        reg = as_call(result.parameters.get("reg", "a fixed penalty"))
         raise ValueError(
             f"The penalty of this result was fixed (reg: {reg}), so there is no "
             "criterion to plot. Run the analysis again with reg='auto' or 'tuned'."
@@ -90,7 +91,9 @@ def plot_tuning(
     scale, grid = _scales_and_grids(penalty, criterion.shape)
     kernels, folds = np.asarray(penalty["kernel"]), np.arange(len(criterion))
     several = criterion.shape[1] > 1
-    names = result.parameters.get("kernels") if several else ["mean over folds"]
+    names = ["mean over folds"]
+    if several:
+        names = list(map(as_call, result.parameters["kernels"]))
     ax = axes_or_new(ax, figsize=(6.5, 4.4))
     for k, name in enumerate(names):
         style = {"color": COLORS[k % len(COLORS)]}

@@ -1,0 +1,369 @@
+"""What is done with trials: one record, the same for every kind of data.
+
+A `Procedure` is made of parts: the model, what every fold learns before it, the folds,
+the samples that trials are made into, the scores, the null distribution, and how it
+runs. Each part is checked when it is made, and says what its options mean; the public
+functions take these texts from here. Nothing in it is about data: those are `Trials`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from os import PathLike
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..data.confounds import ConfoundTable, TrainOn
+from ..inference.permutation import Permute
+from ..kfda.arguments import CrossValidation, KernelLike, PenaltyLike, Preprocess
+from ..kfda.models import resolve_method
+from ..kfda.nystrom import Nystrom
+from ..kfda.steps import check_steps
+from ..metrics.names import Scoring
+from ..utils.checks import (
+    Precision,
+    Seed,
+    check_count,
+    check_dtype,
+    check_flag,
+    check_jobs,
+    check_option,
+)
+from .positions import cut_windows
+from .repeating import Repeating
+from .resume import check_checkpoint, resumed_seed
+from .sizes import NULLS, KeptNull
+
+
+@dataclass(frozen=True)
+class Model:
+    """The classifier, or what predicts numbers; `kernel` and `reg` become objects.
+
+    Parameters
+    ----------
+    kernel : str | kernel object | callable | list of these
+        How trials are compared: ``"linear"``, ``"rbf"`` (Gaussian), ``"polynomial"``,
+        an object such as ``RBF(gamma=0.1)`` or ``GraphSmooth(adjacency)``, or a
+        function ``f(X, Y) -> (n_x, n_y)``. A list of these, to choose from with a tuned
+        `reg`.
+    reg : float | str | penalty object
+        The penalty. ``"auto"`` chooses it inside every training set, and again for
+        every permutation, in closed form (see :doc:`/method`); ``"tuned"`` or
+        :class:`Tuned` by cross-validation there. The others use no labels, and are
+        faster. A float is relative: lambda = reg * trace(K_c) / n, with the centred
+        kernel matrix K_c of all n trials, so that the unit of the features does not
+        matter. :class:`Ridge` is absolute, :class:`Shrinkage` in units of the
+        covariance's trace, :class:`DegreesOfFreedom` says how flexible the model is;
+        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels and
+        trials that are independent (for single scans it is too small).
+    n_components : int | None
+        Classify by the first discriminants only (reduced rank); None: by all c - 1 of c
+        classes.
+    approx : Nystrom | None
+        Approximate the kernel with landmarks, for example ``Nystrom(200)``, so that no
+        (n, n) matrix is made of many trials; None: take it as it is.
+    precomputed : bool
+        Whether the data may be a kernel matrix.
+    """
+
+    kernel: KernelLike = "linear"
+    reg: PenaltyLike = "auto"
+    n_components: int | None = None
+    approx: Nystrom | None = None
+    precomputed: bool = False
+
+    def __post_init__(self):
+        """Check kernel and penalty, and make objects of their names."""
+        method = resolve_method(self.kernel, self.reg, self.approx, self.precomputed)
+        for name, value in zip(("kernel", "reg"), method, strict=True):
+            # The one way to set a field of a frozen object.
+            object.__setattr__(self, name, value)
+
+
+@dataclass(frozen=True)
+class Learning:
+    """What every fold learns before the model.
+
+    Parameters
+    ----------
+    preprocess : str | transformer | list of these | None
+        Steps that every fold learns from its training trials, at each position by
+        itself, and applies to its test trials: ``"zscore"`` (each feature), ``"pca"``
+        (components with 99 % of the variance), ``"whiten"`` (these with unit variance),
+        a transformer of scikit-learn that needs no labels, or a list of these. All
+        permutations share them; a relative `reg` and the width of a kernel are then
+        those of each training set. None: nothing.
+    """
+
+    preprocess: Preprocess = None
+    #: The transformers.
+    steps: tuple = field(init=False)
+
+    def __post_init__(self):
+        """Check the steps."""
+        object.__setattr__(self, "steps", check_steps(self.preprocess))
+
+
+@dataclass(frozen=True)
+class Splitting:
+    """How trials are parted into training and test sets.
+
+    Parameters
+    ----------
+    cv : None | int | splitter | iterable of (train, test)
+        None: leave one group out when `groups` are given, else 10 folds. An int: that
+        many folds of neighbouring trials, drawn without the labels; more where some
+        training set would lack a class. Training sets may be any trials outside their
+        test set; if some are not all of them, a relative `reg` and the width of a
+        kernel are those of each training set. Test sets may overlap or miss trials. All
+        permutations share the folds, unless the splitter looks at the labels
+        (StratifiedKFold): then it is shown those of every permutation, which takes a
+        model for each. A list of index arrays is shared by all.
+    """
+
+    cv: CrossValidation = None
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What is computed from the predictions.
+
+    Parameters
+    ----------
+    scoring : str | callable | list of these
+        Metric name, or list of names, the first of which is in ``result.scores``:
+        ``"accuracy"``, ``"balanced_accuracy"``, ``"roc_auc"``, ``"recall"``,
+        ``"precision"``, ``"f1"``, ``"recall_macro"``, ``"precision_macro"``,
+        ``"f1_macro"``, ``"kappa"``, ``"confusion_matrix"``. With two classes, recall,
+        precision and F1 are those of the second class in sorted order, otherwise macro
+        averages. The ROC AUC is the mean over test sets; all others are computed on the
+        predictions pooled over them. A function ``f(y_true, y_pred, class_scores) ->
+        float`` is a metric too: the mean of what it returns for each test set. With
+        permutations it is slow.
+    keep_class_scores : bool
+        Keep the class scores of every trial, for correlating them with behaviour:
+        ``result.class_scores``, ``.decision_values()`` and ``.probabilities()``. They
+        take a number for every trial, class and position.
+    """
+
+    scoring: Scoring = "accuracy"
+    keep_class_scores: bool = False
+
+    def __post_init__(self):
+        """Check the flag; metrics are checked where it is known what is predicted."""
+        check_flag("keep_class_scores", self.keep_class_scores)
+
+
+@dataclass(frozen=True)
+class Null:
+    """The null distribution.
+
+    Parameters
+    ----------
+    n_permutations : int
+        Label permutations P for the null distribution; 0 for none. When fewer distinct
+        ones exist, all of them are used.
+    permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
+        What may be exchanged. ``"within_folds"``: trials of the same training and test
+        sets (and group); ``"within_groups"``: trials of a group; ``"groups"``: whole
+        groups; ``"free"``: all trials; ``"auto"``: what is valid for the folds and
+        groups, whatever `n_permutations`, by the rules of
+        :func:`~mvpa_kfda.inference.permutation.permute_labels`.
+    null : "auto" | "full" | "max" | "stream"
+        What to keep of the permuted maps, for each metric. ``"full"``: all scores, 4 P
+        bytes for each position. ``"max"``: each map's largest score, and for each
+        position how many permutations reach the observed score; enough for all p-values
+        of ``alternative="greater"`` but those of "max-step-down", clusters and TFCE.
+        ``"stream"``: these, and the largest cluster (threshold 0.05) and TFCE score of
+        each map, by way of a temporary file of the size of ``"full"``. ``"auto"``:
+        ``"full"`` up to 1 GiB, else ``"max"``.
+    keep_all : bool
+        Whether all scores are kept in double precision, whatever `null` says.
+    """
+
+    n_permutations: int = 0
+    permute: Permute = "auto"
+    null: KeptNull = "auto"
+    keep_all: bool = False
+
+    def __post_init__(self):
+        """Check what does not depend on folds and groups."""
+        check_count("n_permutations", self.n_permutations)
+        check_option("null", self.null, NULLS)
+
+    @property
+    def kept(self):
+        """What is kept of the permutations' maps, "all" for all in full precision."""
+        return "all" if self.keep_all else self.null
+
+
+@dataclass(frozen=True)
+class Running:
+    """How it runs: apart from the seed, no result depends on it.
+
+    Parameters
+    ----------
+    random_state : int | Generator | RandomState | None
+        Seed of the permutations. None makes p differ from call to call; give a number,
+        such as 0, and report it.
+    batch_size : int | None
+        Permutations processed at a time; memory grows with it. None chooses by cache
+        size. The result does not depend on it.
+    n_jobs : int | None
+        Number of workers, as in joblib: None is 1 (or what ``joblib.parallel_config``
+        says), -1 all processors. The result does not depend on it. Starting workers
+        takes about a second, so they pay off in longer runs.
+    dtype : "float64" | "float32"
+        Precision in which labels, observed and permuted, are processed. float32 is
+        faster by up to a half, and may change predictions where two classes score about
+        the same: hardly ever with two classes, in some percent of trials with many
+        classes and a few features.
+    verbose : bool | None
+        True shows how far the run is, by a bar, or in a log by a line now and then;
+        False does not, None only for runs of more than a few seconds.
+    checkpoint : None | str | path-like
+        A file that keeps finished blocks of positions. The same call with the same file
+        continues a run that was stopped at any moment, and ends with the same result.
+        It is not deleted at the end.
+    """
+
+    random_state: Seed = None
+    batch_size: int | None = None
+    n_jobs: int | None = None
+    dtype: Precision = "float64"
+    verbose: bool | None = None
+    checkpoint: str | PathLike[str] | None = None
+
+    def __post_init__(self):
+        """Check all but the seed, which is drawn with."""
+        if self.batch_size is not None:
+            check_count("batch_size", self.batch_size, minimum=1)
+        check_jobs(self.n_jobs)
+        object.__setattr__(self, "dtype", check_dtype(self.dtype))
+        check_checkpoint(self.checkpoint)
+
+
+def taken(kind, options, **settled):
+    """Make a part of those of the options that it knows, and of what is `settled`."""
+    names = {each.name for each in fields(kind) if each.init}
+    known = {name: value for name, value in options.items() if name in names}
+    return kind(**known, **settled)
+
+
+@dataclass(frozen=True)
+class Procedure:
+    """All that is done with trials."""
+
+    model: Model = field(default_factory=Model)
+    learning: Learning = field(default_factory=Learning)
+    splitting: Splitting = field(default_factory=Splitting)
+    repeating: Repeating = field(default_factory=Repeating)
+    scores: Scores = field(default_factory=Scores)
+    null: Null = field(default_factory=Null)
+    running: Running = field(default_factory=Running)
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any], **settled: Any) -> Procedure:
+        """Make it of a public function's options, and of what that function settles.
+
+        Options of other parts, as of windows, are left alone.
+        """
+        given = {**options, **settled}
+        return cls(**{part: taken(kind, given) for part, kind in PARTS.items()})
+
+    def resumed(self, checkpoint):
+        """Return the same with the seed of the run that a checkpoint continues."""
+        seed = resumed_seed(checkpoint, self.running.random_state)
+        return replace(self, running=replace(self.running, random_state=seed))
+
+
+#: The parts of a procedure, by name.
+PARTS = {
+    "model": Model,
+    "learning": Learning,
+    "splitting": Splitting,
+    "repeating": Repeating,
+    "scores": Scores,
+    "null": Null,
+    "running": Running,
+}
+
+
+@dataclass(frozen=True)
+class Windows:
+    """How time is cut into positions.
+
+    Parameters
+    ----------
+    window : float | None
+        Length of a sliding window in seconds, rounded to samples. None: one sample.
+    step : float | None
+        Distance between windows in seconds, rounded to samples. None: one sample.
+    window_mode : "mean" | "concatenate"
+        Average the samples in a window, or use all of them as features.
+    """
+
+    window: float | None = None
+    step: float | None = None
+    window_mode: Literal["mean", "concatenate"] = "mean"
+
+    def __post_init__(self):
+        """Check what does not depend on the times."""
+        check_option("window_mode", self.window_mode, ("mean", "concatenate"))
+
+    def cut(self, times, sfreq):
+        """Return the windows of some times (s)."""
+        return cut_windows(times, sfreq, self.window, self.step)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Trials:
+    """What is known of trials beside their features.
+
+    Parameters
+    ----------
+    y : array_like, shape (n_trials,)
+        Class labels: strings, whole numbers or booleans; two or more classes.
+    groups : array_like, shape (n_trials,) | None
+        Runs, sessions or subjects: ``cv=None`` leaves out one at a time, splitters that
+        use groups are given them, and `permute` respects them.
+    confounds : array_like, shape (n_trials,) | (n_trials, n_confounds) | None
+        Taken out of the features by linear regression before `preprocess`, in every
+        fold with coefficients from its training trials. Texts and pandas' categories
+        are categories, all others numbers, of which what is linear is taken out, no
+        more: give squares and products too, and angles as sine and cosine.
+    train_on : array_like of bool, shape (n_trials,) | None
+        Which trials to train with; all others are for tests, as in cross-decoding. With
+        `groups` or `cv` every fold trains on these trials of its training set and tests
+        the others of its test set, so that whole runs are left out. Without either, one
+        model is trained on all of them and tested on all others. Only the labels
+        trained with are permuted (within groups, where `permute` says so): the other
+        labels are never trained with, and the hypothesis is that what was trained with
+        says nothing about what is tested, which may well be decodable by itself. A
+        relative `reg` and the width of a kernel are those of each training set. Not for
+        regression.
+    n : int
+        The number of trials that are trained with, or all.
+    numbers : ndarray of int, shape (n,) | None
+        Those of the trials in the recording, where they are known.
+    y_test : array_like | None
+        Another labelling of the same trials, to be predicted in cross-validation, or
+        with `n_test` the labels of other trials.
+    n_test : int | None
+        With other trials as the test set, how many.
+    confounds_test : ConfoundTable | None
+        The confounds of these.
+    """
+
+    y: ArrayLike
+    n: int
+    groups: ArrayLike | None = None
+    confounds: ConfoundTable | None = None
+    train_on: TrainOn | None = None
+    numbers: np.ndarray | None = None
+    y_test: ArrayLike | None = None
+    n_test: int | None = None
+    confounds_test: ConfoundTable | None = None

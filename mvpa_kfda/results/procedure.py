@@ -1,0 +1,104 @@
+"""The options of an analysis, as a result keeps them and as they can be passed on."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+
+from sklearn import model_selection
+
+from ..kfda.kernels import RBF, EmpiricalMap, Linear, Polynomial
+from ..kfda.nystrom import Nystrom
+from ..kfda.penalties import DegreesOfFreedom, Ridge, Shrinkage, Tuned
+from ..utils.record import as_call, is_record
+
+#: Options that no result depends on.
+_OF_THE_RUN = ("n_jobs", "verbose", "checkpoint", "batch_size")
+#: Options that are data, unless they name columns or ask for trials in words.
+_OF_TRIALS = ("groups", "confounds", "train_on")
+#: Options that hold names of the user's alone.
+_NAMES_ONLY = ("classes",)
+
+#: What is made again of a record, by the name of its class.
+_KNOWN = {
+    kind.__name__: kind
+    for kind in (
+        *(Linear, RBF, Polynomial, EmpiricalMap, Nystrom),
+        *(Ridge, Shrinkage, DegreesOfFreedom, Tuned),
+        *(
+            each
+            for each in map(model_selection.__dict__.get, model_selection.__all__)
+            if inspect.isclass(each) and hasattr(each, "split")
+        ),
+    )
+}
+
+
+def passed_on(bound, data, parameters):
+    """Return the options of a call that say what was done, with what was drawn.
+
+    `bound` are its arguments, `data` the names of those that are data beside the
+    positional ones, and `parameters` is what its result records.
+    """
+    left_out = {*data, *_OF_THE_RUN}
+    options = {
+        name: value
+        for name, value in bound.arguments.items()
+        if name not in left_out
+        and bound.signature.parameters[name].kind is inspect.Parameter.KEYWORD_ONLY
+        and (name not in _OF_TRIALS or value is None or _is_text(value))
+    }
+    options["random_state"] = parameters["random_state"]
+    if options.get("approx") is not None:
+        options["approx"] = _approximation(parameters["kernel"])
+    return options
+
+
+def _is_text(value):
+    """Tell a text, or a list of texts, from data."""
+    values = value if isinstance(value, list | tuple) and len(value) else [value]
+    return all(isinstance(each, str) for each in values)
+
+
+def _approximation(kernel):
+    """Return the recorded approximation of a recorded kernel, or of several."""
+    return kernel["kernels"][0]["approx"] if "kernels" in kernel else kernel["approx"]
+
+
+def revived(options):
+    """Return options with objects in the place of what a file holds of them.
+
+    A ValueError names the options that a file does not hold.
+    """
+    found, lost = {}, []
+    for name, value in options.items():
+        try:
+            found[name] = value if name in _NAMES_ONLY else _revived(value)
+        except _LostError as error:
+            lost.append(f"{name} ({error})")
+    if lost:
+        kept = "it does" if len(lost) == 1 else "they do"
+        raise ValueError(
+            f"The procedure cannot be passed on, since {kept} not come back from a "
+            f"result file: {', '.join(lost)}. Write the call anew; result.options has "
+            "all of its options, as names and arguments."
+        )
+    return found
+
+
+class _LostError(ValueError):
+    """What a record does not say; the text words what there was."""
+
+
+def _revived(value):
+    """Return what was recorded."""
+    if isinstance(value, Iterator):
+        raise _LostError("an iterator, which is used up")
+    if is_record(value):
+        if value["name"] not in _KNOWN:
+            raise _LostError(as_call(value))
+        given = {name: _revived(each) for name, each in value.items() if name != "name"}
+        return _KNOWN[value["name"]](**given)
+    if isinstance(value, dict) and list(value) == ["function"]:
+        raise _LostError(f"the function {value['function']}")
+    return [_revived(each) for each in value] if type(value) is list else value
