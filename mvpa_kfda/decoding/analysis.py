@@ -272,6 +272,7 @@ def make_analysis(
     parameters = record_method(kernel, reg, n_components) | how.record(made)
     parameters |= {"cv": name, "train_on": train_on and train_on.record}
     parameters |= record_run(task, learned, permutations, seed)
+    parameters["class_sizes"] = np.bincount(single[0], minlength=len(classes)).tolist()
     of_samples = samples.codes, samples.groups, samples.folds, tested, moved
     about = permutations, task, parameters, single, averaging, samples.members
     analysis = Analysis(classes, *of_samples, *about)

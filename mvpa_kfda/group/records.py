@@ -16,7 +16,14 @@ from ..utils.checks import some_of, warn
 MAY_DIFFER = frozenset(
     {
         *("random_state", "dtype", "null", "exact", "renamings", "selected"),
-        *("n_images", "larger_of_two", "checkpoint", "n_jobs", "verbose"),
+        *(
+            "n_images",
+            "larger_of_two",
+            "class_sizes",
+            "checkpoint",
+            "n_jobs",
+            "verbose",
+        ),
     }
 )
 

@@ -153,17 +153,6 @@ REFERENCES = {
         "The Annals of Statistics",
         *("23", "1", "73-102", "10.1214/aos/1176324456"),
     ),
-    "Haufe2014": Reference(
-        (
-            *("Haufe, S.", "Meinecke, F.", "Görgen, K.", "Dähne, S."),
-            *("Haynes, J.-D.", "Blankertz, B.", "Bießmann, F."),
-        ),
-        "2014",
-        "On the interpretation of weight vectors of linear models in multivariate "
-        "neuroimaging",
-        "NeuroImage",
-        *("87", "", "96-110", "10.1016/j.neuroimage.2013.10.067"),
-    ),
     "King2014": Reference(
         ("King, J.-R.", "Dehaene, S."),
         "2014",

@@ -541,6 +541,30 @@ def _resamples(result):
     ]
 
 
+def _with_interval(time, interval, share):
+    """Word a time and its interval, if it has one."""
+    words = f"{number(time)} s"
+    if np.isfinite(interval).all():
+        low, high = map(number, interval)
+        words += f" ({share} % interval {low} to {high} s)"
+    return words
+
+
+def _of_parts(result, which, share):
+    """Say which of two is later, and both latencies."""
+    names = [*map(name, result.labels)]
+    times = [part.when(which) for part in result.parts]
+    both = [
+        f"at {_with_interval(*each, share)} in {of}"
+        for each, of in zip(times, names, strict=True)
+    ]
+    later = names if times[0][0] > times[1][0] else names[::-1]
+    order = f"later in {later[0]} than in {later[1]}"
+    if times[0][0] == times[1][0]:
+        order = f"at the same time in {names[0]} and {names[1]}"
+    return f", {order}: {enumerated(both)}"
+
+
 def _latencies(result):
     """Say when onset and peak were."""
     share = number(100 * result.confidence)
@@ -554,10 +578,9 @@ def _latencies(result):
         if result.parts:
             order = " minus ".join(map(name, result.labels))
             of = f"The difference in {which}, {order}, was"
-        words = f"{of} {number(time)} s"
-        if np.isfinite(interval).all():
-            low, high = map(number, interval)
-            words += f" ({share} % interval {low} to {high} s)"
+        words = f"{of} {_with_interval(time, interval, share)}"
+        if result.parts:
+            words += _of_parts(result, which, share)
         sentences.append(f"{words}.")
     if result.n_without_onset and len(result.onsets):
         n = result.n_without_onset

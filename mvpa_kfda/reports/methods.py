@@ -129,7 +129,7 @@ def _subject_paragraphs(result, asked):
     asked = asked.completed("max" if result.axes else "none")
     paragraphs = [
         [*_data(result), *_features(result), *_scaling(result), *_averaging(result)],
-        [*model_of(result.parameters, result.groups is not None), *_patterns(result)],
+        [*model_of(result.parameters, result.groups is not None)],
         [*folds_of(result), *_metrics(result), *named_first(result)],
         [*_permutations(result, asked.alternative), *inference_of(result, asked)],
         found_of(result, asked),
@@ -235,9 +235,12 @@ def _averaging(result):
         )
     if p.get("equalize"):
         noun = "trials" if k == 1 else "averages"
+        sizes = zip(result.classes, p.get("class_sizes", ()), strict=False)
+        there = ", ".join(f"{n} {name(label)}" for label, n in sizes)
+        there = f" (there were {there})" if there else ""
         sentences.append(
             f"All classes were given as many {noun} as the smallest had, by leaving "
-            "out others at random."
+            f"out others at random{there}."
         )
     return sentences
 
@@ -412,15 +415,6 @@ def _has_runs(result):
         return False
     of_groups = (result.y[result.groups == each] for each in np.unique(result.groups))
     return any(len(np.unique(codes)) > 1 for codes in of_groups)
-
-
-def _patterns(result):
-    """Say that activation patterns were computed, where they were."""
-    if not result.has_patterns:
-        return []
-    return [
-        "Activation patterns were computed from the weights of models [@Haufe2014]."
-    ]
 
 
 # ----------------------------------------------------------------- metric and labels
