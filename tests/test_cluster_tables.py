@@ -475,7 +475,6 @@ def test_clusters_of_the_bootstrap_by_false_discovery():
 def test_clusters_of_comparisons(kind):
     a, b = (build.result(kind, n_permutations=59, reg=reg) for reg in (0.01, 100.0))
     options = {"threshold": 0.4, "random_state": 0, "n_permutations": 99}
-    names = ["cluster", "max"]
     tests = {
         method: compare(
             a, b, method, ["cluster", "max"], **build.drawn(method, **options)

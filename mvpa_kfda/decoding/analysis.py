@@ -271,8 +271,7 @@ def make_analysis(
         tested = samples.codes
     parameters = record_method(kernel, reg, n_components) | how.record(made)
     parameters |= {"cv": name, "train_on": train_on and train_on.record}
-    parameters |= record_run(task, learned, permutations, seed)
-    parameters["class_sizes"] = np.bincount(single[0], minlength=len(classes)).tolist()
+    parameters |= record_run(task, learned, permutations, seed) | _sizes(single)
     of_samples = samples.codes, samples.groups, samples.folds, tested, moved
     about = permutations, task, parameters, single, averaging, samples.members
     analysis = Analysis(classes, *of_samples, *about)
@@ -570,6 +569,11 @@ def record_method(kernel, reg, n_components=None):
     if isinstance(reg, Auto):
         recorded["criterion"] = "left_out_error"
     return recorded
+
+
+def _sizes(single):
+    """Return what a result records of single trials: how many there are of a class."""
+    return {"class_sizes": np.bincount(single[0]).tolist()}
 
 
 def record_run(task, learned, permutations, seed):
