@@ -1,5 +1,6 @@
 """What `mvpa_kfda` exports, for it itself and for editors and type checkers."""
 
+from .data.betas import Betas as Betas
 from .data.betas import single_trial_betas as single_trial_betas
 from .data.simulate import simulate_epochs as simulate_epochs
 from .decoding.arrays import cross_validate as cross_validate
@@ -41,6 +42,7 @@ from .results.epochs import TimeResult as TimeResult
 from .results.group import ComparisonResult as ComparisonResult
 from .results.group import GroupResult as GroupResult
 from .results.images import VolumeResult as VolumeResult
+from .results.latency import Latency as Latency
 from .results.load import load_result as load_result
 from .results.sources import SourceResult as SourceResult
 from .results.sources import SourceTimeResult as SourceTimeResult

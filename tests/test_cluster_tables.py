@@ -476,7 +476,9 @@ def test_clusters_of_comparisons(kind):
     a, b = (build.result(kind, n_permutations=59, reg=reg) for reg in (0.01, 100.0))
     options = {"threshold": 0.4, "random_state": 0, "n_permutations": 99}
     tests = {
-        method: compare(a, b, method, ["cluster", "max"], **options)
+        method: compare(
+            a, b, method, ["cluster", "max"], **build.drawn(method, **options)
+        )
         for method in ("permutation", "sign-flip", "both")
     }
     z = standardised(a.scores - b.scores, a.null.astype(float) - b.null)
@@ -534,7 +536,7 @@ def test_the_peak_of_a_difference_may_be_below_zero():
     )
     found = []
     for pair in ((one, other), (other, one)):
-        comparison = compare(*pair, random_state=0)
+        comparison = compare(*pair)
         best = np.nanargmax(np.abs(comparison.scores))
         found.append(comparison.peak("none")["accuracy_difference"])
         assert found[-1] == comparison.scores[best]

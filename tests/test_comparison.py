@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from sklearn.model_selection import StratifiedKFold
 
+import build
 import islands
 from mvpa_kfda import (
     cross_validate,
@@ -102,10 +103,20 @@ def images():
     return a, b
 
 
+@pytest.mark.parametrize(
+    "given", [{"random_state": 0}, {"n_permutations": 99}, {"flip": "trials"}]
+)
+def test_options_of_flips_are_refused_where_nothing_is_flipped(pair, given):
+    (name,) = given
+    with pytest.raises(ValueError, match=rf"^{name}=.* is for sign flips.*'both'\."):
+        compare(*pair, **given)
+
+
 @pytest.mark.parametrize("method", ["permutation", "sign-flip", "both"])
 def test_only_voxels_of_both_count(images, method):
     names = ["max", "cluster", "tfce", "cluster-size", "max-step-down"]
-    result = compare(*images, method, names, n_permutations=499, random_state=0)
+    options = build.drawn(method, n_permutations=499, random_state=0)
+    result = compare(*images, method, names, **options)
     for name in [*names, "fdr"]:
         p = result.pvalues(name)
         assert np.isnan(p[0])
@@ -389,7 +400,7 @@ def test_both_has_the_larger_p_value(alternative):
     options = {"alternative": alternative, "threshold": 0.3, "random_state": 1}
     options["n_permutations"] = 150
     result, permuted, flipped = (
-        compare(*maps, method, NAMES, **options)
+        compare(*maps, method, NAMES, **build.drawn(method, **options))
         for method in ("both", "permutation", "sign-flip")
     )
     p, q = permuted.pvalues("none"), flipped.pvalues("none")
@@ -425,7 +436,7 @@ def test_both_sides_are_those_of_one_side_twice():
         p = np.minimum(*(side.pvalues(name) for side in sides))
         assert (p < 0.5).any()
         assert_allclose(result.pvalues(name), np.minimum(1, 2 * p), rtol=1e-12)
-    permuted = compare(*maps, "permutation", NAMES, **options)
+    permuted = compare(*maps, "permutation", NAMES, threshold=0.3)
     assert list(result.p_maps) == list(permuted.p_maps)
     assert_array_equal(result.null_max, permuted.null_max)
     assert result.observed_max == permuted.observed_max
@@ -438,7 +449,9 @@ def test_both_do_not_add_up_findings_of_opposite_signs(pair):
     a = replace(a, nulls=nulls)
     options = {"n_permutations": 150, "random_state": 0, "correction": "none"}
     methods = "permutation", "sign-flip"
-    permuted, flipped = (compare(a, b, method, **options) for method in methods)
+    permuted, flipped = (
+        compare(a, b, method, **build.drawn(method, **options)) for method in methods
+    )
     assert (permuted.pvalues()[3:] <= 0.05).all()  # too low
     assert (flipped.pvalues()[3:] <= 0.05).all()  # too high
     assert (compare(a, b, "both", **options).pvalues()[3:] > 0.5).all()
@@ -540,7 +553,8 @@ def test_other_trials(data, pair, method):
     with pytest.raises(ValueError, match="they have other averages of trials"):
         compare(averaged, other, method)
     same = decode_arrays(X[:, :3], y, average=2, **SEEDED)
-    assert compare(averaged, same, method, n_permutations=99).shape == (5,)
+    options = build.drawn(method, n_permutations=99)
+    assert compare(averaged, same, method, **options).shape == (5,)
 
 
 def test_metric_of_one_only(data, pair):

@@ -3,6 +3,7 @@
 import inspect
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,7 @@ from mvpa_kfda import (
     bootstrap_latency,
     compare,
     cross_validate,
+    decode_arrays,
     decode_epochs,
     decode_regions,
     generalize_arrays,
@@ -60,6 +62,7 @@ from mvpa_kfda.reports.words import (
     CRITERION_WORDS,
     KERNEL_WORDS,
     METRIC_WORDS,
+    NOT_SAID,
     PENALTY_WORDS,
     SCHEME_WORDS,
     SPLITTER_WORDS,
@@ -70,6 +73,7 @@ from mvpa_kfda.reports.words import (
     splitter_words,
     tuning_words,
 )
+from mvpa_kfda.results.base import SubjectResult
 from mvpa_kfda.results.kinds import RESULTS
 from mvpa_kfda.utils.axes import AXES
 from mvpa_kfda.utils.record import recorded
@@ -824,9 +828,11 @@ def test_what_a_splitter_shuffles_is_named():
 
 def test_what_is_cited_exists():
     sources = inspect.getsource
-    from mvpa_kfda.reports import findings, groups, methods, model, words
+    from mvpa_kfda.reports import findings, groups, methods, model, recordings, words
+    from mvpa_kfda.reports import subjects as of_subjects
 
-    text = "".join(sources(m) for m in (findings, groups, methods, model, words))
+    rooms = findings, groups, methods, model, recordings, of_subjects, words
+    text = "".join(map(sources, rooms))
     cited = set(re.findall(r"@([A-Z][a-z]+[A-Za-z]*\d{4})", text))
     assert cited == set(REFERENCES)
     assert set(PACKAGES) <= set(one().versions)
@@ -1004,3 +1010,185 @@ def test_what_was_not_tested_first_is_exploratory(tmp_path):
     other = build.result(scoring=metrics, reg=30.0)
     compared = compare(people[0], other, "permutation", metric="accuracy")
     assert "tests of accuracy are exploratory" in methods_text(compared)
+
+
+# ------------------------------------------------------- every setting of the record
+
+#: Field of a record -> another value, and what else it takes for it to mean something.
+ANOTHER = {
+    "kernel": ("RBF(gamma='median')", {}),
+    "reg": ("Shrinkage(gamma=0.2)", {}),
+    "n_components": (1, {}),
+    "average": (3, {}),
+    "n_repeats": (2, {}),
+    "equalize": (True, {}),
+    "folds_by_labels": (True, {}),
+    "cv": ("LeaveOneOut()", {}),
+    "train_on": ("modality == 'words'", {}),
+    "preprocess": (["PCA(n_components=2)"], {}),
+    "n_confounds": (2, {}),
+    "confounds": ([{"name": "age", "taken_as": "a number"}], {"n_confounds": 1}),
+    "permute": ("groups", {}),
+    "exact": (True, {}),
+    "random_state": (7, {}),
+    "dtype": ("float32", {}),
+    "n_features": (9, {}),
+    "scale": ("channel", {}),
+    "sfreq": (250.0, {}),
+    "window": (5.0, {}),
+    "step": (3.0, {}),
+    "window_mode": ("concatenate", {"window": 5.0}),
+    "mode": ("same_trials", {}),
+    "radius": (12.0, {}),
+    "distance": ("geodesic", {}),
+    "standardize": (False, {}),
+    "classes": ({"face": ["face/left", "face/right"]}, {}),
+    "classes_test": ({"face": ["face/left", "face/right"]}, {}),
+    "kernels": (["Linear()", "RBF(gamma='median')"], {"reg": "Tuned()"}),
+    "larger_of_two": (True, {}),
+}
+KINDS_OF_ONE = [
+    name for name, kind in RESULTS.items() if issubclass(kind, SubjectResult)
+]
+
+
+def text_of(result, **changes):
+    return methods_text(replace(result, parameters=result.parameters | changes))
+
+
+@pytest.mark.parametrize("kind", [*KINDS_OF_ONE, "regions"])
+def test_every_setting_of_the_record_is_said(kind):
+    result = build.result(kind)
+    assert not set(ANOTHER) & NOT_SAID
+    # Sources are counted, and a result of regression is no other.
+    own = {"n_features"} if "Source" in kind else {"task"}
+    for name in sorted({*result.parameters} - NOT_SAID - own):
+        value, also = ANOTHER[name]
+        assert text_of(result, **also) != text_of(result, **also | {name: value}), name
+
+
+def test_fields_that_only_some_calls_record_are_said():
+    of_times, of_maps = build.result(), build.result("VolumeResult")
+    of_sources = build.result("GeneralizationResult")
+    cases = {
+        "classes": of_times,
+        "classes_test": of_times,
+        "larger_of_two": of_times,
+        "distance": of_maps,
+        "mode": of_sources,
+        "kernels": of_times,
+    }
+    for name, result in cases.items():
+        value, also = ANOTHER[name]
+        assert text_of(result, **also) != text_of(result, **also | {name: value}), name
+
+
+#: What the BIDS command records of fMRI, and another value of each field.
+SCANS = {
+    "kind": ("bold", None),
+    "n_runs": (4, 5),
+    "by": ("condition", "response"),
+    "where": (None, "rt > 0.2"),
+    "space": ("MNI152NLin6Asym", None),
+    "estimate": ("lss", "lsa"),
+    "hrf_model": ("glover", "spm"),
+    "t_r": (2.0, 1.5),
+    "slice_time_ref": (0.5, 0.0),
+    "smoothing_fwhm": (None, 4.0),
+    "mask": ("brain masks of the runs", "--mask"),
+    "n_mask_voxels": (150, 90),
+    "high_pass": (0.01, None),
+    "confounds": (["motion", "scrub"], ["none"]),
+    "fd_threshold": (0.5, 0.3),
+    "std_dvars_threshold": (1.5, 2.0),
+    "n_compcor": (5, None),
+    "n_confound_regressors": (24, 12),
+    "n_scans_left_out": (7, 0),
+}
+BLOCKS = SCANS | {
+    "estimate": ("blocks", "images"),
+    "hrf_model": (None, None),
+    "delay": (5.0, 4.0),
+    "block_gap": (1.0, None),
+}
+RAW = {
+    "kind": ("raw", None),
+    "n_runs": (4, 5),
+    "by": ("condition", "response"),
+    "where": ("rt > 0.2", None),
+    "tmin": (-0.2, -0.1),
+    "tmax": (0.5, 1.0),
+    "high_pass": (0.1, None),
+    "low_pass": (40.0, None),
+    "baseline": (None, ["none"]),
+    "reject": (["eeg=150e-6"], None),
+    "resample": (100.0, None),
+}
+CUT = {
+    "kind": ("epochs", None),
+    "n_runs": (4, 5),
+    "by": ("condition", "response"),
+    "where": (None, "rt > 0.2"),
+    "resample": (None, 100.0),
+}
+
+
+@pytest.mark.parametrize("recorded", [SCANS, BLOCKS, RAW, CUT])
+def test_every_field_of_a_recording_is_said_of_a_subject_and_of_a_group(recorded):
+    base = {name: value for name, (value, _) in recorded.items()}
+    subjects = [build.result(seed=seed) for seed in range(3)]
+
+    def texts(record):
+        results = [
+            replace(each, parameters=each.parameters | {"recordings": record})
+            for each in subjects
+        ]
+        group = group_inference(results, "sign-flip", alpha=0.5, random_state=0)
+        return check_text(results[0]), check_text(group)
+
+    usual = texts(base)
+    for name, (value, another) in recorded.items():
+        if value == another:
+            continue
+        for text, before in zip(texts(base | {name: another}), usual, strict=True):
+            assert text != before, name
+
+
+def test_groups_of_trials_are_runs_where_they_are_known_to_be():
+    groups = build.groups_of(16)
+    result = decode_arrays(*trials_of(16), groups=groups, cv=None, n_permutations=9)
+    assert "leave-one-group-out" in check_text(result)
+    named = replace(result, classes=np.array(["group", "groups"]))
+    text = text_of(named, recordings={"kind": "epochs", "n_runs": 4})
+    assert "leave-one-run-out" in text
+    assert "(8 group, 8 groups)" in text  # names stay as they are
+    assert "trials were in 4 runs" in text
+
+
+def trials_of(n):
+    X, codes = build.trials((n // 2, n // 2), 4, 3)
+    return X, build.NAMES[codes]
+
+
+def test_a_group_says_what_its_subjects_did():
+    results = [build.result("VolumeResult", seed=seed) for seed in range(3)]
+    assert (
+        "Searchlights (Kriegeskorte et al., 2006) comprised all voxels up to 4 mm"
+        in (
+            check_text(group_inference(results, "sign-flip", alpha=0.5, random_state=0))
+        )
+    )
+    options = {"window": 0.02, "n_permutations": 9, "sfreq": 100, "random_state": 0}
+    made = [build.trials((12, 12), 4, 6, seed) for seed in range(3)]
+    results = [
+        decode_arrays(data, codes, average=2, n_repeats=2, cv=3, **options)
+        for data, codes in made
+    ]
+    text = check_text(group_inference(results, "sign-flip", alpha=0.5, random_state=0))
+    for words in (
+        "Each trial had 4 features.",
+        "Samples were averaged in sliding windows (0.02 s long",
+        "Averages of 2 trials were decoded.",
+        "The procedure was run twice",
+    ):
+        assert words in text

@@ -705,7 +705,7 @@ def test_results_of_repeats_are_compared(options):
         decode("arrays", reg=reg, **options | {"n_permutations": 39})
         for reg in (0.3, 30.0)
     )
-    comparison = compare(one, other, random_state=0)
+    comparison = compare(one, other)
     assert_allclose(comparison.scores, one.scores - other.scores, rtol=0, atol=1e-12)
     null = one.null - other.null
     p = (1 + (np.abs(null) >= np.abs(comparison.scores) - 1e-9).sum(axis=0)) / 40

@@ -22,6 +22,7 @@ from .kept import KeptTrials
 from .output import Output, is_whole
 from .pages import is_of, seal_page, write_overview, write_page
 from .read import check_readers, read_trials
+from .record import with_recordings
 from .sources import OF_RESULTS, OF_TRIALS, checksum, dataset_places, find_inputs, uri
 from .trials import sources_of
 from .write import (
@@ -254,7 +255,8 @@ def _decode_trials(inputs, options, method, kept, checkpoint):
         analysis = ANALYSES[options["analysis"]]
         result = analysis.decode(found[0], options, method, checkpoint)
         inputs.check_unchanged()  # atlases are read only now
-        return result
+        made_of = inputs, found[0], options
+        return replace(result, parameters=with_recordings(result.parameters, *made_of))
 
     return decode(), found[0]
 

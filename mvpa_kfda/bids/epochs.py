@@ -172,7 +172,7 @@ def read_raw(inputs, options):
 def _mark_lost(raw, table, events, options):
     """Return the events of a run with signal in the recording, and mark all others."""
     samples, sfreq = _samples(raw, table), raw.info["sfreq"]
-    tmin, tmax = _window(options)
+    tmin, tmax = window_of(options)
     first, last = (samples + round(t * sfreq) for t in (tmin, tmax))
     mark(events, table.index[(samples < 0) | (first < 0)], BEFORE)
     mark(events, table.index[last >= raw.n_times], BEYOND)
@@ -199,7 +199,7 @@ def _data_channels(info):
     return mne.pick_types(info, **dict.fromkeys(types, True))
 
 
-def _window(options):
+def window_of(options):
     """Return the first and the last second of epochs."""
     tmin, tmax = options["tmin"], options["tmax"]
     return -0.2 if tmin is None else tmin, 0.5 if tmax is None else tmax
@@ -226,7 +226,7 @@ def _cut(raw, table, types, numbers, options, cut):
         raw,
         events,
         {name: numbers[name] for name in sorted(types.unique())},
-        *_window(options),
+        *window_of(options),
         **cut,
         preload=True,
         verbose="error",

@@ -135,6 +135,18 @@ class Betas:
         How the estimates were made; also the ``t_r`` and ``slice_time_ref`` that were
         taken, and in ``slice_time_ref_from`` whence the latter: "given", "StartTime" or
         "default".
+
+    Examples
+    --------
+    >>> import nibabel
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from mvpa_kfda import Betas
+    >>> imgs = nibabel.Nifti1Image(np.zeros((2, 2, 2, 4), np.float32), np.eye(4))
+    >>> table = pd.DataFrame({"trial_type": ["cat", "dog"] * 2, "run": [1, 1, 2, 2]})
+    >>> designs = [pd.DataFrame({"cat": [1.0], "dog": [0.0]})] * 2
+    >>> Betas(imgs, table, None, designs, {"method": "lss"})
+    <Betas | 4 trials (cat 2, dog 2) of 2 runs, lss>
     """
 
     imgs: SpatialImage | SurfaceImage | Cifti2Image

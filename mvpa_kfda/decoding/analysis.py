@@ -245,7 +245,7 @@ def make_analysis(trials, procedure, *, maps=None, with_patterns=False):
         "cv": splitter,
         "train_on": trials.train_on and trials.train_on.record,
     }
-    parameters |= record_run(task, learned, permutations, seed)
+    parameters |= record_run(task, learned, permutations, seed) | _sizes(single)
     analysis = Analysis(
         classes=classes,
         codes=samples.codes,
@@ -551,6 +551,11 @@ def record_method(model):
     if isinstance(reg, Auto):
         method["criterion"] = "left_out_error"
     return method
+
+
+def _sizes(single):
+    """Return what a result records of single trials: how many there are of a class."""
+    return {"class_sizes": np.bincount(single[0]).tolist()}
 
 
 def record_run(task, learned, permutations, seed):

@@ -48,6 +48,7 @@ from ..utils.files import versions
 from ..utils.record import as_call
 from ..viz.common import DEFAULT_RESULTS
 from .arguments import (
+    N_PERMUTATIONS,
     check_alpha,
     check_corrections,
     check_threshold,
@@ -89,8 +90,8 @@ def compare(
     alternative: Alternative = "two-sided",
     alpha: float = 0.05,
     threshold: float = 0.05,
-    n_permutations: int = 10_000,
-    flip: Literal["trials", "groups"] = "trials",
+    n_permutations: int | None = None,
+    flip: Literal["trials", "groups"] | None = None,
     random_state: Seed = None,
 ) -> ComparisonResult:
     r"""Test the difference between two results of one subject at every position.
@@ -124,12 +125,14 @@ def compare(
     threshold : float
         p-level that a position passes to be in a cluster, above 0 and below 0.5, for
         the corrections by clusters; one-sided unless the test is two-sided.
-    n_permutations : int
+    n_permutations : int or None
         Number of sign flips. If there are no more than that, all of them are taken,
-        and the test is exact. "permutation" takes the permutations of the results.
-    flip : {"trials", "groups"}
-        What changes its sign at a time in "sign-flip": single trials, or all trials of
-        a group (run, session). Groups if the trials of a group depend on each other.
+        and the test is exact. None is 10,000. "permutation" takes the permutations of
+        the results, and neither this nor the next two.
+    flip : {"trials", "groups"} or None
+        What changes its sign at a time in "sign-flip" and "both": single trials, or
+        all trials of a group (run, session). Groups if the trials of a group depend on
+        each other. None is "trials".
     random_state : int, Generator, RandomState or None
         Seed of the sign flips. None makes p differ from call to call; give a number,
         such as 0, and report it.
@@ -233,19 +236,22 @@ def compare(
     check_option("method", method, METHODS)
     corrections = check_corrections(correction, method)
     check_option("alternative", alternative, ALTERNATIVES)
-    check_option("flip", flip, UNITS)
+    unit = check_option("flip", "trials" if flip is None else flip, UNITS)
     check_alpha(alpha)
     check_threshold(threshold)
     if labels is not None:
         whose = "result_a and of result_b"
         labels = check_two_names(labels, whose, ("linear", "RBF"))
-    n_permutations = check_count("n_permutations", n_permutations, minimum=1)
+    n_flips = N_PERMUTATIONS if n_permutations is None else n_permutations
+    n_flips = check_count("n_permutations", n_flips, minimum=1)
+    drawn = {"n_permutations": n_permutations, "flip": flip}
+    _refuse_unused(method, drawn | {"random_state": random_state})
     a, b = _read(result_a, "result_a"), _read(result_b, "result_b")
     places = _check_comparable(a, b)
     asked = {"alternative": alternative, "threshold": float(threshold)}
     if method != "permutation":
         metric = _check_accuracy(a, b, metric, method)
-        asked |= {"n_permutations": n_permutations, "flip": flip}
+        asked |= {"n_permutations": n_flips, "flip": unit}
         asked["random_state"] = draw_seed(random_state)
     if method != "sign-flip":
         metric = _shared_metric(a, b, metric)
@@ -281,6 +287,17 @@ def compare(
         warn(_LIBERAL)
     _warn_if_out_of_reach(comparison)
     return comparison
+
+
+def _refuse_unused(method, drawn):
+    """Refuse what is said of sign flips where there are none."""
+    for name, value in drawn.items():
+        if method == "permutation" and value is not None:
+            raise ValueError(
+                f"{name}={value!r} is for sign flips, and method='permutation' takes "
+                "the label permutations that both results have. Leave it out, or use "
+                "method='both'."
+            )
 
 
 # ---------------------------------------------------------------------- the two results

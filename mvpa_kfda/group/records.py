@@ -16,14 +16,22 @@ from ..utils.record import as_call, is_record, recorded
 MAY_DIFFER = frozenset(
     {
         *("random_state", "dtype", "null", "exact", "renamings", "selected"),
-        *("n_images", "larger_of_two", "checkpoint", "n_jobs", "verbose"),
+        *(
+            "n_images",
+            "larger_of_two",
+            "class_sizes",
+            "checkpoint",
+            "n_jobs",
+            "verbose",
+        ),
     }
 )
 
 #: Numbers that make scores more or less precise; they are told, and not warned of.
 NUMBERS = (
     *("n_trials", "n_groups", "n_folds", "n_confounds", "n_permutations"),
-    "n_trained",
+    *("n_trained", "n_runs", "n_confound_regressors", "n_scans_left_out"),
+    "n_mask_voxels",
 )
 
 #: Fields whose differences are told, and not warned of either.
@@ -113,7 +121,9 @@ def shared(records):
         for name, value in first.items()
         if all(name in other and is_same(other[name], value) for other in others)
     }
-    for name in NUMBERS:
+    for name in dict.fromkeys(x for each in records for x in each):
+        if _last(name) not in NUMBERS:
+            continue
         numbers = [each.get(name) for each in records]
         alike.pop(name, None)
         if None not in numbers:

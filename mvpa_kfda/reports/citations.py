@@ -105,6 +105,14 @@ REFERENCES = {
         "Chapman & Hall",
         kind="book",
     ),
+    "Esteban2019": Reference(
+        ("Esteban, O.", "Markiewicz, C. J.", "Blair, R. W.", "Moodie, C. A."),
+        "2019",
+        "fMRIPrep: A robust preprocessing pipeline for functional MRI",
+        "Nature Methods",
+        *("16", "1", "111-116", "10.1038/s41592-018-0235-4"),
+        others=True,
+    ),
     "Forman2010": Reference(
         ("Forman, G.", "Scholz, M."),
         "2010",
@@ -152,17 +160,6 @@ REFERENCES = {
         "Penalized discriminant analysis",
         "The Annals of Statistics",
         *("23", "1", "73-102", "10.1214/aos/1176324456"),
-    ),
-    "Haufe2014": Reference(
-        (
-            *("Haufe, S.", "Meinecke, F.", "Görgen, K.", "Dähne, S."),
-            *("Haynes, J.-D.", "Blankertz, B.", "Bießmann, F."),
-        ),
-        "2014",
-        "On the interpretation of weight vectors of linear models in multivariate "
-        "neuroimaging",
-        "NeuroImage",
-        *("87", "", "96-110", "10.1016/j.neuroimage.2013.10.067"),
     ),
     "King2014": Reference(
         ("King, J.-R.", "Dehaene, S."),
@@ -223,6 +220,14 @@ REFERENCES = {
         "Neural Networks for Signal Processing IX",
         *("", "", "41-48", "10.1109/NNSP.1999.788121"),
         kind="inproceedings",
+    ),
+    "Mumford2012": Reference(
+        ("Mumford, J. A.", "Turner, B. O.", "Ashby, F. G.", "Poldrack, R. A."),
+        "2012",
+        "Deconvolving BOLD activation in event-related designs for multivoxel pattern "
+        "classification analyses",
+        "NeuroImage",
+        *("59", "3", "2636-2643", "10.1016/j.neuroimage.2011.08.076"),
     ),
     "Nichols2002": Reference(
         ("Nichols, T. E.", "Holmes, A. P."),
@@ -372,14 +377,14 @@ def render(paragraphs, style):
 
 def _plain(text, references):
     """Print plain text and the list of references."""
-    body = _outside_names(text, lambda part: _MARKED.sub(r"\1", _cite(part)))
+    body = outside_names(text, lambda part: _MARKED.sub(r"\1", _cite(part)))
     entries = [_entry(reference, "", _url) for _, reference in references]
     return "\n\n".join([body, "References", *entries]) if entries else body
 
 
 def _markdown(text, references):
     """Print Markdown: links, *p* as it stands, and a list of references."""
-    body = _outside_names(
+    body = outside_names(
         text, lambda part: _cite(part, _link), lambda name: _SPECIAL.sub(r"\\\1", name)
     )
     entries = [f"- {_entry(r, '*', _linked_url)}" for _, r in references]
@@ -397,7 +402,7 @@ def _bibtex(text, references):
 STYLES = {"apa": _plain, "markdown": _markdown, "bibtex": _bibtex}
 
 
-def _outside_names(text, change, change_name=str):
+def outside_names(text, change, change_name=str):
     """Change a text, and the names in it in another way."""
     parts = _NAME.split(text)
     parts[::2] = map(change, parts[::2])

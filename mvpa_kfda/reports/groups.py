@@ -6,7 +6,7 @@ import numpy as np
 
 from ..inference.corrections import ADJUSTMENTS
 from ..results.group import GroupResult
-from ..utils.checks import check_option, counted, some_of
+from ..utils.checks import check_option, counted
 from ..viz.common import DEFAULT_NAMES, DEFAULT_RESULTS
 from .citations import name
 from .findings import (
@@ -18,9 +18,9 @@ from .findings import (
     software_of,
 )
 from .model import model_of
+from .subjects import differing, first_level_of
 from .words import (
     SECOND_TEST,
-    SETTING_WORDS,
     enumerated,
     metric_words,
     number,
@@ -112,7 +112,7 @@ def group_paragraphs(result, asked):
     correction, alpha = _chosen(result, asked)
     return _joined(
         [
-            [_subjects(result), *first_level_of(result), *_differing(result)],
+            [_subjects(result), *first_level_of(result), *differing(result)],
             [
                 *_group_test(result),
                 *_raised_variances(result),
@@ -156,53 +156,6 @@ def _subjects(result):
         f"{what} two groups of subjects, {first} ({n}) and {second} ({m}), were "
         f"compared{where}."
     )
-
-
-def first_level_of(result):
-    """Say how all subjects were analysed, as far as they were alike."""
-    shared = result.parameters.get("first_level") or {}
-    sentences = []
-    if "n_trials" in shared:
-        trials = ranged(shared["n_trials"], "trial")
-        classes = shared.get("class_names", ())
-        of = f" of the classes {enumerated(map(name, classes))}" if len(classes) else ""
-        groups = shared.get("n_groups")
-        runs = f" that were in {ranged(groups, 'group')}" if groups else ""
-        sentences.append(f"Each subject's scores were those of {trials}{of}{runs}.")
-    sentences += model_of(shared, shared.get("groups"))
-    if shared.get("cv"):
-        words = _shared_folds(shared["cv"], shared.get("n_folds"))
-        sentences.append(f"Each subject's scores were estimated by {words}.")
-    return sentences
-
-
-def _differing(result):
-    """Say which subjects were analysed otherwise than the first, and in what."""
-    found = dict(result.parameters.get("first_level_differences") or {})
-    sentences = []
-    for apart, names in found.pop("times", {}).items():
-        sentences.append(
-            f"Times of {some_of([*map(name, names)])} differed from those of the first "
-            f"subject, {apart}, by less than half a sample."
-        )
-    if found:
-        parts = []
-        for field, values in found.items():
-            names = [name(each) for who in values.values() for each in who]
-            parts.append(f"{SETTING_WORDS.get(field, name(field))} ({some_of(names)})")
-        sentences.append(
-            f"Some subjects were analysed differently from the first, in "
-            f"{enumerated(parts)}."
-        )
-    return sentences
-
-
-def _shared_folds(recorded, n_folds):
-    """Word the folds of all subjects, and how many there are if that tells more."""
-    words = splitter_words(recorded, n_folds)
-    if n_folds is None or f"{max(n_folds)}" in words:
-        return words
-    return f"{words} ({ranged(n_folds, 'fold')})"
 
 
 def _group_test(result):
@@ -543,6 +496,30 @@ def _resamples(result):
     ]
 
 
+def _with_interval(time, interval, share):
+    """Word a time and its interval, if it has one."""
+    words = f"{number(time)} s"
+    if np.isfinite(interval).all():
+        low, high = map(number, interval)
+        words += f" ({share} % interval {low} to {high} s)"
+    return words
+
+
+def _of_parts(result, which, share):
+    """Say which of two is later, and both latencies."""
+    names = [*map(name, result.labels)]
+    times = [part.when(which) for part in result.parts]
+    both = [
+        f"at {_with_interval(*each, share)} in {of}"
+        for each, of in zip(times, names, strict=True)
+    ]
+    later = names if times[0][0] > times[1][0] else names[::-1]
+    order = f"later in {later[0]} than in {later[1]}"
+    if times[0][0] == times[1][0]:
+        order = f"at the same time in {names[0]} and {names[1]}"
+    return f", {order}: {enumerated(both)}"
+
+
 def _latencies(result):
     """Say when onset and peak were."""
     share = number(100 * result.confidence)
@@ -556,10 +533,9 @@ def _latencies(result):
         if result.parts:
             order = " minus ".join(map(name, result.labels))
             of = f"The difference in {which}, {order}, was"
-        words = f"{of} {number(time)} s"
-        if np.isfinite(interval).all():
-            low, high = map(number, interval)
-            words += f" ({share} % interval {low} to {high} s)"
+        words = f"{of} {_with_interval(time, interval, share)}"
+        if result.parts:
+            words += _of_parts(result, which, share)
         sentences.append(f"{words}.")
     if result.n_without_onset and len(result.onsets):
         n = result.n_without_onset

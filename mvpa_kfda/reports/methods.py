@@ -32,7 +32,8 @@ from .findings import (
     software_of,
 )
 from .groups import comparison_paragraphs, group_paragraphs, latency_paragraphs
-from .model import folds_of, model_of, sample_noun
+from .model import folds_of, model_of, sample_noun, windows_of
+from .recordings import of_runs, recordings_of
 from .words import (
     OF_ONE_CLASS,
     SCHEME_WORDS,
@@ -129,14 +130,22 @@ def _subject_paragraphs(result, asked):
         asked.refuse(names, "has no label permutations, so no p-values")
     asked = asked.completed("max" if result.axes else "none")
     paragraphs = [
-        [*_data(result), *_features(result), *_scaling(result), *_averaging(result)],
-        [*model_of(result.parameters, result.groups is not None), *_patterns(result)],
+        [
+            *_data(result),
+            *_named_classes(result.parameters),
+            *recordings_of(result.parameters),
+            *_features(result),
+            *_scaling(result),
+            *_averaging(result),
+        ],
+        [*model_of(result.parameters, result.groups is not None)],
         [*folds_of(result), *_metrics(result), *named_first(result)],
         [*_permutations(result, asked.alternative), *inference_of(result, asked)],
         found_of(result, asked),
-        software_of(result.versions, result),
+        [*software_of(result.versions, result), *_numerics(result.parameters)],
     ]
-    return [" ".join(sentences) for sentences in paragraphs if sentences]
+    texts = [" ".join(sentences) for sentences in paragraphs if sentences]
+    return [*map(of_runs, texts)] if "recordings" in result.parameters else texts
 
 
 #: Kind of result -> its paragraphs, the first that fits.
@@ -146,6 +155,16 @@ WRITERS: dict[type[Any], Any] = {
     ComparisonResult: comparison_paragraphs,
     Latency: latency_paragraphs,
 }
+
+
+def _numerics(p):
+    """Say how numbers were drawn, and how precisely computed."""
+    sentences = []
+    if p.get("random_state") is not None:
+        sentences.append(f"Random numbers had the seed {p['random_state']}.")
+    if p.get("dtype") == "float32":
+        sentences.append("Permutations were computed in single precision.")
+    return sentences
 
 
 #: Alternative -> the scores of permutations that speak against it.
@@ -178,6 +197,18 @@ def _data(result):
         "none "
         "of which was trained with."
     ]
+
+
+def _named_classes(p):
+    """Say which events made up a class, where classes were named."""
+    sentences = []
+    for field, of in (("classes", ""), ("classes_test", " of the test data")):
+        for label, events in (p.get(field) or {}).items():
+            several = [events] if isinstance(events, str) else list(events)
+            if [*map(str, several)] != [str(label)]:
+                made = enumerated(map(name, several))
+                sentences.append(f"Class {name(label)}{of} was made up of {made}.")
+    return sentences
 
 
 def _trained_and_tested(result):
@@ -236,9 +267,12 @@ def _averaging(result):
         )
     if p.get("equalize"):
         noun = "trials" if k == 1 else "averages"
+        sizes = zip(result.classes, p.get("class_sizes", ()), strict=False)
+        there = ", ".join(f"{n} {name(label)}" for label, n in sizes)
+        there = f" (there were {there})" if there else ""
         sentences.append(
             f"All classes were given as many {noun} as the smallest had, by leaving "
-            "out others at random."
+            f"out others at random{there}."
         )
     return sentences
 
@@ -251,7 +285,7 @@ def _features(result):
     if columns == ("position",):
         return _features_of_images(result)
     if result.places.sources is not None:
-        return [f"{_features_of_sources(result)}, at {at}.", *_windows(p)]
+        return [f"{_features_of_sources(result)}, at {at}.", *windows_of(p)]
     if "ch_names" in p:
         channels = _channels(result)
         features = (
@@ -266,7 +300,7 @@ def _features(result):
     else:
         return [f"This was done at {at}."]
     verb = "Features were" if "ch_names" in p else "Each trial had"
-    return [f"{verb} {features}, at {at}.", *_windows(p), *_generalization(result)]
+    return [f"{verb} {features}, at {at}.", *windows_of(p), *_generalization(result)]
 
 
 def _features_of_sources(result):
@@ -314,21 +348,6 @@ def _of_type(n, kind):
     """Word channels of one type as MNE-Python names it."""
     name = channel_label(kind)
     return counted(n, name if name.endswith("meter") else f"{name} channel")
-
-
-def _windows(p):
-    """Say how samples were averaged or joined in windows; nothing for single ones."""
-    width, step, sfreq = (p.get(key) for key in ("window", "step", "sfreq"))
-    if not sfreq:
-        return []
-    if round(width * sfreq) <= 1:
-        if round(step * sfreq) <= 1:
-            return []
-        return [f"Single samples were decoded, {number(step)} s apart."]
-    how = "All samples within sliding windows were features together"
-    if p.get("window_mode") == "mean":
-        how = "Samples were averaged in sliding windows"
-    return [f"{how} ({number(width)} s long, in steps of {number(step)} s)."]
 
 
 def _generalization(result):
@@ -423,15 +442,6 @@ def _has_runs(result):
         return False
     of_groups = (result.y[result.groups == each] for each in np.unique(result.groups))
     return any(len(np.unique(codes)) > 1 for codes in of_groups)
-
-
-def _patterns(result):
-    """Say that activation patterns were computed, where they were."""
-    if not result.has_patterns:
-        return []
-    return [
-        "Activation patterns were computed from the weights of models [@Haufe2014]."
-    ]
 
 
 # ----------------------------------------------------------------- metric and labels

@@ -6,11 +6,13 @@ import numpy as np
 
 from ..utils.checks import counted
 from ..utils.record import is_record
+from .citations import name
 from .words import (
     auto_words,
     capital,
     enumerated,
     kernel_words,
+    number,
     penalty_words,
     ranged,
     splitter_words,
@@ -91,6 +93,25 @@ def _confounds(p):
     return f"effect{s} of {enumerated(words)} {were}"
 
 
+def windows_of(p):
+    """Say how samples were averaged or joined in windows; nothing for single ones."""
+    width, step, sfreq = (p.get(key) for key in ("window", "step", "sfreq"))
+    if None in (width, step, sfreq):
+        return []
+    rate = []
+    if sfreq != 1:  # what arrays have unless it is given
+        rate = [f"Data had {number(sfreq)} samples per second."]
+    if round(width * sfreq) <= 1:
+        if round(step * sfreq) <= 1:
+            return rate
+        return [*rate, f"Single samples were decoded, {number(step)} s apart."]
+    how = "All samples within sliding windows were features together"
+    if p.get("window_mode") == "mean":
+        how = "Samples were averaged in sliding windows"
+    words = f"{how} ({number(width)} s long, in steps of {number(step)} s)."
+    return [*rate, words]
+
+
 def sample_noun(result):
     """Return what is trained with: trials, or averages of several."""
     averaged = result.members is not None and np.shape(result.members)[1] > 1
@@ -122,9 +143,10 @@ def folds_of(result):
     if p.get("train_on"):
         sentences.append(
             "In every fold, models were trained on the chosen trials of the training "
-            "set "
-            "and tested on the other trials of the test set."
+            "set and tested on the other trials of the test set."
         )
+        if p["train_on"] != "mask":
+            sentences.append(f"Chosen were those with {name(p['train_on'])}.")
     if result.trains is None and not p.get("preprocess") and not p.get("n_confounds"):
         by = "[@Treder2018; @Cawley2003]"
         if p.get("task") == "regression":

@@ -52,6 +52,21 @@ def times_words(n):
 
 # ------------------------------------------------------------------------- of settings
 
+#: Fields of a record that a paper need not say: how the program went about it, and what
+#: other sentences say from the data themselves.
+NOT_SAID = frozenset(
+    {
+        # What was kept, and how computed.
+        *("null", "selected", "renamings"),
+        # In numbers of trials, folds and permutations, and in the metrics.
+        *("n_folds", "n_trained", "n_permutations", "scoring", "class_sizes"),
+        # In trials that were averaged, z-scores of voxels, and types of channels.
+        *("average_test", "n_images", "ch_names"),
+        # Part of the sentence on the penalty, which names what is minimised.
+        "criterion",
+    }
+)
+
 #: Field of a record -> what it is called where subjects differ in it.
 SETTING_WORDS = {
     "task": "the task",

@@ -167,8 +167,14 @@ class Latency(Result):
         facts = {"Onset": onset, "Peak": peak, "Subjects": str(self.n_subjects)}
         return kind | facts | {"Metric": self.metric}
 
-    def worded(self):
-        """Word the latencies and their intervals."""
+    def worded(self) -> list[str]:
+        """Word the latencies and their intervals.
+
+        Returns
+        -------
+        parts : list of str
+            One text for the onset and one for the peak.
+        """
         parts = []
         for which in ("onset", "peak"):
             time, (low, high) = self.when(which)

@@ -1,0 +1,124 @@
+"""Sentences on what subjects of a group have in common, and in what they differ."""
+
+from __future__ import annotations
+
+from ..utils.checks import counted, plural, some_of
+from .citations import name
+from .model import model_of, windows_of
+from .recordings import of_runs, recordings_of
+from .words import (
+    SETTING_WORDS,
+    enumerated,
+    number,
+    ranged,
+    splitter_words,
+    times_words,
+)
+
+
+def first_level_of(result):
+    """Say how all subjects were analysed, as far as they were alike."""
+    shared = result.parameters.get("first_level") or {}
+    sentences = []
+    if "n_trials" in shared:
+        trials = ranged(shared["n_trials"], "trial")
+        classes = shared.get("class_names", ())
+        of = f" of the classes {enumerated(map(name, classes))}" if len(classes) else ""
+        groups = shared.get("n_groups")
+        runs = f" that were in {ranged(groups, 'group')}" if groups else ""
+        sentences.append(f"Each subject's scores were those of {trials}{of}{runs}.")
+    sentences += [*recordings_of(shared), *_features(shared, result.places)]
+    sentences += model_of(shared, shared.get("groups"))
+    if shared.get("cv") and not shared["cv"].startswith("none:"):
+        words = _shared_folds(shared["cv"], shared.get("n_folds"))
+        sentences.append(f"Each subject's scores were estimated by {words}.")
+    if "recordings.kind" in shared:
+        sentences = [*map(of_runs, sentences)]
+    return sentences
+
+
+def _features(shared, places):
+    """Say what all subjects' trials consisted of, and how they were prepared."""
+    sentences = []
+    if shared.get("ch_names"):
+        channels = counted(len(shared["ch_names"]), "channel")
+        sentences.append(f"Features were the data of {channels}.")
+    elif shared.get("n_features"):
+        features = counted(shared["n_features"], "feature")
+        sentences.append(f"Each trial had {features}.")
+    sentences += windows_of(shared) if "window" in shared else []
+    if shared.get("radius") is not None:
+        sentences.append(_searchlight(shared, places))
+    if shared.get("standardize"):
+        sentences.append(
+            "Values of each feature were z-scored, without regard to labels."
+        )
+    return [*sentences, *_averages(shared)]
+
+
+def _searchlight(shared, places):
+    """Say what was decoded together around each position."""
+    radius, unit = number(shared["radius"]), "mm"
+    if shared.get("distance") == "edges":
+        unit = plural("edge", shared["radius"])
+    along = " along the surface" if shared.get("distance") == "geodesic" else ""
+    noun = "sources" if places.geometry is None else plural(places.geometry.noun)
+    return (
+        f"Searchlights [@Kriegeskorte2006] comprised all {noun} up to {radius} "
+        f"{unit} away{along}."
+    )
+
+
+def _averages(shared):
+    """Say what was done to trials before they were decoded, and how often."""
+    sentences = []
+    if (k := shared.get("average")) not in (None, 1):
+        words = f"Averages of {k} trials were decoded."
+        if not shared.get("average_test", True):
+            words = f"Models were trained with averages of {k} trials and tested on"
+            words += " single trials."
+        sentences.append(words)
+    if shared.get("equalize"):
+        sentences.append(
+            "All classes were given as many samples as the smallest had, by leaving "
+            "out others at random."
+        )
+    if (r := shared.get("n_repeats") or 1) > 1:
+        sentences.append(
+            f"The procedure was run {times_words(r)}, and scores are means over these."
+        )
+    if shared.get("train_on"):
+        sentences.append(
+            f"Models were trained on chosen trials ({name(shared['train_on'])}) and "
+            "tested on others."
+        )
+    return sentences
+
+
+def differing(result):
+    """Say which subjects were analysed otherwise than the first, and in what."""
+    found = dict(result.parameters.get("first_level_differences") or {})
+    sentences = []
+    for apart, names in found.pop("times", {}).items():
+        sentences.append(
+            f"Times of {some_of([*map(name, names)])} differed from those of the first "
+            f"subject, {apart}, by less than half a sample."
+        )
+    if found:
+        parts = []
+        for field, values in found.items():
+            names = [name(each) for who in values.values() for each in who]
+            parts.append(f"{SETTING_WORDS.get(field, name(field))} ({some_of(names)})")
+        sentences.append(
+            f"Some subjects were analysed differently from the first, in "
+            f"{enumerated(parts)}."
+        )
+    return sentences
+
+
+def _shared_folds(recorded, n_folds):
+    """Word the folds of all subjects, and how many there are if that tells more."""
+    words = splitter_words(recorded, n_folds)
+    if n_folds is None or f"{max(n_folds)}" in words:
+        return words
+    return f"{words} ({ranged(n_folds, 'fold')})"
