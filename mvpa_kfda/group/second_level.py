@@ -247,8 +247,8 @@ def group_inference(
     makes it :math:`\prod_k (\gamma + (1 - \gamma) p_k)`, which tests whether more than
     this share have one: ``pvalues(hypothesis="majority")``, at :math:`\gamma = 0.5`,
     and `GroupResult.gamma_0`. Where permuted scores of all subjects are spread alike,
-    this is Eq. 19. At many positions these p-values are corrected by Holm's method, and the
-    bound by Bonferroni's. The correction of the paper (Eq. 21) controls the error
+    this is Eq. 19. At many positions these p-values are corrected by Holm's method, and
+    the bound by Bonferroni's. The correction of the paper (Eq. 21) controls the error
     at positions where nobody has an effect and not where a few have one, see
     :meth:`GroupResult.pvalues`.
 

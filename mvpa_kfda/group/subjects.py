@@ -657,6 +657,5 @@ def _same(value, other):
 
 def _worded(value):
     """Word a recorded value; a place in memory is no part of what a function is."""
-    if isinstance(value, float):
-        return f"{value:.6g}"
+    value = f"{value:.6g}" if isinstance(value, float) else value
     return value if isinstance(value, str) else as_call(recorded(value))
