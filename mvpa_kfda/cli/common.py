@@ -117,11 +117,20 @@ ANALYSIS_OPTIONS = (
         "--permutations",
         "n_permutations",
         "P",
-        "number of label permutations",
+        "number of label permutations; in Python none are drawn unless asked for, but "
+        "the files of a command have p-values",
         int,
         1000,
     ),
-    Option("--seed", "random_state", "S", "seed of all that is random", int, 0),
+    Option(
+        "--seed",
+        "random_state",
+        "S",
+        "seed of all that is random; in Python it is drawn, but the same command writes "
+        "the same files",
+        int,
+        0,
+    ),
     Option("--jobs", "n_jobs", "N", "number of parallel jobs; else 1", int),
     Option(
         "--components",
