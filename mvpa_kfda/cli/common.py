@@ -126,8 +126,8 @@ ANALYSIS_OPTIONS = (
         "--seed",
         "random_state",
         "S",
-        "seed of all that is random; in Python it is drawn, but the same command writes "
-        "the same files",
+        "seed of all that is random; in Python it is drawn, but the same command "
+        "writes the same files",
         int,
         0,
     ),

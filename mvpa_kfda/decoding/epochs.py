@@ -119,7 +119,16 @@ def logged(options):
     return {"verbose": progress_wanted(options.get("verbose"))}
 
 
+class _TrialOptions(TypedDict, total=False):
+    """What is known of epochs beside their labels."""
+
+    groups: ArrayLike | None
+    confounds: Confounds
+    train_on: ArrayLike | str | None
+
+
 class _Options(
+    _TrialOptions,
     ChannelOptions,
     WindowOptions,
     ClassOptions,
@@ -128,10 +137,6 @@ class _Options(
     total=False,
 ):
     """What `decode_epochs` may be told, whatever it decodes."""
-
-    groups: ArrayLike | None
-    confounds: Confounds
-    train_on: ArrayLike | str | None
 
 
 # Type checkers read these signatures, of which each has its own kind of result.
