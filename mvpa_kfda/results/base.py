@@ -32,7 +32,7 @@ from ..inference.null import (
     Alternative,
     NullSummary,
 )
-from ..metrics.names import metric_in_text
+from ..metrics.names import is_of_one_class, metric_in_text
 from ..utils.checks import check_option, check_path, check_share, counted
 from ..utils.files import same_content, write_result_file
 from ..utils.rounding import rounded
@@ -200,10 +200,6 @@ class Result:
         return {k: v for k, v in self._content().items() if k != "options"}
 
 
-#: Metrics that change when two classes change their names.
-_OF_ONE_CLASS = ("recall", "precision", "f1")
-
-
 @record
 class ScoreMap(Result):
     """Scores at every position of zero or more axes, and their p-values.
@@ -236,7 +232,7 @@ class ScoreMap(Result):
     def _smallest_p(self, correction="none", n_positions=1, metric=None):
         """Return the smallest p-value that the permutations can give."""
         n_rows = self.n_permutations + 1
-        if metric not in _OF_ONE_CLASS:
+        if not is_of_one_class(metric):  # which changes when classes change names
             n_rows /= self.parameters.get("renamings", 1)
         return smallest_p_value(n_rows - 1, n_positions, correction)
 
