@@ -440,6 +440,11 @@ def test_every_file_has_a_sidecar_that_describes_it(eeg, fmri):
             content = json.loads(sidecar.read_text())
             assert content["Description"]
             assert content["Options"]["where"] == STIMULI
+            assert None not in content["Options"].values()
+            resolved = content["Parameters"]
+            assert resolved["reg"] == "auto"
+            assert resolved["cv"]["name"] in ("KFold", "LeaveOneGroupOut")
+            assert resolved["kernel"] == {"name": "Linear"}
             assert content["GeneratedBy"] == {
                 "Name": "mvpa_kfda",
                 "Version": __version__,

@@ -1,5 +1,6 @@
 """The command line: same numbers as the functions, one-line errors."""
 
+import inspect
 import os
 import re
 import shlex
@@ -15,7 +16,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import mvpa_kfda
-from mvpa_kfda import decode_epochs, generalize_epochs, load_result, simulate_epochs
+from mvpa_kfda import (
+    decode_epochs,
+    decode_regions,
+    generalize_epochs,
+    load_result,
+    searchlight,
+    simulate_epochs,
+)
 from mvpa_kfda.cli import betas as betas_command
 from mvpa_kfda.cli import common, group
 from mvpa_kfda.cli.main import _make_parser as make_parser
@@ -577,3 +585,13 @@ def test_queries_stand_in_messages_as_one_would_type_them():
 def test_help_is_a_word_in_messages():
     text = "Neither folds nor permutations help against it."
     assert common.reword(text, make_parser().options()) == text
+
+
+def test_defaults_are_those_of_python_or_the_help_says_why():
+    for function in (decode_epochs, generalize_epochs, searchlight, decode_regions):
+        known = inspect.signature(function).parameters
+        for option in common.ANALYSIS_OPTIONS:
+            # What is not given is left to the function.
+            if option.argument in known and option.default is not None:
+                differs = known[option.argument].default != option.default
+                assert differs == ("in Python" in option.help), option.flag

@@ -55,6 +55,7 @@ from mvpa_kfda import (
 from mvpa_kfda.data.confounds import read_confounds
 from mvpa_kfda.decoding import positions
 from mvpa_kfda.decoding.analysis import make_analysis, read_features
+from mvpa_kfda.decoding.procedure import Procedure, TrialData
 from mvpa_kfda.kfda.direct import FoldModels
 from mvpa_kfda.kfda.foldmaps import MapMaker
 from mvpa_kfda.kfda.foldwise import FoldwisePlan
@@ -177,24 +178,26 @@ class Problem:
 
 def predict(problem, n_permutations=2, plan_of=plan_of_features):
     """Return our plan, labels (P + 1, n) and predictions."""
-    options = {"kernel": "linear", "reg": 0.3, "approx": None} | problem.options
-    X, kernel, reg = read_features(problem.X, **options)
-    analysis = make_analysis(
-        problem.codes,
-        len(X),
-        groups=problem.groups,
-        kernel=kernel,
-        reg=reg,
+    procedure = Procedure.of(
+        {"reg": 0.3} | problem.options,
         cv=problem.cv,
-        scoring="accuracy",
         n_permutations=n_permutations,
         permute="free",
         random_state=0,
         dtype=problem.dtype,
         n_components=problem.rank,
         preprocess=problem.steps,
+        precomputed=True,
+    )
+    X = read_features(problem.X, procedure)
+    kernel, reg = procedure.method.kernel, procedure.method.reg
+    trials = TrialData(
+        y=problem.codes,
+        n=len(X),
+        groups=problem.groups,
         confounds=read_confounds(problem.confounds, len(X)),
     )
+    analysis = make_analysis(trials, procedure)
     assert analysis.task.is_foldwise
     plan = plan_of(X, kernel, reg, analysis.task)
     labels = analysis.permutations.labels

@@ -240,7 +240,7 @@ def test_shared_options_have_the_types_of_the_parts():
     kinds = [each for each in vars(options).values() if typing.is_typeddict(each)]
     hints = {k: v for kind in kinds for k, v in typing.get_type_hints(kind).items()}
     del hints["verbose"]  # a level of MNE-Python's log for some
-    for kind in (*procedure.PARTS.values(), procedure.Windows):
+    for kind in (*procedure.PARTS.values(), procedure.Windowing):
         own = typing.get_type_hints(kind, vars(procedure))
         for name in own.keys() & hints.keys() - vars(procedure.Repeating).keys():
             assert own[name] == hints[name], name

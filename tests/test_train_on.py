@@ -84,19 +84,12 @@ def labels_of(name):
 def make(y, **given):
     """Return the analysis of a call with `train_on`."""
     from mvpa_kfda.decoding.analysis import make_analysis
-    from mvpa_kfda.kfda.kernels import Linear
+    from mvpa_kfda.decoding.procedure import Procedure, TrialData
 
-    options = {"groups": None, "cv": None, "permute": "auto"} | PERMUTED | given
-    return make_analysis(
-        y,
-        len(y),
-        kernel=Linear(),
-        reg=Ridge(LAM),
-        scoring="accuracy",
-        dtype="float64",
-        train_on=read_train_on(CHOSEN, len(y)),
-        **options,
-    )
+    options = {"reg": Ridge(LAM)} | PERMUTED | given
+    groups, chosen = options.pop("groups", None), read_train_on(CHOSEN, len(y))
+    trials = TrialData(y=y, n=len(y), groups=groups, train_on=chosen)
+    return make_analysis(trials, Procedure.of(options))
 
 
 # --------------------------------------------------------------- folds and permutations

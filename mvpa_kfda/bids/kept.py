@@ -34,7 +34,8 @@ class KeptTrials:
 
     def __init__(self, folder, stem, inputs, options):
         self.folder, self.name = folder, f"{stem}_betaseries"
-        self.options = {n: v for n, v in options.items() if n in _OPTIONS}
+        given = {n: v for n, v in options.items() if v is not None}
+        self.options = {n: v for n, v in given.items() if n in _OPTIONS}
         made_by = [__version__, nilearn.__version__]
         text = json.dumps([made_by, inputs, self.options], sort_keys=True, default=str)
         self.digest = sha256(text.encode()).hexdigest()[:16]

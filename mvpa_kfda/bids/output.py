@@ -38,12 +38,14 @@ class Output:
     """The files of one result.
 
     `inputs` maps the names of files to their checksums, and `page` is where the result
-    is shown.
+    is shown. Of the options those are recorded that were given or have a value of their
+    own; what the others came to is among the parameters of the result.
     """
 
     def __init__(self, folder, stem, inputs, options, page):
         self.folder, self.stem, self.page = folder, stem, page
-        self.inputs, self.options = inputs, as_json(options)
+        given = {name: each for name, each in options.items() if each is not None}
+        self.inputs, self.options = inputs, as_json(given)
         text = json.dumps([self.inputs, self.options], sort_keys=True)
         self.digest = sha256(text.encode()).hexdigest()[:16]
         self.result_path = folder / f"{stem}_decoding.h5"

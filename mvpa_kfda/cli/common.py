@@ -4,8 +4,8 @@ An option is a row of a table: its flag, and what the functions call it. The par
 arguments of the functions and the wording of their errors are made of these rows.
 
 Nothing here or in the commands loads much before there is work to do, so that
-``--help`` answers at once. Hence the names of kernels, metrics and corrections stand
-here once more.
+``--help`` answers at once. Hence the names of kernels and corrections stand here once
+more.
 """
 
 import argparse
@@ -15,7 +15,9 @@ import sys
 import tempfile
 from collections import namedtuple
 from pathlib import Path
+from typing import get_args
 
+from ..metrics.listed import ClassMetric, NumberMetric
 from ..utils.text import tell
 
 KERNELS = ("linear", "rbf", "polynomial")
@@ -24,11 +26,7 @@ CORRECTIONS = (
     *("cluster", "cluster-size", "tfce"),
 )
 NULLS = ("auto", "full", "max", "stream")
-METRICS = (
-    *("accuracy", "balanced_accuracy", "roc_auc", "recall", "precision", "f1"),
-    *("recall_macro", "precision_macro", "f1_macro", "kappa", "confusion_matrix"),
-)
-REGRESSION_METRICS = ("r2", "pearsonr", "neg_mean_squared_error")
+METRICS, REGRESSION_METRICS = get_args(ClassMetric), get_args(NumberMetric)
 #: What ``--reg`` takes beside a number, and by what ``--reg tuned`` chooses.
 PENALTIES = ("auto", "tuned", "ledoit_wolf", "oas")
 CRITERIA = ("squared_error", "accuracy", "log_loss")
@@ -117,11 +115,20 @@ ANALYSIS_OPTIONS = (
         "--permutations",
         "n_permutations",
         "P",
-        "number of label permutations",
+        "number of label permutations; in Python none are drawn unless asked for, but "
+        "the files of a command have p-values",
         int,
         1000,
     ),
-    Option("--seed", "random_state", "S", "seed of all that is random", int, 0),
+    Option(
+        "--seed",
+        "random_state",
+        "S",
+        "seed of all that is random; in Python it is drawn, but the same command "
+        "writes the same files",
+        int,
+        0,
+    ),
     Option("--jobs", "n_jobs", "N", "number of parallel jobs; else 1", int),
     Option(
         "--components",

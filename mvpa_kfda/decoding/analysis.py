@@ -56,7 +56,7 @@ _MANY = 10_000
 
 def read_features(X, procedure):
     """Return checked features (n, p), or a kernel matrix."""
-    kernel = procedure.model.kernel
+    kernel = procedure.method.kernel
     X = check_gram(X) if needs_gram(kernel) else check_array(X)
     if not needs_gram(kernel):
         warn_of_angles(X, "X", "np.concatenate([np.sin(X), np.cos(X)], axis=1)")
@@ -180,29 +180,19 @@ class Analysis:
 
 
 def make_analysis(trials, procedure, *, maps=None, with_patterns=False):
-    """Check what a `Procedure` does with `Trials`, and draw what is random.
+    """Check what a `Procedure` does with trials, and draw what is random.
 
     What is kept of the permutations' `maps` is measured before any label is drawn.
     """
-    model, null = procedure.model, procedure.null
-    how, cv = procedure.repeating, procedure.splitting.cv
-    scoring, functions, n_scalar = _check_scores(procedure.scores.scoring)
+    scores, permuting = procedure.scores, procedure.permuting
+    scoring, functions, n_scalar = _check_scores(scores.scoring)
     classes, codes, groups = _check_trials(trials)
-    cv = how.splitter(cv, groups, trials.n_test, trials.train_on)
-    known = codes, groups, classes
-    folds, splitter = draw_folds(
-        cv, *known, trials.n_test, trials.train_on, trials.numbers
-    )
-    learned = make_learned(procedure, trials)
-    check_foldwise(learned, procedure, folds)
-    warn_of_confounds(trials.confounds, groups, folds, trials.confounds_test)
-    how = how.checked(folds, trials.y_test, model.kernel)
-    seed = draw_seed(procedure.running.random_state)
-    if null.n_permutations:
-        how = how.showing(cv, folds, null.permute, trials.y_test)
+    cv, folds, splitter = _split(trials, procedure, codes, groups, classes)
+    learned = _learn(trials, procedure, folds, groups)
+    how, seed = _repeat(trials, procedure, cv, folds)
     single, of_trials = (codes, groups, folds and folds.chosen), folds
     asked = cv, folds, codes, groups, seed, classes
-    made = how.prepare(*asked, permuted=null.n_permutations > 0)
+    made = how.prepare(*asked, permuted=permuting.n_permutations > 0)
     averaging = made if isinstance(made, Averaging) else None
     if averaging is not None:
         codes, groups, folds = averaging.codes, averaging.groups, averaging.folds
@@ -211,16 +201,18 @@ def make_analysis(trials, procedure, *, maps=None, with_patterns=False):
     permutations, labels, moved = _permute(
         codes,
         tested if trials.n_test is None else None,
-        null.n_permutations,
+        permuting.n_permutations,
         folds=how.kept_folds(folds),
         groups=groups,
-        permute=how.scheme(null.permute, folds),
+        permute=how.scheme(permuting.permute, folds),
         random_state=seed,
         check=maps and partial(maps.check, n_scalar),
     )
     if how.is_repeated:
         made = how.plan(made, folds, labels, groups, seed, classes)
         labels, folds, codes, groups = made.sampled
+    known = {"permutations": permutations, "learned": learned}
+    make_inner = partial(make_inner_folds, procedure.method.reg, **known)
     task = Task(
         labels,
         len(classes),
@@ -228,41 +220,50 @@ def make_analysis(trials, procedure, *, maps=None, with_patterns=False):
         scoring,
         procedure.running.dtype,
         procedure.running.batch_size,
-        bool(procedure.scores.keep_class_scores),
+        bool(scores.keep_class_scores),
         with_patterns=with_patterns,
-        rank=_check_rank(model.n_components, len(classes)),
-        inner=make_inner_folds(model.reg, codes, groups, folds, permutations, learned),
+        rank=_check_rank(procedure.method.n_components, len(classes)),
+        inner=make_inner(codes, groups, folds),
         functions=function_metrics(functions, classes),
         learned=learned.seeded(seed),
     )
     samples = Samples(codes, groups, folds, averaging and averaging.members)
     if how.is_repeated:
-        drawn = {"permutations": permutations, "learned": learned}
-        task, samples = made.tasks(task, partial(make_inner_folds, model.reg, **drawn))
+        task, samples = made.tasks(task, make_inner)
         tested = samples.codes
-    parameters = record_method(model) | how.record(made)
-    parameters |= {
-        "cv": splitter,
-        "train_on": trials.train_on and trials.train_on.record,
-    }
+    parameters = record_method(procedure.method) | how.record(made)
+    parameters |= {"cv": splitter, "train_on": trials.chosen_by}
     parameters |= record_run(task, learned, permutations, seed) | _sizes(single)
-    analysis = Analysis(
-        classes=classes,
-        codes=samples.codes,
-        groups=samples.groups,
-        folds=samples.folds,
-        tested=tested,
-        moved=moved,
-        permutations=permutations,
-        task=task,
-        parameters=parameters,
-        single=single,
-        averaging=averaging,
-        members=samples.members,
-        procedure=procedure,
-    )
+    of_samples = samples.codes, samples.groups, samples.folds, tested, moved
+    about = permutations, task, parameters, single, averaging, samples.members
+    analysis = Analysis(classes, *of_samples, *about, procedure)
     warn_of_order(analysis, of_trials, trials.numbers)
     return analysis
+
+
+def _split(trials, procedure, codes, groups, classes):
+    """Return the splitter, its folds, and what is recorded of it."""
+    others = trials.n_test, trials.train_on
+    cv = procedure.repeating.splitter(procedure.splitting.cv, groups, *others)
+    return cv, *draw_folds(cv, codes, groups, classes, *others, trials.numbers)
+
+
+def _learn(trials, procedure, folds, groups):
+    """Return what every fold learns, or refuse it."""
+    learned = make_learned(procedure, trials)
+    check_foldwise(learned, procedure, folds)
+    warn_of_confounds(trials.confounds, groups, folds, trials.confounds_test)
+    return learned
+
+
+def _repeat(trials, procedure, cv, folds):
+    """Return how all of it is repeated, and the seed of what is random."""
+    permuting = procedure.permuting
+    how = procedure.repeating.checked(folds, trials.y_test, procedure.method.kernel)
+    seed = draw_seed(procedure.running.random_state)
+    if permuting.n_permutations:
+        how = how.showing(cv, folds, permuting.permute, trials.y_test)
+    return how, seed
 
 
 def _check_scores(scoring):
@@ -300,7 +301,7 @@ def make_learned(procedure, trials):
 
 def check_foldwise(learned, procedure, folds):
     """Refuse what folds of their own have not, where there is something `Learned`."""
-    kernel, average = procedure.model.kernel, procedure.repeating.average
+    kernel, average = procedure.method.kernel, procedure.repeating.average
     own = folds is not None and folds.trains is not None
     if not (learned or own):
         return
@@ -635,7 +636,7 @@ def decode(
 def settled_null(analysis, positions, null=None):
     """Return what is kept of the permutations' maps, that do not fit being refused."""
     procedure, task = analysis.procedure, analysis.task_for(positions)
-    null, n_jobs = null or procedure.null.kept, procedure.running.n_jobs
+    null, n_jobs = null or procedure.permuting.kept, procedure.running.n_jobs
     return check_null(null, task, positions, len(analysis.tested), n_jobs)
 
 

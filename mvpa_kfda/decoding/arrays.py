@@ -27,7 +27,7 @@ from .options import (
     decodes,
 )
 from .positions import FeaturePositions, WindowPositions, window_positions
-from .procedure import Procedure, Trials, Windows, taken
+from .procedure import Procedure, TrialData, Windowing, taken
 from .regression import TASKS, Predicted
 from .sizes import Maps
 
@@ -145,21 +145,21 @@ def cross_validate(
     settled = {"precomputed": True, "keep_all": True, "keep_class_scores": True}
     procedure = Procedure.of(options, **settled)
     X = read_features(X, procedure)
-    trials = read_trials(y, len(X), groups, confounds, train_on)
+    trials = array_trials(y, len(X), groups, confounds, train_on)
     analysis = make_analysis(trials, procedure)
     n_features = X.shape[1]
-    X, kernel = analysis.average(X, procedure.model.kernel)
+    X, kernel = analysis.average(X, procedure.method.kernel)
     return decode(
-        FeaturePositions(X, kernel, procedure.model.reg),
+        FeaturePositions(X, kernel, procedure.method.reg),
         analysis,
         DecodingResult,
         parameters={"n_features": n_features},
     )
 
 
-def read_trials(y, n, groups, confounds, train_on):
-    """Return the `Trials` of arrays."""
-    return Trials(
+def array_trials(y, n, groups, confounds, train_on):
+    """Return the `TrialData` of arrays."""
+    return TrialData(
         y=y,
         n=n,
         groups=groups,
@@ -227,19 +227,19 @@ def decode_arrays(
     array([0.3, 0.4])
     """
     procedure = Procedure.of(options, keep_all=True)
-    time = taken(Windows, options)
+    time = taken(Windowing, options)
     data = array_samples_first(X, "X")
     windows = cut_array(data, sfreq, tmin, time)
     parameters = record_windows(windows, sfreq, time, data)
     make, kind = TASKS[check_option("task", task, tuple(TASKS))]
     analysis = make(
-        read_trials(y, data.shape[1], groups, confounds, train_on),
+        array_trials(y, data.shape[1], groups, confounds, train_on),
         procedure,
         maps=Maps("all", windows.starts.shape, WindowPositions.fewer),
     )
-    data, kernel = analysis.average(data, procedure.model.kernel, axis=1)
+    data, kernel = analysis.average(data, procedure.method.kernel, axis=1)
     return decode(
-        window_positions(data, windows, time.window_mode, kernel, procedure.model.reg),
+        window_positions(data, windows, time.window_mode, kernel, procedure.method.reg),
         analysis,
         kind,
         parameters=parameters,

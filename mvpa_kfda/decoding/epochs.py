@@ -40,7 +40,7 @@ from .options import (
     decodes,
 )
 from .positions import WindowPositions
-from .procedure import Procedure, Trials, Windows, taken
+from .procedure import Procedure, TrialData, Windowing, taken
 from .regression import TASKS, Predicted, refuse_for_regression
 from .sizes import Maps
 
@@ -119,7 +119,16 @@ def logged(options):
     return {"verbose": progress_wanted(options.get("verbose"))}
 
 
+class _TrialOptions(TypedDict, total=False):
+    """What is known of epochs beside their labels."""
+
+    groups: ArrayLike | None
+    confounds: Confounds
+    train_on: ArrayLike | str | None
+
+
 class _Options(
+    _TrialOptions,
     ChannelOptions,
     WindowOptions,
     ClassOptions,
@@ -128,10 +137,6 @@ class _Options(
     total=False,
 ):
     """What `decode_epochs` may be told, whatever it decodes."""
-
-    groups: ArrayLike | None
-    confounds: Confounds
-    train_on: ArrayLike | str | None
 
 
 # Type checkers read these signatures, of which each has its own kind of result.
@@ -285,7 +290,7 @@ def decode_epochs(epochs, y=None, *, sensors=None, task="classification", **opti
     True
     """
     procedure = Procedure.of(options | logged(options), keep_all=True)
-    time, channels = taken(Windows, options), taken(Channels, options)
+    time, channels = taken(Windowing, options), taken(Channels, options)
     sensors = None if sensors is False else sensors
     epochs = check_epochs(epochs, power=True)
     check_map(epochs, sensors, channels.scale)
@@ -296,7 +301,7 @@ def decode_epochs(epochs, y=None, *, sensors=None, task="classification", **opti
     sfreq = sampling_rate(epochs, time.window, time.step)
     windows = time.cut(epochs.times, sfreq)
     picks = pick_channels(epochs.info, channels.picks)
-    info, kernel = mne.pick_info(epochs.info, picks), procedure.model.kernel
+    info, kernel = mne.pick_info(epochs.info, picks), procedure.method.kernel
     kind, rows, coordinates = _lay_out(epochs, info, sensors, windows.starts, kind)
     analysis = make(
         trials,
@@ -310,7 +315,7 @@ def decode_epochs(epochs, y=None, *, sensors=None, task="classification", **opti
     kernel = for_channels(kernel, info["ch_names"])
     data, kernel = analysis.average(data, kernel, axis=1)
     rows |= {"width": windows.width, "mode": time.window_mode, "times": windows.times}
-    rows |= {"kernel": kernel, "reg": procedure.model.reg}
+    rows |= {"kernel": kernel, "reg": procedure.method.reg}
     recorded = record_epochs(info, channels, windows, time, sfreq)
     return decode(
         WindowPositions(data=data, **rows),
@@ -324,10 +329,10 @@ def decode_epochs(epochs, y=None, *, sensors=None, task="classification", **opti
 
 
 def _read_trials(epochs, y, options):
-    """Return the `Trials` of epochs, and the epochs that have a class."""
+    """Return the `TrialData` of epochs, and the epochs that have a class."""
     confounds = confounds_of_epochs(epochs, options.get("confounds"))
     chosen = choose_epochs(epochs, y, options.get("groups"))
-    trials = Trials(
+    trials = TrialData(
         y=chosen.y,
         n=len(chosen.epochs),
         groups=chosen.groups,

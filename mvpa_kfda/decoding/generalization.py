@@ -45,7 +45,7 @@ from .options import (
     decodes,
 )
 from .positions import Positions, WindowPositions, window_positions
-from .procedure import Procedure, Trials, Windows, taken
+from .procedure import Procedure, TrialData, Windowing, taken
 from .sizes import Maps
 
 if TYPE_CHECKING:
@@ -272,7 +272,7 @@ def generalize(analysis, train, test, mode, kernel, *, parameters, **fields):
     data, data_test = _average_both(analysis, data, data_test, kernel)
     if kernel.shift_free:
         _centre(data, data_test)
-    kind, reg = _mode(analysis, data_test is data), analysis.procedure.model.reg
+    kind, reg = _mode(analysis, data_test is data), analysis.procedure.method.reg
     times = windows.times, windows_test.times
     return decode(
         GeneralizationPositions(
@@ -316,7 +316,7 @@ def _centre(data, data_test):
 def _maps(procedure, windows, windows_test):
     """Return what is known of the permutations' maps."""
     shape = len(windows.starts), len(windows_test.starts)
-    return Maps(procedure.null.kept, shape, GeneralizationPositions.fewer)
+    return Maps(procedure.permuting.kept, shape, GeneralizationPositions.fewer)
 
 
 def _average_both(analysis, data, data_test, kernel):
@@ -465,7 +465,7 @@ def generalize_arrays(
            [1, 1, 0, 0, 0],
            [1, 1, 0, 0, 0]])
     """
-    procedure, time = Procedure.of(options), taken(Windows, options)
+    procedure, time = Procedure.of(options), taken(Windowing, options)
     data = array_samples_first(X, "X")
     windows = windows_test = cut_array(data, sfreq, tmin, time)
     confounds, confounds_test = read_confounds(confounds, data.shape[1]), None
@@ -489,7 +489,7 @@ def generalize_arrays(
             data, data_test = train_on.split(data, axis=1)
             n_test = data_test.shape[1]
             confounds, confounds_test = train_on.split(confounds)
-    trials = Trials(
+    trials = TrialData(
         y=y,
         n=data.shape[1],
         groups=groups,
@@ -505,7 +505,7 @@ def generalize_arrays(
         (data, windows),
         (data_test, windows_test),
         time.window_mode,
-        procedure.model.kernel,
+        procedure.method.kernel,
         parameters=record,
     )
 
@@ -639,7 +639,7 @@ def generalize_epochs(
     True
     """
     procedure = Procedure.of(options | logged(options))
-    time, channels = taken(Windows, options), taken(Channels, options)
+    time, channels = taken(Windowing, options), taken(Channels, options)
     epochs = check_epochs(epochs)
     confounds = confounds_of_epochs(epochs, confounds)
     with_folds = groups is not None or procedure.splitting.cv is not None
@@ -649,7 +649,7 @@ def generalize_epochs(
     sfreq = float(epochs.info["sfreq"])
     windows = time.cut(sets.times, sfreq)
     windows_test = time.cut(sets.times_test, sfreq)
-    trials = Trials(
+    trials = TrialData(
         y=sets.y,
         n=sets.data.shape[1],
         groups=sets.groups,
@@ -660,7 +660,7 @@ def generalize_epochs(
         n_test=sets.n_other,
         confounds_test=confounds_test,
     )
-    kernel, maps = procedure.model.kernel, _maps(procedure, windows, windows_test)
+    kernel, maps = procedure.method.kernel, _maps(procedure, windows, windows_test)
     patterns = {"with_patterns": kernel.is_linear}
     analysis = make_analysis(trials, procedure, maps=maps, **patterns)
     scaling = channels.scaling(sets.info, analysis.of_trained(sets.data), kernel)

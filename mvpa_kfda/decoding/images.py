@@ -58,7 +58,7 @@ from .options import (
 )
 from .positions import RunScaling, SubsetPositions
 from .problems import warn_of_short_runs
-from .procedure import Procedure, Trials, taken
+from .procedure import Procedure, TrialData, taken
 from .resume import describe_run
 from .sizes import Maps
 
@@ -171,11 +171,11 @@ def _decode_geometry(
     images, geometry, labels, procedure, *, standardize, parameters, with_patterns=False
 ):
     """Standardize the images, which are overwritten, lay out positions, decode."""
-    space, kept_null = geometry.space, procedure.null.kept
+    space, kept_null = geometry.space, procedure.permuting.kept
     labels.check(len(images.X))
     with open_checkpoint(procedure.running.checkpoint) as kept:
         procedure = procedure.resumed(kept)
-        trials = Trials(
+        trials = TrialData(
             y=labels.y,
             n=len(labels.y),
             groups=labels.groups,
@@ -215,7 +215,7 @@ def _decode_geometry(
 def _lay_out(images, geometry, labels, analysis, standardize):
     """Return the positions of the images to be decoded, z-scored and averaged."""
     space, with_patterns = geometry.space, analysis.task.with_patterns
-    model = analysis.procedure.model
+    model = analysis.procedure.method
     X, members, scaling = _standardize(
         images, geometry, labels, standardize, with_patterns
     )
@@ -611,5 +611,5 @@ def decode_regions(
         procedure,
         standardize=reading.standardize,
         parameters={},
-        with_patterns=procedure.model.kernel.is_linear,
+        with_patterns=procedure.method.kernel.is_linear,
     )

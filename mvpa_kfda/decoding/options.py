@@ -26,7 +26,7 @@ from ..kfda.nystrom import Nystrom
 from ..metrics.names import Scoring
 from ..results.procedure import passed_on
 from ..utils.checks import Precision, Seed, collected_warnings
-from .procedure import PARTS, Trials, Windows
+from .procedure import PARTS, TrialData, Windowing
 from .sizes import KeptNull
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -127,7 +127,7 @@ def decodes(
     Parts of its own whose defaults and texts are needed are `described`. Its result
     keeps what the call warned of, and the options but for those that are `data`.
     """
-    kinds = (*PARTS.values(), Windows, Trials, *described)
+    kinds = (*PARTS.values(), Windowing, TrialData, *described)
 
     def decorate(function):
         own = inspect.signature(function)

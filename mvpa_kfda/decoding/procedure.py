@@ -1,9 +1,9 @@
 """What is done with trials: one record, the same for every kind of data.
 
-A `Procedure` is made of parts: the model, what every fold learns before it, the folds,
-the samples that trials are made into, the scores, the null distribution, and how it
-runs. Each part is checked when it is made, and says what its options mean; the public
-functions take these texts from here. Nothing in it is about data: those are `Trials`.
+A `Procedure` is made of parts: the method, what every fold learns before it, the folds,
+the samples that trials are made into, the scores, the permutations, and how it runs.
+Each part is checked when it is made, and says what its options mean; the public
+functions take these texts from here. Nothing in it is about data: that is `TrialData`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .sizes import NULLS, KeptNull
 
 
 @dataclass(frozen=True)
-class Model:
+class Method:
     """The classifier, or what predicts numbers; `kernel` and `reg` become objects.
 
     Parameters
@@ -158,7 +158,7 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class Null:
+class Permuting:
     """The null distribution.
 
     Parameters
@@ -257,12 +257,12 @@ def taken(kind, options, **settled):
 class Procedure:
     """All that is done with trials."""
 
-    model: Model = field(default_factory=Model)
+    method: Method = field(default_factory=Method)
     learning: Learning = field(default_factory=Learning)
     splitting: Splitting = field(default_factory=Splitting)
     repeating: Repeating = field(default_factory=Repeating)
     scores: Scores = field(default_factory=Scores)
-    null: Null = field(default_factory=Null)
+    permuting: Permuting = field(default_factory=Permuting)
     running: Running = field(default_factory=Running)
 
     @classmethod
@@ -282,18 +282,18 @@ class Procedure:
 
 #: The parts of a procedure, by name.
 PARTS = {
-    "model": Model,
+    "method": Method,
     "learning": Learning,
     "splitting": Splitting,
     "repeating": Repeating,
     "scores": Scores,
-    "null": Null,
+    "permuting": Permuting,
     "running": Running,
 }
 
 
 @dataclass(frozen=True)
-class Windows:
+class Windowing:
     """How time is cut into positions.
 
     Parameters
@@ -320,7 +320,7 @@ class Windows:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Trials:
+class TrialData:
     """What is known of trials beside their features.
 
     Parameters
@@ -367,3 +367,8 @@ class Trials:
     y_test: ArrayLike | None = None
     n_test: int | None = None
     confounds_test: ConfoundTable | None = None
+
+    @property
+    def chosen_by(self):
+        """How a result records which trials are trained with, None for any."""
+        return None if self.train_on is None else self.train_on.record

@@ -58,7 +58,7 @@ from .options import BatchOptions, CommonOptions, decodes
 from .orders import warn_of_order_of_values
 from .positions import FeaturePositions
 from .problems import warn_of_confounds
-from .procedure import Procedure, Trials
+from .procedure import Procedure, TrialData
 from .run import Task
 
 if TYPE_CHECKING:
@@ -287,21 +287,22 @@ class RegressionAnalysis:
 
 
 def make_regression_analysis(trials, procedure, *, maps=None, with_patterns=False):
-    """Check what a `Procedure` does with `Trials`, and draw what is random.
+    """Check what a `Procedure` does with `TrialData`, and draw what is random.
 
     What is kept of the permutations' `maps` is measured before any value is drawn.
     There are no patterns.
     """
     del with_patterns  # of classes
     _refuse_options(procedure, trials)
-    model, null, running = procedure.model, procedure.null, procedure.running
+    method, running = procedure.method, procedure.running
+    permuting, cv = procedure.permuting, procedure.splitting.cv
     scoring, functions = _check_scores(_scoring_of(procedure.scores))
     values, groups = check_values(trials.y, trials.n), trials.groups
     if groups is not None:
         groups = check_per_trial(groups, trials.n, "groups")
-    _check_tuned(model.reg)
+    _check_tuned(method.reg)
     # What splitters are shown in the place of values, so that these may be permuted.
-    nothing, cv = np.zeros(trials.n, np.intp), procedure.splitting.cv
+    nothing = np.zeros(trials.n, np.intp)
     folds = make_folds(_checked(cv), nothing, groups, numbers=trials.numbers)
     if folds.sees_labels is None and may_see_labels(cv):
         folds = replace(folds, sees_labels=False)  # there was nothing to look at
@@ -318,10 +319,10 @@ def make_regression_analysis(trials, procedure, *, maps=None, with_patterns=Fals
 
     permutations = permute_labels(
         values.codes,
-        null.n_permutations,
+        permuting.n_permutations,
         folds=folds,
         groups=groups,
-        permute=null.permute,
+        permute=permuting.permute,
         random_state=seed,
         check=check,
         alike=False,
@@ -334,7 +335,7 @@ def make_regression_analysis(trials, procedure, *, maps=None, with_patterns=Fals
         dtype=running.dtype,
         batch_size=running.batch_size,
         inner=make_inner_folds(
-            model.reg, nothing, groups, folds, permutations, learned
+            method.reg, nothing, groups, folds, permutations, learned
         ),
         functions=function_metrics(functions),
         learned=learned.seeded(seed),
@@ -343,7 +344,7 @@ def make_regression_analysis(trials, procedure, *, maps=None, with_patterns=Fals
     )
     parameters = {
         "task": "regression",
-        **record_method(model),
+        **record_method(method),
         "cv": folds.splitter,
         **record_run(task, learned, permutations, seed),
     }
@@ -371,7 +372,7 @@ def _refuse_options(procedure, trials):
         check_flag(name, getattr(how, name))
     check_count("n_repeats", how.n_repeats, minimum=1)
     refuse_for_regression(
-        n_components=procedure.model.n_components,
+        n_components=procedure.method.n_components,
         average=how.average,
         n_repeats=None if how.n_repeats == 1 else how.n_repeats,
         equalize=how.equalize or None,
@@ -519,10 +520,10 @@ def regress(
     procedure = Procedure.of(options, **settled)
     X = read_features(X, procedure)
     confounds = read_confounds(confounds, len(X))
-    trials = Trials(y=y, n=len(X), groups=groups, confounds=confounds)
+    trials = TrialData(y=y, n=len(X), groups=groups, confounds=confounds)
     analysis = make_regression_analysis(trials, procedure)
     return decode(
-        FeaturePositions(X, procedure.model.kernel, procedure.model.reg),
+        FeaturePositions(X, procedure.method.kernel, procedure.method.reg),
         analysis,
         RegressionResult,
         parameters={"n_features": X.shape[1]},

@@ -15,7 +15,7 @@ from ..results.places import sensor_time_adjacency
 from ..results.sources import SourceResult, SourceTimeResult
 from ..utils.checkpoint import digest, open_checkpoint
 from .analysis import decode, make_analysis, settled_null
-from .arrays import read_trials, record_windows
+from .arrays import array_trials, record_windows
 from .epochs import logged
 from .options import (
     CheckpointOptions,
@@ -27,7 +27,7 @@ from .options import (
     decodes,
 )
 from .positions import Rows, WindowPositions
-from .procedure import Procedure, Windows, taken
+from .procedure import Procedure, Windowing, taken
 from .resume import describe_run
 from .sizes import Maps
 
@@ -169,17 +169,17 @@ def decode_sources(
     (4, 4)
     """
     procedure = Procedure.of(options | logged(options), keep_all=src is None)
-    time, kernel = taken(Windows, options), procedure.model.kernel
-    _check_searchlight(src, radius, procedure.null.null)
+    time, kernel = taken(Windowing, options), procedure.method.kernel
+    _check_searchlight(src, radius, procedure.permuting.null)
     reader = SourceReader(stcs, y)
     windows = time.cut(reader.times, 1 / reader.tstep)
     kind, rows, fields, recorded = _lay_out(reader, windows, src, radius)
     with open_checkpoint(procedure.running.checkpoint) as kept:
         procedure = procedure.resumed(kept)
         analysis = make_analysis(
-            read_trials(y, reader.n_trials, groups, confounds, train_on),
+            array_trials(y, reader.n_trials, groups, confounds, train_on),
             procedure,
-            maps=Maps(procedure.null.kept, rows["starts"].shape, WindowPositions.fewer),
+            maps=_maps(procedure, rows),
             with_patterns=kernel.is_linear and src is None,
         )
         data = reader.read()
@@ -188,7 +188,7 @@ def decode_sources(
             rescale(data, analysis.single[2])
         data, kernel = analysis.average(data, kernel, axis=1)
         rows |= {"width": windows.width, "times": windows.times}
-        rows |= {"mode": time.window_mode, "reg": procedure.model.reg}
+        rows |= {"mode": time.window_mode, "reg": procedure.method.reg}
         positions = WindowPositions(data=data, kernel=kernel, **rows)
         null = settled_null(analysis, positions)
         if kept:
@@ -203,6 +203,11 @@ def decode_sources(
             times=windows.times,
             **fields,
         )
+
+
+def _maps(procedure, rows):
+    """Return what is known of the permutations' maps."""
+    return Maps(procedure.permuting.kept, rows["starts"].shape, WindowPositions.fewer)
 
 
 def _check_searchlight(src, radius, null):

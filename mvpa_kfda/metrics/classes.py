@@ -227,6 +227,10 @@ class Metric:
     chance: Callable
     #: How to name it within a sentence; axes begin it with a capital letter.
     label: str
+    #: How a text on methods calls it, with what it cites; None: as figures do.
+    words: str | None = None
+    #: The same in short.
+    short: str | None = None
     #: The lowest and the highest value that is possible.
     lowest: float = 0.0
     highest: float = 1.0
@@ -235,6 +239,8 @@ class Metric:
     needs_class_scores: bool = False
     #: Whether it is undefined for a test set of a single class.
     needs_two_classes: bool = False
+    #: Whether it is that of the second class where there are two.
+    of_one_class: bool = False
 
 
 #: The metrics of classification known by name.
@@ -245,20 +251,51 @@ METRICS = {
         _roc_auc,
         lambda p: 0.5,
         "ROC AUC",
+        "the area under the receiver operating characteristic (ROC AUC) [@Forman2010]",
         needs_class_scores=True,
         needs_two_classes=True,
     ),
-    "recall": Metric(_binary_or_macro(_recall), _chance_class, "recall"),
-    "precision": Metric(_binary_or_macro(_precision), _chance_precision, "precision"),
-    "f1": Metric(_binary_or_macro(_f1), _chance_f1, "F1"),
-    "recall_macro": Metric(_macro(_recall), _chance_class, "recall (macro)"),
-    "precision_macro": Metric(_macro(_precision), np.mean, "precision (macro)"),
-    "f1_macro": Metric(_macro(_f1), lambda p: _f1_of_guesses(p).mean(), "F1 (macro)"),
-    "kappa": Metric(_kappa, lambda p: 0.0, "Cohen's kappa", lowest=-1.0),
+    "recall": Metric(
+        _binary_or_macro(_recall), _chance_class, "recall", of_one_class=True
+    ),
+    "precision": Metric(
+        _binary_or_macro(_precision), _chance_precision, "precision", of_one_class=True
+    ),
+    "f1": Metric(
+        _binary_or_macro(_f1),
+        _chance_f1,
+        "F1",
+        "the F1 score",
+        "F1 score",
+        of_one_class=True,
+    ),
+    "recall_macro": Metric(
+        _macro(_recall),
+        _chance_class,
+        "recall (macro)",
+        "recall averaged over classes",
+        "average recall",
+    ),
+    "precision_macro": Metric(
+        _macro(_precision),
+        np.mean,
+        "precision (macro)",
+        "precision averaged over classes",
+        "average precision",
+    ),
+    "f1_macro": Metric(
+        _macro(_f1),
+        lambda p: _f1_of_guesses(p).mean(),
+        "F1 (macro)",
+        "the F1 score averaged over classes",
+        "average F1 score",
+    ),
+    "kappa": Metric(_kappa, lambda p: 0.0, "Cohen's kappa", short="kappa", lowest=-1.0),
     "confusion_matrix": Metric(
         lambda tested: tested.confusion,
         lambda p: np.nan,
         "confusion matrix",
+        "the confusion matrix",
         highest=np.inf,
         scalar=False,
     ),

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,26 +12,12 @@ from numpy.typing import NDArray
 from ..utils.checks import check_scoring_names, quoted
 from .areas import set_batches
 from .classes import METRICS
+from .listed import ClassMetric, NumberMetric
 from .numbers import REGRESSION_METRICS
 
-#: The names for type checkers and editors, which may complete them.
-MetricName = (
-    Literal[
-        "accuracy",
-        "balanced_accuracy",
-        "roc_auc",
-        "recall",
-        "precision",
-        "f1",
-        "recall_macro",
-        "precision_macro",
-        "f1_macro",
-        "kappa",
-        "confusion_matrix",
-    ]
-    | str
-)
-RegressionMetricName = Literal["r2", "pearsonr", "neg_mean_squared_error"] | str
+#: What type checkers and editors know; any other string goes through here.
+MetricName = ClassMetric | str
+RegressionMetricName = NumberMetric | str
 #: A function of the true labels, the predicted ones, and the class scores.
 ScoringFunction = Callable[[NDArray, NDArray, Any], float]
 Scoring = MetricName | ScoringFunction | Sequence[MetricName | ScoringFunction]
@@ -57,6 +43,7 @@ class FunctionMetric:
     classes: np.ndarray | None = None
 
     scalar = True
+    of_one_class = False
     needs_class_scores = True
     needs_two_classes = needs_spread = False
     #: Nobody knows.
@@ -202,6 +189,12 @@ def check_regression_scoring(scoring, functions=()):
 def find_metric(name):
     """Return the entry of a metric of classes or numbers; None where it is unknown."""
     return METRICS.get(name) or REGRESSION_METRICS.get(name)
+
+
+def is_of_one_class(name):
+    """Tell a metric that is that of the second class where there are two."""
+    entry = find_metric(name)
+    return entry is not None and entry.of_one_class
 
 
 #: Words in the names of users' functions that are abbreviations, and how these look.

@@ -57,15 +57,30 @@ class RegressionMetric:
     power: int = 0
     #: Whether it is undefined where the values to be predicted are all equal.
     needs_spread: bool = True
+    #: How a text on methods calls it, and in short; None: as figures do.
+    words: str | None = None
+    short: str | None = None
 
     #: Of numbers there are none.
-    needs_class_scores = False
+    needs_class_scores = of_one_class = False
 
 
 #: The metrics of regression known by name.
 REGRESSION_METRICS = {
-    "r2": RegressionMetric(_r2, np.nan, "R²", -np.inf, 1.0),
-    "pearsonr": RegressionMetric(_pearsonr, 0.0, "Pearson correlation", -1.0, 1.0),
+    "r2": RegressionMetric(
+        _r2,
+        np.nan,
+        "R²",
+        *(-np.inf, 1.0),
+        words="the coefficient of determination (R²)",
+    ),
+    "pearsonr": RegressionMetric(
+        _pearsonr,
+        0.0,
+        "Pearson correlation",
+        *(-1.0, 1.0),
+        words="the Pearson correlation",
+    ),
     "neg_mean_squared_error": RegressionMetric(
         _neg_mean_squared_error,
         np.nan,
@@ -73,6 +88,7 @@ REGRESSION_METRICS = {
         *(-np.inf, 0.0),
         power=2,
         needs_spread=False,
+        words="the negative mean squared error",
     ),
 }
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..inference.corrections import CorrectionName
 from ..inference.null import Alternative, check_level
+from ..metrics.names import is_of_one_class
 from ..results.base import Result, SubjectResult
 from ..results.group import ComparisonResult, GroupResult
 from ..results.latency import Latency
@@ -35,7 +36,6 @@ from .groups import comparison_paragraphs, group_paragraphs, latency_paragraphs
 from .model import folds_of, model_of, sample_noun, windows_of
 from .recordings import of_runs, recordings_of
 from .words import (
-    OF_ONE_CLASS,
     SCHEME_WORDS,
     SECOND_TEST,
     enumerated,
@@ -452,9 +452,9 @@ def _metrics(result):
     parts, n_classes = [], len(result.classes)
     for metric in result.scoring:
         words = _auc(result) if metric == "roc_auc" else metric_words(metric)[0]
-        if metric in OF_ONE_CLASS and n_classes == 2:
+        if is_of_one_class(metric) and n_classes == 2:
             words += f" of class {name(result.classes[1])}"
-        elif metric in OF_ONE_CLASS:
+        elif is_of_one_class(metric):
             words += ", averaged over classes"
         chance = result.chances[metric]
         if np.isfinite(chance):

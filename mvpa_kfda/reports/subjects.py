@@ -29,7 +29,7 @@ def first_level_of(result):
         sentences.append(f"Each subject's scores were those of {trials}{of}{runs}.")
     sentences += [*recordings_of(shared), *_features(shared, result.places)]
     sentences += model_of(shared, shared.get("groups"))
-    if shared.get("cv") and not shared["cv"].startswith("none:"):
+    if shared.get("cv"):
         words = _shared_folds(shared["cv"], shared.get("n_folds"))
         sentences.append(f"Each subject's scores were estimated by {words}.")
     if "recordings.kind" in shared:

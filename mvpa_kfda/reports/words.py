@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from ..kfda.automatic import GRID
 from ..kfda.folds import GIVEN
+from ..metrics.names import find_metric
 from ..utils.checks import counted, enumerated, plural
 from ..utils.record import is_record
 from ..utils.rounding import nearest, rounded, to_digits
@@ -383,37 +384,14 @@ def splitter_words(recorded, n_folds=None):
 
 # -------------------------------------------------------------------------- of metrics
 
-#: Metric -> what it is at length, and in short.
-METRIC_WORDS = {
-    "accuracy": ("accuracy", "accuracy"),
-    "balanced_accuracy": ("balanced accuracy", "balanced accuracy"),
-    "roc_auc": (
-        "the area under the receiver operating characteristic (ROC AUC) [@Forman2010]",
-        "ROC AUC",
-    ),
-    "recall": ("recall", "recall"),
-    "precision": ("precision", "precision"),
-    "f1": ("the F1 score", "F1 score"),
-    "recall_macro": ("recall averaged over classes", "average recall"),
-    "precision_macro": ("precision averaged over classes", "average precision"),
-    "f1_macro": ("the F1 score averaged over classes", "average F1 score"),
-    "kappa": ("Cohen's kappa", "kappa"),
-    "confusion_matrix": ("the confusion matrix", "confusion matrix"),
-    "r2": ("the coefficient of determination (R²)", "R²"),
-    "pearsonr": ("the Pearson correlation", "Pearson correlation"),
-    "neg_mean_squared_error": (
-        "the negative mean squared error",
-        "negative mean squared error",
-    ),
-}
-#: Metrics of one class where there are two.
-OF_ONE_CLASS = ("recall", "precision", "f1")
-
 
 def metric_words(metric):
     """Return the long and the short words of a metric; a function has its name."""
-    custom = f"the custom metric {name(metric)}"
-    return METRIC_WORDS.get(metric, (custom, custom.removeprefix("the ")))
+    entry = find_metric(metric)
+    if entry is None:
+        custom = f"custom metric {name(metric)}"
+        return f"the {custom}", custom
+    return entry.words or entry.label, entry.short or entry.label
 
 
 # ---------------------------------------------------------------------------- of tests

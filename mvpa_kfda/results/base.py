@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import LeaveOneGroupOut
 
 from ..inference.corrections import (
     CORRECTIONS,
@@ -29,10 +28,9 @@ from ..inference.corrections import (
     smallest_p_value,
 )
 from ..inference.null import ALTERNATIVES, Alternative
-from ..metrics.names import metric_in_text
+from ..metrics.names import is_of_one_class, metric_in_text
 from ..utils.checks import check_option, check_path, check_share, counted
 from ..utils.files import same_content, write_result_file
-from ..utils.record import recorded
 from ..utils.rounding import rounded
 from ..viz.common import CORRECTION_LABELS, make_figure, with_null
 from ..viz.notebook import make_html
@@ -40,7 +38,7 @@ from ..viz.null import plot_map_null
 from .clusters import ClusterMaps, cluster_table, refuse_single
 from .kinds import figure_method, record
 from .places import Places
-from .procedure import revived
+from .procedure import OptionsMixin
 from .tables import make_dataset
 
 if TYPE_CHECKING:
@@ -213,10 +211,6 @@ class Result:
         return {k: v for k, v in self._content().items() if k != "options"}
 
 
-#: Metrics that change when two classes change their names.
-_OF_ONE_CLASS = ("recall", "precision", "f1")
-
-
 @record
 class ScoreMap(Result):
     """Scores at every position of zero or more axes, and their p-values.
@@ -291,7 +285,7 @@ class ScoreMap(Result):
             What no p-value of this result can be below.
         """
         n_rows = self.n_permutations + 1
-        if metric not in _OF_ONE_CLASS:
+        if not is_of_one_class(metric):  # which changes when classes change names
             n_rows /= self.parameters.get("renamings", 1)
         return smallest_p_value(n_rows - 1, n_positions, correction)
 
@@ -528,7 +522,7 @@ class ScoreMap(Result):
 
 
 @record
-class SubjectResult(ScoreMap, Generic[Scores]):
+class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
     """Scores of one subject's trials, and those under permuted labels.
 
     A new kind of map is a subclass with one field of coordinates per axis and `axes`
@@ -572,11 +566,6 @@ class SubjectResult(ScoreMap, Generic[Scores]):
     repeats : dict of str -> array, shape (positions..., n_repeats)
         Name -> score of every repeat, of the observed labels; empty without repeats.
         Trials and test sets are then those of all repeats, one repeat after the other.
-    options : dict of str -> object
-        The options of the call, but for data and for what no result depends on; empty
-        if no decoding function returned the result. A result file holds objects by the
-        names of their classes and their arguments. Equal results may have other ones.
-        See `procedure`.
     """
 
     metrics: dict[str, Any]
@@ -594,7 +583,6 @@ class SubjectResult(ScoreMap, Generic[Scores]):
     fold_metrics: dict[str, NDArray] = field(default_factory=dict)
     trains: tuple[NDArray, ...] | None = None
     repeats: dict[str, NDArray] = field(default_factory=dict)
-    options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
@@ -626,64 +614,6 @@ class SubjectResult(ScoreMap, Generic[Scores]):
                 f"A {type(self).__name__} with positions {shape} and {n} trials got "
                 f"other shapes for: {', '.join(wrong)}."
             )
-
-    def _content(self):
-        """Map the names of the fields to their values, the options as records."""
-        return super()._content() | {"options": recorded(self.options)}
-
-    def __getstate__(self):
-        """Return the fields for a pickle, which takes no functions of the user's."""
-        return vars(self) | {"options": recorded(self.options)}
-
-    @property
-    def procedure(self) -> dict[str, Any]:
-        """The options of the analysis, by which other data are analysed alike.
-
-        ``decode_epochs(other, y, **result.procedure)`` is the same analysis of other
-        epochs, and so for every function; ``{**result.procedure, "reg": 0.1}`` changes
-        one of its options. All options are there, as they were given or by default,
-        `random_state` with the seed that was drawn. Left out are data: labels, groups,
-        confounds and `train_on` unless they name columns or are a query, test data,
-        masks, meshes and source spaces. Give these for the other data. Where groups
-        were given as an array and left out one at a time, `cv` says so, and needs them.
-        `n_jobs`, `verbose`, `batch_size` and `checkpoint` are left out, too: no result
-        depends on them.
-
-        Raises
-        ------
-        ValueError
-            If the result was not returned by a decoding function. If it was loaded from
-            a file, or unpickled, and files do not hold some of the options: functions,
-            matrices, images, lists of folds, splitters that are not scikit-learn's, and
-            steps that were given as objects.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from mvpa_kfda import cross_validate
-        >>> X = np.random.default_rng(0).normal(size=(40, 5))
-        >>> y = np.repeat(["cat", "dog"], 20)
-        >>> result = cross_validate(X, y, reg=0.1, n_permutations=99)
-        >>> again = cross_validate(X, y, **result.procedure)
-        >>> again == result
-        True
-        """
-        if not self.options:
-            raise ValueError(
-                "This result was not returned by a decoding function but made of "
-                "another one, so that no options can be passed on. Take those of the "
-                "result it was made of."
-            )
-        options = revived(self.options)
-        if options.get("cv", self) is None and self._leaves_unnamed_groups:
-            options["cv"] = LeaveOneGroupOut()
-        return options
-
-    @property
-    def _leaves_unnamed_groups(self):
-        """Whether groups were left out that were given as an array."""
-        named = self.options.get("groups") is not None
-        return self.groups is not None and self.parameters["cv"] and not named
 
     @property
     def n_tested(self) -> int:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from dataclasses import field
+from typing import Any
 
 from sklearn import model_selection
 
 from ..kfda.kernels import RBF, EmpiricalMap, Linear, Polynomial
 from ..kfda.nystrom import Nystrom
 from ..kfda.penalties import DegreesOfFreedom, Ridge, Shrinkage, Tuned
-from ..utils.record import as_call, is_record
+from ..utils.record import as_call, is_record, recorded
+from .kinds import record
 
 #: Options that no result depends on.
 _OF_THE_RUN = ("n_jobs", "verbose", "checkpoint", "batch_size")
@@ -32,6 +35,80 @@ _KNOWN = {
         ),
     )
 }
+
+
+@record
+class OptionsMixin:
+    """A result that keeps the options of its call; comes before `Result` as a base.
+
+    Parameters
+    ----------
+    options : dict of str -> object
+        The options of the call, but for data and for what no result depends on; empty
+        if no decoding function returned the result. A result file holds objects by the
+        names of their classes and their arguments. Equal results may have other ones.
+        See `procedure`.
+    """
+
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def _content(self):
+        """Map the names of the fields to their values, the options as records."""
+        return super()._content() | {"options": recorded(self.options)}
+
+    def __getstate__(self):
+        """Return the fields for a pickle, which takes no functions of the user's."""
+        return vars(self) | {"options": recorded(self.options)}
+
+    @property
+    def procedure(self) -> dict[str, Any]:
+        """The options of the analysis, by which other data are analysed alike.
+
+        ``decode_epochs(other, y, **result.procedure)`` is the same analysis of other
+        epochs, and so for every function; ``{**result.procedure, "reg": 0.1}`` changes
+        one of its options. All options are there, as they were given or by default,
+        `random_state` with the seed that was drawn. Left out are data: labels, groups,
+        confounds and `train_on` unless they name columns or are a query, test data,
+        masks, meshes and source spaces. Give these for the other data. Where groups
+        were given as an array and left out one at a time, `cv` says so, and needs them.
+        `n_jobs`, `verbose`, `batch_size` and `checkpoint` are left out, too: no result
+        depends on them.
+
+        Raises
+        ------
+        ValueError
+            If the result was not returned by a decoding function. If it was loaded from
+            a file, or unpickled, and files do not hold some of the options: functions,
+            matrices, images, lists of folds, splitters that are not scikit-learn's, and
+            steps that were given as objects.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mvpa_kfda import cross_validate
+        >>> X = np.random.default_rng(0).normal(size=(40, 5))
+        >>> y = np.repeat(["cat", "dog"], 20)
+        >>> result = cross_validate(X, y, reg=0.1, n_permutations=99)
+        >>> again = cross_validate(X, y, **result.procedure)
+        >>> again == result
+        True
+        """
+        if not self.options:
+            raise ValueError(
+                "This result was not returned by a decoding function but made of "
+                "another one, so that no options can be passed on. Take those of the "
+                "result it was made of."
+            )
+        options = revived(self.options)
+        if options.get("cv", self) is None and self._leaves_unnamed_groups:
+            options["cv"] = model_selection.LeaveOneGroupOut()
+        return options
+
+    @property
+    def _leaves_unnamed_groups(self):
+        """Whether groups were left out that were given as an array."""
+        named = self.options.get("groups") is not None
+        return self.groups is not None and self.parameters["cv"] and not named
 
 
 def passed_on(bound, data, parameters):

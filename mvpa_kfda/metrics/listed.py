@@ -1,0 +1,22 @@
+"""Names of the metrics, for type checkers, editors and the command line.
+
+They are those of the entries in :mod:`mvpa_kfda.metrics.classes` and
+:mod:`mvpa_kfda.metrics.numbers`, in their order. Nothing else is loaded here.
+"""
+
+from typing import Literal
+
+ClassMetric = Literal[
+    "accuracy",
+    "balanced_accuracy",
+    "roc_auc",
+    "recall",
+    "precision",
+    "f1",
+    "recall_macro",
+    "precision_macro",
+    "f1_macro",
+    "kappa",
+    "confusion_matrix",
+]
+NumberMetric = Literal["r2", "pearsonr", "neg_mean_squared_error"]
