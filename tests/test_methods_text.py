@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn.model_selection as ms
+from sklearn.decomposition import PCA
 from sklearn.feature_selection import VarianceThreshold
 
 import build
@@ -1015,16 +1016,16 @@ def test_what_was_not_tested_first_is_exploratory(tmp_path):
 
 #: Field of a record -> another value, and what else it takes for it to mean something.
 ANOTHER = {
-    "kernel": ("RBF(gamma='median')", {}),
-    "reg": ("Shrinkage(gamma=0.2)", {}),
+    "kernel": ({"name": "RBF", "gamma": "median"}, {}),
+    "reg": ({"name": "Shrinkage", "gamma": 0.2}, {}),
     "n_components": (1, {}),
     "average": (3, {}),
     "n_repeats": (2, {}),
     "equalize": (True, {}),
     "folds_by_labels": (True, {}),
-    "cv": ("LeaveOneOut()", {}),
+    "cv": ({"name": "LeaveOneOut"}, {}),
     "train_on": ("modality == 'words'", {}),
-    "preprocess": (["PCA(n_components=2)"], {}),
+    "preprocess": ([recorded(PCA(2))], {}),
     "n_confounds": (2, {}),
     "confounds": ([{"name": "age", "taken_as": "a number"}], {"n_confounds": 1}),
     "permute": ("groups", {}),
@@ -1043,7 +1044,10 @@ ANOTHER = {
     "standardize": (False, {}),
     "classes": ({"face": ["face/left", "face/right"]}, {}),
     "classes_test": ({"face": ["face/left", "face/right"]}, {}),
-    "kernels": (["Linear()", "RBF(gamma='median')"], {"reg": "Tuned()"}),
+    "kernels": (
+        [{"name": "Linear"}, {"name": "RBF", "gamma": "median"}],
+        {"reg": {"name": "Tuned"}},
+    ),
     "larger_of_two": (True, {}),
 }
 KINDS_OF_ONE = [

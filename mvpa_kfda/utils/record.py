@@ -45,8 +45,9 @@ def recorded(value):
 
 def _arguments(value):
     """Return the arguments that make an object, as far as it still knows them."""
-    if hasattr(value, "_recorded_arguments"):
-        return value._recorded_arguments()
+    own = getattr(value, "_recorded_arguments", None)
+    if own is not None:
+        return own()
     if is_dataclass(value):
         kept = [each.name for each in fields(value) if each.init and each.repr]
         return {name: getattr(value, name) for name in kept}
