@@ -528,7 +528,7 @@ def test_a_stopped_run_continues(imgs, y, mask, tmp_path, monkeypatch, null, n_j
     for changes, message in (
         ({"radius": 5.0}, "radius was 4.5 and is 5.0"),
         ({"random_state": 6}, "random_state was 5 and is 6"),
-        ({"reg": 0.5}, "reg was '0.3' and is '0.5'"),
+        ({"reg": 0.5}, "reg was 'auto' and is 0.5"),
         ({"kernel": "rbf"}, "kernel was"),
         ({"standardize": False}, "the data of imgs differ"),
         ({"y": y[::-1]}, "the data of y differ"),
@@ -565,7 +565,7 @@ def test_a_checkpoint_is_of_one_analysis(tmp_path, monkeypatch):
         ({"kernel": scaled(1.0)}, "the data of the kernel's values differ"),
         ({"preprocess": steps[1]}, "the data of preprocess's values differ"),
         ({"adjacency": ring.T}, "the data of spheres or regions differ"),
-        ({"cv": list(KFold(5).split(X))}, "cv was .* and is 'the given cv iterable'"),
+        ({"cv": list(KFold(5).split(X))}, "cv was KFold.* and is 'given'"),
         ({"cv": KFold(5, shuffle=True, random_state=0)}, "the data of cv's folds"),
         ({"groups": half, "standardize": False, "cv": 5}, "the data of groups differ"),
         ({"X": X + np.eye(20, 8)}, "the data of imgs differ"),

@@ -23,6 +23,7 @@ import numpy as np
 from .checks import check_path
 from .files import check_target, draft_of
 from .parallel import WorkersLostError
+from .record import as_call
 from .signals import ending_in_order
 
 #: What marks a database as ours: a number in its header, at bytes 68 to 72.
@@ -328,7 +329,9 @@ def _differences(known, given):
         if was != now and '"digest:' in was + now:
             words.append(f"the data of {name} differ")
         elif was != now:
-            was, now = (f"{value[0]!r:.200}" if value else "unset" for value in pair)
+            was, now = (
+                f"{as_call(value[0]):.200}" if value else "unset" for value in pair
+            )
             words.append(f"{name} was {was} and is {now}")
     return words
 
