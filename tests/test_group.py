@@ -86,14 +86,16 @@ def test_shares_of_the_population():
     assert_allclose(group.pvalues("none"), p.prod(axis=0), **EXACT)
     for gamma in (0.25, 0.5):
         share = (gamma + (1 - gamma) * p).prod(axis=0)
-        assert_allclose(group.pvalues("none", null=gamma), share, **EXACT)
+        assert_allclose(group.pvalues("none", hypothesis=gamma), share, **EXACT)
         order = np.argsort(share)
         holm = np.maximum.accumulate(np.minimum(1, [4, 3, 2, 1] * share[order]))
         for name in ("max", None):
-            shown = group.pvalues(name, null=gamma)
+            shown = group.pvalues(name, hypothesis=gamma)
             assert_allclose(shown[order], holm, **EXACT)
         bonferroni = np.minimum(1, 4 * share)
-        assert_allclose(group.pvalues("bonferroni", null=gamma), bonferroni, **EXACT)
+        assert_allclose(
+            group.pvalues("bonferroni", hypothesis=gamma), bonferroni, **EXACT
+        )
     assert_array_equal(
         group.pvalues(hypothesis="majority"), group.pvalues(hypothesis=0.5)
     )
@@ -103,8 +105,8 @@ def test_shares_of_the_population():
     # The bound is the share that is just rejected, at one position or at all.
     one, at_once = group.prevalence_bound("none")[-1], group.gamma_0[-1]
     assert 0.1 < at_once < one < 1
-    assert_allclose(group.pvalues("none", null=one)[-1], 0.05, rtol=1e-9, atol=0)
-    p_at_once = group.pvalues("bonferroni", null=at_once)[-1]
+    assert_allclose(group.pvalues("none", hypothesis=one)[-1], 0.05, rtol=1e-9, atol=0)
+    p_at_once = group.pvalues("bonferroni", hypothesis=at_once)[-1]
     assert_allclose(p_at_once, 0.05, rtol=1e-9, atol=0)
     assert np.isnan(group.gamma_0[:-1]).all()
     assert at_once == group.largest_gamma_0
@@ -115,7 +117,7 @@ def test_paper_where_no_permutations_of_subjects_are_known(eight):
     p = group.pvalues("none")
     alike = replace(group, p_of_minimum=None, parameters={})
     expected = (0.7 * p ** (1 / 8) + 0.3) ** 8  # Eq. 19
-    assert_allclose(alike.pvalues("none", null=0.3), expected, **EXACT)
+    assert_allclose(alike.pvalues("none", hypothesis=0.3), expected, **EXACT)
     assert_allclose(alike.largest_gamma_0, (0.05 / 4) ** (1 / 8), **EXACT)
 
 

@@ -565,10 +565,7 @@ def test_a_checkpoint_is_of_one_analysis(tmp_path, monkeypatch):
         ({"kernel": scaled(1.0)}, "the data of the kernel's values differ"),
         ({"preprocess": steps[1]}, "the data of preprocess's values differ"),
         ({"adjacency": ring.T}, "the data of spheres or regions differ"),
-        (
-            {"cv": list(KFold(5).split(X))},
-            r"cv was KFold\(n_splits=5,.* and is 'given'",
-        ),
+        ({"cv": list(KFold(5).split(X))}, "cv was KFold.* and is 'given'"),
         ({"cv": KFold(5, shuffle=True, random_state=0)}, "the data of cv's folds"),
         ({"groups": half, "standardize": False, "cv": 5}, "the data of groups differ"),
         ({"X": X + np.eye(20, 8)}, "the data of imgs differ"),

@@ -330,7 +330,7 @@ def _differences(known, given):
             words.append(f"the data of {name} differ")
         elif was != now:
             was, now = (
-                f"{as_call(each[0]):.200}" if each else "unset" for each in pair
+                f"{as_call(value[0]):.200}" if value else "unset" for value in pair
             )
             words.append(f"{name} was {was} and is {now}")
     return words

@@ -185,7 +185,7 @@ def test_groups() -> None:
     group = group_inference(files, "prevalence", correction="max", random_state=0)
     group.plot()
     print(group.pvalues(), group.gamma_0, group.times, group.subject_scores.mean())
-    print(group.to_dataframe(), group.peaks(), group.pvalues(null="majority"))
+    print(group.to_dataframe(), group.peaks(), group.pvalues(hypothesis="majority"))
     both = group_inference(files[:9], "sign-flip", ["tfce", "max"], other=files[9:])
     both.to_img("p", correction="tfce")
 
