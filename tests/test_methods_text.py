@@ -1046,7 +1046,7 @@ ANOTHER = {
     "classes_test": ({"face": ["face/left", "face/right"]}, {}),
     "kernels": (
         [{"name": "Linear"}, {"name": "RBF", "gamma": "median"}],
-        {"reg": {"name": "Tuned"}},
+        {"reg": recorded(Tuned())},
     ),
     "larger_of_two": (True, {}),
 }
