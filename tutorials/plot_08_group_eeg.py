@@ -90,9 +90,9 @@ group.plot()
 # effect is shown for the majority. The :class:`~mvpa_kfda.GroupResult` has the same as
 # p-values:
 
-for null in ("global", "majority", 0.6):
-    significant = group.pvalues(null=null) <= 0.05
-    print(f"{null!s:>8}: {significant.sum():2d} time points with p <= 0.05")
+for hypothesis in ("global", "majority", 0.6):
+    significant = group.pvalues(hypothesis=hypothesis) <= 0.05
+    print(f"{hypothesis!s:>8}: {significant.sum():2d} time points with p <= 0.05")
 print(f"Largest bound: {np.nanmax(group.gamma_0):.3f}")
 print(f"No data of 12 could give more than {group.largest_gamma_0:.3f}.")
 
@@ -149,9 +149,9 @@ for row, share in enumerate(shares):
         "sign-flip": group_inference(made_up, "sign-flip", "cluster", random_state=0),
         "prevalence": group_inference(made_up, "prevalence", "max", random_state=0),
     }
-    for k, (method, null, color) in enumerate(questions.values()):
+    for k, (method, hypothesis, color) in enumerate(questions.values()):
         tested = tests[method]
-        times = tested.times[tested.pvalues(null=null) <= 0.05]
+        times = tested.times[tested.pvalues(hypothesis=hypothesis) <= 0.05]
         heights = np.full(len(times), row + 0.22 * (k - 1))
         ax.plot(times, heights, "s", color=color, ms=4)
 for name, (*_, color) in questions.items():

@@ -119,7 +119,7 @@ print(f"No data of 12 could give more than {group.largest_gamma_0:.3f}.")
 
 centre, *_ = next(iter(places.values()))
 chosen = np.argmin(np.linalg.norm(mm - centre, axis=1))
-p = group.pvalues("none", null="majority")[chosen]
+p = group.pvalues("none", hypothesis="majority")[chosen]
 bound = group.prevalence_bound("none")[chosen]
 print(f"The majority: p = {p:.4f}, at least {bound:.3f} of the population")
 
