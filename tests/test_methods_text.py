@@ -22,6 +22,7 @@ from mvpa_kfda import (
     Polynomial,
     Ridge,
     Shrinkage,
+    TimeResult,
     Tuned,
     bootstrap_latency,
     compare,
@@ -1192,3 +1193,36 @@ def test_a_group_says_what_its_subjects_did():
         "The procedure was run twice",
     ):
         assert words in text
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("shift", [-1, 1])
+def test_a_difference_in_latency_says_both_and_which_is_later(shift):
+    times = np.arange(10) / 10
+
+    def made(starts, height):
+        scores = [np.where(times >= start, height, 0.5) for start in starts]
+        return [
+            build.made(TimeResult, each + 0.001 * k, times=times)
+            for k, each in enumerate(scores)
+        ]
+
+    how = {"n_bootstraps": 100, "min_duration": 0.1, "random_state": 0}
+    lists = made([0.4] * 4 + [0.5], 0.9), made([0.6] * 4 + [0.5], 0.8)
+    first, other = lists if shift > 0 else lists[::-1]
+    latency = bootstrap_latency(first, other=other, labels=("faces", "words"), **how)
+    text = check_text(latency)
+    late, early = ("words", "faces") if shift > 0 else ("faces", "words")
+    assert f"later in {late} than in {early}: at 0." in text
+    both = [part.onset for part in latency.parts]
+    assert f" s) in faces and at {both[1]:.3g} s" in text
+    assert f"at {both[0]:.3g} s" in text
+
+
+def test_undersampling_says_how_many_trials_there_were():
+    X, codes = build.trials((9, 14), 4, 3)
+    options = {"average": 1, "equalize": True, "n_permutations": 9, "random_state": 0}
+    result = decode_arrays(X, build.NAMES[codes], cv=3, **options)
+    text = check_text(result)
+    assert "at random (there were 9 ant and 14 bee)." in text
+    assert "applied to 18 trials of 2 classes (9 ant, 9 bee)." in text
