@@ -42,6 +42,7 @@ from mvpa_kfda import (
 from mvpa_kfda.cli.main import main
 from mvpa_kfda.group.comparison import METHODS as COMPARISONS
 from mvpa_kfda.group.latency import CRITERIA as ONSETS
+from mvpa_kfda.group.records import MAY_DIFFER, NUMBERS
 from mvpa_kfda.group.second_level import METHODS as GROUP_METHODS
 from mvpa_kfda.inference.corrections import CORRECTIONS
 from mvpa_kfda.inference.permutation import _SCHEMES
@@ -65,6 +66,7 @@ from mvpa_kfda.reports.words import (
     NOT_SAID,
     PENALTY_WORDS,
     SCHEME_WORDS,
+    SETTING_WORDS,
     SPLITTER_WORDS,
     STEP_WORDS,
     metric_words,
@@ -1153,6 +1155,17 @@ def test_every_field_of_a_recording_is_said_of_a_subject_and_of_a_group(recorded
             continue
         for text, before in zip(texts(base | {name: another}), usual, strict=True):
             assert text != before, name
+
+
+def test_every_field_in_which_subjects_may_differ_has_words():
+    recorded = {
+        f"recordings.{name}" for each in (SCANS, BLOCKS, RAW, CUT) for name in each
+    }
+    free = {*MAY_DIFFER, *NUMBERS}
+    named = {
+        name for name in {*ANOTHER, *recorded} if name.rpartition(".")[2] not in free
+    }
+    assert named <= {*SETTING_WORDS}
 
 
 def test_groups_of_trials_are_runs_where_they_are_known_to_be():
