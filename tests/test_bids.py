@@ -506,7 +506,7 @@ def test_a_subject_with_a_single_run_has_other_folds_and_is_named(tmp_path, caps
     kept = " ".join(load_result(result).warnings)
     for told in (
         "was analysed differently from the first: ",
-        "cv (StratifiedKFold(",
+        "cv (KFold(",
         "instead of LeaveOneGroupOut()), ",
         "groups (no instead of yes)",
     ):

@@ -23,6 +23,7 @@ from mvpa_kfda import (
     Polynomial,
     Ridge,
     Shrinkage,
+    TimeResult,
     Tuned,
     bootstrap_latency,
     compare,
@@ -42,6 +43,7 @@ from mvpa_kfda import (
 from mvpa_kfda.cli.main import main
 from mvpa_kfda.group.comparison import METHODS as COMPARISONS
 from mvpa_kfda.group.latency import CRITERIA as ONSETS
+from mvpa_kfda.group.records import MAY_DIFFER, NUMBERS
 from mvpa_kfda.group.second_level import METHODS as GROUP_METHODS
 from mvpa_kfda.inference.corrections import CORRECTIONS
 from mvpa_kfda.inference.permutation import _SCHEMES
@@ -65,6 +67,7 @@ from mvpa_kfda.reports.words import (
     NOT_SAID,
     PENALTY_WORDS,
     SCHEME_WORDS,
+    SETTING_WORDS,
     SPLITTER_WORDS,
     STEP_WORDS,
     metric_words,
@@ -1157,6 +1160,17 @@ def test_every_field_of_a_recording_is_said_of_a_subject_and_of_a_group(recorded
             assert text != before, name
 
 
+def test_every_field_in_which_subjects_may_differ_has_words():
+    recorded = {
+        f"recordings.{name}" for each in (SCANS, BLOCKS, RAW, CUT) for name in each
+    }
+    free = {*MAY_DIFFER, *NUMBERS}
+    named = {
+        name for name in {*ANOTHER, *recorded} if name.rpartition(".")[2] not in free
+    }
+    assert named <= {*SETTING_WORDS}
+
+
 def test_groups_of_trials_are_runs_where_they_are_known_to_be():
     groups = build.groups_of(16)
     result = decode_arrays(*trials_of(16), groups=groups, cv=None, n_permutations=9)
@@ -1195,3 +1209,36 @@ def test_a_group_says_what_its_subjects_did():
         "The procedure was run twice",
     ):
         assert words in text
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("shift", [-1, 1])
+def test_a_difference_in_latency_says_both_and_which_is_later(shift):
+    times = np.arange(10) / 10
+
+    def made(starts, height):
+        scores = [np.where(times >= start, height, 0.5) for start in starts]
+        return [
+            build.made(TimeResult, each + 0.001 * k, times=times)
+            for k, each in enumerate(scores)
+        ]
+
+    how = {"n_bootstraps": 100, "min_duration": 0.1, "random_state": 0}
+    lists = made([0.4] * 4 + [0.5], 0.9), made([0.6] * 4 + [0.5], 0.8)
+    first, other = lists if shift > 0 else lists[::-1]
+    latency = bootstrap_latency(first, other=other, labels=("faces", "words"), **how)
+    text = check_text(latency)
+    late, early = ("words", "faces") if shift > 0 else ("faces", "words")
+    assert f"later in {late} than in {early}: at 0." in text
+    both = [part.onset for part in latency.parts]
+    assert f" s) in faces and at {both[1]:.3g} s" in text
+    assert f"at {both[0]:.3g} s" in text
+
+
+def test_undersampling_says_how_many_trials_there_were():
+    X, codes = build.trials((9, 14), 4, 3)
+    options = {"average": 1, "equalize": True, "n_permutations": 9, "random_state": 0}
+    result = decode_arrays(X, build.NAMES[codes], cv=3, **options)
+    text = check_text(result)
+    assert "at random (there were 9 ant and 14 bee)." in text
+    assert "applied to 18 trials of 2 classes (9 ant, 9 bee)." in text

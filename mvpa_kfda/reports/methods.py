@@ -268,7 +268,7 @@ def _averaging(result):
     if p.get("equalize"):
         noun = "trials" if k == 1 else "averages"
         sizes = zip(result.classes, p.get("class_sizes", ()), strict=False)
-        there = ", ".join(f"{n} {name(label)}" for label, n in sizes)
+        there = enumerated(f"{n} {name(label)}" for label, n in sizes)
         there = f" (there were {there})" if there else ""
         sentences.append(
             f"All classes were given as many {noun} as the smallest had, by leaving "

@@ -95,6 +95,12 @@ def _averages(shared):
     return sentences
 
 
+def _worded_field(field):
+    """Word a field of the record, also of one that holds fields of its own."""
+    first = field.partition(".")[0]
+    return SETTING_WORDS.get(field) or SETTING_WORDS.get(first) or name(field)
+
+
 def differing(result):
     """Say which subjects were analysed otherwise than the first, and in what."""
     found = dict(result.parameters.get("first_level_differences") or {})
@@ -108,7 +114,7 @@ def differing(result):
         parts = []
         for field, values in found.items():
             names = [name(each) for who in values.values() for each in who]
-            parts.append(f"{SETTING_WORDS.get(field, name(field))} ({some_of(names)})")
+            parts.append(f"{_worded_field(field)} ({some_of(names)})")
         sentences.append(
             f"Some subjects were analysed differently from the first, in "
             f"{enumerated(parts)}."
