@@ -39,6 +39,7 @@ from ..utils.record import as_call, is_record
 from ..viz.design import plot_design
 from ..viz.notebook import make_html
 from .analysis import draw_folds
+from .options import describes_options
 from .orders import find_in_order, find_in_values, find_weak_trend
 from .problems import (
     count_by_group,
@@ -237,6 +238,7 @@ class Design:
         return make_html(self, facts)
 
 
+@describes_options
 def check_design(
     y: ArrayLike | tuple[DataFrame | str | PathLike[str], str],
     groups: ArrayLike | str | None = None,
@@ -260,51 +262,18 @@ def check_design(
     Parameters
     ----------
     y : array_like, shape (n_trials,) | tuple of (table, column)
-        Class labels: strings, whole numbers or booleans; two or more classes. In the
-        order of recording. A tuple names the column of a DataFrame (such as
+        ... In the order of recording. A tuple names the column of a DataFrame (such as
         ``epochs.metadata``) or of a .tsv or .csv file.
     groups : array_like, shape (n_trials,) | str | None
-        Runs, sessions or subjects: ``cv=None`` leaves out one at a time, splitters that
-        use groups are given them, and `permute` respects them. A string is a column of
-        y's table.
-    cv : None | int | splitter | iterable of (train, test)
-        None: leave one group out when `groups` are given, else 10 folds. An int: that
-        many folds of neighbouring trials, drawn without the labels; more where some
-        training set would lack a class. Training sets may be any trials outside their
-        test set; if some are not all of them, a relative `reg` and the width of a
-        kernel are those of each training set. Test sets may overlap or miss trials. All
-        permutations share the folds, unless the splitter looks at the labels
-        (StratifiedKFold): then it is shown those of every permutation, which takes a
-        model for each. A list of index arrays is shared by all.
+        ... A string is a column of y's table.
     classes : None | list of labels | dict of name -> label or list of labels
         The labels to be decoded, ``["face", "house"]``, or classes of several labels,
         ``{"animate": ["face", "cat"], "inanimate": "house"}``; None: all.
     confounds : str | list of str | array_like, shape (n_trials, ...) | None
-        Taken out of the features by linear regression before `preprocess`, in every
-        fold with coefficients from its training trials. Texts and pandas' categories
-        are categories, all others numbers, of which what is linear is taken out, no
-        more: give squares and products too, and angles as sine and cosine. Here each is
-        compared with the classes. A string or list of strings: columns of the table of
-        `y`.
+        ... Here each is compared with the classes. A string or list of strings: columns
+        of the table of `y`.
     train_on : str | array_like of bool, shape (n_trials,) | None
-        Which trials to train with; all others are for tests, as in cross-decoding. With
-        `groups` or `cv` every fold trains on these trials of its training set and tests
-        the others of its test set, so that whole runs are left out. Without either, one
-        model is trained on all of them and tested on all others. Only the labels
-        trained with are permuted (within groups, where `permute` says so): the other
-        labels are never trained with, and the hypothesis is that what was trained with
-        says nothing about what is tested, which may well be decodable by itself. A
-        relative `reg` and the width of a kernel are those of each training set. Not for
-        regression. A string is a query on the table of `y`.
-    n_permutations : int
-        Label permutations P for the null distribution; 0 for none. When fewer distinct
-        ones exist, all of them are used.
-    permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
-        What may be exchanged. ``"within_folds"``: trials of the same training and test
-        sets (and group); ``"within_groups"``: trials of a group; ``"groups"``: whole
-        groups; ``"free"``: all trials; ``"auto"``: what is valid for the folds and
-        groups, whatever `n_permutations`, by the rules of
-        :func:`~mvpa_kfda.inference.permutation.permute_labels`.
+        ... A string is a query on the table of `y`.
 
     Returns
     -------

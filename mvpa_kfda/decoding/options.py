@@ -169,6 +169,14 @@ def decodes(
     return decorate
 
 
+def describes_options(function: Function) -> Function:
+    """Complete the docstring of a function that writes out shared options."""
+    kinds = (*PARTS.values(), Windowing, TrialData)
+    named = inspect.signature(function).parameters
+    function.__doc__ = complete(function.__doc__, named, kinds)
+    return function
+
+
 def _defaults(kinds):
     """Return the defaults of all fields of some parts."""
     return {

@@ -71,6 +71,8 @@ def decode_over_time() -> None:
     table = result.to_dataframe(corrections=["max", "tfce"])
     table.to_csv("words.csv")
     result.save(Path("words.h5"), overwrite=True)
+    again = decode_epochs(epochs, "condition", **result.procedure)
+    print(again == result, load_result("words.h5").procedure["reg"])
     result.patterns()["noun"].plot_topomap()
     for train, test in result.folds:
         print(len(train), len(test), result.predictions[:, test].shape)
@@ -107,6 +109,8 @@ def decode_arrays_of_others() -> None:
     result = decode_arrays(rng.normal(size=(40, 5, 9)), list(y), sfreq=100)
     result.plot()
     print(result.times, result.pvalues())
+    options = {**result.procedure, "reg": 0.1}
+    decode_arrays(rng.normal(size=(40, 5, 9)), y, **options)
 
 
 def decode_images() -> None:

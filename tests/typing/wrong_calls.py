@@ -38,6 +38,9 @@ cross_validate(X)  # type: ignore
 cross_validate(X, y, n_jobs=2)  # type: ignore
 cross_validate(X, y, n_permutations="1000")  # type: ignore
 decode_arrays(X, y, window_mode="median")  # type: ignore
+decode_arrays(X, y, n_permutation=1000)  # type: ignore
+decode_arrays(X, y, radius=8)  # type: ignore
+cross_validate(X, y, keep_class_scores=True)  # type: ignore
 regress(X, y, approx=50)  # type: ignore
 searchlight("bold.nii.gz", y, null="all")  # type: ignore
 searchlight("bold.nii.gz", y, classes=3)  # type: ignore
