@@ -176,7 +176,7 @@ def our_decoding(problem, images, n_permutations, centres, dtype):
     spheres = sphere_members(read.space, process_positions(read, centres), RADIUS)
     options = {"reg": 0.3, "cv": problem.cv, "n_permutations": n_permutations}
     procedure = Procedure.of(options, random_state=0, dtype=dtype)
-    trials = TrialData(problem.y, problem.n_images, problem.groups)
+    trials = TrialData(y=problem.y, n=problem.n_images, groups=problem.groups)
     analysis = make_analysis(trials, procedure)
     data = np.ascontiguousarray(read.X.T)
     source = SubsetPositions(data, spheres.indptr, spheres.indices, Linear(), 0.3)
