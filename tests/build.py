@@ -409,7 +409,8 @@ def drawn(method, **options):
 def comparison(kind="TimeResult", **options):
     """Return the comparison of two results of the same trials."""
     one, other = (result(kind, n_permutations=39, reg=reg) for reg in (0.3, 30.0))
-    return compare(one, other, **options)
+    seeded = drawn(options.get("method", "permutation"), random_state=0)
+    return compare(one, other, **seeded | options)
 
 
 def latency(n=6, **options):

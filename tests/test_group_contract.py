@@ -118,15 +118,16 @@ def test_comparisons_of_every_kind(kind, method, tmp_path):
             build.comparison(kind, method=method)
         return
     one, other = (build.result(kind, n_permutations=39, reg=reg) for reg in (0.3, 30.0))
-    corrections, options = corrections_of(kind), {"random_state": 0}
-    result = compare(one, other, method, corrections, n_permutations=99, **options)
+    corrections = corrections_of(kind)
+    options = build.drawn(method, n_permutations=99, random_state=0)
+    result = compare(one, other, method, corrections, **options)
     assert_p_values(result, one.shape, corrections)
     assert_allclose(result.scores, one.scores - other.scores, rtol=0, atol=1e-12)
     assert_survives(result, tmp_path / "comparison.h5")
     one.save(tmp_path / "a.h5")
     other.save(tmp_path / "b.h5")
     files = [str(tmp_path / name) for name in ("a.h5", "b.h5")]
-    again = compare(*files, method, corrections, n_permutations=99, **options)
+    again = compare(*files, method, corrections, **options)
     assert again == result
 
 

@@ -182,6 +182,7 @@ fig.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
 # other participants. The onset is where the mean has climbed to half of its peak above
 # chance. The time course has two bumps, so the ``window`` says which one is meant:
 # otherwise some resamples would have their peak in one of them and some in the other.
+# A :class:`~mvpa_kfda.Latency` has both, and their intervals.
 
 latency = bootstrap_latency(files, window=(0.05, 0.25), random_state=0)
 print(latency.to_dataframe().round(3))

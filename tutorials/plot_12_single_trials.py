@@ -88,7 +88,8 @@ print(events[0].head().round(1).to_string())
 # images, DataFrames, or the paths of both. Drifts, responses and maskers are nilearn's,
 # and arguments have its names. With ``confounds=`` there are more regressors, such as
 # those of ``nilearn.interfaces.fmriprep.load_confounds``. Scans were simulated as of
-# their first moment; of files that fMRIPrep wrote, the time of slices is read.
+# their first moment; of files that fMRIPrep wrote, the time of slices is read. The
+# :class:`~mvpa_kfda.Betas` hold an image and a row of a table for each trial.
 
 options = {"t_r": t_r, "slice_time_ref": 0.0, "hrf_model": "spm"}
 options |= {"mask_img": mask_img, "verbose": False}

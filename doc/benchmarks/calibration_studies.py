@@ -327,6 +327,7 @@ def comparisons(n, pairs):
         for a, b in both_sides(study, n, front=front, back=back):
             for method in ("permutation", "sign-flip", "both"):
                 options = {"n_permutations": N_EXCHANGES, "random_state": 0}
+                options = {} if method == "permutation" else options
                 with warnings.catch_warnings():
                     warnings.filterwarnings("ignore", "method='sign-flip' finds")
                     compared = compare(a, b, method, names, **options)
