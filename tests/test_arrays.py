@@ -442,7 +442,7 @@ def test_bad_labels(y, match):
         (GOOD_X, r"X must be square, \(n_trials, n_trials\); got \(60, 5\)"),
         (GRAM + np.triu(np.full((60, 60), 0.1)), "must be a symmetric kernel matrix"),
         (with_value(GRAM, np.nan), "X holds 1 NaN or infinite"),
-        (GRAM - 9 * np.eye(60), "not positive definite.*not positive semi-definite"),
+        (GRAM - 9 * np.eye(60), "not positive semi-definite"),
         (-GRAM, "not positive semi-definite"),
         (squareform(pdist(GOOD_X, "sqeuclidean")), "not positive semi-definite"),
         (np.ones((60, 60)), "The trials do not differ"),

@@ -711,7 +711,7 @@ def test_batches_change_no_number(steps, batch_size):
 def test_scores_of_trials_that_several_sets_test_are_averaged():
     X, codes = make_data(3, 6)
     cv = list(FOLDS["a part"].split(X))
-    result = cross_validate(X, codes, preprocess="zscore", cv=cv)
+    result = cross_validate(X, codes, preprocess="zscore", reg=0.3, cv=cv)
     total, times = np.zeros((35, 3)), np.zeros((35, 1))
     for train, test in cv:
         _, scores = refit_pipeline(Problem(X, codes), codes, train, test)

@@ -20,6 +20,7 @@ from mvpa_kfda import (
     regress,
     searchlight,
 )
+from mvpa_kfda.utils.rounding import rounded
 
 Y = np.tile(["face", "house"], 10)
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
@@ -575,9 +576,10 @@ def test_table_and_words_of_differences(eight):
     assert_allclose(table["accuracy_second"], second, **EXACT)
     assert_allclose(table["accuracy_difference"], first - second, **EXACT)
     largest = max(group.scores, key=abs)
-    assert f"<GroupResult: accuracy difference peak {largest:+.3f} |" in repr(group)
+    words = f"accuracy difference peak {rounded(largest, sign='+')} |"
+    assert words in repr(group)
     turned = group_inference(eight[4:], "t", "none", other=eight[:4])
-    assert f"peak {-largest:+.3f} |" in repr(turned)
+    assert f"peak {rounded(-largest, sign='+')} |" in repr(turned)
     assert "accuracy" in group_inference(eight, "t", "none").to_dataframe()
 
 

@@ -417,7 +417,11 @@ def test_numbers_of_trials_classes_and_folds():
 NAMED = pd.DataFrame({"rt": np.arange(20.0), "hand": ["left", "right"] * 10})
 #: What is asked -> what the text says then, and what it does not say.
 FACTS = {
-    "plain": ({}, ["discriminant analysis", "closed form"], ["ridge regression"]),
+    "plain": (
+        {},
+        ["discriminant analysis", "closed form", "from 13 values the largest one"],
+        ["ridge regression"],
+    ),
     "neighbours": (
         {"cv": 4},
         ["by cross-validation in 4 contiguous folds (4 folds", "among all trials"],
@@ -436,12 +440,12 @@ FACTS = {
     "folds learn": (
         {"preprocess": "zscore"},
         ["Z-scoring of each feature was learned from the training trials of"],
-        ["closed form"],
+        ["folds were computed in closed form"],
     ),
     "a confound": (
         {"confounds": np.arange(20.0)},
         ["The effect of 1 confound regressor was removed"],
-        ["closed form"],
+        ["folds were computed in closed form"],
     ),
     "named confounds": (
         {"confounds": NAMED},

@@ -97,9 +97,8 @@ def test_patterns_are_those_of_haufe_in_the_unit_of_the_data(
     n_classes, region, standardize
 ):
     X, y = make_data(n_classes)
-    result = decode_regions(
-        X, y, labels_img=LABELS, groups=GROUPS, standardize=standardize
-    )
+    options = {"groups": GROUPS, "standardize": standardize, "reg": 0.3}
+    result = decode_regions(X, y, labels_img=LABELS, **options)
     inside = region == LABELS
     scored = z_scored_in(X[:, inside], GROUPS) if standardize else X[:, inside]
     signal = centred_in(X[:, inside], GROUPS) if standardize else X[:, inside]
@@ -130,7 +129,7 @@ def test_all_regions_are_painted_at_once():
 
 def test_patterns_of_averages():
     X, y = make_data(2)
-    options = {"labels_img": LABELS, "groups": GROUPS, "average": 2}
+    options = {"labels_img": LABELS, "groups": GROUPS, "average": 2, "reg": 0.3}
     result = decode_regions(X, y, random_state=0, **options)
     averages = z_scored_in(X, GROUPS)[result.members].mean(axis=1)
     signal = centred_in(X, GROUPS)[result.members].mean(axis=1)
@@ -150,6 +149,7 @@ def test_patterns_of_repeats_are_means_over_them(
     monkeypatch.setattr(positions, "_LONGEST", longest)
     X, y = make_data(2)
     options = {"labels_img": LABELS, "groups": GROUPS, "average": 2, "n_repeats": 3}
+    options["reg"] = 0.3
     result = decode_regions(X, y, random_state=0, average_test=average_test, **options)
     inside, expected = LABELS == region, []
     scored, signal = z_scored_in(X, GROUPS), centred_in(X, GROUPS)
@@ -170,9 +170,8 @@ def test_patterns_of_repeats_are_means_over_them(
 
 def test_patterns_of_steps_learned_in_folds():
     X, y = make_data(2)
-    result = decode_regions(
-        X, y, labels_img=LABELS, groups=GROUPS, preprocess="zscore", standardize=False
-    )
+    options = {"preprocess": "zscore", "standardize": False, "reg": 0.3}
+    result = decode_regions(X, y, labels_img=LABELS, groups=GROUPS, **options)
     inside, found = LABELS == 2, []
     for train, _ in result.folds:
         own, labels = X[train][:, inside], y[train]
@@ -187,7 +186,8 @@ def test_patterns_of_steps_learned_in_folds():
 def test_train_on_has_the_patterns_of_the_trained_images():
     X, y = make_data(2)
     chosen = np.arange(N) % 3 > 0
-    result = decode_regions(X, y, labels_img=LABELS, train_on=chosen, standardize=False)
+    options = {"train_on": chosen, "standardize": False, "reg": 0.3}
+    result = decode_regions(X, y, labels_img=LABELS, **options)
     inside = LABELS == 2
     own = X[chosen][:, inside]
     lam = 0.3 * np.square(own - own.mean(axis=0)).sum() / len(own)
@@ -201,7 +201,7 @@ def test_a_voxel_that_is_constant_in_a_run_says_nothing_there():
     X, y = make_data(2)
     X[GROUPS == 1, 8] = 300.0
     with pytest.warns(RuntimeWarning, match=r"1 features are constant within"):
-        result = decode_regions(X, y, labels_img=LABELS, groups=GROUPS)
+        result = decode_regions(X, y, labels_img=LABELS, groups=GROUPS, reg=0.3)
     inside = LABELS == 2
     signal, scored = centred_in(X, GROUPS), np.zeros_like(X)
     for run in range(RUNS):
@@ -345,7 +345,7 @@ def test_columns_of_an_array_have_no_figure():
 
 def test_without_an_atlas_the_mask_is_one_region():
     X, y = make_data()
-    options = {"groups": GROUPS, "n_permutations": 20, "random_state": 0}
+    options = {"groups": GROUPS, "n_permutations": 20, "random_state": 0, "reg": 0.3}
     result = decode_regions(X, y, **options)
     same = decode_regions(X, y, labels_img=np.ones(X.shape[1], int), **options)
     assert_array_equal(result.scores, same.scores)

@@ -300,6 +300,7 @@ def assert_equals_loop(result, procedure, cells, rtol=1e-7):
 def run(name, procedure, **options):
     """Run an entry on the trials."""
     options = {
+        "reg": 0.3,
         "cv": given(procedure),
         "groups": procedure.groups,
         "n_repeats": R,
@@ -515,7 +516,7 @@ def decode(name="arrays", **options):
 @many
 @everywhere
 def test_scores_are_means_over_repeats(name, options):
-    result = decode(name, scoring=SCORING, **options)
+    result = decode(name, scoring=SCORING, reg=0.3, **options)
     assert set(result.repeats) == {"accuracy", "roc_auc", "f1"}
     for metric, values in result.repeats.items():
         assert values.shape == (*np.shape(result.metrics[metric]), R)
@@ -608,7 +609,7 @@ def test_predictions_folds_and_scores_belong_together(options):
 
 @many
 def test_probabilities_are_those_of_refitted_models(options):
-    result = decode("cross_validate", **options)
+    result = decode("cross_validate", reg=0.3, **options)
     p, k = result.probabilities(), result.parameters["average"] or 1
     X = DATA[:, :, 0]
     train, test = result.folds[4]  # in the second repeat

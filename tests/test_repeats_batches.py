@@ -9,6 +9,7 @@ from mvpa_kfda import RBF, cross_validate, decode_arrays, generalize_arrays
 from mvpa_kfda.decoding import grouped, repeats
 
 OPTIONS = {
+    "reg": 0.3,
     "cv": 3,
     "average": 2,
     "n_repeats": 5,

@@ -343,7 +343,7 @@ def test_flexibility_over_time_is_that_of_the_folds():
     assert_array_equal(mean.get_xdata(), result.times)
     assert mean.get_label() == "mean over folds"
     assert onset.get_label() == "onset (0 s)"
-    values = decode_arrays(X, X[:, 0, 0], task="regression", **options)
+    values = decode_arrays(X, X[:, 0, 0], task="regression", reg=0.3, **options)
     ax = plt.subplots()[1]
     assert values.plot_tuning(ax=ax) is ax
     assert_array_equal(ax.lines[0].get_ydata(), values.degrees_of_freedom)
@@ -351,7 +351,7 @@ def test_flexibility_over_time_is_that_of_the_folds():
 
 
 def test_a_fixed_penalty_has_nothing_to_draw():
-    result = cross_validate(*problem(2))
+    result = cross_validate(*problem(2), reg=0.3)
     assert isinstance(result, DecodingResult)
     with pytest.raises(ValueError, match=r"was fixed \(reg: 0.3\).*reg='auto'"):
         result.plot_tuning()

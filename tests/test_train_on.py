@@ -588,7 +588,7 @@ def test_patterns_are_those_of_the_models_of_chosen_trials():
     epochs = simulate_epochs(n_trials=80, n_classes=2, random_state=0)
     chosen = np.arange(80) % 2 == 0
     runs = np.repeat(np.arange(4), 20)
-    options = {"groups": runs, "step": 0.1}
+    options = {"groups": runs, "step": 0.1, "reg": 0.3}
     result = decode_epochs(epochs, train_on=chosen, **options)
     for evoked in result.patterns().values():
         assert evoked.nave == 20
@@ -596,7 +596,7 @@ def test_patterns_are_those_of_the_models_of_chosen_trials():
     maps = []
     for run in range(4):
         part = epochs[chosen & (runs != run)]
-        maps.append(decode_epochs(part, cv=4, step=0.1).pattern_maps["class"])
+        maps.append(decode_epochs(part, cv=4, step=0.1, reg=0.3).pattern_maps["class"])
     assert_allclose(
         result.pattern_maps["class_folds"], np.mean(maps, axis=0), rtol=1e-6, atol=1e-12
     )

@@ -142,7 +142,7 @@ def memory_part(part):
     X, y = make_features(1000, 1000, 5) if part == "b" else make_epochs()
     tracemalloc.start()
     if part == "b":
-        cross_validate(X, y, cv=CV, n_permutations=1000, random_state=0)
+        cross_validate(X, y, reg=0.3, cv=CV, n_permutations=1000, random_state=0)
     else:
         {"decode": decode, "lda": sliding_lda}[part](X, y)
     print(tracemalloc.get_traced_memory()[1] / 1e6)
@@ -151,15 +151,17 @@ def memory_part(part):
 def part_a(rows):
     """Time 100 time points with 1000 permutations against one LDA run."""
     epochs, y = make_epochs()
-    for label, dtype, n_jobs in (
-        ("", "float64", None),
-        (", float32", "float32", None),
-        (", n_jobs=2, starting the workers included", "float64", 2),
+    for label, options in (
+        ("", {}),
+        (", float32", {"dtype": "float32"}),
+        (", n_jobs=2, starting the workers included", {"n_jobs": 2}),
+        (", reg=0.3", {"reg": 0.3}),
+        (", reg=0.3, float32", {"reg": 0.3, "dtype": "float32"}),
     ):
         t = medians(
             3,
-            decode=lambda d=dtype, j=n_jobs: decode(epochs, y, dtype=d, n_jobs=j),
-            lda=lambda j=n_jobs: sliding_lda(epochs, y, j),
+            decode=partial(decode, epochs, y, **options),
+            lda=partial(sliding_lda, epochs, y, options.get("n_jobs")),
         )
         ratio = t["decode"] / t["lda"]
         rows.append(
@@ -227,9 +229,9 @@ def against_refitting(rows, n_classes, n_permutations=100):
     lam = make_hat(X, Linear(), 0.3).lam
     ours = medians(
         3,
-        once=lambda: cross_validate(X, y, cv=CV),
+        once=lambda: cross_validate(X, y, reg=0.3, cv=CV),
         permuted=lambda: cross_validate(
-            X, y, cv=CV, n_permutations=n_permutations, random_state=0
+            X, y, reg=0.3, cv=CV, n_permutations=n_permutations, random_state=0
         ),
     )
     problem = f"(c) n = p = 1000, {n_classes} classes"

@@ -45,6 +45,7 @@ def generalize(epochs, y, n_permutations=0, **kwargs):
         epochs,
         y,
         cv=CV,
+        reg=0.3,
         n_permutations=n_permutations,
         random_state=0,
         verbose=False,
@@ -65,7 +66,7 @@ def generalizing_lda(epochs, y, n_jobs=None):
 def generalizing_rbf(epochs, y, step):
     """Retrain an rbf discriminant at every step-th time, test it at all times."""
     model = mne.decoding.GeneralizingEstimator(
-        KernelFDA(kernel="rbf"), scoring="accuracy", verbose=False
+        KernelFDA(kernel="rbf", reg=0.3), scoring="accuracy", verbose=False
     )
     data = epochs.get_data(copy=False)
     for train, test in CV.split(data, y):

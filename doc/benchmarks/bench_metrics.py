@@ -26,7 +26,7 @@ from mvpa_kfda import decode_arrays, generalize_arrays, searchlight
 
 RESULTS = Path(__file__).with_name("results_metrics.rst")
 METRICS = ("accuracy", "balanced_accuracy", "f1", "kappa", "roc_auc")
-OPTIONS = {"random_state": 0, "n_jobs": 1, "verbose": False}
+OPTIONS = {"reg": 0.3, "random_state": 0, "n_jobs": 1, "verbose": False}
 
 
 def make_trials(n, p, n_times, seed=0):

@@ -82,7 +82,7 @@ def cross_validated(shape, cv=None, **options):
     X, y = make_features(n, p, n_classes)
     cv = KFold(n_folds) if cv is None else cv
     options |= {"n_permutations": Sizes.n_permutations, "random_state": 0}
-    return partial(cross_validate, X, y, cv=cv, **options)
+    return partial(cross_validate, X, y, reg=0.3, cv=cv, **options)
 
 
 def check_equal(shape):
@@ -92,8 +92,10 @@ def check_equal(shape):
     X = X * np.geomspace(1, 3, p) + 5
     cv = KFold(n_folds)
     for name, step in STEPS.items():
-        found = cross_validate(X, y, cv=cv, preprocess=name)
-        expected = cross_val_predict(make_pipeline(step, KernelFDA()), X, y, cv=cv)
+        found = cross_validate(X, y, reg=0.3, cv=cv, preprocess=name)
+        expected = cross_val_predict(
+            make_pipeline(step, KernelFDA(reg=0.3)), X, y, cv=cv
+        )
         np.testing.assert_array_equal(found.classes[found.predicted], expected)
 
 
@@ -161,7 +163,7 @@ def part_c(table):
     cv, steps = KFold(10), [None, *STEPS]
 
     def decode(step, n_permutations):
-        options = {"n_permutations": n_permutations, "random_state": 0}
+        options = {"n_permutations": n_permutations, "random_state": 0, "reg": 0.3}
         decode_epochs(epochs, y, cv=cv, preprocess=step, verbose=False, **options)
 
     theirs = partial(sliding, epochs, y, cv)
@@ -189,7 +191,7 @@ def spheres(table):
     problem = bench_searchlight.A
     images, centres = problem.images, problem.centres(Sizes.n_centres)
     ours = partial(
-        bench_searchlight.ours, problem, images, Sizes.n_permutations, centres
+        bench_searchlight.ours, problem, images, Sizes.n_permutations, centres, reg=0.3
     )
     seconds = medians(
         max(1, Sizes.runs // 3), plain=ours, zscore=partial(ours, preprocess="zscore")
@@ -208,7 +210,7 @@ def part_d(table):
     for words, shape in SHAPES.items():
         n, p, n_classes, n_folds = shape
         X, y = make_features(n, p, n_classes)
-        for model in (KernelFDA(), LinearDiscriminantAnalysis()):
+        for model in (KernelFDA(reg=0.3), LinearDiscriminantAnalysis()):
             pipeline = make_pipeline(StandardScaler(), model)
             refit = partial(permutation_test_score, pipeline, X, y)
             seconds = medians(

@@ -87,7 +87,8 @@ class Case:
         """Return the features of four data sets and their result."""
         X, y, groups = self.draw(number)
         options = {} if self.has_runs else {"cv": N_SETS}
-        options |= {"n_permutations": N_PERMUTATIONS, "verbose": False} | self.options
+        options |= {"n_permutations": N_PERMUTATIONS, "verbose": False, "reg": 0.3}
+        options |= self.options
         with warnings.catch_warnings():  # of few averages
             warnings.filterwarnings("ignore", category=UserWarning)
             made = decode_arrays(X, y, groups=groups, random_state=number, **options)
@@ -342,7 +343,7 @@ def sides(size):
     y = np.arange(size.n) % 2
     X = rng.standard_normal((size.n, size.p, size.n_times))
     X += 0.1 * y[:, np.newaxis, np.newaxis]
-    options = {"cv": N_SETS, "average": size.k, "n_repeats": size.r}
+    options = {"cv": N_SETS, "average": size.k, "n_repeats": size.r, "reg": 0.3}
 
     def decode(n_permutations):
         options["n_permutations"] = n_permutations

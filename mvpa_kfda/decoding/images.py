@@ -593,7 +593,7 @@ def decode_regions(
     >>> table["region"][table["p_max"] <= 0.05].tolist()
     ['FFA']
     >>> result.confusion("FFA").to_numpy()
-    array([[17,  3],
+    array([[19,  1],
            [ 1, 19]])
     >>> result.patterns()["face"].round(1).tolist()
     [1.1, 0.7, 1.0, -0.0, 0.2, 0.2]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..kfda.automatic import GRID
 from ..kfda.folds import GIVEN
 from ..metrics.names import find_metric
 from ..utils.checks import counted, plural
@@ -203,9 +204,9 @@ def auto_words(has_groups, of_classes=True):
     )
     return (
         "The ridge penalty was chosen by generalized cross-validation [@Golub1979] "
-        "within every training set of n trials: from 25 values the largest one whose "
-        f"squared error for {left_out}, as estimated in closed form, exceeded the "
-        f"smallest by no more than {margin}."
+        f"within every training set of n trials: from {len(GRID)} values the largest "
+        f"one whose squared error for {left_out}, as estimated in closed form, "
+        f"exceeded the smallest by no more than {margin}."
     )
 
 

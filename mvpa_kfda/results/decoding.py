@@ -88,7 +88,7 @@ class DecodingResult(EvidenceMixin, SubjectResult[float]):
         >>> y = np.repeat(["cat", "dog"], 20)
         >>> X = rng.normal(size=(40, 5)) + 1.5 * (y == "dog")[:, None]
         >>> cross_validate(X, y).roc()
-        <Roc: dog, AUC 0.968>
+        <Roc: dog, AUC 0.955>
         """
         return make_roc(self, positive)
 

@@ -225,8 +225,8 @@ class GeneralizationResult(
     >>> from mvpa_kfda import generalize_arrays
     >>> rng = np.random.default_rng(0)
     >>> y = np.repeat(["face", "house"], 30)
-    >>> X = rng.normal(size=(60, 4, 6))  # trials, features, times
-    >>> X[y == "house", :, 3:] += 2
+    >>> X = rng.normal(size=(60, 30, 6))  # trials, features, times
+    >>> X[y == "house", :, 3:] += 0.6
     >>> result = generalize_arrays(X, y, n_permutations=99, random_state=0)
     >>> result.scores.shape
     (6, 6)
