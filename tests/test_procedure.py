@@ -131,6 +131,27 @@ def test_names_of_columns_are_passed_on(tmp_path):
     assert not decode_epochs(epochs, NAMES, **values).procedure.keys() & values.keys()
 
 
+def test_texts_of_trials_are_data():
+    texts = [f"run {run}" for run in RUNS]
+    sides = list(np.tile(["left", "right", "left"], N // 3))
+    result = cross_validate(X, NAMES, groups=texts, confounds=sides)
+    assert not result.procedure.keys() & {"groups", "confounds"}
+    data = {"groups": texts, "confounds": sides}
+    assert cross_validate(X, NAMES, **data, **result.procedure) == result
+
+
+def test_columns_of_a_table_file_are_data(tmp_path):
+    import pandas as pd
+
+    path = tmp_path / "labels.tsv"
+    table = pd.DataFrame({"label": NAMES, "run": RUNS, "age": np.arange(N) % 7.0})
+    table.to_csv(path, sep="\t", index=False)
+    given = {"adjacency": np.eye(5), "confounds": ["age"], "standardize": False}
+    result = searchlight(X, (path, "label"), groups=(str(path), "run"), **given)
+    assert result.procedure["confounds"] == ["age"]
+    assert "groups" not in result.procedure
+
+
 KEPT = [
     {"kernel": "rbf", "reg": "tuned"},
     {"kernel": ["linear", RBF(0.3)], "reg": Tuned([0.1, Ridge(3.0)], cv=KFold(3))},

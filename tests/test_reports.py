@@ -427,7 +427,7 @@ def test_parameters_of_both_compared_results_are_there():
     shown = {
         row[0]: row[1] for row in read(page_of("comparison")).rows if len(row) == 2
     }
-    assert (shown["a: reg"], shown["b: reg"]) == ("0.3", "30.0")
+    assert (shown["a: reg"], shown["b: reg"]) == ("0.3", "30")
 
 
 def test_warnings_are_shown_as_they_were_given():

@@ -123,7 +123,7 @@ def passed_on(bound, data, parameters):
         for name, value in bound.arguments.items()
         if name not in left_out
         and bound.signature.parameters[name].kind is inspect.Parameter.KEYWORD_ONLY
-        and (name not in _OF_TRIALS or value is None or _is_text(value))
+        and (name not in _OF_TRIALS or _names_columns(name, value, parameters))
     }
     options["random_state"] = parameters["random_state"]
     if options.get("approx") is not None:
@@ -131,10 +131,14 @@ def passed_on(bound, data, parameters):
     return options
 
 
-def _is_text(value):
-    """Tell a text, or a list of texts, from data."""
-    values = value if isinstance(value, list | tuple) and len(value) else [value]
-    return all(isinstance(each, str) for each in values)
+def _names_columns(option, value, parameters):
+    """Tell names of columns, and queries, from one value for each trial."""
+    if value is None or isinstance(value, str):
+        return True
+    if option != "confounds" or not isinstance(value, list | tuple):
+        return False
+    # Texts may be categories of the trials, which have no name.
+    return [each["name"] for each in parameters["confounds"] or ()] == list(value)
 
 
 def _approximation(kernel):
