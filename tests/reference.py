@@ -344,6 +344,85 @@ def reference_transfer(K, K_cross, codes, lam, labels=None):
     return reference_generalize(K, K_cross, codes, [everything], lam, labels)
 
 
+# ------------------------------------------------------------------ pairs of classes
+
+
+def pairs_of_scores(sets, n_classes):
+    """Accuracies and distances of pairs by the class scores of test sets.
+
+    Parameters
+    ----------
+    sets : list of (codes (m,), class scores (m, c), n_train)
+        Scores as `Model.class_scores` gives them.
+    n_classes : int
+
+    Returns
+    -------
+    dict of the two tables (pairs,), NaN where a pair was not tested, and their means
+    """
+    accuracies, distances = [], []
+    for i in range(n_classes):
+        for j in range(i + 1, n_classes):
+            wins, apart = {i: [], j: []}, []
+            for codes, scores, n_train in sets:
+                with np.errstate(invalid="ignore"):  # two absent classes: inf - inf
+                    further = scores[:, i] - scores[:, j]
+                for k, other in ((i, j), (j, i)):
+                    mine, theirs = scores[codes == k, k], scores[codes == k, other]
+                    wins[k] += (0.5 * (mine > theirs) + 0.5 * (mine >= theirs)).tolist()
+                seen = np.isfinite(scores[0]).sum()
+                if np.isfinite(further).all() and np.isin([i, j], codes).all():
+                    apart.append(
+                        (n_train - seen)
+                        * (further[codes == i].mean() - further[codes == j].mean())
+                    )
+            both = wins[i] and wins[j]
+            accuracies.append(
+                (np.mean(wins[i]) + np.mean(wins[j])) / 2 if both else np.nan
+            )
+            distances.append(np.mean(apart) if apart else np.nan)
+    return {
+        "pairwise_accuracy": mean_or(accuracies, 0.5),
+        "pairwise_accuracies": np.array(accuracies),
+        "crossnobis": mean_or(distances, 0.0),
+        "crossnobis_distances": np.array(distances),
+    }
+
+
+def mean_or(values, chance):
+    """The mean of what is not NaN, or chance."""
+    values = np.array(values)
+    values = values[~np.isnan(values)]
+    return values.mean() if len(values) else chance
+
+
+def distances_by_definition(F_train, codes, F_test, test_codes, lam, n_classes):
+    """Cross-validated squared Mahalanobis distances of one test set, (pairs,).
+
+    (m_i - m_j)' ((W + lambda I) / (n - c))^-1 (t_i - t_j) of features (n, p), with
+    class means m and within-class scatter W of the training rows, means t of the
+    test rows. NaN where a class is in one of them only, or in none.
+    """
+    present = np.unique(codes)
+    within = scatters(F_train, codes)[1]
+    freedom = len(codes) - len(present)
+    inverse = np.linalg.inv((within + lam * np.eye(len(within))) / freedom)
+    out = []
+    for i in range(n_classes):
+        for j in range(i + 1, n_classes):
+            rows = [
+                F[labels == k]
+                for F, labels in ((F_train, codes), (F_test, test_codes))
+                for k in (i, j)
+            ]
+            if not all(map(len, rows)):
+                out.append(np.nan)
+                continue
+            m_i, m_j, t_i, t_j = (each.mean(axis=0) for each in rows)
+            out.append((m_i - m_j) @ inverse @ (t_i - t_j))
+    return np.array(out)
+
+
 # ------------------------------------------- a penalty chosen in every training set
 
 

@@ -39,6 +39,7 @@ speed = benchmark("bench_group")
 betas = benchmark("bench_betas")
 steps = benchmark("bench_preprocess")
 repeats = benchmark("bench_repeats")
+rdm = benchmark("bench_rdm")
 ratios = benchmark("ratios")
 
 
@@ -755,3 +756,30 @@ class TestRepeats:
         assert 0.9 < true.width / true.spread < 1.1
         assert short.width < 0.25 * true.width
         assert_array_equal(short.scores, true.scores)
+
+
+# ------------------------------------------------------------- dissimilarity matrices
+
+
+@pytest.mark.filterwarnings("ignore:No test set holds both")
+@pytest.mark.filterwarnings("ignore:.* of a trial")
+def test_rdm_writes_its_table(rdm, tmp_path, monkeypatch):
+    path = tmp_path / "results_rdm.rst"
+    small = rdm.make_trials(4, 10, 3, 2)
+    monkeypatch.setattr(rdm, "RESULTS", path)
+    monkeypatch.setattr(rdm, "make_trials", lambda: small)
+    arguments = ["--runs", "1", "--pairs", "2", "--side", "4"]
+    monkeypatch.setattr("sys.argv", ["bench_rdm.py", *arguments])
+    rdm.main()
+    (rows,), _ = read_tables(path)
+    (stated,), _ = read_tables(FOLDER / "results_rdm.rst")
+    assert [row[0][:15] for row in rows] == [row[0][:15] for row in stated]
+    assert all(float(row[3].split(" ")[0].replace(",", "")) >= 0 for row in rows[1:])
+    assert rows[3][0].endswith(" 64 spheres of 8 mm")
+
+
+def test_both_sides_of_the_ratio_have_the_same_folds(rdm):
+    X, y = rdm.make_trials(4, 10, 3, 2)
+    one, other = (rdm.decode(X, y, scoring) for scoring in (rdm.TABLES, "accuracy"))
+    assert_array_equal(one.predicted, other.predicted)
+    assert one.rdm().shape == (2, 6)

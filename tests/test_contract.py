@@ -80,6 +80,7 @@ from mvpa_kfda import (
     load_result,
 )
 from mvpa_kfda.decoding.run import run
+from mvpa_kfda.metrics.pairs import TABLES
 from mvpa_kfda.utils.record import recorded
 
 # ------------------------------------------------------- kernels and penalties by hand
@@ -258,16 +259,19 @@ def pick(kernels, lambdas, y, train, predicts, n_classes=None):
     return min(losses)[1:]
 
 
-def predict(K, K_test, y, lam, predicts):
+def predict(K, K_test, y, lam, predicts, n_classes=None):
     """Train on (n, n), predict (n_test, n): predictions, and scores of classes."""
     if predicts == "numbers":
         return reference.regress(K, K_test, y[:, None], lam)[:, 0], None
-    model = reference.fit(K, y, lam, y.max() + 1)
-    return model.predict(K_test), len(K) * model.class_scores(K_test)
+    model = reference.fit(K, y, lam, n_classes or y.max() + 1)
+    return model.predict(K_test), model.class_scores(K_test)
 
 
 def area(codes, scores):
-    """Return the mean area under the ROC curve of each class against the rest."""
+    """Return the mean area under the ROC curve of each class against the rest.
+
+    By probabilities: scores are times the number of training trials.
+    """
     if len(np.unique(codes)) < scores.shape[1] or not np.isfinite(scores).all():
         return np.nan
     areas = []
@@ -331,21 +335,28 @@ def refit(cell, method, labels, truth, folds, predicts, learned=None):
     """
     of_folds = matrices_of_folds(cell, method, folds, learned)
     n_classes = len(np.unique(labels[0]))
-    predicted, areas = np.full(truth.shape, np.nan), []
+    predicted, areas, of_pairs = np.full(truth.shape, np.nan), [], []
     for y, true, row in zip(labels, truth, predicted, strict=True):
+        sets = []
         for (train, test), part in zip(folds, of_folds, strict=True):
             grams, crosses, lambdas = part
             within = np.arange(len(train))
             i, lam = pick(grams, lambdas, y[train], within, predicts, n_classes)
-            row[test], scores = predict(grams[i], crosses[i], y[train], lam, predicts)
+            row[test], scores = predict(
+                grams[i], crosses[i], y[train], lam, predicts, n_classes
+            )
             if predicts == "classes":
-                areas.append(area(true[test], scores))
+                areas.append(area(true[test], len(train) * scores))
+                sets.append((true[test], scores, len(train)))
+        if predicts == "classes":
+            of_pairs.append(reference.pairs_of_scores(sets, n_classes))
     if predicts == "numbers":
         pairs = zip(truth, predicted, strict=True)
         return predicted[0], {"r2": np.array([r2_score(*pair) for pair in pairs])}
     return predicted[0], {
         "accuracy": np.mean(predicted == truth, axis=1),
         "roc_auc": np.reshape(areas, (len(labels), -1)).mean(axis=1),
+        **{name: np.stack([each[name] for each in of_pairs]) for name in of_pairs[0]},
     }
 
 
@@ -372,13 +383,21 @@ def assert_equals_oracle(result, entry, method, learned=None, cv=None):
             ours = refit(cell, method, labels, true, folds, entry.predicts, learned)
             assert_allclose(result.predicted[index], ours[0], rtol=1e-7, atol=0)
             for name, scores in ours[1].items():
+                if name in KIND_OF:
+                    observed = result.rdm(KIND_OF[name])[index]
+                    assert_allclose(observed, scores[0], rtol=1e-7, atol=1e-9)
+                    continue
                 observed = np.asarray(result.metrics[name])[index]
                 assert_allclose(observed, scores[0], rtol=1e-7, atol=1e-9)
                 permuted = null[name][(slice(None), *index)]
                 assert_allclose(permuted, scores[1:], rtol=1e-6, atol=1e-6)
 
 
-SCORING = {"classes": ["accuracy", "roc_auc"], "numbers": ["r2"]}
+KIND_OF = {name: kind for kind, name in TABLES.items()}
+SCORING = {
+    "classes": ["accuracy", "roc_auc", "pairwise_accuracy", "crossnobis", *KIND_OF],
+    "numbers": ["r2"],
+}
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
@@ -497,6 +516,11 @@ def test_folds_and_trials_are_those_of_refitted_models(entry, what):
                 assert_allclose(found["r2"][k], expected, rtol=1e-7)
                 continue
             assert found["accuracy"][k] == np.mean(predicted == truth[test])
+            of_set = [(truth[test], scores, len(train))]
+            of_pairs = reference.pairs_of_scores(of_set, scores.shape[1])
+            for name in ("pairwise_accuracy", "crossnobis"):
+                assert_allclose(found[name][k], of_pairs[name], rtol=1e-6, atol=1e-9)
+            scores = len(train) * scores
             expected = area(truth[test], scores)
             assert_allclose(found["roc_auc"][k], expected, rtol=1e-7)
             elsewhere = "test_times" in result.axes and index[0] != index[1]

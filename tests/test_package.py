@@ -40,7 +40,7 @@ CORE = ("inference", "kfda", "metrics")
 HEAVY = {"mne", "nilearn", "nibabel", "matplotlib", "h5py"}
 PUBLIC = sorted(mvpa_kfda.__all__)
 #: Extras for users; those for tests and pages are for developers.
-EXTRAS = ("bids", "dask", "plotly", "xarray")
+EXTRAS = ("bids", "dask", "plotly", "rsa", "xarray")
 
 #: Parameters by which these functions mean something of their own. All others are
 #: described in the same words in every function of a room that has them.
@@ -371,12 +371,13 @@ def test_requirements_are_what_is_imported():
     required = read_requirements("options", "install_requires")
     names = {"sklearn": "scikit-learn", "mne_bids": "mne-bids"}
     imported = {names.get(name, name) for name in imported_packages()} - {"mvpa_kfda"}
-    # Only who runs on a cluster, has raw BIDS data, or asks for datasets of xarray
-    # needs what is for that.
-    not_required = {"distributed", "mne-bids", "xarray", "tomllib"}
+    # Only who runs on a cluster, has raw BIDS data, or asks for datasets of xarray or
+    # matrices of rsatoolbox needs what is for that.
+    not_required = {"distributed", "mne-bids", "rsatoolbox", "xarray", "tomllib"}
     assert imported - not_required == required
     assert "distributed" in read_requirements("options.extras_require", "dask")
     assert "mne-bids" in read_requirements("options.extras_require", "bids")
+    assert "rsatoolbox" in read_requirements("options.extras_require", "rsa")
 
 
 def test_reports_of_bugs_name_all_that_can_be_required():

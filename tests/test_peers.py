@@ -399,6 +399,31 @@ def test_rsatoolbox_shrinkage(case):
     assert_allclose(ours, case.covariance, rtol=0, atol=1e-12 * np.trace(S) / n)
 
 
+@pytest.mark.filterwarnings("ignore:The class of a trial")
+@cases_of("rsatoolbox_rdm")
+def test_rsatoolbox_crossnobis(case):
+    # Theirs has the identity for a covariance, is divided by the number of features,
+    # and has a run as a test set. With a large penalty W + lambda I is nearly lambda I,
+    # and (n_train - c) / lambda is the unit of ours. What W does falls as 1 / lambda,
+    # and is taken out by a second penalty.
+    p, lam = case.X.shape[1], 1e6
+    near, nearer = (large_penalty(case, each) / p for each in (lam, 2 * lam))
+    assert_allclose(near, case.distances, rtol=1e-2, atol=1e-3)
+    assert_allclose(2 * nearer - near, case.distances, rtol=1e-6, atol=1e-7)
+
+
+def large_penalty(case, lam):
+    """Return the mean over runs of our distances, with the unit 1 / lambda."""
+    each = []
+    for train, test in pairs_of(case.fold):
+        options = {"reg": Ridge(lam), "cv": [(train, test)]}
+        result = cross_validate(
+            case.X, case.y, scoring="crossnobis_distances", **options
+        )
+        each.append(result.rdm() * lam / (len(train) - len(result.classes)))
+    return np.mean(each, axis=0)
+
+
 # ------------------------------------------------------------------------- the scripts
 
 

@@ -35,6 +35,8 @@ from mvpa_kfda import (
 )
 from mvpa_kfda.decoding import run as loop
 from mvpa_kfda.group.statistics import draw_signs
+from mvpa_kfda.metrics.classes import METRICS
+from mvpa_kfda.metrics.pairs import TABLES
 from test_contract import area, assert_equal_results, pick, scale_of
 
 R, PERMUTATIONS, SEED = 3, 2, 4
@@ -45,7 +47,8 @@ N, C = len(CODES), len(COUNTS)
 NAMES = build.NAMES[CODES]
 #: Test sets, the last one of four trials, of which no three can be averaged.
 FEW = np.where(np.arange(N) < 4, 2, np.arange(N) % 2)
-SCORING = ["accuracy", "roc_auc", "f1", "confusion_matrix"]
+SCORING = ["accuracy", "roc_auc", "f1", "pairwise_accuracy", "crossnobis"]
+SCORING += ["confusion_matrix", *TABLES.values()]
 NO_CONFOUNDS = np.empty((N, 0))
 
 
@@ -222,7 +225,7 @@ def predict_fold(procedure, cell, trained, tested, train, test):
 
 def once(procedure, cell, trained, tested, folds):
     """Cross-validate; return predictions by sample, scores, and class scores."""
-    predicted, areas = [], []
+    predicted, areas, sets = [], [], []
     true = []
     for number, (train, test) in enumerate(folds):
         if procedure.k is not None:
@@ -232,11 +235,13 @@ def once(procedure, cell, trained, tested, folds):
         predicted += found.tolist()
         true += tested.codes[test].tolist()
         areas.append(area(tested.codes[test], scores))
+        sets.append((tested.codes[test], scores / len(train), len(train)))
     return {
         "accuracy": np.mean(np.equal(predicted, true)),
         "roc_auc": np.mean(areas),
         "f1": f1_score(true, predicted, average="macro"),
         "confusion_matrix": confusion_matrix(true, predicted, labels=range(C)),
+        **reference.pairs_of_scores(sets, C),
     }
 
 
@@ -282,6 +287,11 @@ def assert_equals_loop(result, procedure, cells, rtol=1e-7):
             observed = np.asarray(result.metrics[name])[index]
             if name == "confusion_matrix":
                 assert_array_equal(observed, ours[name].sum(axis=0))
+                continue
+            if name in TABLES.values():
+                (kind,) = (kind for kind in TABLES if TABLES[kind] == name)
+                observed, expected = result.rdm(kind)[index], ours[name].mean(axis=0)
+                assert_allclose(observed, expected, rtol=rtol, atol=1e-9)
                 continue
             each = result.repeats[name][index]
             assert_allclose(each, ours[name], rtol=rtol, atol=1e-9)
@@ -517,7 +527,7 @@ def decode(name="arrays", **options):
 @everywhere
 def test_scores_are_means_over_repeats(name, options):
     result = decode(name, scoring=SCORING, reg=0.3, **options)
-    assert set(result.repeats) == {"accuracy", "roc_auc", "f1"}
+    assert set(result.repeats) == {name for name in SCORING if METRICS[name].scalar}
     for metric, values in result.repeats.items():
         assert values.shape == (*np.shape(result.metrics[metric]), R)
         mean = values.mean(axis=-1)

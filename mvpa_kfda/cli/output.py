@@ -85,7 +85,16 @@ def _write(result, stem, correction):
     corrections = [] if correction == "none" else [correction]
     save_table(result.to_dataframe(corrections), files[1])
     save_figure(files[0], result.plot, correction=correction, alpha=ALPHA)
-    return files
+    return [*files, *_write_pairs(result, stem)]
+
+
+def _write_pairs(result, stem):
+    """Write tables of pairs of classes, if there are any; return their paths."""
+    paths = []
+    for metric in result.pair_tables:
+        paths.append(stem.with_name(f"{stem.name}_{metric}.csv"))
+        save_table(result.to_dataframe(metric=metric), paths[-1])
+    return paths
 
 
 def write_images(result, name, unit, stem, correction, level=CLUSTER_LEVEL):
@@ -136,6 +145,9 @@ def _write_tables(result, peaks, stem, correction):
     noun = result.geometry.noun
     corrections = [] if correction == "none" else [correction]
     tables = {".csv": (result.to_dataframe(corrections), f"every {noun}")}
+    for metric in result.pair_tables:
+        pairs = f"every {noun} and pair of classes"
+        tables[f"_{metric}.csv"] = result.to_dataframe(metric=metric), pairs
     if peaks is not None:
         what = "significant regions" if noun == "region" else "peaks of clusters"
         tables["_peaks.csv"] = peaks, what

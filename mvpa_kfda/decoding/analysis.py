@@ -43,7 +43,12 @@ from ..utils.files import versions
 from ..utils.record import recorded
 from .averaging import Averaging
 from .orders import warn_of_order
-from .problems import warn_of_absent_classes, warn_of_confounds
+from .problems import (
+    check_within_sets,
+    check_within_variance,
+    warn_of_absent_classes,
+    warn_of_confounds,
+)
 from .procedure import Procedure
 from .repeats import Samples
 from .run import Task, is_foldwise, run
@@ -238,6 +243,9 @@ def make_analysis(trials, procedure, *, maps=None, with_patterns=False):
     about = permutations, task, parameters, single, averaging, samples.members
     analysis = Analysis(classes, *of_samples, *about, procedure)
     warn_of_order(analysis, of_trials, trials.numbers)
+    tests = [np.arange(len(tested))] if samples.folds is None else samples.folds.tests
+    check_within_sets(task.metrics, tests, tested, classes)
+    check_within_variance(task.metrics, _training_sets(samples, how))
     return analysis
 
 
@@ -264,6 +272,18 @@ def _repeat(trials, procedure, cv, folds):
     if permuting.n_permutations:
         how = how.showing(cv, folds, permuting.permute, trials.y_test)
     return how, seed
+
+
+def _training_sets(samples, how):
+    """Return the class codes of every training set, of averages if those are grouped.
+
+    Where single trials are tested, samples are these.
+    """
+    codes, k = samples.codes, 1 if how.average_test else how.average
+    if samples.folds is None:
+        return [codes]
+    sets = [np.bincount(codes[train]) // k for train, _ in samples.folds.pairs]
+    return [np.repeat(np.arange(len(counts)), counts) for counts in sets]
 
 
 def _check_scores(scoring):

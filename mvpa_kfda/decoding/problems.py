@@ -14,7 +14,7 @@ import numpy as np
 from ..inference.corrections import corrected_p_values
 from ..inference.permutation import permute_labels
 from ..utils.advice import SIN_AND_COS
-from ..utils.checks import angle_unit, counted
+from ..utils.checks import angle_unit, counted, warn
 from ..utils.problems import Problem
 
 #: With more than so many times the trials of the smallest class, the largest is a
@@ -60,6 +60,48 @@ def warn_of_absent_classes(folds, codes, classes):
     problem = find_absent_class(folds, codes, classes)
     if problem:
         problem.warn()
+
+
+def check_within_sets(metrics, tests, codes, classes):
+    """Refuse metrics that compare classes in test sets, where no set holds two.
+
+    And warn of pairs that are in none.
+    """
+    compared = [name for name, metric in metrics.items() if metric.within_sets]
+    if not compared:
+        return
+    held = [np.bincount(codes[test], minlength=len(classes)) > 0 for test in tests]
+    together = np.any([np.outer(each, each) for each in held], axis=0)
+    first, second = np.triu_indices(len(classes), 1)
+    apart = np.flatnonzero(~together[first, second])
+    if len(apart) == len(first):
+        raise ValueError(
+            f"{compared[0]!r} compares classes within test sets, and none of the "
+            f"{len(tests)} test sets holds two classes. Use larger test sets, such as "
+            "cv=5 or runs as groups, or scoring='pairwise_accuracy', which counts over "
+            "all test sets."
+        )
+    if len(apart):
+        one, other = (str(classes[x[apart[0]]]) for x in (first, second))
+        warn(
+            f"No test set holds both classes of {counted(len(apart), 'pair')}, such as "
+            f"{one!r} and {other!r}: these have no distance (NaN), and are left out of "
+            f"{compared[0]!r}. Use larger test sets, such as cv=5 or runs as groups."
+        )
+
+
+def check_within_variance(metrics, trained):
+    """Refuse distances where a training set has no variance within classes.
+
+    Of the class codes of every training set.
+    """
+    compared = [name for name, metric in metrics.items() if metric.within_sets]
+    if compared and any(len(codes) == len(np.unique(codes)) for codes in trained):
+        raise ValueError(
+            f"{compared[0]!r} is in units of the variance within classes, and a "
+            "training set holds one trial of each class only, after averaging. Use "
+            "more folds, more trials, or smaller averages."
+        )
 
 
 def find_leak(folds, groups):

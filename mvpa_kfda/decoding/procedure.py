@@ -137,12 +137,14 @@ class Scores:
         Metric name, or list of names, the first of which is in ``result.scores``:
         ``"accuracy"``, ``"balanced_accuracy"``, ``"roc_auc"``, ``"recall"``,
         ``"precision"``, ``"f1"``, ``"recall_macro"``, ``"precision_macro"``,
-        ``"f1_macro"``, ``"kappa"``, ``"confusion_matrix"``. With two classes, recall,
-        precision and F1 are those of the second class in sorted order, otherwise macro
-        averages. The ROC AUC is the mean over test sets; all others are computed on the
-        predictions pooled over them. A function ``f(y_true, y_pred, class_scores) ->
-        float`` is a metric too: the mean of what it returns for each test set. With
-        permutations it is slow.
+        ``"f1_macro"``, ``"kappa"``, ``"confusion_matrix"``, and for
+        :doc:`pairs of classes </rdm>` ``"pairwise_accuracy"``, ``"crossnobis"`` and
+        their tables ``"pairwise_accuracies"``, ``"crossnobis_distances"``. With two
+        classes, recall, precision and F1 are those of the second class in sorted order,
+        otherwise macro averages. ROC AUC and distances are means over test sets; all
+        others are computed on the predictions pooled over them. A function
+        ``f(y_true, y_pred, class_scores) -> float`` is a metric too: the mean of what
+        it returns for each test set. With permutations it is slow.
     keep_class_scores : bool
         Keep the class scores of every trial, for correlating them with behaviour:
         ``result.class_scores``, ``.decision_values()`` and ``.probabilities()``. They

@@ -23,6 +23,7 @@ import numpy as np
 from ..kfda.direct import Plan, prepare_sorted
 from ..kfda.folds import Folds
 from ..kfda.models import Stack
+from ..metrics.classes import METRICS
 from .averaging import Cells, Grouping, folds_of_averages
 from .grouped import BlockHats, GramPositions
 from .run import Task, models_of, score_models
@@ -425,15 +426,15 @@ def _of_repeats(models, task, n_repeats=1):
 def _mean_of(parts):
     """Return one part of those of all repeats of the observed labels.
 
-    Scores are averaged and kept one by one, confusions are added up; predictions and
-    what is recorded of test sets and penalties follow each other.
+    Scores are averaged and kept one by one, tables joined as they can be; predictions
+    and what is recorded of test sets and penalties follow each other.
     """
     joined = {}
     for key in parts[0]:
         kind, _, name = key.partition("/")
         values = [part[key] for part in parts]
         if kind == "metrics" and values[0].ndim > 1:
-            joined[key] = np.sum(values, axis=0)
+            joined[key] = METRICS[name].join(values, axis=0)
         elif kind == "metrics":
             joined[key] = np.mean(values, axis=0)
             joined[f"repeats/{name}"] = np.stack(values, axis=-1)

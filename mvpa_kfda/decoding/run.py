@@ -8,6 +8,7 @@ and one that tests at other positions than its own fills a whole row of the map.
 cells of a map are numbered in C order.
 """
 
+import math
 import tempfile
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
@@ -127,6 +128,12 @@ class Task:
     def n_scalar(self):
         """Return how many of the metrics are one number in each cell."""
         return len(self.scalar_metrics)
+
+    def n_in_tables(self):
+        """Return how many numbers the tables of the other metrics have in a cell."""
+        names = self.metrics.keys() - self.scalar_metrics.keys()
+        shapes = (self.metrics[name].table(self.n_classes) for name in names)
+        return sum(math.prod(shape) for shape in shapes)
 
     def decode(self, model):
         """Score and predict with one model; return parts as `_run_block` names them."""
@@ -309,7 +316,8 @@ def _decode_classes(task, model):
     (scores,) = _evaluate(metrics, observed, model, task)
     part = _of_folds(observed, model, task)
     for name, values in scores.items():
-        extra = () if metrics[name].scalar else values.shape[-2:]
+        table = metrics[name].table
+        extra = () if table is None else table(task.n_classes)
         part[f"metrics/{name}"] = values[0].reshape(-1, *extra)
     n_cells = len(part[f"metrics/{task.scoring[0]}"])
     nulls = _permuted(model, task, n_cells)

@@ -99,7 +99,7 @@ def _result_bytes(null, task, positions, n_tested):
     """Return the bytes of what a run keeps of all cells, and of all positions."""
     n_sets = 1 if task.folds is None else len(task.folds.tests)
     cell = task.prediction_bytes * n_tested + 8 * task.n_scalar() * (1 + n_sets)
-    cell += 8 * (task.n_classes or 0) ** 2 * (len(task.metrics) - task.n_scalar())
+    cell += 8 * task.n_in_tables()
     position = 8 * n_tested * task.n_classes if task.keep_class_scores else 0
     full = _full_null_bytes(task, positions)
     rows = positions.pattern_rows(()) if task.with_patterns else None

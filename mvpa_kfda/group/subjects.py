@@ -434,6 +434,12 @@ def _nulls_of(result, metric, who, first):
             f"{who} has only a summary of its label permutations "
             f"(null={result.parameters.get('null')!r}); {again} and null='full'."
         )
+    if len(null) == 0 and "pairs_of" in result.parameters:
+        raise ValueError(
+            "Chosen pairs of classes have no label permutations, which this method "
+            "needs. Use method='sign-flip' or 't', or test the mean over all pairs, "
+            "whose permutations are kept."
+        )
     if len(null) == 0:
         raise ValueError(
             f"{who} has no label permutations, which this method needs; {again}."

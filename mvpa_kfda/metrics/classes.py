@@ -10,12 +10,14 @@ equal means. Metrics of predicted labels are sensitive to unequal variance; the 
 under the ROC curve, which compares ranks, hardly is where classes are equally frequent.
 """
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from . import pairs
 from .areas import divide, mean_areas, set_batches, total_in_order
 
 
@@ -129,6 +131,11 @@ class Tested:
     #: The number of classes c.
     n_classes: int
 
+    @property
+    def shape(self):
+        """The axes (..., B) that metrics have after that of the labellings."""
+        return np.broadcast_shapes(self.true.shape, self.predicted.shape)[2:]
+
     @cached_property
     def counts(self):
         """How often classes occur, were predicted, and rightly so."""
@@ -200,6 +207,13 @@ def _roc_auc(tested):
     return mean_areas(tested.true, tested.class_scores[:, :, 0], tested.shapes)
 
 
+def _mean_of_defined(values, axis):
+    """Return the mean of what is not NaN; NaN of nothing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return np.nanmean(values, axis=axis)
+
+
 def _chance_class(p):
     return 1 / len(p)
 
@@ -234,13 +248,24 @@ class Metric:
     #: The lowest and the highest value that is possible.
     lowest: float = 0.0
     highest: float = 1.0
-    #: Whether it is one number per label vector.
-    scalar: bool = True
+    #: The shape of its table for c classes; None: it is one number per label vector.
+    table: Callable | None = None
+    #: What the tables of repeats are joined by.
+    join: Callable = np.sum
+    #: The metric that is one number for such a table, its mean.
+    summary: str | None = None
     needs_class_scores: bool = False
     #: Whether it is undefined for a test set of a single class.
     needs_two_classes: bool = False
     #: Whether it is that of the second class where there are two.
     of_one_class: bool = False
+    #: Whether classes are compared within test sets alone.
+    within_sets: bool = False
+
+    @property
+    def scalar(self):
+        """Whether it is one number per label vector."""
+        return self.table is None
 
 
 #: The metrics of classification known by name.
@@ -251,7 +276,10 @@ METRICS = {
         _roc_auc,
         lambda p: 0.5,
         "ROC AUC",
-        "the area under the receiver operating characteristic (ROC AUC) [@Forman2010]",
+        words=(
+            "the area under the receiver operating characteristic (ROC AUC) "
+            "[@Forman2010]"
+        ),
         needs_class_scores=True,
         needs_two_classes=True,
     ),
@@ -265,39 +293,88 @@ METRICS = {
         _binary_or_macro(_f1),
         _chance_f1,
         "F1",
-        "the F1 score",
-        "F1 score",
+        words="the F1 score",
+        short="F1 score",
         of_one_class=True,
     ),
     "recall_macro": Metric(
         _macro(_recall),
         _chance_class,
         "recall (macro)",
-        "recall averaged over classes",
-        "average recall",
+        words="recall averaged over classes",
+        short="average recall",
     ),
     "precision_macro": Metric(
         _macro(_precision),
         np.mean,
         "precision (macro)",
-        "precision averaged over classes",
-        "average precision",
+        words="precision averaged over classes",
+        short="average precision",
     ),
     "f1_macro": Metric(
         _macro(_f1),
         lambda p: _f1_of_guesses(p).mean(),
         "F1 (macro)",
-        "the F1 score averaged over classes",
-        "average F1 score",
+        words="the F1 score averaged over classes",
+        short="average F1 score",
     ),
-    "kappa": Metric(_kappa, lambda p: 0.0, "Cohen's kappa", short="kappa", lowest=-1.0),
+    "kappa": Metric(_kappa, lambda p: 0.0, "Cohen's kappa", lowest=-1.0, short="kappa"),
     "confusion_matrix": Metric(
         lambda tested: tested.confusion,
         lambda p: np.nan,
         "confusion matrix",
         "the confusion matrix",
         highest=np.inf,
-        scalar=False,
+        words="the confusion matrix",
+        table=lambda c: (c, c),
+    ),
+    "pairwise_accuracy": Metric(
+        pairs.pairwise_accuracy,
+        lambda p: 0.5,
+        "pairwise accuracy",
+        words=(
+            "pairwise accuracy, the mean over pairs of classes of the share of trials "
+            "whose class scored above the other one [@Guggenmos2018]"
+        ),
+        needs_class_scores=True,
+        needs_two_classes=True,
+    ),
+    "pairwise_accuracies": Metric(
+        pairs.pairwise_accuracies,
+        lambda p: 0.5,
+        "accuracies of pairs",
+        words="the accuracy of every pair of classes",
+        table=lambda c: (pairs.n_pairs(c),),
+        join=_mean_of_defined,
+        summary="pairwise_accuracy",
+        needs_class_scores=True,
+    ),
+    "crossnobis": Metric(
+        pairs.crossnobis,
+        lambda p: 0.0,
+        "crossnobis distance",
+        lowest=-np.inf,
+        highest=np.inf,
+        words=(
+            "the cross-validated squared Mahalanobis distance (crossnobis) in units of "
+            "the variance within classes, the mean over pairs of classes [@Walther2016]"
+        ),
+        needs_class_scores=True,
+        needs_two_classes=True,
+        within_sets=True,
+    ),
+    "crossnobis_distances": Metric(
+        pairs.crossnobis_distances,
+        lambda p: 0.0,
+        "crossnobis distances",
+        lowest=-np.inf,
+        highest=np.inf,
+        words="the crossnobis distance of every pair of classes",
+        table=lambda c: (pairs.n_pairs(c),),
+        join=_mean_of_defined,
+        summary="crossnobis",
+        needs_class_scores=True,
+        within_sets=True,
     ),
 }
 
@@ -366,8 +443,9 @@ def evaluate_labellings(metrics, scored, trues, shapes, n_classes):
     found = [{} for _ in trues]
     for name, metric in metrics.items():
         value = np.moveaxis(metric.score(tested), -1, 0)
-        if not metric.scalar:  # (B, c, c, t, ...)
-            value = np.moveaxis(value, (1, 2), (-2, -1))
+        if not metric.scalar:  # (B, *table, t, ...)
+            axes = range(1, 1 + len(metric.table(n_classes)))
+            value = np.moveaxis(value, axes, [axis - 1 - len(axes) for axis in axes])
         for number, each in enumerate(found):
             each[name] = value[:, number]
     return found

@@ -18,5 +18,9 @@ ClassMetric = Literal[
     "f1_macro",
     "kappa",
     "confusion_matrix",
+    "pairwise_accuracy",
+    "pairwise_accuracies",
+    "crossnobis",
+    "crossnobis_distances",
 ]
 NumberMetric = Literal["r2", "pearsonr", "neg_mean_squared_error"]

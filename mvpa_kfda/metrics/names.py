@@ -42,10 +42,10 @@ class FunctionMetric:
     #: The labels that class codes stand for, (c,); None for numbers.
     classes: np.ndarray | None = None
 
-    scalar = True
+    scalar, table = True, None
     of_one_class = False
     needs_class_scores = True
-    needs_two_classes = needs_spread = False
+    needs_two_classes = needs_spread = within_sets = False
     #: Nobody knows.
     chance = np.nan
 
@@ -170,8 +170,14 @@ def _name_of(function):
 
 
 def check_scoring(scoring, functions=()):
-    """Return the list of metric names; the first one must be a single number."""
+    """Return the list of metric names; the first one must be a single number.
+
+    Before a table of pairs comes its mean over these.
+    """
     names = check_scoring_names(scoring, (*METRICS, *functions))
+    if names[0] in METRICS and METRICS[names[0]].summary:
+        first = METRICS[names[0]].summary
+        names = [first, *(name for name in names if name != first)]
     if names[0] in METRICS and not METRICS[names[0]].scalar:
         raise ValueError(
             f"The first metric of scoring is the one that is tested and drawn; "

@@ -319,6 +319,16 @@ REFERENCES = {
         *("17", "", "261-272", "10.1038/s41592-019-0686-2"),
         others=True,
     ),
+    "Walther2016": Reference(
+        (
+            *("Walther, A.", "Nili, H.", "Ejaz, N.", "Alink, A.", "Kriegeskorte, N."),
+            "Diedrichsen, J.",
+        ),
+        "2016",
+        "Reliability of dissimilarity measures for multi-voxel pattern analysis",
+        "NeuroImage",
+        *("137", "", "188-200", "10.1016/j.neuroimage.2015.12.012"),
+    ),
     "Westfall1993": Reference(
         ("Westfall, P. H.", "Young, S. S."),
         "1993",

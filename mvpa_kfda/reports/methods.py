@@ -14,7 +14,7 @@ import numpy as np
 
 from ..inference.corrections import CorrectionName
 from ..inference.null import Alternative, check_level
-from ..metrics.names import is_of_one_class
+from ..metrics.names import find_metric, is_of_one_class
 from ..results.base import Result, SubjectResult
 from ..results.group import ComparisonResult, GroupResult
 from ..results.latency import Latency
@@ -452,6 +452,8 @@ def _metrics(result):
     parts, n_classes = [], len(result.classes)
     for metric in result.scoring:
         words = _auc(result) if metric == "roc_auc" else metric_words(metric)[0]
+        if metric in result.parameters.get("pairs", {}):
+            words = _of_pairs(result, metric)
         if is_of_one_class(metric) and n_classes == 2:
             words += f" of class {name(result.classes[1])}"
         elif is_of_one_class(metric):
@@ -470,6 +472,18 @@ def _metrics(result):
             f" The procedure was run {r} with {how}, and scores are means over these."
         )
     return [f"{what} {enumerated(parts)}.{mean}"]
+
+
+def _of_pairs(result, metric):
+    """Word the mean over chosen pairs of classes."""
+    pairs = result.parameters["pairs"][metric]
+    whole = find_metric(find_metric(result.parameters["pairs_of"]).summary)
+    cited = whole.words[whole.words.index("[@") :]
+    if len(pairs) == 1:
+        of = " and ".join(name(label) for label in pairs[0])
+        return f"the {whole.label} of {of} {cited}"
+    many = counted(len(pairs), "pair")
+    return f"{name(metric)}, the mean {whole.label} of {many} of classes {cited}"
 
 
 def _auc(result):

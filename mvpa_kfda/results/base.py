@@ -996,20 +996,35 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
             of hyphens: ``p_max_step_down``. A result with a single position has nothing
             to correct for and leaves them out.
         metric : str or None
-            The metric of the p-values; None takes the first that is a number.
+            The metric of the p-values; None takes the first that is a number. Of a
+            table of pairs of classes, such as "crossnobis_distances", there is one row
+            per position and pair instead.
 
         Returns
         -------
         table : pandas.DataFrame
             The position (``time`` in seconds, ``freq`` in Hz, ``sensor`` by name),
             every metric that is a number and, with permutations, ``p`` (uncorrected)
-            and one column per correction.
+            and one column per correction. Of pairs: the position, ``class_1``,
+            ``class_2``, and the metric.
         """
         corrections = known_corrections(corrections, "corrections")
+        pairs = self._frame_of_pairs(metric)
+        if pairs is not None:
+            return pairs
         names = self.scalar_metrics
         maps = {name: self.metrics[name] for name in names}
         metric = names[0] if names and metric is None else metric
         return self._frame(maps, corrections, metric)
+
+    @property
+    def pair_tables(self) -> list[str]:
+        """Names of the metrics that are tables of pairs of classes."""
+        return []
+
+    def _frame_of_pairs(self, metric):
+        """Return a table of pairs of classes; None if the metric is none."""
+        return None
 
     def peak(
         self, correction: CorrectionName = "max", *, metric: str | None = None

@@ -19,13 +19,14 @@ from ..viz.diagnostics import (
 from ..viz.null import plot_null
 from ..viz.time import plot_time
 from .base import Scores, SubjectResult
+from .dissimilarity import DissimilarityMixin
 from .evidence import EvidenceMixin
 from .kinds import figure_method, record, result_kind
 from .onset import OnsetMixin
 
 
 @result_kind
-class DecodingResult(EvidenceMixin, SubjectResult[float]):
+class DecodingResult(DissimilarityMixin, EvidenceMixin, SubjectResult[float]):
     """Decoding of one set of features, see :func:`cross_validate`.
 
     Parameters

@@ -20,6 +20,7 @@ from ..viz.diagnostics import plot_flexibility
 from ..viz.maps import plot_generalization, plot_sensors, plot_time_frequency
 from ..viz.time import plot_time
 from .base import SubjectResult, arrays
+from .dissimilarity import DissimilarityMixin
 from .evidence import EvidenceMixin
 from .kinds import figure_method, result_kind
 from .onset import OnsetMixin
@@ -32,7 +33,13 @@ if TYPE_CHECKING:
 
 
 @result_kind
-class TimeResult(OnsetMixin, PatternsMixin, EvidenceMixin, SubjectResult[NDArray]):
+class TimeResult(
+    OnsetMixin,
+    PatternsMixin,
+    DissimilarityMixin,
+    EvidenceMixin,
+    SubjectResult[NDArray],
+):
     """Decoding at every time point, see :func:`decode_epochs`.
 
     Parameters
@@ -71,7 +78,11 @@ class TimeResult(OnsetMixin, PatternsMixin, EvidenceMixin, SubjectResult[NDArray
 
 @result_kind
 class TimeFrequencyResult(
-    OnsetMixin, PatternsMixin, EvidenceMixin, SubjectResult[NDArray]
+    OnsetMixin,
+    PatternsMixin,
+    DissimilarityMixin,
+    EvidenceMixin,
+    SubjectResult[NDArray],
 ):
     """Decoding of power at every frequency and time, see :func:`decode_epochs`.
 
@@ -116,7 +127,9 @@ class TimeFrequencyResult(
 
 
 @result_kind
-class SensorTimeResult(OnsetMixin, EvidenceMixin, SubjectResult[NDArray]):
+class SensorTimeResult(
+    OnsetMixin, DissimilarityMixin, EvidenceMixin, SubjectResult[NDArray]
+):
     """Decoding of every sensor's neighbourhood over time, see :func:`decode_epochs`.
 
     Parameters
@@ -154,6 +167,7 @@ class SensorTimeResult(OnsetMixin, EvidenceMixin, SubjectResult[NDArray]):
     """
 
     axes: ClassVar[dict[str, str]] = axes_of("ch_names", "times")
+    keeps_condensed: ClassVar[bool] = True
 
     ch_names: NDArray
     times: NDArray
@@ -186,7 +200,11 @@ class SensorTimeResult(OnsetMixin, EvidenceMixin, SubjectResult[NDArray]):
 
 @result_kind
 class GeneralizationResult(
-    PatternsMixin, SummariesMixin, EvidenceMixin, SubjectResult[NDArray]
+    PatternsMixin,
+    SummariesMixin,
+    DissimilarityMixin,
+    EvidenceMixin,
+    SubjectResult[NDArray],
 ):
     """Training at one time and testing at another, see :func:`generalize_epochs`.
 

@@ -24,6 +24,7 @@ from ..viz.confusion import plot_confusion
 from ..viz.interactive import view_map
 from ..viz.patterns import plot_patterns
 from .base import SubjectResult
+from .dissimilarity import DissimilarityMixin
 from .kinds import figure_method, result_kind
 from .patterns import RegionPatternsMixin
 from .summaries import SummariesMixin
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
 
 
 @result_kind
-class VolumeResult(RegionPatternsMixin, SummariesMixin, SubjectResult[NDArray]):
+class VolumeResult(
+    RegionPatternsMixin, SummariesMixin, DissimilarityMixin, SubjectResult[NDArray]
+):
     """Decoding all over a brain, see :func:`searchlight` and :func:`decode_regions`.
 
     A position is the centre of a searchlight, a region, or a feature. Positions where
@@ -87,6 +90,7 @@ class VolumeResult(RegionPatternsMixin, SummariesMixin, SubjectResult[NDArray]):
     """
 
     axes: ClassVar[dict[str, str]] = {"positions": "position"}
+    keeps_condensed: ClassVar[bool] = True
 
     positions: NDArray
     space: dict[str, Any]

@@ -13,6 +13,7 @@ from ..inference.null import Alternative
 from ..utils.axes import axes_of
 from ..viz.sources import plot_sources
 from .base import SubjectResult
+from .dissimilarity import DissimilarityMixin
 from .epochs import TimeResult
 from .evidence import EvidenceMixin
 from .images import map_values
@@ -117,7 +118,11 @@ class SourceResult(TimeResult):
 
 @result_kind
 class SourceTimeResult(
-    OnsetMixin, SummariesMixin, EvidenceMixin, SubjectResult[NDArray]
+    OnsetMixin,
+    SummariesMixin,
+    DissimilarityMixin,
+    EvidenceMixin,
+    SubjectResult[NDArray],
 ):
     """Decoding around every vertex over time, see :func:`decode_sources`.
 
@@ -164,6 +169,7 @@ class SourceTimeResult(
     """
 
     axes: ClassVar[dict[str, str]] = axes_of("vertices", "times")
+    keeps_condensed: ClassVar[bool] = True
 
     vertices: NDArray
     times: NDArray

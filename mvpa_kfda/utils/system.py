@@ -16,7 +16,7 @@ REQUIRED = (
     *("numpy", "scipy", "scikit-learn", "mne", "nibabel", "nilearn", "joblib", "h5py"),
     *("lazy_loader", "matplotlib", "pandas", "threadpoolctl", "tqdm"),
 )
-OPTIONAL = ("dask", "distributed", "mne-bids", "plotly", "xarray")
+OPTIONAL = ("dask", "distributed", "mne-bids", "plotly", "rsatoolbox", "xarray")
 
 
 def sys_info() -> None:

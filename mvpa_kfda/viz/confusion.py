@@ -97,7 +97,7 @@ def find_confusion(result, at="peak"):
     array([50, 50, 50])
     """
     _check_predicted(result)
-    mask, where = _places(result, at)
+    mask, where = find_places(result, at)
     predicted = result.predicted[mask]  # (n_places, n)
     if (predicted < 0).all():
         raise ValueError(
@@ -303,7 +303,7 @@ def _count(result, predicted):
 # -------------------------------------------------------------------------- some places
 
 
-def _places(result, at):
+def find_places(result, at):
     """Return which positions of a map (shape) are meant, and words for them."""
     axes = list(result.axes)
     if not axes:

@@ -40,6 +40,7 @@ INPUTS = {
     "cosmomvpa": ("z", "adjacency", "step", "level", "threshold"),
     "r": ("X", "y", "test", "kind", "df", "lam", "omega", "few", "null"),
     "rsatoolbox": ("X",),
+    "rsatoolbox_rdm": ("X", "y", "fold"),
 }
 
 
@@ -136,7 +137,34 @@ def draw_noise():
 
 
 #: How the inputs that were drawn for this package were drawn.
-DRAWN = {"cosmomvpa": draw_maps, "r": draw_samples, "rsatoolbox": draw_noise}
+def draw_runs():
+    """Draw trials of 3 to 6 classes in runs, unequally many of each in some cases."""
+    rng = np.random.default_rng(51)
+    cases = []
+    for n_classes, n_runs, p, spare in [(3, 4, 5, 0), (4, 3, 30, 9), (6, 5, 12, 17)]:
+        y = np.tile(np.arange(n_classes), 2 * n_runs)
+        fold = np.repeat(np.arange(n_runs), 2 * n_classes)
+        kept = np.sort(rng.permutation(len(y))[spare:])
+        kept = np.union1d(
+            kept,
+            [
+                np.flatnonzero((y == k) & (fold == r))[0]
+                for k in range(n_classes)
+                for r in range(n_runs)
+            ],
+        )
+        y, fold = y[kept], fold[kept]
+        X = rng.standard_normal((len(y), p)) + rng.standard_normal((n_classes, p))[y]
+        cases.append({"X": X, "y": y, "fold": fold})
+    return cases
+
+
+DRAWN = {
+    "cosmomvpa": draw_maps,
+    "r": draw_samples,
+    "rsatoolbox": draw_noise,
+    "rsatoolbox_rdm": draw_runs,
+}
 
 
 def inputs_of(name):
@@ -168,6 +196,11 @@ def write_inputs(folder):
         if name == "rsatoolbox":
             arrays = {str(i): case["X"] for i, case in enumerate(cases)}
             np.savez(folder / "rsatoolbox_in.npz", **arrays)
+        elif name == "rsatoolbox_rdm":
+            arrays = {
+                f"{i}/{key}": v for i, c in enumerate(cases) for key, v in c.items()
+            }
+            np.savez(folder / "rsatoolbox_rdm_in.npz", **arrays)
         elif name == "r":
             lists = [
                 {key: value.tolist() for key, value in case.items()} for case in cases
@@ -186,7 +219,8 @@ def read_outputs(path):
     """Return what a program wrote, as a list of dictionaries of arrays."""
     if path.suffix == ".npz":
         with np.load(path) as file:
-            return [{"covariance": file[key]} for key in file.files]
+            field = "distances" if "rdm" in path.name else "covariance"
+            return [{field: file[key]} for key in file.files]
     if path.suffix == ".json":
         cases = json.loads(path.read_text())
         return [

@@ -1,0 +1,286 @@
+"""How well every pair of classes is told apart: representational dissimilarity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..metrics.classes import METRICS
+from ..metrics.pairs import TABLES, n_pairs, squares
+from ..utils.checks import check_option, quoted
+from ..viz.rdm import plot_mds, plot_rdm
+from .kinds import figure_method, record
+
+if TYPE_CHECKING:
+    from rsatoolbox.rdm import RDMs
+    from typing_extensions import Self  # typing's from Python 3.11 on
+
+#: Pairs of classes by their labels, or some of them by a name.
+Pairs = Sequence[tuple[Any, Any]] | Mapping[str, Sequence[tuple[Any, Any]]]
+
+
+@record
+class DissimilarityMixin:
+    """A result that may hold tables of pairs; a base before `SubjectResult`."""
+
+    #: Whether tables of pairs stay condensed in `metrics`: maps have many positions.
+    keeps_condensed: ClassVar[bool] = False
+
+    def __post_init__(self):
+        """Make tables (positions..., c, c) of condensed ones, where these are few."""
+        self._convert(self._expanded, "metrics")
+        super().__post_init__()
+
+    def _expanded(self, metrics):
+        """Return metrics with condensed tables of pairs in full."""
+        c, found = len(self.classes), dict(metrics)
+        if self.keeps_condensed:
+            return found
+        for name in TABLES.values():
+            values = np.asarray(found.get(name, 0.0))
+            if values.shape == (*self.shape, n_pairs(c)):
+                found[name] = squares(values, c, self.chances[name])
+        return found
+
+    @property
+    def pairs(self) -> list[tuple[Any, Any]]:
+        """The pairs of classes in the order of `rdm`, a list of two labels each."""
+        return list(combinations(self.classes.tolist(), 2))
+
+    def rdm(self, kind: str | None = None) -> NDArray:
+        """Return how well every pair of classes is told apart.
+
+        A representational dissimilarity matrix (RDM) at every position, condensed as by
+        :func:`scipy.spatial.distance.squareform`: the order is that of `pairs`.
+
+        Parameters
+        ----------
+        kind : {"crossnobis", "accuracy"} or None
+            Cross-validated squared Mahalanobis distances, or accuracies. None: the
+            distances, if `scoring` had them.
+
+        Returns
+        -------
+        rdm : array, shape (positions..., c (c - 1) / 2)
+            The distances, around 0 for classes that do not differ and also below, or
+            accuracies, chance 0.5. NaN for a pair that was not tested.
+
+        Raises
+        ------
+        ValueError
+            If the result has no such table.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mvpa_kfda import cross_validate
+        >>> rng = np.random.default_rng(0)
+        >>> y = rng.permutation(np.repeat(["cat", "dog", "house"], 30))
+        >>> X = rng.normal(size=(90, 5)) + 3 * (y == "house")[:, None]
+        >>> scoring = ["crossnobis", "crossnobis_distances"]
+        >>> result = cross_validate(X, y, cv=5, scoring=scoring)
+        >>> result.pairs
+        [('cat', 'dog'), ('cat', 'house'), ('dog', 'house')]
+        >>> (result.rdm() > 5).tolist()
+        [False, True, True]
+        """
+        name = self.table_of(kind)
+        values = np.asarray(self.metrics[name])
+        if values.ndim == len(self.axes) + 1:
+            return values
+        return values[(..., *np.triu_indices(len(self.classes), 1))]
+
+    def table_of(self, kind: str | None = None) -> str:
+        """Return the name of the metric that is a table of pairs.
+
+        Parameters
+        ----------
+        kind : {"crossnobis", "accuracy"} or None
+            As in `rdm`.
+
+        Returns
+        -------
+        name : str
+            The key of `metrics`.
+
+        Raises
+        ------
+        ValueError
+            If the result has no such table.
+        """
+        return TABLES[self.kind_of(kind)]
+
+    def kind_of(self, kind: str | None = None) -> str:
+        """Return which kind of table is meant, as `table_of`.
+
+        Parameters
+        ----------
+        kind : {"crossnobis", "accuracy"} or None
+            As in `rdm`.
+
+        Returns
+        -------
+        kind : {"crossnobis", "accuracy"}
+            The kind that is there.
+
+        Raises
+        ------
+        ValueError
+            If the result has no such table.
+        """
+        kinds = [each for each, name in TABLES.items() if name in self.metrics]
+        if kind is not None:
+            check_option("kind", kind, list(TABLES))
+        if not kinds or kind not in (None, *kinds):
+            wanted = TABLES[kind or "crossnobis"]
+            raise ValueError(
+                "This result has no such table of pairs of classes. Run the analysis "
+                f"again with {wanted!r} in scoring, e.g. "
+                f"scoring=[{METRICS[wanted].summary!r}, {wanted!r}]."
+            )
+        return kind or kinds[0]
+
+    @property
+    def pair_tables(self) -> list[str]:
+        """Names of the metrics that are tables of pairs."""
+        return [name for name in TABLES.values() if name in self.metrics]
+
+    def _frame_of_pairs(self, metric):
+        """Return a table of pairs of classes; None if the metric is none."""
+        import pandas as pd  # slow to import, and only tables need it
+
+        if metric not in self.pair_tables:
+            return None
+        (kind,) = (kind for kind, name in TABLES.items() if name == metric)
+        values, n = self.rdm(kind), len(self.pairs)
+        places = self.places.columns()
+        table = {name: np.repeat(of, n) for name, of in places.items()}
+        for i, column in enumerate(("class_1", "class_2")):
+            labels = np.array([pair[i] for pair in self.pairs])
+            table[column] = np.tile(labels, values.size // n)
+        return pd.DataFrame(table | {metric: values.ravel()})
+
+    def select_pairs(self, pairs: Pairs, kind: str | None = None) -> Self:
+        """Return the result of some pairs of classes, or of means over some.
+
+        What it returns has a metric for every pair or every mean, and is drawn,
+        compared and given to :func:`group_inference` as any other result. It has no
+        permutations: these were of the mean over all pairs.
+
+        Parameters
+        ----------
+        pairs : list of (label, label) | dict of str -> list of (label, label)
+            ``[("face", "house")]``, or means by name: ``{"within": [("face", "hand")],
+            "between": [("face", "house"), ("hand", "house")]}``.
+        kind : {"crossnobis", "accuracy"} or None
+            As in `rdm`.
+
+        Returns
+        -------
+        result : of the same class
+            Its metrics are named by the keys, or "face / house".
+
+        Raises
+        ------
+        ValueError
+            If there is no such table, class or pair.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mvpa_kfda import decode_arrays
+        >>> rng = np.random.default_rng(0)
+        >>> y = rng.permutation(np.repeat(["cat", "dog", "house"], 30))
+        >>> X = rng.normal(size=(90, 5, 4)) + 3 * (y == "house")[:, None, None]
+        >>> scoring = ["crossnobis", "crossnobis_distances"]
+        >>> result = decode_arrays(X, y, cv=5, scoring=scoring)
+        >>> some = {"animals": [("cat", "dog")], "others": [("cat", "house")]}
+        >>> result.select_pairs(some).scoring
+        ['animals', 'others']
+        """
+        table = self.table_of(kind)
+        values, chosen = self.rdm(kind), self._check_pairs(pairs)
+        metrics = {
+            name: values[..., numbers].mean(axis=-1) for name, numbers in chosen.items()
+        }
+        said = {
+            name: [self.pairs[i] for i in numbers] for name, numbers in chosen.items()
+        }
+        changes = {name: {} for name in ("nulls", "fold_metrics", "repeats")}
+        parameters = self.parameters | {"scoring": list(metrics), "pairs": said}
+        parameters |= {"n_permutations": 0, "pairs_of": table}
+        kept = {name: {} for name in _SUMMARIES if name in vars(self)}
+        return replace(
+            self,
+            metrics=metrics,
+            chances=dict.fromkeys(metrics, self.chances[table]),
+            parameters=parameters,
+            **changes | kept,
+        )
+
+    def _check_pairs(self, pairs):
+        """Return the numbers of pairs by name."""
+        if not isinstance(pairs, Mapping):
+            pairs = {" / ".join(map(str, pair)): [pair] for pair in pairs}
+        known = {frozenset(pair): i for i, pair in enumerate(self.pairs)}
+        chosen = {}
+        for name, some in pairs.items():
+            for pair in some:
+                if len(pair) != 2 or frozenset(pair) not in known:
+                    raise ValueError(
+                        f"Invalid value for 'pairs': {pair!r}. Allowed: two different "
+                        f"classes of {quoted(self.classes.tolist(), 20)}."
+                    )
+            chosen[str(name)] = [known[frozenset(pair)] for pair in some]
+        if not chosen or not all(chosen.values()):
+            raise ValueError("pairs names no pair. Give at least one, (label, label).")
+        return chosen
+
+    def to_rsatoolbox(self, kind: str | None = None) -> RDMs:
+        """Return the matrices as rsatoolbox takes them, which has to be installed.
+
+        Parameters
+        ----------
+        kind : {"crossnobis", "accuracy"} or None
+            As in `rdm`.
+
+        Returns
+        -------
+        rdms : rsatoolbox.rdm.RDMs
+            One matrix per position. The pattern descriptor ``conds`` has the classes;
+            the descriptors of matrices are the columns of `to_dataframe` that say where
+            a position is, such as ``time``.
+
+        Raises
+        ------
+        ImportError
+            If rsatoolbox is not installed.
+        ValueError
+            If the result has no such table.
+        """
+        rdm = self.rdm(kind)
+        try:
+            from rsatoolbox.rdm import RDMs
+        except ImportError:
+            raise ImportError(
+                'to_rsatoolbox needs rsatoolbox: pip install "mvpa-kfda[rsa]".'
+            ) from None
+        columns = self.places.columns()
+        return RDMs(
+            rdm.reshape(-1, rdm.shape[-1]),
+            dissimilarity_measure=self.table_of(kind),
+            rdm_descriptors={name: list(of) for name, of in columns.items()},
+            pattern_descriptors={"conds": self.classes.tolist()},
+        )
+
+    plot_rdm = figure_method(plot_rdm)
+    plot_mds = figure_method(plot_mds)
+
+
+#: What is kept of permutations that are not.
+_SUMMARIES = ("null_summaries", "second_nulls", "second_summaries")

@@ -1,0 +1,282 @@
+"""How unlike classes are: dissimilarity matrices, and the classes in a plane.
+
+Matplotlib is imported by the helpers only, so that decoding never loads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from ..metrics.pairs import squares
+from ..utils.checks import check_option
+from .common import (
+    COLORS,
+    describe,
+    draws_names,
+    inches_of,
+    maybe_show,
+    new_figure,
+    short_names,
+)
+from .confusion import find_places
+from .maps import check_cmap, check_vlim
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
+    from matplotlib.figure import Figure
+
+#: The colors of dissimilarities, from alike to different.
+_COLORS = "viridis"
+#: Characters of the names of classes.
+_LONGEST = 16
+#: Classes that are named at the matrices, at most.
+_NAMED = 40
+#: What a color means.
+_LABELS = {
+    "crossnobis": "Crossnobis distance",
+    "accuracy": "Accuracy of the pair",
+}
+
+
+@draws_names
+def plot_rdm(
+    result,
+    at: Any = "peak",
+    *,
+    kind: Literal["crossnobis", "accuracy"] | None = None,
+    order: Literal["classes", "similarity"] | Sequence[Any] = "classes",
+    vlim: tuple[float, float] | None = None,
+    cmap: str | Colormap | None = None,
+    show: bool = False,
+) -> Figure:
+    """Plot how well every pair of classes is told apart.
+
+    A representational dissimilarity matrix: the brighter a cell, the more two classes
+    differ. Several places are drawn in a row, in one scale.
+
+    Parameters
+    ----------
+    result : TimeResult
+        The result to draw, or any other whose `scoring` had ``"crossnobis_distances"``
+        or ``"pairwise_accuracies"``.
+    at : "peak" | float | str | tuple | list of these
+        Where in the map, as for `plot_confusion`; over a range the mean. A list has a
+        matrix for each of its entries.
+    kind : {"crossnobis", "accuracy"} or None
+        Which table; None: the distances, if there are any.
+    order : {"classes", "similarity"} | list of labels
+        The order of classes: sorted, or such that classes that are alike at the first
+        place are next to each other (the leaves of an average-linkage tree), or as
+        given.
+    vlim : tuple of float or None
+        The values at the two ends of the colors; None takes 0 (of accuracies 0.5) and
+        the largest.
+    cmap : str, matplotlib Colormap, or None
+        The colors; None takes "viridis".
+    show : bool
+        Show the figure at once.
+
+    Returns
+    -------
+    figure : matplotlib Figure
+        The figure.
+
+    Raises
+    ------
+    ValueError
+        If the result has no such table, if there is no such place, or if order, limits
+        or colors are not valid.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from mvpa_kfda import decode_epochs, simulate_epochs
+    >>> from mvpa_kfda.viz.rdm import plot_rdm
+    >>> epochs = simulate_epochs(60, n_classes=4, random_state=0)
+    >>> options = {"scoring": "crossnobis_distances", "step": 0.1, "cv": 5}
+    >>> figure = plot_rdm(decode_epochs(epochs, **options), at=[0.1, 0.2])
+    >>> [ax.get_title() for ax in figure.axes[:2]]
+    ['time 0.095 s', 'time 0.195 s']
+    """
+    found = [_matrix(result, kind, each) for each in _each_place(result, at)]
+    matrices = [matrix for matrix, _ in found]
+    chance = result.chances[result.table_of(kind)]
+    finite = np.concatenate([matrix[np.isfinite(matrix)] for matrix in matrices])
+    reach = max(finite.max(initial=chance), chance + 1e-9)
+    low, high = (chance, reach) if vlim is None else check_vlim(vlim)
+    check_cmap(cmap)
+    rows = _order_of(result, order, matrices[0])
+    size = np.clip(0.28 * len(rows), 1.8, 5.0)
+    figure = new_figure((len(found) * size + 2.6, size + 1.5), "constrained")
+    axes = figure.subplots(1, len(found), squeeze=False)[0]
+    names = [short_names(result.classes, _LONGEST)[i] for i in rows]
+    for ax, (matrix, where) in zip(axes, found, strict=True):
+        shown = matrix[np.ix_(rows, rows)].copy()
+        np.fill_diagonal(shown, np.nan)
+        image = ax.imshow(shown, vmin=low, vmax=high, cmap=cmap or _COLORS)
+        ax.set_title(where, fontsize="medium")
+        _name_rows(ax, names, is_first=ax is axes[0])
+    label = _LABELS[result.kind_of(kind)]
+    figure.colorbar(image, ax=list(axes), label=label, shrink=0.8, aspect=25)
+    figure.suptitle(describe(result), fontsize="medium", x=0.02, ha="left")
+    return maybe_show(figure, show)
+
+
+@draws_names
+def plot_mds(
+    result,
+    at: Any = "peak",
+    *,
+    kind: Literal["crossnobis", "accuracy"] | None = None,
+    random_state: int | None = 0,
+    show: bool = False,
+) -> Figure:
+    """Plot the classes as points in a plane: the more they differ, the further apart.
+
+    By multidimensional scaling, :class:`sklearn.manifold.MDS`, of the square roots of
+    distances, or of what accuracies are above chance; what is below is taken for 0. The
+    planes of several places are turned and mirrored to fit the first one.
+
+    Parameters
+    ----------
+    result : TimeResult
+        As for `plot_rdm`.
+    at : "peak" | float | str | tuple | list of these
+        Where in the map, as for `plot_rdm`.
+    kind : {"crossnobis", "accuracy"} or None
+        Which table; None: the distances, if there are any.
+    random_state : int or None
+        Seed of the starting points.
+    show : bool
+        Show the figure at once.
+
+    Returns
+    -------
+    figure : matplotlib Figure
+        The figure.
+
+    Raises
+    ------
+    ValueError
+        If the result has no such table, if a pair was not tested, or if there is no
+        such place.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from mvpa_kfda import decode_epochs, simulate_epochs
+    >>> from mvpa_kfda.viz.rdm import plot_mds
+    >>> epochs = simulate_epochs(60, n_classes=4, random_state=0)
+    >>> options = {"scoring": "crossnobis_distances", "step": 0.1, "cv": 5}
+    >>> len(plot_mds(decode_epochs(epochs, **options), at=0.2).axes)
+    1
+    """
+    found = [_matrix(result, kind, each) for each in _each_place(result, at)]
+    chance = result.chances[result.table_of(kind)]
+    is_squared = result.kind_of(kind) == "crossnobis"
+    planes = []
+    for matrix, where in found:
+        if not np.isfinite(matrix).all():
+            raise ValueError(
+                f"Some pair of classes was not tested ({where}), so that the classes "
+                "have no places in a plane. Use folds that test every pair."
+            )
+        apart = np.maximum(matrix - chance, 0)
+        plane = _scale(np.sqrt(apart) if is_squared else apart, random_state)
+        planes.append(_turned(plane, planes[0]) if planes else plane)
+    figure = new_figure((3.6 * len(found) + 0.6, 4.0), "constrained")
+    axes = figure.subplots(1, len(found), squeeze=False)[0]
+    reach = 1.15 * max(np.abs(plane).max() for plane in planes) or 1.0
+    names = short_names(result.classes, _LONGEST)
+    for ax, plane, (_, where) in zip(axes, planes, found, strict=True):
+        _draw_points(ax, plane, names, reach)
+        ax.set_title(where, fontsize="medium")
+    figure.suptitle(describe(result), fontsize="medium", x=0.02, ha="left")
+    return maybe_show(figure, show)
+
+
+def _each_place(result, at):
+    """Return the places that are to be drawn, a list."""
+    return at if isinstance(at, list) else [at]
+
+
+def _matrix(result, kind, at):
+    """Return the mean matrix (c, c) at a place, and words for the place."""
+    mask, where = find_places(result, at)
+    values = np.atleast_2d(result.rdm(kind)[mask]).mean(axis=0)
+    where = where.removeprefix("At ").removesuffix(", pooled")
+    return squares(values, len(result.classes), 0.0), where
+
+
+def _order_of(result, order, matrix):
+    """Return the order of the classes, their numbers."""
+    classes = result.classes.tolist()
+    if not isinstance(order, str):
+        wanted = list(order)
+        if sorted(map(str, wanted)) != sorted(map(str, classes)):
+            raise ValueError(
+                f"Invalid value for 'order': {order!r}. Allowed: 'classes', "
+                f"'similarity', or all of the classes {classes} once."
+            )
+        return [classes.index(each) for each in wanted]
+    check_option("order", order, ["classes", "similarity"])
+    if order == "classes" or len(classes) < 3:
+        return list(range(len(classes)))
+    from scipy.cluster.hierarchy import leaves_list, linkage, optimal_leaf_ordering
+
+    apart = matrix[np.triu_indices(len(classes), 1)]
+    apart = np.nan_to_num(apart - np.nanmin(apart))
+    tree = linkage(apart, "average")
+    return leaves_list(optimal_leaf_ordering(tree, apart)).tolist()
+
+
+def _name_rows(ax, names, is_first):
+    """Name rows and columns of a matrix if there is room."""
+    ax.spines[:].set_visible(False)
+    if len(names) > _NAMED:
+        ax.set(xticks=[], yticks=[], xlabel=f"{len(names)} classes")
+        return
+    points = np.clip(72 * inches_of(ax).min() / len(names) * 0.8, 4, 9)
+    style = {"fontsize": points}
+    ax.set_xticks(range(len(names)), names, rotation=90, **style)
+    ax.set_yticks(range(len(names)), names if is_first else [], **style)
+    ax.tick_params(length=0)
+
+
+def _scale(apart, random_state):
+    """Return points (c, 2) that are so far apart (c, c), around zero."""
+    from inspect import signature
+
+    from sklearn.manifold import MDS
+
+    # scikit-learn has renamed the option, and given the old name to this one.
+    renamed = "metric_mds" in signature(MDS).parameters
+    name = "metric" if renamed else "dissimilarity"
+    options = {name: "precomputed", "n_init": 8, "random_state": random_state}
+    if "init" in signature(MDS).parameters:
+        options["init"] = "random"
+    return MDS(2, **options).fit_transform(apart)
+
+
+def _turned(plane, first):
+    """Return points turned and mirrored to be near the first ones."""
+    from scipy.linalg import orthogonal_procrustes
+
+    return plane @ orthogonal_procrustes(plane, first)[0]
+
+
+def _draw_points(ax: Axes, plane, names, reach):
+    """Draw the classes of one place with their names."""
+    for i, (point, name) in enumerate(zip(plane, names, strict=True)):
+        ax.plot(*point, "o", color=COLORS[i % len(COLORS)], ms=6)
+        ax.annotate(
+            name, point, xytext=(5, 3), textcoords="offset points", fontsize="small"
+        )
+    ax.set(xlim=(-reach, reach), ylim=(-reach, reach), xticks=[], yticks=[])
+    ax.set_aspect("equal")
