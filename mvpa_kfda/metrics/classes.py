@@ -323,7 +323,6 @@ METRICS = {
         lambda tested: tested.confusion,
         lambda p: np.nan,
         "confusion matrix",
-        "the confusion matrix",
         highest=np.inf,
         words="the confusion matrix",
         table=lambda c: (c, c),
