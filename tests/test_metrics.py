@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.special import logsumexp, softmax
 from sklearn import metrics as skm
 
+import reference
 from mvpa_kfda.kfda.direct import Predictions
 from mvpa_kfda.metrics import areas, classes
 from mvpa_kfda.metrics.areas import log_odds, roc_auc
@@ -18,6 +19,9 @@ from mvpa_kfda.metrics.classes import (
 from mvpa_kfda.metrics.names import check_scoring, metric_limits
 from mvpa_kfda.metrics.numbers import REGRESSION_METRICS, evaluate_regression
 
+#: Metrics of predicted labels; those of pairs are in `test_pairs`.
+OF_LABELS = sorted(name for name in METRICS if not METRICS[name].needs_class_scores)
+PAIRS = sorted(set(METRICS) - {*OF_LABELS, "roc_auc"})
 N_LABELS = 7
 #: Twelve test sets: four of 5 rows and eight of 6, from models of so many trials.
 SHAPES = ((4, 5, 63), (8, 6, 62))
@@ -52,7 +56,7 @@ def sklearn_score(name, true, predicted, n_classes):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 6])
-@pytest.mark.parametrize("name", sorted(set(METRICS) - {"roc_auc"}))
+@pytest.mark.parametrize("name", OF_LABELS)
 def test_metrics_of_labels_are_scikit_learns(name, n_classes):
     scored = make_predictions(n_classes)
     values = evaluate([name], scored, SHAPES, n_classes)[name]
@@ -64,7 +68,7 @@ def test_metrics_of_labels_are_scikit_learns(name, n_classes):
 
 
 @pytest.mark.filterwarnings("ignore:y_pred contains classes not in y_true")
-@pytest.mark.parametrize("name", sorted(set(METRICS) - {"roc_auc", "kappa"}))
+@pytest.mark.parametrize("name", [name for name in OF_LABELS if name != "kappa"])
 def test_a_class_that_is_never_seen_or_never_predicted(name):
     scored = make_predictions(3)
     true = np.where(scored.true == 0, 1, scored.true)
@@ -221,20 +225,27 @@ def labellings_at_positions(n_classes, digits):
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_labellings_at_positions_are_scored_as_each_alone(n_classes, digits):
     scored, trues = labellings_at_positions(n_classes, digits)
-    found = evaluate_labellings(METRICS, scored, trues, SHAPES, n_classes)
+    names = [*OF_LABELS, "roc_auc", *PAIRS]
+    metrics = {name: METRICS[name] for name in names}
+    found = evaluate_labellings(metrics, scored, trues, SHAPES, n_classes)
     for scores, true in zip(found, trues, strict=True):
         for b in range(N_LABELS):
             position = b % 3
             codes = true[:, 0, b % true.shape[2]]
             class_scores = scored.class_scores[:, :, position, b]
-            for name in METRICS:
-                if name == "roc_auc":
+            sets = [(codes[s], class_scores[s], n) for s, n in fold_slices()]
+            of_pairs = reference.pairs_of_scores(sets, n_classes)
+            for name in names:
+                if name in PAIRS:
+                    expected = of_pairs[name]
+                elif name == "roc_auc":
                     expected = reference_auc(codes, class_scores, n_classes)
                 else:
                     predicted = scored.predicted[:, position, b]
                     expected = sklearn_score(name, codes, predicted, n_classes)
                 value = scores[name][b, position]
-                assert_allclose(value, expected, rtol=1e-10, atol=1e-15, err_msg=name)
+                atol = 1e-12 if name in PAIRS else 1e-15
+                assert_allclose(value, expected, rtol=1e-10, atol=atol, err_msg=name)
 
 
 def test_scores_do_not_depend_on_how_much_is_processed_at_a_time(monkeypatch):
@@ -250,7 +261,7 @@ def test_scores_do_not_depend_on_how_much_is_processed_at_a_time(monkeypatch):
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
-@pytest.mark.parametrize("name", sorted(set(METRICS) - {"confusion_matrix"}))
+@pytest.mark.parametrize("name", [name for name in METRICS if METRICS[name].scalar])
 def test_chance_is_what_a_guesser_scores(name, n_classes):
     rng = np.random.default_rng(0)
     codes = np.repeat(np.arange(n_classes), 30 * np.arange(1, n_classes + 1))

@@ -249,6 +249,18 @@ def make_analysis(trials, procedure, *, maps=None, with_patterns=False):
     return analysis
 
 
+def _training_sets(samples, how):
+    """Return the class codes of every training set, of averages if those are grouped.
+
+    Where single trials are tested, samples are these.
+    """
+    codes, k = samples.codes, 1 if how.average_test else how.average
+    if samples.folds is None:
+        return [codes]
+    sets = [np.bincount(codes[train]) // k for train, _ in samples.folds.pairs]
+    return [np.repeat(np.arange(len(counts)), counts) for counts in sets]
+
+
 def _split(trials, procedure, codes, groups, classes):
     """Return the splitter, its folds, and what is recorded of it."""
     others = trials.n_test, trials.train_on
@@ -272,18 +284,6 @@ def _repeat(trials, procedure, cv, folds):
     if permuting.n_permutations:
         how = how.showing(cv, folds, permuting.permute, trials.y_test)
     return how, seed
-
-
-def _training_sets(samples, how):
-    """Return the class codes of every training set, of averages if those are grouped.
-
-    Where single trials are tested, samples are these.
-    """
-    codes, k = samples.codes, 1 if how.average_test else how.average
-    if samples.folds is None:
-        return [codes]
-    sets = [np.bincount(codes[train]) // k for train, _ in samples.folds.pairs]
-    return [np.repeat(np.arange(len(counts)), counts) for counts in sets]
 
 
 def _check_scores(scoring):

@@ -248,6 +248,8 @@ class Metric:
     #: The lowest and the highest value that is possible.
     lowest: float = 0.0
     highest: float = 1.0
+    #: Whether with two classes it is about the second of them.
+    of_one_class: bool = False
     #: The shape of its table for c classes; None: it is one number per label vector.
     table: Callable | None = None
     #: What the tables of repeats are joined by.
@@ -257,8 +259,6 @@ class Metric:
     needs_class_scores: bool = False
     #: Whether it is undefined for a test set of a single class.
     needs_two_classes: bool = False
-    #: Whether it is that of the second class where there are two.
-    of_one_class: bool = False
     #: Whether classes are compared within test sets alone.
     within_sets: bool = False
 
@@ -276,10 +276,7 @@ METRICS = {
         _roc_auc,
         lambda p: 0.5,
         "ROC AUC",
-        words=(
-            "the area under the receiver operating characteristic (ROC AUC) "
-            "[@Forman2010]"
-        ),
+        "the area under the receiver operating characteristic (ROC AUC) [@Forman2010]",
         needs_class_scores=True,
         needs_two_classes=True,
     ),
@@ -293,38 +290,38 @@ METRICS = {
         _binary_or_macro(_f1),
         _chance_f1,
         "F1",
-        words="the F1 score",
-        short="F1 score",
+        "the F1 score",
+        "F1 score",
         of_one_class=True,
     ),
     "recall_macro": Metric(
         _macro(_recall),
         _chance_class,
         "recall (macro)",
-        words="recall averaged over classes",
-        short="average recall",
+        "recall averaged over classes",
+        "average recall",
     ),
     "precision_macro": Metric(
         _macro(_precision),
         np.mean,
         "precision (macro)",
-        words="precision averaged over classes",
-        short="average precision",
+        "precision averaged over classes",
+        "average precision",
     ),
     "f1_macro": Metric(
         _macro(_f1),
         lambda p: _f1_of_guesses(p).mean(),
         "F1 (macro)",
-        words="the F1 score averaged over classes",
-        short="average F1 score",
+        "the F1 score averaged over classes",
+        "average F1 score",
     ),
-    "kappa": Metric(_kappa, lambda p: 0.0, "Cohen's kappa", lowest=-1.0, short="kappa"),
+    "kappa": Metric(_kappa, lambda p: 0.0, "Cohen's kappa", short="kappa", lowest=-1.0),
     "confusion_matrix": Metric(
         lambda tested: tested.confusion,
         lambda p: np.nan,
         "confusion matrix",
+        "the confusion matrix",
         highest=np.inf,
-        words="the confusion matrix",
         table=lambda c: (c, c),
     ),
     "pairwise_accuracy": Metric(
