@@ -775,7 +775,7 @@ def test_rdm_writes_its_table(rdm, tmp_path, monkeypatch):
     (stated,), _ = read_tables(FOLDER / "results_rdm.rst")
     assert [row[0][:15] for row in rows] == [row[0][:15] for row in stated]
     assert all(float(row[3].split(" ")[0].replace(",", "")) >= 0 for row in rows[1:])
-    assert rows[3][0].endswith(" 64 spheres of 8 mm")
+    assert " 64 spheres of 8 mm" in rows[3][0]
 
 
 def test_both_sides_of_the_ratio_have_the_same_folds(rdm):

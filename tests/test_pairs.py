@@ -13,6 +13,7 @@ from itertools import combinations
 from types import ModuleType
 
 import numpy as np
+import pandas as pd
 import pytest
 from nibabel.affines import apply_affine
 from numpy.testing import assert_allclose, assert_array_equal
@@ -43,6 +44,7 @@ from mvpa_kfda import (
     methods_text,
     searchlight,
 )
+from mvpa_kfda.cli.main import main
 from mvpa_kfda.metrics import pairs
 from mvpa_kfda.utils import memory
 from test_calibration import PROBLEMS, p_without_ties, simulate
@@ -512,6 +514,21 @@ def test_tables_of_pairs_have_a_row_for_each():
     assert_array_equal(table["crossnobis_distances"], result.rdm().ravel())
     named = list(zip(table["class_1"], table["class_2"], strict=True))
     assert named == result.pairs * 4
+
+
+def test_the_command_line_writes_tables_of_pairs(tmp_path):
+    X, codes = build.trials((8, 8, 8), 4, 3)
+    epochs, out = tmp_path / "words-epo.fif", tmp_path / "out"
+    build.epochs(X, codes).save(epochs, verbose=False)
+    options = ["--scoring", "crossnobis_distances", "--cv", "4", "--permutations", "5"]
+    assert main(["epochs", str(epochs), *options, "--out", str(out)]) == 0
+    (path,) = out.glob("*_crossnobis_distances.csv")
+    (file,) = out.glob("*.h5")
+    found, result = pd.read_csv(path), load_result(file)
+    assert_allclose(
+        found["crossnobis_distances"], result.rdm().ravel(), rtol=1e-12, atol=0
+    )
+    assert found["class_2"].tolist() == ["bee", "cat", "cat"] * 3
 
 
 def test_memory_of_tables_is_known_beforehand(monkeypatch):

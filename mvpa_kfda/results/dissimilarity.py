@@ -83,7 +83,7 @@ class DissimilarityMixin:
         >>> y = rng.permutation(np.repeat(["cat", "dog", "house"], 30))
         >>> X = rng.normal(size=(90, 5)) + 3 * (y == "house")[:, None]
         >>> scoring = ["crossnobis", "crossnobis_distances"]
-        >>> result = cross_validate(X, y, cv=5, scoring=scoring)
+        >>> result = cross_validate(X, y, cv=5, reg=0.001, scoring=scoring)
         >>> result.pairs
         [('cat', 'dog'), ('cat', 'house'), ('dog', 'house')]
         >>> (result.rdm() > 5).tolist()

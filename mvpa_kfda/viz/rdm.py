@@ -101,7 +101,7 @@ def plot_rdm(
     >>> options = {"scoring": "crossnobis_distances", "step": 0.1, "cv": 5}
     >>> figure = plot_rdm(decode_epochs(epochs, **options), at=[0.1, 0.2])
     >>> [ax.get_title() for ax in figure.axes[:2]]
-    ['time 0.095 s', 'time 0.195 s']
+    ['time 0.1 s', 'time 0.2 s']
     """
     found = [_matrix(result, kind, each) for each in _each_place(result, at)]
     matrices = [matrix for matrix, _ in found]
