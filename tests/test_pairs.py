@@ -287,7 +287,7 @@ def test_distances_need_two_training_trials_of_a_class():
         cross_validate(X, codes, cv=cv, scoring="crossnobis")
 
 
-def test_ties_count_one_half():
+def test_classes_that_are_alike_are_at_chance():
     codes = build.codes_of((8, 8, 8))
     X = np.zeros((24, 3))
     X[:, 0] = codes == 2
