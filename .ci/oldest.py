@@ -7,7 +7,8 @@ import configparser
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-#: Extras that users install. What tests and pages are made with may be new.
+#: Extras that users install, but for rsatoolbox, which a single call hands a table to.
+#: What tests and pages are made with may be new.
 EXTRAS = ("bids", "dask", "plotly", "xarray")
 #: No requirement of ours, but newer ones warn of old matplotlib.
 OTHERS = ("pyparsing<3.1",)
