@@ -29,6 +29,7 @@ from mvpa_kfda import (
     RBF,
     Tuned,
     compare,
+    cross_validate,
     decode_arrays,
     group_inference,
     load_result,
@@ -506,7 +507,8 @@ MANY = {
     "folds": {},
 }
 RANDOM = StratifiedKFold(3)
-REPEATED = {"n_repeats": R, "n_permutations": 9, "random_state": SEED}
+#: With a penalty that many tests afford; one that labels choose has its own test.
+REPEATED = {"n_repeats": R, "n_permutations": 9, "random_state": SEED, "reg": 0.3}
 many = pytest.mark.parametrize("options", MANY.values(), ids=MANY)
 
 
@@ -646,6 +648,19 @@ def test_probabilities_are_those_of_refitted_models(options):
     assert_allclose(p[test], model.posterior(B @ A.T), rtol=1e-6, atol=1e-9)
 
 
+def test_penalties_are_chosen_in_every_repeat():
+    options = {"average": 2, "reg": "auto", "n_permutations": 0}
+    result = decode("cross_validate", **options)
+    m = len(result.y) // R
+    lambdas = np.reshape(result.lambdas, (R, -1))
+    assert len(np.unique(lambdas)) > R
+    for j in range(R):
+        averages = DATA[result.members[j * m : (j + 1) * m], :, 0].mean(axis=1)
+        once = cross_validate(averages, result.y[:m], cv=result.folds[:3])
+        assert result.repeats["accuracy"][j] == once.scores
+        assert_allclose(lambdas[j], once.lambdas, rtol=1e-10)
+
+
 def test_patterns_are_means_over_repeats():
     options = {"average": 2, "n_permutations": 0}
     result = decode("epochs", **options)
@@ -657,7 +672,8 @@ def test_patterns_are_means_over_repeats():
     each = []
     for j in range(R):
         averages = DATA[result.members[j * m : (j + 1) * m]].mean(axis=1)
-        each.append(ENTRIES["epochs"](averages, result.y[:m], cv=result.folds[:3]))
+        options = {"cv": result.folds[:3], "reg": 0.3}
+        each.append(ENTRIES["epochs"](averages, result.y[:m], **options))
     maps = [one.pattern_maps["class"] for one in each]
     assert_allclose(result.pattern_maps["class"], np.mean(maps, axis=0), rtol=1e-9)
     with pytest.raises(ValueError, match="Every repeat has averages of its own"):

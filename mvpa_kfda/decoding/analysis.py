@@ -45,7 +45,6 @@ from .averaging import Averaging
 from .orders import warn_of_order
 from .problems import (
     check_within_sets,
-    check_within_variance,
     warn_of_absent_classes,
     warn_of_confounds,
 )
@@ -245,20 +244,7 @@ def make_analysis(trials, procedure, *, maps=None, with_patterns=False):
     warn_of_order(analysis, of_trials, trials.numbers)
     tests = [np.arange(len(tested))] if samples.folds is None else samples.folds.tests
     check_within_sets(task.metrics, tests, tested, classes)
-    check_within_variance(task.metrics, _training_sets(samples, how))
     return analysis
-
-
-def _training_sets(samples, how):
-    """Return the class codes of every training set, of averages if those are grouped.
-
-    Where single trials are tested, samples are these.
-    """
-    codes, k = samples.codes, 1 if how.average_test else how.average
-    if samples.folds is None:
-        return [codes]
-    sets = [np.bincount(codes[train]) // k for train, _ in samples.folds.pairs]
-    return [np.repeat(np.arange(len(counts)), counts) for counts in sets]
 
 
 def _split(trials, procedure, codes, groups, classes):

@@ -90,20 +90,6 @@ def check_within_sets(metrics, tests, codes, classes):
         )
 
 
-def check_within_variance(metrics, trained):
-    """Refuse distances where a training set has no variance within classes.
-
-    Of the class codes of every training set.
-    """
-    compared = [name for name, metric in metrics.items() if metric.within_sets]
-    if compared and any(len(codes) == len(np.unique(codes)) for codes in trained):
-        raise ValueError(
-            f"{compared[0]!r} is in units of the variance within classes, and a "
-            "training set holds one trial of each class only, after averaging. Use "
-            "more folds, more trials, or smaller averages."
-        )
-
-
 def find_leak(folds, groups):
     """Return the `Problem` of groups that are both trained with and tested, or None."""
     if groups is None:

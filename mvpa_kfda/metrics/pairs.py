@@ -40,6 +40,12 @@ from .areas import set_batches, total_in_order
 
 #: Kind of dissimilarity -> the metric that is its table.
 TABLES = {"crossnobis": "crossnobis_distances", "accuracy": "pairwise_accuracies"}
+#: What is wrong where there is nothing to measure distances by.
+_NO_VARIANCE = (
+    "Crossnobis distances are in units of the variance within classes, and a training "
+    "set holds one trial of each class only, after averaging. Use more folds, more "
+    "trials, or smaller averages."
+)
 #: Bytes of what is multiplied at a time.
 _CACHE_BYTES = 2**23
 
@@ -122,7 +128,8 @@ def crossnobis(tested):
 def crossnobis_distances(tested):
     """Return the distance of every pair (pairs, t, ..., B).
 
-    NaN where no test set holds both classes.
+    NaN where no test set holds both classes. A ValueError where a training set has one
+    trial of each class, and so no variance within classes.
     """
     c = tested.n_classes
     out, parts = _columns(tested)
@@ -133,6 +140,8 @@ def crossnobis_distances(tested):
             # Of the classes that the model has seen: the others' scores are infinite.
             n_seen = np.isfinite(scores[rows][::m]).sum(axis=1)
             freedom = n_train - np.moveaxis(n_seen, 0, -1)[..., None]
+            if not (freedom > 0).all():
+                raise ValueError(_NO_VARIANCE)
             found = freedom * _contrasts(means)  # (t, M, B, k, pairs)
             for fold in np.moveaxis(found, (-2, -1), (0, 1)):
                 is_there = np.isfinite(fold)
