@@ -89,34 +89,13 @@ class DissimilarityMixin:
         >>> (result.rdm() > 5).tolist()
         [False, True, True]
         """
-        name = self.table_of(kind)
-        values = np.asarray(self.metrics[name])
+        values = np.asarray(self.metrics[TABLES[self.kind_of(kind)]])
         if values.ndim == len(self.axes) + 1:
             return values
         return values[(..., *np.triu_indices(len(self.classes), 1))]
 
-    def table_of(self, kind: str | None = None) -> str:
-        """Return the name of the metric that is a table of pairs.
-
-        Parameters
-        ----------
-        kind : {"crossnobis", "accuracy"} or None
-            As in `rdm`.
-
-        Returns
-        -------
-        name : str
-            The key of `metrics`.
-
-        Raises
-        ------
-        ValueError
-            If the result has no such table.
-        """
-        return TABLES[self.kind_of(kind)]
-
     def kind_of(self, kind: str | None = None) -> str:
-        """Return which kind of table is meant, as `table_of`.
+        """Return which kind of table of pairs is meant.
 
         Parameters
         ----------
@@ -203,7 +182,7 @@ class DissimilarityMixin:
         >>> result.select_pairs(some).scoring
         ['animals', 'others']
         """
-        table = self.table_of(kind)
+        table = TABLES[self.kind_of(kind)]
         values, chosen = self.rdm(kind), self._check_pairs(pairs)
         metrics = {
             name: values[..., numbers].mean(axis=-1) for name, numbers in chosen.items()
@@ -273,7 +252,7 @@ class DissimilarityMixin:
         columns = self.places.columns()
         return RDMs(
             rdm.reshape(-1, rdm.shape[-1]),
-            dissimilarity_measure=self.table_of(kind),
+            dissimilarity_measure=TABLES[self.kind_of(kind)],
             rdm_descriptors={name: list(of) for name, of in columns.items()},
             pattern_descriptors={"conds": self.classes.tolist()},
         )

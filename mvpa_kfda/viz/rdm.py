@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..metrics.pairs import squares
+from ..metrics.pairs import TABLES, squares
 from ..utils.checks import check_option
 from .common import (
     COLORS,
@@ -105,7 +105,7 @@ def plot_rdm(
     """
     found = [_matrix(result, kind, each) for each in _each_place(result, at)]
     matrices = [matrix for matrix, _ in found]
-    chance = result.chances[result.table_of(kind)]
+    chance = result.chances[TABLES[result.kind_of(kind)]]
     finite = np.concatenate([matrix[np.isfinite(matrix)] for matrix in matrices])
     reach = max(finite.max(initial=chance), chance + 1e-9)
     low, high = (chance, reach) if vlim is None else check_vlim(vlim)
@@ -178,7 +178,7 @@ def plot_mds(
     1
     """
     found = [_matrix(result, kind, each) for each in _each_place(result, at)]
-    chance = result.chances[result.table_of(kind)]
+    chance = result.chances[TABLES[result.kind_of(kind)]]
     is_squared = result.kind_of(kind) == "crossnobis"
     planes = []
     for matrix, where in found:
