@@ -37,8 +37,9 @@ No rank is below 1, hence nothing is found below :math:`k = 1 / \lambda`, and
 :math:`\lambda \le (P + 1) / m`: sets of fewer than m / (P + 1) positions show nothing.
 A line that begins at a shift :math:`\delta` fixed beforehand, :math:`\lambda (k -
 \delta)` for :math:`k > \delta`, is steeper, but loses :math:`\delta` positions of any
-set. With :math:`\delta` = m / (P + 1) it found up to a third less of small regions and
-up to a fifth more of large sets, and there is none here.
+set. With :math:`\delta` = m / (P + 1) it showed, in simulated rough maps, up to a third
+more of the whole map and up to a seventh less of the true region; in smooth maps both
+within 6 %. There is none here.
 
 Where several tests have to reject, :math:`j` has no effect if one of their hypotheses
 is true. Each of T tests is calibrated at :math:`\alpha / T`; of the positions that all
@@ -77,26 +78,27 @@ _ROUNDING = 1e-7
 class Calibration:
     """What bounds of any set, at any level, need of a null: ranks and statistics.
 
-    `ranks` (m,) are those of the observed scores among the P + 1 rows, and `statistics`
-    (P + 1,) those of all rows, the observed one first.
+    `ranks` (m,) are those of the observed scores among the P + 1 rows, 0 where the test
+    does not count, and `statistics` (P + 1,) those of all rows, the observed one first.
     """
 
     ranks: np.ndarray
     statistics: np.ndarray
 
     def levels(self, alpha):
-        """Return at which k, from 1 on, each position is found (m,), or m + 1."""
+        """Return at which k each position is found (m,), 0 where it does not count."""
         n_rows, n_positions = len(self.statistics), len(self.ranks)
         # A product that should be whole may fall short of it by a rounding error.
         allowed = int(alpha * n_rows * (1 + 1e-12))
         slope = np.partition(self.statistics, allowed)[allowed]
         # The smallest k with a rank below slope * k, which it may not equal.
         k = np.floor(self.ranks / slope + _ROUNDING) + 1
+        k[self.ranks == 0] = 0
         return np.minimum(k, n_positions + 1).astype(np.int64)
 
 
 def calibrate(null):
-    """Return the `Calibration` of a `FullNull`, at the positions that are not exempt.
+    """Return the `Calibration` of a `FullNull`.
 
     Examples
     --------
@@ -108,7 +110,7 @@ def calibrate(null):
     >>> made.ranks
     array([ 1, 55,  1,  1,  1, 64], dtype=uint16)
     >>> n_true(made.levels(0.05)[:5])  # of the first five
-    4
+    array([4])
     """
     n_rows, counted = null.n_permutations + 1, null.counted
     where = np.arange(null.observed.size)
@@ -119,7 +121,9 @@ def calibrate(null):
         for rows in batches(len(values), n_rows):
             found = rank(values[rows], ties[rows]).astype(ranks.dtype)
             ranks.put(slice(part.start + rows.start, part.start + rows.stop), found)
-    return Calibration(ranks.observed, ranks.statistics())
+    observed = np.zeros(null.observed.size, dtype=ranks.dtype)
+    observed[where] = ranks.observed
+    return Calibration(observed, ranks.statistics())
 
 
 def rank(values, ties=0.0):
@@ -145,31 +149,40 @@ def rank(values, ties=0.0):
     return ranks
 
 
-def n_true(levels):
-    """Return how many positions of a set have an effect, at least, by their levels.
+def n_true(levels, sets=None):
+    """Return how many positions of sets have an effect, at least, by their levels.
 
     Parameters
     ----------
     levels : array of int, shape (n,) or (T, n)
         From which k on a test finds each position, 0 where that is exempt.
+    sets : array of int, shape (n,), or None
+        The number of the set that each position is in, from 0; None: all are in one.
 
     Returns
     -------
-    n_true : int
-        The bound.
+    n_true : array of int, shape (n_sets,)
+        The bounds.
 
     Examples
     --------
     >>> n_true(np.array([1, 1, 1, 2, 9]))  # 3 at k = 1, and at k = 2 one of 4 is not
-    4
+    array([3])
     """
     levels = np.atleast_2d(levels)
-    if levels.size == 0:
-        return 0
-    n_tests = np.count_nonzero(levels.any(axis=1))
-    k = np.sort(levels.max(axis=0))
-    found = np.arange(1, len(k) + 1)
-    return int(max(0, np.max(found - n_tests * (np.maximum(k, 1) - 1))))
+    n = levels.shape[1]
+    sets = np.zeros(n, dtype=np.int64) if sets is None else sets
+    sizes = np.bincount(sets)
+    # Of a set that is exempt from a test as a whole, that test decides nothing.
+    n_tests = sum(np.bincount(sets, each > 0) > 0 for each in levels)
+    k = np.maximum(1, levels.max(axis=0))
+    order = np.lexsort((k, sets))
+    k, sets = k[order], sets[order]
+    start = np.cumsum(sizes) - sizes
+    found = np.arange(1, n + 1) - start[sets]
+    bounds = np.zeros(len(sizes), dtype=np.int64)
+    np.maximum.at(bounds, sets, found - n_tests[sets] * (k - 1))
+    return bounds
 
 
 # ----------------------------------------------------------------- ranks of all rows
