@@ -208,7 +208,7 @@ def _by_position(null, where):
 class _Ranks:
     """Ranks of all rows, or how often each row has each rank if that takes less."""
 
-    def __init__(self, n_rows, n_positions):
+    def __init__(self, n_rows, n_positions, counting=None):
         self._n_rows = n_rows
         self.dtype = np.dtype(np.uint16 if n_rows < 2**16 else np.uint32)
         self.observed = np.empty(n_positions, self.dtype)
@@ -217,7 +217,9 @@ class _Ranks:
         self._ranks = self._counts = None
         what = f"To rank {n_rows:,} maps of {n_positions:,} positions"
         check_memory(min(whole, counts), what, "fewer permutations or positions")
-        if whole <= counts:
+        if counting is None:
+            counting = counts < whole
+        if not counting:
             self._ranks = np.empty((n_rows, n_positions), self.dtype)
         else:
             self._counts = np.zeros((n_rows, n_rows + 1), np.uint32)
