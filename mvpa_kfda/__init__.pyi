@@ -35,6 +35,7 @@ from .reports.page import report as report
 from .results.decoding import DecodingResult as DecodingResult
 from .results.decoding import RegressionResult as RegressionResult
 from .results.decoding import TimeRegressionResult as TimeRegressionResult
+from .results.discoveries import TrueDiscoveries as TrueDiscoveries
 from .results.epochs import GeneralizationResult as GeneralizationResult
 from .results.epochs import SensorTimeResult as SensorTimeResult
 from .results.epochs import TimeFrequencyResult as TimeFrequencyResult

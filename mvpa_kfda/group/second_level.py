@@ -43,6 +43,7 @@ from .statistics import (
     MapTest,
     OnLattice,
     SignFlips,
+    calibrate_rows,
     draw_labels,
     draw_signs,
     parametric_p,
@@ -423,7 +424,11 @@ def _test(nulls, subjects, request, always, height=None, samples=()):
         for null, mask in zip(nulls, exempt, strict=False)
     ]
     tested = MapTest.of(full, names)
-    return replace(tested, statistic=first.observed, p=p | tested.p)
+    # Diagonals that hold the larger of two scores have no ranks of one null.
+    one_sided = subjects.one_sided and request.method.by_labels
+    found = () if one_sided else tuple(map(calibrate_rows, full))
+    p |= tested.p
+    return replace(tested, statistic=first.observed, p=p, calibrations=found)
 
 
 def _pack(name, group, request, tested, labels, alpha):
@@ -468,6 +473,8 @@ def _pack(name, group, request, tested, labels, alpha):
         },
         subject_warnings=group.warnings,
         p_of_minimum=None if of_minimum is None else group.expand(of_minimum),
+        ranks=[group.expand(each.ranks, 0) for each in tested.calibrations],
+        rank_statistics=[each.statistics for each in tested.calibrations],
         versions=versions(),
     )
 

@@ -41,6 +41,7 @@ from scipy.stats import rankdata
 
 from ..inference.clusters import batches
 from ..inference.corrections import CORRECTIONS, correct, nearest_to_zero
+from ..inference.discoveries import calibrate
 from ..inference.null import ALTERNATIVES, FullNull, count_p
 from ..inference.permutation import check_permutations
 from ..utils.checks import check_count, check_option, generator
@@ -365,6 +366,22 @@ class OnLattice:
         return rows.reshape(len(rows), *self._lattice)
 
 
+#: Scores that a group ranks for true discoveries, about: those of as many permutations
+#: as there are, or of the first ones, but of a thousand at least.
+_RANKED, _LEAST_RANKED = 2**25, 1000
+
+
+def calibrate_rows(null):
+    """Return the `Calibration` of a `FullNull`, by its first rows where it is large.
+
+    Second-level permutations are many more than a bound of many positions needs, and to
+    rank all of them may take longer than all else. Which rows are taken depends on the
+    number of positions alone, and so leaves them exchangeable.
+    """
+    n = max(_LEAST_RANKED, _RANKED // max(1, null.observed.size))
+    return calibrate(null if n >= null.n_permutations else null.first(n))
+
+
 @dataclass(frozen=True)
 class MapTest:
     """A map of C positions, tested: p-values by correction, and the P maxima."""
@@ -383,6 +400,8 @@ class MapTest:
     n_tests: int = 1
     #: Of the minimum: the p-values (S, C) of the subjects, the larger of two tests.
     p_of_minimum: np.ndarray | None = None
+    #: What bounds of true discoveries need of each null, see `calibrate_rows`.
+    calibrations: tuple = ()
 
     @classmethod
     def of(cls, nulls, corrections):

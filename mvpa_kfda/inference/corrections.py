@@ -699,23 +699,29 @@ def _check_kept(summary, correction, threshold):
     """Refuse a correction for which too little was kept."""
     needed = CORRECTIONS[correction].needs
     if needed is None or getattr(summary, needed) is None:
-        n, shape = summary.n_permutations, summary.exceedances.shape
-        size = word_bytes(n * summary.exceedances.size * 4)
         stream = (
             ", or with null='stream', which keeps the largest cluster of each "
             "permutation"
         )
-        raise ValueError(
-            f"The correction {correction!r} needs the whole null, which was not kept. "
-            f"Run the analysis again with null='full', which keeps {n} permutations "
-            f"of positions {shape} in {size}{stream if needed else ''}."
-        )
+        what = f"The correction {correction!r} needs"
+        raise not_whole(summary, what, stream if needed else "")
     if needed == "cluster_maximum" and check_level(threshold) != summary.threshold:
         raise ValueError(
             f"Clusters were formed at threshold={summary.threshold:g}, and only that "
             f"was kept; got {threshold:g}. Run the analysis again with null='full', "
             "which allows any threshold."
         )
+
+
+def not_whole(summary, what, also=""):
+    """Return the error of what needs the whole null where a summary was kept."""
+    n, shape = summary.n_permutations, summary.exceedances.shape
+    size = word_bytes(n * summary.exceedances.size * 4)
+    return ValueError(
+        f"{what} the whole null, which was not kept. Run the analysis again with "
+        f"null='full', which keeps {n} permutations of positions {shape} in {size}"
+        f"{also}."
+    )
 
 
 def _float_if_single(p):
@@ -805,7 +811,7 @@ def p_values_where(counted, observed, null, correction, alternative, **options):
         p[where] = p_values_from_summary(observed[where], null, correction, **options)
     else:
         options["alternative"] = alternative
-        null = _Columns(null, where)
+        null = Columns(null, where)
         p[where] = corrected_p_values(observed[where], null, correction, **options)
     return p
 
@@ -827,7 +833,7 @@ def cluster_scores(counted, observed, kept, exempt, threshold, alternative):
             values = values.reshape(shape)
             mask = None if mask is None else mask.reshape(shape)
         else:
-            each = _Columns(each, where)
+            each = Columns(each, where)
         nulls.append(_as_null(values, each, exempt=mask, **how))
     if all(null.moments is not None for null in nulls):
         scores[counted] = nearest_to_zero(nulls).ravel()
@@ -845,7 +851,7 @@ def nearest_to_zero(nulls):
     return np.where(high > 0, high, np.minimum(0.0, -low))
 
 
-class _Columns:
+class Columns:
     """Some positions of a null (P, V...), copied only for rows that are asked for."""
 
     ndim = 2

@@ -17,6 +17,7 @@ from ..inference.corrections import (
     check_correction,
     names_in,
 )
+from ..inference.discoveries import Calibration
 from ..utils.checks import check_option, check_share, counted
 from ..utils.problems import word_told
 from ..utils.rounding import rounded
@@ -24,6 +25,7 @@ from ..viz.common import DEFAULT_NAMES, DEFAULT_RESULTS
 from ..viz.group import plot_group, plot_null_max
 from .base import ScoreMap, arrays, optional_array, plain
 from .clusters import ClusterMaps, cluster_table, refuse_single
+from .discoveries import levels_of, of_sides
 from .images import make_image_of, map_of_p, peak_table
 from .kinds import figure_method, record, result_kind
 from .places import Places, unpack_places
@@ -82,6 +84,13 @@ class TestedMap(ViewMixin, ScoreMap):
         have to reject, the one nearer to zero. None where it was not needed.
     cluster_height : float
         Where these are larger, positions are in a cluster.
+    ranks : array of int, shape (T, positions...)
+        For true discoveries: how many of the rows, the observed maps and those of the
+        permutations, reach the observed one, in each of the T tests that have to
+        reject; 0 where a test does not count. Of maps of many positions the first rows,
+        a thousand at least. T is 0 where there was no need for permutations.
+    rank_statistics : array, shape (T, n_rows)
+        What the ranks of all rows come to, the observed one first.
     """
 
     #: What gives this result, in error messages.
@@ -107,6 +116,8 @@ class TestedMap(ViewMixin, ScoreMap):
     versions: dict[str, str]
     cluster_scores: NDArray | None = None
     cluster_height: float = np.nan
+    ranks: NDArray = field(default_factory=lambda: np.empty(0))
+    rank_statistics: NDArray = field(default_factory=lambda: np.empty(0))
 
     def __post_init__(self):
         """Normalize the values, which may come from a file, and check the shapes."""
@@ -116,7 +127,7 @@ class TestedMap(ViewMixin, ScoreMap):
         self._convert(float, *numbers)
         self._convert(optional_array, "cluster_scores")
         self._convert(int, "n_permutations")
-        self._convert(np.asarray, "null_max", "statistic")
+        self._convert(np.asarray, "null_max", "statistic", "ranks", "rank_statistics")
         self._convert(arrays, "p_maps")
         wrong = [name for name, p in self.p_maps.items() if p.shape != self.shape]
         if "none" not in self.p_maps or wrong or self.statistic.shape != self.shape:
@@ -323,7 +334,8 @@ class TestedMap(ViewMixin, ScoreMap):
             where that is t or a normal deviate, else of the statistic in standard
             deviations over permutations; NaN if these were not needed, as without
             "cluster", "cluster-size" and "tfce" among the corrections asked for.
-            ``peak`` is that of the scores.
+            ``peak`` is that of the scores. ``n_true`` and ``share_true`` are left out
+            where there were no permutations.
 
         Raises
         ------
@@ -347,8 +359,61 @@ class TestedMap(ViewMixin, ScoreMap):
             alpha=alpha,
             alternative=self.alternative,
             of_clusters=CORRECTIONS[name].of_clusters if known else True,
+            levels=levels_of(self.calibrations(), alpha) if len(self.ranks) else None,
         )
         return cluster_table(maps)
+
+    def calibrations(
+        self, metric: str | None = None, alternative: str | None = None
+    ) -> list[Calibration]:
+        """Return what bounds of true discoveries need, of each test that has to reject.
+
+        Parameters
+        ----------
+        metric : str or None
+            That of the scores, which None takes.
+        alternative : str or None
+            That of the test, which None takes.
+
+        Returns
+        -------
+        calibrations : list of Calibration
+            Ranks of the observed map, (positions,) in C order, and the statistics of
+            the rows.
+
+        Raises
+        ------
+        ValueError
+            If another metric or alternative is asked for than was tested, or if the
+            test needed no permutations.
+        """
+        for name, asked in (("metric", metric), ("alternative", alternative)):
+            made = getattr(self, name)
+            if asked not in (None, made):
+                raise ValueError(
+                    f"This result was made with {name}={made!r}, and the permutations "
+                    f"are not kept. Run {self.made_by} again with {name}={asked!r}."
+                )
+        if len(self.ranks) == 0:
+            raise ValueError(self._no_ranks)
+        return [
+            Calibration(ranks.ravel(), statistics)
+            for ranks, statistics in zip(self.ranks, self.rank_statistics, strict=True)
+        ]
+
+    #: Why there are no ranks, and what to do.
+    _no_ranks: ClassVar[str] = (
+        "There are no true discoveries of a comparison between two results. Take those "
+        "of a group that compares two conditions, group_inference(first, 'sign-flip', "
+        "other=second, paired=True), or pvalues()."
+    )
+
+    def _heights(self, metric, alternative):
+        """Return the maps (positions...) in which regions are where they are high."""
+        heights = self.cluster_scores
+        if heights is None:
+            heights = self.scores - self.chance
+        return of_sides(heights, self.alternative)
 
     def peak(self, correction: CorrectionName | None = None) -> dict[str, Any]:
         """Return the score that speaks most for the alternative, and where it is.
@@ -622,6 +687,12 @@ class GroupResult(PrevalenceMixin, TestedMap):
 
     made_by: ClassVar[str] = "group_inference"
     has_subjects: ClassVar[bool] = True
+    _no_ranks: ClassVar[str] = (
+        "This test drew no permutations that true discoveries could be counted by: its "
+        "p-values are those of a distribution, or its scores are diagonals of time "
+        "generalization. Run group_inference again with correction='max' among others, "
+        "or with results of decode_epochs."
+    )
 
     subjects: NDArray
     subject_scores: NDArray
