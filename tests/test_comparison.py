@@ -25,7 +25,7 @@ from mvpa_kfda.group.comparison import (
     Differences,
     compare,
 )
-from mvpa_kfda.group.statistics import draw_signs
+from mvpa_kfda.inference.exchange import draw_signs
 from mvpa_kfda.reports.summary import word_question
 from mvpa_kfda.viz.common import describe
 

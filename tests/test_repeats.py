@@ -35,7 +35,7 @@ from mvpa_kfda import (
     load_result,
 )
 from mvpa_kfda.decoding import run as loop
-from mvpa_kfda.group.statistics import draw_signs
+from mvpa_kfda.inference.exchange import draw_signs
 from mvpa_kfda.metrics.classes import METRICS
 from mvpa_kfda.metrics.pairs import TABLES
 from test_contract import area, assert_equal_results, pick, scale_of

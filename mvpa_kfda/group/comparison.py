@@ -23,6 +23,7 @@ from ..inference.corrections import (
     nearest_to_zero,
     smallest_p_value,
 )
+from ..inference.exchange import draw_signs
 from ..inference.null import (
     ALTERNATIVES,
     Alternative,
@@ -55,7 +56,7 @@ from .arguments import (
     check_two_names,
     warn_if_above,
 )
-from .statistics import MapTest, draw_signs
+from .statistics import MapTest
 from .subjects import ResultOrPath, is_path
 
 METHODS = ("permutation", "sign-flip", "both")

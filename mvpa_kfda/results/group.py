@@ -26,8 +26,9 @@ from .base import ScoreMap, arrays, optional_array, plain
 from .clusters import ClusterMaps, cluster_table, refuse_single
 from .images import make_image_of, map_of_p, peak_table
 from .kinds import figure_method, record, result_kind
+from .people import PeopleMixin
 from .places import Places, unpack_places
-from .prevalence import BY_HOLM, PrevalenceMixin
+from .prevalence import BY_HOLM, NULLS, PrevalenceMixin, share_of
 from .sources import make_source_estimate
 from .views import ViewMixin
 
@@ -197,8 +198,8 @@ class TestedMap(ViewMixin, ScoreMap):
         correction : str or None
             Correction for testing many positions, see
             `mvpa_kfda.inference.corrections`. None takes the one that was asked for.
-            "none", "bonferroni", "fdr" and "fdr-by" are always there; the others if
-            they were asked for.
+            "none", "bonferroni", "holm", "fdr" and "fdr-by" are always there; the others
+            if they were asked for.
 
         Returns
         -------
@@ -538,6 +539,7 @@ class _TestWords(NamedTuple):
 #: Method of a group -> its words. A prevalence test and a bootstrap have one group.
 GROUP_TESTS = {
     "prevalence": _TestWords("Prevalence test", "", "{score}, lowest of all subjects"),
+    "i-test": _TestWords("i-test", "", "{score}, i-th lowest of all subjects"),
     "bootstrap": _TestWords(
         "Bootstrap of permuted means", "", "{score}, mean over subjects"
     ),
@@ -552,7 +554,7 @@ GROUP_TESTS = {
 
 
 @result_kind
-class GroupResult(PrevalenceMixin, TestedMap):
+class GroupResult(PeopleMixin, PrevalenceMixin, TestedMap):
     """Inference over subjects, see :func:`group_inference`.
 
     Parameters
@@ -573,22 +575,29 @@ class GroupResult(PrevalenceMixin, TestedMap):
         where the numbers in a text are those of the first of them. `warnings` has
         these, counted, beside those of the group inference itself.
     method : str
-        "prevalence", "bootstrap", "sign-flip", "t" or "wilcoxon".
+        "prevalence", "i-test", "bootstrap", "sign-flip", "t" or "wilcoxon".
     alpha : float
         Significance level of the figures and of the prevalence bound.
     score_chance : float
         Chance level of the subjects' scores, also where differences were tested.
     statistic : array, shape (positions...)
-        What was tested: the minimum over subjects ("prevalence"), their mean
-        ("bootstrap"), Student's t ("sign-flip", "t") or the standardised rank sum
+        What was tested: the minimum over subjects ("prevalence"), the score of the
+        i-th lowest ("i-test"), their mean ("bootstrap"), Student's t ("sign-flip", "t") or the standardised rank sum
         ("wilcoxon").
     p_maps : dict of str -> array, shape (positions...)
-        Correction -> p-values; of the global null hypothesis, if "prevalence".
+        Correction -> p-values; of the global null hypothesis, if "prevalence", and of
+        that about a share that was asked for, if "i-test".
     p_of_minimum : array, shape (S, positions...), or None
-        Of "prevalence": the p-value of each subject for the minimum over subjects, the
-        share of the subject's maps, the observed and the permuted ones, that reach it;
+        Of "prevalence": the p-value of each subject for the minimum over subjects, and
+        of "i-test" for the score of the i-th lowest: the share of the subject's maps, the observed and the permuted ones, that reach it;
         the larger one of two tests. None takes all subjects for alike, with the N-th
         root of the uncorrected p-value, as the paper does.
+    subject_p : array, shape (S, positions...), or None
+        The p-value of each subject by label permutations of its own, for scores above
+        those of permuted labels; None if the method does without permutations.
+    subject_sizes : array, shape (S, positions...), or None
+        With which probability it is `alpha` at most without an effect: the share of the
+        subject's maps that would be significant in the place of the observed one.
     null_max : array, shape (P,)
         The same under every second-level permutation; empty if none were needed.
     n_permutations : int
@@ -596,7 +605,9 @@ class GroupResult(PrevalenceMixin, TestedMap):
     parameters : dict
         The arguments of the analysis; at how many positions subjects score so much
         alike that t was computed with a larger variance ("n_alike"), how many tests had
-        to reject ("n_tests"), how the subjects were analysed ("first_level"), and in
+        to reject ("n_tests"), of "i-test" the "order" and the share of its null
+        "hypothesis", each subject's smallest corrected p-value and the size of that
+        test ("anywhere"), how the subjects were analysed ("first_level"), and in
         what some of them differ from the first ("first_level_differences": field ->
         what is there instead -> their names).
 
@@ -631,17 +642,22 @@ class GroupResult(PrevalenceMixin, TestedMap):
     labels: tuple[str, str] = DEFAULT_NAMES
     subject_warnings: dict[str, list[str]] = field(default_factory=dict)
     p_of_minimum: NDArray | None = None
+    subject_p: NDArray | None = None
+    subject_sizes: NDArray | None = None
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
         self._convert(lambda labels: tuple(map(str, labels)), "labels")
         self._convert(np.asarray, "subjects", "subject_scores")
         self._convert(optional_array, "other_subjects", "other_scores", "p_of_minimum")
+        self._convert(optional_array, "subject_p", "subject_sizes")
         super().__post_init__()
         for names, scores in (
             (self.subjects, self.subject_scores),
             (self.other_subjects, self.other_scores),
             (self.subjects, self.p_of_minimum),
+            (self.subjects, self.subject_p),
+            (self.subjects, self.subject_sizes),
         ):
             if scores is not None and scores.shape != (len(names), *self.shape):
                 raise ValueError(
@@ -687,13 +703,13 @@ class GroupResult(PrevalenceMixin, TestedMap):
     @property
     def _skewed(self):
         """Whether the statistic has no value of its own for "no effect"."""
-        return self.method in ("prevalence", "bootstrap")
+        return self.method in ("prevalence", "i-test", "bootstrap")
 
     def pvalues(
         self,
         correction: CorrectionName | None = None,
         *,
-        hypothesis: Literal["global", "majority"] | float = "global",
+        hypothesis: Literal["global", "majority"] | float | None = None,
     ) -> Any:
         r"""Return p-values.
 
@@ -702,12 +718,12 @@ class GroupResult(PrevalenceMixin, TestedMap):
         correction : str or None
             Correction for testing many positions, see
             `mvpa_kfda.inference.corrections`. None takes the one that was asked for.
-            "none", "bonferroni", "fdr" and "fdr-by" are always there; the others if
-            they were asked for. With a share of the population as the null hypothesis,
+            "none", "bonferroni", "holm", "fdr" and "fdr-by" are always there; the others
+            if they were asked for. With a share of the population as the null hypothesis,
             "max" and "max-step-down" stand for Holm's method [2]_, because the largest
             minimum has no known distribution where some have an effect.
-        hypothesis : {"global", "majority"} or float
-            For "prevalence" only, the null hypothesis: that no subject of the
+        hypothesis : {"global", "majority"}, float or None
+            None is "global" and, of "i-test", the one that was asked for. For "prevalence" only, the null hypothesis: that no subject of the
             population has an effect ("global"), at most half of them ("majority"), or
             at most that share. Of share :math:`\gamma`, without a correction:
 
@@ -744,10 +760,44 @@ class GroupResult(PrevalenceMixin, TestedMap):
         .. [2] Holm, S. (1979). A simple sequentially rejective multiple test procedure.
            Scandinavian Journal of Statistics, 6(2), 65-70.
         """
+        if self.order is not None:
+            return self._p_of_order(correction, hypothesis)
         gamma = self._share(hypothesis)
         if gamma == 0:
             return super().pvalues(correction)
         return plain(self._p_of_share(gamma, self.correction_name(correction)))
+
+    def _p_of_order(self, correction, hypothesis):
+        """Return the p-values of an i-test; refuse what it has none of."""
+        share = self.parameters["hypothesis"]
+        if hypothesis is not None and share_of(hypothesis) != share:
+            raise ValueError(
+                f"This i-test has the null hypothesis of a share of {share:g}, chosen "
+                f"beforehand; got {hypothesis!r}. Run group_inference again with "
+                f"hypothesis={hypothesis!r} if that was settled before scores were seen."
+            )
+        name = self.correction_name(correction)
+        if name not in ("none", *ADJUSTMENTS):
+            raise ValueError(
+                f"The i-test has no correction {name!r}, which corrects where nobody "
+                "has an effect, and not where a few have one. Use 'holm', 'none', "
+                "'bonferroni', 'fdr' or 'fdr-by'."
+            )
+        return plain(self._corrected(name))
+
+    @property
+    def order(self) -> int | None:
+        """Of an i-test: which subject was tested, from the lowest; None of others."""
+        return self.parameters.get("order")
+
+    @property
+    def null_words(self) -> str:
+        """What the null hypothesis is called, where there are several."""
+        if self.order is None:
+            return "global null" if self.is_prevalence else ""
+        share = self.parameters["hypothesis"]
+        named = {value: f"{name} null" for name, value in NULLS.items()}
+        return named.get(share, f"null of a share of {share:g}")
 
     def _p_columns(self, correction, column, metric):
         """Return the columns of a table with p-values under a correction."""
@@ -828,13 +878,14 @@ class GroupResult(PrevalenceMixin, TestedMap):
     @property
     def statistic_label(self) -> str:
         """What was tested, with places for the labels of score and difference."""
-        return GROUP_TESTS[self.method].statistic
+        label = GROUP_TESTS[self.method].statistic
+        return label if self.order is None else label.replace("i-th", f"number {self.order} from the")
 
     @property
     def draw_noun(self) -> str:
         """What one draw of the null distribution is called."""
         two_groups = self.is_difference and not self.paired
-        combined = self.method in ("prevalence", "bootstrap")
+        combined = self.method in ("prevalence", "i-test", "bootstrap")
         return "permutation" if two_groups or combined else "sign flip"
 
     def title_parts(self) -> list[str]:
@@ -847,6 +898,8 @@ class GroupResult(PrevalenceMixin, TestedMap):
         """
         words, n = GROUP_TESTS[self.method], self.n_subjects
         parts = [words.test, f"{n} subjects"]
+        if self.order is not None:
+            parts[0] += f" of order {self.order}"
         if self.is_difference and self.paired:
             parts = [words.test, f"{n} subjects in two conditions"]
         elif self.is_difference:
@@ -870,6 +923,8 @@ class GroupResult(PrevalenceMixin, TestedMap):
             more = "" if self.paired else f" {len(self.other_subjects)} others"
             parts = [f"{parts[0]} {what}{more}"]
         parts.append(f"method {self.method!r}")
+        if self.order is not None:
+            parts.append(f"order {self.order}")
         if self.n_permutations:
             drawn = counted(self.n_permutations, "second-level permutation", ",")
             parts.append(drawn)
