@@ -56,7 +56,7 @@ GROUP_OPTIONS = (
         "--hypothesis",
         "hypothesis",
         "SHARE",
-        "of i-test: global, majority, or a share, chosen beforehand (default: majority)",
+        "of i-test: global, majority or a share, chosen beforehand (default: majority)",
         _hypothesis,
     ),
     Option(

@@ -13,7 +13,14 @@ from scipy import stats
 from ..inference.carriers import largest_order
 from ..inference.corrections import CORRECTIONS, check_correction
 from ..inference.null import ALTERNATIVES, level_of_side
-from ..utils.checks import check_count, check_flag, check_option, check_share, quoted, warn
+from ..utils.checks import (
+    check_count,
+    check_flag,
+    check_option,
+    check_share,
+    quoted,
+    warn,
+)
 from .subjects import list_entries, name_subjects
 
 #: The correction that only the bootstrap has: the false discovery rate of clusters.

@@ -3,8 +3,8 @@
 A subject is significant at a position if p <= alpha there, and *anywhere* if the
 smallest p-value corrected by the maximum over positions is. Scores come in steps, so
 that a test of level alpha may reject less often without an effect. How often it does is
-its attained size: the share of a subject's maps, the observed one among them, that would
-be significant if they were the observed one.
+its attained size: the share of a subject's maps, the observed one among them, that
+would be significant if they were the observed one.
 """
 
 from dataclasses import dataclass
@@ -66,7 +66,7 @@ def _reached(null, observed):
 
 
 def _tested(rows, alpha):
-    """Return p-values and attained sizes (C,) of maps (P + 1, C), the observed first."""
+    """Return p-values and attained sizes (C,) of maps (P + 1, C), observed first."""
     p = count_p(_reached(rows[1:], rows[0].astype(float)), len(rows) - 1)
     # A row is significant if no more than so many rows reach it, itself among them: if
     # it is above the first that is too many.

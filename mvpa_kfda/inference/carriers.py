@@ -1,7 +1,7 @@
 r"""How many people have an effect: the i-test, and the posterior of their share.
 
-*The i-test* [1]_ takes the i-th lowest of N subjects in the place of the lowest, so that
-i - 1 subjects without an effect cannot undo what all others show. With a the i-th
+*The i-test* [1]_ takes the i-th lowest of N subjects in the place of the lowest, so
+that i - 1 subjects without an effect cannot undo what all others show. With a the i-th
 lowest score and :math:`p_{0n}(a)` the probability that subject n reaches a without an
 effect, a random subject of a population of which at most a share gamma has an effect
 reaches a with a probability of at most :math:`P_n = \gamma + (1 - \gamma) p_{0n}(a)`.
@@ -12,11 +12,12 @@ That at most i - 1 of N independent subjects stay below has the probability
 
 which is at i = 1 the product :math:`\prod_n P_n` of the minimum.
 
-*The posterior* [2]_ starts from who is significant by permutations of their own. A test
-of size :math:`\alpha_n` rejects in a random subject with :math:`\theta_n = \alpha_n + (1
-- \alpha_n) \gamma`, where all who have an effect are found: gamma is the share of people
-with an effect that this experiment detects. With a flat prior of gamma, k significant
-subjects (the set K) and N - k others, the posterior density is in proportion to
+*The posterior* [2]_ starts from who is significant by permutations of their own. With
+:math:`\alpha_n` the size of a subject's test and gamma the share of people with an
+effect, all of whom are found, a random subject is significant with the probability
+:math:`\theta_n = \alpha_n + (1 - \alpha_n) \gamma`: the share is that of effects which
+this experiment detects. With a flat prior of gamma, k significant subjects (the set K)
+and N - k others, the posterior density is in proportion to
 
 .. math:: (1 - \gamma)^{N - k} \prod_{n \in K} \big(\gamma + \alpha_n (1 - \gamma)\big)
           = \sum_{j=0}^{k} e_{k-j}(\alpha_K) \, \gamma^j (1 - \gamma)^{N - j}
@@ -24,8 +25,8 @@ subjects (the set K) and N - k others, the posterior density is in proportion to
 with the elementary symmetric polynomials e of the sizes of K. It is a mixture of Beta
 distributions, :math:`\text{Beta}(j + 1, N - j + 1)` for j of the k who have an effect.
 Where all sizes are equal, theta has the Beta(k + 1, N - k + 1) of the paper, truncated
-to [alpha, 1]. Permutation tests of scores that come in steps have sizes below the level,
-and not the same in all subjects.
+to [alpha, 1]. Permutation tests of scores that come in steps have sizes below the
+level, and not the same in all subjects.
 
 References
 ----------

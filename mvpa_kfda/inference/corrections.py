@@ -434,9 +434,10 @@ def smallest_p_value(n_permutations, n_positions=1, correction="none"):
     Returns
     -------
     p : float
-        1 / (P + 1), for "bonferroni" and "holm" times m. The false discovery rates multiply the
-        k-th smallest p-value by m / k, so they come lowest where all m positions have
-        the smallest one: 1 / (P + 1) for "fdr", and times 1 + 1/2 + ... + 1/m for
+        1 / (P + 1), for "bonferroni" and "holm" times m. The false discovery rates
+        multiply the k-th smallest p-value by m / k, so they come lowest where all m
+        positions have the smallest one: 1 / (P + 1) for "fdr", and times 1 + 1/2 + ...
+        + 1/m for
         "fdr-by". A single such position among others gets m times as much. Never
         above 1.
 
@@ -536,8 +537,8 @@ def corrected_p_values(
         "max-step-down": the same in steps, see the notes; family-wise error, with
         p-values that are never larger than those of "max" [2]_.
         "bonferroni": p times the number of positions; family-wise error.
-        "holm": the same in steps, the k-th smallest p of m times m - k + 1, none smaller
-        than the one before; family-wise error [7]_.
+        "holm": the same in steps, the k-th smallest p of m times m - k + 1, none
+        smaller than the one before; family-wise error [7]_.
         "fdr": Benjamini-Hochberg; false discovery rate, for positions that are
         independent or positively related [3]_.
         "fdr-by": Benjamini-Yekutieli; false discovery rate, however the positions are

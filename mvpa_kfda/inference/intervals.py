@@ -2,8 +2,9 @@ r"""Intervals of means and of differences, from all values that a test does not 
 
 A sign flip tests whether values :math:`x_i - \mu` have sums as extreme as those with
 other signs. The sum with signs s is at least the sum as it is if and only if the
-:math:`x_i` whose signs are turned have a mean of at most mu. So each flip has one mu from
-which on it counts against "the mean is above mu", the mean over those it turns, and
+:math:`x_i` whose signs are turned have a mean of at most mu. So each flip has one mu
+from which on it counts against "the mean is above mu", the mean over those it turns,
+and
 
 .. math:: p(\mu) = \frac{1 + \#\{s : \bar x_{-s} \le \mu\}}{1 + P}
 

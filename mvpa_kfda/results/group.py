@@ -198,8 +198,8 @@ class TestedMap(ViewMixin, ScoreMap):
         correction : str or None
             Correction for testing many positions, see
             `mvpa_kfda.inference.corrections`. None takes the one that was asked for.
-            "none", "bonferroni", "holm", "fdr" and "fdr-by" are always there; the others
-            if they were asked for.
+            "none", "bonferroni", "holm", "fdr" and "fdr-by" are always there; others if
+            they were asked for.
 
         Returns
         -------
@@ -539,7 +539,7 @@ class _TestWords(NamedTuple):
 #: Method of a group -> its words. A prevalence test and a bootstrap have one group.
 GROUP_TESTS = {
     "prevalence": _TestWords("Prevalence test", "", "{score}, lowest of all subjects"),
-    "i-test": _TestWords("i-test", "", "{score}, i-th lowest of all subjects"),
+    "i-test": _TestWords("i-test", "", "{score}, subject number i from the lowest"),
     "bootstrap": _TestWords(
         "Bootstrap of permuted means", "", "{score}, mean over subjects"
     ),
@@ -581,17 +581,18 @@ class GroupResult(PeopleMixin, PrevalenceMixin, TestedMap):
     score_chance : float
         Chance level of the subjects' scores, also where differences were tested.
     statistic : array, shape (positions...)
-        What was tested: the minimum over subjects ("prevalence"), the score of the
-        i-th lowest ("i-test"), their mean ("bootstrap"), Student's t ("sign-flip", "t") or the standardised rank sum
-        ("wilcoxon").
+        What was tested: the minimum over subjects ("prevalence"), the score of the i-th
+        lowest ("i-test"), their mean ("bootstrap"), Student's t ("sign-flip", "t") or
+        the standardised rank sum ("wilcoxon").
     p_maps : dict of str -> array, shape (positions...)
         Correction -> p-values; of the global null hypothesis, if "prevalence", and of
         that about a share that was asked for, if "i-test".
     p_of_minimum : array, shape (S, positions...), or None
         Of "prevalence": the p-value of each subject for the minimum over subjects, and
-        of "i-test" for the score of the i-th lowest: the share of the subject's maps, the observed and the permuted ones, that reach it;
-        the larger one of two tests. None takes all subjects for alike, with the N-th
-        root of the uncorrected p-value, as the paper does.
+        of "i-test" for the score of the i-th lowest: the share of the subject's maps,
+        the observed and the permuted ones, that reach it; the larger one of two tests.
+        None takes all subjects for alike, with the N-th root of the uncorrected
+        p-value, as the paper does.
     subject_p : array, shape (S, positions...), or None
         The p-value of each subject by label permutations of its own, for scores above
         those of permuted labels; None if the method does without permutations.
@@ -718,14 +719,16 @@ class GroupResult(PeopleMixin, PrevalenceMixin, TestedMap):
         correction : str or None
             Correction for testing many positions, see
             `mvpa_kfda.inference.corrections`. None takes the one that was asked for.
-            "none", "bonferroni", "holm", "fdr" and "fdr-by" are always there; the others
-            if they were asked for. With a share of the population as the null hypothesis,
+            "none", "bonferroni", "holm", "fdr" and "fdr-by" are always there; others if
+            they were asked for. With a share of the population as the null
+            hypothesis,
             "max" and "max-step-down" stand for Holm's method [2]_, because the largest
             minimum has no known distribution where some have an effect.
         hypothesis : {"global", "majority"}, float or None
-            None is "global" and, of "i-test", the one that was asked for. For "prevalence" only, the null hypothesis: that no subject of the
-            population has an effect ("global"), at most half of them ("majority"), or
-            at most that share. Of share :math:`\gamma`, without a correction:
+            None is "global" and, of "i-test", the one that was asked for. For
+            "prevalence" only, the null hypothesis: that no subject of the population
+            has an effect ("global"), at most half of them ("majority"), or at most that
+            share. Of share :math:`\gamma`, without a correction:
 
             .. math:: p_\gamma = \prod_{k=1}^{N} (\gamma + (1 - \gamma) p_k)
 
@@ -774,7 +777,7 @@ class GroupResult(PeopleMixin, PrevalenceMixin, TestedMap):
             raise ValueError(
                 f"This i-test has the null hypothesis of a share of {share:g}, chosen "
                 f"beforehand; got {hypothesis!r}. Run group_inference again with "
-                f"hypothesis={hypothesis!r} if that was settled before scores were seen."
+                f"hypothesis={hypothesis!r} if it was settled before scores were seen."
             )
         name = self.correction_name(correction)
         if name not in ("none", *ADJUSTMENTS):
@@ -879,7 +882,7 @@ class GroupResult(PeopleMixin, PrevalenceMixin, TestedMap):
     def statistic_label(self) -> str:
         """What was tested, with places for the labels of score and difference."""
         label = GROUP_TESTS[self.method].statistic
-        return label if self.order is None else label.replace("i-th", f"number {self.order} from the")
+        return label.replace("number i", f"number {self.order}")
 
     @property
     def draw_noun(self) -> str:
@@ -934,7 +937,6 @@ class GroupResult(PeopleMixin, PrevalenceMixin, TestedMap):
 #: Method of a comparison -> what it is called in figures.
 COMPARISON_TESTS = {
     "permutation": "Permutation test of a difference",
-    "sign-flip": "Sign-flip test of a difference",
     "both": "Permutation and sign-flip tests of a difference",
 }
 
@@ -953,7 +955,7 @@ class ComparisonResult(TestedMap):
     metric : str
         Name of the difference: the metric of the scores and "_difference".
     method : str
-        "permutation", "sign-flip" or "both".
+        "permutation" or "both".
     alternative : str
         "two-sided", "greater" (a is better) or "less".
     chance : float
@@ -961,14 +963,13 @@ class ComparisonResult(TestedMap):
     score_chance : float
         Chance level of the scores that are compared.
     statistic : array, shape (positions...)
-        What was tested: the difference ("permutation", "both"), or the difference in
-        units of its standard deviation under random flips ("sign-flip").
+        What was tested: the difference.
     p_maps : dict of str -> array, shape (positions...)
         Correction -> p-values; the larger of the two tests', if "both".
     null_max : array, shape (P,)
-        The same under every permutation of labels ("permutation", "both") or flip.
+        The same under every permutation of labels.
     n_permutations : int
-        Number of permutations or, if "sign-flip", of sign flips P.
+        Number of permutations P.
     parameters : dict
         The arguments of the comparison, the number of trials in words ("trials"), of
         sign flips ("n_flips") and of tests that had to find the difference
@@ -1035,13 +1036,12 @@ class ComparisonResult(TestedMap):
     @property
     def statistic_label(self) -> str:
         """What was tested, with a place for the label of the difference."""
-        flips = self.method == "sign-flip"
-        return "{difference}, in standard deviations" if flips else "{difference}"
+        return "{difference}"
 
     @property
     def draw_noun(self) -> str:
         """What one draw of the null distribution is called."""
-        return "sign flip" if self.method == "sign-flip" else "permutation"
+        return "permutation"
 
     def title_parts(self) -> list[str]:
         """Return parts of a figure's title: the test, the trials, and the draws.
@@ -1075,9 +1075,7 @@ class ComparisonResult(TestedMap):
 
     def _worded_draws(self):
         """Return the words for how often labels were permuted and signs flipped."""
-        parts = []
-        if self.method != "sign-flip":
-            parts.append(counted(self.n_permutations, "permutation", ","))
+        parts = [counted(self.n_permutations, "permutation", ",")]
         if self.method != "permutation":
             n_flips = self.parameters.get("n_flips") or self.n_permutations
             parts.append(counted(n_flips, "sign flip", ","))

@@ -268,9 +268,7 @@ class MeanInterval(_Bounds):
     >>> from mvpa_kfda import cross_validate, group_inference
     >>> rng = np.random.default_rng(0)
     >>> y = np.repeat(["face", "house"], 20)
-    >>> results = [
-    ...     cross_validate(rng.normal(size=(40, 5)), y) for subject in range(10)
-    ... ]
+    >>> results = [cross_validate(rng.normal(size=(40, 5)), y) for subject in range(10)]
     >>> group = group_inference(results, "sign-flip", random_state=0)
     >>> bool(group.interval(alternative="less").high < 0.6)
     True
@@ -356,9 +354,9 @@ class PeopleMixin:
         check_option("where", where, WHERE)
         if self.subject_p is None:
             raise ValueError(
-                f"The method {self.method!r} does not test each subject by permutations "
-                "of its own. Use group_inference(results, method='i-test'), or "
-                "'prevalence' or 'bootstrap', with results that have label permutations."
+                f"The method {self.method!r} does not test subjects by permutations of "
+                "their own. Use group_inference(results, method='i-test'), or "
+                "'prevalence' or 'bootstrap', with results that have permutations."
             )
         coarse = self.smallest_p_by_subject > self.alpha * (1 + 1e-12)
         if np.any(coarse):
@@ -421,10 +419,11 @@ class PeopleMixin:
         -----
         At each position by itself, the interval holds every mu that a sign-flip test of
         :math:`x_i - \mu` does not reject, with the same flips for each mu: all of them
-        if they are 10,000 at most, else so many, drawn from the seed of this result. Its
-        ends are exact: each flip begins to count at one mu, the mean of the subjects
-        whose sign it turns [1]_. Of two groups of people, labels are exchanged after
-        one group was shifted by mu [2]_; of two conditions, differences are flipped.
+        if they are 10,000 at most, else so many, drawn from the seed of this result.
+        Its ends are exact: each flip begins to count at one mu, the mean of the
+        subjects whose sign it turns [1]_. Of two groups of people, labels are exchanged
+        after one group was shifted by mu [2]_; of two conditions, differences are
+        flipped.
 
         `simultaneous` intervals are :math:`\bar x \pm q s / \sqrt N` with the quantile
         q of the largest t over positions when the signs of :math:`x_i - \bar x` are

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..inference.carriers import order_p
 from ..inference.corrections import (
     ADJUSTMENTS,
     CORRECTIONS,
@@ -15,7 +16,6 @@ from ..inference.corrections import (
     holm,
     smallest_p_value,
 )
-from ..inference.carriers import order_p
 from ..inference.prevalence import prevalence_bound, prevalence_p
 from ..utils.checks import check_option, check_share
 

@@ -393,8 +393,8 @@ def plot_null_max(
     if len(null) == 0:
         advice = f". Run {result.made_by} again with correction='max', which needs them"
         raise ValueError(
-            "There is no null distribution to plot: no permutations were drawn for this "
-            f"result{'' if result.method == 'i-test' else advice}."
+            "There is no null distribution to plot: for this result no permutations "
+            f"were drawn{'' if result.method == 'i-test' else advice}."
         )
     observed, p = result.observed_max, _p_of_maximum(result)
     draws = plural(result.draw_noun)
