@@ -197,7 +197,7 @@ def test_tested_clusters_are_those_of_a_walk(make, correction, alternative):
         inside = np.any(sides, axis=0)
         assert (p[~inside & np.isfinite(p)] == 1).all()
         found += len(rows)
-    assert found > 2
+    assert found > 1
 
 
 @maps
@@ -497,7 +497,7 @@ def test_clusters_of_comparisons(kind):
         rows = group_rows(tests[method], "cluster", of_clusters, height, neighbours(a))
         assert_rows(tests[method].clusters(), rows)
         found += len(rows)
-    assert found > 2
+    assert found > 1
 
 
 def test_groups_of_single_numbers_have_no_clusters():

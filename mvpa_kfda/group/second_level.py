@@ -573,8 +573,9 @@ def warn_if_out_of_reach(result, majority):
             advice = "These are all there are; more subjects have more."
         if _of_distribution(result, name):
             advice = "More subjects make it smaller."
-        if METHODS[result.method].ordered:
-            advice = "More subjects make it smaller, and so does a lower order."
+        if result.order is not None:
+            lower = ", and so does a lower order" if result.order > 1 else ""
+            advice = f"More subjects make it smaller{lower}."
         told |= warn_if_above(alpha, _smallest_p(result, name), name, drawn, advice)
     if result.method != "prevalence" or told:
         return

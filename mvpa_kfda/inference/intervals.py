@@ -58,7 +58,9 @@ def interval_of_mean(
     else:
         exchanges = draw_labels(n_first, len(others), *drawn)
         values = np.concatenate([values, others])
-    share = (1 - confidence) / (2 if alternative == "two-sided" else 1)
+    # The largest |t| of all positions has both sides in it.
+    halved = alternative == "two-sided" and not simultaneous
+    share = (1 - confidence) / (2 if halved else 1)
     # A product that should be whole may fall short of it by a rounding error.
     n_outside = int(share * (len(exchanges) + 1) * (1 + 1e-12))
     if n_outside < 1:
@@ -122,8 +124,6 @@ def _at_once(values, n_first, exchanges, n_outside, alternative):
         t = null[rows]
         t = np.abs(t) if alternative == "two-sided" else t
         largest[rows] = t.max(axis=1)
-    # Two-sided, either side of the share counts.
-    n_outside = 2 * n_outside if alternative == "two-sided" else n_outside
     far = np.partition(largest, len(largest) - n_outside)[len(largest) - n_outside]
     difference = means[0] if flips else means[0] - means[1]
     return difference - far * error, difference + far * error

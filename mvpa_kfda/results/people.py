@@ -181,7 +181,10 @@ class Prevalence(_Shares):
                 "difference() takes what prevalence() of another group returns; got a "
                 f"{type(other).__name__}."
             )
-        apart = self.places.difference(other.places)
+        if self.places.axes != other.places.axes:
+            apart = other.places.describe()
+        else:
+            apart = self.places.difference(other.places)
         if apart:
             raise ValueError(
                 f"Both shares must be of the same positions, but the other has {apart}."
