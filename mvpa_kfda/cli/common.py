@@ -22,7 +22,7 @@ from ..utils.text import tell
 
 KERNELS = ("linear", "rbf", "polynomial")
 CORRECTIONS = (
-    *("none", "max", "max-step-down", "bonferroni", "fdr", "fdr-by"),
+    *("none", "max", "max-step-down", "bonferroni", "holm", "fdr", "fdr-by"),
     *("cluster", "cluster-size", "tfce"),
 )
 NULLS = ("auto", "full", "max", "stream")

@@ -97,8 +97,8 @@ def _bonferroni(p):
 def holm(p):
     """Return p-values of Holm (1979), for the family-wise error whatever depends.
 
-    No correction of the list: the maximum statistic finds more. It is for hypotheses
-    whose maximum has no known distribution.
+    The maximum statistic finds more. Holm's method is for hypotheses whose maximum has
+    no known distribution.
 
     Examples
     --------
@@ -245,6 +245,9 @@ CORRECTIONS = {
         of_positions=True,
         factor=lambda m: m,
     ),
+    "holm": Correction(
+        "Holm correction", adjust=holm, of_positions=True, factor=lambda m: m
+    ),
     "fdr": Correction(
         "FDR correction", adjust=_fdr, false_discovery=True, alias="fdr-bh"
     ),
@@ -281,6 +284,7 @@ CorrectionName = (
         "max",
         "max-step-down",
         "bonferroni",
+        "holm",
         "fdr",
         "fdr-by",
         "cluster",
@@ -361,7 +365,7 @@ def correct(null, correction="none"):
         position has the largest p-value; clusters are then what clusters of all tests
         have in common, see the notes.
     correction : str or None, default="none"
-        "none" (or None), "max", "max-step-down", "bonferroni", "fdr", "fdr-by",
+        "none" (or None), "max", "max-step-down", "bonferroni", "holm", "fdr", "fdr-by",
         "cluster", "cluster-size" or "tfce"; :func:`corrected_p_values` defines them.
 
     Returns
@@ -424,15 +428,16 @@ def smallest_p_value(n_permutations, n_positions=1, correction="none"):
     n_positions : int, default=1
         Number of positions m that are tested.
     correction : str or None, default="none"
-        "none" (or None), "max", "max-step-down", "bonferroni", "fdr", "fdr-by",
+        "none" (or None), "max", "max-step-down", "bonferroni", "holm", "fdr", "fdr-by",
         "cluster", "cluster-size" or "tfce"; :func:`corrected_p_values` defines them.
 
     Returns
     -------
     p : float
-        1 / (P + 1), for "bonferroni" times m. The false discovery rates multiply the
-        k-th smallest p-value by m / k, so they come lowest where all m positions have
-        the smallest one: 1 / (P + 1) for "fdr", and times 1 + 1/2 + ... + 1/m for
+        1 / (P + 1), for "bonferroni" and "holm" times m. The false discovery rates
+        multiply the k-th smallest p-value by m / k, so they come lowest where all m
+        positions have the smallest one: 1 / (P + 1) for "fdr", and times 1 + 1/2 + ...
+        + 1/m for
         "fdr-by". A single such position among others gets m times as much. Never
         above 1.
 
@@ -532,6 +537,8 @@ def corrected_p_values(
         "max-step-down": the same in steps, see the notes; family-wise error, with
         p-values that are never larger than those of "max" [2]_.
         "bonferroni": p times the number of positions; family-wise error.
+        "holm": the same in steps, the k-th smallest p of m times m - k + 1, none
+        smaller than the one before; family-wise error [7]_.
         "fdr": Benjamini-Hochberg; false discovery rate, for positions that are
         independent or positively related [3]_.
         "fdr-by": Benjamini-Yekutieli; false discovery rate, however the positions are
@@ -598,6 +605,8 @@ def corrected_p_values(
        EEG- and MEG-data. Journal of Neuroscience Methods, 164(1), 177-190.
     .. [6] Smith, S. M., & Nichols, T. E. (2009). Threshold-free cluster enhancement.
        NeuroImage, 44(1), 83-98.
+    .. [7] Holm, S. (1979). A simple sequentially rejective multiple test procedure.
+       Scandinavian Journal of Statistics, 6(2), 65-70.
 
     Examples
     --------
@@ -626,7 +635,7 @@ def p_values_from_summary(
     summary : NullSummary
         What was kept of the null.
     correction : str or None, default="none"
-        "none" (or None), "max", "max-step-down", "bonferroni", "fdr", "fdr-by",
+        "none" (or None), "max", "max-step-down", "bonferroni", "holm", "fdr", "fdr-by",
         "cluster", "cluster-size" or "tfce"; :func:`corrected_p_values` defines them.
         P-values are for scores that are large. "cluster" and
         "tfce" need a summary made with clusters. "max-step-down" and "cluster-size"

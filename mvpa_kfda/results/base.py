@@ -80,6 +80,8 @@ class Result:
     has_subjects: ClassVar[bool] = False
     #: Whether the prevalence of an effect in the population was tested.
     is_prevalence: ClassVar[bool] = False
+    #: What the null hypothesis is called, where there are several.
+    null_words: ClassVar[str] = ""
     #: Whether there are activation patterns, and whether penalties were tuned.
     has_patterns: ClassVar[bool] = False
     is_tuned: ClassVar[bool] = False

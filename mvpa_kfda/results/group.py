@@ -28,8 +28,9 @@ from .clusters import ClusterMaps, cluster_table, refuse_single
 from .discoveries import levels_of, of_sides
 from .images import make_image_of, map_of_p, peak_table
 from .kinds import figure_method, record, result_kind
+from .people import PeopleMixin
 from .places import Places, unpack_places
-from .prevalence import BY_HOLM, PrevalenceMixin
+from .prevalence import BY_HOLM, NULLS, PrevalenceMixin, share_of
 from .sources import make_source_estimate
 from .views import ViewMixin
 
@@ -208,7 +209,7 @@ class TestedMap(ViewMixin, ScoreMap):
         correction : str or None
             Correction for testing many positions, see
             `mvpa_kfda.inference.corrections`. None takes the one that was asked for.
-            "none", "bonferroni", "fdr" and "fdr-by" are always there; the others if
+            "none", "bonferroni", "holm", "fdr" and "fdr-by" are always there; others if
             they were asked for.
 
         Returns
@@ -603,6 +604,7 @@ class _TestWords(NamedTuple):
 #: Method of a group -> its words. A prevalence test and a bootstrap have one group.
 GROUP_TESTS = {
     "prevalence": _TestWords("Prevalence test", "", "{score}, lowest of all subjects"),
+    "i-test": _TestWords("i-test", "", "{score}, subject number i from the lowest"),
     "bootstrap": _TestWords(
         "Bootstrap of permuted means", "", "{score}, mean over subjects"
     ),
@@ -617,7 +619,7 @@ GROUP_TESTS = {
 
 
 @result_kind
-class GroupResult(PrevalenceMixin, TestedMap):
+class GroupResult(PeopleMixin, PrevalenceMixin, TestedMap):
     """Inference over subjects, see :func:`group_inference`.
 
     Parameters
@@ -638,22 +640,30 @@ class GroupResult(PrevalenceMixin, TestedMap):
         where the numbers in a text are those of the first of them. `warnings` has
         these, counted, beside those of the group inference itself.
     method : str
-        "prevalence", "bootstrap", "sign-flip", "t" or "wilcoxon".
+        "prevalence", "i-test", "bootstrap", "sign-flip", "t" or "wilcoxon".
     alpha : float
         Significance level of the figures and of the prevalence bound.
     score_chance : float
         Chance level of the subjects' scores, also where differences were tested.
     statistic : array, shape (positions...)
-        What was tested: the minimum over subjects ("prevalence"), their mean
-        ("bootstrap"), Student's t ("sign-flip", "t") or the standardised rank sum
-        ("wilcoxon").
+        What was tested: the minimum over subjects ("prevalence"), the score of the i-th
+        lowest ("i-test"), their mean ("bootstrap"), Student's t ("sign-flip", "t") or
+        the standardised rank sum ("wilcoxon").
     p_maps : dict of str -> array, shape (positions...)
-        Correction -> p-values; of the global null hypothesis, if "prevalence".
+        Correction -> p-values; of the global null hypothesis, if "prevalence", and of
+        that about a share that was asked for, if "i-test".
     p_of_minimum : array, shape (S, positions...), or None
-        Of "prevalence": the p-value of each subject for the minimum over subjects, the
-        share of the subject's maps, the observed and the permuted ones, that reach it;
-        the larger one of two tests. None takes all subjects for alike, with the N-th
-        root of the uncorrected p-value, as the paper does.
+        Of "prevalence": the p-value of each subject for the minimum over subjects, and
+        of "i-test" for the score of the i-th lowest: the share of the subject's maps,
+        the observed and the permuted ones, that reach it; the larger one of two tests.
+        None takes all subjects for alike, with the N-th root of the uncorrected
+        p-value, as the paper does.
+    subject_p : array, shape (S, positions...), or None
+        The p-value of each subject by label permutations of its own, for scores above
+        those of permuted labels; None if the method does without permutations.
+    subject_sizes : array, shape (S, positions...), or None
+        With which probability it is `alpha` at most without an effect: the share of the
+        subject's maps that would be significant in the place of the observed one.
     null_max : array, shape (P,)
         The same under every second-level permutation; empty if none were needed.
     n_permutations : int
@@ -661,7 +671,9 @@ class GroupResult(PrevalenceMixin, TestedMap):
     parameters : dict
         The arguments of the analysis; at how many positions subjects score so much
         alike that t was computed with a larger variance ("n_alike"), how many tests had
-        to reject ("n_tests"), how the subjects were analysed ("first_level"), and in
+        to reject ("n_tests"), of "i-test" the "order" and the share of its null
+        "hypothesis", each subject's smallest corrected p-value and the size of that
+        test ("anywhere"), how the subjects were analysed ("first_level"), and in
         what some of them differ from the first ("first_level_differences": field ->
         what is there instead -> their names).
 
@@ -702,17 +714,22 @@ class GroupResult(PrevalenceMixin, TestedMap):
     labels: tuple[str, str] = DEFAULT_NAMES
     subject_warnings: dict[str, list[str]] = field(default_factory=dict)
     p_of_minimum: NDArray | None = None
+    subject_p: NDArray | None = None
+    subject_sizes: NDArray | None = None
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
         self._convert(lambda labels: tuple(map(str, labels)), "labels")
         self._convert(np.asarray, "subjects", "subject_scores")
         self._convert(optional_array, "other_subjects", "other_scores", "p_of_minimum")
+        self._convert(optional_array, "subject_p", "subject_sizes")
         super().__post_init__()
         for names, scores in (
             (self.subjects, self.subject_scores),
             (self.other_subjects, self.other_scores),
             (self.subjects, self.p_of_minimum),
+            (self.subjects, self.subject_p),
+            (self.subjects, self.subject_sizes),
         ):
             if scores is not None and scores.shape != (len(names), *self.shape):
                 raise ValueError(
@@ -758,13 +775,13 @@ class GroupResult(PrevalenceMixin, TestedMap):
     @property
     def _skewed(self):
         """Whether the statistic has no value of its own for "no effect"."""
-        return self.method in ("prevalence", "bootstrap")
+        return self.method in ("prevalence", "i-test", "bootstrap")
 
     def pvalues(
         self,
         correction: CorrectionName | None = None,
         *,
-        hypothesis: Literal["global", "majority"] | float = "global",
+        hypothesis: Literal["global", "majority"] | float | None = None,
     ) -> Any:
         r"""Return p-values.
 
@@ -773,14 +790,16 @@ class GroupResult(PrevalenceMixin, TestedMap):
         correction : str or None
             Correction for testing many positions, see
             `mvpa_kfda.inference.corrections`. None takes the one that was asked for.
-            "none", "bonferroni", "fdr" and "fdr-by" are always there; the others if
-            they were asked for. With a share of the population as the null hypothesis,
+            "none", "bonferroni", "holm", "fdr" and "fdr-by" are always there; others if
+            they were asked for. With a share of the population as the null
+            hypothesis,
             "max" and "max-step-down" stand for Holm's method [2]_, because the largest
             minimum has no known distribution where some have an effect.
-        hypothesis : {"global", "majority"} or float
-            For "prevalence" only, the null hypothesis: that no subject of the
-            population has an effect ("global"), at most half of them ("majority"), or
-            at most that share. Of share :math:`\gamma`, without a correction:
+        hypothesis : {"global", "majority"}, float or None
+            None is "global" and, of "i-test", the one that was asked for. For
+            "prevalence" only, the null hypothesis: that no subject of the population
+            has an effect ("global"), at most half of them ("majority"), or at most that
+            share. Of share :math:`\gamma`, without a correction:
 
             .. math:: p_\gamma = \prod_{k=1}^{N} (\gamma + (1 - \gamma) p_k)
 
@@ -815,10 +834,44 @@ class GroupResult(PrevalenceMixin, TestedMap):
         .. [2] Holm, S. (1979). A simple sequentially rejective multiple test procedure.
            Scandinavian Journal of Statistics, 6(2), 65-70.
         """
+        if self.order is not None:
+            return self._p_of_order(correction, hypothesis)
         gamma = self._share(hypothesis)
         if gamma == 0:
             return super().pvalues(correction)
         return plain(self._p_of_share(gamma, self.correction_name(correction)))
+
+    def _p_of_order(self, correction, hypothesis):
+        """Return the p-values of an i-test; refuse what it has none of."""
+        share = self.parameters["hypothesis"]
+        if hypothesis is not None and share_of(hypothesis) != share:
+            raise ValueError(
+                f"This i-test has the null hypothesis of a share of {share:g}, chosen "
+                f"beforehand; got {hypothesis!r}. Run group_inference again with "
+                f"hypothesis={hypothesis!r} if it was settled before scores were seen."
+            )
+        name = self.correction_name(correction)
+        if name not in ("none", *ADJUSTMENTS):
+            raise ValueError(
+                f"The i-test has no correction {name!r}, which corrects where nobody "
+                "has an effect, and not where a few have one. Use 'holm', 'none', "
+                "'bonferroni', 'fdr' or 'fdr-by'."
+            )
+        return plain(self._corrected(name))
+
+    @property
+    def order(self) -> int | None:
+        """Of an i-test: which subject was tested, from the lowest; None of others."""
+        return self.parameters.get("order")
+
+    @property
+    def null_words(self) -> str:
+        """What the null hypothesis is called, where there are several."""
+        if self.order is None:
+            return "global null" if self.is_prevalence else ""
+        share = self.parameters["hypothesis"]
+        named = {value: f"{name} null" for name, value in NULLS.items()}
+        return named.get(share, f"null of a share of {share:g}")
 
     def _p_columns(self, correction, column, metric):
         """Return the columns of a table with p-values under a correction."""
@@ -899,13 +952,14 @@ class GroupResult(PrevalenceMixin, TestedMap):
     @property
     def statistic_label(self) -> str:
         """What was tested, with places for the labels of score and difference."""
-        return GROUP_TESTS[self.method].statistic
+        label = GROUP_TESTS[self.method].statistic
+        return label.replace("number i", f"number {self.order}")
 
     @property
     def draw_noun(self) -> str:
         """What one draw of the null distribution is called."""
         two_groups = self.is_difference and not self.paired
-        combined = self.method in ("prevalence", "bootstrap")
+        combined = self.method in ("prevalence", "i-test", "bootstrap")
         return "permutation" if two_groups or combined else "sign flip"
 
     def title_parts(self) -> list[str]:
@@ -918,6 +972,8 @@ class GroupResult(PrevalenceMixin, TestedMap):
         """
         words, n = GROUP_TESTS[self.method], self.n_subjects
         parts = [words.test, f"{n} subjects"]
+        if self.order is not None:
+            parts[0] += f" of order {self.order}"
         if self.is_difference and self.paired:
             parts = [words.test, f"{n} subjects in two conditions"]
         elif self.is_difference:
@@ -941,6 +997,8 @@ class GroupResult(PrevalenceMixin, TestedMap):
             more = "" if self.paired else f" {len(self.other_subjects)} others"
             parts = [f"{parts[0]} {what}{more}"]
         parts.append(f"method {self.method!r}")
+        if self.order is not None:
+            parts.append(f"order {self.order}")
         if self.n_permutations:
             drawn = counted(self.n_permutations, "second-level permutation", ",")
             parts.append(drawn)
@@ -950,7 +1008,6 @@ class GroupResult(PrevalenceMixin, TestedMap):
 #: Method of a comparison -> what it is called in figures.
 COMPARISON_TESTS = {
     "permutation": "Permutation test of a difference",
-    "sign-flip": "Sign-flip test of a difference",
     "both": "Permutation and sign-flip tests of a difference",
 }
 
@@ -969,7 +1026,7 @@ class ComparisonResult(TestedMap):
     metric : str
         Name of the difference: the metric of the scores and "_difference".
     method : str
-        "permutation", "sign-flip" or "both".
+        "permutation" or "both".
     alternative : str
         "two-sided", "greater" (a is better) or "less".
     chance : float
@@ -977,14 +1034,13 @@ class ComparisonResult(TestedMap):
     score_chance : float
         Chance level of the scores that are compared.
     statistic : array, shape (positions...)
-        What was tested: the difference ("permutation", "both"), or the difference in
-        units of its standard deviation under random flips ("sign-flip").
+        What was tested: the difference.
     p_maps : dict of str -> array, shape (positions...)
         Correction -> p-values; the larger of the two tests', if "both".
     null_max : array, shape (P,)
-        The same under every permutation of labels ("permutation", "both") or flip.
+        The same under every permutation of labels.
     n_permutations : int
-        Number of permutations or, if "sign-flip", of sign flips P.
+        Number of permutations P.
     parameters : dict
         The arguments of the comparison, the number of trials in words ("trials"), of
         sign flips ("n_flips") and of tests that had to find the difference
@@ -1051,13 +1107,12 @@ class ComparisonResult(TestedMap):
     @property
     def statistic_label(self) -> str:
         """What was tested, with a place for the label of the difference."""
-        flips = self.method == "sign-flip"
-        return "{difference}, in standard deviations" if flips else "{difference}"
+        return "{difference}"
 
     @property
     def draw_noun(self) -> str:
         """What one draw of the null distribution is called."""
-        return "sign flip" if self.method == "sign-flip" else "permutation"
+        return "permutation"
 
     def title_parts(self) -> list[str]:
         """Return parts of a figure's title: the test, the trials, and the draws.
@@ -1091,9 +1146,7 @@ class ComparisonResult(TestedMap):
 
     def _worded_draws(self):
         """Return the words for how often labels were permuted and signs flipped."""
-        parts = []
-        if self.method != "sign-flip":
-            parts.append(counted(self.n_permutations, "permutation", ","))
+        parts = [counted(self.n_permutations, "permutation", ",")]
         if self.method != "permutation":
             n_flips = self.parameters.get("n_flips") or self.n_permutations
             parts.append(counted(n_flips, "sign flip", ","))
