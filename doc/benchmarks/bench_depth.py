@@ -33,7 +33,7 @@ ALPHA = 0.05
 Y, RUNS = np.arange(40) % 2, np.repeat(np.arange(4), 10)
 N_SENSORS, N_TIMES, LASTING = 4, 48, 0.9
 EFFECT, SMEAR = slice(16, 32), 2.0
-N_PERMUTATIONS, N_SUBJECTS, N_FLIPS = 199, 12, 499
+N_PERMUTATIONS, N_SUBJECTS, N_FLIPS = 199, 8, 499
 NAMES = ("cluster-depth", "max-step-down")
 
 
@@ -97,7 +97,7 @@ def compared(design, seed):
 
 
 def group(method):
-    """Return how p-values of a group of 12 subjects are had."""
+    """Return how p-values of a group are had."""
     n_permutations = 0 if method == "sign-flip" else 49
 
     def test(design, seed):
@@ -270,7 +270,7 @@ def main(arguments=None):
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--out", type=Path, default=RESULTS)
     asked = parser.parse_args(arguments)
-    n, start = 4 if asked.quick else 600, time.perf_counter()
+    n, start = 4 if asked.quick else 500, time.perf_counter()
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found, smeared = run(n), run_smeared(n)
