@@ -23,7 +23,7 @@ from ..utils.text import tell
 KERNELS = ("linear", "rbf", "polynomial")
 CORRECTIONS = (
     *("none", "max", "max-step-down", "bonferroni", "holm", "fdr", "fdr-by"),
-    *("cluster", "cluster-size", "tfce"),
+    *("cluster", "cluster-size", "cluster-depth", "tfce"),
 )
 NULLS = ("auto", "full", "max", "stream")
 METRICS, REGRESSION_METRICS = get_args(ClassMetric), get_args(NumberMetric)
@@ -35,8 +35,12 @@ STEPS = ("zscore", "pca", "whiten")
 
 #: Corrections that need every permutation's map, and those for which ``--null stream``
 #: keeps too little of them.
-CLUSTER_CORRECTIONS = ("cluster", "tfce", "cluster-size", "max-step-down")
-FULL_CORRECTIONS = ("cluster-size", "max-step-down")
+CLUSTER_CORRECTIONS = (
+    *("cluster", "tfce", "cluster-size", "cluster-depth", "max-step-down"),
+)
+FULL_CORRECTIONS = ("cluster-size", "cluster-depth", "max-step-down")
+#: Corrections that are for time courses only.
+COURSE_CORRECTIONS = ("cluster-depth",)
 
 #: The p-level that forms clusters, the only one for ``--null stream``.
 CLUSTER_LEVEL = 0.05
@@ -192,7 +196,7 @@ NULL = Option(
     "null",
     NULLS,
     "what to keep of the permutations' maps; cluster and tfce need full or stream, "
-    "cluster-size and max-step-down need full (default: auto, which keeps what is "
+    "cluster-size, cluster-depth and max-step-down need full (default: auto, which keeps what is "
     "needed)",
 )
 

@@ -11,7 +11,7 @@ from .common import Option, add_options, add_out, check_out, given
 METHODS = ("prevalence", "i-test", "bootstrap", "sign-flip", "t", "wilcoxon")
 CORRECTIONS = (
     *("none", "max", "max-step-down", "bonferroni", "holm", "fdr", "fdr-by"),
-    *("cluster", "cluster-size", "cluster-fdr", "tfce"),
+    *("cluster", "cluster-size", "cluster-depth", "cluster-fdr", "tfce"),
 )
 ALTERNATIVES = ("greater", "less", "two-sided")
 

@@ -34,6 +34,7 @@ from ..utils.checks import (
     word_bytes,
 )
 from .clusters import find_clusters
+from .depth import cluster_depth_p
 from .null import (
     ALTERNATIVES,
     FullNull,
@@ -155,6 +156,10 @@ def _tfce(nulls):
     return reduce(np.maximum, p)
 
 
+#: The p-values of times by how deep they lie in their cluster, see `cluster_depth_p`.
+_cluster_depth = _of_each(cluster_depth_p)
+
+
 def _observed_maps(nulls):
     """Return the observed maps of tests, in which exempt positions are infinite."""
     return [null.connected(null.maps(null.observed[np.newaxis])) for null in nulls]
@@ -220,6 +225,8 @@ class Correction:
     #: Whether scores are standardised, and whether it tests clusters above a threshold.
     standardised: bool = False
     of_clusters: bool = False
+    #: Whether it is for time courses only.
+    of_courses: bool = False
     #: Another name.
     alias: str | None = None
     #: What of a NullSummary it needs, which null="stream" keeps; None: the whole null.
@@ -272,6 +279,14 @@ CORRECTIONS = {
         of_clusters=True,
         needs=None,
     ),
+    "cluster-depth": Correction(
+        "cluster depth correction",
+        _cluster_depth,
+        of_positions=True,
+        standardised=True,
+        of_courses=True,
+        needs=None,
+    ),
     "tfce": Correction(
         "TFCE correction", _tfce, standardised=True, needs="tfce_maximum"
     ),
@@ -289,6 +304,7 @@ CorrectionName = (
         "fdr-by",
         "cluster",
         "cluster-size",
+        "cluster-depth",
         "tfce",
     ]
     | str
@@ -366,7 +382,8 @@ def correct(null, correction="none"):
         have in common, see the notes.
     correction : str or None, default="none"
         "none" (or None), "max", "max-step-down", "bonferroni", "holm", "fdr", "fdr-by",
-        "cluster", "cluster-size" or "tfce"; :func:`corrected_p_values` defines them.
+        "cluster", "cluster-size", "cluster-depth" or "tfce";
+        :func:`corrected_p_values` defines them.
 
     Returns
     -------
@@ -429,7 +446,8 @@ def smallest_p_value(n_permutations, n_positions=1, correction="none"):
         Number of positions m that are tested.
     correction : str or None, default="none"
         "none" (or None), "max", "max-step-down", "bonferroni", "holm", "fdr", "fdr-by",
-        "cluster", "cluster-size" or "tfce"; :func:`corrected_p_values` defines them.
+        "cluster", "cluster-size", "cluster-depth" or "tfce";
+        :func:`corrected_p_values` defines them.
 
     Returns
     -------
@@ -548,6 +566,9 @@ def corrected_p_values(
         whole clusters, not of single positions [5]_. Positions outside of all clusters
         get p = 1.
         "cluster-size": the same with the number of positions in place of the mass.
+        "cluster-depth": single times of a time course, by how deep they lie in their
+        cluster; family-wise error of single times [8]_. Times outside of clusters, and
+        in clusters that reach the first or the last time, get p = 1.
         "tfce": threshold-free cluster enhancement, with the null of its maximum;
         family-wise error [6]_.
         Other spellings: "fdr-bh", "cluster-mass", "step-down", and underscores.
@@ -555,8 +576,8 @@ def corrected_p_values(
         Which positions are neighbours, for clusters and "tfce"; the positions are
         counted in C order. None: neighbours on the lattice of `observed`.
     threshold : float, default=0.05
-        p-level that a position passes to be in a cluster, for "cluster" and
-        "cluster-size": of the one side that is tested, or of both together.
+        p-level that a position passes to be in a cluster, for the corrections by
+        clusters: of the one side that is tested, or of both together.
     alternative : {"greater", "less", "two-sided"}, default="greater"
         Which scores are tested for: larger ones than under permuted labels, smaller
         ones, or ones further from the centre, the mean over all rows.
@@ -607,6 +628,9 @@ def corrected_p_values(
        NeuroImage, 44(1), 83-98.
     .. [7] Holm, S. (1979). A simple sequentially rejective multiple test procedure.
        Scandinavian Journal of Statistics, 6(2), 65-70.
+    .. [8] Frossard, J., & Renaud, O. (2022). The cluster depth tests: Toward point-wise
+       strong control of the family-wise error rate in massively univariate tests with
+       application to M/EEG. NeuroImage, 247, 118824.
 
     Examples
     --------
@@ -636,17 +660,18 @@ def p_values_from_summary(
         What was kept of the null.
     correction : str or None, default="none"
         "none" (or None), "max", "max-step-down", "bonferroni", "holm", "fdr", "fdr-by",
-        "cluster", "cluster-size" or "tfce"; :func:`corrected_p_values` defines them.
+        "cluster", "cluster-size", "cluster-depth" or "tfce";
+        :func:`corrected_p_values` defines them.
         P-values are for scores that are large. "cluster" and
-        "tfce" need a summary made with clusters. "max-step-down" and "cluster-size"
-        need the whole null.
+        "tfce" need a summary made with clusters. "max-step-down", "cluster-size" and
+        "cluster-depth" need the whole null.
     adjacency : sparse matrix, shape (n_positions, n_positions) or None, default=None
         Which positions are neighbours, for clusters and "tfce"; the positions are
         counted in C order. None: neighbours on the lattice of `observed`.
         The same that the summary was made with.
     threshold : float, default=0.05
-        p-level that a position passes to be in a cluster, for "cluster" and
-        "cluster-size": of the one side that is tested, or of both together.
+        p-level that a position passes to be in a cluster, for the corrections by
+        clusters: of the one side that is tested, or of both together.
         The same that the summary was made with.
 
     Returns
@@ -771,8 +796,8 @@ def clusters(observed, null, *, adjacency=None, threshold=0.05, alternative="gre
         Which positions are neighbours, for clusters and "tfce"; the positions are
         counted in C order. None: neighbours on the lattice of `observed`.
     threshold : float, default=0.05
-        p-level that a position passes to be in a cluster, for "cluster" and
-        "cluster-size": of the one side that is tested, or of both together.
+        p-level that a position passes to be in a cluster, for the corrections by
+        clusters: of the one side that is tested, or of both together.
     alternative : {"greater", "less", "two-sided"}, default="greater"
         Which scores are tested for: larger ones than under permuted labels, smaller
         ones, or ones further from the centre, the mean over all rows.

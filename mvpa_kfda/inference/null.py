@@ -472,8 +472,8 @@ def summarize_null(
         Which positions are neighbours, for clusters and "tfce"; the positions are
         counted in C order. None: neighbours on the lattice of `observed`.
     threshold : float, default=0.05
-        p-level that a position passes to be in a cluster, for "cluster" and
-        "cluster-size": of the one side that is tested, or of both together.
+        p-level that a position passes to be in a cluster, for the corrections by
+        clusters: of the one side that is tested, or of both together.
     exempt : array of bool, shape (positions...), or None, default=None
         Positions at which another test decides alone: they connect the positions of
         clusters, but are in no mass and no extent.
