@@ -199,7 +199,7 @@ reported = generalize_epochs(
 best = np.unravel_index(result.scores.argmax(), result.shape)
 known = result.scores[best]
 print(f"Stimuli are predicted with accuracy {known:.2f}. From their agreement alone,")
-print(f"reports would be predicted with accuracy {0.7 * known + 0.3 * (1 - known) / 2:.2f}.")
+print(f"the accuracy for reports would be {0.7 * known + 0.3 * (1 - known) / 2:.2f}.")
 p = reported.pvalues("max")[best]
 print(f"The accuracy for reports is {reported.scores[best]:.2f}, p = {p:.3f}.")
 
