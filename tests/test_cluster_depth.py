@@ -99,9 +99,7 @@ def smooth_rows(seed, n_rows=40, n_times=30, width=1.0, effect=0.0):
 @alternatives
 @pytest.mark.parametrize("height", [None, 0.8])
 @pytest.mark.parametrize("decimals", [0, None])
-def test_p_values_are_those_of_plain_loops(
-    alternative, height, decimals, monkeypatch
-):
+def test_p_values_are_those_of_plain_loops(alternative, height, decimals, monkeypatch):
     monkeypatch.setattr(_clusters, "_BATCH", 200)
     seen, lengths = set(), set()
     for seed, (width, effect) in enumerate([(0, 0), (1, 0), (1, 2), (2, -2), (3, 3)]):

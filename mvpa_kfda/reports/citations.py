@@ -61,6 +61,17 @@ REFERENCES = {
         "NeuroImage",
         *("141", "", "378-392", "10.1016/j.neuroimage.2016.07.040"),
     ),
+    "Andreella2023": Reference(
+        (
+            *("Andreella, A.", "Hemerik, J.", "Finos, L.", "Weeda, W."),
+            "Goeman, J.",
+        ),
+        "2023",
+        "Permutation-based true discovery proportions for functional magnetic "
+        "resonance imaging cluster analysis",
+        "Statistics in Medicine",
+        *("42", "14", "2311-2340", "10.1002/sim.9725"),
+    ),
     "Benjamini1995": Reference(
         ("Benjamini, Y.", "Hochberg, Y."),
         "1995",
@@ -82,6 +93,13 @@ REFERENCES = {
         "Multiparameter hypothesis testing and acceptance sampling",
         "Technometrics",
         *("24", "4", "295-300", "10.1080/00401706.1982.10487790"),
+    ),
+    "Blanchard2020": Reference(
+        ("Blanchard, G.", "Neuvial, P.", "Roquain, E."),
+        "2020",
+        "Post hoc confidence bounds on false positives using reference families",
+        "The Annals of Statistics",
+        *("48", "3", "1281-1303", "10.1214/19-AOS1847"),
     ),
     "Cawley2003": Reference(
         ("Cawley, G. C.", "Talbot, N. L. C."),
@@ -120,6 +138,13 @@ REFERENCES = {
         "performance measurement",
         "ACM SIGKDD Explorations Newsletter",
         *("12", "1", "49-57", "10.1145/1882471.1882479"),
+    ),
+    "Garthwaite1996": Reference(
+        ("Garthwaite, P. H.",),
+        "1996",
+        "Confidence intervals from randomization tests",
+        "Biometrics",
+        *("52", "4", "1387-1393", "10.2307/2532852"),
     ),
     "Gramfort2013": Reference(
         (
