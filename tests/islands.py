@@ -135,7 +135,9 @@ def _tfce(tests, signs, near, p):
             maxima.append(max(max(each.values(), default=0.0) for each in scores))
         for sign in signs:
             all_above = partial(_above_in_all, tests, sign)
-            for cell, score in t.enhanced(all_above, near, heights_of(tests, 0)).items():
+            for cell, score in t.enhanced(
+                all_above, near, heights_of(tests, 0)
+            ).items():
                 found.setdefault(cell, []).append(p_of(score, maxima))
     for cell, values in found.items():
         p[cell] = max(values)

@@ -238,7 +238,9 @@ def _claims(test, design, silent, n):
 
 
 def _rates(found):
-    return {name: tuple(np.round([f.mean(), s.mean()], 3)) for name, (f, s) in found.items()}
+    return {
+        name: tuple(np.round([f.mean(), s.mean()], 3)) for name, (f, s) in found.items()
+    }
 
 
 def section(found, smeared, n):
@@ -260,7 +262,9 @@ def section(found, smeared, n):
         "cluster-depth: true times found, %",
         "max-step-down",
     ]
-    far = [[f"{reach}", f"{100 * marks.mean():.1f}"] for reach, marks in smeared.items()]
+    far = [
+        [f"{reach}", f"{100 * marks.mean():.1f}"] for reach, marks in smeared.items()
+    ]
     return [
         HEADING,
         "-" * len(HEADING),
