@@ -752,6 +752,10 @@ REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
             "tfce needs .*--null stream",
         ),
         (
+            [*BOLD, "--correction", "cluster-depth"],
+            "cluster-depth is for time courses, and images have positions in space",
+        ),
+        (
             [*BOLD, "--cluster-threshold", "1", "--correction", "cluster"],
             "--cluster-threshold 1 is no p-level. Give a number between 0 and 1",
         ),

@@ -246,9 +246,9 @@ def test_prevalence_core(case):
 
 @cases_of("cosmomvpa")
 def test_cosmomvpa_tfce(case):
-    ours = tfce(case.z, case.adjacency, step=float(case.step))
-    # Their heights are sums of steps, ours multiples.
-    assert_allclose(ours, case.tfce, rtol=1e-10, atol=1e-12)
+    ours, step = tfce(case.z, case.adjacency), float(case.step)
+    # Theirs are sums over heights, with an error in proportion to the step.
+    assert_allclose(ours, case.tfce, rtol=0, atol=step / 2 * ours.max())
 
 
 @cases_of("cosmomvpa")
@@ -277,10 +277,12 @@ def test_cosmomvpa_p_values_of_clusters(case, correction, field):
     assert_allclose(ours, getattr(case, field), rtol=0, atol=1e-14)
 
 
-@cases_of("cosmomvpa", lambda case: case.step == 0.2)
+@cases_of("cosmomvpa")
 def test_cosmomvpa_p_values_of_tfce(case):
     ours = corrected_p_values(case.z[0], case.z[1:], "tfce", adjacency=case.adjacency)
-    assert_allclose(ours, case.tfce_p, rtol=0, atol=1e-14)
+    # Their sums change the order of some maps.
+    assert np.median(np.abs(ours - case.tfce_p)) < 1e-12
+    assert_allclose(ours, case.tfce_p, rtol=0, atol=float(case.step) + 1e-12)
 
 
 # --------------------------------------------------------------------- R: mda and MASS

@@ -17,6 +17,8 @@ from .trials import LABEL
 #: all of it.
 _OF_CLUSTERS = ("cluster", "tfce")
 _OF_ALL_MAPS = ("cluster-size", "cluster-depth", "max-step-down")
+#: Corrections that are for time courses.
+_OF_COURSES = ("cluster-depth",)
 
 #: Options that only some analyses have a use for; some mean one thing to EEG and
 #: another to fMRI, and are in neither list.
@@ -59,6 +61,12 @@ class NamedAnalysis:
                 f"--analysis {name} is not for {unit.datatype} data. For these take "
                 f"{' or '.join(fitting)}."
             )
+        for correction in sorted({*config["correction"][1]} & {*_OF_COURSES}):
+            if self.decode is not _decode_times or config["sensors"][1]:
+                raise ValueError(
+                    f"--correction {correction} is for time courses, which --analysis "
+                    "time makes without --sensors. Take max, cluster or tfce."
+                )
         for option in sorted(self.unused()):
             key, _, given = config[option]
             if given:

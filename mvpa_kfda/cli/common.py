@@ -336,6 +336,15 @@ def check_null_options(null, correction):
         )
 
 
+def check_course(correction, made):
+    """Refuse a correction for time courses where `made`, in words, is a map."""
+    if correction in COURSE_CORRECTIONS:
+        raise ValueError(
+            f"--correction {correction} is for time courses, and {made}. Take "
+            "--correction max for single positions, or cluster or tfce."
+        )
+
+
 def add_out(parser, default):
     """Add the option of the folder of the output."""
     parser.add_argument(

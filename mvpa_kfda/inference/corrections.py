@@ -318,6 +318,12 @@ FALSE_DISCOVERY = tuple(n for n, known in CORRECTIONS.items() if known.false_dis
 _ALIASES = {known.alias: name for name, known in CORRECTIONS.items() if known.alias}
 
 
+def is_of_clusters(name):
+    """Tell whether the p-values of a correction are of clusters as a whole."""
+    # All that is not in the list is the correction of the bootstrap, by clusters, too.
+    return name not in CORRECTIONS or CORRECTIONS[name].of_clusters
+
+
 def check_correction(name, argument="correction"):
     """Return the name of a correction as it stands in `CORRECTIONS`.
 

@@ -116,6 +116,13 @@ REFERENCES = {
         "IEEE Transactions on Signal Processing",
         *("58", "10", "5016-5029", "10.1109/TSP.2010.2053029"),
     ),
+    "Chen2026": Reference(
+        ("Chen, X.", "Weeda, W. D.", "Nichols, T. E.", "Goeman, J. J."),
+        "2026",
+        "eTFCE: Exact threshold-free cluster enhancement via fast cluster retrieval",
+        "arXiv",
+        *("", "", "2603.03004", "10.48550/arXiv.2603.03004"),
+    ),
     "Efron1993": Reference(
         ("Efron, B.", "Tibshirani, R. J."),
         "1993",
@@ -138,6 +145,14 @@ REFERENCES = {
         "performance measurement",
         "ACM SIGKDD Explorations Newsletter",
         *("12", "1", "49-57", "10.1145/1882471.1882479"),
+    ),
+    "Frossard2022": Reference(
+        ("Frossard, J.", "Renaud, O."),
+        "2022",
+        "The cluster depth tests: Toward point-wise strong control of the family-wise "
+        "error rate in massively univariate tests with application to M/EEG",
+        "NeuroImage",
+        *("247", "", "118824", "10.1016/j.neuroimage.2021.118824"),
     ),
     "Garthwaite1996": Reference(
         ("Garthwaite, P. H.",),
@@ -343,6 +358,13 @@ REFERENCES = {
         "Direct calculation of out-of-sample predictions in multi-class kernel FDA",
         "European Symposium on Artificial Neural Networks (ESANN)",
         kind="inproceedings",
+    ),
+    "Troendle1995": Reference(
+        ("Troendle, J. F.",),
+        "1995",
+        "A stepwise resampling method of multiple hypothesis testing",
+        "Journal of the American Statistical Association",
+        *("90", "429", "370-378", "10.1080/01621459.1995.10476522"),
     ),
     "Virtanen2020": Reference(
         ("Virtanen, P.", "Gommers, R.", "Oliphant, T. E."),

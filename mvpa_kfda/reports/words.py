@@ -480,10 +480,18 @@ CORRECTION_WORDS = {
         "the largest size of each {draw} [@Nichols2002].",
         "corrected by cluster size",
     ),
+    "cluster-depth": (
+        _CLUSTERS + "Within a cluster, values of single {places} ({mass}) were "
+        "compared with those that lie as deep in the clusters of each {draw}, from the "
+        "head and from the tail, and in steps [@Troendle1995], which controls the family-wise error "
+        "rate of single {places} [@Frossard2022]. Clusters that reached the first or "
+        "the last of the {places} were left out.",
+        "corrected by cluster depth",
+    ),
     "tfce": (
         "*p*-values were corrected for testing at {n} by threshold-free cluster "
-        "enhancement [@Smith2009]: every enhanced value was compared with the largest "
-        "one of each {draw}.",
+        "enhancement [@Smith2009], integrated over all heights [@Chen2026]: every "
+        "enhanced value was compared with the largest one of each {draw}.",
         "corrected by TFCE",
     ),
     "cluster-fdr": (

@@ -783,12 +783,13 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
         ----------
         correction : str
             Correction for testing many positions: "none", "max", "max-step-down",
-            "bonferroni", "fdr", "fdr-by", "cluster", "cluster-size" or "tfce", which
-            `mvpa_kfda.inference.corrections` describes.
+            "bonferroni", "fdr", "fdr-by", "cluster", "cluster-size", "cluster-depth"
+            (of time courses only) or "tfce", which `mvpa_kfda.inference.corrections`
+            describes.
         metric : str or None
             Name of the metric; None takes the first.
         threshold : float
-            p-level that forms the clusters, used by "cluster" and "cluster-size" only.
+            p-level that forms the clusters, for the corrections by clusters.
         alternative : {"greater", "less", "two-sided"}
             Which scores are tested for: above those of permuted labels, below them, or
             further from their mean than they are. Decoding asks for "greater".
@@ -933,12 +934,13 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
         ----------
         correction : str
             Correction for testing many positions: "none", "max", "max-step-down",
-            "bonferroni", "fdr", "fdr-by", "cluster", "cluster-size" or "tfce", which
-            `mvpa_kfda.inference.corrections` describes.
+            "bonferroni", "fdr", "fdr-by", "cluster", "cluster-size", "cluster-depth"
+            (of time courses only) or "tfce", which `mvpa_kfda.inference.corrections`
+            describes.
         metric : str or None
             Name of the metric; None takes the first.
         threshold : float
-            p-level that forms the clusters, used by "cluster" and "cluster-size" only.
+            p-level that forms the clusters, for the corrections by clusters.
         alternative : {"greater", "less", "two-sided"}
             Which scores are tested for: above those of permuted labels, below them, or
             further from their mean than they are. Decoding asks for "greater".
