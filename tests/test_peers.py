@@ -31,6 +31,8 @@ from mvpa_kfda import (
 )
 from mvpa_kfda.inference.clusters import find_clusters, tfce
 from mvpa_kfda.inference.corrections import corrected_p_values
+from mvpa_kfda.inference.discoveries import calibrate, n_true
+from mvpa_kfda.inference.null import FullNull
 from mvpa_kfda.inference.prevalence import prevalence_bound, prevalence_p
 from mvpa_kfda.kfda import direct
 from mvpa_kfda.kfda.folds import make_folds
@@ -424,6 +426,21 @@ def large_penalty(case, lam):
         )
         each.append(result.rdm() * lam / (len(train) - len(result.classes)))
     return np.mean(each, axis=0)
+
+
+# --------------------------------------------------------------------------- sanssouci
+
+
+@cases_of("sanssouci")
+def test_sanssouci_true_discoveries(case):
+    made = calibrate(FullNull(case.rows[0], case.rows[1:]))
+    # Theirs are of p-values, times the number of positions.
+    n_rows, m = case.rows.shape
+    assert_allclose(made.statistics * m / n_rows, case.statistics, rtol=1e-12, atol=0)
+    levels = made.levels(float(case.alpha))
+    bounds = [n_true(levels[members])[0] for members in case.sets]
+    assert_array_equal(bounds, case.bounds)
+    assert max(bounds) > 1
 
 
 # ------------------------------------------------------------------------- the scripts
