@@ -1093,6 +1093,8 @@ def test_fields_that_only_some_calls_record_are_said():
 SCANS = {
     "kind": ("bold", None),
     "n_runs": (4, 5),
+    "group": ("run", "session"),
+    "n_scans": ([60, 64], [60, 60]),
     "by": ("condition", "response"),
     "where": (None, "rt > 0.2"),
     "space": ("MNI152NLin6Asym", None),
@@ -1103,19 +1105,40 @@ SCANS = {
     "smoothing_fwhm": (None, 4.0),
     "mask": ("brain masks of the runs", "--mask"),
     "n_mask_voxels": (150, 90),
-    "high_pass": (0.01, None),
+    "drift_model": ("cosine", "fMRIPrep"),
+    "high_pass": (0.01, 0.02),
     "confounds": (["motion", "scrub"], ["none"]),
     "fd_threshold": (0.5, 0.3),
     "std_dvars_threshold": (1.5, 2.0),
-    "n_compcor": (5, None),
+    "n_compcor": (5, "all"),
     "n_confound_regressors": (24, 12),
     "n_scans_left_out": (7, 0),
 }
-BLOCKS = SCANS | {
+NO_BLOCKS = {"hrf_model"}
+BLOCKS = {name: pair for name, pair in SCANS.items() if name not in NO_BLOCKS} | {
     "estimate": ("blocks", "images"),
-    "hrf_model": (None, None),
+    "drift_model": ("filter", "fMRIPrep"),
     "delay": (5.0, 4.0),
     "block_gap": (1.0, None),
+}
+ESTIMATES = {
+    "kind": ("bold", None),
+    "n_runs": (4, 5),
+    "group": ("run", "session"),
+    "n_scans": ([60, 64], [60, 60]),
+    "estimate": ("lss", "lsa"),
+    "others": ("by_type", "together"),
+    "t_r": (2.0, 1.5),
+    "slice_time_ref": (0.5, 0.0),
+    "hrf_model": ([{"function": "early"}, {"function": "late"}], None),
+    "drift_model": ("polynomial", None),
+    "drift_order": (1, 2),
+    "smoothing_fwhm": (None, 4.0),
+    "signal_scaling": ("percent", "none"),
+    "noise_model": ("ols", "ar1"),
+    "regressors": (["heart", "breath"], ["pitch", "yaw"]),
+    "n_confound_regressors": (2, 12),
+    "n_scans_left_out": (7, 0),
 }
 RAW = {
     "kind": ("raw", None),
@@ -1126,7 +1149,7 @@ RAW = {
     "tmax": (0.5, 1.0),
     "high_pass": (0.1, None),
     "low_pass": (40.0, None),
-    "baseline": (None, ["none"]),
+    "baseline": (["none", "0"], ["none"]),
     "reject": (["eeg=150e-6"], None),
     "resample": (100.0, None),
 }
@@ -1139,7 +1162,7 @@ CUT = {
 }
 
 
-@pytest.mark.parametrize("recorded", [SCANS, BLOCKS, RAW, CUT])
+@pytest.mark.parametrize("recorded", [SCANS, BLOCKS, ESTIMATES, RAW, CUT])
 def test_every_field_of_a_recording_is_said_of_a_subject_and_of_a_group(recorded):
     base = {name: value for name, (value, _) in recorded.items()}
     subjects = [build.result(seed=seed) for seed in range(3)]
@@ -1162,7 +1185,9 @@ def test_every_field_of_a_recording_is_said_of_a_subject_and_of_a_group(recorded
 
 def test_every_field_in_which_subjects_may_differ_has_words():
     recorded = {
-        f"recordings.{name}" for each in (SCANS, BLOCKS, RAW, CUT) for name in each
+        f"recordings.{name}"
+        for each in (SCANS, BLOCKS, ESTIMATES, RAW, CUT)
+        for name in each
     }
     free = {*MAY_DIFFER, *NUMBERS}
     named = {

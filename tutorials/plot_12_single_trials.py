@@ -128,9 +128,10 @@ def mean_scans(runs, events):
 
 
 # %%
-# We know the place, and so we can compare them there. Decoding takes images and table
-# as they are. Runs are groups: one at a time is left out, and estimates of neighbouring
-# trials, which hang together, stay on one side.
+# We know the place, and so we can compare them there. Decoding takes the betas as they
+# are, and the text for the methods section says how they were estimated; other images
+# come with a table. Runs are groups: one at a time is left out, and estimates of
+# neighbouring trials, which are correlated, stay on one side.
 
 place = np.zeros(mask.shape, dtype=np.int16)
 place[mask] = inside
@@ -146,9 +147,8 @@ accuracies = {name: [] for name in images}
 for number in range(len(participants)):
     table = images["LSS"][number].table
     for name, each in images.items():
-        imgs = getattr(each[number], "imgs", each[number])
         result = decode_regions(
-            imgs, (table, "trial_type"), labels_img=place_img, groups="run"
+            each[number], (table, "trial_type"), labels_img=place_img, groups="run"
         )
         accuracies[name].append(result.scores[0])
 
@@ -174,10 +174,9 @@ print(pd.DataFrame(accuracies).mean().round(3).to_string())
 def decode_everywhere(found, number):
     """Return the searchlight map of a participant."""
     return searchlight(
-        found.imgs,
-        (found.table, "trial_type"),
+        found,
+        "trial_type",
         groups="run",
-        mask_img=found.mask_img,
         radius=13,
         n_permutations=60,
         random_state=number,

@@ -34,7 +34,7 @@ from .findings import (
 )
 from .groups import comparison_paragraphs, group_paragraphs, latency_paragraphs
 from .model import folds_of, model_of, sample_noun, windows_of
-from .recordings import of_runs, recordings_of
+from .recordings import named_groups, recordings_of
 from .words import (
     SCHEME_WORDS,
     SECOND_TEST,
@@ -145,7 +145,7 @@ def _subject_paragraphs(result, asked):
         [*software_of(result.versions, result), *_numerics(result.parameters)],
     ]
     texts = [" ".join(sentences) for sentences in paragraphs if sentences]
-    return [*map(of_runs, texts)] if "recordings" in result.parameters else texts
+    return named_groups(texts, result.parameters)
 
 
 #: Kind of result -> its paragraphs, the first that fits.
