@@ -105,8 +105,8 @@ IMAGES_OPTIONS = (
         default="float64",
     ),
     Option(
-        "--cluster-threshold",
-        "cluster_threshold",
+        "--threshold",
+        "threshold",
         "P",
         "p-level that forms clusters, for --correction cluster; with any other than "
         "the default all maps are kept",
@@ -289,23 +289,22 @@ def _check(arguments, *paths):
 
 def _check_level(arguments):
     """Refuse p-levels that form no clusters, or without clusters."""
-    level = arguments.cluster_threshold
+    level = arguments.threshold
     if not 0 < level < 1:
         raise ValueError(
-            f"--cluster-threshold {level:g} is no p-level. Give a number between 0 and "
+            f"--threshold {level:g} is no p-level. Give a number between 0 and "
             "1, e.g. 0.01."
         )
     if level == CLUSTER_LEVEL:
         return
     if arguments.correction not in ("cluster", "cluster-size"):
         raise ValueError(
-            "--cluster-threshold is for clusters. Add --correction cluster, or leave "
-            "it out."
+            "--threshold is for clusters. Add --correction cluster, or leave it out."
         )
     if arguments.null == "stream":
         raise ValueError(
             f"--null stream forms clusters at p <= {CLUSTER_LEVEL}. With "
-            f"--cluster-threshold {level:g} take --null full, or leave --null out."
+            f"--threshold {level:g} take --null full, or leave --null out."
         )
 
 
@@ -364,7 +363,7 @@ def _run(arguments, decode, unit, options):
             unit,
             output_of(arguments),
             arguments.correction,
-            arguments.cluster_threshold,
+            arguments.threshold,
         )
     # At the end, so that a reader who goes away, as `head` does, spoils no file.
     tell(*lines, f"Took {time.perf_counter() - arguments.start:.1f} s")
@@ -388,7 +387,7 @@ def _null(arguments, images):
         return null
     if arguments.command == "regions" or arguments.correction in FULL_CORRECTIONS:
         return "full"  # an atlas has few maps' worth of regions; the others need all
-    if arguments.cluster_threshold != CLUSTER_LEVEL:
+    if arguments.threshold != CLUSTER_LEVEL:
         return "full"  # clusters are formed afterwards
     from ..decoding.sizes import FULL_NULL_BYTES
 
