@@ -4,6 +4,8 @@ import inspect
 import math
 import re
 from dataclasses import replace
+from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -13,6 +15,7 @@ from sklearn.decomposition import PCA
 from sklearn.feature_selection import VarianceThreshold
 
 import build
+import mvpa_kfda
 from mvpa_kfda import (
     RBF,
     DegreesOfFreedom,
@@ -47,9 +50,11 @@ from mvpa_kfda.group.records import MAY_DIFFER, NUMBERS
 from mvpa_kfda.group.second_level import METHODS as GROUP_METHODS
 from mvpa_kfda.inference.corrections import CORRECTIONS
 from mvpa_kfda.inference.permutation import _SCHEMES
-from mvpa_kfda.kfda import kernels, nystrom, penalties, smoothness
+from mvpa_kfda.kfda import kernels, listed, nystrom, penalties, smoothness
 from mvpa_kfda.kfda.folds import GIVEN
-from mvpa_kfda.kfda.steps import STEPS
+from mvpa_kfda.kfda.kernels import kernel_words
+from mvpa_kfda.kfda.penalties import penalty_words
+from mvpa_kfda.kfda.steps import STEPS, step_words
 from mvpa_kfda.metrics.classes import METRICS
 from mvpa_kfda.metrics.numbers import REGRESSION_METRICS
 from mvpa_kfda.reports.citations import REFERENCES, STYLES, cited_in
@@ -62,16 +67,11 @@ from mvpa_kfda.reports.groups import (
 from mvpa_kfda.reports.summary import HEADINGS
 from mvpa_kfda.reports.words import (
     CORRECTION_WORDS,
-    CRITERION_WORDS,
-    KERNEL_WORDS,
     NOT_SAID,
-    PENALTY_WORDS,
     SCHEME_WORDS,
     SETTING_WORDS,
     SPLITTER_WORDS,
-    STEP_WORDS,
     metric_words,
-    number,
     p_words,
     splitter_words,
     tuning_words,
@@ -80,7 +80,7 @@ from mvpa_kfda.results.base import SubjectResult
 from mvpa_kfda.results.kinds import RESULTS
 from mvpa_kfda.utils.axes import AXES
 from mvpa_kfda.utils.record import recorded
-from mvpa_kfda.utils.rounding import rounded
+from mvpa_kfda.utils.rounding import number, rounded
 
 X, CODES = build.trials((10, 10), 4, 3)
 NAMES = build.NAMES[CODES]
@@ -764,15 +764,57 @@ def classes_of(module, base):
     return {name for name, kind in found if issubclass(kind, base) and kind is not base}
 
 
-def test_everything_registered_has_words():
+def entries_of_the_method():
+    """Map every kernel, penalty, criterion, sampling and step to its words."""
+    words = {}
     modules = (kernels, nystrom, smoothness)
-    of_kernels = set().union(*(classes_of(m, kernels.Kernel) for m in modules))
-    # Inside only: results record the linear kernel that it stands for.
-    assert of_kernels - {"InnerProducts"} <= set(KERNEL_WORDS)
-    rules = classes_of(penalties, penalties._Rule)
-    assert rules | set(penalties.ESTIMATED) == set(PENALTY_WORDS)
-    assert set(penalties.CRITERIA) == set(CRITERION_WORDS)
-    assert {type(step).__name__ for step in STEPS.values()} == set(STEP_WORDS)
+    for name in set().union(*(classes_of(m, kernels.Kernel) for m in modules)):
+        # Inside only: results record the linear kernel that it stands for.
+        if name not in ("Kernel", "InnerProducts", "AveragedKernel"):
+            words[name] = kernel_words(RECORDED[name])
+    for rule in (*RULES, *penalties.ESTIMATED):
+        words[str(rule)] = penalty_words(recorded(rule))
+    for name, step in STEPS.items():
+        words[name] = step_words(recorded(step.transformer))
+    words |= {name: each.words for name, each in penalties.CRITERIA.items()}
+    return words | {name: each.words for name, each in nystrom.SAMPLING.items()}
+
+
+#: A rule of every class.
+RULES = Ridge(0.1), Shrinkage(0.1), DegreesOfFreedom(3)
+#: Class of a kernel -> how one is recorded.
+RECORDED = {
+    type(each).__name__: recorded(each)
+    for each in (
+        *(kernels.Linear(), kernels.RBF(), kernels.Polynomial()),
+        *(kernels.Precomputed(), kernels.Callable(len), kernels.EmpiricalMap()),
+        nystrom.approximated(kernels.RBF(), nystrom.Nystrom(5)),
+        *(smoothness.Penalty(np.eye(2)), smoothness.GraphSmooth(1 - np.eye(2))),
+    )
+}
+
+
+def test_every_entry_of_the_method_has_words_of_its_own():
+    words = entries_of_the_method()
+    assert all(words.values())
+    assert len({*words.values()}) == len(words)
+    assert not [text for text in words.values() if "custom kernel" == text]
+    assert {key for text in words.values() for key in cited_in(text)} <= {*REFERENCES}
+    rules = {type(each).__name__ for each in RULES}
+    assert rules == classes_of(penalties, penalties._Rule)
+
+
+def test_names_that_are_listed_are_those_of_the_entries():
+    for names, there in (
+        (listed.KernelName, kernels.KERNELS),
+        (listed.PenaltyName, (*penalties.CHOSEN, *penalties.ESTIMATED)),
+        (listed.CriterionName, penalties.CRITERIA),
+        (listed.StepName, STEPS),
+    ):
+        assert get_args(names) == (*there,)
+
+
+def test_everything_registered_has_words():
     assert set(CORRECTIONS) | {"cluster-fdr"} == set(CORRECTION_WORDS)
     assert set(_SCHEMES) == set(SCHEME_WORDS)
     assert set(GROUP_METHODS) == set(GROUP_WORDS)
@@ -829,13 +871,8 @@ def test_what_a_splitter_shuffles_is_named():
 
 
 def test_what_is_cited_exists():
-    sources = inspect.getsource
-    from mvpa_kfda.metrics import classes
-    from mvpa_kfda.reports import findings, groups, methods, model, recordings, words
-    from mvpa_kfda.reports import subjects as of_subjects
-
-    rooms = findings, groups, methods, model, recordings, of_subjects, words, classes
-    text = "".join(map(sources, rooms))
+    files = Path(mvpa_kfda.__file__).parent.rglob("*.py")
+    text = "".join(path.read_text(encoding="utf-8") for path in files)
     cited = set(re.findall(r"@([A-Z][a-z]+[A-Za-z]*\d{4})", text))
     assert cited == set(REFERENCES)
     assert set(PACKAGES) <= set(one().versions)

@@ -4,8 +4,8 @@ An option is a row of a table: its flag, and what the functions call it. The par
 arguments of the functions and the wording of their errors are made of these rows.
 
 Nothing here or in the commands loads much before there is work to do, so that
-``--help`` answers at once. Hence the names of kernels and corrections stand here once
-more.
+``--help`` answers at once. Hence the names of what there is come from modules that list
+them and load nothing.
 """
 
 import argparse
@@ -17,10 +17,10 @@ from collections import namedtuple
 from pathlib import Path
 from typing import get_args
 
+from ..kfda.listed import CriterionName, KernelName, PenaltyName, StepName
 from ..metrics.listed import ClassMetric, NumberMetric
 from ..utils.text import tell
 
-KERNELS = ("linear", "rbf", "polynomial")
 CORRECTIONS = (
     *("none", "max", "max-step-down", "bonferroni", "fdr", "fdr-by"),
     *("cluster", "cluster-size", "tfce"),
@@ -28,10 +28,11 @@ CORRECTIONS = (
 NULLS = ("auto", "full", "max", "stream")
 METRICS, REGRESSION_METRICS = get_args(ClassMetric), get_args(NumberMetric)
 #: What ``--reg`` takes beside a number, and by what ``--reg tuned`` chooses.
-PENALTIES = ("auto", "tuned", "ledoit_wolf", "oas")
-CRITERIA = ("squared_error", "accuracy", "log_loss")
+PENALTIES, CRITERIA = get_args(PenaltyName), get_args(CriterionName)
 #: Steps that every fold learns.
-STEPS = ("zscore", "pca", "whiten")
+STEPS = get_args(StepName)
+#: Files hold features, and no kernel matrices.
+KERNELS = tuple(name for name in get_args(KernelName) if name != "precomputed")
 
 #: Corrections that need every permutation's map, and those for which ``--null stream``
 #: keeps too little of them.

@@ -82,8 +82,14 @@ class Betas:
             f"{self.parameters['method']}>"
         )
 
-    def record(self):
-        """Return what a result records of how the estimates were made."""
+    def record(self) -> dict:
+        """Return what results record of how the estimates were made.
+
+        Returns
+        -------
+        record : dict
+            What ``parameters["recordings"]`` of a result has.
+        """
         given = {
             _RECORDED_AS.get(name, name): value
             for name, value in self.parameters.items()

@@ -11,7 +11,7 @@ from ..inference.null import ALTERNATIVES
 from ..results.base import SubjectResult
 from ..utils.axes import AXES, BY_COLUMN, point_of_axes
 from ..utils.checks import check_option, counted, plural
-from ..utils.rounding import rounded
+from ..utils.rounding import number, rounded
 from .citations import name
 from .words import (
     COMMON_WORDS,
@@ -19,7 +19,6 @@ from .words import (
     capital,
     enumerated,
     metric_words,
-    number,
     p_words,
 )
 

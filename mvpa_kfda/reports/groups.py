@@ -7,6 +7,7 @@ import numpy as np
 from ..inference.corrections import ADJUSTMENTS
 from ..results.group import GroupResult
 from ..utils.checks import check_option, counted
+from ..utils.rounding import number
 from ..viz.common import DEFAULT_NAMES, DEFAULT_RESULTS
 from .citations import name
 from .findings import (
@@ -23,7 +24,6 @@ from .words import (
     SECOND_TEST,
     enumerated,
     metric_words,
-    number,
     p_words,
     ranged,
     splitter_words,

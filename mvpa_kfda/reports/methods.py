@@ -21,6 +21,7 @@ from ..results.latency import Latency
 from ..utils.advice import advice
 from ..utils.checks import check_option, check_share, counted
 from ..utils.record import is_record
+from ..utils.rounding import number
 from ..viz.common import channel_label
 from .citations import STYLES, name, render
 from .findings import (
@@ -40,7 +41,6 @@ from .words import (
     SECOND_TEST,
     enumerated,
     metric_words,
-    number,
     ranged,
     times_words,
 )

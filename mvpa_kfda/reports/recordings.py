@@ -6,8 +6,12 @@ import numpy as np
 
 from ..utils.checks import counted, plural
 from ..utils.record import as_call
+from ..utils.rounding import number
 from .citations import name, outside_names
-from .words import enumerated, number, ranged
+from .words import (
+    enumerated,
+    ranged,
+)
 
 #: What groups of trials are called where they are neither runs nor sessions.
 _GROUP = re.compile(r"\bgroup(?=s?\b)")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ..utils.checks import counted, plural, some_of
+from ..utils.rounding import number
 from .citations import name
 from .model import model_of, windows_of
 from .recordings import named_groups, recordings_of
 from .words import (
     SETTING_WORDS,
     enumerated,
-    number,
     ranged,
     splitter_words,
     times_words,
