@@ -30,11 +30,13 @@ from .kfda.penalties import Tuned as Tuned
 from .kfda.smoothness import GraphSmooth as GraphSmooth
 from .kfda.smoothness import Penalty as Penalty
 from .metrics.roc import Roc as Roc
+from .reports.claims import claims as claims
 from .reports.methods import methods_text as methods_text
 from .reports.page import report as report
 from .results.decoding import DecodingResult as DecodingResult
 from .results.decoding import RegressionResult as RegressionResult
 from .results.decoding import TimeRegressionResult as TimeRegressionResult
+from .results.discoveries import TrueDiscoveries as TrueDiscoveries
 from .results.epochs import GeneralizationResult as GeneralizationResult
 from .results.epochs import SensorTimeResult as SensorTimeResult
 from .results.epochs import TimeFrequencyResult as TimeFrequencyResult
@@ -44,6 +46,9 @@ from .results.group import GroupResult as GroupResult
 from .results.images import VolumeResult as VolumeResult
 from .results.latency import Latency as Latency
 from .results.load import load_result as load_result
+from .results.people import MeanInterval as MeanInterval
+from .results.people import Prevalence as Prevalence
+from .results.people import PrevalenceDifference as PrevalenceDifference
 from .results.sources import SourceResult as SourceResult
 from .results.sources import SourceTimeResult as SourceTimeResult
 from .utils.system import sys_info as sys_info

@@ -7,7 +7,7 @@ that are exempt from a test are above its heights, and in none of its masses.
 """
 
 from functools import partial
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 from scipy.stats import norm
@@ -69,15 +69,14 @@ class Test:
         ]
         return max((v for v in values if v is not None), default=0.0)
 
-    def enhanced(self, above, near, top):
-        """Return enhanced scores by what is above each height."""
+    def enhanced(self, above, near, heights):
+        """Return enhanced scores by what is above each of the ascending heights."""
         scores = {}
-        for step in range(1, int(np.ceil(top / 0.2)) + 1):
-            height = step * 0.2
-            for members in components(above(height), near):
+        for low, high in pairwise([0.0, *heights]):
+            for members in components(above(low), near):
                 own = [cell for cell in members if cell not in self.exempt]
                 for cell in own:
-                    more = np.sqrt(len(own)) * height**2 * 0.2
+                    more = np.sqrt(len(own)) * (high**3 - low**3) / 3
                     scores[cell] = scores.get(cell, 0.0) + more
         return scores
 
@@ -120,17 +119,25 @@ def _above_in_all(tests, sign, height):
     return set.intersection(*(t.above(0, sign, height) for t in tests))
 
 
+def heights_of(tests, row):
+    """Return all heights at which what is above them changes, on either side."""
+    return np.unique([np.abs(t.rows[row]) for t in tests])
+
+
 def _tfce(tests, signs, near, p):
     """Fill in the p-values of enhanced scores; each position is on one side only."""
-    top, found = max(np.abs(t.rows).max() for t in tests), {}
+    found = {}
     for t in tests:
         maxima = []
         for row in range(1, len(t.rows)):
-            scores = [t.enhanced(partial(t.above, row, s), near, top) for s in signs]
+            of_row = heights_of([t], row)
+            scores = [t.enhanced(partial(t.above, row, s), near, of_row) for s in signs]
             maxima.append(max(max(each.values(), default=0.0) for each in scores))
         for sign in signs:
             all_above = partial(_above_in_all, tests, sign)
-            for cell, score in t.enhanced(all_above, near, top).items():
+            for cell, score in t.enhanced(
+                all_above, near, heights_of(tests, 0)
+            ).items():
                 found.setdefault(cell, []).append(p_of(score, maxima))
     for cell, values in found.items():
         p[cell] = max(values)

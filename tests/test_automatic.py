@@ -31,6 +31,7 @@ from mvpa_kfda import (
     Ridge,
     cross_validate,
     decode_arrays,
+    decode_epochs,
     generalize_arrays,
     regress,
 )
@@ -218,6 +219,41 @@ def test_equals_refits(case):
             assert_allclose(result.degrees_of_freedom[number], df, rtol=1e-6)
         score = result.null[i - 1] if i else result.scores
         assert_allclose(score, hits / n_tested, rtol=0, atol=1e-12)
+
+
+#: With linear kernels, and without classes that a fold does not train on.
+WITH_PATTERNS = (
+    *("two classes", "three", "three, more features", "constant features"),
+    *("overlapping", "a part", "runs", "runs, more features", "runs across folds"),
+)
+
+
+@pytest.mark.filterwarnings("ignore:No trial of class")
+@pytest.mark.filterwarnings("ignore:The class of a trial")
+@pytest.mark.filterwarnings("ignore:.*training set.*")
+@pytest.mark.parametrize("few", [0, np.inf], ids=["large groups", "small groups"])
+@pytest.mark.parametrize("name", WITH_PATTERNS)
+def test_patterns_of_folds_are_those_of_the_chosen_models(name, few, monkeypatch):
+    monkeypatch.setattr(automatic, "_FEW", few)
+    case = CASES[name]
+    X, y, groups = case.data
+    epochs = build.epochs(X[:, :, None], y)  # of microvolts
+    result = decode_epochs(epochs, y, groups=groups, reg="auto", cv=case.folds)
+    of_folds = []
+    for (train, _), lam in zip(case.folds, result.lambdas[0] * 1e12, strict=True):
+        K, codes = case.gram(X[train] - X[train].mean(axis=0)), y[train]
+        scores = reference.fit(K, codes, lam, len(case.counts)).transform(K)
+        joint, p = np.cov(X[train], scores, rowvar=False), X.shape[1]
+        A = joint[:p, p:] @ np.linalg.inv(joint[p:, p:])  # Haufe et al. (2014)
+        of_folds.append(
+            [
+                A @ (scores[codes == k].mean(axis=0) - scores.mean(axis=0))
+                for k in range(len(case.counts))
+            ]
+        )
+    expected = np.mean(of_folds, axis=0)
+    found = result.pattern_maps["class_folds"][0] * 1e6
+    assert_allclose(found, expected, rtol=0, atol=1e-7 * np.abs(expected).max())
 
 
 def reference_df(K, lam):

@@ -17,7 +17,6 @@ from mvpa_kfda.reports.summary import word_answer
 from mvpa_kfda.viz.maps import make_picture, topomap_samples
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:method='sign-flip' finds"),
     pytest.mark.filterwarnings("ignore:With .* the smallest:RuntimeWarning"),
 ]
 #: Means over subjects at three times: highest at the first, furthest off at the last.

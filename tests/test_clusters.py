@@ -1,5 +1,7 @@
 """Clusters and TFCE equal those of MNE, on lattices and on graphs."""
 
+import itertools
+
 import mne
 import numpy as np
 import pytest
@@ -78,50 +80,84 @@ def test_find_clusters_equals_mne(shape, adjacency, threshold, monkeypatch):
                 assert masses[number - 1] == pytest.approx(mass, rel=1e-10, abs=1e-12)
 
 
-def tfce_from_mne_clusters(values, adjacency, start, step, e_power, h_power):
-    """Sum extent^E height^H step over MNE's clusters, height by height."""
+def integral(values, adjacency, e_power, h_power):
+    """Integrate extent^E height^H between all heights that there are, one by one."""
     scores = np.zeros(values.size)
-    height, below = start, 0.0
-    for height in np.arange(start, values.max(), step):
-        for members in mne_clusters(values, height, adjacency):
-            gain = len(members) ** e_power * height**h_power * (height - below)
-            scores[list(members)] += gain
-        below = height
+    heights = np.unique(np.append(values[values > 0], 0.0))
+    for low, high in itertools.pairwise(heights):
+        slab = (high ** (h_power + 1) - low ** (h_power + 1)) / (h_power + 1)
+        for members in mne_clusters(values, low, adjacency):
+            scores[list(members)] += len(members) ** e_power * slab
     return scores.reshape(values.shape)
 
 
+POWERS = [{}, {"e_power": 1.0, "h_power": 1.5}, {"e_power": 0.0, "h_power": 0.0}]
+
+
 @geometries
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"start": 0.3, "step": 0.1}, {"e_power": 1.0, "h_power": 1.5, "step": 0.5}],
-)
-def test_tfce_equals_mne(shape, adjacency, options):
-    maps = smooth_maps(8, shape, seed=1)
+@pytest.mark.parametrize("options", POWERS)
+@pytest.mark.parametrize("decimals", [0, 1, None])
+def test_tfce_is_the_integral_over_all_heights(shape, adjacency, options, decimals):
+    maps = smooth_maps(5, shape, seed=1)
+    maps = maps if decimals is None else maps.round(decimals)  # ties
     maps[3] = -9
     scores = tfce(maps, adjacency, **options)
-    filled = {"start": 0.0, "step": 0.2, "e_power": 0.5, "h_power": 2.0, **options}
+    powers = {"e_power": 0.5, "h_power": 2.0, **options}
     assert scores.shape == maps.shape
     assert (scores[3] == 0).all()
     assert (scores[0] > 0).any()
-    graph = None if adjacency is None else sparse.coo_array(adjacency)
     for row, values in zip(scores, maps, strict=True):
-        expected = tfce_from_mne_clusters(values, adjacency, **filled)
-        assert_allclose(row, expected, rtol=1e-10, atol=1e-12)
-        # Before 1.13, MNE took the step for the height and one for a 1-D extent.
-        if check_version("mne", "1.13") and values.max() > filled["start"]:
-            flat = values if graph is None else values.ravel()
-            direct = _find_clusters(flat, filled, tail=1, adjacency=graph)[1]
-            assert_allclose(row.ravel(), direct.ravel(), rtol=1e-10, atol=1e-12)
+        expected = integral(values, adjacency, **powers)
+        assert_allclose(row, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.skipif(
+    not check_version("mne", "1.13"),
+    reason="before, MNE took the step for the height and one for a 1-D extent",
+)
+@geometries
+def test_tfce_is_the_limit_of_mne(shape, adjacency):
+    values = smooth_maps(1, shape, seed=2)[0]
+    exact = tfce(values[np.newaxis], adjacency)[0]
+    graph = None if adjacency is None else sparse.coo_array(adjacency)
+    flat = values if graph is None else values.ravel()
+    largest = []
+    for step in (0.2, 0.01):
+        how = {"start": 0, "step": step, "e_power": 0.5, "h_power": 2.0}
+        summed = _find_clusters(flat, how, tail=1, adjacency=graph)[1]
+        largest.append(np.abs(summed.reshape(shape) - exact).max() / exact.max())
+    # The error of a sum of slabs is in proportion to their height.
+    assert largest[1] < 0.01
+    assert largest[1] < largest[0] / 5
 
 
 def test_tfce_by_hand():
-    # Heights 0, 1, 2 (0 adds nothing): 1^2 * sqrt(3) and 2^2 * sqrt(1).
-    scores = tfce(np.array([[1.5, 2.5, 1.5, 0.5, -3.0]]), step=1.0)
-    side, peak = np.sqrt(3), np.sqrt(3) + 4
-    assert_allclose(scores, [[side, peak, side, 0, 0]], rtol=1e-12, atol=0)
-    # What is as high as a height is not above it.
-    scores = tfce(np.array([[2.0, 3.0, 2.0, 1.0, 0.0]]), step=1.0)
-    assert_allclose(scores, [[side, peak, side, 0, 0]], rtol=1e-12, atol=0)
+    # Three positions up to 1.5, of which one goes on to 2.5; four of them up to 0.5.
+    scores = tfce(np.array([[1.5, 2.5, 1.5, 0.5, -3.0]]))
+    low, middle, high = 0.5**3 / 3, 1.5**3 / 3, 2.5**3 / 3
+    foot = 2 * low
+    side = foot + np.sqrt(3) * (middle - low)
+    peak = side + high - middle
+    assert_allclose(scores, [[side, peak, side, foot, 0]], rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("adjacency", [None, random_graph(60)])
+def test_tfce_of_a_map_does_not_depend_on_the_others(adjacency, monkeypatch):
+    maps = smooth_maps(20, (60,), seed=3).round(1)
+    expected = [tfce(row[np.newaxis], adjacency)[0] for row in maps]
+    for batch in (_clusters._BATCH, 130, 1):
+        monkeypatch.setattr(_clusters, "_BATCH", batch)
+        assert_array_equal(tfce(maps, adjacency), expected)
+
+
+def test_clusters_that_grow_in_a_row_and_clusters_that_merge_late():
+    """Branches of all lengths: a ramp, a comb, and what merges in many rounds."""
+    ramp = np.linspace(0.01, 3, 300)
+    comb = np.tile([3.0, 0.1, 2.0, 0.2], 75) + np.linspace(0, 0.05, 300)
+    falling = np.where(np.arange(300) % 2, np.linspace(2, 0.5, 300), 2.5)
+    maps = np.stack([ramp, comb, falling, falling[::-1]])
+    for row, values in zip(tfce(maps), maps, strict=True):
+        assert_allclose(row, integral(values, None, 0.5, 2.0), rtol=1e-12, atol=0)
 
 
 def test_a_lattice_equals_its_graph():
@@ -172,12 +208,12 @@ def test_options_are_checked():
     maps = smooth_maps(3, (6,))
     with pytest.raises(ValueError, match=r"'threshold': nan\. Allowed: a finite"):
         find_clusters(maps, np.nan)
-    with pytest.raises(ValueError, match="Invalid value for 'step': 0"):
-        tfce(maps, step=0)
+    with pytest.raises(ValueError, match="Invalid value for 'e_power': nan"):
+        tfce(maps, e_power=np.nan)
     with pytest.raises(
-        ValueError, match=r"'start': -1.*above zero. Zero is allowed too"
+        ValueError, match=r"'h_power': -1.*above zero. Zero is allowed too"
     ):
-        tfce(maps, start=-1)
+        tfce(maps, h_power=-1)
 
 
 # ------------------------------------------------------- their p-values

@@ -23,14 +23,14 @@ from mvpa_kfda import (
 )
 from mvpa_kfda.group.comparison import (
     Differences,
+    _compared,
+    _flipped,
     compare,
 )
-from mvpa_kfda.group.statistics import draw_signs
+from mvpa_kfda.group.statistics import MapTest
+from mvpa_kfda.inference.exchange import draw_signs
 from mvpa_kfda.reports.summary import word_question
 from mvpa_kfda.viz.common import describe
-
-#: Given on purpose; its own test sees it.
-pytestmark = pytest.mark.filterwarnings("ignore:method='sign-flip' finds")
 
 #: Corrections by what several tests have in common, see `islands`.
 ISLANDS = ["cluster", "cluster-size", "tfce"]
@@ -112,7 +112,7 @@ def test_options_of_flips_are_refused_where_nothing_is_flipped(pair, given):
         compare(*pair, **given)
 
 
-@pytest.mark.parametrize("method", ["permutation", "sign-flip", "both"])
+@pytest.mark.parametrize("method", ["permutation", "both"])
 def test_only_voxels_of_both_count(images, method):
     names = ["max", "cluster", "tfce", "cluster-size", "max-step-down"]
     options = build.drawn(method, n_permutations=499, random_state=0)
@@ -183,7 +183,6 @@ def test_the_larger_of_two_permuted_scores_has_no_difference(data, method):
     assert a.parameters["larger_of_two"]
     with pytest.raises(ValueError, match=r"result_a is the diagonal of .* larger of t"):
         compare(a, b, method)
-    assert compare(a, b, "sign-flip", n_permutations=99).shape == (5,)
 
 
 # -------------------------------------------------- runs that cannot be compared so
@@ -248,10 +247,20 @@ def test_missing_permutations(data, images):
     maps = [generalize_arrays(X[:, k : k + 3], y, **seeded) for k in (0, 3)]
     with pytest.raises(ValueError, match="null='full', which keeps them"):
         compare(*maps)
-    assert compare(*maps, method="sign-flip", n_permutations=99).shape == (5, 5)
 
 
 # ------------------------------------------------------------------ flips of signs
+
+
+def flip_alone(a, b, names=("none", "max"), **options):
+    """Return the part of "both" that flips signs: its `MapTest`, and the scores."""
+    asked = {"flip": "trials", "alternative": "two-sided", "threshold": 0.05}
+    asked |= {"n_permutations": 10_000, "random_state": 0, **options}
+    kind = _flipped(a, b, asked)
+    counted = np.isfinite(kind.scores[0]) & np.isfinite(kind.scores[1])
+    nulls = [(null, None) for null in kind.make(counted)]
+    how = None, asked["threshold"], asked["alternative"]
+    return MapTest.of(_compared(nulls, *how), {*names}), kind.scores
 
 
 def flips_by_hand(d, alternative):
@@ -272,17 +281,17 @@ def test_all_flips_are_enumerated(data, alternative, flip):
     few = groups[keep]
     a, b = (decode_arrays(X[keep, k : k + 3], y[keep], groups=few) for k in (0, 3))
     options = {"flip": flip, "alternative": alternative, "n_permutations": 5000}
-    result = compare(a, b, "sign-flip", ["none", "max"], **options)
+    tested, scores = flip_alone(a, b, **options)
     d = ((a.predicted == a.y).astype(int) - (b.predicted == b.y)).T
     if flip == "groups":
         d = np.array([d[few == group].sum(axis=0) for group in np.unique(few)])
     p, p_max = flips_by_hand(d, alternative)
-    assert_allclose(result.pvalues("none"), p, rtol=1e-12)
-    assert_allclose(result.pvalues("max"), p_max, rtol=1e-12)
+    assert_allclose(tested.p["none"], p, rtol=1e-12)
+    assert_allclose(tested.p["max"], p_max, rtol=1e-12)
     n_units = np.count_nonzero(d.any(axis=1))
-    assert result.n_permutations == 2**n_units - 1
+    assert len(tested.null_max) == 2**n_units - 1
     wanted = np.mean(a.predicted == a.y, axis=1) - np.mean(b.predicted == b.y, axis=1)
-    assert_allclose(result.scores, wanted, rtol=1e-12, atol=1e-15)
+    assert_allclose(np.subtract(*scores), wanted, rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize("alternative", ["greater", "two-sided"])
@@ -291,7 +300,7 @@ def test_clusters_of_all_flips(data, alternative):
     keep = np.r_[3:9, 33:39]
     a, b = (decode_arrays(X[keep, k : k + 3], y[keep], cv=3) for k in (0, 3))
     options = {"alternative": alternative, "threshold": 0.3, "n_permutations": 5000}
-    result = compare(a, b, "sign-flip", "cluster", **options)
+    tested, _ = flip_alone(a, b, ["cluster"], **options)
     d = ((a.predicted == a.y).astype(int) - (b.predicted == b.y)).T
     z = np.array(list(product([1, -1], repeat=12))) @ d / np.sqrt((d**2).sum(axis=0))
     height = stats.norm.isf(0.3 if alternative == "greater" else 0.15)
@@ -312,7 +321,7 @@ def test_clusters_of_all_flips(data, alternative):
     mass = np.max([[masses(row) for row in side] for side in sides], axis=0)
     p = np.mean(mass.max(axis=1)[:, np.newaxis] >= mass[0] - 1e-9, axis=0)
     assert (mass[0] > 0).sum() >= 2
-    assert_allclose(result.pvalues(), np.where(mass[0] > 0, p, 1.0), rtol=1e-12)
+    assert_allclose(tested.p["cluster"], np.where(mass[0] > 0, p, 1.0), rtol=1e-12)
 
 
 def test_single_trials_give_the_exact_mcnemar_test(data):
@@ -321,19 +330,19 @@ def test_single_trials_give_the_exact_mcnemar_test(data):
     right_a, right_b = a.predicted == a.y, b.predicted == b.y
     n_a, n_b = np.sum(right_a & ~right_b), np.sum(right_b & ~right_a)
     assert n_b > 0
-    result = compare(a, b, "sign-flip", n_permutations=2**16, random_state=0)
+    tested, _ = flip_alone(a, b, n_permutations=2**16)
     exact = stats.binomtest(n_a, n_a + n_b, 0.5).pvalue
-    assert_allclose(result.pvalues(), exact, rtol=1e-12)
+    assert_allclose(tested.p["max"], exact, rtol=1e-12)
     z = (n_a - n_b) / np.sqrt(n_a + n_b)
-    assert_allclose(result.statistic, z, rtol=1e-12)
+    assert_allclose(tested.statistic, z, rtol=1e-12)
 
 
 def test_alike_decoders_have_p_of_one(data):
     X, y, _ = data
-    a = decode_arrays(X, y, cv=5, scoring=["accuracy"])
-    b = decode_arrays(3 * X, y, cv=5, scoring=["accuracy", "roc_auc"])
+    a = decode_arrays(X, y, scoring=["accuracy"], **SEEDED)
+    b = decode_arrays(3 * X, y, scoring=["accuracy", "roc_auc"], **SEEDED)
     with pytest.warns(RuntimeWarning, match="nothing can be significant"):
-        result = compare(a, b, "sign-flip")
+        result = compare(a, b, "both")
     assert (result.pvalues() == 1).all()
     assert (result.scores == 0).all()
 
@@ -346,19 +355,19 @@ def test_trials_without_a_prediction_are_left_out(data):
     a = decode_arrays(X[:, :3], y, cv=folds)
     b = decode_arrays(X[:, 3:], y, cv=5)
     assert (a.predicted[:, 48:] == -1).all()
-    result = compare(a, b, "sign-flip", n_permutations=99, random_state=0)
+    _, scores = flip_alone(a, b, n_permutations=99)
     right = (b.predicted == b.y)[:, :48].mean(axis=1)
-    assert_allclose(result.scores_b, right, rtol=1e-12)
-    assert_allclose(result.scores_a, a.scores, rtol=1e-12)
+    assert_allclose(scores[1], right, rtol=1e-12)
+    assert_allclose(scores[0], a.scores, rtol=1e-12)
 
 
 # ----------------------------------------------------------------------- both tests
 
 
-def test_sign_flips_alone_warn_and_both_do_not(pair):
+def test_sign_flips_alone_are_no_method_and_both_do_not_warn(pair):
     options = {"n_permutations": 99, "random_state": 0}
-    words = r"25 % of simulations with an accuracy of 0\.50.*Use method='both'"
-    with pytest.warns(RuntimeWarning, match=words):
+    words = r"'method': 'sign-flip'\. Allowed: 'permutation', 'both'\."
+    with pytest.raises(ValueError, match=words):
         compare(*pair, "sign-flip", **options)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -399,16 +408,20 @@ def test_both_has_the_larger_p_value(alternative):
     maps = ramps()
     options = {"alternative": alternative, "threshold": 0.3, "random_state": 1}
     options["n_permutations"] = 150
-    result, permuted, flipped = (
+    result, permuted = (
         compare(*maps, method, NAMES, **build.drawn(method, **options))
-        for method in ("both", "permutation", "sign-flip")
+        for method in ("both", "permutation")
     )
-    p, q = permuted.pvalues("none"), flipped.pvalues("none")
+    plain = {*NAMES} - {*ISLANDS}
+    flipped, _ = flip_alone(*maps, plain, **options)
+    p, q = permuted.pvalues("none"), flipped.p["none"]
     assert (p > q).any()  # or one of them would not be seen
     assert (q > p).any()
-    for name in {*NAMES, "bonferroni"} - {*ISLANDS}:
-        larger = np.maximum(permuted.pvalues(name), flipped.pvalues(name))
+    for name in plain:
+        larger = np.maximum(permuted.pvalues(name), flipped.p[name])
         assert_allclose(result.pvalues(name), larger, rtol=1e-12)
+    at_most = np.minimum(1, 12 * np.maximum(p, q))
+    assert_allclose(result.pvalues("bonferroni"), at_most, rtol=1e-12)
     tests = [difference_of(*maps), flips_of(*maps, 150, 1)]
     for name in ISLANDS:
         expected = islands.p_values(tests, name, alternative, 0.3)
@@ -420,7 +433,7 @@ def test_both_has_the_larger_p_value(alternative):
     assert_array_equal(result.null_max, permuted.null_max)
     assert result.observed_max == permuted.observed_max
     assert result.n_permutations == 99
-    assert result.parameters["n_flips"] == flipped.n_permutations == 150
+    assert result.parameters["n_flips"] == len(flipped.null_max) == 150
 
 
 def test_both_sides_are_those_of_one_side_twice():
@@ -448,12 +461,10 @@ def test_both_do_not_add_up_findings_of_opposite_signs(pair):
     nulls = {"accuracy": a.null + 0.8}
     a = replace(a, nulls=nulls)
     options = {"n_permutations": 150, "random_state": 0, "correction": "none"}
-    methods = "permutation", "sign-flip"
-    permuted, flipped = (
-        compare(a, b, method, **build.drawn(method, **options)) for method in methods
-    )
+    permuted = compare(a, b, correction="none")
+    flipped, _ = flip_alone(a, b, n_permutations=150)
     assert (permuted.pvalues()[3:] <= 0.05).all()  # too low
-    assert (flipped.pvalues()[3:] <= 0.05).all()  # too high
+    assert (flipped.p["none"][3:] <= 0.05).all()  # too high
     assert (compare(a, b, "both", **options).pvalues()[3:] > 0.5).all()
 
 
@@ -489,7 +500,7 @@ def test_the_fewer_flips_limit_both(data):
     ("options", "message"),
     [
         ({"method": "t"}, "Invalid value for 'method': 't'"),
-        ({"correction": "holm"}, "Invalid value for 'correction': 'holm'"),
+        ({"correction": "sidak"}, "Invalid value for 'correction': 'sidak'"),
         ({"correction": []}, "correction is an empty list"),
         ({"alternative": "larger"}, "Invalid value for 'alternative'"),
         ({"flip": "runs"}, "Invalid value for 'flip': 'runs'"),
@@ -498,8 +509,6 @@ def test_the_fewer_flips_limit_both(data):
         ({"threshold": 0.5, "alternative": "greater"}, r"0\.5\. Allowed: a p-level"),
         ({"n_permutations": 0}, "Invalid value for 'n_permutations': 0"),
         ({"metric": "kappa"}, "Invalid value for 'metric': 'kappa'"),
-        ({"method": "sign-flip", "metric": "roc_auc"}, "compares accuracies; got met"),
-        ({"method": "sign-flip", "flip": "groups"}, "flip='groups' needs results with"),
         ({"method": "both", "flip": "groups"}, "flip='groups' needs results with"),
         ({"method": "both", "metric": "roc_auc"}, "method='both' compares accuracies"),
     ],
@@ -535,7 +544,7 @@ def test_other_positions_and_kinds(data, pair):
         compare(pair[0], cross_validate(X[:, :, 0], y, **SEEDED))
 
 
-@pytest.mark.parametrize("method", ["permutation", "sign-flip"])
+@pytest.mark.parametrize("method", ["permutation", "both"])
 def test_other_trials(data, pair, method):
     X, y, _ = data
     swapped = np.where(np.arange(60) % 30 < 2, np.roll(y, 30), y)
@@ -580,11 +589,11 @@ def test_groups_of_training_trials_are_not_flipped(data):
         for k in (0, 3)
     ]
     with pytest.raises(ValueError, match="same groups of the tested trials"):
-        compare(*maps, method="sign-flip", flip="groups")
+        flip_alone(*maps, flip="groups")
     # What is tested are the labels of the other trials.
-    result = compare(*maps, method="sign-flip", n_permutations=99)
-    assert_allclose(result.scores, maps[0].scores - maps[1].scores, rtol=0, atol=1e-12)
-    assert result.parameters["trials"] == "30 trials"
+    _, scores = flip_alone(*maps, n_permutations=99)
+    wanted = maps[0].scores - maps[1].scores
+    assert_allclose(np.subtract(*scores), wanted, rtol=0, atol=1e-12)
 
 
 def test_too_few_permutations_warn(data):
@@ -628,8 +637,6 @@ def test_result_says_what_it_is(pair):
     assert text.startswith("<ComparisonResult: accuracy_difference peak +0.")
     assert "60 trials | method 'permutation' | 99 permutations" in text
     options = {"n_permutations": 150, "random_state": 0}
-    flips = describe(compare(*pair, "sign-flip", **options))
-    assert flips.endswith("60 trials, 150 sign flips")
     both = describe(compare(*pair, "both", **options))
     assert both.endswith("99 permutations, 150 sign flips")
     assert result.chances == {

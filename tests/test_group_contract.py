@@ -17,7 +17,6 @@ from mvpa_kfda import compare, group_inference, load_result
 from mvpa_kfda.group.second_level import METHODS
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:method='sign-flip' finds"),
     pytest.mark.filterwarnings("ignore:.* resamples:RuntimeWarning"),
     pytest.mark.filterwarnings("ignore:With .* sign flips the smallest:RuntimeWarning"),
 ]
@@ -41,7 +40,9 @@ def others(kind):
     return subjects(kind, 10)
 
 
-def corrections_of(kind):
+def corrections_of(kind, method="sign-flip"):
+    if METHODS[method].only:
+        return [METHODS[method].only[0]]
     return ["max", "cluster", "tfce"] if kind in MAPS else ["max"]
 
 
@@ -49,7 +50,7 @@ def assert_p_values(result, shape, corrections):
     """Assert that p-values are in bounds and in order."""
     # Uncorrected p-values of the minimum are products over subjects.
     from_theory = result.method in ("t", "wilcoxon")
-    drawn = result.method not in ("t", "wilcoxon", "prevalence")
+    drawn = result.method not in ("t", "wilcoxon", "prevalence", "i-test")
     least = 1 / (1 + result.n_permutations) if drawn else 0
     uncorrected = np.asarray(result.pvalues("none"))
     for name in ("none", "fdr", "bonferroni", *corrections):
@@ -73,7 +74,7 @@ def assert_survives(result, path):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("method", METHODS)
 def test_every_kind_by_every_method_from_files_alone(kind, method, tmp_path):
-    files, corrections = [], corrections_of(kind)
+    files, corrections = [], corrections_of(kind, method)
     for number, result in enumerate(subjects(kind), start=1):
         files.append(tmp_path / f"sub-{number:02d}" / "result.h5")
         files[-1].parent.mkdir()
@@ -89,9 +90,11 @@ def test_every_kind_by_every_method_from_files_alone(kind, method, tmp_path):
     table = group.to_dataframe()
     assert len(table) == mean.size
     assert {"statistic", "p", group.metric} <= set(table)
-    assert ("p_tfce" in table) == (kind in MAPS)
+    assert ("p_tfce" in table) == ("tfce" in corrections)
     assert ("gamma_0" in table) == (method == "prevalence")
     assert f"5 subjects | method {method!r}" in repr(group)
+    by_labels = METHODS[method].by_labels
+    assert (group.subject_p is not None) == by_labels
     of_objects = group_inference(subjects(kind), method, corrections, **OPTIONS)
     assert of_objects != group  # whose subjects have other names
     for name in ("none", *corrections):
@@ -111,7 +114,7 @@ def test_two_lists_of_every_kind(kind, paired, method, tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("method", ["permutation", "sign-flip", "both"])
+@pytest.mark.parametrize("method", ["permutation", "both"])
 def test_comparisons_of_every_kind(kind, method, tmp_path):
     if "Regression" in kind and method != "permutation":
         with pytest.raises(ValueError, match="these are results of regression"):
@@ -148,9 +151,13 @@ def test_the_seed_is_kept_and_makes_the_run_again(method):
 @pytest.mark.parametrize("method", METHODS)
 def test_batches_change_nothing(method, monkeypatch):
     names = ["max", "max-step-down", "cluster", "cluster-size", "tfce"]
+    names = list(METHODS[method].only) or names
     results = subjects("TimeFrequencyResult")
     before = group_inference(results, method, names, **OPTIONS)
     monkeypatch.setattr("mvpa_kfda.inference.clusters._BATCH", 7)
     after = group_inference(results, method, names, **OPTIONS)
     for name in names:
         assert_allclose(after.pvalues(name), before.pvalues(name), rtol=1e-12, atol=0)
+    if METHODS[method].by_labels:
+        assert_array_equal(after.subject_p, before.subject_p)
+        assert_array_equal(after.subject_sizes, before.subject_sizes)

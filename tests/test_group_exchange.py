@@ -13,14 +13,14 @@ from scipy import stats
 import build
 from mvpa_kfda import group_inference, methods_text
 from mvpa_kfda.group.latency import Rule, locate
-from mvpa_kfda.group.statistics import (
+from mvpa_kfda.group.statistics import parametric_p
+from mvpa_kfda.inference.exchange import (
     LEAST_REST,
     STATISTICS,
     LabelExchange,
     SignFlips,
     draw_labels,
     draw_signs,
-    parametric_p,
 )
 from mvpa_kfda.inference.null import ALTERNATIVES
 

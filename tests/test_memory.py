@@ -11,8 +11,8 @@ from mvpa_kfda.decoding.positions import FeaturePositions
 from mvpa_kfda.group import latency, recombined, statistics
 from mvpa_kfda.group.latency import draw_subjects
 from mvpa_kfda.group.recombined import draw_recombinations
-from mvpa_kfda.group.statistics import draw_labels, draw_signs
 from mvpa_kfda.inference import clusters, permutation
+from mvpa_kfda.inference.exchange import draw_labels, draw_signs
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda.kernels import Linear
 from mvpa_kfda.utils import memory, parallel

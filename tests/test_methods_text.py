@@ -550,6 +550,9 @@ def test_all_arrangements():
 GROUPS = {
     "prevalence": {"method": "prevalence", "n_permutations": 99},
     "one": {"method": "prevalence", "n_permutations": 1},
+    "i-test": {"method": "i-test"},
+    "i-test, share": {"method": "i-test", "order": 2, "hypothesis": 0.3},
+    "i-test, nobody": {"method": "i-test", "order": 5, "hypothesis": "global"},
     "bootstrap": {"method": "bootstrap", "n_permutations": 99},
     "clusters": {
         **{"method": "bootstrap", "n_permutations": 99},
@@ -588,6 +591,14 @@ def test_grammar_of_groups(people, options):
     product = group.method == "prevalence" and group.correction[0] == "none"
     if len(group.null_max) and group.method not in ("t", "wilcoxon") and not product:
         assert f"P = {group.n_permutations:,}" in body
+    if group.method == "i-test":
+        assert "b of 9 label permutations of a subject" in body
+        assert f"subject number {group.order} from the lowest" in body
+        nobody = group.parameters["hypothesis"] == 0
+        assert ("that nobody in the population has an effect" in body) == nobody
+        with pytest.raises(ValueError, match="has no correction 'max-step-down'"):
+            methods_text(group, correction="max-step-down")
+        return
     by_labels = group.method in ("prevalence", "bootstrap")
     assert ("or one of 9 label permutations" in body) == by_labels
     if group.method == "prevalence" and np.isfinite(group.gamma_0).any():
@@ -644,7 +655,7 @@ def test_grammar_of_comparisons(method, kind):
         assert "0.3 times" in body
         assert "30 times" in body
         assert "16 trials" in body
-        draws = {"sign-flip": "sign flips", "both": "permutations or flips"}
+        draws = {"both": "permutations or flips"}
         assert f"of the P {draws.get(method, 'permutations')} were as ext" in body
 
 
@@ -662,7 +673,6 @@ COMPARED = {
         "comparing every difference with the most extreme one over all time points of "
         "each permutation"
     ),
-    ("comparison", "sign-flip", "cluster"): "the sum of the statistic over its time",
     ("comparison", "permutation", "cluster"): "the sum of standardised differences",
 }
 

@@ -413,7 +413,6 @@ def test_results_without_tables_say_how_to_have_them():
         result.rdm("euclid")
 
 
-@pytest.mark.filterwarnings("ignore:method='sign-flip' finds")
 @pytest.mark.filterwarnings("ignore:With .* sign flips the smallest:RuntimeWarning")
 def test_a_group_tests_chosen_pairs():
     several = [of_arrays(seed).select_pairs(SOME) for seed in range(6)]

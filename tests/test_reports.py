@@ -805,8 +805,8 @@ def test_files_are_not_replaced_unasked(tmp_path):
 @pytest.mark.parametrize(
     ("results", "error", "match"),
     [
-        ([], ValueError, "no results to report"),
-        ({}, ValueError, "no results to report"),
+        ([], ValueError, "There are no results"),
+        ({}, ValueError, "There are no results"),
         (3, TypeError, "got int"),
         ([1], TypeError, "Result 1 is no result but of type int"),
         ("result.h5", TypeError, r"report\(load_result\(path\)\)"),

@@ -4,20 +4,20 @@ When do classes differ? EEG epochs over time
 
 Simulated EEG of three classes. About 5 seconds.
 
-When can a class of stimuli be read from the EEG? This tutorial decodes three classes at
-every time point, tests the scores with label permutations, and compares what different
-corrections, windows and metrics show. The data are simulated, so we know the answer:
-classes differ from about 100 ms after the stimulus on, most at 170 and 380 ms.
+When can stimulus classes be decoded from the EEG? This tutorial decodes three classes
+at each time point, tests the scores with label permutations, and compares different
+corrections, windows and metrics. The data are simulated, so we know the answer: classes
+differ from about 100 ms after the stimulus, most strongly at 170 and 380 ms.
 """
 
 # %%
 # Simulated epochs
 # ----------------
 #
-# `simulate_epochs` places dipoles in a spherical head and lets MNE-Python compute
-# what 32 EEG channels see. Some dipoles answer to the stimulus, and some of these
-# answer differently for each class. The background is ongoing activity with a 10 Hz
-# rhythm.
+# `simulate_epochs` places dipoles in a spherical head model and uses MNE-Python to
+# compute the signals of 32 EEG channels. Some dipoles respond to the stimulus, and some
+# of these respond differently for each class. The background is ongoing activity with a
+# 10 Hz rhythm.
 
 # sphinx_gallery_thumbnail_number = 2
 import matplotlib.pyplot as plt
@@ -38,8 +38,8 @@ print(epochs)
 print(epochs.metadata.head())
 
 # %%
-# In single trials the classes are hard to tell apart. Here are the means of each class
-# at one channel, and some of the trials they come from.
+# In single trials the classes are hard to distinguish. Here are the class means at one
+# channel, with some of the single trials.
 
 channel = epochs.ch_names.index("PO4")
 fig, ax = plt.subplots(figsize=(7, 3.5), layout="constrained")
@@ -63,23 +63,24 @@ ax.legend(frameon=False, ncols=3)
 
 result = decode_epochs(epochs, n_permutations=1000, random_state=0)
 print(result)
-print(f"Labels were exchanged {result.parameters['permute']!r}.")
+print(f"Permutation scheme: {result.parameters['permute']!r}")
 result.plot(correction="max")
 
 # %%
-# The gray band holds the central 95 % of the permuted scores at each time point. The
-# bars mark significant time points after a correction for all 101 of them. Both
-# bursts of class information are found, and nothing before the stimulus. What came out
-# is a :class:`~mvpa_kfda.TimeResult`; trials in an array go to
-# :func:`~mvpa_kfda.decode_arrays`, which makes the same.
+# The grey band contains the central 95 % of the permuted scores at each time point. The
+# bars mark significant time points, corrected for all 101 of them. Both bursts of class
+# information are found, and nothing before the stimulus. The result is a
+# :class:`~mvpa_kfda.TimeResult`; for trials in an array,
+# :func:`~mvpa_kfda.decode_arrays` returns the same.
 #
 # Corrections
 # -----------
 #
-# Corrections answer different questions (see :doc:`/guide`). ``"max"`` lets you speak
-# about single time points. ``"cluster"`` and ``"tfce"`` gain power from effects that
-# last, but a cluster is significant as a whole. ``"fdr"`` allows some false alarms
-# among the time points it finds, and without a correction they are to be expected.
+# Corrections answer different questions (see :doc:`/guide`). ``"max"`` allows claims
+# about single time points. ``"cluster"`` and ``"tfce"`` gain power from sustained
+# effects, but a cluster is significant only as a whole. ``"fdr"`` allows some false
+# positives among the significant time points, and without a correction they are to be
+# expected.
 
 corrections = ["none", "fdr", "cluster", "tfce", "max", "bonferroni"]
 fig, ax = plt.subplots(figsize=(7, 3), layout="constrained")
@@ -101,16 +102,16 @@ ax.spines[["top", "right"]].set_visible(False)
 ax.grid(axis="y", color="0.9")
 
 # %%
-# With 1000 permutations no p-value can be smaller than 1/1001. Times 101 time points
-# that is more than 0.05, so Bonferroni's correction cannot find anything here. The
-# maximum statistic controls the same error without this limit.
+# With 1000 permutations, the smallest attainable p-value is 1/1001. Multiplied by 101
+# time points, this exceeds 0.05, so the Bonferroni correction cannot find anything
+# here. The maximum statistic controls the same error without this limit.
 #
 # Windows
 # -------
 #
-# Single samples are noisy. Averaging over 50 ms steadies the scores, at the price of
-# a blurred onset. A window's time is its centre. Results that are drawn into the same
-# Axes share a legend, and the bars below have the colors of their curves.
+# Single samples are noisy. Averaging over 50 ms makes scores less variable, at the
+# price of a blurred onset. The time of a window is its centre. Results drawn into the
+# same Axes share a legend, and the bars below have the colours of their curves.
 
 windowed = decode_epochs(
     epochs, window=0.05, step=0.02, n_permutations=1000, random_state=0
@@ -125,12 +126,13 @@ for shown, name in ((result, "single samples"), (windowed, "50 ms windows")):
 # Groups and several metrics
 # --------------------------
 #
-# Trials of one recording block resemble each other. With ``groups`` a whole block is
-# left out at a time, and labels are exchanged within blocks. Several metrics come
-# from the same predictions at almost no cost. The first one is `result.scores`.
+# Trials of one recording block resemble each other. With ``groups``, one whole block is
+# left out at a time, and labels are permuted within blocks. Several metrics can be
+# computed from the same predictions at almost no cost. The first one is in
+# `result.scores`.
 #
-# Before that, a look at the design: which trials are in which block, what each fold
-# tests, and whether something about it would make scores or p-values wrong.
+# First, we check the design: the trials of each block, the test set of each fold, and
+# problems that would invalidate scores or p-values.
 
 design = check_design((epochs.metadata, "condition"), groups="block")
 print(design)
@@ -151,23 +153,24 @@ print(by_block)
 by_block.plot(metric="roc_auc", correction="cluster")
 
 # %%
-# The confusion matrix at the best time point shows which classes are mixed up. True
-# classes are in rows. ``at=(0.15, 0.2)`` would pool the times of a range.
+# The confusion matrix at the best time point shows which classes are confused. True
+# classes are in rows. ``at=(0.15, 0.2)`` would pool a range of time points.
 
 by_block.plot_confusion()
 
 # %%
-# Accuracy may come from one class alone. The recall of each class over time tells.
+# Accuracy may be due to one class alone. The recall of each class over time shows
+# whether it is.
 
 by_block.plot_recall()
 
 # %%
-# Trial by trial
-# --------------
+# Single trials
+# -------------
 #
-# How clear was each trial? Two classes, by the names of their events, and for every
-# trial a decision value: positive where the model, which has not seen the trial, takes
-# it for the second class. These values can be correlated with behaviour.
+# How clear was each trial? We decode two classes, selected by event name, and obtain a
+# decision value for each trial: positive if the model, which was not trained on this
+# trial, predicts the second class. These values can be correlated with behaviour.
 
 pair = decode_epochs(
     epochs, ["class_1", "class_2"], scoring="roc_auc", keep_class_scores=True
@@ -193,30 +196,30 @@ for ax in axes:
     ax.spines[["top", "right"]].set_visible(False)
 
 # %%
-# Where should the border between two classes be? The ROC curve shows all borders: how
-# many trials of one class are found, and how many of the other are taken for them. A
-# map has no curve, so cross-validate again at the time that is asked about. An
-# :class:`~mvpa_kfda.Roc` has the numbers.
+# Which decision threshold should separate two classes? The ROC curve shows all
+# thresholds: the proportion of trials of one class that are detected, and of the other
+# that are mistaken for it. A map has no ROC curve, so cross-validate again at the time
+# point of interest. An :class:`~mvpa_kfda.Roc` has the numbers.
 
 moment = epochs[["class_1", "class_2"]].get_data()[:, :, pair.scores.argmax()]
 at_peak = cross_validate(moment, pair.classes[pair.y])
 roc = at_peak.roc()
 share = roc.tpr[roc.fpr <= 0.1][-1]
-print(f"{share:.0%} of {roc.positive}, with 10 % false alarms")
+print(f"{share:.0%} of {roc.positive} detected, with 10 % false positives")
 at_peak.plot_roc()
 
 # %%
-# Folds by themselves show whether some of them failed.
+# The scores of single folds show whether decoding failed in some of them.
 
 folds = pair.fold_scores[pair.scores.argmax()]
 print(f"ROC AUC of the ten folds: {folds.round(2)}")
 
 # %%
-# Keep the result
+# Save the result
 # ---------------
 #
-# A table for other programs, and a file that holds everything needed to redo the
-# analysis: scores, permutations' scores, predictions, folds, parameters and versions.
+# Export a table for other programs, or save a file with everything needed to repeat the
+# analysis: scores, permuted scores, predictions, folds, parameters and versions.
 
 import tempfile
 from pathlib import Path
@@ -230,12 +233,12 @@ print(loaded == by_block)
 print(loaded.parameters)
 
 # %%
-# The same numbers by retraining
-# ------------------------------
+# Comparison with retraining
+# --------------------------
 #
-# `KernelFDA` is the same classifier, trained the ordinary way. In MNE-Python's
+# `KernelFDA` is the same classifier, trained in the usual way. In MNE-Python's
 # `SlidingEstimator` it is refitted for each fold and time point. With an absolute
-# penalty the accuracies agree exactly.
+# penalty, the accuracies agree exactly.
 
 from mne.decoding import SlidingEstimator, cross_val_multiscore
 from sklearn.model_selection import LeaveOneGroupOut
@@ -253,5 +256,5 @@ retrained = cross_val_multiscore(
 print(f"Largest difference: {np.abs(direct.scores - retrained).max():.1e}")
 
 # %%
-# The blocks are equally large here, so that the mean over folds is the accuracy over
-# all trials.
+# The blocks are equally large here, so the mean over folds equals the accuracy over all
+# trials.

@@ -1,24 +1,24 @@
 """
-Does a code last? Generalization over times and conditions
-==========================================================
+Does the code persist? Generalization over time and conditions
+==============================================================
 
-Simulated EEG and small arrays. About a quarter of a minute.
+Simulated EEG and small arrays. About 15 seconds.
 
-A classifier that was trained at one time can be tested at every other one. The map of
-all pairs of times tells whether the code that distinguishes the classes stays, changes
-or comes back [1]_. Trained on one kind of trials and tested on another, it tells
-whether both share the code. This tutorial does both, with label permutations for whole
-maps. All data are simulated, so we know the answers.
+A classifier trained at one time can be tested at all other times. The map of all pairs
+of times shows whether the code that distinguishes the classes persists, changes or
+reappears [1]_. Training on one kind of trials and testing on another shows whether both
+share a code. This tutorial does both, with label permutations for whole maps. All data
+are simulated, so we know the answers.
 """
 
 # %%
-# What a map can look like
-# ------------------------
+# Typical maps
+# ------------
 #
-# Three small data sets with 20 features, given as plain arrays. In all of them two
-# classes differ from 0 to 0.5 s. In the first one, the same feature tells them apart
-# all the time. In the second one, one feature after the other does for a moment. In
-# the third one, it is one feature again, but its sign turns around in the middle.
+# We start with three small data sets of 20 features, as plain arrays. In all of them,
+# two classes differ from 0 to 0.5 s. In the first, the same feature distinguishes them
+# throughout. In the second, a sequence of features does, each for a moment. In the
+# third, it is a single feature again, but its sign reverses halfway.
 
 # sphinx_gallery_thumbnail_number = 2
 import matplotlib.pyplot as plt
@@ -43,7 +43,7 @@ answers[1] = np.exp(-0.5 * (late / 1.5) ** 2)
 answers[2, 0, 10:20], answers[2, 0, 20:30] = 1, -1
 
 fig, axes = plt.subplots(1, 3, figsize=(10, 3.2), layout="constrained")
-titles = ["The code stays", "The code changes", "The code turns around"]
+titles = ["The code persists", "The code changes", "The code reverses"]
 for ax, answer, title in zip(axes, answers, titles, strict=True):
     X = rng.normal(size=(120, 20, 40)) + 1.5 * y[:, np.newaxis, np.newaxis] * answer
     toy = generalize_arrays(
@@ -54,19 +54,19 @@ for ax, answer, title in zip(axes, answers, titles, strict=True):
     ax.get_legend().remove()
 
 # %%
-# A *square* means that the classifier of one time works at the others: the code stays.
-# A *diagonal* means that every time has a code of its own, although classes can be told
-# apart all the time. Scores *below* chance (blue) mean that the classifier is
-# systematically wrong: the same pattern is there, with its sign turned around. The
-# outlines hold what is significantly above chance.
+# A *square* means that a classifier trained at one time works at the others: the code
+# persists. A *diagonal* means that each time point has its own code, although classes
+# can be decoded throughout. Scores *below* chance (blue) mean that the classifier is
+# systematically wrong: the same pattern is present, but sign-reversed. The outlines
+# mark clusters significantly above chance.
 #
 # Generalization over time in EEG
 # -------------------------------
 #
 # In the simulated EEG some dipoles distinguish the classes around 170 ms, and others
-# around 380 ms. Averages over 20 ms make 50 x 50 cells. Each has the scores of the
-# observed labels and of 1000 permutations, in 10 folds: 500 000 models are trained
-# in principle, and each is tested at 50 times.
+# around 380 ms. Averages over 20 ms give 50 x 50 cells. Each has the scores of the
+# observed labels and of 1000 permutations, in 10 folds: in principle, 500,000 models
+# would have to be trained, and each tested at 50 times.
 
 epochs = simulate_epochs(n_trials=180, n_classes=3, random_state=0)
 result = generalize_epochs(
@@ -76,10 +76,10 @@ print(result)
 result.plot(correction="cluster")
 
 # %%
-# There are two squares. Different dipoles make them, so each has a code of its own.
+# There are two squares. They are due to different dipoles, so each has its own code.
 # ``"cluster"`` outlines areas in which both of two tests, see below, exceed the
-# threshold, and which both of them find significant as a whole. With ``"max"`` one
-# may point at single cells. It finds fewer of them. The map is a
+# threshold, and which are significant as a whole in both tests. ``"max"`` allows claims
+# about single cells, but finds fewer of them. The map is a
 # :class:`~mvpa_kfda.GeneralizationResult`.
 
 result.plot(correction="max")
@@ -88,15 +88,15 @@ for correction in ("none", "cluster", "tfce", "max"):
     print(f"{correction:>8}: {share:5.1%} of the cells have p <= 0.05")
 
 # %%
-# Other cells are above chance too, and not significant. There the tested time has
-# information on the classes, but the model was trained when there was none, or another
-# one. As trials of a class resemble each other at the tested time, even such a model
-# may name a whole class rightly, by chance and in all folds alike. So a cell beside
-# the diagonal has to pass two tests, which :doc:`/guide` describes.
+# Some other cells are above chance, but not significant. There, the test time has
+# information about the classes, but the model was trained at a time with no or
+# different information. As trials of a class resemble each other at the test time, even
+# such a model may classify a whole class correctly, by chance and in all folds alike.
+# Cells off the diagonal therefore have to pass two tests, described in :doc:`/guide`.
 #
-# Permutations are the same in all cells, so that the correction takes into account how
-# cells hang together. The diagonal is what `decode_epochs` gives, with its
-# permutations.
+# The same permutations are used in all cells, so the correction takes the dependence
+# between cells into account. The diagonal equals the result of `decode_epochs`,
+# including its permutations.
 
 diagonal = result.diagonal()
 decoded = decode_epochs(
@@ -107,18 +107,18 @@ difference = np.abs(diagonal.null - decoded.null).max()
 print(f"Largest difference of permuted scores: {difference:.1e}")
 
 # %%
-# The numbers agree but for rounding: a map keeps its permutations' scores in single
-# precision. `to_dataframe` gives one row per cell.
+# The numbers agree up to rounding: a map keeps permuted scores in single precision.
+# `to_dataframe` gives one row per cell.
 
 print(result.to_dataframe("max").sort_values("accuracy").tail(3))
 
 # %%
-# Other trials
-# ------------
+# Separate test trials
+# --------------------
 #
-# Do words and pictures of the same things share a code? Let the answers to both be the
-# same, but 100 ms later for pictures. What the classifier learns at one time with
-# words, it should then find 100 ms later with pictures.
+# Do words and pictures of the same things share a code? In this simulation, the
+# responses to both are the same, but 100 ms later for pictures. A classifier trained on
+# words at one time should then work 100 ms later on pictures.
 
 both = simulate_epochs(n_trials=240, tmin=-0.4, random_state=0)
 words = both[:120].crop(-0.2, 0.7)
@@ -136,35 +136,35 @@ print(crossed)
 ax = crossed.plot(correction="cluster")
 ax.plot([-0.1, 0.7], [-0.2, 0.6], color="#D55E00", lw=1.5, ls="--")
 ax.set_title(
-    "Trained with words, tested on pictures (dashed: 100 ms later)",
+    "Trained on words, tested on pictures (dashed: 100 ms later)",
     loc="left",
     fontsize="medium",
 )
 
 # %%
-# Both squares lie on the line of 100 ms. There are no folds: each model is trained with
+# Both squares lie on the line for 100 ms. There are no folds: each model is trained on
 # all words, and tested on all pictures. Only the labels of the words are permuted. The
-# question is whether what was learned *from words* holds for pictures. That pictures
-# can be told apart is not in question, so their labels stay.
+# question is whether a model trained *on words* generalizes to pictures. Whether
+# pictures can be decoded is not the question, so their labels are not permuted.
 #
-# This makes a difference. Where pictures differ by class, their trials fall into
-# bunches. A model without any information may still name one whole bunch rightly or
-# wrongly, so its score strays far more than that of coin tosses. The permutations know
-# about it, a binomial test does not.
+# This makes a difference. When pictures differ by class, their trials form clusters. A
+# model without any information may still classify a whole cluster correctly or
+# incorrectly, so its score varies far more than that of coin tosses. The permutations
+# reflect this, a binomial test does not.
 
 spread = crossed.null.std(axis=0)
 fig, ax = plt.subplots(figsize=(7, 3), layout="constrained")
 ax.plot(crossed.test_times, spread.mean(axis=0), lw=2, label="permutations")
 coins = np.sqrt(1 / 3 * 2 / 3 / len(pictures))
 ax.axhline(coins, color="black", ls="--", lw=1, label="binomial distribution")
-ax.set(xlabel="Testing time (s)", ylabel="Standard deviation", ylim=(0, None))
-ax.set_title("How far scores stray without information", fontsize="medium")
+ax.set(xlabel="Test time (s)", ylabel="Standard deviation", ylim=(0, None))
+ax.set_title("Variability of scores without information", fontsize="medium")
 ax.spines[["top", "right"]].set_visible(False)
 ax.legend(frameon=False)
 
 # %%
-# The same with all trials in one object: a query on the metadata says which of them are
-# trained with, and the rest is tested.
+# The same analysis with all trials in one object: a query on the metadata selects the
+# training trials, and the rest are test trials.
 
 words.metadata["kind"], pictures.metadata["kind"] = "word", "picture"
 mixed = mne.concatenate_epochs([words, pictures], verbose=False)
@@ -172,13 +172,13 @@ queried = generalize_epochs(mixed, train_on="kind == 'word'", window=0.02, step=
 print(np.array_equal(queried.scores, crossed.scores))
 
 # %%
-# Other labels of the same trials
-# -------------------------------
+# Other labels for the same trials
+# --------------------------------
 #
-# Let participants report in each trial what they saw, wrongly in 30 % of the trials.
-# The EEG follows the stimulus. What does a classifier that was trained with the stimuli
-# know about the reports? The trials are the same, so that it has to be
-# cross-validated: trained with `y`, and tested against `y_test` in the left-out trials.
+# Suppose that participants report in each trial what they saw, incorrectly in 30 % of
+# the trials. The EEG depends on the stimulus. What does a classifier trained on the
+# stimuli reveal about the reports? The trials are the same, so it has to be
+# cross-validated: trained on `y`, and tested against `y_test` in the left-out trials.
 
 stimulus = epochs.metadata["condition"].to_numpy()
 report = stimulus.copy()
@@ -198,24 +198,24 @@ reported = generalize_epochs(
 )
 best = np.unravel_index(result.scores.argmax(), result.shape)
 known = result.scores[best]
-print(f"Stimuli are predicted with accuracy {known:.2f}, so that by their agreement")
-print(f"alone reports would be with {0.7 * known + 0.3 * (1 - known) / 2:.2f}.")
+print(f"Stimuli are predicted with accuracy {known:.2f}. From their agreement alone,")
+print(f"the accuracy for reports would be {0.7 * known + 0.3 * (1 - known) / 2:.2f}.")
 p = reported.pvalues("max")[best]
-print(f"They are with {reported.scores[best]:.2f}, p = {p:.3f}.")
+print(f"The accuracy for reports is {reported.scores[best]:.2f}, p = {p:.3f}.")
 
 # %%
-# The p-value is small, although the EEG knows nothing about the reports beyond the
-# stimulus. It says that training with the stimuli informs about the reports, and as
-# the two agree in most trials, it must. Where labels are correlated, a significant
-# score is no evidence that the tested label is itself in the signal.
+# The p-value is small, although the EEG has no information about the reports beyond the
+# stimulus. It means that a model trained on the stimuli predicts the reports, which it
+# must, as the two agree in most trials. If labels are correlated, a significant score
+# is no evidence that the tested label itself is encoded in the signal.
 #
 # Memory
 # ------
 #
-# The permutations' maps are P x n_train_times x n_test_times numbers, and as many again
-# for the second test. ``null="max"`` keeps what all p-values but those of clusters and
-# TFCE need. ``null="stream"`` also serves these two and puts the maps into a temporary
-# file. By default everything is kept up to 1 GiB.
+# The permuted maps have P x n_train_times x n_test_times numbers, and the same again
+# for the second test. ``null="max"`` keeps enough for all p-values except those of
+# clusters and TFCE. ``null="stream"`` also supports these two and writes the maps to a
+# temporary file. By default everything is kept up to 1 GiB.
 
 print(f"All maps of a test: {result.null.nbytes / 1e6:.0f} MB")
 lean = generalize_epochs(
@@ -226,12 +226,12 @@ print(f"Maxima and counts: {kept / 1e6:.2f} MB")
 print(np.array_equal(lean.pvalues("max"), result.pvalues("max")))
 
 # %%
-# The same numbers by retraining
-# ------------------------------
+# Comparison with retraining
+# --------------------------
 #
 # MNE-Python's `GeneralizingEstimator` refits `KernelFDA` for each fold and time. With
-# an absolute penalty the accuracies agree exactly. The folds are equally large, so that
-# the mean over folds is the accuracy over all trials.
+# an absolute penalty, the accuracies agree exactly. The folds are equally large, so the
+# mean over folds equals the accuracy over all trials.
 
 from mne.decoding import GeneralizingEstimator, cross_val_multiscore
 from sklearn.model_selection import StratifiedKFold

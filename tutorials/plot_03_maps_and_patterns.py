@@ -1,22 +1,22 @@
 """
-Where, at which frequency, and what does it look like?
-======================================================
+Where and at which frequency? Sensor maps, power and activation patterns
+========================================================================
 
 Simulated EEG of three classes, and its power. About 5 seconds.
 
-Decoding over time says *when* classes can be told apart. This tutorial asks *where* on
-the head with a searchlight over sensors, *at which frequency* with the power of single
-trials, and *what the signal looks like* with activation patterns. All data are
-simulated, so we know the answers.
+Decoding over time shows *when* classes can be discriminated. This tutorial shows
+*where* on the head, with a searchlight over sensors, *at which frequency*, with
+single-trial power, and *what the signal looks like*, with activation patterns. All data
+are simulated, so we know the answers.
 """
 
 # %%
 # Where: a searchlight over sensors
 # ---------------------------------
 #
-# With ``sensors="adjacency"`` every sensor is decoded together with its neighbours, at
-# every time. Windows of 40 ms keep the number of positions low. The correction is for
-# all of them, sensors times windows. Clusters grow over neighbouring sensors as well as
+# With ``sensors="adjacency"``, each sensor is decoded together with its neighbours, at
+# each time. Windows of 40 ms keep the number of positions low. The correction covers
+# all of them (sensors x windows). Clusters extend over neighbouring sensors as well as
 # over time.
 
 # sphinx_gallery_thumbnail_number = 1
@@ -41,9 +41,9 @@ print(searchlight)
 searchlight.plot(times=[0.06, 0.18, 0.38, 0.5])
 
 # %%
-# Around 170 ms the back of the head tells the classes apart, around 380 ms sensors on
-# the left and in the middle. A dot means that the sensor *and its neighbours* carry
-# information; the sensor by itself need not. `to_dataframe` of this
+# Around 170 ms the classes can be decoded from posterior sensors, around 380 ms from
+# left and central ones. A dot means that the sensor *together with its neighbours*
+# carries information; the sensor alone need not. `to_dataframe` of this
 # :class:`~mvpa_kfda.SensorTimeResult` has one row per sensor and time.
 
 table = searchlight.to_dataframe("max")
@@ -53,8 +53,8 @@ print(table.sort_values("accuracy", ascending=False).head(3))
 # At which frequency: power
 # -------------------------
 #
-# Now the classes differ in something that averages never show: bursts of 20 Hz around
-# 450 ms near C3, larger in one class than in the next, with a new phase in every trial.
+# Now the classes differ in a way that averages cannot show: 20 Hz bursts around 450 ms
+# near C3, with a different amplitude in each class and a random phase in each trial.
 # With ``snr=0`` nothing else differs.
 
 noise = simulate_epochs(n_trials=180, n_classes=3, snr=0, random_state=0)
@@ -81,8 +81,8 @@ over_time = decode_epochs(bursting, n_permutations=500, random_state=0)
 print(f"Signal itself: {np.sum(over_time.pvalues('max') <= 0.05)} significant times")
 
 # %%
-# `decode_epochs` takes the power that MNE-Python computes, and decodes every frequency
-# and time.
+# `decode_epochs` accepts power computed by MNE-Python, and decodes each frequency and
+# time.
 
 freqs = np.geomspace(6, 36, 9)
 power = bursting.compute_tfr("morlet", freqs=freqs, n_cycles=freqs / 4, decim=4)
@@ -91,26 +91,25 @@ print(over_freqs)
 over_freqs.plot(correction="cluster")
 
 # %%
-# The wavelets blur the burst over time and frequency, so that information seems to be
-# there a little before and after it. The correction is for all frequencies and times.
-# `clusters` of this :class:`~mvpa_kfda.TimeFrequencyResult` has the numbers: from
-# when to when and at which frequencies each cluster was found, the sum of
-# its standardised scores (``mass``), and where it peaks.
+# The wavelets blur the burst over time and frequency, so information appears slightly
+# before and after it. The correction covers all frequencies and times. `clusters` of
+# this :class:`~mvpa_kfda.TimeFrequencyResult` gives the extent of each cluster in time
+# and frequency, the sum of its standardised scores (``mass``), and its peak.
 
 print(over_freqs.clusters().head(3).round(3).to_string())
 
 # %%
-# The p-value is that of the cluster as a whole, and not of its first time or of its
+# The p-value refers to the cluster as a whole, not to its first time point or its
 # frequencies.
 #
-# What it looks like: activation patterns
-# ---------------------------------------
+# What the signal looks like: activation patterns
+# -----------------------------------------------
 #
-# A classifier's weights say how channels are combined, and a part of that is cancelling
-# noise: a channel without any signal gets weight if it shares noise with others. The
-# *activation pattern* [1]_ answers the question that is usually meant: how does the
-# signal change with what the classifier sees? Every result with the linear kernel has
-# them, as objects of MNE-Python in the units of the channels.
+# The weights of a classifier describe how channels are combined, which partly serves to
+# cancel noise: a channel without any signal gets weight if it shares noise with others.
+# The *activation pattern* [1]_ answers the question of interest: how does the signal
+# change with the output of the classifier? All results with a linear kernel have
+# patterns, as MNE-Python objects in the units of the channels.
 
 result = decode_epochs(epochs)
 patterns = result.patterns()
@@ -119,11 +118,11 @@ patterns["class_2"].plot_topomap(times=[0.05, 0.17, 0.3, 0.38, 0.5], show=False)
 
 # %%
 # The map shows by how many microvolts trials of this class differ from the mean of all
-# trials, as far as the classifier sees it. Before 100 ms there is nothing to see but
-# noise: look at patterns where classes can be decoded.
+# trials, as represented in the classifier. Before 100 ms there is only noise: interpret
+# patterns where classes can be decoded.
 #
-# As the data are simulated, we can compare with the truth. It comes from the same
-# simulation with hardly any noise.
+# As the data are simulated, we can compare patterns with the true difference, which
+# comes from the same simulation with hardly any noise.
 
 clear = simulate_epochs(n_trials=180, n_classes=3, snr=300, random_state=0)
 true = (clear["class_2"].average().data - clear.average().data) * 0.3 / 300
@@ -133,7 +132,7 @@ fig, axes = plt.subplots(2, 3, figsize=(6.6, 4.4), layout="constrained")
 for row, sample in zip(axes, shown, strict=True):
     data = epochs.get_data()[:, :, sample]
     model = KernelFDA(kernel="linear").fit(data, epochs.metadata["condition"])
-    # The scores are linear, so that unit vectors give the weights.
+    # The scores are linear, so unit vectors give the weights.
     scores = model.decision_function(np.vstack([0 * data[:1], np.eye(data.shape[1])]))
     maps = {
         "true difference": true[:, sample],
@@ -147,26 +146,26 @@ for row, sample in zip(axes, shown, strict=True):
     row[0].set_ylabel(f"{epochs.times[sample]:.2f} s")
 
 # %%
-# Patterns resemble the truth far more than weights do. They are not tested: the
-# permutations are about scores. These patterns belong to the model of all trials. The
-# mean over the models that were cross-validated is nearly the same.
+# Patterns resemble the true difference far more than weights do. They are not tested:
+# permutations test the scores. These patterns belong to the model trained on all
+# trials. The mean over the cross-validated models is nearly the same.
 
 folds = result.patterns(average="folds")["class_2"].data
 again = np.corrcoef(folds[:, shown[1]], patterns["class_2"].data[:, shown[1]])[0, 1]
-print(f"Correlation of the two at 0.38 s: {again:.3f}")
+print(f"Correlation between the two at 0.38 s: {again:.3f}")
 
 # %%
 # With three classes there are two discriminants, the most discriminating one first.
-# Their patterns are in microvolts per unit of the discriminant's score, and their sign
-# is free.
+# Their patterns are in microvolts per unit of the discriminant score, and their sign is
+# arbitrary.
 
 result.patterns("discriminant")["discriminant 1"].plot_topomap(
     times=[0.17, 0.38], show=False
 )
 
 # %%
-# Power has patterns too, for every frequency. The third class has the largest bursts,
-# and its power is above the mean near C3.
+# Power has patterns, too, for each frequency. The third class has the largest bursts,
+# and its power near C3 is above the mean.
 
 at_burst = over_freqs.patterns()["class_3"]
 at_burst.plot_topomap(

@@ -2,21 +2,21 @@
 Where in the brain? Searchlights and regions
 ============================================
 
-Simulated fMRI, one image per trial. About a quarter of a minute.
+Simulated fMRI, one image per trial. About 15 seconds.
 
-A searchlight decodes from the voxels of a small sphere, and does so around every voxel
-of the brain. Those who know :class:`nilearn.decoding.SearchLight` will find the same
-kind of map here, and with it what that map lacks: a test. All data are simulated over
-the MNI brain that comes with nilearn, so we know the answer and need no download.
+A searchlight decodes from the voxels of a small sphere around each voxel of the brain.
+If you know :class:`nilearn.decoding.SearchLight`, you will find the same kind of map
+here, together with a statistical test. All data are simulated on the MNI brain that
+comes with nilearn, so we know the answer and need no download.
 """
 
 # %%
 # Data with a known answer
 # ------------------------
 #
-# Six runs with 15 images each: the responses to single trials or blocks, such as the
-# beta images of a general linear model. In each run the classes come in random order.
-# A table says what the images are, one row per image.
+# There are six runs with 15 images each: responses to single trials or blocks, such as
+# the beta images of a general linear model. In each run the classes come in random
+# order. A table with one row per image describes the images.
 
 import tempfile
 import time
@@ -38,9 +38,10 @@ labels = np.concatenate([rng.permutation(classes * 5) for _ in range(6)])
 table = pd.DataFrame({"run": runs, "label": labels})
 
 # %%
-# Noise is smooth in space and outlasts an image, as in fMRI, and every run has a level
-# of its own. Information is in three places, in the pattern *within* each: the mean
-# over its voxels is the same for all classes, so averaging them would lose it.
+# Noise is smooth in space and correlated over time, as in fMRI, and each run has its
+# own offset. There is information in three areas, in the pattern *within* each: the
+# mean over voxels is the same for all classes, so averaging them would lose the
+# information.
 
 mask_img = datasets.load_mni152_brain_mask(resolution=6)
 mask = mask_img.get_fdata() > 0
@@ -52,7 +53,7 @@ for i in range(1, len(noise)):
     noise[i] += 0.3 * noise[i - 1]
 data = noise + np.repeat(2 * rng.normal(size=6), 15)[:, np.newaxis]
 
-# name: centre in mm, radius in mm, strength, which classes have patterns of their own
+# name: centre in mm, radius in mm, strength, classes with a specific pattern
 places = {
     "visual cortex": ((0, -88, 4), 20, 0.2, classes),
     "right fusiform gyrus": ((40, -52, -18), 12, 0.6, ["face"]),
@@ -77,7 +78,7 @@ bold_img = Nifti1Image(bold, mask_img.affine)
 #
 # Labels and runs are columns of the table. With ``groups``, one run at a time is left
 # out for testing, voxels are z-scored within each run, and labels are permuted within
-# runs only. The 500 permutations are the same in all spheres.
+# runs only. All spheres share the same 500 permutations.
 
 start = time.perf_counter()
 result = searchlight(
@@ -98,18 +99,19 @@ print(result)
 result.plot(cut_coords=(40, -52, -18))
 
 # %%
-# Red is above chance. What is outlined is significant, corrected for all spheres of the
-# brain. A score belongs to the sphere *around* a voxel, so an informative place looks
-# larger than it is, by up to the radius. Read it as "near here". The map is a
+# Red is above chance. Outlined spheres are significant, corrected for all spheres of
+# the brain. A score belongs to the sphere *around* a voxel, so an informative area
+# looks larger than it is, by up to the radius. Interpret it as "near here". The map is
+# a
 # :class:`~mvpa_kfda.VolumeResult`.
 #
 # What a p-value means
 # --------------------
 #
-# Where there is no information, an accuracy of 0.5 can be luck. Among thousands of
-# spheres the luckiest one goes higher still. How high? Each permutation yields a map of
-# what would have been if the labels had meant nothing. We take the highest accuracy of
-# each of these 500 maps.
+# Without information, an accuracy of 0.5 can occur by chance. Among thousands of
+# spheres, the highest accuracy is even larger. How large? Each permutation yields a map
+# as it would be expected if the labels were meaningless. We take the highest accuracy
+# of each of these 500 maps.
 
 highest = result.null.max(axis=1)
 limit = np.quantile(highest, 0.95, method="higher")
@@ -118,22 +120,23 @@ fig, ax = plt.subplots(figsize=(6.5, 3), layout="constrained")
 style = {"bins": np.arange(0.105, 0.92, 1 / 45), "density": True}
 ax.hist(result.null[:, ::50].ravel(), color="0.8", label="any sphere", **style)
 ax.hist(highest, color="0.5", label="the best sphere of each map", **style)
-ax.axvline(limit, color="C3", ls="--", label=f"5 % are beyond {limit:.2f}")
+ax.axvline(limit, color="C3", ls="--", label=f"5 % exceed {limit:.2f}")
 ax.axvline(result.scores.max(), color="C0", label="observed, best sphere")
 ax.set(xlabel="Accuracy", ylabel="Density", title="Permuted labels")
 ax.legend(frameon=False, fontsize="small")
 
 # %%
 # An uncorrected p-value compares a sphere with *its own* permutations (light). That is
-# right for one sphere that was chosen beforehand. On a map, up to one in twenty spheres
-# without information has p ≤ 0.05. A p-value corrected with the maximum compares it
-# with the best spheres (dark): the risk that even *one* sphere without information is
-# marked is 5 % at most. With 500 permutations, no p-value is smaller than 1 / 501.
+# valid for one sphere chosen beforehand. In a map, up to one in twenty spheres without
+# information has p ≤ 0.05. A p-value corrected with the maximum compares a sphere with
+# the best spheres (dark): the risk that even *one* sphere without information is marked
+# is at most 5 %. With 500 permutations, the smallest attainable p-value is 1 / 501.
 #
-# Two other corrections use that information extends over neighbours. Clusters are
-# compared with the largest cluster of each permuted map. TFCE weighs height and extent
-# and needs no threshold to form clusters. We know where the patterns are, so we can
-# count what each finds. Out of reach are the spheres that touch no pattern.
+# Two other corrections make use of the spatial extent of information. Clusters are
+# compared with the largest cluster of each permuted map. TFCE combines height and
+# extent and needs no cluster-forming threshold. We know where the patterns are, so we
+# can count the spheres that each correction finds. Spheres "out of reach" contain no
+# part of a pattern.
 
 reach = {
     name: np.linalg.norm(mm - centre, axis=1) <= radius + 12
@@ -150,7 +153,7 @@ for correction in ("none", "max", "cluster", "tfce"):
 print(pd.DataFrame(rows).to_string())
 
 # %%
-# ``to_img`` turns scores and p-values into images, for nilearn and every other program.
+# ``to_img`` converts scores and p-values to images, for nilearn and other software.
 
 fig, axes = plt.subplots(4, 1, figsize=(7, 8))
 fig.subplots_adjust(left=0.02, right=0.94, top=0.95, bottom=0.02, hspace=0.2)
@@ -168,14 +171,14 @@ for ax, correction in zip(axes, rows, strict=True):
     ax.set_title(f"-log10 p, correction: {correction}", loc="left", fontsize="medium")
 
 # %%
-# Without a correction the map is sprinkled with false alarms. With the maximum, every
-# marked voxel counts by itself. Clusters and TFCE find more of the weak and wide
-# pattern in visual cortex. But a cluster is significant *as a whole*: single voxels of
-# it may be out of reach of any pattern, and nothing can be said about one of them. The
-# same holds for TFCE: next to a strong effect it marks voxels without any.
+# Without correction, false positives are scattered across the map. With the maximum,
+# each marked voxel is significant by itself. Clusters and TFCE find more of the weak
+# and extended pattern in visual cortex. But a cluster is significant only *as a whole*:
+# some of its voxels may be out of reach of any pattern, and nothing can be said about
+# single ones. TFCE, too, marks voxels without an effect next to a strong effect.
 #
 # ``peaks`` lists the highest spheres of each significant cluster. In a notebook,
-# ``result.view(alpha=0.05, correction="tfce")`` shows the map to be clicked through.
+# ``result.view(alpha=0.05, correction="tfce")`` shows an interactive map.
 
 print(result.peaks("tfce").round(3).to_string())
 result.plot("glass_brain", correction="tfce")
@@ -184,9 +187,9 @@ result.plot("glass_brain", correction="tfce")
 # One score per region
 # --------------------
 #
-# A few regions that were chosen beforehand are far fewer tests than all spheres. Here
-# they are balls around eight places from the literature. Any atlas will do, such as
-# what the ``fetch_atlas_...`` functions of nilearn return.
+# A few regions chosen beforehand need far fewer tests than all spheres. Here they are
+# balls around eight coordinates from the literature. You can use any atlas, such as
+# those returned by nilearn's ``fetch_atlas_...`` functions.
 
 centres = {
     "early visual": (0, -88, 4),
@@ -219,23 +222,23 @@ columns = ["region", "n_features", "accuracy", "p", "p_max"]
 print(regions.to_dataframe()[columns].round(3).to_string())
 
 # %%
-# All voxels of a region are decoded together, and the correction is for eight regions.
-# The price: what lies between the regions is not seen, and a small pattern can drown in
-# a large region.
+# All voxels of a region are decoded together, and the correction covers eight regions.
+# The price: information between the regions is missed, and a small pattern can be
+# drowned out in a large region.
 #
-# What is it that the model sees? ``patterns`` answers with an image for each class: how
-# its signal differs from the mean of all images, in their own unit, as far as the model
-# uses it. In the right FFA only faces have a pattern of their own, and theirs is by far
-# the strongest. The confusions say the same: no face is taken for anything else, and
-# houses and tools are taken for each other.
+# Which signals does the model use? ``patterns`` returns an image for each class: how
+# its signal differs from the mean of all images, in their unit, as represented in the
+# model. In the right FFA only faces have a specific pattern, and theirs is by far the
+# strongest. The confusion matrix agrees: faces are never misclassified, whereas houses
+# and tools are confused with each other.
 
 regions.plot_patterns(region="right FFA", cut_coords=5)
 print(regions.confusion("right FFA").to_string())
 
 # %%
-# Without an atlas the whole mask is one region. There are far fewer images than voxels,
-# and the time goes with the images. But our patterns are small and few: among thousands
-# of voxels of noise they drown.
+# Without an atlas, the whole mask is one region. Computing time depends on the number
+# of images, which is far smaller than that of voxels. But our patterns are small and
+# few: they are drowned out by the noise of thousands of voxels.
 
 start = time.perf_counter()
 whole = decode_regions(
@@ -250,11 +253,11 @@ print(f"{whole.n_features[0]} voxels at once: {time.perf_counter() - start:.1f} 
 print(f"{whole}, p = {whole.pvalues()[0]:.3f}")
 
 # %%
-# Save, stop and go on
-# --------------------
+# Saving and resuming
+# -------------------
 #
-# A result file holds everything, the permutations too. Images and tables are for other
-# programs.
+# A result file contains everything, including the permutations. Images and tables are
+# for other programs.
 
 folder = Path(tempfile.mkdtemp())
 result.save(folder / "searchlight.h5")
@@ -265,9 +268,9 @@ print(sorted(path.name for path in folder.iterdir()))
 print(load_result(folder / "searchlight.h5"))
 
 # %%
-# With ``checkpoint``, finished spheres are kept in a file while a run is on its way. If
-# the computer goes down, the same call continues where it stopped, and its result is
-# the same as if nothing had happened. Here we just call it twice.
+# With ``checkpoint``, finished spheres are saved to a file during a run. If the
+# computer crashes, the same call resumes where it stopped, and its result is the same
+# as without the interruption. Here we just call it twice.
 
 for attempt in ("first", "second"):
     start = time.perf_counter()

@@ -1,23 +1,25 @@
 """
-How large a penalty? Choosing it without leakage
-================================================
+Choosing the penalty without leakage
+====================================
 
 Simulated EEG, and noise. About half a minute.
 
-With more channels than a handful, a discriminant needs a penalty: without one it fits
-the noise. How large should it be? Trying some values and keeping the best one is right,
-if it is done where the test trials cannot see it. By default that is what happens.
-Here we look at what is chosen, then do it wrongly, on data without any information, and
-then see which other ways there are.
+With more than a handful of channels, a discriminant needs a penalty: without one it
+fits the noise. How large should it be? Trying several values and keeping the best one
+is valid, provided that test trials are not involved. By default, the penalty is
+selected in this way. This tutorial looks at the selected values, shows what happens if
+the selection is done incorrectly, on data without any information, and compares the
+alternatives.
 """
 
 # %%
-# One number, large effects
-# -------------------------
+# Effects of the penalty
+# ----------------------
 #
 # Channels share noise: a source of artefacts or of ongoing activity reaches many of
-# them. A classifier with a small penalty can learn to cancel it, one with a large
-# penalty cannot. But with a small penalty it learns the noise of single trials, too.
+# them. A classifier with a small penalty can learn to cancel this noise, one with a
+# large penalty cannot. But with a small penalty it also learns the noise of single
+# trials.
 
 from itertools import product
 
@@ -41,7 +43,7 @@ from mvpa_kfda import (
 
 
 def simulate(n_trials, n_features, effect, n_sources=0, seed=0):
-    """Return trials of two classes, with noise that some sources spread."""
+    """Return trials of two classes, with noise from shared sources."""
     rng = np.random.default_rng(seed)
     y = rng.permutation(np.arange(n_trials) % 2)
     X = rng.normal(size=(n_trials, n_features))
@@ -55,8 +57,8 @@ def simulate(n_trials, n_features, effect, n_sources=0, seed=0):
 regs = np.geomspace(1e-5, 1e2, 22)
 problems = {
     "100 trials, 70 features, shared noise": simulate(100, 70, 3.5, 5, seed=6),
-    "100 trials, 70 features, noise of their own": simulate(100, 70, 2.2),
-    "60 trials, 300 features, noise of their own": simulate(60, 300, 4, seed=1),
+    "100 trials, 70 features, independent noise": simulate(100, 70, 2.2),
+    "60 trials, 300 features, independent noise": simulate(60, 300, 4, seed=1),
 }
 
 fig, ax = plt.subplots(figsize=(6.5, 3.4), layout="constrained")
@@ -71,21 +73,21 @@ ax.set(xlabel="reg = lambda / (trace(K_c) / n)", ylabel="Accuracy (chance: 0.5)"
 ax.legend(frameon=False, fontsize="small")
 
 # %%
-# The best penalty is a different one each time: no single number would do. The circles
-# are the default, ``reg="auto"``, each at the median of what its ten training folds
-# chose. They are near the top of their curves, and no test trial had a part in it:
-# every training fold estimates in closed form how well each of 13 penalties predicts
-# trials that are left out, by generalized cross-validation (see :doc:`/method`).
+# The best penalty differs between data sets: no single value suits all of them. The
+# circles show the default, ``reg="auto"``, at the median of the values selected on the
+# ten training sets. They are near the maximum of their curves, and test trials were not
+# involved: on each training set, generalized cross-validation estimates in closed form
+# how well each of 13 penalties predicts left-out trials (see :doc:`/method`).
 #
-# Choosing and reporting on the same trials
-# -----------------------------------------
+# Selecting and reporting on the same trials
+# ------------------------------------------
 #
 # The curves above are cross-validated. It is tempting to report the highest point of
-# such a curve. To see what is wrong with it, we do so where there is nothing to find:
-# 40 data sets of pure noise. We look for the best of 20 penalties, then for the best of
-# 20 penalties with each of three kernels. Last, ``reg=Tuned(...)`` chooses from the
-# same 20 penalties, but inside every training fold, where the test trials of this fold
-# have no part in the choice.
+# such a curve. To see what is wrong with it, we do so on data without information: 40
+# data sets of pure noise. We take the best of 20 penalties, then the best of 20
+# penalties with each of three kernels. Finally, ``reg=Tuned(...)`` selects from the
+# same 20 penalties, but within each training set, without using the test trials of this
+# fold.
 
 regs = np.geomspace(1e-3, 1e2, 20)
 kernels = ["linear", RBF(), Polynomial(degree=2)]
@@ -118,46 +120,45 @@ for name, values in accuracy.items():
     print(f"{name}: {np.mean(values):.3f} ± {error:.3f}")
 
 # %%
-# The best of 20 is above chance on average, without any information. Each of the 20 is
-# honest, their maximum is not: of several lucky draws, it takes the luckiest. The more
-# we try, the higher it gets. This is leakage: the test trials had a say in the model
-# that is tested on them. Chosen inside the training folds, accuracies are at chance,
-# within their error.
+# The best of 20 is above chance on average, without any information. Each of the 20
+# accuracies is unbiased, but their maximum is not: it picks the luckiest draw. The more
+# values we try, the higher it gets. This is leakage: the test trials influenced the
+# model that is tested on them. With selection within the training sets, accuracies are
+# at chance, within their error.
 #
-# Chosen inside every training fold
-# ---------------------------------
+# Selection within each training set
+# ----------------------------------
 #
-# The default estimates the error of trials that are left out. ``reg="tuned"`` computes
-# it. For each training fold, every penalty of the grid is
-# judged by how well the training trials are predicted if they are left out one at a
-# time. That sounds expensive: 10 folds, 20 penalties and 90 trials are 18,000 models.
-# None of them is trained. What all of them predict follows from one decomposition of
-# the kernel matrix and one small matrix for every fold (see :doc:`/method`).
+# The default estimates the error for left-out trials. ``reg="tuned"`` computes it. For
+# each training set, each penalty of the grid is evaluated by leave-one-out prediction
+# of the training trials. That sounds expensive: 10 folds, 20 penalties and 90 trials
+# are 18,000 models. None of them is trained. All their predictions follow from one
+# decomposition of the kernel matrix and one small matrix per fold (see :doc:`/method`).
 
 X, y = problems["100 trials, 70 features, shared noise"]
 result = cross_validate(X, y, reg="tuned", n_permutations=200, random_state=0)
 print(f"tuned: {result.scores:.2f}, auto: {cross_validate(X, y).scores:.2f}")
 print(f"reg=0.3: {cross_validate(X, y, reg=0.3).scores:.2f}")
-print("lambda of every fold:", result.lambdas.round(1))
+print("lambda of each fold:", result.lambdas.round(1))
 result.plot_tuning()
 
 # %%
-# Thin lines are folds, the thick one is their mean, and circles are what each of them
-# chose. The grid spans the eigenvalues of the kernel matrix. The figure shows lambda
-# relative to the kernel, as ``reg`` is; ``result.lambdas`` are in squared units of the
-# features, and ``result.degrees_of_freedom`` says what they mean for the model. The
-# :class:`~mvpa_kfda.DecodingResult` has all of it. :func:`~mvpa_kfda.regress` takes
-# numbers in the place of classes, and the same penalties.
+# Thin lines are folds, the thick line is their mean, and circles are the selected
+# values. The grid spans the eigenvalues of the kernel matrix. The figure shows lambda
+# relative to the kernel, like ``reg``; ``result.lambdas`` are in squared units of the
+# features, and ``result.degrees_of_freedom`` are the corresponding degrees of freedom.
+# All of these are in the :class:`~mvpa_kfda.DecodingResult`. :func:`~mvpa_kfda.regress`
+# predicts continuous targets with the same penalties.
 #
-# Nothing is trained, but it is not free: a tuned penalty takes 10 to 40 times as long
-# as a fixed one, the default three to six times with permutations. A short grid,
-# ``Tuned([0.01, 0.1, 1, 10, 100])``, takes a third of what the long one does.
+# Although nothing is trained, this has a cost: a tuned penalty takes 10 to 40 times as
+# long as a fixed one, the default three to six times with permutations. A short grid,
+# ``Tuned([0.01, 0.1, 1, 10, 100])``, takes a third of the time of the long one.
 #
-# What is *the* best penalty depends on what it should be good at. ``criterion`` names
-# it: the squared error of the coded classes (the default), the share of errors, or the
-# log loss of the probabilities. The share of errors is what we care about, but with few
-# trials it moves in steps, so that many penalties are equally good, and luck decides
-# between others. The squared error is smooth.
+# Which penalty is *best* depends on the ``criterion``: the squared error of the coded
+# classes (the default), accuracy, or the log loss of the probabilities. Accuracy is
+# what we are interested in, but with few trials it changes in steps, so that many
+# penalties are equally good, and differences between others are due to chance. The
+# squared error is smooth.
 
 rows = {}
 for criterion in ("squared_error", "accuracy", "log_loss"):
@@ -170,10 +171,11 @@ print(pd.DataFrame(rows).round(2).to_string())
 # Over time
 # ---------
 #
-# In :func:`~mvpa_kfda.decode_epochs` and all other functions the penalty is chosen at
-# every position anew. Where classes differ strongly, a flexible model pays. Where they
-# do not differ, nothing is worth learning and the largest penalties win. The degrees of
-# freedom, here the mean over folds, show it; ``tuned.plot_tuning()`` draws them, too.
+# In :func:`~mvpa_kfda.decode_epochs` and all other functions, the penalty is selected
+# separately at each position. If classes differ strongly, a flexible model is better.
+# If they do not differ, there is nothing to learn and the largest penalties are
+# selected. The degrees of freedom, here averaged over folds, show this;
+# ``tuned.plot_tuning()`` draws them, too.
 
 epochs = simulate_epochs(120, n_classes=3, snr=0.4, sfreq=50, random_state=1)
 tuned = decode_epochs(epochs, reg="tuned", groups="block", verbose=False)
@@ -196,22 +198,22 @@ below.plot(fixed.times, fixed.degrees_of_freedom, color="0.5", lw=1)
 below.set(xlabel="Time (s)", ylabel="Degrees of freedom")
 
 # %%
-# Do not read this as a map of information: it is only how flexible the model is. And at
-# times without information, folds disagree about a choice that does not matter.
+# Do not interpret this as a map of information: it only shows the flexibility of the
+# model. At times without information, folds disagree about a choice that does not
+# matter.
 #
-# Trials that are alike: leave out groups
-# ---------------------------------------
+# Correlated trials: leave out groups
+# -----------------------------------
 #
-# Neighbouring trials share slow noise, and successive volumes of fMRI are nearly copies
-# of each other. If they are of one class, too, a trial that is left out is predicted by
-# its neighbour, noise and all. Leaving out one at a time then rewards models that know
-# their neighbours by heart. With ``groups`` the penalty is chosen by leaving out one
-# group at a time inside, as is done outside. Here are 6 runs with blocks of 6 trials of
-# a class.
+# Neighbouring trials share slow noise, and successive fMRI volumes are highly
+# correlated. If they also belong to the same class, a left-out trial is predicted from
+# its neighbour, including its noise. Leave-one-out then rewards models that memorise
+# the neighbours. With ``groups``, the inner cross-validation leaves out one group at a
+# time, like the outer one. Here are 6 runs with blocks of 6 trials of one class.
 
 
 def simulate_runs(seed, n_runs=6, n_each=24, n_features=40, effect=1.5, lasting=0.9):
-    """Return trials in blocks of a class, with noise that lasts, and their runs."""
+    """Return trials in blocks of one class, with correlated noise, and their runs."""
     rng = np.random.default_rng(seed)
     direction = rng.normal(size=n_features)
     direction /= np.linalg.norm(direction)
@@ -247,18 +249,18 @@ ax.set(xlabel="reg = lambda / (trace(K_c) / n)", ylabel="Squared error inside")
 ax.legend(frameon=False, fontsize="small")
 
 # %%
-# Leaving out one trial promises small errors and wants a flexible model. But what that
-# model learns does not carry over to another run: leaving out runs, its errors are
-# larger than those of a guess (0.5), and a penalty many times as large is best. The
-# accuracy that is reported is honest in both cases, since whole runs are left out
-# outside. It is the choice that is worse; how much this costs depends on the data.
+# Leaving out one trial suggests small errors and selects a flexible model. But such a
+# model does not generalize to other runs: with runs left out, its errors are larger
+# than those of guessing (0.5), and a much larger penalty is best. The reported accuracy
+# is unbiased in both cases, since the outer cross-validation leaves out whole runs.
+# Only the selection is worse; how much this costs depends on the data.
 #
-# Kernels, too
-# ------------
+# Selecting a kernel
+# ------------------
 #
-# A list of kernels is a choice, made together with that of the penalty and as honestly.
-# Here class 1 surrounds class 0 in the first two features, so a linear kernel is lost.
-# (A name stands for a kernel with its default: ``"linear"`` for
+# From a list of kernels, one is selected together with the penalty, again without bias.
+# Here class 1 surrounds class 0 in the first two features, so a linear kernel fails. (A
+# name stands for a kernel with default parameters: ``"linear"`` for
 # :class:`~mvpa_kfda.Linear`, ``"rbf"`` for :class:`~mvpa_kfda.RBF`.)
 
 rng = np.random.default_rng(0)
@@ -274,9 +276,9 @@ print(pd.Series(names)[result.penalty["kernel"]].value_counts().to_string())
 result.plot_tuning()
 
 # %%
-# Textbooks, and other toolboxes with kernel Fisher discriminants, put the penalty
-# elsewhere: on the dual coefficients, the weights of the trials.
-# :class:`~mvpa_kfda.EmpiricalMap` makes this classifier of any kernel.
+# Textbooks, and other toolboxes with kernel Fisher discriminants, place the penalty on
+# the dual coefficients, the weights of the trials. :class:`~mvpa_kfda.EmpiricalMap`
+# gives this classifier for any kernel.
 
 fig, ax = plt.subplots(figsize=(6.5, 3.2), layout="constrained")
 wide = np.geomspace(1e-6, 1e2, 25)
@@ -290,18 +292,18 @@ ax.set(xlabel="reg = lambda / (trace(K_c) / n)", ylabel="Accuracy (chance: 0.5)"
 ax.legend(frameon=False, fontsize="small", title="Penalty")
 
 # %%
-# Both can do the task, each with a penalty of its own. On dual coefficients it is as if
-# the kernel matrix had been squared. So do not take over a number from the one to the
-# other, or from a program that has the other.
+# Both solve the task, but with different penalties. Penalising dual coefficients is
+# like squaring the kernel matrix. So do not transfer a value from one to the other, or
+# from a program that uses the other.
 #
-# Without labels
-# --------------
+# Penalties without labels
+# ------------------------
 #
-# Other ways do not look at labels at all. They cost next to nothing with permutations,
-# as one inverse still serves all of them, and there is nothing that could leak.
-# :class:`~mvpa_kfda.DegreesOfFreedom` says how flexible the model shall be, which is
+# Other options do not use labels at all. They cost almost nothing with permutations, as
+# all of them share one inverse, and nothing can leak.
+# :class:`~mvpa_kfda.DegreesOfFreedom` sets the flexibility of the model, which is
 # easier to compare between data sets than a penalty. ``"ledoit_wolf"`` and ``"oas"``
-# estimate how much the covariance should shrink, from the trials' spread alone.
+# estimate the optimal shrinkage of the covariance from the trials alone.
 
 X, y = problems["100 trials, 70 features, shared noise"]
 rows = {}
@@ -316,17 +318,18 @@ for reg in (*ways, Shrinkage(0.05)):
 print(pd.DataFrame(rows).T.round(2).to_string())
 
 # %%
-# :doc:`/benchmarks` compares all of them on many kinds of data. Penalties chosen by
-# labels are rarely far from the best. So are the estimates, but where few sources make
-# most of the noise and features are many, the choice finds more.
+# :doc:`/benchmarks` compares all of them on many kinds of data. Penalties selected with
+# labels are rarely far from the best. The same is true of the shrinkage estimates,
+# except with many features and noise from few sources, where selection with labels
+# performs better.
 #
-# p-values stay honest
-# --------------------
+# Valid p-values
+# --------------
 #
-# With permuted labels penalty and kernel are chosen again for each permutation. So the
-# null distribution knows of the freedom of choice, and p-values are what they should
-# be: on noise, 5 % of them are at or below 0.05. Not so if we look for the best of all
-# first, and permute labels with this one afterwards.
+# Penalty and kernel are selected again for each permutation. The null distribution thus
+# accounts for the selection, and p-values are valid: on noise, 5 % of them are at or
+# below 0.05. This is not the case if we first search for the best of all, and then
+# permute labels with this one.
 
 counts = {"tuned inside": 0, "best of 60": 0}
 n_sets = 60

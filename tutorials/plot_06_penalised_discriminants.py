@@ -1,23 +1,23 @@
 """
-Are neighbours alike? Smooth discriminants
-==========================================
+Smooth discriminants: penalising differences between neighbours
+===============================================================
 
 Handwritten digits and simulated EEG. About 5 seconds.
 
-A ridge penalty treats every pixel, sensor or voxel as a stranger to all others. But
-neighbours are alike, and weights that jump from one to the next are rarely what anyone
-believes in. Penalised discriminant analysis (Hastie, Buja & Tibshirani, 1995) says so:
-it charges for the differences between neighbouring weights. In ``mvpa_kfda`` such a
-penalty is a kernel, so cross-validation and permutations are as exact and as fast as
-with any other. Handwritten digits show what it does, then we turn to EEG sensors.
+A ridge penalty treats all pixels, sensors or voxels as unrelated. But neighbours are
+similar, and weights that change abruptly from one to the next are rarely plausible.
+Penalised discriminant analysis (Hastie, Buja & Tibshirani, 1995) therefore penalises
+differences between neighbouring weights. In ``mvpa_kfda`` such a penalty is a kernel,
+so cross-validation and permutations are as exact and as fast as with any other.
+Handwritten digits show its effect, then we turn to EEG sensors.
 """
 
 # %%
-# Which pixels are neighbours
-# ---------------------------
+# Neighbouring pixels
+# -------------------
 #
-# The digits that come with scikit-learn are images of 8 x 8 pixels. We take few of
-# them: 100 images for 64 pixels and 10 classes, as scarce as trials in a recording.
+# The digits that come with scikit-learn are images of 8 x 8 pixels. We use only a few
+# of them: 100 images for 64 pixels and 10 classes, as scarce as trials in a recording.
 
 import matplotlib.pyplot as plt
 import mne
@@ -44,7 +44,7 @@ rng = np.random.default_rng(0)
 
 
 def draw(n_each):
-    """Draw as many images of every digit."""
+    """Draw the same number of images of each digit."""
     rows = [
         rng.choice(np.flatnonzero(digits == digit), n_each, replace=False)
         for digit in range(10)
@@ -57,15 +57,15 @@ X, y = images[rows], digits[rows]
 print(X.shape)
 
 # %%
-# A graph says which features are neighbours. For pixels and voxels scikit-learn makes
-# it. With the edge weights :math:`a_{ij}`, here 1, the penalty on the weights w of a
-# discriminant is
+# A graph defines which features are neighbours. For pixels and voxels, scikit-learn
+# provides it. With the edge weights :math:`a_{ij}`, here 1, the penalty on the weights
+# w of a discriminant is
 #
 # .. math:: \lambda \Bigl(\texttt{strength} \sum_{i<j} a_{ij} (w_i - w_j)^2
 #           + \texttt{eps} \sum_i w_i^2 \Bigr).
 #
-# ``strength`` says how smooth: with 0 this is a plain ridge. ``reg`` says, through
-# lambda, how strongly the weights are penalised altogether.
+# ``strength`` sets the smoothness: with 0 this is a plain ridge. ``reg`` sets, through
+# lambda, the overall strength of the penalty.
 
 graph = grid_to_graph(8, 8)
 kernels = {s: GraphSmooth(graph, strength=s, eps=1.0) for s in (0, 1, 10)}
@@ -75,10 +75,10 @@ print(kernels[1])
 # Discriminants are images
 # ------------------------
 #
-# A linear discriminant has a weight for every pixel, ``scalings_``, so we can look at
-# it. So that only smoothness differs between the rows, all models get the same
+# A linear discriminant has a weight for each pixel, ``scalings_``, so we can display it
+# as an image. To make rows differ in smoothness only, all models have the same
 # flexibility: 15 degrees of freedom, the trace of the hat matrix. (The intercept counts
-# as one. Without a penalty, every pixel that varies would count as another.)
+# as one. Without a penalty, each pixel that varies would add another.)
 
 models = {
     strength: KernelFDA(kernel, reg=DegreesOfFreedom(15)).fit(X, y)
@@ -90,7 +90,7 @@ fig, axes = plt.subplots(3, 6, figsize=(7.5, 4), layout="constrained")
 for (strength, model), line in zip(models.items(), axes, strict=True):
     line[0].set_ylabel(f"strength {strength}")
     for i, (ax, weights) in enumerate(zip(line, model.scalings_.T, strict=False)):
-        # The sign of a discriminant is free: turn all rows the same way.
+        # The sign of a discriminant is arbitrary: align all rows.
         weights = weights * np.sign(weights @ models[10].scalings_[:, i])
         limit = np.abs(weights).max()
         ax.imshow(weights.reshape(8, 8), cmap="RdBu_r", vmin=-limit, vmax=limit)
@@ -99,19 +99,19 @@ for i, ax in enumerate(axes[0]):
     ax.set_title(f"discriminant {i + 1}", fontsize="medium")
 
 # %%
-# With the ridge the images are grainy: single pixels stand out, and pixels near the
-# edge, which are nearly always white, have weights near zero, as nothing is learned
-# from them. With a stronger penalty strokes and blobs appear, which can be compared
-# with how digits are written. They run on into the edge: there the penalty hands on
+# With the ridge penalty the images are grainy: single pixels stand out, and pixels near
+# the edge, which are nearly always white, have weights near zero, as nothing is learned
+# from them. With a stronger smoothness penalty, strokes and blobs appear, which
+# resemble the strokes of digits. They extend to the edge: there the penalty propagates
 # the weights of neighbours, which says nothing about the pixels themselves.
 #
-# How much is lambda?
-# -------------------
+# Degrees of freedom
+# ------------------
 #
-# A lambda by itself means little: it depends on the unit of the features and on the
-# kernel. The degrees of freedom mean the same everywhere. They fall with lambda, and
-# for the same relative ``reg`` a smoother model has fewer.
-# :class:`~mvpa_kfda.DegreesOfFreedom` solves for the lambda, without looking at labels.
+# The value of lambda alone means little: it depends on the unit of the features and on
+# the kernel. Degrees of freedom are comparable across data and kernels. They decrease
+# with lambda, and for the same relative ``reg`` a smoother model has fewer.
+# :class:`~mvpa_kfda.DegreesOfFreedom` solves for lambda, without using labels.
 
 regs = np.geomspace(1e-4, 10, 30)
 fig, ax = plt.subplots(figsize=(5.5, 3.2), layout="constrained")
@@ -123,13 +123,14 @@ ax.set(xlabel="reg = lambda / (trace(K_c) / n)", ylabel="Degrees of freedom")
 ax.legend(frameon=False)
 
 # %%
-# Does it predict better?
-# -----------------------
+# Prediction accuracy
+# -------------------
 #
-# That depends. The digits of scikit-learn are neatly centred. We take them as they are,
-# and a second time moved by up to one pixel in each direction, as heads and brains are
-# never in quite the same place. The accuracy is cross-validated over a range of degrees
-# of freedom, and averaged over ten samples of 100 images, since one says little.
+# Do smooth discriminants predict better? That depends. The digits of scikit-learn are
+# neatly centred. We use them unchanged, and a second time shifted by up to one pixel in
+# each direction, as heads and brains are never in exactly the same place. The accuracy
+# is cross-validated for a range of degrees of freedom, and averaged over ten samples of
+# 100 images, since a single one says little.
 
 moved = np.stack(
     [
@@ -143,7 +144,7 @@ flexible = (4, 7, 10, 15, 20, 30, 45)
 samples = [draw(10) for _ in range(10)]
 
 fig, axes = plt.subplots(1, 2, figsize=(7.5, 3.2), layout="constrained")
-for ax, data, title in zip(axes, (images, moved), ("centred", "moved"), strict=True):
+for ax, data, title in zip(axes, (images, moved), ("centred", "shifted"), strict=True):
     for number, (strength, kernel) in enumerate(kernels.items()):
         accuracy = [
             [
@@ -167,17 +168,17 @@ for ax, data, title in zip(axes, (images, moved), ("centred", "moved"), strict=T
 axes[1].legend(frameon=False, fontsize="small")
 
 # %%
-# Any penalty beats none. With the centred digits the ridge is as good as the smooth
-# penalties, and strong smoothness in a stiff model loses detail. With the moved digits
-# smoothness predicts better, at its best and nearly everywhere: a smooth weight cares
-# less about where exactly a stroke is.
+# Any penalty is better than none. With the centred digits, the ridge is as good as the
+# smooth penalties, and strong smoothness with few degrees of freedom loses detail. With
+# the shifted digits, smooth penalties predict better, at their best and nearly
+# everywhere: smooth weights depend less on the exact position of a stroke.
 #
-# The best of many curves promises too much: it was chosen by the very accuracy that is
-# reported. A list of kernels and ``reg="tuned"`` choose strength and lambda together,
-# inside every training fold (see :class:`~mvpa_kfda.Tuned`), so that the accuracy is
-# honest.
+# The best of many curves is too optimistic: it was selected by the very accuracy that
+# is reported. With a list of kernels and ``reg="tuned"``, strength and lambda are
+# selected together within each training set (see :class:`~mvpa_kfda.Tuned`), so the
+# accuracy is unbiased.
 
-choices = {"ridge": kernels[0], "strength chosen too": list(kernels.values())}
+choices = {"ridge": kernels[0], "strength tuned, too": list(kernels.values())}
 for name, kernel in choices.items():
     scores = [
         cross_validate(moved[r], digits[r], kernel=kernel, reg="tuned", cv=5).scores
@@ -186,7 +187,7 @@ for name, kernel in choices.items():
     print(f"{name}: {np.mean(scores):.3f}")
 
 # %%
-# And the test is the exact permutation test, at the price of matrix products.
+# The exact permutation test is available, too, at the cost of matrix products.
 
 result = cross_validate(
     moved[samples[0]],
@@ -203,8 +204,8 @@ print(f"accuracy {result.scores:.2f}, p = {result.pvalues():.3f}")
 # Sensors
 # -------
 #
-# For sensors, MNE-Python finds the neighbours. The pair of matrix and channel names
-# that it returns is what :class:`~mvpa_kfda.GraphSmooth` takes.
+# For sensors, MNE-Python finds the neighbours. :class:`~mvpa_kfda.GraphSmooth` accepts
+# the pair of matrix and channel names that it returns.
 
 epochs = simulate_epochs(100, n_classes=2, n_channels=128, snr=0.3, random_state=3)
 adjacency = mne.channels.find_ch_adjacency(epochs.info, "eeg")
@@ -231,29 +232,29 @@ for ax, (strength, kernel) in zip(axes, kernels.items(), strict=True):
     ax.set_title(f"strength {strength}", fontsize="medium")
 
 # %%
-# Islands of single sensors are fewer. But weights say how sensors are combined,
-# noise cancelled included, and smooth ones are no exception. Where the difference
-# between classes shows is told by the patterns (:doc:`plot_03_maps_and_patterns`). And
-# the noise of a brain is smooth, too: to cancel it weights may have to be rough.
+# There are fewer isolated sensors. But weights describe how sensors are combined, also
+# to cancel noise, and smooth weights are no exception. The difference between classes
+# is shown by patterns (:doc:`plot_03_maps_and_patterns`). And brain noise is smooth,
+# too: to cancel it, weights may have to be rough.
 #
-# Voxels go the same way: ``grid_to_graph(*mask.shape, mask=mask)`` for the voxels of a
-# mask. A searchlight cuts the graph of its sphere from it.
+# For the voxels of a mask, use ``grid_to_graph(*mask.shape, mask=mask)``. A searchlight
+# extracts the graph of each sphere from it.
 #
-# A penalty of your own
-# ---------------------
+# Custom penalties
+# ----------------
 #
-# Any symmetric positive definite matrix :math:`\Omega` can be the penalty,
-# :math:`\lambda\, w^\top \Omega w`, by :class:`~mvpa_kfda.Penalty`. The identity is the
-# ridge, which is the kernel :class:`~mvpa_kfda.Linear`:
+# With :class:`~mvpa_kfda.Penalty`, any symmetric positive definite matrix
+# :math:`\Omega` can define the penalty, :math:`\lambda\, w^\top \Omega w`. The identity
+# gives the ridge, which is the kernel :class:`~mvpa_kfda.Linear`:
 
 ridge = Penalty(np.eye(64))
 difference = np.abs(ridge(X, X) - Linear()(X, X)).max()
 print(f"Identity and linear kernel, largest difference: {difference:.1e}")
 
 # %%
-# Here is one that no graph makes. All samples from 100 to 300 ms of all channels are
-# features, and weights may go up and down over time but not bend sharply: what is
-# charged for are second differences. Channels stay strangers.
+# The next example cannot be expressed as a graph. Features are all samples from 100 to
+# 300 ms of all channels, and weights may change over time but not bend sharply: second
+# differences are penalised. Channels are treated as unrelated.
 
 epochs = simulate_epochs(120, n_classes=2, snr=0.25, random_state=1)
 window = epochs.copy().crop(0.1, 0.3)
@@ -289,6 +290,6 @@ for ax, (strength, kernel) in zip(axes, kernels.items(), strict=True):
 axes[0].set_ylabel("Channel")
 
 # %%
-# With as many degrees of freedom, weights that do not jump from sample to sample
-# predict better: brain signals last longer than 10 ms. How much strength, is again
-# not to be chosen by the score that is reported.
+# With the same degrees of freedom, weights that do not change abruptly between samples
+# predict better: brain signals last longer than 10 ms. Again, do not choose the
+# strength by the score that you report.

@@ -1,25 +1,25 @@
 """
-Too many trials? Low-rank kernels
-=================================
+Many trials: low-rank kernels
+=============================
 
 Simulated points, thousands of trials. About 10 seconds.
 
-Direct cross-validation rests on one matrix with a row and a column for every trial.
-That is no burden for 500 trials. But its memory grows with the square of the number of
-trials, and the time to invert it with the cube. With single pulses, heart beats or
-fixations there can be tens of thousands.
+Direct cross-validation is based on one matrix with a row and a column for each trial.
+That is no problem for 500 trials. But its memory grows with the square of the number of
+trials, and the time to invert it with the cube. If trials are pulses, heartbeats or
+fixations, there can be tens of thousands.
 
-With a linear kernel and fewer features than half of the trials there is nothing to do:
-the matrix is never made. For all other kernels a few *landmarks* can speak for all
-trials. This is the Nyström method.
+With a linear kernel and fewer features than half the number of trials, there is nothing
+to do: the matrix is never computed. For all other kernels, a few *landmarks* can
+represent all trials. This is the Nyström method.
 """
 
 # %%
-# A problem that no line solves
-# -----------------------------
+# A nonlinear problem
+# -------------------
 #
-# Four classes lie along the arms of a spiral, 4,000 trials with two features, so that
-# we can look at them. All classes have the same mean, and a linear kernel is lost.
+# Four classes lie along the arms of a spiral, with 4,000 trials and two features, so we
+# can plot them. All classes have the same mean, and a linear kernel fails.
 
 import time
 
@@ -58,20 +58,21 @@ print(exact, f"{time.perf_counter() - start:.1f} s", sep="\n")
 # Landmarks
 # ---------
 #
-# With ``approx``, the kernel is computed between trials and landmarks only. Its matrix
-# is never made.
+# With ``approx``, the kernel is computed only between trials and landmarks, not between
+# all trials.
 
 start = time.perf_counter()
 result = cross_validate(X, y, approx=Nystrom(n_components=100), **options)
 print(result, f"{time.perf_counter() - start:.1f} s", sep="\n")
 
 # %%
-# By default landmarks are the centres of clusters of trials (``"kmeans"``). They can
-# also be trials drawn at random (``"uniform"``). Labels play no part in either, so
-# landmarks may come from all trials, also from those left out for testing.
+# By default, landmarks are the centres of clusters of trials (``"kmeans"``). They can
+# also be trials drawn at random (``"uniform"``). Neither uses labels, so landmarks may
+# come from all trials, including those left out for testing.
 #
-# :class:`~mvpa_kfda.KernelFDA` takes the same argument. With 40 landmarks (crosses),
-# this is how it divides the plane. The black lines are the borders of the exact model.
+# :class:`~mvpa_kfda.KernelFDA` accepts the same argument. The figure shows its decision
+# regions with 40 landmarks (crosses). The black lines are the decision boundaries of
+# the exact model.
 
 axis = np.linspace(-3, 3, 150)
 grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
@@ -81,7 +82,7 @@ outside = (np.hypot(*grid.T) > 2.8).reshape(shape)  # where there are no trials
 
 
 def divide(approx=None):
-    """Return the predicted class all over the plane."""
+    """Return the predicted class at each point of the grid."""
     model = KernelFDA(approx=approx, **options).fit(X[some], y[some])
     return np.ma.array(model.predict(grid).reshape(shape), mask=outside)
 
@@ -101,15 +102,15 @@ for ax, sampling in zip(axes, ("kmeans", "uniform"), strict=True):
 axes[0].set_ylabel("Feature 2")
 
 # %%
-# Centres of clusters cover the plane evenly. Random trials leave holes, and where
-# there is a hole the model knows little.
+# Cluster centres cover the plane evenly. Random trials leave gaps, in which the model
+# is inaccurate.
 #
 # How many landmarks?
 # -------------------
 #
-# The more landmarks, the closer to the exact result. As a measure of the error we take
-# the standard deviation of the difference of the class scores, relative to that of
-# the class scores, and repeat everything with three seeds.
+# The more landmarks, the closer to the exact result. We measure the error as the
+# standard deviation of the difference between class scores, relative to that of the
+# class scores, and repeat everything with three seeds.
 
 ranks = np.array([10, 20, 40, 80, 160, 320])
 errors, accuracies = {}, {}
@@ -144,16 +145,16 @@ axes[1].set(ylabel="Accuracy")
 axes[1].legend(frameon=False)
 
 # %%
-# With few landmarks, clusters are clearly better. The accuracy is that of the exact
-# model long before the class scores are. And p-values hold with any number of
-# landmarks: they are the same for all permutations. Too few might only miss something.
+# With few landmarks, cluster centres are clearly better. Accuracy reaches that of the
+# exact model long before the class scores do. P-values are valid with any number of
+# landmarks, since landmarks are the same for all permutations. With too few, an effect
+# may only be missed.
 #
-# In practice: take as many as memory and patience allow, some hundreds, then twice as
-# many, and see whether the result changes. In many dimensions more are needed than in
-# the two of this example.
+# In practice, use as many as memory and time allow, a few hundred, then twice as many,
+# and check whether the result changes. In many dimensions, more are needed than in the
+# two of this example.
 #
-# As many landmarks as trials give the exact result, which is a good test and nothing
-# else.
+# One landmark per trial gives the exact result, which is only useful as a test.
 
 few = slice(0, 400)
 full = cross_validate(X[few], y[few], approx=Nystrom(400), **options)
@@ -164,7 +165,7 @@ print(f"Largest difference: {np.abs(full.class_scores - same.class_scores).max()
 # Time and memory
 # ---------------
 #
-# With a fixed number of landmarks both grow in proportion to the number of trials.
+# With a fixed number of landmarks, both grow linearly with the number of trials.
 
 sizes = np.array([1000, 2000, 4000, 8000, 16000, 32000])
 seconds = {"exact": [], "100 landmarks": []}
@@ -190,7 +191,7 @@ print(f"The matrix of {sizes[-1]:,} trials: {8e-9 * sizes[-1] ** 2:.1f} GB")
 print(f"With 100 landmarks instead: {8e-9 * sizes[-1] * 100:.3f} GB")
 
 # %%
-# Permutations cost little here too.
+# Permutations cost little here, too.
 
 X_n, y_n = simulate(16000)
 start = time.perf_counter()

@@ -1,23 +1,23 @@
 """
-What holds for people in general? A group with EEG
-==================================================
+Does it hold in the population? Group analysis of EEG
+=====================================================
 
 Simulated EEG of twelve people. About 20 seconds.
 
-Twelve participants were recorded, and each was decoded. What do their results say about
-people in general? That *some* have an effect, or that it is typical? This tutorial asks
-both questions of simulated EEG, where we know the answer. It then looks at latencies
-and compares two decoders. All of it is done with the files of the single results alone,
-as it would be on another computer, without the data.
+Twelve participants were recorded, and each was decoded separately. What do their
+results tell us about the population: that *some* people show the effect, or that it is
+typical? We ask both questions of simulated EEG, where the answer is known, and then
+estimate latencies and compare two decoders. Everything here uses only the saved
+results, so it could run on another computer without access to the data.
 """
 
 # %%
 # The first level
 # ---------------
 #
-# Every participant sees two classes of stimuli in 160 trials. Ten of the twelve have
-# information about them in their EEG, some more and some less. Two have none. Each is
-# decoded with 100 label permutations, which the tests of a group are made of, and
+# Each participant sees two classes of stimuli in 160 trials. In ten of the twelve, the
+# EEG has information about them, to varying degrees. In two there is none. Each is
+# decoded with 100 label permutations, on which the group tests are based, and
 # everything is saved.
 
 # sphinx_gallery_thumbnail_number = 1
@@ -66,16 +66,17 @@ for name in ("sub-01", "sub-04"):
     print(name, load_result(folder / name / "result.h5"))
 
 # %%
-# The file "other.h5" holds what would have come out if those with an effect had none,
-# and the other way round. It lets us make up other groups below.
+# The file "other.h5" contains the opposite result: without an effect for participants
+# who have one, and with an effect for the others. We use it to compose other groups
+# below.
 #
-# Prevalence: how many have it?
-# -----------------------------
+# Prevalence: how many show the effect?
+# -------------------------------------
 #
-# Prevalence inference [1]_ looks at the participant with the *lowest* score. If even
-# this score is higher than one would expect, then not all of them are without an
-# effect. For the null distribution, a permuted result of each is picked at random, over
-# and over again.
+# Prevalence inference [1]_ is based on the *lowest* score of all participants. If even
+# this score is higher than expected by chance, at least some of them have an effect.
+# For the null distribution, one permuted result of each participant is drawn at random,
+# many times.
 
 files = sorted(folder.glob("sub-*/result.h5"))
 group = group_inference(files, method="prevalence", correction="max", random_state=0)
@@ -84,58 +85,60 @@ group.plot()
 
 # %%
 # The bars mark where the *global* null hypothesis is rejected, that nobody in the
-# population has an effect. The panel below has the prevalence bound
-# :math:`\gamma_0`: with 95 % confidence, more than this share of the population has an
-# effect at that time, for all times at once. Where the bound is above one half, an
-# effect is shown for the majority. The :class:`~mvpa_kfda.GroupResult` has the same as
+# population has an effect. The panel below shows the prevalence bound :math:`\gamma_0`:
+# with 95 % confidence, more than this proportion of the population has an effect at
+# that time, simultaneously for all times. Where the bound is above one half, an effect
+# is shown for the majority. The :class:`~mvpa_kfda.GroupResult` has the corresponding
 # p-values:
 
 for hypothesis in ("global", "majority", 0.6):
     significant = group.pvalues(hypothesis=hypothesis) <= 0.05
     print(f"{hypothesis!s:>8}: {significant.sum():2d} time points with p <= 0.05")
 print(f"Largest bound: {np.nanmax(group.gamma_0):.3f}")
-print(f"No data of 12 could give more than {group.largest_gamma_0:.3f}.")
+print(f"Largest attainable bound with 12 subjects: {group.largest_gamma_0:.3f}")
 
 # %%
-# In truth ten of twelve have an effect. A bound is not an estimate: the share is
-# *higher* than this, and nobody knows by how much. With more participants, or for
-# fewer time points that are chosen beforehand, the bound can be higher.
+# In fact, ten of twelve have an effect. A bound is not an estimate: the proportion is
+# *higher* than the bound, but we do not know by how much. With more participants, or
+# fewer time points chosen beforehand, the bound can be higher.
 #
-# The correction of the global null compares with the largest statistic over all time
-# points, one for each of the second-level permutations. Beyond the dashed line p is at
-# most 0.05. For the majority it is Holm's method.
+# The correction for the global null compares each statistic with the distribution of
+# the largest statistic over all time points, one for each second-level permutation.
+# Beyond the dashed line, p is at most 0.05. The majority null is corrected with Holm's
+# method.
 
 group.plot_null()
 
 # %%
-# What a t-test says
-# ------------------
+# Interpreting a t-test
+# ---------------------
 #
-# The usual test asks whether the *mean* accuracy is above chance. True accuracies can
-# not be below it. So the mean is above chance as soon as *anybody* has an effect, and
-# this is all that a significant test says. How few are enough? Let k participants have
-# one and the same score above chance, and all others be exactly at chance:
+# The usual test asks whether the *mean* accuracy is above chance. True accuracies
+# cannot be below chance. So the mean is above chance as soon as *anyone* has an effect,
+# and this is all that a significant test shows. How few are enough? Suppose that k
+# participants have the same score above chance, and all others are exactly at chance:
 
 for n in (12, 50, 1000):
     k = np.arange(1, n)
     t = np.sqrt(k * (n - 1) / (n - k))  # of k ones and n - k zeros
     p = stats.t.sf(t, n - 1)
     fewest = k[p <= 0.05][0]
-    print(f"{fewest} of {n} are enough: p = {p[fewest - 1]:.3f}")
+    print(f"{fewest} of {n} participants are enough: p = {p[fewest - 1]:.3f}")
 
 # %%
-# Three, whatever the number of the others. With noise it takes some more. We make up
-# groups in which fewer and fewer have the effect, and ask of each: Is the mean above
-# chance? This is tested with random signs of the participants and a correction by
-# clusters. There are only 4096 ways to give signs to twelve, the data and 4095 besides,
-# so all of them are used, and the test is exact. And does prevalence inference find
-# that somebody, or the majority, has an effect?
+# Three are enough, whatever the number of the others. With noise a few more are needed.
+# We compose groups in which fewer and fewer participants have the effect, and ask for
+# each: is the mean above chance? This is tested with random sign flips of the
+# participants and a cluster correction. For twelve participants there are only 4096
+# sign patterns, including the observed one, so all of them are used, and the test is
+# exact. And does prevalence inference find that someone, or the majority, has an
+# effect?
 
 order = [*(number for number in range(1, 13) if number not in without), *without]
 shares = [12, 10, 8, 6, 4, 2, 0]
 questions = {
     "the mean is above chance": ("sign-flip", "global", "#D55E00"),
-    "somebody has an effect": ("prevalence", "global", "#56B4E9"),
+    "someone has an effect": ("prevalence", "global", "#56B4E9"),
     "the majority has an effect": ("prevalence", "majority", "#0072B2"),
 }
 fig, ax = plt.subplots(figsize=(7, 4.2), layout="constrained")
@@ -160,44 +163,45 @@ ax.axvline(0, color="black", lw=0.8)
 ax.hlines(np.arange(0.5, 6), *tested.times[[0, -1]], color="0.9", lw=0.8)
 ax.set(xlabel="Time (s)", xlim=tested.times[[0, -1]], ylim=(6.6, -0.6))
 ax.set_yticks(range(7), [f"{share} of 12" for share in shares])
-ax.set_title("Time points with p ≤ 0.05, by how many have an effect", fontsize="medium")
+ax.set_title("Time points with p ≤ 0.05, by number with an effect", fontsize="medium")
 ax.spines[["top", "right"]].set_visible(False)
 fig.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
 
 # %%
-# With four of twelve, the mean is significantly above chance, and most of the
-# participants have no effect. This is not an error of the test. It answers another
-# question. Prevalence inference finds the majority at many time points where all have
-# the effect, and says nothing when it is none. The price is paid with ten and with
-# eight of twelve: the lowest score is that of a participant without an effect, which is
-# seldom high.
+# With four of twelve, the mean is significantly above chance, although most
+# participants have no effect. This is not an error of the test; it answers another
+# question. Prevalence inference shows a majority effect at many time points if all
+# participants have the effect, and nothing if none has. The price is low power with ten
+# or eight of twelve: the lowest score is then that of a participant without an effect,
+# which is rarely high.
 #
-# A t-test (``method="t"``), Wilcoxon's test and the bootstrap of mean scores can not
-# tell a few participants from most of them, either.
+# A t-test (``method="t"``), Wilcoxon's test and the bootstrap of mean scores cannot
+# distinguish between a few and most participants, either.
 #
-# When does it start?
-# -------------------
+# Latencies
+# ---------
 #
-# Drawing participants with replacement shows how far onset and peak would vary with
-# other participants. The onset is where the mean has climbed to half of its peak above
-# chance. The time course has two bumps, so the ``window`` says which one is meant:
-# otherwise some resamples would have their peak in one of them and some in the other.
-# A :class:`~mvpa_kfda.Latency` has both, and their intervals.
+# When does decoding start, and when does it peak? Resampling participants with
+# replacement shows how much onset and peak would vary with other participants. The
+# onset is the time at which the mean reaches half of its peak height above chance. The
+# time course has two peaks, so we select one with ``window``: otherwise some resamples
+# would have their peak in one of them and some in the other. A
+# :class:`~mvpa_kfda.Latency` contains onset, peak and their confidence intervals.
 
 latency = bootstrap_latency(files, window=(0.05, 0.25), random_state=0)
 print(latency.to_dataframe().round(3))
 latency.plot()
 
 # %%
-# The first *significant* time point is no onset: with more participants it tends
-# to be earlier.
+# The first *significant* time point is not an onset: with more participants it tends to
+# be earlier.
 #
 # Comparing two decoders
 # ----------------------
 #
-# The other file of each participant comes from a classifier with an RBF kernel. Is the
-# linear one better? Both decoded the same people, so the test is paired: it is about
-# the difference within each of them.
+# We also saved the results of a classifier with an RBF kernel. Is the linear one
+# better? Both decoded the same people, so the test is paired: it tests the difference
+# within each participant.
 
 rbf_files = sorted(folder.glob("sub-*/rbf.h5"))
 paired = group_inference(
@@ -213,8 +217,8 @@ print(paired)
 paired.plot()
 
 # %%
-# The linear one is a little better, as the simulated classes differ in little else than
-# their means. Is its onset earlier, too? An interval that holds 0 leaves this open.
+# The linear kernel is slightly better, as the simulated classes differ mostly in their
+# means. Is its onset earlier, too? An interval that contains 0 leaves this open.
 
 difference = bootstrap_latency(
     files, other=rbf_files, paired=True, window=(0.05, 0.25), random_state=0
@@ -222,13 +226,14 @@ difference = bootstrap_latency(
 print(difference)
 
 # %%
-# Within a single participant, `compare` has two tests. One takes the difference under
-# the same label permutations and asks whether either decodes at all. The other flips
-# signs of trials and asks whether both are right equally often. The trials of a test
-# set share a classifier, so they are not independent, and where decoding is weak, the
-# flips alone find far too many differences. ``method="both"`` has the larger of the two
-# p-values. In this participant it finds none: a small difference takes many people.
-# What :func:`~mvpa_kfda.compare` makes is a :class:`~mvpa_kfda.ComparisonResult`.
+# Within a single participant, `compare` offers two tests. One compares the difference
+# with its distribution under shared label permutations; its null hypothesis is that
+# neither decodes. The other flips the signs of trials; its null hypothesis is that both
+# are correct equally often. The trials of a test set share a classifier, so they are
+# not independent, and with weak decoding, sign flips alone are far too liberal.
+# ``method="both"`` reports the larger of the two p-values. In this participant it finds
+# no difference: a small difference requires many people. :func:`~mvpa_kfda.compare`
+# returns a :class:`~mvpa_kfda.ComparisonResult`.
 
 own = folder / "sub-05"
 comparison = compare(own / "result.h5", own / "rbf.h5", "both", "max", random_state=0)
@@ -239,7 +244,7 @@ comparison.plot()
 # Tables, files, and the command line
 # -----------------------------------
 #
-# A result of a group goes into a table and into a file, as all results do.
+# Like all results, group results can be exported as a table and saved to a file.
 
 table = group.to_dataframe()
 print(table[table["time"].between(0.12, 0.2)].round(4).to_string(index=False))
@@ -247,12 +252,12 @@ group.save(folder / "group.h5")
 print(load_result(folder / "group.h5") == group)
 
 # %%
-# The same without a line of Python, in a terminal::
+# The command-line equivalent is::
 #
 #     mvpa-kfda group sub-*/result.h5 --method prevalence --correction max --out group
 #
-# It writes the result, the table and the figures. From here on, Python stands in for
-# the terminal.
+# It writes the result, the table and the figures. Here we call it from Python instead
+# of a terminal.
 
 
 names = [str(file) for file in files]

@@ -1,12 +1,12 @@
 """
-What holds for people in general? A group with fMRI
-===================================================
+Does it hold in the population? Group analysis of fMRI
+======================================================
 
-Simulated fMRI of twelve people. About a quarter of a minute.
+Simulated fMRI of twelve people. About 15 seconds.
 
-Twelve searchlight maps become one map of the group. What does it show: where somebody
-has information, or where most people have? All data are simulated over the MNI brain
-that comes with nilearn, so we know the answer and need no download.
+Twelve searchlight maps are combined in one group map. What does it show: where someone
+has information, or where most people have? All data are simulated on the MNI brain that
+comes with nilearn, so we know the answer and need no download.
 """
 
 # %%
@@ -14,9 +14,10 @@ that comes with nilearn, so we know the answer and need no download.
 # ---------------
 #
 # Each participant has six runs with five images of faces and five of houses. Noise is
-# smooth in space. Information is in the pattern within three places, and the pattern
-# is everybody's own. Everyone has it in visual cortex and in the right fusiform gyrus,
-# a few millimetres apart. Only three of the twelve have it in premotor cortex.
+# smooth in space. Three areas contain information in spatial patterns that are specific
+# to each participant. All participants have information in visual cortex and in the
+# right fusiform gyrus, at positions that vary by a few millimetres. Only three of the
+# twelve have it in premotor cortex.
 
 # sphinx_gallery_thumbnail_number = 3
 import tempfile
@@ -39,7 +40,7 @@ table = pd.DataFrame(
     {"run": np.repeat(np.arange(1, 7), 10), "label": np.concatenate(labels)}
 )
 
-# name: centre in mm, radius in mm, strength, who has information there
+# name: centre in mm, radius in mm, strength, participants with information
 everyone = range(1, 13)
 places = {
     "visual cortex": ((0, -88, 4), 20, 0.16, everyone),
@@ -67,7 +68,8 @@ def simulate_images(number):
 
 
 # %%
-# Every participant gets a searchlight map with 100 label permutations, and a file.
+# We compute a searchlight map with 100 label permutations for each participant, and
+# save it.
 
 settings = {"groups": "run", "radius": 13, "n_permutations": 100, "verbose": False}
 folder = Path(tempfile.mkdtemp())
@@ -86,12 +88,12 @@ print(result)
 result.plot(cut_coords=(40, -52, -18))
 
 # %%
-# Prevalence: where do most people have it?
-# -----------------------------------------
+# Prevalence: where do most people have information?
+# --------------------------------------------------
 #
-# From here on, the files are all that is needed. Prevalence inference [1]_ looks, in
-# each sphere, at the participant with the *lowest* score. If even this score is higher
-# than permuted labels can make it, then not all of them are without information.
+# From here on, only the files are needed. For each sphere, prevalence inference [1]_ is
+# based on the *lowest* score of all participants. If even this score is higher than
+# expected under permuted labels, at least some of them have information.
 
 files = sorted(folder.glob("sub-*/searchlight.h5"))
 group = group_inference(files, "prevalence", "max", random_state=0)
@@ -99,23 +101,24 @@ print(group)
 group.plot(cut_coords=(40, -52, -18))
 
 # %%
-# The colors are the mean over participants. The outline says where the *global* null
-# hypothesis is rejected, that nobody in the population has information, corrected for
-# all spheres. How many have it? The prevalence bound :math:`\gamma_0` answers that:
-# with 95 % confidence, more than this share of the population, in all spheres at once.
-# Of twelve participants and so many spheres it cannot reach one half, which a warning
-# says; it takes about 20 of them to show a majority anywhere in an image.
+# The colours show the mean across participants. The outline shows where the *global*
+# null hypothesis is rejected, that nobody in the population has information, corrected
+# for all spheres. How many people have information? The prevalence bound
+# :math:`\gamma_0` answers this: with 95 % confidence, more than this proportion of the
+# population, simultaneously for all spheres. With twelve participants and thousands of
+# spheres, it cannot reach one half, as a warning says; about 20 are needed to show a
+# majority anywhere in an image.
 
 group.plot(metric="gamma_0", cut_coords=(40, -52, -18))
 majority = group.pvalues(hypothesis="majority") <= 0.05
-print(f"Somebody: {np.count_nonzero(group.pvalues() <= 0.05)} spheres")
+print(f"Someone: {np.count_nonzero(group.pvalues() <= 0.05)} spheres")
 print(f"The majority: {np.count_nonzero(majority)} spheres")
 print(f"Largest bound: {np.nanmax(group.gamma_0):.3f}")
-print(f"No data of 12 could give more than {group.largest_gamma_0:.3f}.")
+print(f"Largest attainable bound with 12 subjects: {group.largest_gamma_0:.3f}")
 
 # %%
-# Twelve are enough for a single sphere that is chosen *before* the map is seen, say the
-# one in the middle of the first place. Then nothing has to be corrected:
+# Twelve are enough for a single sphere chosen *before* the map is seen, for example the
+# one at the centre of the first area. Then no correction is needed:
 
 centre, *_ = next(iter(places.values()))
 chosen = np.argmin(np.linalg.norm(mm - centre, axis=1))
@@ -129,20 +132,20 @@ print(f"The majority: p = {p:.4f}, at least {bound:.3f} of the population")
 print(group.peaks().round(4).to_string())
 
 # %%
-# Other tests ask about the mean
-# ------------------------------
+# Tests of the mean
+# -----------------
 #
-# ``"bootstrap"`` [2]_ averages over participants and compares with averages of permuted
-# maps. Each voxel has a threshold of its own, and clusters of voxels beyond it are
-# compared with those of the permuted maps by their size.
+# ``"bootstrap"`` [2]_ compares the average across participants with averages of
+# permuted maps. Each voxel has its own threshold, and the sizes of clusters of voxels
+# above it are compared with those in permuted maps.
 
 bootstrap = group_inference(files, "bootstrap", "cluster-fdr", random_state=0)
 slices = {"views": "z", "cut_coords": (-30, -18, 4, 24, 44)}
 bootstrap.plot(**slices)
 
 # %%
-# ``"sign-flip"`` compares the mean with how much participants differ from each other,
-# here with threshold-free cluster enhancement.
+# ``"sign-flip"`` compares the mean with the variability between participants, here with
+# threshold-free cluster enhancement.
 
 sign_flip = group_inference(
     files, "sign-flip", "tfce", n_permutations=1000, random_state=0
@@ -150,8 +153,8 @@ sign_flip = group_inference(
 sign_flip.plot(**slices)
 
 # %%
-# We know where the patterns are, so we can count what each test finds there. Out of
-# reach are the spheres that touch no pattern.
+# We know where the patterns are, so we can count the spheres that each test finds
+# there. Spheres "out of reach" contain no part of a pattern.
 
 distances = {
     name: np.linalg.norm(mm - centre, axis=1) for name, (centre, *_) in places.items()
@@ -161,7 +164,7 @@ where = {name: distances[name] <= places[name][1] for name in places}
 reach = [distances[name] <= places[name][1] + 4 * 3**0.5 + 13 for name in places]
 where["out of reach"] = ~np.any(reach, axis=0)
 found = {
-    "somebody": group.pvalues() <= 0.05,
+    "someone": group.pvalues() <= 0.05,
     "majority": majority,
     "bootstrap": bootstrap.pvalues() <= 0.05,
     "sign-flip": sign_flip.pvalues() <= 0.05,
@@ -175,21 +178,21 @@ rows = {
 print(pd.DataFrame(rows).T.to_string())
 
 # %%
-# In premotor cortex, three of twelve have information. Prevalence inference stays
-# silent there, as the lowest score of twelve is that of somebody without. The bootstrap
-# finds the place. Its null hypothesis is that *nobody* has information, and three are
-# enough to lift the mean above that: a marked voxel does not say how many. The sign
-# flips do not find it, because three high scores among twelve are too much of a spread.
-# With more participants they would. They, too, cannot tell a few high scores from many
-# low ones.
+# In premotor cortex, three of twelve have information. Prevalence inference finds
+# nothing there, as the lowest score is that of someone without information. The
+# bootstrap finds the area. Its null hypothesis is that *nobody* has information, and
+# three participants are enough to raise the mean: a marked voxel does not show how many
+# have information. The sign-flip test does not find it, because three high scores among
+# twelve have a large variance. With more participants it would. It cannot distinguish a
+# few high scores from many low ones, either.
 #
-# Marked spheres reach beyond the patterns, as a sphere has information if its rim has.
-# Nothing is marked where no pattern is in reach.
+# Marked spheres extend beyond the patterns, as a sphere carries information even if
+# only its edge does. Nothing is marked out of reach of the patterns.
 #
 # Images
 # ------
 #
-# Every map becomes an image, for nilearn and every other program.
+# All maps can be converted to images, for nilearn and other software.
 
 group.to_img().to_filename(folder / "accuracy.nii.gz")
 group.to_img("gamma_0").to_filename(folder / "gamma_0.nii.gz")
@@ -200,12 +203,12 @@ print(sorted(path.name for path in folder.glob("*.*")))
 print(load_result(folder / "group.h5"))
 
 # %%
-# When grids and masks differ
-# ---------------------------
+# Different grids and masks
+# -------------------------
 #
-# Sometimes the field of view of a participant is smaller. Let the lowest four slices of
-# the last one be missing, so that its grid begins elsewhere. Results in different grids
-# are not put together without being asked.
+# Sometimes the field of view of a participant is smaller. Suppose that the lowest four
+# slices of the last one are missing, so its grid begins elsewhere. Results on different
+# grids are not combined by default.
 
 smaller = searchlight(
     simulate_images(12).slicer[:, :, 4:],
@@ -222,16 +225,17 @@ except ValueError as error:
     print(error)
 
 # %%
-# With ``resample=True``, maps are brought onto the grid of the first participant, each
-# voxel from the nearest one. Only spheres that *everybody* has are tested, and the
-# correction is for these. A warning says how many are left.
+# With ``resample=True``, maps are resampled to the grid of the first participant
+# (nearest neighbour). Only spheres that *all* participants have are tested and
+# corrected for. A warning gives their number.
 
 resampled = group_inference(mixed, random_state=0, resample=True)
 print(f"{resampled.counted.sum()} of {len(resampled.counted)} spheres are left.")
 print(resampled.peaks().round(4).to_string())
 
 # %%
-# In a terminal, files become a table, figures, images and peaks with one command::
+# On the command line, one command creates a table, figures, images and peaks from the
+# files::
 #
 #     mvpa-kfda group sub-*/searchlight.h5 --method prevalence --resample --out group
 

@@ -1,23 +1,23 @@
 """
-Who has seen the test trials? Preprocessing without leakage
-===========================================================
+Preprocessing without leakage
+=============================
 
 Simulated EEG and fMRI in runs. About 10 seconds.
 
-Features are z-scored, reduced to principal components, whitened, or freed of confounds
-before they are decoded. Such steps are learned from trials. If they are learned from
-all trials at once, the test trials have taken part. No label is involved, so does it
+Features are z-scored, reduced to principal components or whitened, or confounds are
+removed, before they are decoded. Such steps are fitted to trials. If they are fitted to
+all trials at once, test trials influence them. No labels are involved, so does it
 matter? Sometimes not at all, and sometimes the score is far too high, or far too low.
-Learned in every fold from its training trials alone, steps are always right, and with
-all label permutations they cost little.
+Steps fitted only to the training trials of each fold are always valid, and cost little
+even with many label permutations.
 """
 
 # %%
 # Twelve runs
 # -----------
 #
-# EEG of three classes in twelve runs. The first six are ours. The other six stand for
-# what we would like to know about: recordings still to come.
+# We simulate EEG of three classes in twelve runs. The first six are our data. The other
+# six represent future recordings, to which we would like to generalize.
 
 import time
 
@@ -61,8 +61,8 @@ def with_data(epochs, data):
 
 
 # %%
-# In a second recording an electrode is loose in every run, another one each time, and
-# nobody has noticed.
+# In a second recording, one electrode is loose in each run, a different one each time,
+# and nobody has noticed.
 
 rng = np.random.default_rng(0)
 data = epochs.get_data(copy=True)
@@ -71,19 +71,19 @@ for block, channel in enumerate(rng.permutation(32)[:12], start=1):
     rows = np.flatnonzero(epochs.metadata["block"] == block)
     data[rows, channel] += 30 * size * rng.normal(size=(len(rows), 1))
 recordings = {
-    "All electrodes are well": epochs,
-    "In each run one is loose": with_data(epochs, data),
+    "All electrodes intact": epochs,
+    "One loose electrode per run": with_data(epochs, data),
 }
 
 # %%
-# Z-scores of all trials, or of the training trials
-# -------------------------------------------------
+# Z-scoring across all trials or within training sets
+# ---------------------------------------------------
 #
-# We leave one run out at a time. First every channel is z-scored over all six runs,
-# and then decoded. Second, ``preprocess="zscore"``: mean and standard deviation are
-# those of the five training runs, at every time point. And last, the truth: a model
-# of our six runs is tested on the six others. For this a pair of training and test
-# trials will do as ``cv``.
+# We leave one run out at a time. First, each channel is z-scored over all six runs
+# before decoding. Second, with ``preprocess="zscore"``, mean and standard deviation are
+# those of the five training runs, at each time point. Finally, the ground truth: a
+# model trained on our six runs is tested on the six others. For this, ``cv`` is a
+# single pair of training and test trials.
 
 first = (epochs.metadata["block"] <= 6).to_numpy()
 new = [(np.flatnonzero(first), np.flatnonzero(~first))]
@@ -118,23 +118,23 @@ fig.legend(
 )
 
 # %%
-# On the left it makes no difference: means and standard deviations of 240 trials and
-# of 200 are nearly the same. On the right, z-scored all at once, the score is nearly
-# as high as if nothing had happened, and far above what the next recordings give. An
-# electrode that is loose in the test run alone was scaled down *in the training
-# trials* too. The test trials have warned the model, and no label was needed for it.
+# On the left it makes no difference: means and standard deviations of 240 trials and of
+# 200 are nearly the same. On the right, with all trials z-scored at once, the score is
+# nearly as high as without loose electrodes, and far above that on new recordings. An
+# electrode that is loose only in the test run was scaled down *in the training trials*,
+# too. The test trials have warned the model, and no labels were needed for it.
 #
-# (Here one should rather mark electrodes as bad, or z-score each run by itself, which a
-# new run can do too. Neither lets training trials know of test trials. With the second
-# the mean is 0.60 in our runs, and in new ones.)
+# (In practice, mark such electrodes as bad, or z-score each run separately, which is
+# also possible for new runs. With neither, test trials influence training trials. With
+# the latter the mean is 0.60, both in our runs and in new ones.)
 #
 # Whitening few trials
 # --------------------
 #
-# It can go the other way. Sixty trials with 192 features, six samples of 32 channels,
-# are whitened. If that is done with all of them, trials become all but uncorrelated
-# with each other, test trials with training trials, too, since there are more
-# directions than trials. There is little left to generalize.
+# The opposite can happen, too. Sixty trials with 192 features, six samples of 32
+# channels, are whitened. If all of them are whitened at once, trials become almost
+# uncorrelated with each other, including test trials with training trials, since there
+# are more dimensions than trials. There is little left to generalize.
 
 x = epochs.get_data()[:, :, 9:15].reshape(len(epochs), -1)
 y = epochs.metadata["condition"].to_numpy()
@@ -143,14 +143,14 @@ some = np.arange(60)
 print("whitened all at once:", cross_validate(whiten.fit_transform(x[some]), y[some]))
 print("in every fold:", cross_validate(x[some], y[some], preprocess="whiten"))
 rest = [(some, np.arange(60, len(x)))]
-print("420 other trials:", cross_validate(x, y, cv=rest, preprocess="whiten"))
+print("420 new trials:", cross_validate(x, y, cv=rest, preprocess="whiten"))
 
 # %%
-# What it costs
-# -------------
+# Computing time
+# --------------
 #
-# Steps change the matrix of a fold, but they see no labels. So there is one matrix for
-# every fold, and permutations are still columns of one product.
+# Steps change the matrix of a fold, but they do not use labels. So there is one matrix
+# per fold, and permutations are still columns of one matrix product.
 
 ours = epochs[first]
 for step in (None, "zscore", "pca", ["zscore", "pca"]):
@@ -162,9 +162,9 @@ for step in (None, "zscore", "pca", ["zscore", "pca"]):
     print(result)
 
 # %%
-# The numbers are those of a pipeline that is refitted, trial by trial. Refitting takes
-# one fit for every fold and permutation. We let scikit-learn do 20 permutations at a
-# single time point, and multiply.
+# Predictions equal those of a refitted pipeline, trial by trial. Refitting requires one
+# fit per fold and permutation. We run 20 permutations at a single time point in
+# scikit-learn, and extrapolate.
 
 features = ours.get_data()[:, :, ours.time_as_index(0.18)[0]]
 labels, runs = (ours.metadata[name].to_numpy() for name in ("condition", "block"))
@@ -179,15 +179,15 @@ print(f"Equal predictions: {np.mean(direct.predictions == refitted):.0%}")
 start = time.perf_counter()
 permutation_test_score(pipeline, features, labels, n_permutations=20, **options)
 minutes = (time.perf_counter() - start) / 21 * 1001 * len(result.times) / 60
-print(f"Refitting the last of the analyses above would take {minutes:.0f} min")
+print(f"Refitting for the last analysis above would take {minutes:.0f} min")
 
 # %%
 # Confounds
 # ---------
 #
-# In a second experiment pictures of two kinds differ in contrast, too: those of the
-# first kind have more of it on average. At 170 ms signals tell the kind, at 350 ms
-# contrast and nothing else. We know, since we make it so.
+# In a second experiment, two kinds of pictures also differ in contrast: it is higher
+# for the first kind on average. By construction, signals depend on the kind at 170 ms,
+# and only on contrast at 350 ms.
 
 epochs = simulate_epochs(
     160, 2, snr=0, sfreq=50.0, tmin=-0.1, tmax=0.5, n_blocks=8, random_state=1
@@ -210,9 +210,8 @@ for amount, values, peak in ((0.22, kind, 0.17), (0.9, contrast, 0.35)):
 epochs = with_data(epochs, data)
 
 # %%
-# Contrast can be taken out of the signals by linear regression, of all trials before
-# decoding, or with ``confounds=``, by the coefficients of the training trials of each
-# fold.
+# Contrast can be regressed out of the signals in all trials before decoding, or with
+# ``confounds=``, with coefficients estimated on the training trials of each fold.
 
 design = np.column_stack([np.ones(160), contrast])
 flat = epochs.get_data().reshape(160, -1)
@@ -234,19 +233,20 @@ ax.set_title("", loc="left")
 ax.set_ylim(0.22, 1.12)
 
 # %%
-# As they are, signals tell the kind of picture at 350 ms, by its contrast. Removed
-# beforehand, accuracy is *below* chance at nearly all other times, which should puzzle
-# us: how can a classifier be wrong systematically? The regression has made signals and
-# contrast uncorrelated over *all* trials. If they are correlated a little in the
-# training trials, they are so with the other sign in the test trials, since both have
-# to add up to zero. What the model has learned about contrast, and hence about kinds,
-# is wrong in the test trials. It pulls down the score at 170 ms, too. Removed in every
-# fold, accuracy is at chance where there is nothing but contrast.
+# Without removal, the kind of picture can be decoded at 350 ms, from its contrast. With
+# removal beforehand, accuracy is *below* chance at nearly all other times, which is
+# puzzling: how can a classifier be systematically wrong? The regression has made
+# signals and contrast uncorrelated over *all* trials. Any small correlation in the
+# training trials is sign-reversed in the test trials, since both have to add up to
+# zero. A model that relies on contrast is therefore wrong about the kind in the test
+# trials. This lowers the score at 170 ms, too. With removal in each fold, accuracy is
+# at chance where there is only contrast.
 #
-# At 170 ms both ways of removal cost something, although contrast has no effect on
-# signals there. We shall come back to that.
+# At 170 ms both ways of removal lower the score, although contrast has no effect on
+# signals there. We return to this below.
 #
-# Is it always so? A hundred data sets, in which the confound alone is in the signals:
+# Is this systematic? Here are a hundred data sets with only the confound in the
+# signals:
 
 
 def simulate(relation, effect, confound, seed, n=80, p=20):
@@ -281,10 +281,10 @@ for name, values in accuracy.items():
 # What removal cannot do
 # ----------------------
 #
-# It cannot tell an effect of the class from one of the confound where the two go
-# together. Now the classes do differ, and the confound has no effect at all. The more
-# it is related to the classes, the more of their difference goes with it. If it is
-# the class, nothing is left.
+# Removal cannot separate effects of class and confound if the two covary. Now the
+# classes do differ, and the confound has no effect at all. The stronger its relation to
+# the classes, the more of their difference is removed with it. If it equals the class,
+# nothing is left.
 
 relations = np.array([0, 0.3, 0.6, 0.8, 0.9, 0.95, 1])
 left = np.array(
@@ -310,7 +310,9 @@ for i, (name, color) in enumerate(
     {"removed in every fold": "C0", "as they are": "0.6"}.items()
 ):
     axes[1].plot(relations, left[..., i].mean(axis=1), "o-", color=color, label=name)
-axes[1].set(title="Only the class has one", xlabel="Correlation of confound and class")
+axes[1].set(
+    title="Only the class has an effect", xlabel="Correlation of confound and class"
+)
 axes[1].legend(frameon=False)
 for ax in axes:
     ax.axhline(0.5, color="0.7", lw=0.8, zorder=0)
@@ -319,10 +321,11 @@ for ax in axes:
 # Cross-decoding with runs left out
 # ---------------------------------
 #
-# Last, another way for a test trial to be known beforehand. In six runs of fMRI an
-# object is seen, a face or a house, and right afterwards imagined. Does a model of seen
-# objects tell the imagined ones? There is one image per trial, and noise outlasts it.
-# In one area the patterns of seeing come back in imagery, in another one they do not.
+# Finally, information about test trials can leak in another way. In six fMRI runs, an
+# object (a face or a house) is seen, and right afterwards imagined. Does a model of
+# seen objects generalize to imagined ones? There is one image per trial, and noise is
+# correlated between successive images. In one area the patterns of seeing reappear in
+# imagery, in another one they do not.
 
 shape, rows = (18, 18, 5), []
 for run in range(1, 7):
@@ -353,10 +356,10 @@ imgs = Nifti1Image(np.moveaxis(noise, 0, -1).astype(np.float32), affine)
 mask_img = Nifti1Image(np.ones(shape, np.uint8), affine)
 
 # %%
-# ``train_on`` says whom to train with; all others are tested. It is a query on the
-# table of the labels. Without groups there is one model of all seen objects. With
-# ``groups="run"`` a model is trained with what was seen in five runs, and tested on
-# what was imagined in the sixth.
+# ``train_on`` selects the trials to train on; all others are test trials. It is a query
+# on the table of labels. Without groups, one model is trained on all seen objects. With
+# ``groups="run"``, a model is trained on the objects seen in five runs, and tested on
+# those imagined in the sixth.
 
 options = {"mask_img": mask_img, "radius": 8, "verbose": False}
 options |= {"n_permutations": 300, "random_state": 0}
@@ -372,7 +375,7 @@ far = np.min(list(areas.values()), axis=0).ravel() > 4  # spheres that touch nei
 for name, result in maps.items():
     print(name, result, sep="\n  ")
     found = (result.pvalues() <= 0.05)[far]
-    print(f"  where nothing is: accuracy {result.scores[far].mean():.3f},", end=" ")
+    print(f"  no information: accuracy {result.scores[far].mean():.3f},", end=" ")
     print(f"p ≤ 0.05 in {found.mean():.0%} of the spheres")
 
 fig, axes = plt.subplots(1, 2, figsize=(8, 3.8), layout="constrained")
@@ -389,19 +392,19 @@ for ax, (name, result) in zip(axes, maps.items(), strict=True):
 fig.colorbar(image, ax=axes, label="Accuracy, imagined objects")
 
 # %%
-# Faded is what is not significant, uncorrected. Dotted circles are where information
-# is. All runs at once, objects seem to be decoded nearly everywhere. What is decoded is
-# the noise of the trial before, in which the same object was seen. The permutations do
-# not help: shuffled labels of seen objects no longer agree with the next trial. With
-# runs left out, what is found beyond the area that both tasks share is what 5 % are. In
-# the area of seeing alone it is at chance, as it should be, although seen objects can
-# be told apart there:
+# Non-significant spheres (uncorrected) are faded. Dotted circles mark areas with
+# information. With all runs at once, objects seem to be decoded nearly everywhere. In
+# fact, the noise of the previous trial is decoded, in which the same object was seen.
+# The permutations do not help: permuted labels of seen objects no longer match the next
+# trial. With runs left out, about 5 % of spheres are significant outside the area
+# shared by both tasks, as expected. In the area that represents only seen objects,
+# accuracy is at chance, as it should be, although seen objects can be decoded there:
 
 there = noise[seen][:, areas["seen only"] <= 2]
 of_seen = table[seen]
 print(cross_validate(there, of_seen["object"], groups=of_seen["run"]))
 
 # %%
-# Only the labels of the seen objects are permuted, within runs. The imagined ones keep
-# theirs: they may well differ by object, in a way of their own, and the question is
-# whether the model of the seen ones knows.
+# Only the labels of the seen objects are permuted, within runs. Those of the imagined
+# ones are not: these may well differ by object in another way, and the question is
+# whether a model of the seen objects generalizes to them.

@@ -1,27 +1,27 @@
 """
-How many regroupings are enough? Pseudo-trials and unequal classes
-==================================================================
+Pseudo-trials and unequal classes: how many repeats are enough?
+===============================================================
 
-Simulated EEG of an oddball. About a quarter of a minute.
+Simulated EEG of an oddball task. About 15 seconds.
 
-Averages of a few trials are less noisy than single ones, so many laboratories decode
-such pseudo-trials. Which trials are averaged together is drawn by lot, and with one
-draw the result hangs on it. Here we see how much, how often trials have to be grouped
-anew until it does not matter any more, what p-values then refer to, and what to do
-with classes of unequal sizes.
+Averages of a few trials are less noisy than single trials, so many laboratories decode
+such pseudo-trials. The trials of each average are drawn at random, and with a single
+draw the result depends on it. This tutorial shows how much, how many repeats are needed
+until it no longer matters, how p-values are obtained, and how to deal with classes of
+unequal size.
 """
 
 # %%
-# One draw, and another one
-# -------------------------
+# Random groupings
+# ----------------
 #
-# An oddball: 90 frequent and 30 rare trials. Three folds leave 30 and 10 of them out.
-# Averages are made of five trials of one class within a test set, and ``equalize=True``
-# makes as many of each class as there can be of the rare one. With ``n_repeats=20`` all
-# of this is done twenty times, and the scores are means over these repeats. The penalty
-# is a number here: regroupings with permutations share most of their work then. With
-# the default, which every fold of every regrouping chooses for every permutation, they
-# take about twenty times as long.
+# The oddball task has 90 frequent and 30 rare trials. Each of three folds leaves out 30
+# and 10 of them. Five trials of one class are averaged within a test set, and
+# ``equalize=True`` makes equal numbers of averages of both classes, as many as the rare
+# class allows. With ``n_repeats=20`` all of this is repeated twenty times, and scores
+# are averaged over repeats. The penalty is fixed here, so that regroupings with
+# permutations share most of their work. With the default penalty, selected for each
+# fold, regrouping and permutation, the analysis takes about twenty times as long.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -41,15 +41,15 @@ result.plot(repeats=True)
 
 # %%
 # Each thin line is one grouping of the same trials, and could have been the result.
-# Four averages are tested in every fold, twelve in all, so that a single draw moves in
-# steps of 1/12. The gray band is that of means over twenty groupings.
-# ``result.repeats`` has the scores of all draws, ``result.scores`` their mean.
+# Four averages are tested in each fold, twelve in total, so the scores of a single
+# grouping are multiples of 1/12. The grey band refers to means over twenty groupings.
+# ``result.repeats`` has the scores of all groupings, ``result.scores`` their mean.
 #
-# Spread of scores and p-values
-# -----------------------------
+# Variability of scores and p-values
+# ----------------------------------
 #
-# To see how many repeats it takes, we look at one window of time and analyse it again
-# and again. Nothing changes from one analysis to the next but ``random_state``.
+# To see how many repeats are needed, we analyse one time window many times. Only
+# ``random_state`` changes from one analysis to the next.
 
 inside = (epochs.times > 0.13) & (epochs.times < 0.21)
 X = 1e6 * epochs.get_data()[:, :, inside].mean(axis=2)
@@ -57,7 +57,7 @@ y = epochs.events[:, 2]
 
 
 def analyse(n_repeats, n_seeds, n_permutations=0):
-    """Return the results of so many analyses that differ in their seed only."""
+    """Return the results of analyses that differ in their seed only."""
     changed = {"n_repeats": n_repeats, "n_permutations": n_permutations}
     return [
         cross_validate(X, y, **options | changed | {"random_state": seed})
@@ -91,32 +91,32 @@ left.set(ylabel="Accuracy", title="The same data, 30 seeds each")
 right.axhline(0.05, color="0.5", lw=0.8, ls="--")
 right.set(ylabel="p-value", title="12 seeds each, 100 permutations", ylim=(0, None))
 
-table = {"spread of the score": spread, "least": scores.min(1), "most": scores.max(1)}
+table = {"sd of the score": spread, "minimum": scores.min(1), "maximum": scores.max(1)}
 index = pd.Index(repeats, name="repeats")
 print(pd.DataFrame(table, index=index).round(3).to_string())
 
 # %%
-# Groupings are independent draws, so the spread falls with the square root of their
-# number (red: two standard deviations). With one grouping the same data can be worse
-# than chance or without an error, and whoever may choose the seed may choose the
-# p-value. From 20 repeats on, accuracies differ by some hundredths, and with 50 or 100
-# seeds hardly matter. What then remains of the spread of p is mostly the lot of the
-# permutations: draw more of them, too.
+# Groupings are independent draws, so the standard deviation falls with the square root
+# of their number (red: two standard deviations). With one grouping, the same data can
+# give anything from below chance to perfect accuracy, and by choosing the seed one
+# could choose the p-value. From 20 repeats on, accuracies differ by a few hundredths,
+# and with 50 or 100 the seed hardly matters. The remaining variability of p is mostly
+# that of the permutations: draw more of them, too.
 #
-# p-values also get smaller on average. The lot is noise, in the score and in the null
-# distribution, and repeats take it out of both. They do not make trials, however: the
-# noise of the 120 trials stays, and more repeats know nothing more about it.
+# P-values also become smaller on average. Random grouping adds noise to the score and
+# to the null distribution, and repeats reduce it in both. However, they do not add
+# trials: the noise of the 120 trials remains.
 #
-# What is permuted
-# ----------------
+# Permuting labels of trials
+# --------------------------
 #
-# A permutation moves the labels of *trials*, once, and then everything is done with
-# them that was done with the observed labels: twenty groupings, twenty scores, and
-# their mean. It is tempting to shuffle the labels of pseudo-trials in every regrouping
-# instead, each time anew. We compare the two. Groupings of the observed trials share
-# these trials. If they score high by chance they do so together. Labels that are
-# shuffled for each grouping by itself have nothing in common, and their mean over
-# twenty is never far from chance.
+# In each permutation, the labels of *trials* are permuted once, and the whole procedure
+# is run as with the observed labels: twenty groupings, twenty scores, and their mean.
+# It is tempting to shuffle the labels of pseudo-trials separately in each regrouping
+# instead. We compare the two. All groupings of the observed trials share the same
+# trials. If their scores are high by chance, they are so together. Labels shuffled
+# separately for each grouping have nothing in common, and the mean of twenty scores is
+# never far from chance.
 
 n_permutations = 200
 (result,) = analyse(20, 1, n_permutations)
@@ -127,7 +127,7 @@ shortcut = np.mean([np.random.default_rng(0).permutation(s)[:n] for s in shuffle
 fig, ax = plt.subplots(figsize=(6.5, 3.2), layout="constrained")
 bins = np.arange(0.1 + 1 / 480, 0.9, 6 / 240)  # scores are multiples of 1/240
 both = {"labels of trials, all groupings": result.null}
-both["labels of averages, anew in each grouping (wrong)"] = shortcut
+both["labels of averages, shuffled in each grouping (wrong)"] = shortcut
 for (name, null), color in zip(both.items(), ("C0", "C3"), strict=True):
     ax.hist(null, bins, density=True, color=color, alpha=0.5, label=name)
     print(f"{name}: standard deviation {null.std():.3f}")
@@ -136,17 +136,18 @@ ax.set(xlabel="Mean accuracy over 20 groupings", ylabel="Density", ylim=(0, 18))
 ax.legend(frameon=False, fontsize="small", loc="upper right")
 
 # %%
-# The second null is much too narrow, and its p-values are too small. How often it finds
-# something in noise is in the table of :doc:`/benchmarks`.
+# The second null distribution is much too narrow, and its p-values are too small.
+# :doc:`/benchmarks` reports its false-positive rate.
 #
 # How many trials to average
 # --------------------------
 #
-# The more trials an average has, the less noise it has, and the fewer averages there
-# are. So accuracy rises with ``average``, whether there is more to be found or not:
-# look at the p-values. Accuracies of other ``average`` cannot be compared, not between
-# studies either. With ``average_test=False`` models of averages are tested on single
-# trials, and accuracies can be compared with those without averages.
+# The more trials are averaged, the less noise averages have, and the fewer averages
+# there are. So accuracy rises with ``average`` even without additional information:
+# look at the p-values. Accuracies with different values of ``average`` cannot be
+# compared, not even between studies. With ``average_test=False``, models trained on
+# averages are tested on single trials, and accuracies can be compared with those
+# without averaging.
 
 rows = {}
 for k in (1, 2, 5, "max"):
@@ -162,10 +163,10 @@ print(pd.DataFrame(rows).T.round(3).to_string())
 # Unequal classes
 # ---------------
 #
-# Without averages, ``average=1`` and ``equalize=True`` leave out trials of the larger
-# class at random: undersampling, which is honest about chance but wasteful with trials,
-# less so if it is repeated. Balanced accuracy keeps all trials, and chance at its
-# place. Here is what they make of 60 data sets of noise with 90 and 30 trials.
+# Without averaging, ``average=1`` and ``equalize=True`` leave out trials of the larger
+# class at random. Such undersampling restores the chance level but wastes trials, less
+# so if it is repeated. Balanced accuracy uses all trials and has the same chance level.
+# We compare them on 60 data sets of noise with 90 and 30 trials.
 
 ways = {
     "accuracy": {},
@@ -190,17 +191,17 @@ ax.axhline(0.5, color="0.6", lw=0.8, ls="--")
 ax.set_xticks(range(4), found, fontsize="small")
 ax.set(ylabel="Score (noise)")
 for name, values in found.items():
-    print(f"{name}: {np.mean(values):.3f}, spread {np.std(values, ddof=1):.3f}")
+    print(f"{name}: {np.mean(values):.3f}, sd {np.std(values, ddof=1):.3f}")
 
 # %%
-# The accuracy of unequal classes is above 0.5 without any information. p-values know,
-# as permuted labels are as unequal, but readers do not. Undersampling once costs the
-# trials that are left out, which shows in the spread; ten times brings most of them
-# back.
+# With unequal classes, accuracy is above 0.5 without any information. P-values account
+# for this, as permuted labels are equally unbalanced, but readers may not. A single
+# undersampling wastes trials, which increases the standard deviation; ten repeats
+# recover most of them.
 #
 # What to report
 # --------------
 #
-# How many trials an average has, how many averages of each class there are in a test
-# set, how often trials were grouped, the spread over repeats, and that permutations
-# moved the labels of trials with the whole procedure run on each.
+# Report the number of trials per average, the number of averages per class and test
+# set, the number of repeats, the standard deviation across repeats, and that the labels
+# of trials were permuted and the whole procedure was run on each permutation.

@@ -1,13 +1,13 @@
 """
-One image per trial: how do BOLD runs become what is decoded?
+One image per trial: from BOLD runs to single-trial estimates
 =============================================================
 
-Simulated BOLD runs of eight people. About a quarter of a minute.
+Simulated BOLD runs of eight people. About 15 seconds.
 
-A searchlight takes one image per trial. In event-related designs responses to
-successive trials overlap, so these images have to be estimated. Which way of doing so
-finds most? From BOLD runs and events we go to single trials, searchlights and the
-group. All data are simulated over the MNI brain that comes with nilearn, so we know
+A searchlight needs one image per trial. In event-related designs, responses to
+successive trials overlap, so these images have to be estimated. Which method works
+best? This tutorial goes from BOLD runs and events to single trials, searchlights and
+the group. All data are simulated on the MNI brain that comes with nilearn, so we know
 the answer and need no download.
 """
 
@@ -16,10 +16,10 @@ the answer and need no download.
 # -----------
 #
 # Eight participants see faces and houses, a new picture every 3.5 seconds on average,
-# in an order drawn anew for each of three runs. The response to a picture lasts more
-# than twenty seconds, so what is measured at any moment is a mixture of six trials
-# and more. Which of the two was seen makes a difference in the right fusiform gyrus
-# only, by a pattern that is everybody's own.
+# in a new random order for each of three runs. The response to a picture lasts more
+# than twenty seconds, so each scan is a mixture of responses to six or more trials.
+# Faces and houses differ in the right fusiform gyrus only, with a different pattern in
+# each participant.
 
 # sphinx_gallery_thumbnail_number = 2
 import matplotlib.pyplot as plt
@@ -84,12 +84,13 @@ print(events[0].head().round(1).to_string())
 # From runs to trials
 # -------------------
 #
-# ``single_trial_betas`` takes runs and events as nilearn's ``FirstLevelModel`` does:
-# images, DataFrames, or the paths of both. Drifts, responses and maskers are nilearn's,
-# and arguments have its names. With ``confounds=`` there are more regressors, such as
-# those of ``nilearn.interfaces.fmriprep.load_confounds``. Scans were simulated as of
-# their first moment; of files that fMRIPrep wrote, the time of slices is read. The
-# :class:`~mvpa_kfda.Betas` hold an image and a row of a table for each trial.
+# ``single_trial_betas`` accepts runs and events in the same form as nilearn's
+# ``FirstLevelModel``: images, DataFrames, or paths to both. Drift models, response
+# functions and maskers are those of nilearn, and arguments have the same names.
+# ``confounds=`` adds regressors, such as those of
+# ``nilearn.interfaces.fmriprep.load_confounds``. Scans were simulated with the
+# reference time at their start; for fMRIPrep output, slice timing is read from the
+# files. The :class:`~mvpa_kfda.Betas` contain an image and a table row for each trial.
 
 options = {"t_r": t_r, "slice_time_ref": 0.0, "hrf_model": "spm"}
 options |= {"mask_img": mask_img, "verbose": False}
@@ -99,22 +100,23 @@ print(betas.imgs.shape)
 print(betas.table.head().round(1).to_string())
 
 # %%
-# Regressors of the first run, one for each trial, and drifts. Neighbours overlap.
+# The design matrix of the first run has one regressor per trial, and drifts.
+# Neighbouring regressors overlap.
 
 fig, ax = plt.subplots(figsize=(9, 5), layout="constrained")
 plot_design_matrix(betas.design_matrices[0], axes=ax)
 ax.tick_params(axis="x", labelsize=5)
 
 # %%
-# The default is least squares separate (LSS) [1]_. Every trial has a model of its own,
-# with one regressor for the trial and one for all other trials. The numbers are those
-# of as many models of nilearn, but computed all at once. The other way is one model
-# with all trials (LSA). It gives each trial the part of the data that is its own alone;
-# of fast trials that is little, and mostly noise. The simplest way of all takes the
-# mean of the scans from four to eight seconds after each onset.
+# The default is least squares separate (LSS) [1]_. Each trial has a separate model,
+# with one regressor for the trial and one for all other trials. The estimates equal
+# those of separate nilearn models, but are computed all at once. The alternative is one
+# model with all trials (LSA). It assigns to each trial only the part of the signal
+# unique to it; for fast trials that is little, and mostly noise. The simplest method
+# averages the scans from four to eight seconds after each onset.
 #
-# What is of one class must not be known to the estimates. With ``others="by_type"``
-# [2]_ it is, and p-values can be too small; the guide has numbers.
+# Estimates must not use the class labels. With ``others="by_type"`` [2]_ they do, and
+# p-values can be too small; for numbers see the guide.
 
 
 def mean_scans(runs, events):
@@ -128,10 +130,11 @@ def mean_scans(runs, events):
 
 
 # %%
-# We know the place, and so we can compare them there. Decoding takes the betas as they
-# are, and the text for the methods section says how they were estimated; other images
-# come with a table. Runs are groups: one at a time is left out, and estimates of
-# neighbouring trials, which are correlated, stay on one side.
+# We know where the information is, so we can compare the methods there. Decoding
+# functions take the betas as they are, and the text for the methods section then says
+# how they were estimated; other images come with a table. Runs are the groups: one at a
+# time is left out, so the correlated estimates of neighbouring trials stay on the same
+# side of each split.
 
 place = np.zeros(mask.shape, dtype=np.int16)
 place[mask] = inside
@@ -160,9 +163,9 @@ ax.set_ylabel("accuracy in fusiform gyrus")
 print(pd.DataFrame(accuracies).mean().round(3).to_string())
 
 # %%
-# Each line is a participant, bars are means. On average LSS is best here. That is not a
-# law: LSA has no bias, and where trials are far apart or responses differ much from
-# trial to trial it is as good or better. Choose by the design, not by the result.
+# Each line is a participant, bars are means. On average LSS is best here. This is not
+# always so: LSA is unbiased, and if trials are widely spaced or responses vary strongly
+# between trials, it is equally good or better. Choose by the design, not by the result.
 #
 # Searchlights and the group
 # --------------------------
@@ -190,19 +193,19 @@ print(group)
 group.plot(cut_coords=(40, -52, -18))
 
 # %%
-# How many spheres are found that touch the place, and how many elsewhere?
+# How many significant spheres overlap the area, and how many do not?
 
 near = np.linalg.norm(mm - (40, -52, -18), axis=1) <= 14 + 13
 found = group.pvalues() <= 0.05
-print(f"Touching the place: {np.count_nonzero(found & near)} of {near.sum()}")
+print(f"Overlapping the area: {np.count_nonzero(found & near)} of {near.sum()}")
 print(f"Elsewhere: {np.count_nonzero(found & ~near)} of {(~near).sum()}")
 
 # %%
-# In a terminal
-# -------------
+# On the command line
+# -------------------
 #
-# One command makes one image per trial, its table and the mask, and prints the command
-# that decodes them::
+# One command creates one image per trial, the table and the mask, and prints the
+# command to decode them::
 #
 #     mvpa-kfda betas sub-01_*_bold.nii.gz --events sub-01_*_events.tsv \
 #         --conditions face house --fmriprep motion wm_csf --out betas

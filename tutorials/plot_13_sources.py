@@ -1,23 +1,23 @@
 """
-Where in the brain, and when: source estimates
+Where in the brain, and when? Source estimates
 ==============================================
 
 Simulated EEG and its source estimates. About 20 seconds.
 
-Sensors see a mixture of all sources. An inverse solution takes it apart as well as it
-can, and gives one source estimate per trial. When do these tell two classes apart, and
-which of the sources do? Signals are simulated in a spherical head, so we know the
-answer and need no download.
+Sensors record a mixture of all sources. An inverse solution unmixes them as far as
+possible, and gives one source estimate per trial. When can two classes be decoded from
+these estimates, and from which sources? Signals are simulated in a spherical head
+model, so we know the answer and need no download.
 """
 
 # %%
 # Two sources, one after the other
 # --------------------------------
 #
-# In 80 trials a participant sees faces or houses. A source in the back of the left half
-# of the head depends on what is seen around 0.1 s, one in the front of the right half
-# around 0.25 s. Everywhere else there is activity as well, which says nothing, and the
-# 64 electrodes add their noise.
+# In 80 trials a participant sees faces or houses. The activity of a left posterior
+# source depends on the stimulus around 0.1 s, that of a right frontal source around
+# 0.25 s. All other sources have activity unrelated to the stimulus, and the 64
+# electrodes add noise.
 
 # sphinx_gallery_thumbnail_number = 2
 import matplotlib.pyplot as plt
@@ -65,11 +65,11 @@ print(epochs)
 # -----------------------
 #
 # An inverse operator needs a noise covariance, here from the time before the stimulus.
-# With ``return_generator=True`` :func:`mne.minimum_norm.apply_inverse_epochs` makes one
-# estimate at a time, when it is asked for. :func:`~mvpa_kfda.decode_sources` puts each
-# into its one array and drops it, so that no more than this array is ever held.
-# ``pick_ori="vector"`` keeps the three orientations of every source, which are then
-# three features; the length of a vector alone has lost which way the current ran.
+# With ``return_generator=True``, :func:`mne.minimum_norm.apply_inverse_epochs` computes
+# one estimate at a time, on demand. :func:`~mvpa_kfda.decode_sources` copies each into
+# one array and releases it, so only this array is in memory. ``pick_ori="vector"``
+# keeps the three orientations of each source, which are then three features; the length
+# of a vector alone lacks the direction of the current.
 
 
 def invert(epochs):
@@ -92,9 +92,10 @@ print(result)
 result.plot()
 
 # %%
-# All sources together say when, in a :class:`~mvpa_kfda.SourceResult`. The patterns of
-# the model are source estimates themselves, one per class: what is stronger or weaker
-# in trials of that class. Vector estimates have a ``magnitude()``.
+# All sources together show when classes differ, in a :class:`~mvpa_kfda.SourceResult`.
+# The patterns of the model are source estimates as well, one per class: they show which
+# sources are stronger or weaker in trials of that class. Vector estimates have a
+# ``magnitude()``.
 
 pattern = result.patterns()["face"].magnitude()
 for peak, place in effects:
@@ -108,8 +109,9 @@ for peak, place in effects:
 # A searchlight over sources and times
 # ------------------------------------
 #
-# With ``src`` and ``radius`` (in mm) every source is decoded with those around it. In
-# volumes, as here, these are spheres; on a cortex distances run along the mesh.
+# With ``src`` and ``radius`` (in mm), each source is decoded together with those around
+# it. In volumes, as here, these are spheres; on the cortex, distances are measured
+# along the mesh.
 
 stcs, space = invert(epochs)
 where = decode_sources(stcs, y, src=space, radius=20.0, **options)
@@ -117,15 +119,15 @@ print(where)
 where.plot(correction="max")
 
 # %%
-# The upper figure has one row per source, the lower one shows the head from four sides
-# at the time of the highest score. It is a :class:`~mvpa_kfda.SourceTimeResult`, whose
-# :meth:`~mvpa_kfda.SourceTimeResult.to_stc` makes a
-# source estimate of scores, p-values and so on: ``where.to_stc().plot(...)`` draws it
-# with MNE-Python, in three dimensions on a cortex.
+# The upper panel has one row per source, the lower one shows the head from four sides
+# at the time of the highest score. The result is a
+# :class:`~mvpa_kfda.SourceTimeResult`, whose :meth:`~mvpa_kfda.SourceTimeResult.to_stc`
+# returns scores, p-values and so on as a source estimate: ``where.to_stc().plot(...)``
+# draws it with MNE-Python, in 3D on a cortex.
 #
-# Inverse solutions are blurred: what one source says leaks into its neighbours, and a
-# searchlight finds it there too. How far it leaks is a property of the inverse, not of
-# the brain. The highest scores are where to look.
+# Inverse solutions are blurred: information leaks from a source into its neighbours,
+# and a searchlight finds it there, too. The extent of leakage is a property of the
+# inverse solution, not of the brain. Look at the highest scores.
 
 print(where.to_stc("p", correction="max"))
 for peak, place in effects:
@@ -136,28 +138,28 @@ for peak, place in effects:
     print(f"{peak:.2f} s: accuracy {score:.2f}, {distance:.0f} mm from the source")
 
 # %%
-# Clusters extend over neighbouring sources, as MNE-Python knows them, and times.
+# Clusters extend over times and over neighbouring sources, as defined by MNE-Python.
 
 print(where.clusters("cluster", threshold=0.01).head(2))
 
 # %%
-# Does the code of one time hold at another?
-# ------------------------------------------
+# Temporal generalization
+# -----------------------
 #
-# Time generalization takes arrays. As the two sources differ, what was learned at 0.1 s
-# says nothing at 0.25 s.
+# Temporal generalization accepts arrays. As the two sources differ, a classifier
+# trained at 0.1 s does not generalize to 0.25 s.
 
 listed = list(invert(epochs)[0])
 X = np.stack([stc.data.reshape(-1, len(times)) for stc in listed])
 generalize_arrays(X, y, cv=5, tmin=listed[0].tmin, sfreq=listed[0].sfreq).plot()
 
 # %%
-# A group
-# -------
+# Group analysis
+# --------------
 #
-# Participants whose estimates have the same vertices are tested together: here they
-# share one head; real ones are morphed to a template first, with
-# :func:`mne.compute_source_morph`, and ``src`` is that of the template.
+# Group analysis requires the same vertices in all participants. Here they share one
+# head; with real data, first morph the estimates to a template with
+# :func:`mne.compute_source_morph`, and pass the ``src`` of the template.
 
 people = []
 for number in range(6):

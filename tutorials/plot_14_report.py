@@ -1,21 +1,21 @@
 """
-A page to hand on: what goes to those who were not there?
-=========================================================
+Sharing results: a self-contained report
+========================================
 
-Simulated EEG of a few people. About a quarter of a minute.
+Simulated EEG of a few people. About 15 seconds.
 
-Supervisors, reviewers and the laboratory next door want to see an analysis without
-running it. Results hold all it takes: their figures, tables, design, parameters and
-warnings. We put them on one page, for a subject and for a group, and take the
-paragraph on the methods along. All data are simulated.
+Supervisors, reviewers and colleagues want to see an analysis without running it.
+Results contain everything needed: figures, tables, design, parameters and warnings.
+This tutorial puts them in one HTML report, for a subject and for a group, together with
+a methods paragraph. All data are simulated.
 """
 
 # %%
 # One subject
 # -----------
 #
-# A participant saw pictures of three classes in ten blocks. Of course we test whole
-# blocks, which are left out one after the other.
+# A participant saw pictures of three classes in ten blocks. As usual, we leave out one
+# whole block at a time.
 
 # sphinx_gallery_thumbnail_number = 1
 import tempfile
@@ -41,9 +41,9 @@ result.plot_confusion()
 plt.show()
 
 # %%
-# :func:`~mvpa_kfda.report` makes the page. It is an :class:`mne.Report`, to which
-# everything can be added that belongs to the study. These are its sections; results of
-# other kinds have others.
+# :func:`~mvpa_kfda.report` creates the report. It is an :class:`mne.Report`, to which
+# you can add anything that belongs to the study. Its sections depend on the kind of
+# result; here they are:
 
 folder = Path(tempfile.mkdtemp())
 page = report(result, folder / "subject.html", title="Pictures of three classes")
@@ -53,14 +53,14 @@ for part in page.get_contents()[0]:
     print(part)
 
 # %%
-# The file needs nothing but itself: no network, and none of the data. A page like it
-# comes `with this documentation <../example_report.html>`_.
+# The file is self-contained: it needs neither a network connection nor the data. An
+# example is part of `this documentation <../example_report.html>`_.
 
 print(f"{(folder / 'subject.html').stat().st_size / 1e6:.1f} MB")
 
 # %%
-# What a run warned of stays with its result, and stands on the page as well. Here, we
-# forget that classes should be mixed within blocks.
+# Warnings of a run are stored in its result and shown in the report. Here, we forget to
+# mix classes within blocks.
 
 in_order = epochs[np.argsort(epochs.events[:, 2], kind="stable")]
 careless = decode_epochs(in_order, groups=blocks % 2)
@@ -68,11 +68,12 @@ for text in careless.warnings:
     print(text)
 
 # %%
-# A group
-# -------
+# Group report
+# ------------
 #
-# Saved results will do. With several of them the page begins with a table, and has a
-# part for each: here eight participants, and their group.
+# Reports can also be created from saved results. With several results, the report
+# begins with a table and has a section for each: here eight participants and their
+# group result.
 
 results = {}
 for number in range(1, 9):
@@ -85,12 +86,13 @@ page = report({"Group": group, **results}, folder / "study.html", title="The stu
 print(page.get_contents()[0])
 
 # %%
-# From the shell it is ``mvpa-kfda report sub-*.h5 group.h5 --output study.html``.
+# The command-line equivalent is ``mvpa-kfda report sub-*.h5 group.h5 --output
+# study.html``.
 #
-# The paragraph
-# -------------
+# Methods paragraph
+# -----------------
 #
-# The page has the methods in words, which :func:`~mvpa_kfda.methods_text` writes.
-# Every number in them comes from the result.
+# The report contains a description of the methods, written by
+# :func:`~mvpa_kfda.methods_text`. Every number in it comes from the result.
 
 print(methods_text(group).split("\n\nReferences")[0])

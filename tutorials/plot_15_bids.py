@@ -1,21 +1,21 @@
 """
-A BIDS dataset: from the recordings to the group in two commands
-================================================================
+BIDS datasets: from recordings to group results in two commands
+===============================================================
 
 Simulated EEG in a BIDS dataset. About 15 seconds.
 
-Data in the Brain Imaging Data Structure say by the names of files and by tables beside
-them what they are. So one command can decode every subject, and a second one can test
-the group. We make a small dataset of EEG with MNE-BIDS, run both, and look at what they
-write. Nothing is downloaded.
+Datasets in the Brain Imaging Data Structure are described by their file names and
+accompanying tables. So one command can decode all subjects, and a second one can run
+the group analysis. We create a small EEG dataset with MNE-BIDS, run both, and look at
+their output. Nothing is downloaded.
 """
 
 # %%
 # A dataset
 # ---------
 #
-# Five participants see three kinds of pictures in two runs each, and press a button now
-# and then. A recording is what a simulation makes of epochs, one after the other.
+# Five participants see three kinds of pictures in two runs each, and occasionally press
+# a button. Each recording is a concatenation of simulated epochs.
 
 # sphinx_gallery_thumbnail_number = 1
 import json
@@ -55,7 +55,7 @@ for number in range(1, 6):
 print_dir_tree(dataset, max_depth=2)
 
 # %%
-# The events of a run are in a table, and its columns are what can be decoded.
+# The events of a run are in a table; any of its columns can be decoded.
 
 table = pd.read_csv(
     dataset / "sub-01" / "eeg" / "sub-01_task-pictures_run-1_events.tsv", sep="\t"
@@ -63,13 +63,12 @@ table = pd.read_csv(
 print(table.head(4).to_string())
 
 # %%
-# Every subject
-# -------------
+# Decoding all subjects
+# ---------------------
 #
-# In a shell the next lines would be ``mvpa-kfda bids dataset output participant
-# --where "trial_type != 'button'" ...``. What the options do is on :doc:`a page of its
-# own </bids>`. Runs are the groups: each is tested by models that were trained with the
-# other.
+# In a shell, the next lines would be ``mvpa-kfda bids dataset output participant
+# --where "trial_type != 'button'" ...``. The options are described on :doc:`a separate
+# page </bids>`. Runs are the groups: each is tested with models trained on the other.
 
 options = [
     *("--by", "trial_type", "--where", "trial_type != 'button'"),
@@ -78,17 +77,16 @@ options = [
 main(["bids", str(dataset), str(output), "participant", *options])
 
 # %%
-# The output is a dataset, too, of the kind called derivative. Its names tell the
-# subject, the task and the analysis. ``index.html`` is an overview, which links the
-# pages of all subjects.
+# The output is a derivative dataset. File names contain the subject, the task and the
+# analysis. ``index.html`` is an overview with links to the reports of all subjects.
 
 print_dir_tree(output, max_depth=1)
 for path in sorted((output / "sub-01" / "eeg").iterdir()):
     print(path.name)
 
 # %%
-# The table has the scores and p-values at every time. The JSON file beside it says what
-# the columns are, and everything that the numbers depend on.
+# The table has the scores and p-values at each time point. The accompanying JSON file
+# describes the columns, and everything that the results depend on.
 
 stem = output / "sub-01" / "eeg" / "sub-01_task-pictures_desc-time_decoding"
 print(pd.read_csv(f"{stem}.tsv", sep="\t").loc[8:12].round(3).to_string())
@@ -99,9 +97,9 @@ print(sidecar["p_max"], sidecar["Sources"], sidecar["Parameters"]["permute"])
 # A second call
 # -------------
 #
-# What is there is not computed again. Had the options or the recordings changed, it
-# would be, and the line would say what changed. The options of the run are in a file,
-# which takes the place of all of them.
+# Existing results are not recomputed. If the options or the recordings had changed,
+# they would be, and the output line would state the change. The options of the run are
+# in a file, which can replace all of them.
 
 config = output / "participant_desc-time_config.toml"
 print(config.read_text())
@@ -111,9 +109,9 @@ main(["bids", str(dataset), str(output), "participant", "--config", str(config)]
 # Other settings, side by side
 # ----------------------------
 #
-# Another name, by ``--desc``, keeps what is there. Here two participants are decoded
-# once more, in windows of 80 ms and at half the sampling rate, each channel divided by
-# its own standard deviation. The overview has a column for each name.
+# A different name, set with ``--desc``, keeps existing results. Here two participants
+# are decoded again, in windows of 80 ms and at half the sampling rate, with each
+# channel divided by its standard deviation. The overview has a column for each name.
 
 more = ["--desc", "windows", "--resample", "25", "--scale", "channel"]
 more += ["--window", "0.08", "--step", "0.04", "--participant-label", "01", "02"]
@@ -121,12 +119,12 @@ main(["bids", str(dataset), str(output), "participant", *options, *more])
 print(*sorted(path.name for path in output.glob("*.html"))[:4], sep="\n")
 
 # %%
-# The group
-# ---------
+# Group analysis
+# --------------
 #
-# The second command takes all results of the first to a test of the group. Five
-# subjects are few, so this is a test of the mean; with more of them, leave ``--method``
-# out and learn how many in the population have an effect (:doc:`/group`).
+# The second command runs a group test on the results of the first. Five subjects are
+# few, so we test the mean; with more subjects, omit ``--method`` to estimate how many
+# people in the population have an effect (:doc:`/group`).
 
 main(
     [
@@ -138,10 +136,10 @@ result = load_result(output / "group" / "group_task-pictures_desc-time_decoding.
 result.plot()
 
 # %%
-# For every subject and for the group there is a page with figures, tables and the
-# paragraph of methods, to be opened in a browser: ``sub-01_desc-time_report.html`` and
-# ``group_task-pictures_desc-time_report.html``. ``index.html`` links them all. What was
-# used, for the list of references, is in ``CITATION.bib``. The page on BIDS datasets
-# shows :doc:`fMRI from fMRIPrep to the group </bids>`.
+# For each subject and for the group there is an HTML report with figures, tables and a
+# methods paragraph: ``sub-01_desc-time_report.html`` and
+# ``group_task-pictures_desc-time_report.html``. ``index.html`` links to all of them.
+# References are in ``CITATION.bib``. The page on BIDS datasets shows :doc:`an fMRI
+# analysis from fMRIPrep to the group </bids>`.
 
 print("\n".join((output / "CITATION.bib").read_text().splitlines()[:9]))

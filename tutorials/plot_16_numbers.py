@@ -1,22 +1,23 @@
 """
-How fast will they answer? Predicting numbers
-=============================================
+Regression: predicting reaction times
+=====================================
 
 Simulated EEG and reaction times. About 10 seconds.
 
-Not everything comes in classes. Reaction times, ratings and contrasts are numbers, and
-whoever sorts their trials into "fast" and "slow" throws a part of them away. Ridge
-regression predicts the numbers themselves, with the same folds, permutations and
-corrections. What it needs besides is some care with what drifts.
+Not all variables are categorical. Reaction times, ratings and contrasts are continuous,
+and sorting trials into "fast" and "slow" discards part of the information. Ridge
+regression predicts the values themselves, with the same folds, permutations and
+corrections. In addition, it requires some care with drifts.
 """
 
 # %%
 # Reaction times
 # --------------
 #
-# A participant answers 200 times in eight blocks. A response around 300 ms after the
-# stimulus is larger when the answer will come late. And two things change from the
-# first trial to the last: answers become slower, as people tire, and electrodes drift.
+# A participant responds 200 times in eight blocks. An evoked response around 300 ms
+# after the stimulus is larger in trials with slow reactions. Two things change from the
+# first trial to the last: reactions become slower, as people tire, and electrodes
+# drift.
 
 # sphinx_gallery_thumbnail_number = 1
 import matplotlib.pyplot as plt
@@ -52,11 +53,11 @@ epochs = mne.EpochsArray(
 print(epochs.metadata[["block", "trial", "seconds"]].describe().round(2).to_string())
 
 # %%
-# At every time
-# -------------
+# Regression over time
+# --------------------
 #
-# ``task="regression"`` is all that changes. Blocks are left out one at a time. The
-# score is R²: 1 is perfect, and 0 as good as to predict the mean. In the place of
+# Only ``task="regression"`` has to be added. Blocks are left out one at a time. The
+# score is R²: 1 is perfect, and 0 is no better than predicting the mean. Instead of
 # labels, reaction times are permuted, within blocks.
 
 options = {"groups": "block", "n_permutations": 500, "random_state": 0}
@@ -66,7 +67,7 @@ freed = decode_epochs(epochs, "seconds", confounds="trial", **options)
 
 fig, axes = plt.subplots(2, 1, figsize=(7, 7.5), layout="constrained", sharey=True)
 for ax, result, title in zip(
-    axes, (raw, freed), ("As they are", "Freed of the number of the trial"), strict=True
+    axes, (raw, freed), ("Unchanged", "Trial number regressed out"), strict=True
 ):
     result.plot(ax=ax)
     ax.set_title(title, loc="left")
@@ -74,32 +75,32 @@ for ax, result, title in zip(
     before = result.times < 0
     print(title)
     print(f"  R² before the stimulus: {result.scores[before].mean():.2f}")
-    print(f"  of permuted times: {result.null[:, before].mean():.2f}")
+    print(f"  with permuted reaction times: {result.null[:, before].mean():.2f}")
 
 # %%
-# In the upper figure reaction times can be predicted *before the stimulus*. That is the
-# drift: electrodes tell how late in the session it is, and late in the session answers
-# are slow. The permutations know, for they exchange reaction times within blocks, and
-# those of late blocks stay slow. So the gray band has moved up with the score. But it
-# does not follow all the way, since there is drift within blocks, too, and the score is
-# not what it seems.
+# In the upper figure, reaction times can be predicted *before the stimulus*. The reason
+# is drift: signals reveal how late in the session it is, and late in the session
+# reactions are slow. The permutations reflect this in part: reaction times are permuted
+# within blocks, so those of late blocks remain slow, and the grey band has moved up
+# with the score. But it does not move far enough, since there is drift within blocks,
+# too, and the score is misleading.
 #
-# Below, the number of the trial is taken out of the signals in every fold, by
-# ``confounds=``. What is left is the response at 300 ms. This is not a matter of looks:
-# with drifts two to three times as large and nothing else to be found, p ≤ 0.05 came
-# out in 21 of 200 simulated data sets as they were, and in 9 of 200 when freed of it.
+# In the lower figure, the trial number is regressed out of the signals in each fold
+# with ``confounds=``. Only the response at 300 ms remains. This also affects validity:
+# with drifts two to three times as large and no other effect, p ≤ 0.05 was found in 21
+# of 200 simulated data sets without, and in 9 of 200 with removal of the trial number.
 #
-# Where nothing can be predicted, R² is *below* zero. A model that has learned from
-# noise is worse than the mean. The permutations show the same, so judge by the band,
-# not by the zero line. Both results are of the kind
+# If nothing can be predicted, R² is *below* zero: a model fitted to noise is worse than
+# the mean. The permutations show the same, so compare with the band, not with the zero
+# line. Both results are of the kind
 # :class:`~mvpa_kfda.TimeRegressionResult`.
 #
-# Trial by trial
-# --------------
+# Single trials
+# -------------
 #
 # :func:`~mvpa_kfda.regress` does the same for one set of features, here the signals at
-# the best time. It makes a :class:`~mvpa_kfda.RegressionResult`, and that draws what
-# was predicted of every trial by a model that had not seen it.
+# the best time. It returns a :class:`~mvpa_kfda.RegressionResult`, which can plot the
+# out-of-sample prediction for each trial.
 
 at_peak = epochs.get_data()[:, :, freed.scores.argmax()]
 result = regress(
@@ -118,17 +119,18 @@ for name in result.metrics:
 result.plot_predictions()
 
 # %%
-# The time was chosen because its score is the highest, so this p-value is too small.
-# The one to report is corrected for all times: ``freed.pvalues("max")``.
+# The time point was selected because its score is the highest, so this p-value is too
+# small. Report the one corrected for all time points: ``freed.pvalues("max")``.
 #
-# Predictions are drawn towards the mean, as those of a penalised model are. R² counts
-# that as error, the correlation does not.
+# Predictions are shrunk towards the mean, as in all penalised models. R² treats this as
+# error, the correlation does not.
 #
-# Fast and slow
-# -------------
+# Median split
+# ------------
 #
-# What does it cost to make two classes of the numbers, cut at the median? Here are 100
-# small data sets in which ten features follow a number weakly. How often is that found?
+# What is the cost of splitting continuous values into two classes at the median? Here
+# are 100 small data sets in which ten features weakly depend on a continuous variable.
+# How often is the effect found?
 
 found = {"numbers": 0, "two classes": 0}
 for seed in range(100):
@@ -144,5 +146,5 @@ for name, count in found.items():
     print(f"{name}: p <= 0.05 in {count} of 100 data sets")
 
 # %%
-# All trials near the median are as good as unlabelled, and how slow the slowest are is
-# forgotten. Classes are right where the question is about classes.
+# A split discards the differences within each half, and labels of trials near the
+# median are almost arbitrary. Use classes if the question is about classes.

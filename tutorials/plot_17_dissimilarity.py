@@ -1,22 +1,22 @@
 """
-How similar are twelve conditions? Dissimilarity over time
-==========================================================
+Representational dissimilarity over time
+========================================
 
 Simulated EEG of twelve pictures. About 20 seconds.
 
-With many conditions the question is less whether they differ than *which* do, when,
-and how much. Each pair gets a distance at each time: a representational dissimilarity
-matrix (RDM). One multi-class model holds all pairs, so this costs little more than
-accuracy. What is computed, and what to know about it, is in :doc:`/rdm`.
+With many conditions, the question is less whether they differ than *which* do, when,
+and how much. Each pair has a distance at each time: a representational dissimilarity
+matrix (RDM). One multi-class model covers all pairs, so this costs little more than
+accuracy. For definitions and interpretation see :doc:`/rdm`.
 """
 
 # %%
 # Twelve pictures
 # ---------------
 #
-# Four faces, four animals and four houses, 16 trials of each, in four blocks. Around
-# 120 ms the responses differ from picture to picture; around 250 ms what is alive
-# differs from what is not, and faces from animals a little.
+# The pictures are four faces, four animals and four houses, with 16 trials each, in
+# four blocks. Around 120 ms the responses differ between pictures; around 250 ms they
+# differ between animate and inanimate pictures, and slightly between faces and animals.
 
 # sphinx_gallery_thumbnail_number = 1
 import warnings
@@ -68,11 +68,11 @@ result = decode(0, n_permutations=200, random_state=0)
 figure = result.plot_rdm(at=[0.0, 0.12, 0.24], order=NAMES.tolist())
 
 # %%
-# A cell is the cross-validated squared Mahalanobis distance of two pictures, in units
-# of the variance within pictures. Before the stimulus distances are around 0, with
-# either sign. At 120 ms most pairs differ; at 240 ms houses stand apart.
+# Each cell is the cross-validated squared Mahalanobis distance between two pictures, in
+# units of the variance within pictures. Before the stimulus, distances are around 0,
+# with either sign. At 120 ms most pairs differ; at 240 ms houses differ from the rest.
 #
-# The same in a plane, by multidimensional scaling:
+# The same distances in two dimensions, with multidimensional scaling:
 
 figure = result.plot_mds(at=[0.12, 0.24])
 
@@ -80,8 +80,8 @@ figure = result.plot_mds(at=[0.12, 0.24])
 # Over time
 # ---------
 #
-# The mean over all pairs is a score like any other, with p-values. Means over chosen
-# pairs are a result, too: within and between kinds of pictures.
+# The mean over all pairs is a score like any other, with p-values. Means over selected
+# pairs, here within and between kinds of pictures, are a result, too.
 
 print(result.to_dataframe(["max"]).iloc[::4].round(3).to_string(index=False))
 
@@ -103,8 +103,8 @@ ax.legend(frameon=False)
 # Eight subjects
 # --------------
 #
-# Chosen pairs of all subjects are tested like any score. Here the question is whether
-# pairs between kinds have distances above 0.
+# Selected pairs are tested across subjects like any score. Here we test whether
+# distances between kinds are above 0.
 
 subjects = [decode(seed) for seed in range(8)]
 group = group_inference(
@@ -121,9 +121,9 @@ print(f"between kinds: p <= 0.05 from {first:.2f} to {last:.2f} s")
 # Two models
 # ----------
 #
-# Does it matter what is alive, or which of three kinds a picture is of? Each model is a
-# matrix. They are compared with the data by rank correlation, and with the
-# noise ceiling: how well the mean of the other subjects, and that of all, does.
+# Is dissimilarity explained by animacy, or by the three kinds? Each model is an RDM.
+# Models are compared with the data by rank correlation, and with the noise ceiling: the
+# correlation with the mean of the other subjects, and with that of all subjects.
 
 models = {
     "alive": pdist((KIND == 2)[:, None].astype(float)),
@@ -133,12 +133,12 @@ rdms = np.stack([subject.rdm() for subject in subjects])  # (subjects, times, pa
 
 
 def fit(model, t):
-    """Return each subject's rank correlation with a model at a time."""
+    """Return each subject's rank correlation with a model at one time."""
     return [spearmanr(rdm[t], model).statistic for rdm in rdms]
 
 
 def ceiling(t):
-    """Return the lower and upper bound of what a model can reach."""
+    """Return the lower and upper bound of the noise ceiling."""
     ranks = rankdata(rdms[:, t], axis=1)
     others = (ranks.sum(axis=0) - ranks) / (len(ranks) - 1)
     lower = [spearmanr(*pair).statistic for pair in zip(ranks, others, strict=True)]
@@ -158,8 +158,8 @@ ax.set(xlabel="Time (s)", ylabel="Spearman correlation")
 ax.legend(frameon=False, ncols=3, loc="upper right", bbox_to_anchor=(1, 1.15))
 
 # %%
-# rsatoolbox does this with more methods and with tests. It takes the matrices as they
-# are (``pip install "mvpa-kfda[rsa]"``)::
+# rsatoolbox offers more methods and tests. RDMs can be passed to it directly (``pip
+# install "mvpa-kfda[rsa]"``)::
 #
 #     from rsatoolbox.inference import eval_fixed
 #     from rsatoolbox.model import ModelFixed
@@ -174,12 +174,12 @@ ax.legend(frameon=False, ncols=3, loc="upper right", bbox_to_anchor=(1, 1.15))
 # For mne-rsa, ``mne_rsa.rsa(subject.rdm()[at], models["alive"], metric="spearman")``.
 
 # %%
-# Why not one classifier for each pair?
-# -------------------------------------
+# Why not one classifier per pair?
+# --------------------------------
 #
-# A classifier that is trained on the trials of two pictures has to estimate the
-# covariance of all channels from these. The model of all pictures estimates it from all
-# trials, which helps most where there are few:
+# A classifier trained on the trials of two pictures has to estimate the covariance of
+# all channels from these. The model of all pictures estimates it from all trials, which
+# helps most if there are few trials per picture:
 
 counts, ours, theirs = [4, 8, 16, 32, 64], [], []
 at = int(np.argmin(abs(TIMES - 0.12)))

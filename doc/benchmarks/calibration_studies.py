@@ -50,7 +50,8 @@ N_PERMUTATIONS, N_SECOND = 239, 1999
 #: Recombining first-level permutations is fast, flipping signs in libraries is not.
 N_EXCHANGES = 239
 ADJUSTED = ("none", "max", "bonferroni", "fdr", "fdr-by")
-IN_VOXELS = tuple(name for name in CORRECTIONS if name not in ("bonferroni", "fdr-by"))
+NOT_IN_VOXELS = ("bonferroni", "fdr-by", "cluster-depth")
+IN_VOXELS = tuple(name for name in CORRECTIONS if name not in NOT_IN_VOXELS)
 
 
 # ----------------------------------------------------------------------------- subjects

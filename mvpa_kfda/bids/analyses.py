@@ -16,7 +16,7 @@ from .trials import LABEL
 #: Corrections that need more of the permutations than their maxima, and those that need
 #: all of it.
 _OF_CLUSTERS = ("cluster", "tfce")
-_OF_ALL_MAPS = ("cluster-size", "max-step-down")
+_OF_ALL_MAPS = ("cluster-size", "cluster-depth", "max-step-down")
 
 #: Options that only some analyses have a use for; some mean one thing to EEG and
 #: another to fMRI, and are in neither list.

@@ -22,8 +22,8 @@ from ..metrics.listed import ClassMetric, NumberMetric
 from ..utils.text import tell
 
 CORRECTIONS = (
-    *("none", "max", "max-step-down", "bonferroni", "fdr", "fdr-by"),
-    *("cluster", "cluster-size", "tfce"),
+    *("none", "max", "max-step-down", "bonferroni", "holm", "fdr", "fdr-by"),
+    *("cluster", "cluster-size", "cluster-depth", "tfce"),
 )
 NULLS = ("auto", "full", "max", "stream")
 METRICS, REGRESSION_METRICS = get_args(ClassMetric), get_args(NumberMetric)
@@ -36,8 +36,12 @@ KERNELS = tuple(name for name in get_args(KernelName) if name != "precomputed")
 
 #: Corrections that need every permutation's map, and those for which ``--null stream``
 #: keeps too little of them.
-CLUSTER_CORRECTIONS = ("cluster", "tfce", "cluster-size", "max-step-down")
-FULL_CORRECTIONS = ("cluster-size", "max-step-down")
+CLUSTER_CORRECTIONS = (
+    *("cluster", "tfce", "cluster-size", "cluster-depth", "max-step-down"),
+)
+FULL_CORRECTIONS = ("cluster-size", "cluster-depth", "max-step-down")
+#: Corrections that are for time courses only.
+COURSE_CORRECTIONS = ("cluster-depth",)
 
 #: The p-level that forms clusters, the only one for ``--null stream``.
 CLUSTER_LEVEL = 0.05
@@ -193,7 +197,7 @@ NULL = Option(
     "null",
     NULLS,
     "what to keep of the permutations' maps; cluster and tfce need full or stream, "
-    "cluster-size and max-step-down need full (default: auto, which keeps what is "
+    "cluster-size, cluster-depth and max-step-down need full (default: auto, which keeps what is "
     "needed)",
 )
 

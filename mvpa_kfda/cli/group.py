@@ -8,12 +8,25 @@ from pathlib import Path
 from ..utils.text import tell
 from .common import Option, add_options, add_out, check_out, given
 
-METHODS = ("prevalence", "bootstrap", "sign-flip", "t", "wilcoxon")
+METHODS = ("prevalence", "i-test", "bootstrap", "sign-flip", "t", "wilcoxon")
 CORRECTIONS = (
-    *("none", "max", "max-step-down", "bonferroni", "fdr", "fdr-by"),
-    *("cluster", "cluster-size", "cluster-fdr", "tfce"),
+    *("none", "max", "max-step-down", "bonferroni", "holm", "fdr", "fdr-by"),
+    *("cluster", "cluster-size", "cluster-depth", "cluster-fdr", "tfce"),
 )
 ALTERNATIVES = ("greater", "less", "two-sided")
+
+
+def _hypothesis(text):
+    """Return the share or the name that ``--hypothesis`` was given."""
+    if text in ("global", "majority"):
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither a share from 0 to 1 nor 'global' or 'majority'"
+        ) from None
+
 
 #: Options of the command, which all go to `group_inference`.
 GROUP_OPTIONS = (
@@ -28,8 +41,23 @@ GROUP_OPTIONS = (
         "--correction",
         "correction",
         CORRECTIONS,
-        "corrections for testing many positions, a figure each (default: max)",
+        "corrections for testing many positions, a figure each (default: max; holm for "
+        "i-test)",
         several=True,
+    ),
+    Option(
+        "--order",
+        "order",
+        "I",
+        "of i-test: which subject from the lowest, chosen beforehand (default: 1)",
+        int,
+    ),
+    Option(
+        "--hypothesis",
+        "hypothesis",
+        "SHARE",
+        "of i-test: global, majority or a share, chosen beforehand (default: majority)",
+        _hypothesis,
     ),
     Option(
         "--alternative",
@@ -77,7 +105,7 @@ def add_group(commands):
         "each, and write a table (.csv), figures (.png), a result (.h5) and, of "
         "images, maps (.nii.gz) and peaks, their names beginning with group_METHOD. "
         "The data are not needed.",
-        epilog="prevalence and bootstrap need results with label permutations.",
+        epilog="prevalence, i-test and bootstrap need results with label permutations.",
     )
     parser.add_argument(
         "files", metavar="RESULT", nargs="+", help="results of the subjects, .h5"
@@ -111,7 +139,7 @@ def _run_group(arguments):
     stem = f"group_{arguments.method}"
     check_out(arguments.out, stem)
     options = given(arguments, GROUP_OPTIONS)
-    options |= {"correction": arguments.correction or ["max"], "other": other}
+    options |= {"correction": arguments.correction, "other": other}
     result = group_inference(
         files,
         paired=arguments.paired,

@@ -10,9 +10,17 @@ from numbers import Real
 
 from scipy import stats
 
+from ..inference.carriers import largest_order
 from ..inference.corrections import CORRECTIONS, check_correction
 from ..inference.null import ALTERNATIVES, level_of_side
-from ..utils.checks import check_flag, check_option, check_share, quoted, warn
+from ..utils.checks import (
+    check_count,
+    check_flag,
+    check_option,
+    check_share,
+    quoted,
+    warn,
+)
 from .subjects import list_entries, name_subjects
 
 #: The correction that only the bootstrap has: the false discovery rate of clusters.
@@ -36,6 +44,10 @@ class GroupMethod:
     parametric: bool = False
     #: Corrections that no other method has.
     corrections: tuple = ()
+    #: The only ones it has, the first by default; none: all, "max" by default.
+    only: tuple = ()
+    #: Whether it takes one subject from below, by an order, and a share.
+    ordered: bool = False
     #: What may be tested for; of some methods and corrections only high scores.
     alternatives: tuple = ALTERNATIVES
 
@@ -55,6 +67,9 @@ class Request:
     #: How many subjects are in the first list, and whether the second are the same.
     n_first: int
     paired: bool
+    #: Of the i-test: which subject from below, and the share of the null hypothesis.
+    order: int | None = None
+    share: float | None = None
 
     @property
     def level(self):
@@ -159,13 +174,49 @@ def check_two_names(labels, whose, example):
     return names
 
 
-def check_corrections(correction, method, also=()):
+def check_corrections(correction, method, also=(), only=()):
     """Return the names of the corrections, each once; `also` are the method's own."""
+    if correction is None:
+        correction = only[0] if only else "max"
     several = isinstance(correction, list | tuple | set | frozenset)
     asked = [*correction] if several else [correction]
     if not asked:
         raise ValueError("correction is an empty list; give 'max' or another one.")
-    return tuple(dict.fromkeys(_check_correction(name, method, also) for name in asked))
+    names = dict.fromkeys(_check_correction(name, method, also) for name in asked)
+    for name in names:
+        if only and name not in only:
+            raise ValueError(
+                f"method={method!r} has no correction {name!r}: it would correct where "
+                "nobody has an effect, and not where a few have one. Use "
+                f"{only[0]!r}, or one of {quoted(only[1:])}."
+            )
+    return tuple(names)
+
+
+def check_order(order, share, n_subjects, alpha, method):
+    """Return the order of an i-test; refuse one that cannot reach alpha."""
+    if not method.ordered:
+        if order is not None or share is not None:
+            name = "hypothesis" if order is None else "order"
+            raise ValueError(
+                f"{name}={share if order is None else order!r} is for method='i-test' "
+                "only; leave it out."
+            )
+        return None
+    order = check_count("order", 1 if order is None else order, minimum=1)
+    largest = largest_order(n_subjects, share, alpha)
+    if largest < 1:
+        raise ValueError(
+            f"With {n_subjects} subjects no order of the i-test can reject a share of "
+            f"{share:g} at alpha={alpha:g}. Take more subjects or a smaller share."
+        )
+    if order > largest:
+        raise ValueError(
+            f"With {n_subjects} subjects order={order} cannot reject a share of "
+            f"{share:g} at alpha={alpha:g}, whatever the scores. The largest order "
+            f"possible is {largest}; choose it before scores are seen."
+        )
+    return order
 
 
 def _check_correction(name, method, also):
@@ -200,8 +251,9 @@ def check_alternative(alternative, method, corrections, differences):
         )
     if alternative not in method.alternatives:
         raise ValueError(
-            "The minimum over subjects can only be tested for being above chance; "
-            f"method='prevalence' has alternative='greater', got {alternative!r}."
+            "The lowest subjects can only be tested for being above chance; methods "
+            "'prevalence' and 'i-test' have alternative='greater', got "
+            f"{alternative!r}."
         )
     return alternative
 

@@ -1,7 +1,7 @@
 """Comparing two results of one subject: two decoders, or two conditions.
 
 A map of differences is tested against the differences under the same permuted labels,
-against flipped signs, or against both. The nulls are lazy: rows of differences, worked
+or against these and flipped signs. The nulls are lazy: rows of differences, worked
 out whenever they are asked for.
 """
 
@@ -23,6 +23,7 @@ from ..inference.corrections import (
     nearest_to_zero,
     smallest_p_value,
 )
+from ..inference.exchange import draw_signs
 from ..inference.null import (
     ALTERNATIVES,
     Alternative,
@@ -55,21 +56,12 @@ from .arguments import (
     check_two_names,
     warn_if_above,
 )
-from .statistics import MapTest, draw_signs
+from .statistics import MapTest
 from .subjects import ResultOrPath, is_path
 
-METHODS = ("permutation", "sign-flip", "both")
+METHODS = ("permutation", "both")
 #: What changes its sign at a time.
 UNITS = ("trials", "groups")
-
-#: The warning of "sign-flip" alone, with numbers of the table in `compare`.
-_LIBERAL = (
-    "method='sign-flip' finds too many differences where there is little to decode: "
-    "with p <= 0.05 between equally good decoders in 25 % of simulations with an "
-    "accuracy of 0.50, and 22, 14 and 7 % with 0.56, 0.66 and 0.81. Use "
-    "method='both', which also needs the difference to be larger than with permuted "
-    "labels."
-)
 
 #: The packages that draw the permutations.
 _DRAWN_BY = ("mvpa_kfda", "numpy")
@@ -82,7 +74,7 @@ _RECORDED = ("mode", "permute", "n_permutations", "exact", "random_state")
 def compare(
     result_a: ResultOrPath,
     result_b: ResultOrPath,
-    method: Literal["permutation", "sign-flip", "both"] = "permutation",
+    method: Literal["permutation", "both"] = "permutation",
     correction: CorrectionNames = "max",
     *,
     labels: Sequence[str] | None = None,
@@ -104,19 +96,19 @@ def compare(
     result_a, result_b : result or path
         Two results of the same kind with the same positions, or the files that their
         ``save`` wrote.
-    method : {"permutation", "sign-flip", "both"}
+    method : {"permutation", "both"}
         How the difference is tested, see Notes. To claim that one decoder is better
         wherever both stand: "both".
     correction : str or sequence of str
         Correction for testing many positions: "none", "max", "max-step-down",
-        "bonferroni", "fdr", "fdr-by", "cluster" (mass), "cluster-size" or "tfce",
-        described in `mvpa_kfda.inference.corrections`. The first is the default of the
-        result.
+        "bonferroni", "holm", "fdr", "fdr-by", "cluster" (mass), "cluster-size" or
+        "tfce", described in `mvpa_kfda.inference.corrections`. The first is the default
+        of the result.
     labels : sequence of two str, or None
         Names of the two that are compared, for figures and texts.
     metric : str or None
         Name of the metric; None takes the first. "permutation" takes that of
-        `result_a`; "sign-flip" and "both" compare accuracies and take no other.
+        `result_a`; "both" compares accuracies and takes no other.
     alternative : {"two-sided", "greater", "less"}
         Which differences count: "greater" those where `result_a` scores higher, "less"
         those where `result_b` does, "two-sided" both.
@@ -126,13 +118,13 @@ def compare(
         p-level that a position passes to be in a cluster, above 0 and below 0.5, for
         the corrections by clusters; one-sided unless the test is two-sided.
     n_permutations : int or None
-        Number of sign flips. If there are no more than that, all of them are taken,
-        and the test is exact. None is 10,000. "permutation" takes the permutations of
-        the results, and neither this nor the next two.
+        Number of sign flips of "both". If there are no more than that, all of them are
+        taken, and the test is exact. None is 10,000. "permutation" takes the
+        permutations of the results, and neither this nor the next two.
     flip : {"trials", "groups"} or None
-        What changes its sign at a time in "sign-flip" and "both": single trials, or
-        all trials of a group (run, session). Groups if the trials of a group depend on
-        each other. None is "trials".
+        What changes its sign at a time in "both": single trials, or all trials of a
+        group (run, session). Groups if the trials of a group depend on each other. None
+        is "trials".
     random_state : int, Generator, RandomState or None
         Seed of the sign flips. None makes p differ from call to call; give a number,
         such as 0, and report it.
@@ -147,15 +139,15 @@ def compare(
     ------
     ValueError, TypeError
         If the results are not of one kind with the same positions, are equal, are not
-        of the same trials, have not the same permutations or none at all
-        ("permutation", "both"), have no predicted classes or no groups ("sign-flip",
-        "both"), or if an argument is not valid.
+        of the same trials, have not the same permutations or none
+        at all, have no predicted classes or no groups ("both"), or if an argument is
+        not valid.
 
     Warns
     -----
     RuntimeWarning
-        If "sign-flip" is used alone, if so few permutations cannot give p <= `alpha`,
-        or if two runs of different versions may have drawn different permutations.
+        If so few permutations cannot give p <= `alpha`, or if two runs of different
+        versions may have drawn different permutations.
 
     Notes
     -----
@@ -168,7 +160,8 @@ def compare(
     good, because the scores of permuted labels spread around chance and not around
     what the decoders achieve.
 
-    *sign-flip*: the null hypothesis is that both decoders are right equally often. With
+    *both*: a second test, of random signs, has to find the difference, too. Its null
+    hypothesis is that both decoders are right equally often. With
     :math:`d_i` the difference (1, 0 or -1) of being right about trial i, or its sum
     over the trials of a group, and random signs :math:`s_i`, the statistic is
 
@@ -180,31 +173,30 @@ def compare(
     several test sets, that of its mean class scores, and its sum over repeats.
 
     Predictions of a cross-validation are not independent, as trials share classifiers
-    and training sets overlap, so "sign-flip" is approximate [2]_ and **finds too many
-    differences, most where there is little to decode**.
-
-    *both*: the larger p-value of the two at every position and for every correction,
-    so that both tests have to find a difference (intersection-union [3]_), and the
-    same one: two-sided p-values are twice the smaller of those of either side. A
+    and training sets overlap, so that flips alone are approximate [2]_ and **find too
+    many differences, most where there is little to decode**. They are therefore no
+    method of their own. The larger p-value of the two tests counts at every position
+    and for every correction (intersection-union [3]_), and both have to find the same
+    difference: two-sided p-values are twice the smaller of those of either side. A
     cluster is where both tests exceed the threshold, and has the larger of the
     p-values that its mass or size has in either; with "tfce" the height of a position
     is the lower one of both. Where
-    neither decodes, "permutation" holds the level; where both decode well, "sign-flip"
-    nearly does. This is an argument and no proof. How often differences were found
+    neither decodes, "permutation" holds the level; where both decode well, flips
+    nearly do. This is an argument and no proof. How often differences were found
     where there were none (p <= 0.05, "max"; 160 trials, 20 time points, 600 pairs of
     equally good decoders of different channels; last column: half of the times each):
 
     =============  ====  ====  ====  ====  =============
     Mean accuracy  0.50  0.56  0.66  0.81  0.50 and 0.81
     =============  ====  ====  ====  ====  =============
-    "sign-flip"    0.25  0.22  0.14  0.07  0.16
+    flips alone    0.25  0.22  0.14  0.07  0.16
     "permutation"  0.05  0.05  0.01  0.00  0.03
     "both"         0.05  0.05  0.01  0.00  0.03
     =============  ====  ====  ====  ====  =============
 
     The last row is of the larger two-sided p-value, which is seldom larger than that
     of "both". Flipping groups instead of trials helped little. The level came from
-    "permutation" here, to which "sign-flip" adds the hypothesis that is meant. The
+    "permutation" here, to which flips add the hypothesis that is meant. The
     statistic is the difference of the scores, ``null_max`` and ``observed_max`` are
     those of "permutation", and "fdr" adjusts the larger of the uncorrected p-values.
 
@@ -253,8 +245,7 @@ def compare(
         metric = _check_accuracy(a, b, metric, method)
         asked |= {"n_permutations": n_flips, "flip": unit}
         asked["random_state"] = draw_seed(random_state)
-    if method != "sign-flip":
-        metric = _shared_metric(a, b, metric)
+    metric = _shared_metric(a, b, metric)
     names = {"none", "max", *corrections}.difference(ADJUSTMENTS)
     scores, tested = _run(a, b, method, metric, places, names, asked)
     counted = np.isfinite(tested.p["none"])
@@ -283,8 +274,6 @@ def compare(
         | {"n_tests": tested.n_tests, "scoring": a.scalar_metrics},
         versions=versions(),
     )
-    if method == "sign-flip":
-        warn(_LIBERAL)
     _warn_if_out_of_reach(comparison)
     return comparison
 
@@ -413,7 +402,7 @@ def _check_accuracy(a, b, metric, method):
             "metric out, or use method='permutation'."
         )
     for name, result in (("result_a", a), ("result_b", b)):
-        if method == "both" and "accuracy" not in result.scoring:
+        if "accuracy" not in result.scoring:
             raise ValueError(
                 f"method='both' compares accuracies, and {name} has {result.scoring}. "
                 "Run both analyses with 'accuracy' in scoring, or use "
@@ -446,8 +435,8 @@ class _Kind(NamedTuple):
 
 def _run(a, b, method, metric, places, names, asked):
     """Return both maps of scores, and the `MapTest` of a method, or of both methods."""
-    kinds = [] if method == "sign-flip" else [_permuted(a, b, metric)]
-    kinds += [] if method == "permutation" else [_flipped(a, b, asked)]
+    kinds = [_permuted(a, b, metric)]
+    kinds += [_flipped(a, b, asked)] if method == "both" else []
     counted = _where_all(kinds)
     which, adjacency = np.ravel(counted), places.adjacency(np.ravel(counted))
     nulls = [
@@ -528,22 +517,20 @@ def _permuted(a, b, metric):
             raise ValueError(
                 f"{name} is the diagonal of a map of time generalization, which holds "
                 "the larger of two scores for each permutation, and so no difference "
-                "of scores. Give the maps, or results of decode_epochs. Only "
-                "method='sign-flip' does with diagonals."
+                "of scores. Give the maps, or results of decode_epochs."
             )
         if len(result.nulls.get(metric, ())) == 0:
             raise ValueError(
                 f"{name} has no scores of permuted labels. Run both analyses again "
                 "with n_permutations=1000 or so and random_state=0 (maps with "
-                "null='full', which keeps them). Only method='sign-flip' does without."
+                "null='full', which keeps them)."
             )
     differ = _other_permutations(a, b)
     if differ:
         raise ValueError(
             "Both results need scores of the same label permutations, but they differ "
             f"in: {'; '.join(differ)}. Run both analyses with the same groups, cv, "
-            "permute and n_permutations and with random_state=0. Only "
-            "method='sign-flip' does without."
+            "permute and n_permutations and with random_state=0."
         )
     packages = [f"{n} {a.versions.get(n)} and {b.versions.get(n)}" for n in _DRAWN_BY]
     if any(a.versions.get(name) != b.versions.get(name) for name in _DRAWN_BY):

@@ -13,6 +13,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from scipy.stats import t as student
 
 from ..inference.clusters import batches
+from ..inference.exchange import LEAST_VARIANCE
 from ..results.group import GroupResult
 from ..results.kinds import keeps_warnings
 from ..results.latency import Latency
@@ -31,7 +32,6 @@ from ..utils.checks import (
 from ..utils.files import versions
 from ..utils.memory import check_many
 from .arguments import check_list_names, join_lists
-from .statistics import LEAST_VARIANCE
 from .subjects import ResultOrPath, gather_subjects, is_path
 
 #: What a time course has to exceed from its onset on.

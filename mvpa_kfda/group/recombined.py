@@ -126,15 +126,7 @@ class RecombinedNull:
         this is the share of the subject's maps, the observed one among them, that
         reach it, and the product over subjects the share of all recombinations.
         """
-        p = np.empty(self._scores.shape)
-        for s, null in enumerate(self._nulls):
-            for part in batches(p.shape[1], len(null)):
-                maps = self._scores_at(null[:, part])
-                observed = self.observed[part]
-                size = np.maximum(np.abs(observed), np.abs(maps).max(axis=0))
-                bound = tie_bound(observed, size, self.dtype)
-                p[s, part] = count_p(np.count_nonzero(maps >= bound, axis=0), len(null))
-        return p
+        return _p_of(self.observed, self._nulls, self._scores_at, self.dtype)
 
     def _drawn(self, s, index, part):
         """Return the maps (m, part) of subject s with these numbers; 0 is observed."""
@@ -158,6 +150,27 @@ class RecombinedNull:
         for part in maps:
             total += part
         return (total / n_subjects).astype(self.dtype)
+
+
+def p_of_scores(scores, nulls):
+    """Return the p-values (S, C) of one map of scores (C,) by each subject's null."""
+    nulls = [as_scores(null) for null in nulls]
+    # The least precise null decides which scores are ties.
+    single = any(null.dtype == np.float32 for null in nulls)
+    dtype = np.dtype(np.float32 if single else np.float64)
+    return _p_of(as_precise_as(dtype, scores), nulls, lambda maps: maps, dtype)
+
+
+def _p_of(observed, nulls, scores_at, dtype):
+    """Return p-values (S, C) of one map (C,), by nulls of what `scores_at` reads."""
+    p = np.empty((len(nulls), len(observed)))
+    for s, null in enumerate(nulls):
+        for part in batches(p.shape[1], len(null)):
+            maps, here = scores_at(null[:, part]), observed[part]
+            size = np.maximum(np.abs(here), np.abs(maps).max(axis=0))
+            bound = tie_bound(here, size, dtype)
+            p[s, part] = count_p(np.count_nonzero(maps >= bound, axis=0), len(null))
+    return p
 
 
 def draw_recombinations(n_maps, n_permutations, random_state=None):

@@ -14,12 +14,14 @@ from typing import Literal
 import numpy as np
 from scipy.stats import norm, t
 
+from ..inference.carriers import order_p
 from ..inference.corrections import ADJUSTMENTS, CorrectionNames, smallest_p_value
+from ..inference.exchange import LabelExchange, SignFlips, draw_labels, draw_signs
 from ..inference.null import Alternative, FullNull
 from ..inference.prevalence import prevalence_p
 from ..results.group import GroupResult
 from ..results.kinds import keeps_warnings
-from ..results.prevalence import NULLS
+from ..results.prevalence import NULLS, share_of
 from ..utils.checks import Seed, check_count, counted, draw_seed, warn
 from ..utils.files import versions
 from .arguments import (
@@ -32,21 +34,20 @@ from .arguments import (
     check_corrections,
     check_group_method,
     check_list_names,
+    check_order,
     check_other,
     check_threshold,
     join_lists,
     warn_if_above,
 )
-from .recombined import RecombinedNull, cluster_size_p, draw_recombinations
-from .statistics import (
-    LabelExchange,
-    MapTest,
-    OnLattice,
-    SignFlips,
-    draw_labels,
-    draw_signs,
-    parametric_p,
+from .own import tests_of_each
+from .recombined import (
+    RecombinedNull,
+    cluster_size_p,
+    draw_recombinations,
+    p_of_scores,
 )
+from .statistics import MapTest, OnLattice, calibrate_rows, parametric_p
 from .subjects import ResultOrPath, gather_subjects
 
 #: Metrics that rise above their chance level when a classifier prefers large classes,
@@ -88,6 +89,24 @@ def recombine(subjects, request):
     return replace(tested, p=p, p_of_minimum=p_of_minimum)
 
 
+def take_in_order(subjects, request):
+    """Test the i-th lowest subject, with a share of the population as the null."""
+    # The same place in the order at every position, whoever is there.
+    scores = np.sort(subjects.scores, axis=0)[request.order - 1]
+    by_test = [
+        p_of_scores(scores, kept)
+        for kept in (subjects.nulls, subjects.second_nulls)
+        if kept
+    ]
+    if len(by_test) > 1:
+        by_test[1][:, subjects.exempt] = 0.0
+    p_of_order = reduce(np.maximum, by_test)
+    p = {"none": order_p(p_of_order, request.order, request.share)}
+    none = np.empty(0)
+    n_tests = len(by_test)
+    return MapTest(scores, p, none, np.nan, n_tests=n_tests, p_of_minimum=p_of_order)
+
+
 def exchange(subjects, request):
     """Test the mean of one list, or the difference of two, by signs or by labels."""
     method, n_first = request.method, request.n_first
@@ -123,6 +142,14 @@ METHODS = {
         by_labels=True,
         alternatives=("greater",),
     ),
+    "i-test": GroupMethod(
+        take_in_order,
+        "order",
+        by_labels=True,
+        only=("holm", "none", "bonferroni", "fdr", "fdr-by"),
+        ordered=True,
+        alternatives=("greater",),
+    ),
     "bootstrap": GroupMethod(
         recombine, "mean", by_labels=True, corrections=(CLUSTER_FDR,)
     ),
@@ -133,15 +160,19 @@ METHODS = {
 
 
 #: The names of the methods for type checkers and editors.
-MethodName = Literal["prevalence", "bootstrap", "sign-flip", "t", "wilcoxon"] | str
+MethodName = (
+    Literal["prevalence", "i-test", "bootstrap", "sign-flip", "t", "wilcoxon"] | str
+)
 
 
 @keeps_warnings
 def group_inference(
     results: Sequence[ResultOrPath],
     method: MethodName = "prevalence",
-    correction: CorrectionNames = "max",
+    correction: CorrectionNames | None = None,
     *,
+    order: int | None = None,
+    hypothesis: Literal["global", "majority"] | float | None = None,
     other: Sequence[ResultOrPath] | None = None,
     paired: bool = False,
     labels: Sequence[str] | None = None,
@@ -165,14 +196,22 @@ def group_inference(
         One result per subject, or the file that its ``save`` wrote: of
         `cross_validate`, `decode_epochs`, `generalize_epochs`, `searchlight`,
         `decode_regions` or `regress`, all of one kind and with the same positions.
-    method : {"prevalence", "bootstrap", "sign-flip", "t", "wilcoxon"}
-        How subjects are put together, see Notes. "prevalence" and "bootstrap" need
-        results with label permutations. Underscores count as hyphens.
-    correction : str or sequence of str
+    method : {"prevalence", "i-test", "bootstrap", "sign-flip", "t", "wilcoxon"}
+        How subjects are put together, see Notes. "prevalence", "i-test" and "bootstrap"
+        need results with label permutations. Underscores count as hyphens.
+    correction : str, sequence of str, or None
         Correction for testing many positions: "none", "max", "max-step-down",
-        "bonferroni", "fdr", "fdr-by", "cluster" (mass), "cluster-size" or "tfce",
-        described in `mvpa_kfda.inference.corrections`. The first is the default of the
-        result. For "bootstrap" also "cluster-fdr".
+        "bonferroni", "holm", "fdr", "fdr-by", "cluster" (mass), "cluster-size" or
+        "tfce", described in `mvpa_kfda.inference.corrections`. The first is the default
+        of the result. For "bootstrap" also "cluster-fdr"; "i-test" has "holm", "none",
+        "bonferroni", "fdr" and "fdr-by" only. None is "max", of "i-test" "holm".
+    order : int or None
+        Of "i-test": which subject is compared with permuted labels, counted from the
+        lowest score. **To be chosen before any score is seen.** None is 1.
+    hypothesis : {"global", "majority"}, float or None
+        Of "i-test": the null hypothesis, that at most this share of the population has
+        an effect, chosen beforehand like the order. None is "majority", 0.5. (Of
+        "prevalence" it is an argument of `GroupResult.pvalues`.)
     other : sequence of results or of paths, or None
         Another group, or with ``paired=True`` the same subjects in another condition:
         the difference is tested then. Not for "prevalence" and "bootstrap".
@@ -252,6 +291,22 @@ def group_inference(
     at positions where nobody has an effect and not where a few have one, see
     :meth:`GroupResult.pvalues`.
 
+    *i-test* [4]_: The statistic is the score of the i-th lowest subject, :math:`a`, i
+    being the `order`, so that i - 1 subjects without an effect, asleep or badly
+    recorded, do not decide alone. Of :math:`P_n` permuted scores of subject n a share
+    :math:`p_{0n}(a) = (1 + \#\{\ge a\}) / (1 + P_n)` reaches it, so that under the null
+    hypothesis, that a share of at most :math:`\gamma_0` has an effect, the subject does
+    with a probability of at most :math:`\gamma_0 + (1 - \gamma_0) p_{0n}(a)`. p is the
+    probability that i - 1 of the subjects at most are below a, of the sum of
+    independent, unequal coins (Poisson-binomial), computed exactly and without
+    second-level permutations. With ``order=1`` this is "prevalence" with
+    ``pvalues("none", hypothesis=...)``. Positions are corrected by Holm's method. Order
+    and share have to be chosen **before scores are seen**: whoever tries several orders
+    and reports the one that worked has as many chances of an error. An order that
+    cannot reach `alpha` with so many subjects is refused: 12 can have an order of 3 at
+    most for the majority, 20 of 6 at most. A majority that is found does not tell which
+    subjects it consists of, nor that all of them have an effect.
+
     *bootstrap* [2]_: The statistic is the mean over subjects, and second-level
     permutations are drawn in the same way. ``correction="cluster-fdr"`` is that of the
     paper: each voxel has its own threshold, the score that a share of `threshold` of
@@ -311,6 +366,9 @@ def group_inference(
     .. [3] Ridgway, G. R., Litvak, V., Flandin, G., Friston, K. J., & Penny, W. D.
        (2012). The problem of low variance voxels in statistical parametric mapping; a
        new hat avoids a 'haircut'. NeuroImage, 59(3), 2131-2141.
+    .. [4] Hirose, S. (2021). Valid and powerful second-level group statistics for
+       decoding accuracy: Information prevalence inference using the i-th order
+       statistic (i-test). NeuroImage, 242, 118456.
 
     Examples
     --------
@@ -335,13 +393,16 @@ def group_inference(
     """
     name = check_group_method(method, METHODS)
     method = METHODS[name]
-    corrections = check_corrections(correction, name, method.corrections)
+    corrections = check_corrections(correction, name, method.corrections, method.only)
+    if method.ordered:
+        hypothesis = share_of("majority" if hypothesis is None else hypothesis)
     alternative = check_alternative(alternative, method, corrections, other is not None)
     check_other(other, paired, name, method)
     alpha, labels = check_alpha(alpha), check_list_names(labels, other)
     n_permutations = N_PERMUTATIONS if n_permutations is None else n_permutations
     check_count("n_permutations", n_permutations, minimum=1)
     entries, n_first, names = join_lists(results, other, subjects, paired)
+    order = check_order(order, hypothesis, n_first, alpha, method)
     if threshold is not None:
         n_means = 1 if paired or other is None else 2
         dof = len(names) // (2 if paired else 1) - n_means
@@ -366,9 +427,12 @@ def group_inference(
         seed=draw_seed(random_state),
         n_first=n_first,
         paired=bool(paired),
+        order=order,
+        share=hypothesis,
     )
     tested = method.test(group, request)
-    result = _pack(name, group, request, tested, labels, alpha)
+    own = tests_of_each(group, alpha) if method.by_labels else None
+    result = _pack(name, group, request, tested, labels, alpha, own)
     warn_if_out_of_reach(result, NULLS["majority"])
     return result
 
@@ -423,11 +487,20 @@ def _test(nulls, subjects, request, always, height=None, samples=()):
         for null, mask in zip(nulls, exempt, strict=False)
     ]
     tested = MapTest.of(full, names)
-    return replace(tested, statistic=first.observed, p=p | tested.p)
+    # Diagonals that hold the larger of two scores have no ranks of one null.
+    one_sided = subjects.one_sided and request.method.by_labels
+    found = () if one_sided else tuple(map(calibrate_rows, full))
+    p |= tested.p
+    return replace(tested, statistic=first.observed, p=p, calibrations=found)
 
 
-def _pack(name, group, request, tested, labels, alpha):
+def _pack(name, group, request, tested, labels, alpha, own):
     """Make the result, with maps of all positions."""
+    more = {}
+    if request.method.ordered:
+        more = {"order": request.order, "hypothesis": request.share}
+    if own is not None:
+        more["anywhere"] = {"p": list(own.p_anywhere), "size": list(own.sizes_anywhere)}
     scores, n_first = group.expand(group.scores), request.n_first
     of_minimum = tested.p_of_minimum
     compared = len(scores) > n_first
@@ -465,9 +538,14 @@ def _pack(name, group, request, tested, labels, alpha):
             "first_level_differences": group.differences,
             "n_alike": tested.n_alike,
             "n_tests": tested.n_tests,
+            **more,
         },
+        subject_p=None if own is None else group.expand(own.p),
+        subject_sizes=None if own is None else group.expand(own.sizes),
         subject_warnings=group.warnings,
         p_of_minimum=None if of_minimum is None else group.expand(of_minimum),
+        ranks=[group.expand(each.ranks, 0) for each in tested.calibrations],
+        rank_statistics=[each.statistics for each in tested.calibrations],
         versions=versions(),
     )
 
@@ -501,6 +579,9 @@ def warn_if_out_of_reach(result, majority):
             advice = "These are all there are; more subjects have more."
         if _of_distribution(result, name):
             advice = "More subjects make it smaller."
+        if result.order is not None:
+            lower = ", and so does a lower order" if result.order > 1 else ""
+            advice = f"More subjects make it smaller{lower}."
         told |= warn_if_above(alpha, _smallest_p(result, name), name, drawn, advice)
     if result.method != "prevalence" or told:
         return

@@ -34,6 +34,7 @@ from ..utils.checks import (
     word_bytes,
 )
 from .clusters import find_clusters
+from .depth import cluster_depth_p
 from .null import (
     ALTERNATIVES,
     FullNull,
@@ -97,8 +98,8 @@ def _bonferroni(p):
 def holm(p):
     """Return p-values of Holm (1979), for the family-wise error whatever depends.
 
-    No correction of the list: the maximum statistic finds more. It is for hypotheses
-    whose maximum has no known distribution.
+    The maximum statistic finds more. Holm's method is for hypotheses whose maximum has
+    no known distribution.
 
     Examples
     --------
@@ -153,6 +154,10 @@ def _tfce(nulls):
         counted = True if null.counted is None else null.counted
         p.append(_p_of(scores, null.tfce_maximum, null, counted))
     return reduce(np.maximum, p)
+
+
+#: The p-values of times by how deep they lie in their cluster, see `cluster_depth_p`.
+_cluster_depth = _of_each(cluster_depth_p)
 
 
 def _observed_maps(nulls):
@@ -220,6 +225,8 @@ class Correction:
     #: Whether scores are standardised, and whether it tests clusters above a threshold.
     standardised: bool = False
     of_clusters: bool = False
+    #: Whether it is for time courses only.
+    of_courses: bool = False
     #: Another name.
     alias: str | None = None
     #: What of a NullSummary it needs, which null="stream" keeps; None: the whole null.
@@ -245,6 +252,9 @@ CORRECTIONS = {
         of_positions=True,
         factor=lambda m: m,
     ),
+    "holm": Correction(
+        "Holm correction", adjust=holm, of_positions=True, factor=lambda m: m
+    ),
     "fdr": Correction(
         "FDR correction", adjust=_fdr, false_discovery=True, alias="fdr-bh"
     ),
@@ -269,6 +279,14 @@ CORRECTIONS = {
         of_clusters=True,
         needs=None,
     ),
+    "cluster-depth": Correction(
+        "cluster depth correction",
+        _cluster_depth,
+        of_positions=True,
+        standardised=True,
+        of_courses=True,
+        needs=None,
+    ),
     "tfce": Correction(
         "TFCE correction", _tfce, standardised=True, needs="tfce_maximum"
     ),
@@ -281,10 +299,12 @@ CorrectionName = (
         "max",
         "max-step-down",
         "bonferroni",
+        "holm",
         "fdr",
         "fdr-by",
         "cluster",
         "cluster-size",
+        "cluster-depth",
         "tfce",
     ]
     | str
@@ -361,8 +381,9 @@ def correct(null, correction="none"):
         position has the largest p-value; clusters are then what clusters of all tests
         have in common, see the notes.
     correction : str or None, default="none"
-        "none" (or None), "max", "max-step-down", "bonferroni", "fdr", "fdr-by",
-        "cluster", "cluster-size" or "tfce"; :func:`corrected_p_values` defines them.
+        "none" (or None), "max", "max-step-down", "bonferroni", "holm", "fdr", "fdr-by",
+        "cluster", "cluster-size", "cluster-depth" or "tfce";
+        :func:`corrected_p_values` defines them.
 
     Returns
     -------
@@ -424,15 +445,17 @@ def smallest_p_value(n_permutations, n_positions=1, correction="none"):
     n_positions : int, default=1
         Number of positions m that are tested.
     correction : str or None, default="none"
-        "none" (or None), "max", "max-step-down", "bonferroni", "fdr", "fdr-by",
-        "cluster", "cluster-size" or "tfce"; :func:`corrected_p_values` defines them.
+        "none" (or None), "max", "max-step-down", "bonferroni", "holm", "fdr", "fdr-by",
+        "cluster", "cluster-size", "cluster-depth" or "tfce";
+        :func:`corrected_p_values` defines them.
 
     Returns
     -------
     p : float
-        1 / (P + 1), for "bonferroni" times m. The false discovery rates multiply the
-        k-th smallest p-value by m / k, so they come lowest where all m positions have
-        the smallest one: 1 / (P + 1) for "fdr", and times 1 + 1/2 + ... + 1/m for
+        1 / (P + 1), for "bonferroni" and "holm" times m. The false discovery rates
+        multiply the k-th smallest p-value by m / k, so they come lowest where all m
+        positions have the smallest one: 1 / (P + 1) for "fdr", and times 1 + 1/2 + ...
+        + 1/m for
         "fdr-by". A single such position among others gets m times as much. Never
         above 1.
 
@@ -532,6 +555,8 @@ def corrected_p_values(
         "max-step-down": the same in steps, see the notes; family-wise error, with
         p-values that are never larger than those of "max" [2]_.
         "bonferroni": p times the number of positions; family-wise error.
+        "holm": the same in steps, the k-th smallest p of m times m - k + 1, none
+        smaller than the one before; family-wise error [7]_.
         "fdr": Benjamini-Hochberg; false discovery rate, for positions that are
         independent or positively related [3]_.
         "fdr-by": Benjamini-Yekutieli; false discovery rate, however the positions are
@@ -541,6 +566,9 @@ def corrected_p_values(
         whole clusters, not of single positions [5]_. Positions outside of all clusters
         get p = 1.
         "cluster-size": the same with the number of positions in place of the mass.
+        "cluster-depth": single times of a time course, by how deep they lie in their
+        cluster; family-wise error of single times [8]_. Times outside of clusters, and
+        in clusters that reach the first or the last time, get p = 1.
         "tfce": threshold-free cluster enhancement, with the null of its maximum;
         family-wise error [6]_.
         Other spellings: "fdr-bh", "cluster-mass", "step-down", and underscores.
@@ -548,8 +576,8 @@ def corrected_p_values(
         Which positions are neighbours, for clusters and "tfce"; the positions are
         counted in C order. None: neighbours on the lattice of `observed`.
     threshold : float, default=0.05
-        p-level that a position passes to be in a cluster, for "cluster" and
-        "cluster-size": of the one side that is tested, or of both together.
+        p-level that a position passes to be in a cluster, for the corrections by
+        clusters: of the one side that is tested, or of both together.
     alternative : {"greater", "less", "two-sided"}, default="greater"
         Which scores are tested for: larger ones than under permuted labels, smaller
         ones, or ones further from the centre, the mean over all rows.
@@ -598,6 +626,11 @@ def corrected_p_values(
        EEG- and MEG-data. Journal of Neuroscience Methods, 164(1), 177-190.
     .. [6] Smith, S. M., & Nichols, T. E. (2009). Threshold-free cluster enhancement.
        NeuroImage, 44(1), 83-98.
+    .. [7] Holm, S. (1979). A simple sequentially rejective multiple test procedure.
+       Scandinavian Journal of Statistics, 6(2), 65-70.
+    .. [8] Frossard, J., & Renaud, O. (2022). The cluster depth tests: Toward point-wise
+       strong control of the family-wise error rate in massively univariate tests with
+       application to M/EEG. NeuroImage, 247, 118824.
 
     Examples
     --------
@@ -626,18 +659,19 @@ def p_values_from_summary(
     summary : NullSummary
         What was kept of the null.
     correction : str or None, default="none"
-        "none" (or None), "max", "max-step-down", "bonferroni", "fdr", "fdr-by",
-        "cluster", "cluster-size" or "tfce"; :func:`corrected_p_values` defines them.
+        "none" (or None), "max", "max-step-down", "bonferroni", "holm", "fdr", "fdr-by",
+        "cluster", "cluster-size", "cluster-depth" or "tfce";
+        :func:`corrected_p_values` defines them.
         P-values are for scores that are large. "cluster" and
-        "tfce" need a summary made with clusters. "max-step-down" and "cluster-size"
-        need the whole null.
+        "tfce" need a summary made with clusters. "max-step-down", "cluster-size" and
+        "cluster-depth" need the whole null.
     adjacency : sparse matrix, shape (n_positions, n_positions) or None, default=None
         Which positions are neighbours, for clusters and "tfce"; the positions are
         counted in C order. None: neighbours on the lattice of `observed`.
         The same that the summary was made with.
     threshold : float, default=0.05
-        p-level that a position passes to be in a cluster, for "cluster" and
-        "cluster-size": of the one side that is tested, or of both together.
+        p-level that a position passes to be in a cluster, for the corrections by
+        clusters: of the one side that is tested, or of both together.
         The same that the summary was made with.
 
     Returns
@@ -699,23 +733,29 @@ def _check_kept(summary, correction, threshold):
     """Refuse a correction for which too little was kept."""
     needed = CORRECTIONS[correction].needs
     if needed is None or getattr(summary, needed) is None:
-        n, shape = summary.n_permutations, summary.exceedances.shape
-        size = word_bytes(n * summary.exceedances.size * 4)
         stream = (
             ", or with null='stream', which keeps the largest cluster of each "
             "permutation"
         )
-        raise ValueError(
-            f"The correction {correction!r} needs the whole null, which was not kept. "
-            f"Run the analysis again with null='full', which keeps {n} permutations "
-            f"of positions {shape} in {size}{stream if needed else ''}."
-        )
+        what = f"The correction {correction!r} needs"
+        raise not_whole(summary, what, stream if needed else "")
     if needed == "cluster_maximum" and check_level(threshold) != summary.threshold:
         raise ValueError(
             f"Clusters were formed at threshold={summary.threshold:g}, and only that "
             f"was kept; got {threshold:g}. Run the analysis again with null='full', "
             "which allows any threshold."
         )
+
+
+def not_whole(summary, what, also=""):
+    """Return the error of what needs the whole null where a summary was kept."""
+    n, shape = summary.n_permutations, summary.exceedances.shape
+    size = word_bytes(n * summary.exceedances.size * 4)
+    return ValueError(
+        f"{what} the whole null, which was not kept. Run the analysis again with "
+        f"null='full', which keeps {n} permutations of positions {shape} in {size}"
+        f"{also}."
+    )
 
 
 def _float_if_single(p):
@@ -756,8 +796,8 @@ def clusters(observed, null, *, adjacency=None, threshold=0.05, alternative="gre
         Which positions are neighbours, for clusters and "tfce"; the positions are
         counted in C order. None: neighbours on the lattice of `observed`.
     threshold : float, default=0.05
-        p-level that a position passes to be in a cluster, for "cluster" and
-        "cluster-size": of the one side that is tested, or of both together.
+        p-level that a position passes to be in a cluster, for the corrections by
+        clusters: of the one side that is tested, or of both together.
     alternative : {"greater", "less", "two-sided"}, default="greater"
         Which scores are tested for: larger ones than under permuted labels, smaller
         ones, or ones further from the centre, the mean over all rows.
@@ -805,7 +845,7 @@ def p_values_where(counted, observed, null, correction, alternative, **options):
         p[where] = p_values_from_summary(observed[where], null, correction, **options)
     else:
         options["alternative"] = alternative
-        null = _Columns(null, where)
+        null = Columns(null, where)
         p[where] = corrected_p_values(observed[where], null, correction, **options)
     return p
 
@@ -827,7 +867,7 @@ def cluster_scores(counted, observed, kept, exempt, threshold, alternative):
             values = values.reshape(shape)
             mask = None if mask is None else mask.reshape(shape)
         else:
-            each = _Columns(each, where)
+            each = Columns(each, where)
         nulls.append(_as_null(values, each, exempt=mask, **how))
     if all(null.moments is not None for null in nulls):
         scores[counted] = nearest_to_zero(nulls).ravel()
@@ -845,7 +885,7 @@ def nearest_to_zero(nulls):
     return np.where(high > 0, high, np.minimum(0.0, -low))
 
 
-class _Columns:
+class Columns:
     """Some positions of a null (P, V...), copied only for rows that are asked for."""
 
     ndim = 2

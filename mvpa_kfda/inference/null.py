@@ -158,6 +158,18 @@ class FullNull(Null):
         self.size = np.maximum(np.abs(self.observed), largest)
         check_finite_scores(self.size)
 
+    def first(self, n_permutations):
+        """Return the null of the first permutations, a `FullNull`."""
+        return FullNull(
+            self.observed,
+            _FirstRows(self.null, n_permutations),
+            self.adjacency,
+            self.threshold,
+            self.alternative,
+            height=self._height,
+            exempt=self.exempt,
+        )
+
     def rows(self):
         """Yield slices of the permutations and their scores, batch by batch."""
         for part in batches(self.n_permutations, self.observed.size):
@@ -272,6 +284,23 @@ class FullNull(Null):
             values = np.asarray(statistics(maps))  # (k, m or 2 m)
             largest.append(values.reshape(len(values), -1, len(scores)).max(axis=1))
         return np.concatenate(largest, axis=1)
+
+
+class _FirstRows:
+    """The first permutations of a null (P, positions...), which may be worked out."""
+
+    def __init__(self, null, n_permutations):
+        self._null = null
+        self.shape = (min(len(null), n_permutations), *null.shape[1:])
+        self.ndim, self.dtype = len(self.shape), null.dtype
+
+    def __len__(self):
+        """Return the number of permutations."""
+        return self.shape[0]
+
+    def __getitem__(self, rows):
+        """Return the maps of a slice of the permutations."""
+        return self._null[slice(*rows.indices(len(self)))]
 
 
 class SummarisedNull(Null):
@@ -443,8 +472,8 @@ def summarize_null(
         Which positions are neighbours, for clusters and "tfce"; the positions are
         counted in C order. None: neighbours on the lattice of `observed`.
     threshold : float, default=0.05
-        p-level that a position passes to be in a cluster, for "cluster" and
-        "cluster-size": of the one side that is tested, or of both together.
+        p-level that a position passes to be in a cluster, for the corrections by
+        clusters: of the one side that is tested, or of both together.
     exempt : array of bool, shape (positions...), or None, default=None
         Positions at which another test decides alone: they connect the positions of
         clusters, but are in no mass and no extent.

@@ -163,6 +163,13 @@ class LargeGroups:
         sizes = np.bincount(numbers)
         return cls(vectors.sum(axis=2), sizes, at, vectors, explained(values))
 
+    def axes(self, places):
+        """Return the eigenvectors (n_train, r) of trials at places of contrasts."""
+        U = np.zeros((places.max() + 1, self.vectors.shape[1]))
+        for g, size in enumerate(self.sizes):
+            U[self.places[g, :size]] = self.vectors[g, :, :size].T
+        return U[places]
+
     def project(self, T, mean, products):
         """Return c (q, r, B) of contrasts T (q, n, B), and what groups explain (L, B).
 
@@ -204,6 +211,10 @@ class SmallGroups:
         left = np.concatenate([whole.T, share @ (whole * own).T])
         constants = share @ np.square(sums).sum(axis=0)
         return cls(sums, np.bincount(numbers), left, share @ products.T, constants)
+
+    def axes(self, places):
+        """Return the eigenvectors (n_train, r) of trials at places of contrasts."""
+        return self.left[: self.sums.shape[1], places].T
 
     def project(self, T, mean, products):
         """Return c (q, r, B) of contrasts T (q, n, B), and what groups explain (L, B).
@@ -435,6 +446,14 @@ class ChosenPenalties:
     def A(self):
         """The training cross-products T'(T - fitted), (q, q, k, B)."""
         return self.labels.cross_product(self.left)
+
+    @property
+    def explained(self):
+        """What is explained of c of the first label vector, q rows for each set."""
+        left, C = self.left[..., 0], self.labels.C[..., 0].swapaxes(0, 1)
+        sizes = [len(each.values) for each in self.spectra.of_sets]
+        found = C * (1 - left)[:, None]
+        return [each[:, :r] for each, r in zip(found, sizes, strict=True)]
 
     def record(self):
         """Return what the first label vector chose, lists over the training sets."""

@@ -113,6 +113,15 @@ class FoldBasis:
             return c, None
         return self.left @ (T if self.take is None else T[:, self.take]), None
 
+    def scores(self, c, X, places):
+        """Return c U' (q, n_train) of training trials X (n_train, p) at places."""
+        if self.is_shared:
+            weights = c @ self.left
+            return weights[:, :-1] @ X.T + weights[:, -1:]
+        if self.groups is not None:
+            return c @ self.groups.axes(places).T
+        return c @ (self.left if self.take is not None else self.left[:, places])
+
 
 @dataclass(frozen=True)
 class BasisMaker(MapMaker):
@@ -142,6 +151,15 @@ class BasisMaker(MapMaker):
     def prefers_features(self, rank, n):
         """Tell whether features are decomposed rather than the kernel matrix."""
         return rank < n
+
+    def fitted(self, train, basis, c):
+        """Return the scores (q, n_train) of training trials, of c (q, r) that is left.
+
+        Scores less their mean, of the chosen lambda: c times what that explains.
+        """
+        places = self.place[train]
+        X = self.centred[places] if basis.is_shared else None
+        return basis.scores(c, X, places)
 
     def _may_subtract(self, train, test):
         """Tell whether training scatter may be that of all trials less the others'."""
@@ -255,7 +273,7 @@ def apply_bases(maker, bases, T, targets=None):
             C, chosen = choose(some, found, S[:, :, folds], T.dtype, targets)
             if targets:
                 A[:, :, folds] = chosen.A
-            C *= 1 - chosen.left
+            C = C * (1 - chosen.left)  # the choice keeps C
             for i, each in enumerate(some):
                 np.matmul(each.right, C[:, i, : each.right.shape[1]], out=out[:, i])
             out += mean[:, :, None]

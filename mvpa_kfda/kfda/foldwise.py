@@ -347,6 +347,14 @@ class FoldwisePlan(PlanMixin):
 
         Of the observed labels (n,), less their mean.
         """
+        if isinstance(self.reg, Auto) and not self._parts:
+            choices = self._choices(np.asarray(codes)[None], n_classes)
+            explained = chain.from_iterable(each.explained for each in choices)
+            for (train, _), basis, c in zip(
+                self.pairs, self.maps, explained, strict=True
+            ):
+                yield train, self._maker.fitted(train, basis, c)
+            return
         if self._has_parts:
             for part in self.parts:
                 plan, _ = part.plan.plain(codes[part.train], n_classes)
@@ -390,8 +398,8 @@ class FoldwisePlan(PlanMixin):
         """What the first single label vector chose, by its bytes."""
         return {}
 
-    def _record(self, labels, n_classes):
-        """Return what labels (1, n) choose in every fold, lists by what it is."""
+    def _choices(self, labels, n_classes):
+        """Return what labels (1, n) choose, of some folds at a time."""
         if n_classes is None:
             T, targets = np.asarray(labels, self.dtype)[:, self.order].T[None], None
         else:
@@ -402,7 +410,11 @@ class FoldwisePlan(PlanMixin):
         if choices is None:
             found = apply_bases(self._maker, self.maps, T, targets)
             choices = [each for _, _, chosen in found for each in chosen]
-        records = [each.record() for each in choices]
+        return choices
+
+    def _record(self, labels, n_classes):
+        """Return what labels (1, n) choose in every fold, lists by what it is."""
+        records = [each.record() for each in self._choices(labels, n_classes)]
         return {
             name: list(chain.from_iterable(each[name] for each in records))
             for name in records[0]

@@ -206,6 +206,14 @@ REFERENCES = {
         "Psychometrika",
         *("12", "2", "153-157", "10.1007/BF02295996"),
     ),
+    "Hirose2021": Reference(
+        ("Hirose, S.",),
+        "2021",
+        "Valid and powerful second-level group statistics for decoding accuracy: "
+        "Information prevalence inference using the i-th order statistic (i-test)",
+        "NeuroImage",
+        *("242", "", "118456", "10.1016/j.neuroimage.2021.118456"),
+    ),
     "Holm1979": Reference(
         ("Holm, S.",),
         "1979",

@@ -44,6 +44,12 @@ GROUP_WORDS = {
         "subjects. Its null hypothesis is that nobody in the population has an effect.",
         "",
     ),
+    "i-test": (
+        "The i-test [@Hirose2021] was made on the {metric} of subject number {order} "
+        "from the lowest. Its null hypothesis is that {share} in the population has an "
+        "effect; order and share had to be chosen before scores were seen.",
+        "",
+    ),
     "bootstrap": (
         "The mean {metric} over subjects was compared ({side}) with means of permuted "
         "maps [@Stelzer2013].",
@@ -73,12 +79,6 @@ COMPARISON_WORDS = {
         "The difference was compared with the differences under the same permuted "
         "labels "
         "({permutations}), under which neither analysis has information about classes."
-    ),
-    "sign-flip": (
-        "The differences in being right about every {unit} were compared with those "
-        "under random signs ({flips}), which flips all positions of one {unit} "
-        "together "
-        "[@McNemar1947]."
     ),
     "both": (
         "Two tests had to find the difference, and the larger *p*-value counts "
@@ -174,7 +174,16 @@ def _group_test(result):
     if result.method == "bootstrap":
         higher, lower = "high scores", "low scores"
     side = _SIDES[result.alternative].format(higher=higher, lower=lower)
-    return [words.format(metric=metric, what=what, side=side)]
+    null = {"order": result.order, "share": _null_share(result)}
+    return [words.format(metric=metric, what=what, side=side, **null)]
+
+
+def _null_share(result):
+    """Word the largest share that the null hypothesis of an i-test grants."""
+    share = result.parameters.get("hypothesis")
+    if not share:
+        return "nobody"
+    return "half of them or less" if share == 0.5 else f"{100 * share:g} % or less"
 
 
 def _raised_variances(result):
@@ -208,6 +217,13 @@ def _group_draws(result, correction):
     if result.method in ("t", "wilcoxon") and correction in ("none", *ADJUSTMENTS):
         return [
             "Uncorrected *p*-values are those of the distribution of the statistic."
+        ]
+    if result.method == "i-test":
+        first = ranged(p["first_level_permutations"], "label permutation")
+        return [
+            "The uncorrected *p*-value is the exact probability that so few subjects "
+            f"score lower, where (*b* + 1) / (*P* + 1), *b* of {first} of a subject "
+            "that reached this score, is its probability without an effect."
         ]
     if not n:
         return []
@@ -398,9 +414,7 @@ def _comparison_test(result):
         "higher": f"higher scores in {first}",
         "lower": f"higher scores in {second}",
     }
-    draws = "sign flips" if result.method == "sign-flip" else "permutations"
-    if result.method == "both":
-        draws = "permutations or flips"
+    draws = "permutations or flips" if result.method == "both" else "permutations"
     return [
         test,
         f"Tests were {_SIDES[result.alternative].format(**sides)}.",

@@ -13,13 +13,12 @@ import pandas as pd
 
 from ..inference.corrections import CorrectionNames, known_corrections
 from ..results.base import Result
-from ..results.kinds import RESULTS
 from ..utils.checks import check_path, some_of
 from ..utils.files import check_target, write_whole
 from ..utils.problems import who_was_told
 from .html import paragraph, table_html
 from .sections import SECTIONS
-from .summary import corrections_of, heading, smallest_p, word_answer
+from .summary import by_name, corrections_of, heading, smallest_p, word_answer
 
 if TYPE_CHECKING:
     import mne
@@ -87,7 +86,7 @@ def report(
     >>> page = report(result, title="Faces and houses")
     >>> page.save("page.html", overwrite=True, open_browser=False)  # doctest: +SKIP
     """
-    named = _by_name(results)
+    named = by_name(results, "report")
     title = _check_title(title, named)
     if correction is not None:
         correction = _check_correction(correction, named)
@@ -132,35 +131,6 @@ def _intro(named, is_shortened):
             f"{_MOST_LARGE} results; result.view() makes them."
         )
     return words
-
-
-def _by_name(results):
-    """Return the results by name, or refuse what are none."""
-    if isinstance(results, Result):
-        results = [results]
-    if isinstance(results, (str, PathLike)):
-        raise TypeError(
-            f"{str(results)!r} is a path; read the result first: "
-            "report(load_result(path))."
-        )
-    if not isinstance(results, (Mapping, Sequence)):
-        raise TypeError(
-            f"report() takes a result, a list of results, or a dict of them by name; "
-            f"got {type(results).__name__}."
-        )
-    if not isinstance(results, Mapping):
-        results = {f"Result {i + 1}": each for i, each in enumerate(results)}
-    if not results:
-        raise ValueError("There are no results to report; give one or more.")
-    for name, result in results.items():
-        if not isinstance(name, str) or not name.strip():
-            raise TypeError(f"A result's name must be text; got {name!r}.")
-        if type(result).__name__ not in RESULTS:
-            raise TypeError(
-                f"{name} is no result but of type {type(result).__name__}. Allowed: "
-                "what the functions of this package return, or load_result reads."
-            )
-    return dict(results)
 
 
 def _check_title(title, named):

@@ -30,6 +30,7 @@ from ..viz.common import (
 from ..viz.confusion import find_confusion, plot_confusion, plot_recall
 from ..viz.interactive import views_of
 from ..viz.patterns import part_to_draw
+from .claims import claims
 from .figures import plot_channel_patterns
 from .findings import most_extreme, named_first
 from .html import facts_html, figure_html, folded, paragraph, table_html, view_html
@@ -86,6 +87,20 @@ def _summary(result, corrections):
     answer = word_answer(result, *corrections[:1])
     lead = paragraph(word_question(result)) + paragraph(answer, "lead")
     return lead + (paragraph(words) if words else "")
+
+
+def _claims(result):
+    """Return what can be claimed, and below it what cannot."""
+    table = claims(result)
+    said = table[table["statement"] != ""].drop(columns="missing")
+    missing = table[table["statement"] == ""][["claim", "missing"]]
+    said["confidence"] = [
+        "" if np.isnan(each) else f"{100 * each:g} %" for each in said["confidence"]
+    ]
+    html = table_html(said.drop(columns="bound")) if len(said) else ""
+    if len(missing):
+        html += folded("What cannot be claimed, and why", table_html(missing))
+    return html
 
 
 def _warnings(result):
@@ -438,6 +453,7 @@ def _flat(parameters, before=""):
 #: The sections of a page, in their order.
 SECTIONS = (
     Section("In short", "summary", _summary, by_correction=True),
+    Section("What can be claimed", "summary", _claims),
     Section("Warnings of the run", "warnings", _warnings),
     Section("Scores", "scores", _scores, by_correction=True),
     Section("Interactive view", "scores", _view, is_large=True),

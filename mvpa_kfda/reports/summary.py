@@ -4,13 +4,16 @@ A new kind of result registers its sentences with `word_question` and `word_answ
 gets its heading in HEADINGS.
 """
 
+from collections.abc import Mapping, Sequence
 from functools import singledispatch
+from os import PathLike
 
 import numpy as np
 
 from ..metrics.names import metric_in_text
-from ..results.base import SubjectResult
+from ..results.base import Result, SubjectResult
 from ..results.group import ComparisonResult, GroupResult, TestedMap
+from ..results.kinds import RESULTS
 from ..results.latency import Latency
 from ..utils.axes import noun_of_axes
 from ..utils.checks import counted
@@ -53,6 +56,35 @@ _MOST_NAMES = 8
 def heading(result):
     """Return what the analysis of a result is called."""
     return HEADINGS[type(result).__name__]
+
+
+def by_name(results, function):
+    """Return the results by name, or refuse what are none."""
+    if isinstance(results, Result):
+        results = [results]
+    if isinstance(results, (str, PathLike)):
+        raise TypeError(
+            f"{str(results)!r} is a path; read the result first: "
+            f"{function}(load_result(path))."
+        )
+    if not isinstance(results, (Mapping, Sequence)):
+        raise TypeError(
+            f"{function}() takes a result, a list of results, or a dict of them by "
+            f"name; got {type(results).__name__}."
+        )
+    if not isinstance(results, Mapping):
+        results = {f"Result {i + 1}": each for i, each in enumerate(results)}
+    if not results:
+        raise ValueError("There are no results; give one or more.")
+    for name, result in results.items():
+        if not isinstance(name, str) or not name.strip():
+            raise TypeError(f"A result's name must be text; got {name!r}.")
+        if type(result).__name__ not in RESULTS:
+            raise TypeError(
+                f"{name} is no result but of type {type(result).__name__}. Allowed: "
+                "what the functions of this package return, or load_result reads."
+            )
+    return dict(results)
 
 
 def has_scores(result):

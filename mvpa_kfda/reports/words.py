@@ -304,6 +304,10 @@ CORRECTION_WORDS = {
         "*p*-values were corrected for testing at {n} by Bonferroni's method.",
         "Bonferroni-corrected",
     ),
+    "holm": (
+        "*p*-values were corrected for testing at {n} by Holm's method [@Holm1979].",
+        "corrected by Holm's method",
+    ),
     "fdr": (
         "*p*-values were adjusted for testing at {n} by the procedure of Benjamini and "
         "Hochberg, which controls the false discovery rate [@Benjamini1995].",

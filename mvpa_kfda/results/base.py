@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import field, fields
+from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -24,10 +25,12 @@ from ..inference.corrections import (
     check_correction,
     cluster_scores,
     known_corrections,
+    not_whole,
     p_values_of_kept,
     smallest_p_value,
 )
-from ..inference.null import ALTERNATIVES, Alternative
+from ..inference.discoveries import Calibration
+from ..inference.null import ALTERNATIVES, Alternative, NullSummary
 from ..metrics.names import is_of_one_class, metric_in_text
 from ..utils.checks import check_option, check_path, check_share, counted
 from ..utils.files import same_content, write_result_file
@@ -36,6 +39,7 @@ from ..viz.common import CORRECTION_LABELS, make_figure, with_null
 from ..viz.notebook import make_html
 from ..viz.null import plot_map_null
 from .clusters import ClusterMaps, cluster_table, refuse_single
+from .discoveries import DiscoveriesMixin, calibrate_map, levels_of, of_sides
 from .kinds import figure_method, record
 from .places import Places
 from .procedure import OptionsMixin
@@ -76,6 +80,8 @@ class Result:
     has_subjects: ClassVar[bool] = False
     #: Whether the prevalence of an effect in the population was tested.
     is_prevalence: ClassVar[bool] = False
+    #: What the null hypothesis is called, where there are several.
+    null_words: ClassVar[str] = ""
     #: Whether there are activation patterns, and whether penalties were tuned.
     has_patterns: ClassVar[bool] = False
     is_tuned: ClassVar[bool] = False
@@ -212,7 +218,7 @@ class Result:
 
 
 @record
-class ScoreMap(Result):
+class ScoreMap(DiscoveriesMixin, Result):
     """Scores at every position of zero or more axes, and their p-values.
 
     A subclass has its maps in `metrics`, their chance levels in `chances`, and in
@@ -803,19 +809,7 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
            zero. Statistical Applications in Genetics and Molecular Biology, 9(1), 39.
         """
         metric = self.check_metric(metric)
-        kept = self.kept_nulls(metric)
-        if not kept:
-            summarised = self.parameters.get("null") in ("max", "stream")
-            if self.parameters.get("n_permutations") and summarised:
-                raise ValueError(
-                    "The scores of the permutations were not kept for this result "
-                    "(null='max' or 'stream'). Take the p-values of the whole map, or "
-                    "run the analysis again with null='full'."
-                )
-            raise ValueError(
-                "This result has no label permutations, so no p-values; run the "
-                "analysis again with n_permutations=1000 or so."
-            )
+        kept = self._permuted(metric, "p-values")
         check_option("alternative", alternative, ALTERNATIVES)
         if alternative != "greater" and self.parameters.get("larger_of_two"):
             raise ValueError(
@@ -833,6 +827,77 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
             alternative=alternative,
         )
         return plain(p)
+
+    def _permuted(self, metric, what):
+        """Return what was kept of the nulls of a metric; `what` needs something."""
+        kept = self.kept_nulls(metric)
+        if kept:
+            return kept
+        summarised = self.parameters.get("null") in ("max", "stream")
+        if self.parameters.get("n_permutations") and summarised:
+            raise ValueError(
+                "The scores of the permutations were not kept for this result "
+                f"(null='max' or 'stream'). Take the {what} of the whole map, or run "
+                "the analysis again with null='full'."
+            )
+        raise ValueError(
+            f"This result has no label permutations, so no {what}; run the analysis "
+            "again with n_permutations=1000 or so."
+        )
+
+    def calibrations(
+        self, metric: str | None = None, alternative: Alternative | None = None
+    ) -> list[Calibration]:
+        """Return what bounds of true discoveries need, of each test that has to reject.
+
+        Parameters
+        ----------
+        metric : str or None
+            Name of the metric; None takes the first.
+        alternative : {"greater", "less", "two-sided"} or None
+            Which scores are tested for; None: large ones.
+
+        Returns
+        -------
+        calibrations : list of Calibration
+            Ranks of the observed scores, (positions,) in C order, and the statistics of
+            all P + 1 rows.
+
+        Raises
+        ------
+        ValueError
+            If the scores of the permutations were not kept, see `true_discoveries`.
+        """
+        metric = self.check_metric(metric)
+        alternative = "greater" if alternative is None else alternative
+        check_option("alternative", alternative, ALTERNATIVES)
+        kept = self._permuted(metric, "true discoveries")
+        if self.parameters.get("larger_of_two"):
+            raise ValueError(
+                "There are no true discoveries on this diagonal, whose permutations "
+                "have the larger of two scores each. Take those of the whole map, with "
+                "an array of bool that is true on the diagonal as 'where'."
+            )
+        for each in kept:
+            if isinstance(each, NullSummary):
+                raise not_whole(each, "A bound of true discoveries needs")
+        if (metric, alternative) not in self._calibrated:  # large maps take seconds
+            self._calibrated[metric, alternative] = calibrate_map(
+                self.metrics[metric], kept, self.exempt(), alternative
+            )
+        return self._calibrated[metric, alternative]
+
+    @cached_property
+    def _calibrated(self):
+        """The calibrations that were asked for before."""
+        return {}
+
+    def _heights(self, metric, alternative):
+        """Return the maps (positions...) in which regions are where they are high."""
+        metric = self.check_metric(metric)
+        alternative = "greater" if alternative is None else alternative
+        z, _ = self._cluster_scores(metric, threshold=0.05, alternative=alternative)
+        return of_sides(z, alternative)
 
     @property
     def has_p(self) -> bool:
@@ -879,7 +944,8 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
             further from their mean than they are. Decoding asks for "greater".
             Clusters of high and of low scores stay apart.
         alpha : float
-            Which positions are significant; not used by "cluster" and "cluster-size".
+            Which positions are significant, which "cluster" and "cluster-size" do not
+            use; and 1 minus the confidence of ``n_true``.
 
         Returns
         -------
@@ -895,6 +961,10 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
             positions. ``p`` is that of the cluster, or else the smallest of its
             positions. ``peak`` is where the score is highest (of low ones lowest): the
             columns of `to_dataframe` that say where, a tuple if there are several.
+            ``n_true`` of the positions have an effect, at least, a share of
+            ``share_true``: for all clusters at once with a confidence of 1 - alpha, see
+            `true_discoveries`. They need the permutations of ``null="full"``, and are
+            left out of the table where only a summary was kept.
 
         Raises
         ------
@@ -944,8 +1014,16 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
             alpha=alpha,
             alternative=alternative,
             of_clusters=CORRECTIONS[correction].of_clusters,
+            levels=self._levels(metric, alternative, alpha),
         )
         return cluster_table(maps)
+
+    def _levels(self, metric, alternative, alpha):
+        """Return from where on tests find positions; None without the whole nulls."""
+        summarised = [isinstance(x, NullSummary) for x in self.kept_nulls(metric)]
+        if any(summarised) or self.parameters.get("larger_of_two"):
+            return None
+        return levels_of(self.calibrations(metric, alternative), alpha)
 
     def _cluster_scores(self, metric, **options):
         """Return what clusters are formed of, NaN if not kept, and at which height."""

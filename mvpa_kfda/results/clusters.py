@@ -10,10 +10,12 @@ from functools import cached_property
 import numpy as np
 
 from ..inference.clusters import find_clusters
+from ..inference.discoveries import n_true
 from ..utils.checks import counted
 
-#: The columns of every table, in their order.
+#: The columns of every table, in their order, and those of true discoveries.
 COLUMNS = ("from", "to", "places", "mass", "size", "p", "peak")
+TRUE = ("n_true", "share_true")
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +36,8 @@ class ClusterMaps:
     alternative: str
     #: Whether p is of whole clusters, and not of single positions.
     of_clusters: bool
+    #: From where on each test finds a position, (T, positions); None if not known.
+    levels: np.ndarray | None = None
 
     @cached_property
     def low(self):
@@ -65,11 +69,27 @@ def cluster_table(maps):
     """Make the table of `ClusterMaps`, one row per cluster."""
     import pandas as pd  # slow to import, and only tables need it
 
-    columns = maps.places.columns()
-    rows = [_row(maps, columns, members) for members in _members(maps)]
-    rows.sort(key=_rank)
-    table = pd.DataFrame(rows, columns=list(COLUMNS))
-    return table.astype({"mass": float, "size": int, "p": float})  # without rows, too
+    columns, sets = maps.places.columns(), _members(maps)
+    rows = [_row(maps, columns, members) for members in sets]
+    order = sorted(range(len(rows)), key=lambda k: _rank(rows[k]))
+    types = {"mass": float, "size": int, "p": float}
+    names, bounded = list(COLUMNS), maps.levels is not None
+    if bounded:
+        names, types = [*names, *TRUE], types | {"n_true": int, "share_true": float}
+        for row, bound in zip(rows, _bounds(maps.levels, sets), strict=True):
+            row |= {"n_true": bound, "share_true": bound / row["size"]}
+    table = pd.DataFrame([rows[k] for k in order], columns=names)
+    # By this a row may stand for its positions, see `true_discoveries`.
+    table.attrs["shape"] = list(maps.p.shape)
+    table.attrs["positions"] = [sets[k].tolist() for k in order]
+    return table.astype(types)  # without rows, too
+
+
+def _bounds(levels, sets):
+    """Return how many positions of each set have an effect, at least, as a list."""
+    numbers = np.repeat(np.arange(len(sets)), [len(members) for members in sets])
+    inside = np.concatenate([np.empty(0, int), *sets])
+    return n_true(levels[:, inside], numbers).tolist()
 
 
 def _rank(row):

@@ -17,6 +17,7 @@ from ..inference.corrections import (
     check_correction,
     names_in,
 )
+from ..inference.discoveries import Calibration
 from ..utils.checks import check_option, check_share, counted
 from ..utils.problems import word_told
 from ..utils.rounding import rounded
@@ -24,10 +25,12 @@ from ..viz.common import DEFAULT_NAMES, DEFAULT_RESULTS
 from ..viz.group import plot_group, plot_null_max
 from .base import ScoreMap, arrays, optional_array, plain
 from .clusters import ClusterMaps, cluster_table, refuse_single
+from .discoveries import levels_of, of_sides
 from .images import make_image_of, map_of_p, peak_table
 from .kinds import figure_method, record, result_kind
+from .people import PeopleMixin
 from .places import Places, unpack_places
-from .prevalence import BY_HOLM, PrevalenceMixin
+from .prevalence import BY_HOLM, NULLS, PrevalenceMixin, share_of
 from .sources import make_source_estimate
 from .views import ViewMixin
 
@@ -82,6 +85,13 @@ class TestedMap(ViewMixin, ScoreMap):
         have to reject, the one nearer to zero. None where it was not needed.
     cluster_height : float
         Where these are larger, positions are in a cluster.
+    ranks : array of int, shape (T, positions...)
+        For true discoveries: how many of the rows, the observed maps and those of the
+        permutations, reach the observed one, in each of the T tests that have to
+        reject; 0 where a test does not count. Of maps of many positions the first rows,
+        a thousand at least. T is 0 where there was no need for permutations.
+    rank_statistics : array, shape (T, n_rows)
+        What the ranks of all rows come to, the observed one first.
     """
 
     #: What gives this result, in error messages.
@@ -107,6 +117,8 @@ class TestedMap(ViewMixin, ScoreMap):
     versions: dict[str, str]
     cluster_scores: NDArray | None = None
     cluster_height: float = np.nan
+    ranks: NDArray = field(default_factory=lambda: np.empty(0))
+    rank_statistics: NDArray = field(default_factory=lambda: np.empty(0))
 
     def __post_init__(self):
         """Normalize the values, which may come from a file, and check the shapes."""
@@ -116,7 +128,7 @@ class TestedMap(ViewMixin, ScoreMap):
         self._convert(float, *numbers)
         self._convert(optional_array, "cluster_scores")
         self._convert(int, "n_permutations")
-        self._convert(np.asarray, "null_max", "statistic")
+        self._convert(np.asarray, "null_max", "statistic", "ranks", "rank_statistics")
         self._convert(arrays, "p_maps")
         wrong = [name for name, p in self.p_maps.items() if p.shape != self.shape]
         if "none" not in self.p_maps or wrong or self.statistic.shape != self.shape:
@@ -197,7 +209,7 @@ class TestedMap(ViewMixin, ScoreMap):
         correction : str or None
             Correction for testing many positions, see
             `mvpa_kfda.inference.corrections`. None takes the one that was asked for.
-            "none", "bonferroni", "fdr" and "fdr-by" are always there; the others if
+            "none", "bonferroni", "holm", "fdr" and "fdr-by" are always there; others if
             they were asked for.
 
         Returns
@@ -323,7 +335,8 @@ class TestedMap(ViewMixin, ScoreMap):
             where that is t or a normal deviate, else of the statistic in standard
             deviations over permutations; NaN if these were not needed, as without
             "cluster", "cluster-size" and "tfce" among the corrections asked for.
-            ``peak`` is that of the scores.
+            ``peak`` is that of the scores. ``n_true`` and ``share_true`` are left out
+            where there were no permutations.
 
         Raises
         ------
@@ -347,8 +360,61 @@ class TestedMap(ViewMixin, ScoreMap):
             alpha=alpha,
             alternative=self.alternative,
             of_clusters=CORRECTIONS[name].of_clusters if known else True,
+            levels=levels_of(self.calibrations(), alpha) if len(self.ranks) else None,
         )
         return cluster_table(maps)
+
+    def calibrations(
+        self, metric: str | None = None, alternative: str | None = None
+    ) -> list[Calibration]:
+        """Return what bounds of true discoveries need, of each test that has to reject.
+
+        Parameters
+        ----------
+        metric : str or None
+            That of the scores, which None takes.
+        alternative : str or None
+            That of the test, which None takes.
+
+        Returns
+        -------
+        calibrations : list of Calibration
+            Ranks of the observed map, (positions,) in C order, and the statistics of
+            the rows.
+
+        Raises
+        ------
+        ValueError
+            If another metric or alternative is asked for than was tested, or if the
+            test needed no permutations.
+        """
+        for name, asked in (("metric", metric), ("alternative", alternative)):
+            made = getattr(self, name)
+            if asked not in (None, made):
+                raise ValueError(
+                    f"This result was made with {name}={made!r}, and the permutations "
+                    f"are not kept. Run {self.made_by} again with {name}={asked!r}."
+                )
+        if len(self.ranks) == 0:
+            raise ValueError(self._no_ranks)
+        return [
+            Calibration(ranks.ravel(), statistics)
+            for ranks, statistics in zip(self.ranks, self.rank_statistics, strict=True)
+        ]
+
+    #: Why there are no ranks, and what to do.
+    _no_ranks: ClassVar[str] = (
+        "There are no true discoveries of a comparison between two results. Take those "
+        "of a group that compares two conditions, group_inference(first, 'sign-flip', "
+        "other=second, paired=True), or pvalues()."
+    )
+
+    def _heights(self, metric, alternative):
+        """Return the maps (positions...) in which regions are where they are high."""
+        heights = self.cluster_scores
+        if heights is None:
+            heights = self.scores - self.chance
+        return of_sides(heights, self.alternative)
 
     def peak(self, correction: CorrectionName | None = None) -> dict[str, Any]:
         """Return the score that speaks most for the alternative, and where it is.
@@ -538,6 +604,7 @@ class _TestWords(NamedTuple):
 #: Method of a group -> its words. A prevalence test and a bootstrap have one group.
 GROUP_TESTS = {
     "prevalence": _TestWords("Prevalence test", "", "{score}, lowest of all subjects"),
+    "i-test": _TestWords("i-test", "", "{score}, subject number i from the lowest"),
     "bootstrap": _TestWords(
         "Bootstrap of permuted means", "", "{score}, mean over subjects"
     ),
@@ -552,7 +619,7 @@ GROUP_TESTS = {
 
 
 @result_kind
-class GroupResult(PrevalenceMixin, TestedMap):
+class GroupResult(PeopleMixin, PrevalenceMixin, TestedMap):
     """Inference over subjects, see :func:`group_inference`.
 
     Parameters
@@ -573,22 +640,30 @@ class GroupResult(PrevalenceMixin, TestedMap):
         where the numbers in a text are those of the first of them. `warnings` has
         these, counted, beside those of the group inference itself.
     method : str
-        "prevalence", "bootstrap", "sign-flip", "t" or "wilcoxon".
+        "prevalence", "i-test", "bootstrap", "sign-flip", "t" or "wilcoxon".
     alpha : float
         Significance level of the figures and of the prevalence bound.
     score_chance : float
         Chance level of the subjects' scores, also where differences were tested.
     statistic : array, shape (positions...)
-        What was tested: the minimum over subjects ("prevalence"), their mean
-        ("bootstrap"), Student's t ("sign-flip", "t") or the standardised rank sum
-        ("wilcoxon").
+        What was tested: the minimum over subjects ("prevalence"), the score of the i-th
+        lowest ("i-test"), their mean ("bootstrap"), Student's t ("sign-flip", "t") or
+        the standardised rank sum ("wilcoxon").
     p_maps : dict of str -> array, shape (positions...)
-        Correction -> p-values; of the global null hypothesis, if "prevalence".
+        Correction -> p-values; of the global null hypothesis, if "prevalence", and of
+        that about a share that was asked for, if "i-test".
     p_of_minimum : array, shape (S, positions...), or None
-        Of "prevalence": the p-value of each subject for the minimum over subjects, the
-        share of the subject's maps, the observed and the permuted ones, that reach it;
-        the larger one of two tests. None takes all subjects for alike, with the N-th
-        root of the uncorrected p-value, as the paper does.
+        Of "prevalence": the p-value of each subject for the minimum over subjects, and
+        of "i-test" for the score of the i-th lowest: the share of the subject's maps,
+        the observed and the permuted ones, that reach it; the larger one of two tests.
+        None takes all subjects for alike, with the N-th root of the uncorrected
+        p-value, as the paper does.
+    subject_p : array, shape (S, positions...), or None
+        The p-value of each subject by label permutations of its own, for scores above
+        those of permuted labels; None if the method does without permutations.
+    subject_sizes : array, shape (S, positions...), or None
+        With which probability it is `alpha` at most without an effect: the share of the
+        subject's maps that would be significant in the place of the observed one.
     null_max : array, shape (P,)
         The same under every second-level permutation; empty if none were needed.
     n_permutations : int
@@ -596,7 +671,9 @@ class GroupResult(PrevalenceMixin, TestedMap):
     parameters : dict
         The arguments of the analysis; at how many positions subjects score so much
         alike that t was computed with a larger variance ("n_alike"), how many tests had
-        to reject ("n_tests"), how the subjects were analysed ("first_level"), and in
+        to reject ("n_tests"), of "i-test" the "order" and the share of its null
+        "hypothesis", each subject's smallest corrected p-value and the size of that
+        test ("anywhere"), how the subjects were analysed ("first_level"), and in
         what some of them differ from the first ("first_level_differences": field ->
         what is there instead -> their names).
 
@@ -622,6 +699,12 @@ class GroupResult(PrevalenceMixin, TestedMap):
 
     made_by: ClassVar[str] = "group_inference"
     has_subjects: ClassVar[bool] = True
+    _no_ranks: ClassVar[str] = (
+        "This test drew no permutations that true discoveries could be counted by: its "
+        "p-values are those of a distribution, or its scores are diagonals of time "
+        "generalization. Run group_inference again with correction='max' among others, "
+        "or with results of decode_epochs."
+    )
 
     subjects: NDArray
     subject_scores: NDArray
@@ -631,17 +714,22 @@ class GroupResult(PrevalenceMixin, TestedMap):
     labels: tuple[str, str] = DEFAULT_NAMES
     subject_warnings: dict[str, list[str]] = field(default_factory=dict)
     p_of_minimum: NDArray | None = None
+    subject_p: NDArray | None = None
+    subject_sizes: NDArray | None = None
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
         self._convert(lambda labels: tuple(map(str, labels)), "labels")
         self._convert(np.asarray, "subjects", "subject_scores")
         self._convert(optional_array, "other_subjects", "other_scores", "p_of_minimum")
+        self._convert(optional_array, "subject_p", "subject_sizes")
         super().__post_init__()
         for names, scores in (
             (self.subjects, self.subject_scores),
             (self.other_subjects, self.other_scores),
             (self.subjects, self.p_of_minimum),
+            (self.subjects, self.subject_p),
+            (self.subjects, self.subject_sizes),
         ):
             if scores is not None and scores.shape != (len(names), *self.shape):
                 raise ValueError(
@@ -687,13 +775,13 @@ class GroupResult(PrevalenceMixin, TestedMap):
     @property
     def _skewed(self):
         """Whether the statistic has no value of its own for "no effect"."""
-        return self.method in ("prevalence", "bootstrap")
+        return self.method in ("prevalence", "i-test", "bootstrap")
 
     def pvalues(
         self,
         correction: CorrectionName | None = None,
         *,
-        hypothesis: Literal["global", "majority"] | float = "global",
+        hypothesis: Literal["global", "majority"] | float | None = None,
     ) -> Any:
         r"""Return p-values.
 
@@ -702,14 +790,16 @@ class GroupResult(PrevalenceMixin, TestedMap):
         correction : str or None
             Correction for testing many positions, see
             `mvpa_kfda.inference.corrections`. None takes the one that was asked for.
-            "none", "bonferroni", "fdr" and "fdr-by" are always there; the others if
-            they were asked for. With a share of the population as the null hypothesis,
+            "none", "bonferroni", "holm", "fdr" and "fdr-by" are always there; others if
+            they were asked for. With a share of the population as the null
+            hypothesis,
             "max" and "max-step-down" stand for Holm's method [2]_, because the largest
             minimum has no known distribution where some have an effect.
-        hypothesis : {"global", "majority"} or float
-            For "prevalence" only, the null hypothesis: that no subject of the
-            population has an effect ("global"), at most half of them ("majority"), or
-            at most that share. Of share :math:`\gamma`, without a correction:
+        hypothesis : {"global", "majority"}, float or None
+            None is "global" and, of "i-test", the one that was asked for. For
+            "prevalence" only, the null hypothesis: that no subject of the population
+            has an effect ("global"), at most half of them ("majority"), or at most that
+            share. Of share :math:`\gamma`, without a correction:
 
             .. math:: p_\gamma = \prod_{k=1}^{N} (\gamma + (1 - \gamma) p_k)
 
@@ -744,10 +834,44 @@ class GroupResult(PrevalenceMixin, TestedMap):
         .. [2] Holm, S. (1979). A simple sequentially rejective multiple test procedure.
            Scandinavian Journal of Statistics, 6(2), 65-70.
         """
+        if self.order is not None:
+            return self._p_of_order(correction, hypothesis)
         gamma = self._share(hypothesis)
         if gamma == 0:
             return super().pvalues(correction)
         return plain(self._p_of_share(gamma, self.correction_name(correction)))
+
+    def _p_of_order(self, correction, hypothesis):
+        """Return the p-values of an i-test; refuse what it has none of."""
+        share = self.parameters["hypothesis"]
+        if hypothesis is not None and share_of(hypothesis) != share:
+            raise ValueError(
+                f"This i-test has the null hypothesis of a share of {share:g}, chosen "
+                f"beforehand; got {hypothesis!r}. Run group_inference again with "
+                f"hypothesis={hypothesis!r} if it was settled before scores were seen."
+            )
+        name = self.correction_name(correction)
+        if name not in ("none", *ADJUSTMENTS):
+            raise ValueError(
+                f"The i-test has no correction {name!r}, which corrects where nobody "
+                "has an effect, and not where a few have one. Use 'holm', 'none', "
+                "'bonferroni', 'fdr' or 'fdr-by'."
+            )
+        return plain(self._corrected(name))
+
+    @property
+    def order(self) -> int | None:
+        """Of an i-test: which subject was tested, from the lowest; None of others."""
+        return self.parameters.get("order")
+
+    @property
+    def null_words(self) -> str:
+        """What the null hypothesis is called, where there are several."""
+        if self.order is None:
+            return "global null" if self.is_prevalence else ""
+        share = self.parameters["hypothesis"]
+        named = {value: f"{name} null" for name, value in NULLS.items()}
+        return named.get(share, f"null of a share of {share:g}")
 
     def _p_columns(self, correction, column, metric):
         """Return the columns of a table with p-values under a correction."""
@@ -828,13 +952,14 @@ class GroupResult(PrevalenceMixin, TestedMap):
     @property
     def statistic_label(self) -> str:
         """What was tested, with places for the labels of score and difference."""
-        return GROUP_TESTS[self.method].statistic
+        label = GROUP_TESTS[self.method].statistic
+        return label.replace("number i", f"number {self.order}")
 
     @property
     def draw_noun(self) -> str:
         """What one draw of the null distribution is called."""
         two_groups = self.is_difference and not self.paired
-        combined = self.method in ("prevalence", "bootstrap")
+        combined = self.method in ("prevalence", "i-test", "bootstrap")
         return "permutation" if two_groups or combined else "sign flip"
 
     def title_parts(self) -> list[str]:
@@ -847,6 +972,8 @@ class GroupResult(PrevalenceMixin, TestedMap):
         """
         words, n = GROUP_TESTS[self.method], self.n_subjects
         parts = [words.test, f"{n} subjects"]
+        if self.order is not None:
+            parts[0] += f" of order {self.order}"
         if self.is_difference and self.paired:
             parts = [words.test, f"{n} subjects in two conditions"]
         elif self.is_difference:
@@ -870,6 +997,8 @@ class GroupResult(PrevalenceMixin, TestedMap):
             more = "" if self.paired else f" {len(self.other_subjects)} others"
             parts = [f"{parts[0]} {what}{more}"]
         parts.append(f"method {self.method!r}")
+        if self.order is not None:
+            parts.append(f"order {self.order}")
         if self.n_permutations:
             drawn = counted(self.n_permutations, "second-level permutation", ",")
             parts.append(drawn)
@@ -879,7 +1008,6 @@ class GroupResult(PrevalenceMixin, TestedMap):
 #: Method of a comparison -> what it is called in figures.
 COMPARISON_TESTS = {
     "permutation": "Permutation test of a difference",
-    "sign-flip": "Sign-flip test of a difference",
     "both": "Permutation and sign-flip tests of a difference",
 }
 
@@ -898,7 +1026,7 @@ class ComparisonResult(TestedMap):
     metric : str
         Name of the difference: the metric of the scores and "_difference".
     method : str
-        "permutation", "sign-flip" or "both".
+        "permutation" or "both".
     alternative : str
         "two-sided", "greater" (a is better) or "less".
     chance : float
@@ -906,14 +1034,13 @@ class ComparisonResult(TestedMap):
     score_chance : float
         Chance level of the scores that are compared.
     statistic : array, shape (positions...)
-        What was tested: the difference ("permutation", "both"), or the difference in
-        units of its standard deviation under random flips ("sign-flip").
+        What was tested: the difference.
     p_maps : dict of str -> array, shape (positions...)
         Correction -> p-values; the larger of the two tests', if "both".
     null_max : array, shape (P,)
-        The same under every permutation of labels ("permutation", "both") or flip.
+        The same under every permutation of labels.
     n_permutations : int
-        Number of permutations or, if "sign-flip", of sign flips P.
+        Number of permutations P.
     parameters : dict
         The arguments of the comparison, the number of trials in words ("trials"), of
         sign flips ("n_flips") and of tests that had to find the difference
@@ -980,13 +1107,12 @@ class ComparisonResult(TestedMap):
     @property
     def statistic_label(self) -> str:
         """What was tested, with a place for the label of the difference."""
-        flips = self.method == "sign-flip"
-        return "{difference}, in standard deviations" if flips else "{difference}"
+        return "{difference}"
 
     @property
     def draw_noun(self) -> str:
         """What one draw of the null distribution is called."""
-        return "sign flip" if self.method == "sign-flip" else "permutation"
+        return "permutation"
 
     def title_parts(self) -> list[str]:
         """Return parts of a figure's title: the test, the trials, and the draws.
@@ -1020,9 +1146,7 @@ class ComparisonResult(TestedMap):
 
     def _worded_draws(self):
         """Return the words for how often labels were permuted and signs flipped."""
-        parts = []
-        if self.method != "sign-flip":
-            parts.append(counted(self.n_permutations, "permutation", ","))
+        parts = [counted(self.n_permutations, "permutation", ",")]
         if self.method != "permutation":
             n_flips = self.parameters.get("n_flips") or self.n_permutations
             parts.append(counted(n_flips, "sign flip", ","))

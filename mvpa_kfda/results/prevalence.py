@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..inference.carriers import order_p
 from ..inference.corrections import (
     ADJUSTMENTS,
     CORRECTIONS,
@@ -23,6 +24,20 @@ BY_HOLM = ("max", "max-step-down")
 
 #: The share of the population that a null hypothesis grants to have an effect.
 NULLS = {"global": 0.0, "majority": 0.5}
+
+
+def share_of(hypothesis):
+    """Return the share of the population that a null hypothesis is about."""
+    if isinstance(hypothesis, str):
+        also = ("a share from 0 to 1",)
+        return NULLS[check_option("hypothesis", hypothesis, NULLS, also)]
+    real = isinstance(hypothesis, Real) and not isinstance(hypothesis, bool)
+    if not real or not 0 <= hypothesis < 1:
+        raise ValueError(
+            f"Invalid value for 'hypothesis': {hypothesis!r}. Allowed: 'global', "
+            "'majority', or a share of the population, at least 0 and below 1."
+        )
+    return float(hypothesis)
 
 
 class PrevalenceMixin:
@@ -127,10 +142,15 @@ class PrevalenceMixin:
         """
         if correction not in CORRECTIONS:  # the clusters of the bootstrap
             return 0.0
+        ordered = self.order is not None
         product = self.method == "prevalence" and self.p_of_minimum is not None
-        if not product or correction not in ("none", *ADJUSTMENTS):
+        computed = correction in ("none", *ADJUSTMENTS)
+        if not (product or ordered) or not computed:
             return super().smallest_p(correction, n_positions, metric)
         least = float(prevalence_p(self.smallest_p_by_subject, 0.0))
+        if ordered:
+            share = self.parameters["hypothesis"]
+            least = float(order_p(self.smallest_p_by_subject, self.order, share))
         return smallest_p_value(1 / least - 1, n_positions, correction)
 
     @property
@@ -172,19 +192,9 @@ class PrevalenceMixin:
 
     def _share(self, hypothesis):
         """Return the share of the population that the null hypothesis is about."""
-        if isinstance(hypothesis, str):
-            share = NULLS[
-                check_option("hypothesis", hypothesis, NULLS, ("a share from 0 to 1",))
-            ]
-        else:
-            real = isinstance(hypothesis, Real) and not isinstance(hypothesis, bool)
-            if not real or not 0 <= hypothesis < 1:
-                raise ValueError(
-                    f"Invalid value for 'hypothesis': {hypothesis!r}. Allowed: "
-                    "'global', 'majority', or a share of the population, at least 0 "
-                    "and below 1."
-                )
-            share = float(hypothesis)
+        if hypothesis is None:
+            return 0.0
+        share = share_of(hypothesis)
         if share and self.method != "prevalence":
             raise ValueError(
                 f"The method {self.method!r} has no null hypothesis about a share of "
@@ -203,7 +213,7 @@ class PrevalenceMixin:
             raise ValueError(
                 f"The correction {name!r} tests the global null hypothesis only. For a "
                 "share of the population use 'max', which takes Holm's method, 'none', "
-                "'bonferroni', 'fdr' or 'fdr-by', or hypothesis='global'."
+                "'bonferroni', 'holm', 'fdr' or 'fdr-by', or hypothesis='global'."
             )
         p = prevalence_p(self._p_by_subject, gamma)
         return self._filled(p if corrected is None else corrected(p))

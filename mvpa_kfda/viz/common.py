@@ -271,7 +271,7 @@ def names_of_results(result):
 
 def with_null(result, words):
     """Add the null hypothesis to words about p-values, where there are several."""
-    return f"{words}, global null" if result.is_prevalence else words
+    return f"{words}, {result.null_words}" if result.null_words else words
 
 
 def limits_of(result):

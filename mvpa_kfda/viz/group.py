@@ -391,10 +391,10 @@ def plot_null_max(
     check_request(result, None, "none", alpha)
     null = result.null_max
     if len(null) == 0:
+        advice = f". Run {result.made_by} again with correction='max', which needs them"
         raise ValueError(
-            "There is no null distribution to plot: this result has p-values of a "
-            f"known distribution only. Run {result.made_by} again with "
-            "correction='max', which needs permutations."
+            "There is no null distribution to plot: for this result no permutations "
+            f"were drawn{'' if result.method == 'i-test' else advice}."
         )
     observed, p = result.observed_max, _p_of_maximum(result)
     draws = plural(result.draw_noun)

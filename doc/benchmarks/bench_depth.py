@@ -1,0 +1,287 @@
+"""How often the cluster depth test claims a time at which there is nothing.
+
+Run ``python doc/benchmarks/bench_depth.py``; it takes about a quarter of an hour with
+one thread and rewrites the heading "From when" of ``results_claims.rst`` beside it,
+which the documentation includes. ``--quick`` takes few data sets, ``--out`` says where
+to write. There is no ``--check``: what few data sets can show, the slow tests show.
+
+A subject has 40 trials of two classes at 48 times, in 4 sensors with noise that lasts
+(correlation 0.9 from one time to the next) or does not. In data with an effect the
+classes differ at 16 of the times, from the 17th to the 32nd. Seeds were chosen before
+anything was simulated, and are the numbers of the data sets.
+"""
+
+import argparse
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from bench_calibration import interval, percent
+from bench_paper import duration, list_table, machine
+from scipy.ndimage import gaussian_filter1d
+from scipy.signal import lfilter
+from sklearn.model_selection import LeaveOneGroupOut
+from threadpoolctl import threadpool_limits
+
+from mvpa_kfda import compare, decode_arrays, group_inference
+
+RESULTS = Path(__file__).with_name("results_claims.rst")
+HEADING = "From when"
+ALPHA = 0.05
+Y, RUNS = np.arange(40) % 2, np.repeat(np.arange(4), 10)
+N_SENSORS, N_TIMES, LASTING = 4, 48, 0.9
+EFFECT, SMEAR = slice(16, 32), 2.0
+N_PERMUTATIONS, N_SUBJECTS, N_FLIPS = 199, 8, 499
+NAMES = ("cluster-depth", "max-step-down")
+
+
+@dataclass(frozen=True)
+class Design:
+    """What is drawn and tested."""
+
+    lasting: float = LASTING
+    effect: float = 0.0
+    scoring: str = "roc_auc"
+    alternative: str = "greater"
+    in_runs: bool = False
+    #: Standard deviation, in samples, of the filter that data went through.
+    smear: float = 0.0
+    threshold: float = 0.05
+
+
+def draw(design, seed):
+    """Draw trials of one subject, shape (40, sensors, times)."""
+    rng = np.random.default_rng(seed)
+    n_before = 20
+    X = rng.standard_normal((len(Y), N_SENSORS, N_TIMES + n_before))
+    X = lfilter([np.sqrt(1 - design.lasting**2)], [1, -design.lasting], X)
+    X = X[..., n_before:]
+    pattern = rng.standard_normal(N_SENSORS)
+    pattern *= design.effect / np.linalg.norm(pattern)
+    X[..., EFFECT] += np.multiply.outer(Y, pattern)[..., np.newaxis]
+    return gaussian_filter1d(X, design.smear, axis=-1) if design.smear else X
+
+
+def decode(design, seed, n_permutations=N_PERMUTATIONS, sensors=slice(None)):
+    """Decode one subject at every time."""
+    grouped = {"groups": RUNS, "cv": LeaveOneGroupOut()} if design.in_runs else {}
+    options = {"cv": 4, "random_state": 0} | grouped
+    return decode_arrays(
+        draw(design, seed)[:, sensors],
+        Y,
+        n_permutations=n_permutations,
+        scoring=design.scoring,
+        reg=0.3,
+        verbose=False,
+        **options,
+    )
+
+
+def subject(design, seed):
+    """Return the p-values of one subject by correction."""
+    how = {"alternative": design.alternative, "threshold": design.threshold}
+    result = decode(design, (1, seed))
+    return {name: result.pvalues(name, **how) for name in NAMES}
+
+
+def compared(design, seed):
+    """Return the p-values of the difference between the front and back sensors."""
+    both = [
+        decode(design, (2, seed), sensors=sensors)
+        for sensors in (slice(2), slice(2, None))
+    ]
+    result = compare(*both, correction=list(NAMES), alternative=design.alternative)
+    return {name: result.pvalues(name) for name in NAMES}
+
+
+def group(method):
+    """Return how p-values of a group are had."""
+    n_permutations = 0 if method == "sign-flip" else 49
+
+    def test(design, seed):
+        results = [
+            decode(design, (3, seed, k), n_permutations) for k in range(N_SUBJECTS)
+        ]
+        tested = group_inference(
+            results,
+            method,
+            list(NAMES),
+            alternative=design.alternative,
+            threshold=design.threshold,
+            n_permutations=N_FLIPS,
+            random_state=0,
+        )
+        return {name: tested.pvalues(name) for name in NAMES}
+
+    return test
+
+
+#: Words -> how p-values are had, and of what.
+STUDIES = {
+    "subject, AUC, one-sided": (subject, Design()),
+    "subject, AUC, one-sided, noise that does not last": (subject, Design(0.0)),
+    "subject, AUC, two-sided": (subject, Design(alternative="two-sided")),
+    "subject, AUC, clusters at p = 0.2": (subject, Design(threshold=0.2)),
+    "subject, accuracy, one-sided": (subject, Design(scoring="accuracy")),
+    "subject, accuracy, two-sided, noise that does not last": (
+        subject,
+        Design(0.0, scoring="accuracy", alternative="two-sided"),
+    ),
+    "subject, accuracy, runs": (subject, Design(scoring="accuracy", in_runs=True)),
+    "subject, AUC, effect": (subject, Design(effect=1.2)),
+    "subject, AUC, strong effect": (subject, Design(effect=2.5)),
+    "subject, AUC, two-sided, effect, noise that does not last": (
+        subject,
+        Design(0.0, 1.2, alternative="two-sided"),
+    ),
+    "subject, accuracy, effect": (subject, Design(effect=1.2, scoring="accuracy")),
+    "subject, accuracy, runs, effect": (
+        subject,
+        Design(effect=1.2, scoring="accuracy", in_runs=True),
+    ),
+    "difference of two results": (compared, Design(alternative="two-sided")),
+    "group, sign-flip": (group("sign-flip"), Design()),
+    "group, sign-flip, two-sided, noise that does not last": (
+        group("sign-flip"),
+        Design(0.0, alternative="two-sided"),
+    ),
+    "group, sign-flip, accuracy, effect": (
+        group("sign-flip"),
+        Design(effect=0.6, scoring="accuracy"),
+    ),
+    "group, bootstrap, AUC": (group("bootstrap"), Design()),
+    "group, bootstrap, AUC, effect": (group("bootstrap"), Design(effect=0.6)),
+}
+
+#: The same with data that a filter smeared, so that the effect reaches further.
+SMEARED = Design(effect=2.5, smear=SMEAR)
+
+
+def silent_times(design, reach=0):
+    """Return the times without an effect, at which none comes from so near."""
+    silent = np.ones(N_TIMES, dtype=bool)
+    if design.effect:
+        silent[EFFECT.start - reach : EFFECT.stop + reach] = False
+    return silent
+
+
+def run(n):
+    """Return what was claimed: words -> correction -> false ones, and the share."""
+    found = {}
+    for words, (test, design) in STUDIES.items():
+        found[words] = _claims(test, design, silent_times(design), n)
+        print(words, _rates(found[words]), flush=True)
+    return found
+
+
+def run_smeared(n):
+    """Return false claims at times further and further from a smeared effect."""
+    p = [subject(SMEARED, seed)["cluster-depth"] for seed in range(n)]
+    marks = np.array(p) <= ALPHA + 1e-9
+    reaches = range(0, 13, 2)
+    return {
+        reach: marks[:, silent_times(SMEARED, reach)].any(axis=1) for reach in reaches
+    }
+
+
+def _claims(test, design, silent, n):
+    """Return whether silent times were claimed, and the share of others that were."""
+    false = {name: [] for name in NAMES}
+    share = {name: [] for name in NAMES}
+    for seed in range(n):
+        for name, p in test(design, seed).items():
+            marks = p <= ALPHA + 1e-9
+            false[name].append(marks[silent].any())
+            share[name].append(marks[~silent].mean() if design.effect else np.nan)
+    return {name: (np.array(false[name]), np.array(share[name])) for name in NAMES}
+
+
+def _rates(found):
+    return {
+        name: tuple(np.round([f.mean(), s.mean()], 3)) for name, (f, s) in found.items()
+    }
+
+
+def section(found, smeared, n):
+    """Return the lines of the heading."""
+    low, high = 100 * interval(n)
+    rows = []
+    for words, by_name in found.items():
+        row = [words]
+        for name in NAMES:
+            row.append(percent(by_name[name][0]))
+        for name in NAMES:
+            share = by_name[name][1].mean()
+            row.append("" if np.isnan(share) else f"{100 * share:.0f}")
+        rows.append(row)
+    heads = [
+        "Data sets",
+        "cluster-depth: any false time, %",
+        "max-step-down",
+        "cluster-depth: true times found, %",
+        "max-step-down",
+    ]
+    far = [
+        [f"{reach}", f"{100 * marks.mean():.1f}"] for reach, marks in smeared.items()
+    ]
+    return [
+        HEADING,
+        "-" * len(HEADING),
+        "",
+        f"How often a time without any effect was claimed (p <= 0.05), in {n} data sets "
+        f"each: {N_TIMES} times, {len(Y)} trials, {N_PERMUTATIONS} permutations, "
+        f"subjects alone or {N_SUBJECTS} in a group. 5 % are due at most; ↑ marks what "
+        f"is above {high:.1f} %, ↓ what is below {low:.1f} % (99 % of what sampling "
+        "allows for 5 %). Noise has a correlation of 0.9 from time to time unless it "
+        f"does not last. Effects are at {EFFECT.stop - EFFECT.start} times, and false "
+        "claims are those at the others.",
+        "",
+        *list_table(heads, rows),
+        "",
+        "**What filters do to such claims.** The same with a strong effect, in data "
+        f"that a symmetric filter has smeared (Gaussian, standard deviation {SMEAR:g} "
+        "samples): how often a time was claimed that is further than so many samples "
+        "from the times at which the sources differed. The claims are true of the "
+        "filtered data; of the sources they are not.",
+        "",
+        *list_table(
+            ["Samples away", "Claimed before or after the effect, %"],
+            far,
+        ),
+        "",
+    ]
+
+
+def write(path, lines):
+    """Replace the heading of a file, or append it."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    mark = f"{HEADING}\n{'-' * len(HEADING)}\n"
+    before, _, after = text.partition(mark)
+    rest = after.split("\n")
+    # What follows is the next heading, a line with one of dashes under it.
+    next_one = next(
+        (k for k, line in enumerate(rest) if k and line and not line.strip("-")), None
+    )
+    after = "" if next_one is None else "\n".join(rest[next_one - 1 :])
+    path.write_text(before + "\n".join(lines) + after, encoding="utf-8")
+
+
+def main(arguments=None):
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    asked = parser.parse_args(arguments)
+    n, start = 4 if asked.quick else 500, time.perf_counter()
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found, smeared = run(n), run_smeared(n)
+    lines = section(found, smeared, n)
+    lines += [f"{machine()}; {duration(time.perf_counter() - start)}.", ""]
+    write(asked.out, lines)
+
+
+if __name__ == "__main__":
+    main()

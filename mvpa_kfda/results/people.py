@@ -1,0 +1,485 @@
+"""What a group says of people: how many have an effect, and how large its mean is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..inference.carriers import Share, ShareDifference, densest, mode, quantile
+from ..inference.intervals import FEWEST, interval_of_mean
+from ..inference.null import ALTERNATIVES, Alternative
+from ..utils.checks import check_flag, check_option, check_share, counted
+from ..utils.rounding import rounded
+from ..viz.people import plot_shares
+from .base import plain
+from .kinds import figure_method, record
+from .places import Places
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+#: Where a prevalence is asked for: at each position, or at any of them.
+WHERE = ("each", "anywhere")
+
+
+@record
+class _Bounds:
+    """Low and high ends (positions...) at places, with a confidence."""
+
+    low: Any
+    high: Any
+    confidence: float
+    places: Places
+
+    #: Columns of a table.
+    _columns: ClassVar[tuple[str, ...]] = ("low", "high")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of positions along every axis of the map."""
+        return self.places.shape
+
+    def __getattr__(self, name: str) -> NDArray:
+        """Return the coordinates along an axis of the map, e.g. `times`."""
+        # Looked up in __dict__, because copy and pickle ask before there are fields.
+        places = self.__dict__.get("places")
+        if isinstance(places, Places) and name in places.coordinates:
+            return places.coordinates[name]
+        raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+
+    def to_dataframe(self) -> DataFrame:
+        """Make a table with one row per position.
+
+        Returns
+        -------
+        table : pandas.DataFrame
+            The position, and a column of each map.
+        """
+        import pandas as pd  # slow to import, and only tables need it
+
+        maps = {name: np.ravel(getattr(self, name)) for name in self._columns}
+        return pd.DataFrame(self.places.columns() | maps)
+
+    def _worded(self, low, high):
+        """Word one interval, or at how many positions there are some."""
+        share = f"{100 * self.confidence:g} %"
+        if self.shape:
+            return f"{share} intervals at {self.places.describe()}"
+        return f"{share} interval from {rounded(low)} to {rounded(high)}"
+
+
+@record
+class _Shares(_Bounds):
+    """Posterior of a share of a population, or of a difference of two."""
+
+    mode: Any
+    bound: Any
+
+    _columns: ClassVar[tuple[str, ...]] = ("mode", "low", "high", "bound")
+
+    plot = figure_method(plot_shares)
+
+    def __repr__(self):
+        """Describe the posterior in one line."""
+        most = "" if self.shape else f"mode {rounded(self.mode)} | "
+        return f"<{type(self).__name__}: {most}{self._worded(self.low, self.high)}>"
+
+
+@record
+class Prevalence(_Shares):
+    r"""The posterior of the share of people with an effect, at every position.
+
+    Made by :meth:`GroupResult.prevalence`.
+
+    Parameters
+    ----------
+    mode : float or array, shape (positions...)
+        The most probable share.
+    low, high : float or array, shape (positions...)
+        Ends of the shortest interval that holds the share with the probability
+        `confidence`: inside, every share is more probable than any outside.
+    bound : float or array, shape (positions...)
+        More than this share have an effect with the probability `confidence`.
+    confidence : float
+        The probability.
+    places : Places
+        The positions.
+    found : array of bool, shape (S, positions...)
+        Which subjects are significant by permutations of their own.
+    sizes : array, shape (S, positions...)
+        How often the test of each subject rejects without an effect.
+    alpha : float
+        The level of these tests.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mvpa_kfda import cross_validate, group_inference
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat(["face", "house"], 20)
+    >>> results = [
+    ...     cross_validate(
+    ...         rng.normal(size=(40, 5)) + (y == "house")[:, None],
+    ...         y,
+    ...         n_permutations=99,
+    ...         random_state=0,
+    ...     )
+    ...     for subject in range(10)
+    ... ]
+    >>> group_inference(results, random_state=0).prevalence()
+    <Prevalence: mode 1 | 95 % interval from 0.753 to 1>
+    """
+
+    found: NDArray
+    sizes: NDArray
+    alpha: float
+
+    is_difference: ClassVar[bool] = False
+
+    @property
+    def n_subjects(self) -> int:
+        """Number of subjects N."""
+        return len(self.found)
+
+    @property
+    def n_found(self) -> Any:
+        """How many subjects are significant at every position."""
+        return plain(self.found.sum(axis=0))
+
+    def difference(self, other: Prevalence) -> PrevalenceDifference:
+        r"""Return the posterior of the difference to the share of another group.
+
+        The two groups are of different people, drawn independently of each other.
+
+        Parameters
+        ----------
+        other : Prevalence
+            That of the other group, at the same positions.
+
+        Returns
+        -------
+        difference : PrevalenceDifference
+            Of this share minus the other one, with the confidence of this one.
+
+        Raises
+        ------
+        TypeError
+            If the other is no such posterior.
+        ValueError
+            If it has other positions.
+
+        Notes
+        -----
+        :math:`\Pr(\gamma_1 - \gamma_2 < d) = \int f_2(g) F_1(g + d) \, dg` is an
+        integral of polynomials, which Gauss' rule has without an error; nothing is
+        drawn.
+        """
+        if not isinstance(other, Prevalence):
+            raise TypeError(
+                "difference() takes what prevalence() of another group returns; got a "
+                f"{type(other).__name__}."
+            )
+        if self.places.axes != other.places.axes:
+            apart = other.places.describe()
+        else:
+            apart = self.places.difference(other.places)
+        if apart:
+            raise ValueError(
+                f"Both shares must be of the same positions, but the other has {apart}."
+            )
+        both = self._counted & other._counted
+        posterior = ShareDifference(self._at(both), other._at(both))
+        return PrevalenceDifference(
+            **_summary(posterior, self.confidence, both),
+            confidence=self.confidence,
+            places=self.places,
+        )
+
+    @property
+    def _counted(self):
+        """Where there are scores, bool like the map."""
+        return ~np.isnan(self.sizes).any(axis=0)
+
+    def _at(self, counted):
+        """Return the posterior where positions count."""
+        return Share.of(self.found[:, counted], self.sizes[:, counted])
+
+
+@record
+class PrevalenceDifference(_Shares):
+    """The posterior of a difference of two shares, see `Prevalence.difference`.
+
+    Parameters
+    ----------
+    mode : float or array, shape (positions...)
+        The most probable difference, from -1 to 1.
+    low, high : float or array, shape (positions...)
+        Ends of the shortest interval that holds it with the probability `confidence`.
+    bound : float or array, shape (positions...)
+        The difference is larger with the probability `confidence`.
+    confidence : float
+        The probability.
+    places : Places
+        The positions.
+    """
+
+    is_difference: ClassVar[bool] = True
+
+
+def _summary(posterior, confidence, counted):
+    """Return mode, interval and bound as maps, NaN where nothing counts."""
+    # Most positions of a map have the posterior of another one.
+    unique, back = posterior.distinct()
+    low, high = densest(unique, confidence)
+    maps = {"low": low, "high": high, "mode": mode(unique)}
+    maps["bound"] = quantile(unique, 1 - confidence)
+    filled = {}
+    for name, values in maps.items():
+        filled[name] = np.full(np.shape(counted), np.nan)
+        filled[name][counted] = values[back]
+    return {name: plain(values) for name, values in filled.items()}
+
+
+@record
+class MeanInterval(_Bounds):
+    """An interval of the mean over subjects, or of a difference, at every position.
+
+    Made by :meth:`GroupResult.interval`.
+
+    Parameters
+    ----------
+    mean : float or array, shape (positions...)
+        The mean of these subjects, in units of the metric, or the difference.
+    low, high : float or array, shape (positions...)
+        Ends of the interval; infinite where it is open.
+    confidence : float
+        Its confidence.
+    places : Places
+        The positions.
+    metric : str
+        The metric.
+    alternative : str
+        "two-sided", "greater" (a lower bound) or "less" (an upper one).
+    simultaneous : bool
+        Whether all intervals hold at once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mvpa_kfda import cross_validate, group_inference
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat(["face", "house"], 20)
+    >>> results = [cross_validate(rng.normal(size=(40, 5)), y) for subject in range(10)]
+    >>> group = group_inference(results, "sign-flip", random_state=0)
+    >>> bool(group.interval(alternative="less").high < 0.6)
+    True
+    """
+
+    mean: Any
+    metric: str
+    alternative: str
+    simultaneous: bool
+
+    _columns: ClassVar[tuple[str, ...]] = ("mean", "low", "high")
+
+    def __repr__(self):
+        """Describe the interval in one line."""
+        words = self._worded(self.low, self.high)
+        mean = "" if self.shape else f"mean {self.metric} {rounded(self.mean)} | "
+        at_once = " | at all of them at once" if self.simultaneous else ""
+        return f"<MeanInterval: {mean}{words}{at_once}>"
+
+
+class PeopleMixin:
+    """A result of subjects, with their scores and own p-values; before `TestedMap`."""
+
+    def prevalence(
+        self, confidence: float = 0.95, *, where: Literal["each", "anywhere"] = "each"
+    ) -> Prevalence:
+        r"""Return the posterior of the share of people with an effect.
+
+        Of the N subjects k are significant by permutations of their own, each tested
+        alone for scores above those of permuted labels, with p <= `alpha` of this
+        result [1]_. What share of the population would have been?
+
+        Parameters
+        ----------
+        confidence : float
+            Probability of the interval, and of the lower bound.
+        where : {"each", "anywhere"}
+            "each": the share at each position by itself. "anywhere": one share of those
+            who have an effect at any position, by each subject's smallest p-value
+            corrected with the maximum over positions.
+
+        Returns
+        -------
+        prevalence : Prevalence
+            With ``mode``, ``low``, ``high`` and ``bound``, each of the shape of the map
+            (a number for "anywhere"), ``plot()``, ``to_dataframe()`` and
+            ``difference(other)``.
+
+        Raises
+        ------
+        ValueError
+            If the method does not keep the subjects' own tests, if a subject has too
+            few permutations for p <= `alpha`, or if `confidence` is not between 0 and
+            1.
+
+        Notes
+        -----
+        A subject's test rejects with the probability :math:`\theta = \alpha + (1 -
+        \alpha) \gamma`, if gamma is the share of people with an effect and all of these
+        are found. With a flat prior, theta has the distribution Beta(k + 1, N - k + 1),
+        truncated to [alpha, 1]. alpha is the *attained* size: scores come in steps, so
+        that a test at 0.05 may reject in 2 to 4 % without an effect. It is the share of
+        a subject's maps, the observed and the permuted ones, that would be significant
+        in the place of the observed one. Sizes differ between subjects and positions,
+        and each has its own, in the density proportional to :math:`(1 - \gamma)^{N - k}
+        \prod_{n \in K} (\alpha_n + (1 - \alpha_n) \gamma)` over the significant
+        subjects K; with equal sizes this is the distribution above. The interval is
+        that of the highest density, as in the paper.
+
+        **What it does not say.** It is about effects that *this experiment detects* in
+        one person: with few trials the share is small, and more trials raise it. It is
+        about one position that was chosen beforehand, or "anywhere"; nothing controls
+        the error over positions, so that the largest bound of a map is too large. And
+        it is a probability given a flat prior, no p-value: for a test of the majority
+        use ``method="i-test"`` or "prevalence".
+
+        References
+        ----------
+        .. [1] Ince, R. A. A., Paton, A. T., Kay, J. W., & Schyns, P. G. (2021).
+           Bayesian inference of population prevalence. eLife, 10, e62461.
+        """
+        check_share("confidence", confidence)
+        check_option("where", where, WHERE)
+        if self.subject_p is None:
+            raise ValueError(
+                f"The method {self.method!r} does not test subjects by permutations of "
+                "their own. Use group_inference(results, method='i-test'), or "
+                "'prevalence' or 'bootstrap', with results that have permutations."
+            )
+        coarse = self.smallest_p_by_subject > self.alpha * (1 + 1e-12)
+        if np.any(coarse):
+            n = int(np.count_nonzero(coarse))
+            raise ValueError(
+                f"{counted(n, 'subject')} of {self.n_subjects} cannot have p <= "
+                f"{self.alpha:g} with so few label permutations (first "
+                f"{self.subjects[np.argmax(coarse)]!r}). Decode again with "
+                "n_permutations=100 or more."
+            )
+        p, sizes, places = self.subject_p, self.subject_sizes, self.places
+        if where == "anywhere":
+            own = self.parameters["anywhere"]
+            p, sizes = np.asarray(own["p"]), np.asarray(own["size"])
+            places = Places(places.kind, {}, {})
+        found = p <= self.alpha * (1 + 1e-12)
+        counted_at = ~np.isnan(sizes).any(axis=0)
+        posterior = Share.of(found[:, counted_at], sizes[:, counted_at])
+        return Prevalence(
+            **_summary(posterior, confidence, counted_at),
+            confidence=confidence,
+            places=places,
+            found=found,
+            sizes=sizes,
+            alpha=self.alpha,
+        )
+
+    def interval(
+        self,
+        confidence: float = 0.95,
+        *,
+        alternative: Alternative = "two-sided",
+        simultaneous: bool = False,
+    ) -> MeanInterval:
+        r"""Return an interval of the mean over subjects, by inverting sign flips.
+
+        Parameters
+        ----------
+        confidence : float
+            Confidence of the interval.
+        alternative : {"two-sided", "greater", "less"}
+            "two-sided": both ends. "greater": a lower bound only, and "less" an upper
+            one, such as "below 0.53 with 95 %".
+        simultaneous : bool
+            Whether the intervals of all positions hold at once, with this confidence.
+
+        Returns
+        -------
+        interval : MeanInterval
+            With ``low``, ``high`` and ``mean``, each of the shape of the map, in units
+            of the metric; of two groups or conditions, of the difference.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer than 6 subjects, or too few for this confidence; or if an
+            argument is not valid.
+
+        Notes
+        -----
+        At each position by itself, the interval holds every mu that a sign-flip test of
+        :math:`x_i - \mu` does not reject, with the same flips for each mu: all of them
+        if they are 10,000 at most, else so many, drawn from the seed of this result.
+        Its ends are exact: each flip begins to count at one mu, the mean of the
+        subjects whose sign it turns [1]_. Of two groups of people, labels are exchanged
+        after one group was shifted by mu [2]_; of two conditions, differences are
+        flipped.
+
+        `simultaneous` intervals are :math:`\bar x \pm q s / \sqrt N` with the quantile
+        q of the largest t over positions when the signs of :math:`x_i - \bar x` are
+        flipped, or their groups exchanged.
+
+        An upper bound says how large the mean is at most. That the mean is within
+        limits (equivalence, at level alpha) needs no other test: both ends of the
+        two-sided interval with confidence 1 - 2 alpha have to be.
+
+        **What it assumes and does not say.** Values have to be spread symmetrically
+        about mu, two groups alike but for mu. Scores of a population in which few have
+        an effect are not: of 15 % with an effect, 95 % intervals held the mean in 86 to
+        93 %, and where they missed it, the mean was nearly always above. The interval
+        serves best for differences of conditions. It is about the *mean* of the
+        population: the effect of a person may be far outside. And a mean accuracy is
+        that of this many trials, not of the most that could be decoded.
+
+        References
+        ----------
+        .. [1] Hartigan, J. A. (1969). Using subsample values as typical values. Journal
+           of the American Statistical Association, 64(328), 1303-1317.
+        .. [2] Garthwaite, P. H. (1996). Confidence intervals from randomization tests.
+           Biometrics, 52(4), 1387-1393.
+        """
+        check_share("confidence", confidence)
+        check_option("alternative", alternative, ALTERNATIVES)
+        check_flag("simultaneous", simultaneous)
+        others = None if self.paired else self.other_scores
+        n = self.n_subjects + (0 if others is None else len(others))
+        if n < FEWEST:
+            raise ValueError(
+                f"An interval takes {FEWEST} subjects or more; there are {n}."
+            )
+        counted_at = self.counted
+        values = self.subject_scores[:, counted_at]
+        if self.paired and self.other_scores is not None:
+            values = values - self.other_scores[:, counted_at]
+        ends = interval_of_mean(
+            values,
+            None if others is None else others[:, counted_at],
+            confidence=confidence,
+            alternative=alternative,
+            simultaneous=simultaneous,
+            random_state=self.parameters["random_state"],
+        )
+        low, high = (plain(self._filled(end)) for end in ends)
+        return MeanInterval(
+            mean=plain(np.where(counted_at, self.scores, np.nan)),
+            low=low,
+            high=high,
+            confidence=confidence,
+            places=self.places,
+            metric=self.metric,
+            alternative=alternative,
+            simultaneous=bool(simultaneous),
+        )
