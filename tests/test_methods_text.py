@@ -46,9 +46,12 @@ from mvpa_kfda import (
 from mvpa_kfda.cli.main import main
 from mvpa_kfda.group.comparison import METHODS as COMPARISONS
 from mvpa_kfda.group.latency import CRITERIA as ONSETS
+from mvpa_kfda.group.listed import MethodName
 from mvpa_kfda.group.records import MAY_DIFFER, NUMBERS
 from mvpa_kfda.group.second_level import METHODS as GROUP_METHODS
 from mvpa_kfda.inference.corrections import CORRECTIONS
+from mvpa_kfda.inference.corrections import NAMED as ALL_CORRECTIONS
+from mvpa_kfda.inference.listed import CorrectionName
 from mvpa_kfda.inference.permutation import _SCHEMES
 from mvpa_kfda.kfda import kernels, listed, nystrom, penalties, smoothness
 from mvpa_kfda.kfda.folds import GIVEN
@@ -62,11 +65,9 @@ from mvpa_kfda.reports.findings import PACKAGES
 from mvpa_kfda.reports.groups import (
     COMPARISON_WORDS,
     CRITERION_OF_ONSET,
-    GROUP_WORDS,
 )
 from mvpa_kfda.reports.summary import HEADINGS
 from mvpa_kfda.reports.words import (
-    CORRECTION_WORDS,
     NOT_SAID,
     SCHEME_WORDS,
     SETTING_WORDS,
@@ -288,7 +289,7 @@ def test_grammar_of_corrections(correction):
     assert "level was 0.1" in body
     assert "(p ≤ 0.1" in body
     assert (found_words(n, 3, "time point") in body) == (n > 0)
-    assert CORRECTION_WORDS[correction][1] in body
+    assert ALL_CORRECTIONS[correction].tag in body
 
 
 RESULTS_OF = {
@@ -774,8 +775,8 @@ def classes_of(module, base):
     return {name for name, kind in found if issubclass(kind, base) and kind is not base}
 
 
-def entries_of_the_method():
-    """Map every kernel, penalty, criterion, sampling and step to its words."""
+def named_entries():
+    """Map everything that has a name to its words."""
     words = {}
     modules = (kernels, nystrom, smoothness)
     for name in set().union(*(classes_of(m, kernels.Kernel) for m in modules)):
@@ -787,6 +788,8 @@ def entries_of_the_method():
     for name, step in STEPS.items():
         words[name] = step_words(recorded(step.transformer))
     words |= {name: each.words for name, each in penalties.CRITERIA.items()}
+    words |= {name: each.words for name, each in ALL_CORRECTIONS.items()}
+    words |= {f"group {name}": each.words for name, each in GROUP_METHODS.items()}
     return words | {name: each.words for name, each in nystrom.SAMPLING.items()}
 
 
@@ -804,9 +807,14 @@ RECORDED = {
 }
 
 
-def test_every_entry_of_the_method_has_words_of_its_own():
-    words = entries_of_the_method()
+def test_everything_that_has_a_name_has_words_of_its_own():
+    words = named_entries()
     assert all(words.values())
+    for correction in ALL_CORRECTIONS.values():
+        assert correction.label
+        assert correction.tag
+    for method in GROUP_METHODS.values():
+        assert bool(method.words_of_two) != method.by_labels
     assert len({*words.values()}) == len(words)
     assert not [text for text in words.values() if "custom kernel" == text]
     assert {key for text in words.values() for key in cited_in(text)} <= {*REFERENCES}
@@ -820,14 +828,14 @@ def test_names_that_are_listed_are_those_of_the_entries():
         (listed.PenaltyName, (*penalties.CHOSEN, *penalties.ESTIMATED)),
         (listed.CriterionName, penalties.CRITERIA),
         (listed.StepName, STEPS),
+        (CorrectionName, CORRECTIONS),
+        (MethodName, GROUP_METHODS),
     ):
         assert get_args(names) == (*there,)
 
 
 def test_everything_registered_has_words():
-    assert set(CORRECTIONS) | {"cluster-fdr"} == set(CORRECTION_WORDS)
     assert set(_SCHEMES) == set(SCHEME_WORDS)
-    assert set(GROUP_METHODS) == set(GROUP_WORDS)
     assert set(COMPARISONS) == set(COMPARISON_WORDS)
     assert set(ONSETS) == set(CRITERION_OF_ONSET)
     axes = [getattr(kind, "axes", None) for kind in RESULTS.values()]

@@ -11,10 +11,8 @@ from pathlib import Path
 from ..utils.text import tell
 from .common import (
     ANALYSIS_OPTIONS,
-    CLUSTER_CORRECTIONS,
     CLUSTER_LEVEL,
     CORRECTION,
-    FULL_CORRECTIONS,
     METRICS,
     NULL,
     Option,
@@ -26,6 +24,7 @@ from .common import (
     check_penalty,
     check_there,
     given,
+    needs_all_maps,
     one_line,
     split_classes,
     split_scoring,
@@ -383,9 +382,10 @@ def _read_classes(names, labels):
 def _null(arguments, images):
     """Return what to keep of the permutations' maps, as the functions want it."""
     null = arguments.null or "auto"
-    if null != "auto" or arguments.correction not in CLUSTER_CORRECTIONS:
+    maps, entirely = needs_all_maps(arguments.correction)
+    if null != "auto" or not maps:
         return null
-    if arguments.command == "regions" or arguments.correction in FULL_CORRECTIONS:
+    if arguments.command == "regions" or entirely:
         return "full"  # an atlas has few maps' worth of regions; the others need all
     if arguments.threshold != CLUSTER_LEVEL:
         return "full"  # clusters are formed afterwards

@@ -121,6 +121,14 @@ REFERENCES = {
         "ACM SIGKDD Explorations Newsletter",
         *("12", "1", "49-57", "10.1145/1882471.1882479"),
     ),
+    "Frossard2022": Reference(
+        ("Frossard, J.", "Renaud, O."),
+        "2022",
+        "The cluster depth tests: Toward point-wise strong control of the family-wise "
+        "error rate in massively univariate tests with application to M/EEG",
+        "NeuroImage",
+        *("247", "", "118824", "10.1016/j.neuroimage.2021.118824"),
+    ),
     "Gramfort2013": Reference(
         (
             *("Gramfort, A.", "Luessi, M.", "Larson, E.", "Engemann, D. A."),
