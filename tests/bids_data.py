@@ -13,10 +13,19 @@ AFFINE = np.diag([3.0, 3.0, 3.0, 1.0])
 AFFINE[:3, 3] = -12
 
 
-def write_eeg(root, subjects=("01", "02"), tasks=TASKS[:1], n_runs=2, seed=0, loud=()):
+def write_eeg(
+    root,
+    subjects=("01", "02"),
+    tasks=TASKS[:1],
+    n_runs=2,
+    seed=0,
+    loud=(),
+    in_sessions=False,
+):
     """Write raw EEG with MNE-BIDS: two classes that differ from 0.1 s on.
 
-    The trials with the numbers `loud` of every run are to be rejected.
+    The trials with the numbers `loud` of every run are to be rejected. `in_sessions`
+    puts every run into a session of its own.
     """
     from mne_bids import BIDSPath, write_raw_bids
 
@@ -39,7 +48,11 @@ def write_eeg(root, subjects=("01", "02"), tasks=TASKS[:1], n_runs=2, seed=0, lo
                     mne.Annotations([*onsets, 14.0], 0.1, [*kinds, "button"])
                 )
                 path = BIDSPath(
-                    subject=subject, task=task, run=run, datatype="eeg", root=root
+                    subject=subject,
+                    task=task,
+                    **{"session" if in_sessions else "run": f"{run:02}"},
+                    datatype="eeg",
+                    root=root,
                 )
                 write_raw_bids(
                     raw,

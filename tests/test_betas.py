@@ -15,7 +15,12 @@ from nilearn.surface import SurfaceImage
 from numpy.testing import assert_allclose, assert_array_equal
 
 import build
-from mvpa_kfda import decode_regions, searchlight, single_trial_betas
+from mvpa_kfda import (
+    decode_regions,
+    methods_text,
+    searchlight,
+    single_trial_betas,
+)
 
 AFFINE = np.diag([3.0, 3, 3, 1])
 SHAPE = (3, 2, 2)
@@ -302,6 +307,50 @@ def test_images_and_table_are_decoded_as_they_are():
     atlas = Nifti1Image(np.arange(12).reshape(SHAPE) // 4 + 1, AFFINE, dtype=np.int16)
     regions = decode_regions(betas.imgs, y, labels_img=atlas, groups="run")
     assert regions.scores.argmax() == 0
+
+
+@pytest.mark.parametrize("given", ["column", "array"])
+def test_what_is_decoded_from_betas_says_how_they_were_made(given):
+    betas = single_trial_betas(
+        RUNS,
+        EVENTS,
+        t_r=T_R,
+        slice_time_ref=0.5,
+        mask_img=MASK,
+        conditions=ABC,
+        hrf_model=[response],
+        confounds=CONFOUNDS,
+        sample_masks=[np.arange(3, n) for n in LENGTHS],
+    )
+    groups = "run" if given == "column" else betas.table["run"]
+    options = {"groups": groups, "n_permutations": 9, "random_state": 0}
+    result = decode_regions(betas, "trial_type", **options)
+    by_hand = decode_regions(
+        betas.imgs,
+        (betas.table, "trial_type"),
+        mask_img=betas.mask_img,
+        **options | {"groups": betas.table["run"]},
+    )
+    assert_array_equal(result.predicted, by_hand.predicted)
+    record = result.parameters["recordings"]
+    assert record == betas.record() | {"group": "run"}
+    assert record["hrf_model"] == [{"function": "response"}]
+    assert (record["n_scans"], record["n_scans_left_out"]) == ([75, 64], 6)
+    text = methods_text(result)
+    for words in (
+        "least squares, separate; LSS",
+        "2 runs of 64 to 75 scans (TR 2 s), whose slices refer to 50 % of the TR",
+        "Drifts slower than 0.01 Hz were modelled by cosines",
+        "3 regressors: x, y, and z",
+        "Of the scans, 6 were left out",
+        "z-scored within every run",
+        "leave-one-run-out",
+    ):
+        assert words in text
+    around = searchlight(betas, "trial_type", radius=3, **options)
+    assert around.parameters["recordings"] == record
+    unknown = decode_regions(betas, "trial_type", groups=np.arange(22) % 3)
+    assert "leave-one-group-out" in methods_text(unknown)
 
 
 def test_table_has_one_row_per_trial_in_order():

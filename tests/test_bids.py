@@ -28,6 +28,7 @@ from mvpa_kfda import (
     generalize_epochs,
     group_inference,
     load_result,
+    methods_text,
     searchlight,
     single_trial_betas,
 )
@@ -35,6 +36,7 @@ from mvpa_kfda.bids import app, trials
 from mvpa_kfda.bids.config import read_config
 from mvpa_kfda.bids.fates import MARK, NO_LABEL, count_fates, wanted
 from mvpa_kfda.bids.find import _recordings
+from mvpa_kfda.bids.gather import _with_single_sessions
 from mvpa_kfda.bids.output import Output
 from mvpa_kfda.bids.sources import Run
 from mvpa_kfda.bids.write import COLUMNS, describe_dataset
@@ -325,6 +327,8 @@ def test_blocks_are_means_of_their_scans(fmri, tmp_path):
         spying = replace(app.ANALYSES["searchlight"], decode=spy)
         patch.setitem(app.ANALYSES, "searchlight", spying)
         assert run(root, tmp_path / "out", "participant", *given) == 0
+    text = methods_text(the_result(tmp_path / "out", "sub-01"))
+    assert "slower than 0.01 Hz were removed, the latter by a Butterworth" in text
     (trials,) = seen
     images = np.asarray(trials.data.dataobj)
     assert images.shape[3] == len(trials.table) == 24
@@ -512,6 +516,58 @@ def test_a_subject_with_a_single_run_has_other_folds_and_is_named(tmp_path, caps
     ):
         assert told in text
         assert told in kept
+
+
+def test_sessions_that_were_chosen_are_tests_of_their_own():
+    names = {None: ["01", "02"], "1": ["03"], "2": ["04"]}
+    tests = {
+        (*(() if ses is None else (("ses", ses),)), ("task", "faces")): {
+            name: Path(name) for name in of_session
+        }
+        for ses, of_session in names.items()
+    }
+    joined, first, second = tests
+    chosen = {key: dict(each) for key, each in tests.items()}
+    assert _with_single_sessions(tests) == {joined: ["03", "04"]}
+    assert {key: list(each) for key, each in tests.items()} == {
+        joined: ["01", "02", "03", "04"]
+    }
+    # Subject 01 has results of a session, too: of 03 it may have been chosen as well.
+    chosen[first]["01"] = Path("01")
+    assert _with_single_sessions(chosen) == {}
+    assert [*chosen] == [joined, first, second]
+
+
+@pytest.mark.parametrize("n_left", [1, 2])
+def test_groups_are_sessions_where_each_has_one_run(tmp_path, capsys, n_left):
+    root = bids_data.write_eeg(tmp_path / "data", in_sessions=True)
+    bids_data.write_eeg(root, ["03"], n_runs=n_left, seed=1, in_sessions=True)
+    out = tmp_path / "out"
+    assert run(root, out, "participant", "--where", STIMULI, "--permutations", "0") == 0
+    result = the_result(out, "sub-01")
+    assert result.parameters["recordings"]["group"] == "session"
+    assert result.parameters["recordings"]["baseline"] == ["none", "0"]
+    text = methods_text(result)
+    assert "leave-one-session-out cross-validation" in text
+    assert "trials were in 2 sessions" in text
+    capsys.readouterr()
+    assert run(root, out, "group", "--method", "t", "--correction", "none") == 0
+    shown, told = capsys.readouterr()
+    assert ("of a single session: sub-03" in shown) == (n_left == 1)
+    (path,) = out.glob("group/*.h5")
+    group = load_result(path)
+    of_group = methods_text(group)
+    assert ("leave-one-session-out" in of_group) == (n_left == 2)
+    assert group.n_subjects == 3
+    # One session leaves nothing to leave out: folds are others, which is told.
+    for said in (told, " ".join(group.warnings)):
+        for words in (
+            "cv (KFold(",
+            "groups (no instead of yes)",
+            "recordings.group (none instead of session)",
+        ):
+            assert (words in said) == (n_left == 1)
+    assert ("kind of folds (03)" in of_group) == (n_left == 1)
 
 
 def test_results_without_permutations_have_no_p_values(eeg, fmri, tmp_path):

@@ -164,6 +164,19 @@ def test_thresholds_of_scrubbing(study, capsys, given, tuned, left_out):
     kept = record_of(study, "sub-01")["Trials"]["ScansLeftOut"]
     assert sum(kept.values()) >= left_out
     assert bool(sum(kept.values())) == bool(left_out)
+    record = record_of(study, "sub-01")["Parameters"]["recordings"]
+    limits = {"fd_threshold": 0.5, "std_dvars_threshold": 1.5} | tuned
+    expected = limits | {
+        "n_scans": [60, 60, 60],
+        "drift_model": "cosine",
+        "high_pass": 0.01,
+        "noise_model": "ols",
+        "signal_scaling": "percent",
+        "group": "run",
+        "n_scans_left_out": sum(kept.values()),
+    }
+    assert {name: record.get(name) for name in expected} == expected
+    assert "n_compcor" not in record  # nothing was asked of components
     words = f"{sum(kept.values())} scans left out"
     assert (words in capsys.readouterr().out) == bool(left_out)
 

@@ -34,9 +34,6 @@ from mvpa_kfda.group.arguments import CLUSTER_FDR
 from mvpa_kfda.group.second_level import METHODS
 from mvpa_kfda.inference.corrections import CORRECTIONS
 from mvpa_kfda.inference.null import ALTERNATIVES
-from mvpa_kfda.kfda.kernels import KERNELS
-from mvpa_kfda.kfda.penalties import CHOSEN, CRITERIA, ESTIMATED
-from mvpa_kfda.kfda.steps import STEPS
 from mvpa_kfda.metrics.classes import METRICS
 from mvpa_kfda.metrics.numbers import REGRESSION_METRICS
 from mvpa_kfda.results.group import GROUP_TESTS
@@ -513,14 +510,8 @@ def test_help_names_options_and_metrics(command, capsys):
 
 
 def test_names_of_options_are_those_of_the_functions():
-    kernels = [name for name in KERNELS if name != "precomputed"]
-    assert list(common.KERNELS) == kernels
-    assert list(common.CORRECTIONS) == list(CORRECTIONS)
     assert list(common.METRICS) == list(METRICS)
     assert common.NULLS == NULLS
-    assert common.STEPS == tuple(STEPS)
-    assert set(common.PENALTIES) == {*CHOSEN, *ESTIMATED}
-    assert set(common.CRITERIA) == set(CRITERIA)
     assert set(common.REGRESSION_METRICS) == set(REGRESSION_METRICS)
     assert group.METHODS == tuple(METHODS) == tuple(GROUP_TESTS)
     assert betas_command.METHODS == betas.METHODS

@@ -599,7 +599,7 @@ def test_clusters_form_at_another_level(inside, tmp_path, capsys, monkeypatch):
     )
     monkeypatch.setattr("mvpa_kfda.decoding.sizes.FULL_NULL_BYTES", 0)
     options = ["--permutations", 99, "--correction", "cluster", "--groups", "run"]
-    files = run(tmp_path, BOLD, *SHORT, *options, "--cluster-threshold", 0.01)
+    files = run(tmp_path, BOLD, *SHORT, *options, "--threshold", 0.01)
     result = load_result(files[".h5"])
     assert result.parameters["null"] == "full"
     p = result.pvalues("cluster", threshold=0.01)
@@ -756,13 +756,13 @@ REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
             "cluster-depth is for time courses, and images have positions in space",
         ),
         (
-            [*BOLD, "--cluster-threshold", "1", "--correction", "cluster"],
-            "--cluster-threshold 1 is no p-level. Give a number between 0 and 1",
+            [*BOLD, "--threshold", "1", "--correction", "cluster"],
+            "--threshold 1 is no p-level. Give a number between 0 and 1",
         ),
-        ([*BOLD, "--cluster-threshold", ".01"], "is for clusters. Add --correction"),
+        ([*BOLD, "--threshold", ".01"], "is for clusters. Add --correction"),
         (
             [
-                *(*BOLD, "--cluster-threshold", ".01", "--correction", "cluster"),
+                *(*BOLD, "--threshold", ".01", "--correction", "cluster"),
                 *("--null", "stream"),
             ],
             "--null stream forms clusters at p <= 0.05. .* take --null full",

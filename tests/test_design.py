@@ -262,7 +262,9 @@ def test_arrays_and_epochs_are_warned_of_once():
             warnings.simplefilter("always")
             run()
         order, blocks = (str(each.message) for each in caught)
-        assert order.startswith("The order of the classes is similar across the 4 groups")
+        assert order.startswith(
+            "The order of the classes is similar across the 4 groups"
+        )
         assert blocks.startswith("The label changes 16 times")
         assert {each.filename for each in caught} == {__file__}
 

@@ -4,6 +4,8 @@ import inspect
 import math
 import re
 from dataclasses import replace
+from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -13,6 +15,7 @@ from sklearn.decomposition import PCA
 from sklearn.feature_selection import VarianceThreshold
 
 import build
+import mvpa_kfda
 from mvpa_kfda import (
     RBF,
     DegreesOfFreedom,
@@ -43,13 +46,18 @@ from mvpa_kfda import (
 from mvpa_kfda.cli.main import main
 from mvpa_kfda.group.comparison import METHODS as COMPARISONS
 from mvpa_kfda.group.latency import CRITERIA as ONSETS
+from mvpa_kfda.group.listed import MethodName
 from mvpa_kfda.group.records import MAY_DIFFER, NUMBERS
 from mvpa_kfda.group.second_level import METHODS as GROUP_METHODS
 from mvpa_kfda.inference.corrections import CORRECTIONS
+from mvpa_kfda.inference.corrections import NAMED as ALL_CORRECTIONS
+from mvpa_kfda.inference.listed import CorrectionName
 from mvpa_kfda.inference.permutation import _SCHEMES
-from mvpa_kfda.kfda import kernels, nystrom, penalties, smoothness
+from mvpa_kfda.kfda import kernels, listed, nystrom, penalties, smoothness
 from mvpa_kfda.kfda.folds import GIVEN
-from mvpa_kfda.kfda.steps import STEPS
+from mvpa_kfda.kfda.kernels import kernel_words
+from mvpa_kfda.kfda.penalties import penalty_words
+from mvpa_kfda.kfda.steps import STEPS, step_words
 from mvpa_kfda.metrics.classes import METRICS
 from mvpa_kfda.metrics.numbers import REGRESSION_METRICS
 from mvpa_kfda.reports.citations import REFERENCES, STYLES, cited_in
@@ -57,21 +65,14 @@ from mvpa_kfda.reports.findings import PACKAGES
 from mvpa_kfda.reports.groups import (
     COMPARISON_WORDS,
     CRITERION_OF_ONSET,
-    GROUP_WORDS,
 )
 from mvpa_kfda.reports.summary import HEADINGS
 from mvpa_kfda.reports.words import (
-    CORRECTION_WORDS,
-    CRITERION_WORDS,
-    KERNEL_WORDS,
     NOT_SAID,
-    PENALTY_WORDS,
     SCHEME_WORDS,
     SETTING_WORDS,
     SPLITTER_WORDS,
-    STEP_WORDS,
     metric_words,
-    number,
     p_words,
     splitter_words,
     tuning_words,
@@ -80,7 +81,7 @@ from mvpa_kfda.results.base import SubjectResult
 from mvpa_kfda.results.kinds import RESULTS
 from mvpa_kfda.utils.axes import AXES
 from mvpa_kfda.utils.record import recorded
-from mvpa_kfda.utils.rounding import rounded
+from mvpa_kfda.utils.rounding import number, rounded
 
 X, CODES = build.trials((10, 10), 4, 3)
 NAMES = build.NAMES[CODES]
@@ -288,7 +289,7 @@ def test_grammar_of_corrections(correction):
     assert "level was 0.1" in body
     assert "(p ≤ 0.1" in body
     assert (found_words(n, 3, "time point") in body) == (n > 0)
-    assert CORRECTION_WORDS[correction][1] in body
+    assert ALL_CORRECTIONS[correction].tag in body
 
 
 RESULTS_OF = {
@@ -774,18 +775,67 @@ def classes_of(module, base):
     return {name for name, kind in found if issubclass(kind, base) and kind is not base}
 
 
-def test_everything_registered_has_words():
+def named_entries():
+    """Map everything that has a name to its words."""
+    words = {}
     modules = (kernels, nystrom, smoothness)
-    of_kernels = set().union(*(classes_of(m, kernels.Kernel) for m in modules))
-    # Inside only: results record the linear kernel that it stands for.
-    assert of_kernels - {"InnerProducts"} <= set(KERNEL_WORDS)
-    rules = classes_of(penalties, penalties._Rule)
-    assert rules | set(penalties.ESTIMATED) == set(PENALTY_WORDS)
-    assert set(penalties.CRITERIA) == set(CRITERION_WORDS)
-    assert {type(step).__name__ for step in STEPS.values()} == set(STEP_WORDS)
-    assert set(CORRECTIONS) | {"cluster-fdr"} == set(CORRECTION_WORDS)
+    for name in set().union(*(classes_of(m, kernels.Kernel) for m in modules)):
+        # Inside only: results record the linear kernel that it stands for.
+        if name not in ("Kernel", "InnerProducts", "AveragedKernel"):
+            words[name] = kernel_words(RECORDED[name])
+    for rule in (*RULES, *penalties.ESTIMATED):
+        words[str(rule)] = penalty_words(recorded(rule))
+    for name, step in STEPS.items():
+        words[name] = step_words(recorded(step.transformer))
+    words |= {name: each.words for name, each in penalties.CRITERIA.items()}
+    words |= {name: each.words for name, each in ALL_CORRECTIONS.items()}
+    words |= {f"group {name}": each.words for name, each in GROUP_METHODS.items()}
+    return words | {name: each.words for name, each in nystrom.SAMPLING.items()}
+
+
+#: A rule of every class.
+RULES = Ridge(0.1), Shrinkage(0.1), DegreesOfFreedom(3)
+#: Class of a kernel -> how one is recorded.
+RECORDED = {
+    type(each).__name__: recorded(each)
+    for each in (
+        *(kernels.Linear(), kernels.RBF(), kernels.Polynomial()),
+        *(kernels.Precomputed(), kernels.Callable(len), kernels.EmpiricalMap()),
+        nystrom.approximated(kernels.RBF(), nystrom.Nystrom(5)),
+        *(smoothness.Penalty(np.eye(2)), smoothness.GraphSmooth(1 - np.eye(2))),
+    )
+}
+
+
+def test_everything_that_has_a_name_has_words_of_its_own():
+    words = named_entries()
+    assert all(words.values())
+    for correction in ALL_CORRECTIONS.values():
+        assert correction.label
+        assert correction.tag
+    for method in GROUP_METHODS.values():
+        assert bool(method.words_of_two) != method.by_labels
+    assert len({*words.values()}) == len(words)
+    assert not [text for text in words.values() if "custom kernel" == text]
+    assert {key for text in words.values() for key in cited_in(text)} <= {*REFERENCES}
+    rules = {type(each).__name__ for each in RULES}
+    assert rules == classes_of(penalties, penalties._Rule)
+
+
+def test_names_that_are_listed_are_those_of_the_entries():
+    for names, there in (
+        (listed.KernelName, kernels.KERNELS),
+        (listed.PenaltyName, (*penalties.CHOSEN, *penalties.ESTIMATED)),
+        (listed.CriterionName, penalties.CRITERIA),
+        (listed.StepName, STEPS),
+        (CorrectionName, CORRECTIONS),
+        (MethodName, GROUP_METHODS),
+    ):
+        assert get_args(names) == (*there,)
+
+
+def test_everything_registered_has_words():
     assert set(_SCHEMES) == set(SCHEME_WORDS)
-    assert set(GROUP_METHODS) == set(GROUP_WORDS)
     assert set(COMPARISONS) == set(COMPARISON_WORDS)
     assert set(ONSETS) == set(CRITERION_OF_ONSET)
     axes = [getattr(kind, "axes", None) for kind in RESULTS.values()]
@@ -839,13 +889,8 @@ def test_what_a_splitter_shuffles_is_named():
 
 
 def test_what_is_cited_exists():
-    sources = inspect.getsource
-    from mvpa_kfda.metrics import classes
-    from mvpa_kfda.reports import findings, groups, methods, model, recordings, words
-    from mvpa_kfda.reports import subjects as of_subjects
-
-    rooms = findings, groups, methods, model, recordings, of_subjects, words, classes
-    text = "".join(map(sources, rooms))
+    files = Path(mvpa_kfda.__file__).parent.rglob("*.py")
+    text = "".join(path.read_text(encoding="utf-8") for path in files)
     cited = set(re.findall(r"@([A-Z][a-z]+[A-Za-z]*\d{4})", text))
     assert cited == set(REFERENCES)
     assert set(PACKAGES) <= set(one().versions)
@@ -1103,6 +1148,8 @@ def test_fields_that_only_some_calls_record_are_said():
 SCANS = {
     "kind": ("bold", None),
     "n_runs": (4, 5),
+    "group": ("run", "session"),
+    "n_scans": ([60, 64], [60, 60]),
     "by": ("condition", "response"),
     "where": (None, "rt > 0.2"),
     "space": ("MNI152NLin6Asym", None),
@@ -1113,19 +1160,40 @@ SCANS = {
     "smoothing_fwhm": (None, 4.0),
     "mask": ("brain masks of the runs", "--mask"),
     "n_mask_voxels": (150, 90),
-    "high_pass": (0.01, None),
+    "drift_model": ("cosine", "fMRIPrep"),
+    "high_pass": (0.01, 0.02),
     "confounds": (["motion", "scrub"], ["none"]),
     "fd_threshold": (0.5, 0.3),
     "std_dvars_threshold": (1.5, 2.0),
-    "n_compcor": (5, None),
+    "n_compcor": (5, "all"),
     "n_confound_regressors": (24, 12),
     "n_scans_left_out": (7, 0),
 }
-BLOCKS = SCANS | {
+NO_BLOCKS = {"hrf_model"}
+BLOCKS = {name: pair for name, pair in SCANS.items() if name not in NO_BLOCKS} | {
     "estimate": ("blocks", "images"),
-    "hrf_model": (None, None),
+    "drift_model": ("filter", "fMRIPrep"),
     "delay": (5.0, 4.0),
     "block_gap": (1.0, None),
+}
+ESTIMATES = {
+    "kind": ("bold", None),
+    "n_runs": (4, 5),
+    "group": ("run", "session"),
+    "n_scans": ([60, 64], [60, 60]),
+    "estimate": ("lss", "lsa"),
+    "others": ("by_type", "together"),
+    "t_r": (2.0, 1.5),
+    "slice_time_ref": (0.5, 0.0),
+    "hrf_model": ([{"function": "early"}, {"function": "late"}], None),
+    "drift_model": ("polynomial", None),
+    "drift_order": (1, 2),
+    "smoothing_fwhm": (None, 4.0),
+    "signal_scaling": ("percent", "none"),
+    "noise_model": ("ols", "ar1"),
+    "regressors": (["heart", "breath"], ["pitch", "yaw"]),
+    "n_confound_regressors": (2, 12),
+    "n_scans_left_out": (7, 0),
 }
 RAW = {
     "kind": ("raw", None),
@@ -1136,7 +1204,7 @@ RAW = {
     "tmax": (0.5, 1.0),
     "high_pass": (0.1, None),
     "low_pass": (40.0, None),
-    "baseline": (None, ["none"]),
+    "baseline": (["none", "0"], ["none"]),
     "reject": (["eeg=150e-6"], None),
     "resample": (100.0, None),
 }
@@ -1149,7 +1217,7 @@ CUT = {
 }
 
 
-@pytest.mark.parametrize("recorded", [SCANS, BLOCKS, RAW, CUT])
+@pytest.mark.parametrize("recorded", [SCANS, BLOCKS, ESTIMATES, RAW, CUT])
 def test_every_field_of_a_recording_is_said_of_a_subject_and_of_a_group(recorded):
     base = {name: value for name, (value, _) in recorded.items()}
     subjects = [build.result(seed=seed) for seed in range(3)]
@@ -1172,7 +1240,9 @@ def test_every_field_of_a_recording_is_said_of_a_subject_and_of_a_group(recorded
 
 def test_every_field_in_which_subjects_may_differ_has_words():
     recorded = {
-        f"recordings.{name}" for each in (SCANS, BLOCKS, RAW, CUT) for name in each
+        f"recordings.{name}"
+        for each in (SCANS, BLOCKS, ESTIMATES, RAW, CUT)
+        for name in each
     }
     free = {*MAY_DIFFER, *NUMBERS}
     named = {

@@ -7,9 +7,11 @@ import build
 from mvpa_kfda import TimeResult, cross_validate, methods_text
 from mvpa_kfda.reports.html import SCORES, table_html, worded
 from mvpa_kfda.reports.summary import word_answer
-from mvpa_kfda.reports.words import number, p_words
+from mvpa_kfda.reports.words import (
+    p_words,
+)
 from mvpa_kfda.results.decoding import DecodingResult
-from mvpa_kfda.utils.rounding import percent, rounded, rounded_down
+from mvpa_kfda.utils.rounding import number, percent, rounded, rounded_down
 
 
 @pytest.mark.parametrize(

@@ -130,10 +130,11 @@ def mean_scans(runs, events):
 
 
 # %%
-# We know where the information is, so we can compare the methods there. Images and
-# table can be passed directly to decoding functions. Runs are the groups: one at a time
-# is left out, so the correlated estimates of neighbouring trials stay on the same side
-# of each split.
+# We know where the information is, so we can compare the methods there. Decoding
+# functions take the betas as they are, and the text for the methods section then says
+# how they were estimated; other images come with a table. Runs are the groups: one at a
+# time is left out, so the correlated estimates of neighbouring trials stay on the same
+# side of each split.
 
 place = np.zeros(mask.shape, dtype=np.int16)
 place[mask] = inside
@@ -149,9 +150,8 @@ accuracies = {name: [] for name in images}
 for number in range(len(participants)):
     table = images["LSS"][number].table
     for name, each in images.items():
-        imgs = getattr(each[number], "imgs", each[number])
         result = decode_regions(
-            imgs, (table, "trial_type"), labels_img=place_img, groups="run"
+            each[number], (table, "trial_type"), labels_img=place_img, groups="run"
         )
         accuracies[name].append(result.scores[0])
 
@@ -177,10 +177,9 @@ print(pd.DataFrame(accuracies).mean().round(3).to_string())
 def decode_everywhere(found, number):
     """Return the searchlight map of a participant."""
     return searchlight(
-        found.imgs,
-        (found.table, "trial_type"),
+        found,
+        "trial_type",
         groups="run",
-        mask_img=found.mask_img,
         radius=13,
         n_permutations=60,
         random_state=number,

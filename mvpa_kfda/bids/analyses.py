@@ -10,15 +10,9 @@ from ..decoding.epochs import decode_epochs
 from ..decoding.generalization import generalize_epochs
 from ..decoding.images import decode_regions, searchlight
 from ..decoding.sizes import FULL_NULL_BYTES
+from ..inference.corrections import CORRECTIONS
 from .find import HEAD
 from .trials import LABEL
-
-#: Corrections that need more of the permutations than their maxima, and those that need
-#: all of it.
-_OF_CLUSTERS = ("cluster", "tfce")
-_OF_ALL_MAPS = ("cluster-size", "cluster-depth", "max-step-down")
-#: Corrections that are for time courses.
-_OF_COURSES = ("cluster-depth",)
 
 #: Options that only some analyses have a use for; some mean one thing to EEG and
 #: another to fMRI, and are in neither list.
@@ -61,7 +55,8 @@ class NamedAnalysis:
                 f"--analysis {name} is not for {unit.datatype} data. For these take "
                 f"{' or '.join(fitting)}."
             )
-        for correction in sorted({*config["correction"][1]} & {*_OF_COURSES}):
+        of_courses = {name for name, x in CORRECTIONS.items() if x.of_courses}
+        for correction in sorted({*config["correction"][1]} & of_courses):
             if self.decode is not _decode_times or config["sensors"][1]:
                 raise ValueError(
                     f"--correction {correction} is for time courses, which --analysis "
@@ -103,20 +98,25 @@ def _decode_times(trials, options, method, checkpoint):
     return decode_epochs(trials.data, _labels(trials), sensors=sensors, **arguments)
 
 
+def _needs(options):
+    """Return what corrections need of the permutations' maps, None for all of it."""
+    return {CORRECTIONS[name].needs for name in options["correction"]}
+
+
 def _generalize(trials, options, method, checkpoint):
     """Train at every time and test at every other."""
     arguments = _of_epochs(trials, options, method)
-    clusters = {*options["correction"]} & {*_OF_CLUSTERS, *_OF_ALL_MAPS}
-    null = "full" if clusters else "auto"
+    maps = _needs(options) - {"maximum"}  # the maxima would not do
+    null = "full" if maps else "auto"
     return generalize_epochs(trials.data, _labels(trials), null=null, **arguments)
 
 
 def _of_images(trials, options, method, n_positions):
     """Return the arguments of the functions that decode images."""
-    corrections, null = {*options["correction"]}, "auto"
-    if corrections & {*_OF_ALL_MAPS}:
+    needs, null = _needs(options), "auto"
+    if None in needs:
         null = "full"
-    elif corrections & {*_OF_CLUSTERS}:  # the maxima would not do
+    elif needs - {"maximum"}:  # the maxima would not do
         n_maps = method["n_permutations"] * len(method["scoring"])
         null = "full" if 4 * n_positions * n_maps <= FULL_NULL_BYTES else "stream"
     return {

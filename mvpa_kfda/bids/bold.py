@@ -41,6 +41,13 @@ from .trials import (
 _HIGH_PASS = 0.01
 #: What is left out and is no part of a model of a run either.
 _NOT_MODELLED = (MARK, NO_ONSET, BEYOND, SCRUBBED)
+#: Facts of trials -> what estimates record of their models.
+OF_MODELS = {
+    "HrfModel": "hrf_model",
+    "OtherTrials": "others",
+    "NoiseModel": "noise_model",
+    "SignalScaling": "signal_scaling",
+}
 #: Seconds by which onsets may miss each other and be the same.
 _SAME_TIME = 1e-6
 
@@ -90,6 +97,7 @@ def read_bold(inputs, options):
         "Estimate": options["estimate"],
         **about,
         "RepetitionTime": runs.timing.t_r,
+        "ScansPerRun": [n_volumes(image) for image in runs.images],
         "SliceTimeRef": runs.timing.slice_time_ref,
         "SliceTimeRefFrom": runs.timing.told_by,
         "HighPass": runs.high_pass or "by the cosines among the confounds",
@@ -215,7 +223,9 @@ def _single_trials(runs, events, options):
         mask_img=runs.mask.image,
         smoothing_fwhm=options["smoothing_fwhm"],
     )
-    return betas.imgs, betas.table, {"HrfModel": betas.parameters["hrf_model"]}, ()
+    record = betas.record()
+    about = {fact: record[x] for fact, x in OF_MODELS.items() if x in record}
+    return betas.imgs, betas.table, about, ()
 
 
 def _mark_unseen(runs, events):

@@ -21,6 +21,9 @@ from .trials import (
     with_plain_labels,
 )
 
+#: The baseline of epochs, from the first sample to 0 s, as it is given.
+BASELINE = ("none", "0")
+
 
 @contextmanager
 def _naming(path):
@@ -248,9 +251,7 @@ def _mark_dropped(epochs, table, events):
 
 def _baseline(given):
     """Return the baseline as MNE-Python takes it."""
-    if given is None:
-        return (None, 0)
-    words = [str(word) for word in given]
+    words = [str(word) for word in given or BASELINE]
     if words == ["none"]:
         return None
     try:

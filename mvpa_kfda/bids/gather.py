@@ -16,6 +16,7 @@ class Gathered:
     files: dict  #: subject -> result
     gone: tuple = ()  #: subjects with a result that the dataset does not have
     missing: tuple = ()  #: subjects of the dataset without a result
+    alone: tuple = ()  #: subjects whose result is of a single session
 
     @property
     def notes(self):
@@ -25,6 +26,8 @@ class Gathered:
             notes.append(f"left out: {_word(self.gone)}, not in the dataset")
         if self.missing:
             notes.append(f"without a result: {_word(self.missing)}")
+        if self.alone:
+            notes.append(f"of a single session: {_word(self.alone)}")
         return notes
 
     def check(self):
@@ -83,12 +86,14 @@ def gather_results(folder, options):
             del entities["suffix"]
             tests.setdefault(tuple(entities.items()), {})[subject] = path
     everybody, found = subjects_of(root), {}
+    alone = _with_single_sessions(tests)
     for key, files in tests.items():
         chosen = {name: path for name, path in files.items() if name in subjects}
         gone = [name for name in files if name not in everybody]
         missing = [name for name in subjects if name not in files]
         if chosen:
-            found[key] = Gathered(chosen, tuple(gone), tuple(missing))
+            single = [name for name in alone.get(key, ()) if name in chosen]
+            found[key] = Gathered(chosen, tuple(gone), tuple(missing), tuple(single))
     if not found:
         raise ValueError(
             f"OUTPUT_DIR {folder} has no results of subjects that match. Run the level "
@@ -96,6 +101,29 @@ def gather_results(folder, options):
             "and --desc."
         )
     return found
+
+
+def _with_single_sessions(tests):
+    """Put subjects of whom one session is left to those of all sessions; name them.
+
+    Names of their results have that session. Where the same subjects have results of
+    all sessions too, a session was chosen, which is another test.
+    """
+    by_rest, moved = {}, {}
+    for key in tests:
+        if "ses" in dict(key):
+            rest = tuple(pair for pair in key if pair[0] != "ses")
+            by_rest.setdefault(rest, []).append(key)
+    for rest, keys in by_rest.items():
+        names = [name for key in keys for name in tests[key]]
+        every = [*names, *tests.get(rest, ())]
+        if rest in tests and len({*every}) == len(every):
+            files = tests[rest].items()
+            for key in keys:
+                files = files | tests.pop(key).items()
+            tests[rest] = dict(sorted(files))
+            moved[rest] = names
+    return moved
 
 
 def _is_chosen(entities, options):

@@ -1,20 +1,23 @@
 """What a result records of the recordings that its trials were made of."""
 
-from .epochs import window_of
+from ..data.fmriprep import tuning_of
+from .bold import OF_MODELS
+from .epochs import BASELINE, window_of
 from .find import entities_of
 
 #: Options of the kinds of recordings that results record as they were given.
 _OPTIONS = {
-    "raw": ("high_pass", "low_pass", "baseline", "reject", "resample"),
+    "raw": ("high_pass", "low_pass", "reject", "resample"),
     "epochs": ("resample",),
     "images": (),
 }
 #: Facts of trials -> fields of the record.
 _FACTS = {
     "Estimate": "estimate",
-    "HrfModel": "hrf_model",
+    **OF_MODELS,
     "RepetitionTime": "t_r",
     "SliceTimeRef": "slice_time_ref",
+    "ScansPerRun": "n_scans",
     "SmoothingFWHM": "smoothing_fwhm",
     "Delay": "delay",
     "BlockGap": "block_gap",
@@ -29,6 +32,7 @@ def with_recordings(result_parameters, inputs, trials, options):
     record = {
         "kind": kind,
         "n_runs": len(about["TrialsPerRun"]),
+        "group": _group_of(inputs, trials),
         "by": options["by"],
         "where": options["where"],
         "space": entities_of(inputs.runs[0].path).get("space"),
@@ -41,18 +45,30 @@ def with_recordings(result_parameters, inputs, trials, options):
     }
     if kind == "raw":
         record["tmin"], record["tmax"] = window_of(options)
+        record["baseline"] = options["baseline"] or list(BASELINE)
     if kind == "bold":
         record |= _of_scans(about, options)
     return result_parameters | {"recordings": record}
 
 
+def _group_of(inputs, trials):
+    """Return what the groups of trials are, sessions where each has one run."""
+    if trials.groups is None:
+        return None
+    sessions = [entities_of(run.path).get("ses") for run in inputs.runs]
+    return "session" if len({*sessions}) == len(sessions) else "run"
+
+
 def _of_scans(about, options):
     """Return what was taken out of scans, and how many were left out."""
-    given = about["HighPass"]
+    given, strategy = about["HighPass"], options["confounds"] or ["motion"]
+    of_fmriprep = isinstance(given, str)
+    own_model = "filter" if options["estimate"] == "blocks" else "cosine"
     return {
-        "high_pass": None if isinstance(given, str) else given,
-        "confounds": options["confounds"] or ["motion"],
-        **{n: options[n] for n in ("fd_threshold", "std_dvars_threshold", "n_compcor")},
+        "drift_model": "fMRIPrep" if of_fmriprep else own_model,
+        **({} if of_fmriprep else {"high_pass": given}),
+        "confounds": strategy,
+        **tuning_of(strategy, options),
         "n_confound_regressors": len(about["Confounds"]),
         "n_scans_left_out": sum(about["ScansLeftOut"].values()),
     }

@@ -8,6 +8,7 @@ import argparse
 import re
 from pathlib import Path
 
+from ..inference.listed import CLUSTER_FDR
 from ..utils.text import tell
 from .betas import SLICE_TIME_REF, TUNING_OPTIONS
 from .common import (
@@ -274,7 +275,7 @@ DECODING_OPTIONS = tuple(
 CORRECTION = Option(
     "--correction",
     "correction",
-    (*CORRECTIONS, "cluster-fdr"),
+    (*CORRECTIONS, CLUSTER_FDR),
     "corrections for testing many positions; cluster-fdr is for the group only "
     "(default: max)",
     several=True,
@@ -512,7 +513,7 @@ def _settle(arguments):
 
 def _participants(app, settled, config):
     """Decode every subject."""
-    if "cluster-fdr" in settled["correction"]:
+    if CLUSTER_FDR in settled["correction"]:
         raise ValueError(
             "--correction cluster-fdr is for the level group. Take another here."
         )

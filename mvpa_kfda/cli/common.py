@@ -4,8 +4,8 @@ An option is a row of a table: its flag, and what the functions call it. The par
 arguments of the functions and the wording of their errors are made of these rows.
 
 Nothing here or in the commands loads much before there is work to do, so that
-``--help`` answers at once. Hence the names of kernels and corrections stand here once
-more.
+``--help`` answers at once. Hence the names of what there is come from modules that list
+them and load nothing.
 """
 
 import argparse
@@ -17,30 +17,20 @@ from collections import namedtuple
 from pathlib import Path
 from typing import get_args
 
+from ..inference.listed import CorrectionName
+from ..kfda.listed import CriterionName, KernelName, PenaltyName, StepName
 from ..metrics.listed import ClassMetric, NumberMetric
 from ..utils.text import tell
 
-KERNELS = ("linear", "rbf", "polynomial")
-CORRECTIONS = (
-    *("none", "max", "max-step-down", "bonferroni", "holm", "fdr", "fdr-by"),
-    *("cluster", "cluster-size", "cluster-depth", "tfce"),
-)
+CORRECTIONS = get_args(CorrectionName)
 NULLS = ("auto", "full", "max", "stream")
 METRICS, REGRESSION_METRICS = get_args(ClassMetric), get_args(NumberMetric)
 #: What ``--reg`` takes beside a number, and by what ``--reg tuned`` chooses.
-PENALTIES = ("auto", "tuned", "ledoit_wolf", "oas")
-CRITERIA = ("squared_error", "accuracy", "log_loss")
+PENALTIES, CRITERIA = get_args(PenaltyName), get_args(CriterionName)
 #: Steps that every fold learns.
-STEPS = ("zscore", "pca", "whiten")
-
-#: Corrections that need every permutation's map, and those for which ``--null stream``
-#: keeps too little of them.
-CLUSTER_CORRECTIONS = (
-    *("cluster", "tfce", "cluster-size", "cluster-depth", "max-step-down"),
-)
-FULL_CORRECTIONS = ("cluster-size", "cluster-depth", "max-step-down")
-#: Corrections that are for time courses only.
-COURSE_CORRECTIONS = ("cluster-depth",)
+STEPS = get_args(StepName)
+#: Files hold features, and no kernel matrices.
+KERNELS = tuple(name for name in get_args(KernelName) if name != "precomputed")
 
 #: The p-level that forms clusters, the only one for ``--null stream``.
 CLUSTER_LEVEL = 0.05
@@ -196,8 +186,8 @@ NULL = Option(
     "null",
     NULLS,
     "what to keep of the permutations' maps; cluster and tfce need full or stream, "
-    "cluster-size, cluster-depth and max-step-down need full (default: auto, which keeps what is "
-    "needed)",
+    "cluster-size, cluster-depth and max-step-down need full (default: auto, which "
+    "keeps what is needed)",
 )
 
 
@@ -321,15 +311,29 @@ def split_classes(items, what):
     return classes
 
 
+def needs_all_maps(correction):
+    """Tell whether a correction needs the permuted maps, and whether entirely.
+
+    Where it does not entirely, what ``--null stream`` keeps will do.
+    """
+    from ..inference.corrections import CORRECTIONS
+
+    needs = CORRECTIONS[correction].needs
+    return needs != "maximum", needs is None
+
+
 def check_null_options(null, correction):
     """Refuse to keep less of the permutations' maps than a correction needs."""
-    if null == "stream" and correction in FULL_CORRECTIONS:
+    if null not in ("stream", "max"):
+        return
+    maps, entirely = needs_all_maps(correction)
+    if null == "stream" and entirely:
         raise ValueError(
             f"--correction {correction} needs every permutation's map. Take --null "
             "full, or leave --null out."
         )
-    if null == "max" and correction in CLUSTER_CORRECTIONS:
-        others = "" if correction in FULL_CORRECTIONS else " or --null stream"
+    if null == "max" and maps:
+        others = "" if entirely else " or --null stream"
         raise ValueError(
             f"--correction {correction} needs more than the maxima. Take --null full"
             f"{others}, or leave --null out."

@@ -4,15 +4,15 @@ import argparse
 import time
 from functools import partial
 from pathlib import Path
+from typing import get_args
 
+from ..group.listed import MethodName
+from ..inference.listed import CLUSTER_FDR, CorrectionName
 from ..utils.text import tell
 from .common import Option, add_options, add_out, check_out, given
 
-METHODS = ("prevalence", "i-test", "bootstrap", "sign-flip", "t", "wilcoxon")
-CORRECTIONS = (
-    *("none", "max", "max-step-down", "bonferroni", "holm", "fdr", "fdr-by"),
-    *("cluster", "cluster-size", "cluster-depth", "cluster-fdr", "tfce"),
-)
+METHODS = get_args(MethodName)
+CORRECTIONS = (*get_args(CorrectionName), CLUSTER_FDR)
 ALTERNATIVES = ("greater", "less", "two-sided")
 
 

@@ -11,10 +11,8 @@ from pathlib import Path
 from ..utils.text import tell
 from .common import (
     ANALYSIS_OPTIONS,
-    CLUSTER_CORRECTIONS,
     CLUSTER_LEVEL,
     CORRECTION,
-    FULL_CORRECTIONS,
     METRICS,
     NULL,
     Option,
@@ -27,6 +25,7 @@ from .common import (
     check_penalty,
     check_there,
     given,
+    needs_all_maps,
     one_line,
     split_classes,
     split_scoring,
@@ -106,8 +105,8 @@ IMAGES_OPTIONS = (
         default="float64",
     ),
     Option(
-        "--cluster-threshold",
-        "cluster_threshold",
+        "--threshold",
+        "threshold",
         "P",
         "p-level that forms clusters, for --correction cluster; with any other than "
         "the default all maps are kept",
@@ -291,23 +290,22 @@ def _check(arguments, *paths):
 
 def _check_level(arguments):
     """Refuse p-levels that form no clusters, or without clusters."""
-    level = arguments.cluster_threshold
+    level = arguments.threshold
     if not 0 < level < 1:
         raise ValueError(
-            f"--cluster-threshold {level:g} is no p-level. Give a number between 0 and "
+            f"--threshold {level:g} is no p-level. Give a number between 0 and "
             "1, e.g. 0.01."
         )
     if level == CLUSTER_LEVEL:
         return
     if arguments.correction not in ("cluster", "cluster-size"):
         raise ValueError(
-            "--cluster-threshold is for clusters. Add --correction cluster, or leave "
-            "it out."
+            "--threshold is for clusters. Add --correction cluster, or leave it out."
         )
     if arguments.null == "stream":
         raise ValueError(
             f"--null stream forms clusters at p <= {CLUSTER_LEVEL}. With "
-            f"--cluster-threshold {level:g} take --null full, or leave --null out."
+            f"--threshold {level:g} take --null full, or leave --null out."
         )
 
 
@@ -366,7 +364,7 @@ def _run(arguments, decode, unit, options):
             unit,
             output_of(arguments),
             arguments.correction,
-            arguments.cluster_threshold,
+            arguments.threshold,
         )
     # At the end, so that a reader who goes away, as `head` does, spoils no file.
     tell(*lines, f"Took {time.perf_counter() - arguments.start:.1f} s")
@@ -386,11 +384,12 @@ def _read_classes(names, labels):
 def _null(arguments, images):
     """Return what to keep of the permutations' maps, as the functions want it."""
     null = arguments.null or "auto"
-    if null != "auto" or arguments.correction not in CLUSTER_CORRECTIONS:
+    maps, entirely = needs_all_maps(arguments.correction)
+    if null != "auto" or not maps:
         return null
-    if arguments.command == "regions" or arguments.correction in FULL_CORRECTIONS:
+    if arguments.command == "regions" or entirely:
         return "full"  # an atlas has few maps' worth of regions; the others need all
-    if arguments.cluster_threshold != CLUSTER_LEVEL:
+    if arguments.threshold != CLUSTER_LEVEL:
         return "full"  # clusters are formed afterwards
     from ..decoding.sizes import FULL_NULL_BYTES
 

@@ -14,7 +14,6 @@ from .betas import add_betas
 from .bids import add_bids
 from .common import (
     ANALYSIS_OPTIONS,
-    CLUSTER_CORRECTIONS,
     CORRECTION,
     METRICS,
     NULL,
@@ -29,6 +28,7 @@ from .common import (
     check_out,
     check_penalty,
     check_there,
+    needs_all_maps,
     one_line,
     reword,
     split_classes,
@@ -356,7 +356,7 @@ def _decode(arguments, epochs, y, test_epochs, options):
         part, more = "_train_on", f", trained on {arguments.train_on}"
     if arguments.generalize:
         null = arguments.null or "auto"
-        if null == "auto" and arguments.correction in CLUSTER_CORRECTIONS:
+        if null == "auto" and needs_all_maps(arguments.correction)[0]:
             null = "full"  # the maxima would not do
         result = generalize_epochs(
             epochs,

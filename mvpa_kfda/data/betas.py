@@ -49,6 +49,7 @@ from ..utils.checks import (
 )
 from ..utils.memory import check_memory
 from ..utils.progress import Progress
+from ..utils.record import recorded
 from .bold import (
     COLUMNS,
     check_counts,
@@ -67,6 +68,7 @@ from .bold import (
     table_of_trials,
     warn_of_drifts_twice,
 )
+from .estimates import Betas
 from .runs import open_runs
 from .timing import find_timing, sidecar_beside
 from .volumes import SCORED_AT_ONCE, NilearnWarnings, listed, usable_columns
@@ -113,56 +115,6 @@ _SEEN = 0.5
 _SINGULAR = 1e-6
 #: A column of no interest is zero if it is shorter than this part of the longest one.
 _ZERO = 1e-12
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Betas:
-    """Estimates of single trials, from `single_trial_betas`.
-
-    Parameters
-    ----------
-    imgs : 4D image | SurfaceImage | Cifti2Image
-        One image per trial; zeros outside of the mask.
-    table : DataFrame
-        One row per trial: run, onset, duration, trial_type, and all further columns of
-        the events.
-    mask_img : 3D image | SurfaceImage | Cifti2Image | None
-        The voxels, vertices or grayordinates with estimates; None for parcels.
-    design_matrices : list of DataFrame
-        For every run the regressors of each trial and of what is of no interest. With
-        "lsa" they are the model; with "lss" the other trials are summed up.
-    parameters : dict
-        How the estimates were made; also the ``t_r`` and ``slice_time_ref`` that were
-        taken, and in ``slice_time_ref_from`` whence the latter: "given", "StartTime" or
-        "default".
-
-    Examples
-    --------
-    >>> import nibabel
-    >>> import numpy as np
-    >>> import pandas as pd
-    >>> from mvpa_kfda import Betas
-    >>> imgs = nibabel.Nifti1Image(np.zeros((2, 2, 2, 4), np.float32), np.eye(4))
-    >>> table = pd.DataFrame({"trial_type": ["cat", "dog"] * 2, "run": [1, 1, 2, 2]})
-    >>> designs = [pd.DataFrame({"cat": [1.0], "dog": [0.0]})] * 2
-    >>> Betas(imgs, table, None, designs, {"method": "lss"})
-    <Betas | 4 trials (cat 2, dog 2) of 2 runs, lss>
-    """
-
-    imgs: SpatialImage | SurfaceImage | Cifti2Image
-    table: DataFrame
-    mask_img: SpatialImage | SurfaceImage | Cifti2Image | None
-    design_matrices: list
-    parameters: dict
-
-    def __repr__(self):
-        types = self.table["trial_type"].value_counts(sort=False).items()
-        return (
-            f"<Betas | {counted(len(self.table), 'trial')} "
-            f"({', '.join(f'{name} {n}' for name, n in types)}) of "
-            f"{counted(len(self.design_matrices), 'run')}, "
-            f"{self.parameters['method']}>"
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -669,13 +621,13 @@ def single_trial_betas(
     -------
     betas : Betas
         With the fields ``imgs``, ``table``, ``mask_img``, ``design_matrices`` and
-        ``parameters``, see :class:`~mvpa_kfda.data.betas.Betas`. Trials are in the
+        ``parameters``, see :class:`~mvpa_kfda.Betas`. Trials are in the
         order of runs, and of onsets within each.
 
     See Also
     --------
-    searchlight : Decodes the images.
-    decode_regions : Does so in regions of an atlas.
+    searchlight : Decodes them: ``searchlight(betas, "trial_type", groups="run")``.
+    decode_regions : Decodes them in regions of an atlas.
 
     Notes
     -----
@@ -759,11 +711,27 @@ def single_trial_betas(
     runs.fit(mask_img, options["smoothing_fwhm"])
     weights = [each for each, _ in models]
     values = _estimate_all(runs, designs, weights, options, verbose)
-    options["hrf_model"] = str(hrf_model)
-    options["dtype"] = options["dtype"].name
-    options["slice_time_ref_from"] = timing.told_by
+    options |= {
+        "hrf_model": recorded(options["hrf_model"]),
+        "dtype": options["dtype"].name,
+        "slice_time_ref_from": timing.told_by,
+        **_about_scans(designs),
+    }
     matrices = [matrix for _, matrix in models]
     return Betas(runs.to_imgs(values), table, runs.mask_img, matrices, options)
+
+
+def _about_scans(designs):
+    """Return how many scans the runs had and lost, and the names of their confounds."""
+    lengths = [len(run.frame_times) for run in designs]
+    kept = sum(len(run.frame_times[run.kept]) for run in designs)
+    tables = [run.confounds for run in designs if run.confounds is not None]
+    names = dict.fromkeys(str(name) for table in tables for name in table.columns)
+    return {
+        "n_scans": lengths,
+        "n_scans_left_out": sum(lengths) - kept,
+        "regressors": [*names],
+    }
 
 
 def _estimate_all(runs, designs, weights, options, verbose):

@@ -1,5 +1,7 @@
 """Regressors of no interest that fMRIPrep writes beside its runs, read by nilearn."""
 
+import inspect
+
 import nibabel
 import numpy as np
 from nilearn.interfaces.fmriprep import load_confounds
@@ -27,6 +29,16 @@ def with_drifts(strategy):
 def models_drifts(strategy):
     """Tell whether a strategy models drifts, so that no other model of them is due."""
     return DRIFTS in with_drifts(strategy)
+
+
+def tuning_of(strategy, given):
+    """Return what tunes the parts of a strategy, as given or by default."""
+    defaults = inspect.signature(load_confounds).parameters
+    return {
+        name: defaults[name].default if given[name] is None else given[name]
+        for name, part in TUNES.items()
+        if part in strategy
+    }
 
 
 def check_tuned(strategy, tuned, flag):

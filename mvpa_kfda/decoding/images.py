@@ -15,6 +15,7 @@ from scipy import sparse
 from ..data.atlas import read_regions
 from ..data.cifti import check_placed
 from ..data.confounds import Confounds
+from ..data.estimates import opened
 from ..data.grayordinates import GrayordinateSpace
 from ..data.images import (
     Classes,
@@ -72,14 +73,16 @@ if TYPE_CHECKING:
     from sklearn.utils import Bunch
     from typing_extensions import Unpack
 
+    from ..data.estimates import Betas
+
     Image = SpatialImage | SurfaceImage | Cifti2Image | str | PathLike[str]
-    Images = Image | Sequence[Image] | ArrayLike
+    Images = Betas | Image | Sequence[Image] | ArrayLike
     Mask = Image | TransformerMixin  # or a fitted masker
     Atlas = Image | Bunch | ArrayLike
     Hemisphere = SurfaceMesh | str | PathLike[str] | None
     Mesh = PolyMesh | Mapping[str, Hemisphere] | tuple[Hemisphere, Hemisphere]
     Table = DataFrame | str | PathLike[str]
-    Labels = ArrayLike | tuple[Table, str]
+    Labels = ArrayLike | str | tuple[Table, str]
 
 
 @dataclass(frozen=True)
@@ -311,13 +314,15 @@ class _Reading:
 
     Parameters
     ----------
-    imgs : 4D image | list of 3D and 4D images | path | SurfaceImage | array
+    imgs : Betas | 4D image | list of 3D and 4D images | path | SurfaceImage | array
         One image per trial or block, not one per volume of a time series: what
         nilearn's maskers take, volumes or surfaces (also lists of them), CIFTI files
         (``.dscalar.nii``, ``.dtseries.nii``, ``.pscalar.nii``, ``.ptseries.nii``) with
-        one row per image, or an array (n_images, n_features).
-    y : array_like, shape (n_images,) | tuple of (table, column)
-        ... A tuple names the column of a DataFrame or of a .tsv or .csv file.
+        one row per image, an array (n_images, n_features), or :class:`Betas`, with
+        which the result records how they were estimated.
+    y : array_like, shape (n_images,) | tuple of (table, column) | str
+        ... A tuple names the column of a DataFrame or of a .tsv or .csv file, a string
+        one of the table of :class:`Betas`.
     groups : None | array_like, shape (n_images,) | str | tuple of (table, column)
         ... Z-scores are within them. A string is a column of y's table.
     average
@@ -382,10 +387,10 @@ def searchlight(
     imgs
         ... Arrays, and parcels of CIFTI files, need `adjacency`.
     mask_img : None | 3D image | SurfaceImage | path | fitted masker
-        The voxels to use. None computes a mask as :class:`nilearn.maskers.NiftiMasker`
-        does, or takes all vertices. With a fitted masker its ``transform`` makes the
-        data, with all its settings. Of CIFTI files: a ``.dscalar.nii`` of zeros and
-        ones.
+        The voxels to use. None takes the mask of :class:`Betas`, else computes one as
+        :class:`nilearn.maskers.NiftiMasker` does, or takes all vertices. With a fitted
+        masker its ``transform`` makes the data, with all its settings. Of CIFTI files:
+        a ``.dscalar.nii`` of zeros and ones.
     process_mask_img : None | 3D image | SurfaceImage | path
         The centres; None takes all voxels of the mask.
     radius : float
@@ -483,6 +488,7 @@ def searchlight(
     """
     procedure, reading = Procedure.of(options), taken(_Reading, options)
     check_option("distance", distance, DISTANCES)
+    imgs, y, mask_img, record = opened(imgs, y, groups, mask_img)
     images = read_images(imgs, mask_img, reading.mesh)
     centres = process_positions(images, process_mask_img)
     own = own_columns(images.space, centres)
@@ -499,7 +505,7 @@ def searchlight(
         choose_images(labels, reading.classes),
         procedure,
         standardize=reading.standardize,
-        parameters=near,
+        parameters=near | record,
     )
 
 
@@ -548,7 +554,8 @@ def decode_regions(
         of the result then shows the region with the highest value. Negative values
         count as 0.
     mask_img : None | 3D image | SurfaceImage | path | fitted masker
-        Voxels outside belong to no region; None takes all, and without an atlas the
+        Voxels outside belong to no region; None takes the mask of :class:`Betas`, else
+        all, and without an atlas the
         mask that nilearn computes.
     reg
         ... Each region has its own lambda.
@@ -599,6 +606,7 @@ def decode_regions(
     [1.1, 0.7, 1.0, -0.0, 0.2, 0.2]
     """
     procedure, reading = Procedure.of(options), taken(_Reading, options)
+    imgs, y, mask_img, record = opened(imgs, y, groups, mask_img)
     atlas = labels_img, mask_img, lut, atlas_threshold
     images, regions = read_regions(imgs, *atlas, reading.mesh)
     members = regions.membership
@@ -610,6 +618,6 @@ def decode_regions(
         choose_images(labels, reading.classes),
         procedure,
         standardize=reading.standardize,
-        parameters={},
+        parameters=record,
         with_patterns=procedure.method.kernel.is_linear,
     )

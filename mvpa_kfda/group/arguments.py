@@ -12,6 +12,7 @@ from scipy import stats
 
 from ..inference.carriers import largest_order
 from ..inference.corrections import CORRECTIONS, check_correction
+from ..inference.listed import CLUSTER_FDR
 from ..inference.null import ALTERNATIVES, level_of_side
 from ..utils.checks import (
     check_count,
@@ -22,9 +23,6 @@ from ..utils.checks import (
     warn,
 )
 from .subjects import list_entries, name_subjects
-
-#: The correction that only the bootstrap has: the false discovery rate of clusters.
-CLUSTER_FDR = "cluster-fdr"
 
 #: Second-level permutations where no number is given.
 N_PERMUTATIONS = 10_000
@@ -38,6 +36,9 @@ class GroupMethod:
     test: Callable
     #: What is tested: "min" or "mean" over subjects, or one of `STATISTICS`.
     statistic: str
+    #: For the methods section, the test of one list of scores, and of two groups.
+    words: str
+    words_of_two: str = ""
     #: Whether it tests against the subjects' permuted labels, and so no second list.
     by_labels: bool = False
     #: Whether uncorrected p-values come from a distribution.

@@ -31,7 +31,7 @@ MAY_DIFFER = frozenset(
 NUMBERS = (
     *("n_trials", "n_groups", "n_folds", "n_confounds", "n_permutations"),
     *("n_trained", "n_runs", "n_confound_regressors", "n_scans_left_out"),
-    "n_mask_voxels",
+    *("n_scans", "n_mask_voxels"),
 )
 
 #: Fields whose differences are told, and not warned of either.

@@ -24,6 +24,7 @@ from ..results.kinds import keeps_warnings
 from ..results.prevalence import NULLS, share_of
 from ..utils.checks import Seed, check_count, counted, draw_seed, warn
 from ..utils.files import versions
+from . import listed
 from .arguments import (
     CLUSTER_FDR,
     N_PERMUTATIONS,
@@ -139,30 +140,59 @@ METHODS = {
     "prevalence": GroupMethod(
         recombine,
         "min",
+        "Prevalence inference [@Allefeld2016] was made on the lowest {metric} of all "
+        "subjects. Its null hypothesis is that nobody in the population has an effect.",
         by_labels=True,
         alternatives=("greater",),
     ),
     "i-test": GroupMethod(
         take_in_order,
         "order",
+        "The i-test [@Hirose2021] was made on the {metric} of subject number {order} "
+        "from the lowest. Its null hypothesis is that {share} in the population has an "
+        "effect; order and share had to be chosen before scores were seen.",
         by_labels=True,
         only=("holm", "none", "bonferroni", "fdr", "fdr-by"),
         ordered=True,
         alternatives=("greater",),
     ),
     "bootstrap": GroupMethod(
-        recombine, "mean", by_labels=True, corrections=(CLUSTER_FDR,)
+        recombine,
+        "mean",
+        "The mean {metric} over subjects was compared ({side}) with means of permuted "
+        "maps [@Stelzer2013].",
+        by_labels=True,
+        corrections=(CLUSTER_FDR,),
     ),
-    "sign-flip": GroupMethod(exchange, "t"),
-    "t": GroupMethod(exchange, "t", parametric=True),
-    "wilcoxon": GroupMethod(exchange, "wilcoxon", parametric=True),
+    "sign-flip": GroupMethod(
+        exchange,
+        "t",
+        "{what} was tested ({side}) by Student's *t* over subjects, with a null "
+        "distribution of sign flips [@Nichols2002].",
+        "{what} was tested ({side}) by Student's *t*, with a null distribution of "
+        "permutations of subjects between the groups [@Nichols2002].",
+    ),
+    "t": GroupMethod(
+        exchange,
+        "t",
+        "{what} was tested ({side}) by Student's *t* over subjects.",
+        "{what} was tested ({side}) by Student's *t* for two groups of equal variance.",
+        parametric=True,
+    ),
+    "wilcoxon": GroupMethod(
+        exchange,
+        "wilcoxon",
+        "{what} was tested ({side}) by Wilcoxon's signed-rank test over subjects "
+        "[@Wilcoxon1945].",
+        "{what} was tested ({side}) by Wilcoxon's rank-sum test [@Wilcoxon1945; "
+        "@Mann1947].",
+        parametric=True,
+    ),
 }
 
 
 #: The names of the methods for type checkers and editors.
-MethodName = (
-    Literal["prevalence", "i-test", "bootstrap", "sign-flip", "t", "wilcoxon"] | str
-)
+MethodName = listed.MethodName | str
 
 
 @keeps_warnings

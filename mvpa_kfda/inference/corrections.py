@@ -1,7 +1,7 @@
 """From observed scores and their permutation null to corrected p-values.
 
-A correction is an entry of `CORRECTIONS`; all else follows from that, but for its words
-on the command line (`cli.common`).
+A correction is an entry of `CORRECTIONS`, with its name in `listed`, which loads
+nothing; all else follows from these.
 
 Every function takes the observed scores, shape (positions...), and the null, shape
 (P, positions...): the scores of the same positions under P label permutations. The same
@@ -21,7 +21,6 @@ taken as float64. No copy of the null is made. A `NullSummary` can replace the n
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce, wraps
-from typing import Literal
 
 import numpy as np
 from scipy.stats import false_discovery_control
@@ -33,6 +32,7 @@ from ..utils.checks import (
     quoted,
     word_bytes,
 )
+from . import listed
 from .clusters import find_clusters
 from .depth import cluster_depth_p
 from .null import (
@@ -214,6 +214,12 @@ class Correction:
 
     #: What figures call it.
     label: str
+    #: For the methods section, how *p* became what it is: of {places} such as "time
+    #: points", {n} of them, what is tested at each ({score}), and what is drawn
+    #: ({draw}).
+    words: str
+    #: The words beside a p-value.
+    tag: str
     #: Returns the p-values (positions...) of nulls, which all have to be rejected.
     test: Callable | None = None
     #: Or adjusts uncorrected ones; the false discovery rates do.
@@ -233,14 +239,39 @@ class Correction:
     needs: str | None = "maximum"
     #: The smallest p-value at m positions, by that at a single one.
     factor: Callable = lambda m: 1.0
+    #: Words to be added where several tests have to reject.
+    shared: str = ""
 
+
+_CLUSTERS = (
+    "Neighbouring {places} beyond a cluster-forming threshold of *p* = {threshold} "
+    "made up clusters. "
+)
+_IN_ALL = " Clusters were formed where all tests exceeded the threshold, and their "
 
 #: The corrections by name.
 CORRECTIONS = {
-    "none": Correction("uncorrected", _none),
-    "max": Correction("max-statistic correction", _max, of_positions=True),
+    "none": Correction(
+        "uncorrected",
+        "*p*-values were not corrected for multiple testing.",
+        "uncorrected",
+        _none,
+    ),
+    "max": Correction(
+        "max-statistic correction",
+        "*p*-values were corrected for testing at {n} by comparing every {score} with "
+        "the most extreme one over all {places} of each {draw}, which controls the "
+        "family-wise error rate [@Nichols2002].",
+        "corrected by the maximum statistic",
+        _max,
+        of_positions=True,
+    ),
     "max-step-down": Correction(
         "step-down max correction",
+        "*p*-values were corrected for testing at {n} by the step-down procedure with "
+        "the most extreme {score} over {places} of each {draw}, which controls the "
+        "family-wise error rate [@Westfall1993].",
+        "corrected by the step-down maximum",
         _max_step_down,
         of_positions=True,
         alias="step-down",
@@ -248,39 +279,70 @@ CORRECTIONS = {
     ),
     "bonferroni": Correction(
         "Bonferroni correction",
+        "*p*-values were corrected for testing at {n} by Bonferroni's method.",
+        "Bonferroni-corrected",
         adjust=_bonferroni,
         of_positions=True,
         factor=lambda m: m,
     ),
     "holm": Correction(
-        "Holm correction", adjust=holm, of_positions=True, factor=lambda m: m
+        "Holm correction",
+        "*p*-values were corrected for testing at {n} by Holm's method [@Holm1979].",
+        "corrected by Holm's method",
+        adjust=holm,
+        of_positions=True,
+        factor=lambda m: m,
     ),
     "fdr": Correction(
-        "FDR correction", adjust=_fdr, false_discovery=True, alias="fdr-bh"
+        "FDR correction",
+        "*p*-values were adjusted for testing at {n} by the procedure of Benjamini and "
+        "Hochberg, which controls the false discovery rate [@Benjamini1995].",
+        "FDR-adjusted",
+        adjust=_fdr,
+        false_discovery=True,
+        alias="fdr-bh",
     ),
     "fdr-by": Correction(
         "FDR correction (BY)",
+        "*p*-values were adjusted for testing at {n} by the procedure of Benjamini and "
+        "Yekutieli, which controls the false discovery rate under any dependence "
+        "[@Benjamini2001].",
+        "FDR-adjusted",
         adjust=_fdr_by,
         false_discovery=True,
         factor=lambda m: (1 / np.arange(1, m + 1)).sum(),
     ),
     "cluster": Correction(
         "cluster correction",
+        _CLUSTERS + "The mass of a cluster, the sum of {mass} over its {places}, was "
+        "compared with the largest mass of each {draw} [@Maris2007].",
+        "corrected by cluster mass",
         _cluster,
         standardised=True,
         of_clusters=True,
         alias="cluster-mass",
         needs="cluster_maximum",
+        shared=f"{_IN_ALL}mass was compared in each test.",
     ),
     "cluster-size": Correction(
         "cluster-size correction",
+        _CLUSTERS + "The size of a cluster, its number of {places}, was compared with "
+        "the largest size of each {draw} [@Nichols2002].",
+        "corrected by cluster size",
         _cluster_size,
         standardised=True,
         of_clusters=True,
         needs=None,
+        shared=f"{_IN_ALL}size was compared in each test.",
     ),
     "cluster-depth": Correction(
         "cluster depth correction",
+        _CLUSTERS + "Within a cluster, values of single {places} ({mass}) were "
+        "compared with those that lie as deep in the clusters of each {draw}, from the "
+        "head and from the tail, and in steps [@Troendle1995], which controls the "
+        "family-wise error rate of single {places} [@Frossard2022]. Clusters that "
+        "reached the first or the last of the {places} were left out.",
+        "corrected by cluster depth",
         _cluster_depth,
         of_positions=True,
         standardised=True,
@@ -288,27 +350,34 @@ CORRECTIONS = {
         needs=None,
     ),
     "tfce": Correction(
-        "TFCE correction", _tfce, standardised=True, needs="tfce_maximum"
+        "TFCE correction",
+        "*p*-values were corrected for testing at {n} by threshold-free cluster "
+        "enhancement [@Smith2009], integrated over all heights [@Chen2026]: every "
+        "enhanced value was compared with the largest one of each {draw}.",
+        "corrected by TFCE",
+        _tfce,
+        standardised=True,
+        needs="tfce_maximum",
+        shared=" Values were enhanced by the extent over which all tests exceeded a "
+        "height, and were compared in each test.",
     ),
 }
 
+#: These, and that of a method of groups, which computes it.
+NAMED = CORRECTIONS | {
+    listed.CLUSTER_FDR: Correction(
+        "FDR correction of clusters",
+        "{Places} above a threshold of their own, the {score} that a share of "
+        "{threshold} of the {draw}s pass, made up clusters. The size of a cluster was "
+        "compared with those of all clusters of all {draw}s, and *p*-values of "
+        "clusters were adjusted to control the false discovery rate [@Stelzer2013].",
+        "FDR-adjusted for clusters",
+        shared=f"{_IN_ALL}size was compared in each test.",
+    )
+}
+
 #: The same names for type checkers and editors, which may complete them.
-CorrectionName = (
-    Literal[
-        "none",
-        "max",
-        "max-step-down",
-        "bonferroni",
-        "holm",
-        "fdr",
-        "fdr-by",
-        "cluster",
-        "cluster-size",
-        "cluster-depth",
-        "tfce",
-    ]
-    | str
-)
+CorrectionName = listed.CorrectionName | str
 CorrectionNames = CorrectionName | Sequence[CorrectionName]
 
 #: Those that need no more than the uncorrected p-values, and the false discovery rates.

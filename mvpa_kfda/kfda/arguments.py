@@ -6,11 +6,12 @@ here, so that a loop over names is fine.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from numpy.typing import ArrayLike
 from scipy.sparse import sparray, spmatrix
 
+from . import listed
 from .kernels import Kernel
 from .penalties import DegreesOfFreedom, Ridge, Shrinkage, Tuned
 
@@ -23,11 +24,11 @@ class Splitter(Protocol):
         ...
 
 
-KernelName = Literal["linear", "rbf", "polynomial", "precomputed"] | str
+KernelName = listed.KernelName | str
 OneKernel = KernelName | Kernel | Callable[[Any, Any], Any]
 KernelLike = OneKernel | Sequence[OneKernel]
 
-PenaltyName = Literal["auto", "tuned", "ledoit_wolf", "oas"] | str
+PenaltyName = listed.PenaltyName | str
 PenaltyLike = float | PenaltyName | Ridge | Shrinkage | DegreesOfFreedom | Tuned
 
 Matrix = ArrayLike | sparray | spmatrix
@@ -48,6 +49,6 @@ class Transformer(Protocol):
         ...
 
 
-StepName = Literal["zscore", "pca", "whiten"] | str
+StepName = listed.StepName | str
 Step = StepName | Transformer
 Preprocess = Step | Sequence[Step] | None

@@ -24,8 +24,11 @@ from ..utils.checks import (
     check_option,
     check_positive,
     check_symmetric,
+    enumerated,
     quoted,
 )
+from ..utils.record import Recorded, known
+from ..utils.rounding import number
 
 
 def _check_gamma(gamma, names=()):
@@ -35,7 +38,7 @@ def _check_gamma(gamma, names=()):
         check_positive("gamma", gamma, hint=f" Or one of {others}.")
 
 
-class Kernel:
+class Kernel(Recorded):
     """What every kernel is, and what it is unless it says otherwise."""
 
     #: Centring the features first changes nothing but the rounding.
@@ -47,6 +50,10 @@ class Kernel:
     is_linear: ClassVar[bool] = False
     #: Whether it stands for so many trials that only `features` may be used.
     low_rank: ClassVar[bool] = False
+
+    @staticmethod
+    def _words(given):
+        return "a custom kernel"
 
     def fit(self, X: ArrayLike) -> Kernel:
         """Return the kernel with its data-dependent numbers fixed: itself."""
@@ -88,6 +95,10 @@ class Linear(Kernel):
 
     shift_free: ClassVar[bool] = True
     is_linear: ClassVar[bool] = True
+
+    @staticmethod
+    def _words(given):
+        return "a linear kernel"
 
     def features(self, X: ArrayLike) -> NDArray:
         """Return the features themselves."""
@@ -139,6 +150,16 @@ class RBF(Kernel):
 
     gamma: float | str | None = "median"
     shift_free: ClassVar[bool] = True
+
+    @staticmethod
+    def _words(given):
+        gamma = given["gamma"]
+        widths = {
+            "median": "whose width was given by the median squared distance of trials",
+            None: "whose inverse width was one over the number of features",
+        }
+        inverse = f"of inverse width {gamma}"
+        return f"a Gaussian kernel {widths.get(gamma, inverse)}"
 
     def __post_init__(self):
         """Check the width."""
@@ -217,6 +238,15 @@ class Polynomial(Kernel):
     gamma: float | None = None
     coef0: float = 1.0
 
+    @staticmethod
+    def _words(given):
+        gamma = given["gamma"]
+        scale = "one over the number of features" if gamma is None else gamma
+        return (
+            f"a polynomial kernel of degree {given['degree']} (scale {scale}, "
+            f"constant {number(given['coef0'])})"
+        )
+
     def __post_init__(self):
         """Check the parameters."""
         check_count("degree", self.degree, minimum=1)
@@ -249,6 +279,10 @@ class Polynomial(Kernel):
 class Precomputed(Kernel):
     """The features are already a Gram matrix; it is handed through."""
 
+    @staticmethod
+    def _words(given):
+        return "a precomputed kernel matrix"
+
     def __call__(self, X, Y=None):
         """Return the given Gram matrix."""
         return np.asarray(X)
@@ -266,6 +300,10 @@ class Callable(Kernel):
     """Any function ``function(X, Y) -> (n_x, n_y)`` as a kernel."""
 
     function: _CallableType
+
+    @staticmethod
+    def _words(given):
+        return "a custom kernel function"
 
     def __call__(self, X, Y=None):
         """Return the function's Gram matrix, checked for shape and finite values."""
@@ -336,6 +374,13 @@ def gram_of(X, kernel):
     if isinstance(kernel, Callable):
         check_symmetric(K, f"The value of kernel {kernel.function!r}")
     return K
+
+
+def kernel_words(recorded):
+    """Word a kernel as it is recorded, for the methods section."""
+    if recorded["name"] == KernelChoice.__name__:
+        return enumerated(map(kernel_words, recorded["kernels"]), "or")
+    return (known(recorded, Kernel) or Kernel)._words(recorded)
 
 
 def kernels_of(kernel):
@@ -498,6 +543,13 @@ class EmpiricalMap(Kernel):
     basis: np.ndarray | None = field(
         default=None, init=False, repr=False, compare=False
     )
+
+    @staticmethod
+    def _words(given):
+        return (
+            f"the empirical map of {kernel_words(given['kernel'])}, by which the "
+            "penalty is one on dual coefficients [@Cawley2003; @Mika1999]"
+        )
 
     def __post_init__(self):
         """Check the kernel."""

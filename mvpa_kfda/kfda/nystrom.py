@@ -11,6 +11,7 @@ low-rank hat matrix of one (:func:`mvpa_kfda.kfda.hat.hat_from_features`).
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
@@ -21,9 +22,10 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from ..utils.checks import check_count, check_option, check_symmetric
+from ..utils.checks import check_count, check_option, check_symmetric, counted
+from ..utils.record import Recorded
 from .arguments import KernelLike
-from .kernels import Kernel, KernelChoice, check_kernel, needs_gram
+from .kernels import Kernel, KernelChoice, check_kernel, kernel_words, needs_gram
 
 #: Rows from which a kernel's own numbers are taken, such as the median distance.
 _FIT_ROWS = 2000
@@ -36,7 +38,7 @@ _NEGATIVE = 1e-8
 
 
 @dataclass(frozen=True)
-class Nystrom:
+class Nystrom(Recorded):
     r"""Approximate kernels with landmarks, for more trials than an (n, n) matrix bears.
 
     With landmarks Z, the kernel matrix of all trials becomes
@@ -163,6 +165,16 @@ class LowRank(Kernel):
     whitening: np.ndarray | None = field(default=None, repr=False, compare=False)
     low_rank: ClassVar[bool] = True
 
+    @staticmethod
+    def _words(given):
+        approx = given["approx"]
+        landmarks = counted(approx["n_components"], "landmark")
+        chosen = SAMPLING[approx["sampling"]].words
+        return (
+            f"{kernel_words(given['kernel'])}, approximated by the Nyström method with "
+            f"{landmarks} {chosen} [@Williams2001]"
+        )
+
     @property
     def shift_free(self):
         """Whether centring the features first changes nothing but the rounding."""
@@ -187,7 +199,7 @@ class LowRank(Kernel):
         offset = X.mean(axis=0) if self.kernel.shift_free else np.zeros(p)
         rows = X if n <= _FIT_ROWS else X[rng.choice(n, _FIT_ROWS, replace=False)]
         kernel = self.kernel.fit(rows - offset)
-        sample = SAMPLING[self.approx.sampling]
+        sample = SAMPLING[self.approx.sampling].draw
         Z = (X if r == n else sample(X, r, rng)) - offset
         whitening = _whitening(kernel(Z), kernel)
         return replace(
@@ -249,6 +261,14 @@ def _whitening(K, kernel):
     return vectors[:, keep] / np.sqrt(values[keep])
 
 
+@dataclass(frozen=True)
+class Sampling:
+    """A way to choose landmarks."""
+
+    draw: Callable  #: (X (n, p), r, rng) -> landmarks (r, p)
+    words: str  #: for the methods section
+
+
 def _kmeans(X, r, rng):
     """Return the centres (r, p) of clusters of the rows of X."""
     seed = int(rng.integers(2**31))
@@ -268,4 +288,7 @@ def _uniform(X, r, rng):
 
 
 #: The ways to choose landmarks, by name.
-SAMPLING = {"kmeans": _kmeans, "uniform": _uniform}
+SAMPLING = {
+    "kmeans": Sampling(_kmeans, "chosen by k-means"),
+    "uniform": Sampling(_uniform, "drawn at random"),
+}

@@ -15,7 +15,7 @@ positive eigenvalues.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
@@ -27,7 +27,10 @@ from scipy.linalg import eigvalsh
 from scipy.optimize import brentq
 
 from ..utils.checks import all_items, check_count, check_option, check_positive
+from ..utils.record import Recorded, is_record, known
+from ..utils.rounding import number
 from .kernels import KernelChoice
+from .listed import CriterionName
 
 
 @dataclass(frozen=True)
@@ -74,8 +77,12 @@ class Moments:
         return self.n * np.finfo(float).eps * self.eigenvalues[-1]
 
 
-class _Rule:
+class _Rule(Recorded):
     """What takes lambda from the kernel alone, as its `_lambda(moments)`."""
+
+    @staticmethod
+    def _words(given):
+        return "a custom penalty"
 
 
 @dataclass(frozen=True)
@@ -108,6 +115,10 @@ class Ridge(_Rule):
 
     def _lambda(self, moments):
         return float(self.lam)
+
+    @staticmethod
+    def _words(given):
+        return f"a ridge penalty of λ = {given['lam']}"
 
 
 @dataclass(frozen=True)
@@ -172,6 +183,10 @@ class Shrinkage(_Rule):
 
     def _lambda(self, moments):
         return _shrunk(self.gamma, moments)
+
+    @staticmethod
+    def _words(given):
+        return f"{_SHRINKAGE}, by {given['gamma']}"
 
 
 @dataclass(frozen=True)
@@ -238,20 +253,39 @@ class DegreesOfFreedom(_Rule):
         high = np.log(values.sum() / (self.df - 1))
         return float(np.exp(brentq(excess, low - 1, high + 1, xtol=1e-14, rtol=1e-14)))
 
-
-#: What a tuned penalty may be chosen by, and how to name on an axis what is minimised.
-#: How it is computed: :data:`mvpa_kfda.kfda.criteria.MEASURES`.
-CRITERIA = {
-    "squared_error": "Squared error",
-    "accuracy": "Share of errors",
-    "log_loss": "Log loss",
-}
-#: The same, and that of a penalty that is chosen in closed form.
-CRITERION_LABELS = CRITERIA | {"left_out_error": "Estimated error of left-out trials"}
+    @staticmethod
+    def _words(given):
+        return (
+            f"a ridge penalty that leaves {given['df']} effective degrees of freedom "
+            "[@Hastie1995]"
+        )
 
 
 @dataclass(frozen=True)
-class Tuned:
+class NamedCriterion:
+    """What a penalty is tuned by."""
+
+    label: str  #: what is minimised, on an axis
+    words: str  #: what was best, for the methods section
+
+
+#: What a tuned penalty may be chosen by.
+#: How it is computed: :data:`mvpa_kfda.kfda.criteria.MEASURES`.
+CRITERIA = {
+    "squared_error": NamedCriterion("Squared error", "smallest squared error"),
+    "accuracy": NamedCriterion(
+        "Share of errors", "largest share of correct predictions"
+    ),
+    "log_loss": NamedCriterion("Log loss", "smallest log loss"),
+}
+#: Labels of these, and of what a penalty in closed form is chosen by.
+CRITERION_LABELS = {name: each.label for name, each in CRITERIA.items()} | {
+    "left_out_error": "Estimated error of left-out trials"
+}
+
+
+@dataclass(frozen=True)
+class Tuned(Recorded):
     r"""A penalty chosen by cross-validation inside every training set.
 
     For every training fold, and again for every label permutation, the penalty (and
@@ -317,7 +351,7 @@ class Tuned:
     """
 
     grid: Literal["auto"] | ArrayLike | Sequence[float | Ridge] = "auto"
-    criterion: Literal["squared_error", "accuracy", "log_loss"] = "squared_error"
+    criterion: CriterionName = "squared_error"
     cv: Any = None
 
     def __post_init__(self):
@@ -424,8 +458,43 @@ def _oas(moments):
     return 1.0 if not below > 0 else min((alpha + mean**2) / below, 1.0)
 
 
-#: Rules by name: the shrinkage of the covariance that they estimate.
-ESTIMATED = {"ledoit_wolf": _ledoit_wolf, "oas": _oas}
+_SHRINKAGE = "shrinkage of the total covariance towards a multiple of the identity"
+
+
+@dataclass(frozen=True)
+class EstimatedShrinkage:
+    """A rule that estimates the shrinkage of the covariance."""
+
+    shrinkage: Callable  #: (Moments) -> gamma
+    words: str  #: for the methods section
+
+
+#: Rules by name that estimate the shrinkage.
+ESTIMATED = {
+    "ledoit_wolf": EstimatedShrinkage(
+        _ledoit_wolf,
+        "shrinkage of the total covariance by the estimate of Ledoit and Wolf "
+        "[@Ledoit2004]",
+    ),
+    "oas": EstimatedShrinkage(
+        _oas,
+        "shrinkage of the total covariance by the oracle approximating estimate "
+        "[@Chen2010]",
+    ),
+}
+
+
+def penalty_words(recorded):
+    """Word a penalty as it is recorded, but for one that labels choose."""
+    if isinstance(recorded, str) and recorded in ESTIMATED:
+        return ESTIMATED[recorded].words
+    if not isinstance(recorded, int | float):
+        of_record = is_record(recorded) and known(recorded, _Rule)
+        return (of_record or _Rule)._words(recorded)
+    return (
+        f"a ridge penalty of {number(recorded)} times the mean squared norm of the "
+        "centred trials in the feature space of the kernel"
+    )
 
 
 _REG_HINT = (
@@ -491,7 +560,7 @@ def resolve_penalty(reg, moments):
     if isinstance(reg, _Rule):
         return reg._lambda(moments)
     if isinstance(reg, str):
-        lam = _shrunk(ESTIMATED[reg](moments), moments)
+        lam = _shrunk(ESTIMATED[reg].shrinkage(moments), moments)
         return float(np.clip(lam, _SMALLEST * moments.scale, _LARGEST * moments.scale))
     return float(reg) * moments.scale
 

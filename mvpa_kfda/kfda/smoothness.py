@@ -21,6 +21,7 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from scipy.sparse.linalg import splu
 
 from ..utils.checks import check_finite, check_numbers, check_positive
+from ..utils.rounding import number
 from .arguments import Adjacency, Matrix
 from .kernels import Kernel
 
@@ -214,6 +215,13 @@ class Penalty(Kernel):
     shift_free = True
     is_linear = True
 
+    @staticmethod
+    def _words(given):
+        return (
+            "a linear kernel with a quadratic penalty on the weights of the features "
+            "[@Hastie1995]"
+        )
+
     def __init__(self, Omega: Matrix):
         self.Omega = symmetrised(check_square(Omega, "Omega"), "Omega")
         self._blocks = 1
@@ -374,6 +382,14 @@ class GraphSmooth(Penalty):
     >>> kernel([[1.0, 0.0, 0.0]], np.eye(3))
     array([[0.625, 0.25 , 0.125]])
     """
+
+    @staticmethod
+    def _words(given):
+        strength = number(given["strength"])
+        return (
+            "a linear kernel that penalises differences between the weights of "
+            f"neighbouring features (strength {strength}) [@Hastie1995]"
+        )
 
     def __init__(self, adjacency: Adjacency, strength: float = 1.0, eps: float = 0.1):
         names = None

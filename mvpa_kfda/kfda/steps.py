@@ -5,6 +5,7 @@ kernel, but not its labels, so that all label permutations share them.
 """
 
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -22,14 +23,38 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
 from ..utils.checks import counted, quoted
-from ..utils.record import recorded
+from ..utils.record import is_record, recorded
+from ..utils.rounding import number
 from .kernels import innermost, kernels_of, needs_gram
 
-#: What names stand for.
+
+def _pca_words(given):
+    components = given["n_components"]
+    how = []
+    if isinstance(components, float):
+        share = number(100 * components)
+        how.append(f"components that explain {share} % of the variance")
+    elif isinstance(components, int):
+        how.append(f"the first {counted(components, 'component')}")
+    if given["whiten"]:
+        how.append("scaled to unit variance")
+    return "principal component analysis" + (f" ({', '.join(how)})" if how else "")
+
+
+@dataclass(frozen=True)
+class NamedStep:
+    """A step that users may name."""
+
+    transformer: TransformerMixin
+    #: Of the arguments that are recorded of such a transformer -> words.
+    words: Callable
+
+
+#: Steps by name.
 STEPS = {
-    "zscore": StandardScaler(),
-    "pca": PCA(0.99, svd_solver="full"),
-    "whiten": PCA(0.99, svd_solver="full", whiten=True),
+    "zscore": NamedStep(StandardScaler(), lambda given: "z-scoring of each feature"),
+    "pca": NamedStep(PCA(0.99, svd_solver="full"), _pca_words),
+    "whiten": NamedStep(PCA(0.99, svd_solver="full", whiten=True), _pca_words),
 }
 
 #: Steps that make one feature of each.
@@ -63,7 +88,7 @@ def check_steps(preprocess):
 def _check_step(step):
     """Return a transformer, which must look at no labels."""
     if isinstance(step, str) and step in STEPS:
-        return STEPS[step]
+        return STEPS[step].transformer
     if isinstance(step, type):
         raise TypeError(
             f"Invalid value for 'preprocess': the class {step.__name__}. Give an "
@@ -77,6 +102,15 @@ def _check_step(step):
     if _requires_labels(step):
         raise ValueError(_needs_labels(step))
     return step
+
+
+def step_words(recorded):
+    """Word a step as it is recorded, None for one that is not known here."""
+    kind = recorded["name"] if is_record(recorded) else recorded
+    for step in STEPS.values():
+        if type(step.transformer).__name__ == kind:
+            return step.words(recorded)
+    return None
 
 
 def _requires_labels(step):
@@ -299,10 +333,10 @@ def _matrix(step):
 def fit_steps(steps, X):
     """Return the `FittedSteps` of rows X (n, p), each learned from the last one's."""
     fitted = []
-    for number, step in enumerate(steps):
+    for last, step in enumerate(steps, 1):
         fitted.append(_fit(step, X))
         by_row = isinstance(step, RemoveConfounds) or type(step) in _BY_ROW
-        if by_row and number == len(steps) - 1:
+        if by_row and last == len(steps):
             break
         made = _checked(step, fitted[-1].transform(X), len(X))
         if not by_row:

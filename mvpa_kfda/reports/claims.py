@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..inference.corrections import CORRECTIONS
+from ..inference.corrections import CORRECTIONS, NAMED
 from ..metrics.names import metric_in_text
 from ..results.base import Result, SubjectResult
 from ..results.group import ComparisonResult
@@ -34,7 +34,7 @@ from .summary import (
     has_scores,
     level,
 )
-from .words import CORRECTION_WORDS, capital
+from .words import capital
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -237,7 +237,7 @@ def _where(result):
     if untested:
         return untested
     name = corrections_of(result)[0]
-    keys = cited_in(CORRECTION_WORDS[name][0])
+    keys = cited_in(NAMED[name].words)
     if result.axes and name == "none":
         return (
             "The p-values are not corrected for testing many positions; choose a "
@@ -327,7 +327,7 @@ def _from_when(result):
         "more data may show it earlier, and filters and windows move it."
     )
     method = f"{_test_of(result)}, {CORRECTION_LABELS[name]}"
-    return Said(statement, first, method, cited_in(CORRECTION_WORDS[name][0]))
+    return Said(statement, first, method, cited_in(NAMED[name].words))
 
 
 def _of_latency(result):

@@ -6,20 +6,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..inference.corrections import CORRECTIONS, check_correction, is_of_clusters
+from ..inference.corrections import CORRECTIONS, NAMED, check_correction, is_of_clusters
 from ..inference.null import ALTERNATIVES
 from ..results.base import SubjectResult
 from ..utils.axes import AXES, BY_COLUMN, point_of_axes
 from ..utils.checks import check_option, counted, plural
-from ..utils.rounding import rounded
+from ..utils.rounding import number, rounded
 from .citations import name
 from .words import (
-    COMMON_WORDS,
-    CORRECTION_WORDS,
     capital,
     enumerated,
     metric_words,
-    number,
     p_words,
 )
 
@@ -165,9 +162,8 @@ def correction_sentence(result, correction, n, n_tests=1, **words):
     words["threshold"] = number(words["threshold"])
     how = {"places": places, "Places": capital(places), **words}
     how["n"] = f"{n:,} {place_noun(result.places, n)}"
-    sentence = CORRECTION_WORDS[correction][0].format(**how)
-    common = COMMON_WORDS.get(correction, "") if n_tests > 1 else ""
-    return sentence + common
+    named = NAMED[correction]
+    return named.words.format(**how) + (named.shared if n_tests > 1 else "")
 
 
 def named_first(result, correction=None):
@@ -193,13 +189,13 @@ def named_first(result, correction=None):
                 "exploratory."
             )
     if correction not in (None, *corrections[:1]) and corrections:
-        label = CORRECTION_WORDS[corrections[0]][1]
+        label = NAMED[corrections[0]].tag
         sentences.append(
             f"The correction named first was another ({label}); results with this one "
             "are exploratory."
         )
     elif len(corrections) > 1:
-        label = CORRECTION_WORDS[corrections[0]][1]
+        label = NAMED[corrections[0]].tag
         sentences.append(
             f"Of {len(corrections)} corrections the first ({label}) was tested; "
             "results with others are exploratory."
@@ -248,7 +244,7 @@ def found(places, scores, p, noun, correction, alpha, alternative="greater", mid
 
     Differences have a `noun` that says so, and their sign.
     """
-    tag, signed = CORRECTION_WORDS[correction][1], noun.startswith("difference")
+    tag, signed = NAMED[correction].tag, noun.startswith("difference")
     sign = "+" if signed else ""
     if scores.ndim == 0:
         beside = "" if p is None else f" ({p_words(float(p))})"

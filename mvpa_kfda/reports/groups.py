@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..group.second_level import METHODS
 from ..inference.corrections import ADJUSTMENTS
 from ..results.group import GroupResult
 from ..utils.checks import check_option, counted
+from ..utils.rounding import number
 from ..viz.common import DEFAULT_NAMES, DEFAULT_RESULTS
 from .citations import name
 from .findings import (
@@ -23,7 +25,6 @@ from .words import (
     SECOND_TEST,
     enumerated,
     metric_words,
-    number,
     p_words,
     ranged,
     splitter_words,
@@ -35,42 +36,6 @@ _SIDES = {
     "greater": "one-sided, for {higher}",
     "less": "one-sided, for {lower}",
     "two-sided": "two-sided",
-}
-
-#: Method of `group_inference` -> the test of one list of scores, and of two groups.
-GROUP_WORDS = {
-    "prevalence": (
-        "Prevalence inference [@Allefeld2016] was made on the lowest {metric} of all "
-        "subjects. Its null hypothesis is that nobody in the population has an effect.",
-        "",
-    ),
-    "i-test": (
-        "The i-test [@Hirose2021] was made on the {metric} of subject number {order} "
-        "from the lowest. Its null hypothesis is that {share} in the population has an "
-        "effect; order and share had to be chosen before scores were seen.",
-        "",
-    ),
-    "bootstrap": (
-        "The mean {metric} over subjects was compared ({side}) with means of permuted "
-        "maps [@Stelzer2013].",
-        "",
-    ),
-    "sign-flip": (
-        "{what} was tested ({side}) by Student's *t* over subjects, with a null "
-        "distribution of sign flips [@Nichols2002].",
-        "{what} was tested ({side}) by Student's *t*, with a null distribution of "
-        "permutations of subjects between the groups [@Nichols2002].",
-    ),
-    "t": (
-        "{what} was tested ({side}) by Student's *t* over subjects.",
-        "{what} was tested ({side}) by Student's *t* for two groups of equal variance.",
-    ),
-    "wilcoxon": (
-        "{what} was tested ({side}) by Wilcoxon's signed-rank test over subjects "
-        "[@Wilcoxon1945].",
-        "{what} was tested ({side}) by Wilcoxon's rank-sum test [@Wilcoxon1945; "
-        "@Mann1947].",
-    ),
 }
 
 #: Method of `compare` -> the test.
@@ -160,8 +125,8 @@ def _subjects(result):
 
 def _group_test(result):
     """Say what was tested over subjects, and against what."""
-    of_one, of_two = GROUP_WORDS[result.method]
-    words, metric = of_one, _metric(result)
+    method = METHODS[result.method]
+    words, metric = method.words, _metric(result)
     what = f"The mean {metric}"
     if np.isfinite(result.score_chance):
         what += f" minus its chance level ({number(result.score_chance)})"
@@ -170,7 +135,7 @@ def _group_test(result):
         first, second = map(name, result.labels)
         what = f"The difference in {metric}, {first} minus {second},"
         higher, lower = (f"{way} scores of {first}" for way in ("higher", "lower"))
-        words = of_one if result.paired else of_two
+        words = method.words if result.paired else method.words_of_two
     if result.method == "bootstrap":
         higher, lower = "high scores", "low scores"
     side = _SIDES[result.alternative].format(higher=higher, lower=lower)

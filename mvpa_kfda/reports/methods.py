@@ -21,6 +21,7 @@ from ..results.latency import Latency
 from ..utils.advice import advice
 from ..utils.checks import check_option, check_share, counted
 from ..utils.record import is_record
+from ..utils.rounding import number
 from ..viz.common import channel_label
 from .citations import STYLES, name, render
 from .findings import (
@@ -34,13 +35,12 @@ from .findings import (
 )
 from .groups import comparison_paragraphs, group_paragraphs, latency_paragraphs
 from .model import folds_of, model_of, sample_noun, windows_of
-from .recordings import of_runs, recordings_of
+from .recordings import named_groups, recordings_of
 from .words import (
     SCHEME_WORDS,
     SECOND_TEST,
     enumerated,
     metric_words,
-    number,
     ranged,
     times_words,
 )
@@ -145,7 +145,7 @@ def _subject_paragraphs(result, asked):
         [*software_of(result.versions, result), *_numerics(result.parameters)],
     ]
     texts = [" ".join(sentences) for sentences in paragraphs if sentences]
-    return [*map(of_runs, texts)] if "recordings" in result.parameters else texts
+    return named_groups(texts, result.parameters)
 
 
 #: Kind of result -> its paragraphs, the first that fits.

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..kfda.kernels import kernel_words
+from ..kfda.penalties import penalty_words
+from ..kfda.steps import step_words
 from ..utils.checks import counted
 from ..utils.record import is_record
+from ..utils.rounding import number
 from .citations import name
 from .words import (
     auto_words,
     capital,
     enumerated,
-    kernel_words,
-    number,
-    penalty_words,
     ranged,
     splitter_words,
-    step_words,
     tuning_words,
 )
 
@@ -59,6 +59,12 @@ def _penalty(p, has_groups):
     return [f"Models were regularised by {penalty_words(p['reg'])}."]
 
 
+def _worded_step(recorded):
+    """Word a step, that of a user by its name."""
+    kind = recorded["name"] if is_record(recorded) else recorded
+    return step_words(recorded) or f"the transformer {name(kind)}"
+
+
 def _steps(p):
     """Say what every fold learned from its training trials before the model."""
     sentences, of, tested = [], "the training trials of every fold", "its test trials"
@@ -70,7 +76,7 @@ def _steps(p):
             f"coefficients from {of} [@Snoek2019]."
         )
     if p.get("preprocess"):
-        steps = list(map(step_words, p["preprocess"]))
+        steps = list(map(_worded_step, p["preprocess"]))
         were = "was" if len(steps) == 1 else "were"
         sentences.append(
             f"{capital(enumerated(steps))} {were} learned from {of} and applied to "

@@ -4,11 +4,16 @@ import re
 
 import numpy as np
 
-from ..utils.checks import counted
+from ..utils.checks import counted, plural
+from ..utils.record import as_call
+from ..utils.rounding import number
 from .citations import name, outside_names
-from .words import enumerated, number, ranged
+from .words import (
+    enumerated,
+    ranged,
+)
 
-#: What groups of trials are called where they are not runs.
+#: What groups of trials are called where they are neither runs nor sessions.
 _GROUP = re.compile(r"\bgroup(?=s?\b)")
 
 #: How images of trials were made of scans -> words.
@@ -27,12 +32,32 @@ ESTIMATE_WORDS = {
 }
 
 
-def recordings_of(parameters):
-    """Say how trials were made, as far as a record tells; numbers may be of many."""
+#: Model of drifts -> words, of the record; that of fMRIPrep is among the confounds.
+_DRIFT_WORDS = {
+    "cosine": "Drifts slower than {high_pass} Hz were modelled by cosines.",
+    "polynomial": "Drifts were modelled by polynomials up to order {drift_order}.",
+    "fMRIPrep": "Drifts were modelled by the cosines of fMRIPrep.",
+    "filter": (
+        "Linear trends and what is slower than {high_pass} Hz were removed, the latter "
+        "by a Butterworth filter."
+    ),
+    None: "No drifts were modelled.",
+}
+#: What is computed from confounds is called, up to so many of them.
+_NAMED = 12
+
+
+def _record(parameters):
+    """Return what is recorded of recordings, of one subject or of what many share."""
     prefix = "recordings."
     nested = parameters.get("recordings") or {}
     of_group = {k.removeprefix(prefix): v for k, v in parameters.items() if prefix in k}
-    record = nested | of_group
+    return nested | of_group
+
+
+def recordings_of(parameters):
+    """Say how trials were made, as far as a record tells; numbers may be of many."""
+    record = _record(parameters)
     kind = record.get("kind")
     if kind is None:
         return []
@@ -41,9 +66,13 @@ def recordings_of(parameters):
     return [*sentences, *_chosen(record)]
 
 
-def of_runs(text):
-    """Return a text with runs in the place of groups, but not in names."""
-    return outside_names(text, lambda part: _GROUP.sub("run", part))
+def named_groups(texts, parameters):
+    """Return texts with runs or sessions in the place of groups, but not in names."""
+    record = _record(parameters)
+    noun = record.get("group", "run") if record else None
+    if noun is None:
+        return texts
+    return [outside_names(x, lambda part: _GROUP.sub(noun, part)) for x in texts]
 
 
 def _chosen(record):
@@ -122,22 +151,18 @@ def _of_scans(record, kind):
     """Say how images of trials were made of scans, and which voxels they have."""
     sentences = []
     if "estimate" in record:
-        sentences.append(f"{ESTIMATE_WORDS[record['estimate']]}{_of_model(record)}.")
+        estimate = f"{ESTIMATE_WORDS[record['estimate']]}{_of_model(record)}"
+        sentences.append(f"{estimate}{_others(record)}.")
     if kind == "bold":
         sentences += [_scans(record), *_taken_out(record), *_left_out(record)]
-        if "smoothing_fwhm" in record:
-            fwhm = record["smoothing_fwhm"]
-            how = "not smoothed"
-            if fwhm:
-                how = f"smoothed with a Gaussian kernel of {number(fwhm)} mm (FWHM)"
-            sentences.append(f"Scans were {how}.")
+        sentences += _of_values(record)
     return sentences + _voxels(record)
 
 
 def _of_model(record):
     """Word the response of a model, or the scans of a block."""
-    if record.get("hrf_model"):
-        return f", with the haemodynamic response “{name(record['hrf_model'])}”"
+    if "hrf_model" in record:
+        return f", with {_response(record['hrf_model'])}"
     if record.get("estimate") == "blocks" and "delay" in record:
         gap = record.get("block_gap")
         joined = ""
@@ -147,10 +172,52 @@ def _of_model(record):
     return ""
 
 
+def _response(model):
+    """Word a haemodynamic response, or several."""
+    if model is None or model == "None":
+        return "regressors that were not convolved with a haemodynamic response"
+    if isinstance(model, str):
+        return f"the haemodynamic response “{name(model)}”"
+    several = model if isinstance(model, list | tuple) else [model]
+    which = enumerated(f"“{name(as_call(each))}”" for each in several)
+    return f"the custom haemodynamic {plural('response', len(several))} {which}"
+
+
+def _others(record):
+    """Word how the other trials are in the model of one."""
+    by_type = record.get("estimate") == "lss" and record.get("others") == "by_type"
+    return "; other trials had one regressor for each type" if by_type else ""
+
+
+def _of_values(record):
+    """Say in which unit values are, how noise was modelled, and what was smoothed."""
+    sentences = []
+    if "smoothing_fwhm" in record:
+        fwhm = record["smoothing_fwhm"]
+        how = "not smoothed"
+        if fwhm:
+            how = f"smoothed with a Gaussian kernel of {number(fwhm)} mm (FWHM)"
+        sentences.append(f"Scans were {how}.")
+    if record.get("noise_model") == "ar1":
+        sentences.append("Noise was modelled as autoregressive, of first order.")
+    elif "noise_model" in record:
+        sentences.append("Models were fitted by ordinary least squares.")
+    if "signal_scaling" in record:
+        unit = "percent of each voxel's mean over its run"
+        if record["signal_scaling"] == "none":
+            unit = "the unit of the scans"
+        sentences.append(f"Betas were in {unit}.")
+    return sentences
+
+
 def _scans(record):
     """Say how many runs there were, and when their scans were taken."""
+    n = ""
+    if "n_scans" in record:  # of every run, also of several subjects
+        n = f"{ranged(np.hstack(record['n_scans']).tolist(), 'scan')}"
     timing = f" (TR {number(record['t_r'])} s)" if "t_r" in record else ""
-    words = f"There were {_runs(record)} of scans{timing}"
+    each = ", one in each session," if record.get("group") == "session" else ""
+    words = f"There were {_runs(record)}{each} of {n or 'scans'}{timing}"
     if "slice_time_ref" in record:
         share = number(100 * record["slice_time_ref"])
         words += f", whose slices refer to {share} % of the TR"
@@ -161,36 +228,54 @@ def _taken_out(record):
     """Say which drifts and confounds were modelled."""
     which = [each for each in record.get("confounds") or () if each != "none"]
     sentences = []
-    if record.get("high_pass"):
-        sentences.append(
-            f"Drifts slower than {number(record['high_pass'])} Hz were modelled by "
-            "cosines."
-        )
-    elif "high_pass" in record:
-        sentences.append("Drifts were modelled by the cosines of fMRIPrep.")
+    if "drift_model" in record:
+        numbers = {
+            key: number(record[key])
+            for key in ("high_pass", "drift_order")
+            if record.get(key) is not None
+        }
+        sentences.append(_DRIFT_WORDS[_drifts(record)].format(**numbers))
+    n = record.get("n_confound_regressors")
+    many = np.atleast_1d(0 if n is None else n).tolist()
+    of = ranged(many, "regressor") if max(many) else ""
     if which:
-        n = record.get("n_confound_regressors")
-        many = np.atleast_1d(0 if n is None else n).tolist()
-        of = f": {ranged(many, 'regressor')}" if max(many) else ""
+        of = of and f": {of}"
         sentences.append(
             "Confounds of fMRIPrep [@Esteban2019] were taken out "
             f"({enumerated(map(name, which))}{of}{_components(record)})."
         )
-    elif "confounds" in record:
+    elif of:
+        names = record.get("regressors") or ()
+        called = ""
+        if 0 < len(names) <= _NAMED:
+            called = f": {enumerated(map(name, names))}"
+        sentences.append(f"Confounds of scans were in the model ({of}{called}).")
+    elif "n_confound_regressors" in record or "confounds" in record:
         sentences.append("No confounds of scans were taken out.")
     return sentences
+
+
+def _drifts(record):
+    """Return the model of drifts, which may be among the confounds."""
+    model = record["drift_model"]
+    cosines = [x for x in record.get("regressors") or () if x.startswith("cosine")]
+    return "fMRIPrep" if model is None and cosines else model
 
 
 def _components(record):
     """Word how many components of noise were asked for."""
     n = record.get("n_compcor")
-    return "" if n is None else f", {counted(n, 'component')} of each kind at most"
+    if n is None:
+        return ""
+    if n == "all":
+        return ", all components"
+    return f", {counted(n, 'component')} of each kind at most"
 
 
 def _left_out(record):
     """Say how many scans were left out, and by what."""
     n = record.get("n_scans_left_out")
-    if n is None or not np.any(n) or "scrub" not in (record.get("confounds") or ()):
+    if n is None or not np.any(n):
         return []
     limits = {
         "framewise displacement above {} mm": record.get("fd_threshold"),
@@ -198,10 +283,12 @@ def _left_out(record):
     }
     by = [text.format(number(x)) for text, x in limits.items() if x is not None]
     which = f" ({' or '.join(by)})" if by else ""
-    were = "scans were" if np.max(n) > 1 else "scan was"
+    were = "were" if np.max(n) > 1 else "was"
     low, high = np.min(n), np.max(n)
     many = f"{low}" if low == high else f"{low} to {high}"
-    return [f"Because of motion {many} {were} left out{which}."]
+    scrubbed = "scrub" in (record.get("confounds") or ())
+    why = " because of motion" if scrubbed else ""
+    return [f"Of the scans, {many} {were} left out{why}{which}."]
 
 
 def _voxels(record):

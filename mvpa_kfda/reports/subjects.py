@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ..utils.checks import counted, plural, some_of
+from ..utils.rounding import number
 from .citations import name
 from .model import model_of, windows_of
-from .recordings import of_runs, recordings_of
+from .recordings import named_groups, recordings_of
 from .words import (
     SETTING_WORDS,
     enumerated,
-    number,
     ranged,
     splitter_words,
     times_words,
@@ -32,9 +32,7 @@ def first_level_of(result):
     if shared.get("cv"):
         words = _shared_folds(shared["cv"], shared.get("n_folds"))
         sentences.append(f"Each subject's scores were estimated by {words}.")
-    if "recordings.kind" in shared:
-        sentences = [*map(of_runs, sentences)]
-    return sentences
+    return named_groups(sentences, shared)
 
 
 def _features(shared, places):

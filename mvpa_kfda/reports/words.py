@@ -11,10 +11,12 @@ from collections.abc import Callable
 
 from ..kfda.automatic import GRID
 from ..kfda.folds import GIVEN
+from ..kfda.kernels import kernel_words
+from ..kfda.penalties import CRITERIA
 from ..metrics.names import find_metric
 from ..utils.checks import counted, enumerated, plural
 from ..utils.record import is_record
-from ..utils.rounding import nearest, rounded, to_digits
+from ..utils.rounding import nearest, rounded
 from .citations import name
 
 # --------------------------------------------------------------------------- of words
@@ -23,16 +25,6 @@ from .citations import name
 def capital(text):
     """Return a text with its first letter large."""
     return text[:1].upper() + text[1:]
-
-
-def number(value, digits=3):
-    """Word a number with some significant digits, and never as 1e-05."""
-    value = float(value)
-    value = to_digits(value, digits) if abs(value) < 10**digits else value
-    if value and not 1e-4 <= abs(value) < 1e6:
-        mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
-        return f"{float(mantissa):g} \N{MULTIPLICATION SIGN} 10^{int(power)}"
-    return f"{value:.{digits}g}" if abs(value) < 10**digits else rounded(value, 0)
 
 
 def p_words(p):
@@ -103,18 +95,25 @@ SETTING_WORDS = {
     "classes": "the events of the classes",
     "classes_test": "the events of the classes in the test data",
     "recordings.kind": "the kind of recordings",
+    "recordings.group": "what the groups of trials are",
     "recordings.by": "what made the classes",
     "recordings.where": "which events were chosen",
     "recordings.space": "the space",
     "recordings.estimate": "how images of trials were made",
     "recordings.hrf_model": "the haemodynamic response",
+    "recordings.others": "the regressors of other trials",
+    "recordings.noise_model": "the model of noise",
+    "recordings.signal_scaling": "the unit of betas",
     "recordings.t_r": "the TR",
     "recordings.slice_time_ref": "the reference of slice times",
     "recordings.smoothing_fwhm": "the smoothing",
     "recordings.mask": "where the mask came from",
+    "recordings.drift_model": "the model of drifts",
+    "recordings.drift_order": "the order of drifts",
     "recordings.high_pass": "the high-pass filter",
     "recordings.low_pass": "the low-pass filter",
     "recordings.confounds": "the confounds of scans",
+    "recordings.regressors": "the confounds of scans",
     "recordings.fd_threshold": "the limit of framewise displacement",
     "recordings.std_dvars_threshold": "the limit of DVARS",
     "recordings.n_compcor": "the number of noise components",
@@ -127,114 +126,7 @@ SETTING_WORDS = {
     "recordings.resample": "the resampling",
 }
 
-# -------------------------------------------------------------------------- of kernels
-
-
-def _rbf(given):
-    gamma = given["gamma"]
-    widths = {
-        "median": "whose width was given by the median squared distance of trials",
-        None: "whose inverse width was one over the number of features",
-    }
-    inverse = f"of inverse width {gamma}"
-    return f"a Gaussian kernel {widths.get(gamma, inverse)}"
-
-
-def _polynomial(given):
-    gamma = given["gamma"]
-    scale = "one over the number of features" if gamma is None else gamma
-    return (
-        f"a polynomial kernel of degree {given['degree']} (scale {scale}, "
-        f"constant {number(given['coef0'])})"
-    )
-
-
-def _empirical(given):
-    return (
-        f"the empirical map of {kernel_words(given['kernel'])}, by which the penalty "
-        "is one on dual coefficients [@Cawley2003; @Mika1999]"
-    )
-
-
-def _low_rank(given):
-    approx = given["approx"]
-    landmarks = counted(approx["n_components"], "landmark")
-    how = {"kmeans": "chosen by k-means", "uniform": "drawn at random"}
-    chosen = how[approx["sampling"]]
-    return (
-        f"{kernel_words(given['kernel'])}, approximated by the Nyström method with "
-        f"{landmarks} {chosen} [@Williams2001]"
-    )
-
-
-def _graph(given):
-    strength = number(given["strength"])
-    return (
-        "a linear kernel that penalises differences between the weights of "
-        f"neighbouring features (strength {strength}) [@Hastie1995]"
-    )
-
-
-#: Class of a kernel -> words, of the arguments that are recorded.
-KERNEL_WORDS: dict[str, Callable] = {
-    "Linear": lambda given: "a linear kernel",
-    "RBF": _rbf,
-    "Polynomial": _polynomial,
-    "Precomputed": lambda given: "a precomputed kernel matrix",
-    "Callable": lambda given: "a custom kernel function",
-    "EmpiricalMap": _empirical,
-    "LowRank": _low_rank,
-    "GraphSmooth": _graph,
-    "Penalty": lambda given: (
-        "a linear kernel with a quadratic penalty on the weights of the features "
-        "[@Hastie1995]"
-    ),
-}
-
-
-def kernel_words(recorded):
-    """Word a kernel as it is recorded."""
-    if recorded["name"] == "KernelChoice":
-        return enumerated(map(kernel_words, recorded["kernels"]), "or")
-    words = KERNEL_WORDS.get(recorded["name"], lambda given: "a custom kernel")
-    return words(recorded)
-
-
 # ------------------------------------------------------------------------ of penalties
-
-
-def _shrinkage(given):
-    return (
-        "shrinkage of the total covariance towards a multiple of the identity, by "
-        f"{given['gamma']}"
-    )
-
-
-#: Class of a rule -> words, of the arguments that are recorded.
-PENALTY_WORDS: dict[str, Callable] = {
-    "Ridge": lambda given: f"a ridge penalty of λ = {given['lam']}",
-    "Shrinkage": _shrinkage,
-    "DegreesOfFreedom": lambda given: (
-        f"a ridge penalty that leaves {given['df']} effective degrees of freedom "
-        "[@Hastie1995]"
-    ),
-    "ledoit_wolf": lambda given: (
-        "shrinkage of the total covariance by the estimate of Ledoit and Wolf "
-        "[@Ledoit2004]"
-    ),
-    "oas": lambda given: (
-        "shrinkage of the total covariance by the oracle approximating estimate "
-        "[@Chen2010]"
-    ),
-}
-
-#: Criterion of a tuned penalty -> what was best.
-CRITERION_WORDS = {
-    "squared_error": "smallest squared error",
-    "accuracy": "largest share of correct predictions",
-    "log_loss": "smallest log loss",
-}
-
 
 #: Whether trials have groups (None: unknown) -> how training trials are left out.
 LEFT_OUT_WORDS = {
@@ -242,19 +134,6 @@ LEFT_OUT_WORDS = {
     True: "training trials left out one group at a time",
     False: "training trials left out one at a time",
 }
-
-
-def penalty_words(recorded):
-    """Word a penalty as it is recorded, but for one that labels choose."""
-    kind = recorded["name"] if is_record(recorded) else recorded
-    if kind in PENALTY_WORDS:
-        return PENALTY_WORDS[kind](recorded)
-    if not isinstance(recorded, int | float):
-        return "a custom penalty"
-    return (
-        f"a ridge penalty of {number(recorded)} times the mean squared norm of the "
-        "centred trials in the feature space of the kernel"
-    )
 
 
 def auto_words(has_groups, of_classes=True):
@@ -275,7 +154,7 @@ def tuning_words(recorded, kernels, has_groups):
     """Word how a tuned penalty was chosen; `has_groups` None stands for unknown."""
     grid, cv = recorded["grid"], recorded["cv"]
     n = 20 if grid == "auto" else len(grid)
-    criterion = CRITERION_WORDS[recorded["criterion"]]
+    criterion = CRITERIA[recorded["criterion"]].words
     left_out = LEFT_OUT_WORDS[has_groups]
     if isinstance(cv, int):
         left_out = f"training trials left out in {counted(cv, 'random fold')}"
@@ -290,36 +169,6 @@ def tuning_words(recorded, kernels, has_groups):
         f"{what} chosen by cross-validation within every training set, from {values}: "
         f"the {best} with the {criterion} for {left_out} was taken."
     )
-
-
-# ---------------------------------------------------------------------------- of steps
-
-
-def _pca(given):
-    components = given["n_components"]
-    how = []
-    if isinstance(components, float):
-        share = number(100 * components)
-        how.append(f"components that explain {share} % of the variance")
-    elif isinstance(components, int):
-        how.append(f"the first {counted(components, 'component')}")
-    if given["whiten"]:
-        how.append("scaled to unit variance")
-    return "principal component analysis" + (f" ({', '.join(how)})" if how else "")
-
-
-#: Class of a step -> words.
-STEP_WORDS: dict[str, Callable] = {
-    "StandardScaler": lambda given: "z-scoring of each feature",
-    "PCA": _pca,
-}
-
-
-def step_words(recorded):
-    """Word a step as it is recorded."""
-    kind = recorded["name"] if is_record(recorded) else recorded
-    words = STEP_WORDS.get(kind, lambda given: f"the transformer {name(kind)}")
-    return words(recorded)
 
 
 # ---------------------------------------------------------------------------- of folds
@@ -428,90 +277,6 @@ SCHEME_WORDS = {
     "within_groups": "among {trials} of the same group",
     "groups": "between whole groups",
     "free": "among all {trials}",
-}
-
-_CLUSTERS = (
-    "Neighbouring {places} beyond a cluster-forming threshold of *p* = {threshold} "
-    "made "
-    "up clusters. "
-)
-#: Correction -> how *p* became what it is, and the words beside a p-value. Of places,
-#: such as "time points", what is tested at each (score), and what is drawn.
-CORRECTION_WORDS = {
-    "none": ("*p*-values were not corrected for multiple testing.", "uncorrected"),
-    "max": (
-        "*p*-values were corrected for testing at {n} by comparing every {score} with "
-        "the most extreme one over all {places} of each {draw}, which controls the "
-        "family-wise error rate [@Nichols2002].",
-        "corrected by the maximum statistic",
-    ),
-    "max-step-down": (
-        "*p*-values were corrected for testing at {n} by the step-down procedure with "
-        "the most extreme {score} over {places} of each {draw}, which controls the "
-        "family-wise error rate [@Westfall1993].",
-        "corrected by the step-down maximum",
-    ),
-    "bonferroni": (
-        "*p*-values were corrected for testing at {n} by Bonferroni's method.",
-        "Bonferroni-corrected",
-    ),
-    "holm": (
-        "*p*-values were corrected for testing at {n} by Holm's method [@Holm1979].",
-        "corrected by Holm's method",
-    ),
-    "fdr": (
-        "*p*-values were adjusted for testing at {n} by the procedure of Benjamini and "
-        "Hochberg, which controls the false discovery rate [@Benjamini1995].",
-        "FDR-adjusted",
-    ),
-    "fdr-by": (
-        "*p*-values were adjusted for testing at {n} by the procedure of Benjamini and "
-        "Yekutieli, which controls the false discovery rate under any dependence "
-        "[@Benjamini2001].",
-        "FDR-adjusted",
-    ),
-    "cluster": (
-        _CLUSTERS + "The mass of a cluster, the sum of {mass} over its {places}, was "
-        "compared with the largest mass of each {draw} [@Maris2007].",
-        "corrected by cluster mass",
-    ),
-    "cluster-size": (
-        _CLUSTERS + "The size of a cluster, its number of {places}, was compared with "
-        "the largest size of each {draw} [@Nichols2002].",
-        "corrected by cluster size",
-    ),
-    "cluster-depth": (
-        _CLUSTERS + "Within a cluster, values of single {places} ({mass}) were "
-        "compared with those that lie as deep in the clusters of each {draw}, from the "
-        "head and from the tail, and in steps [@Troendle1995], which controls the family-wise error "
-        "rate of single {places} [@Frossard2022]. Clusters that reached the first or "
-        "the last of the {places} were left out.",
-        "corrected by cluster depth",
-    ),
-    "tfce": (
-        "*p*-values were corrected for testing at {n} by threshold-free cluster "
-        "enhancement [@Smith2009], integrated over all heights [@Chen2026]: every "
-        "enhanced value was compared with the largest one of each {draw}.",
-        "corrected by TFCE",
-    ),
-    "cluster-fdr": (
-        "{Places} above a threshold of their own, the {score} that a share of "
-        "{threshold} of the {draw}s pass, made up clusters. The size of a cluster was "
-        "compared with those of all clusters of all {draw}s, and *p*-values of "
-        "clusters "
-        "were adjusted to control the false discovery rate [@Stelzer2013].",
-        "FDR-adjusted for clusters",
-    ),
-}
-
-_IN_ALL = " Clusters were formed where all tests exceeded the threshold, and their "
-#: What is to be added where several tests have to reject.
-COMMON_WORDS = {
-    "cluster": f"{_IN_ALL}mass was compared in each test.",
-    "cluster-size": f"{_IN_ALL}size was compared in each test.",
-    "cluster-fdr": f"{_IN_ALL}size was compared in each test.",
-    "tfce": " Values were enhanced by the extent over which all tests exceeded a "
-    "height, and were compared in each test.",
 }
 
 #: What is tested twice in time generalization.

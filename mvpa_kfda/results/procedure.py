@@ -9,10 +9,8 @@ from typing import Any
 
 from sklearn import model_selection
 
-from ..kfda.kernels import RBF, EmpiricalMap, Linear, Polynomial
-from ..kfda.nystrom import Nystrom
-from ..kfda.penalties import DegreesOfFreedom, Ridge, Shrinkage, Tuned
-from ..utils.record import as_call, is_record, recorded
+from ..kfda import nystrom, penalties, smoothness
+from ..utils.record import as_call, is_record, known, recorded
 from .kinds import record
 
 #: Options that no result depends on.
@@ -22,18 +20,15 @@ _OF_TRIALS = ("groups", "confounds", "train_on")
 #: Options that hold names of the user's alone.
 _NAMES_ONLY = ("classes",)
 
-#: What is made again of a record, by the name of its class.
-_KNOWN = {
-    kind.__name__: kind
-    for kind in (
-        *(Linear, RBF, Polynomial, EmpiricalMap, Nystrom),
-        *(Ridge, Shrinkage, DegreesOfFreedom, Tuned),
-        *(
-            each
-            for each in map(model_selection.__dict__.get, model_selection.__all__)
-            if inspect.isclass(each) and hasattr(each, "split")
-        ),
-    )
+#: Where kernels and penalties are; once these are loaded, they are known by name.
+_RECORDED_IN = nystrom, penalties, smoothness
+#: Splitters by the name of their class.
+_SPLITTERS = {
+    name: each
+    for name, each in vars(model_selection).items()
+    if name in model_selection.__all__
+    and inspect.isclass(each)
+    and hasattr(each, "split")
 }
 
 
@@ -176,10 +171,11 @@ def _revived(value):
     if isinstance(value, Iterator):
         raise _LostError("an iterator, which is used up")
     if is_record(value):
-        if value["name"] not in _KNOWN:
+        kind = known(value) or _SPLITTERS.get(value["name"])
+        if kind is None or hasattr(kind, "_recorded_arguments"):  # as of matrices
             raise _LostError(as_call(value))
         given = {name: _revived(each) for name, each in value.items() if name != "name"}
-        return _KNOWN[value["name"]](**given)
+        return kind(**given)
     if isinstance(value, dict) and list(value) == ["function"]:
         raise _LostError(f"the function {value['function']}")
     return [_revived(each) for each in value] if type(value) is list else value

@@ -9,8 +9,32 @@ import inspect
 import os
 import zlib
 from dataclasses import fields, is_dataclass
+from typing import ClassVar
 
 import numpy as np
+
+
+class Recorded:
+    """What results record by the name of its class, and reports word."""
+
+    #: Name -> class, of all that this package has.
+    _known: ClassVar[dict[str, type]] = {}
+
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        if cls.__module__.partition(".")[0] == __package__.partition(".")[0]:
+            Recorded._known[cls.__name__] = cls
+
+    @staticmethod
+    def _words(given):
+        """Word it for the methods section, by the arguments that are recorded."""
+        return None
+
+
+def known(record, kind=Recorded):
+    """Return the class of a recorded object, None if it is of no such kind here."""
+    found = Recorded._known.get(record["name"])
+    return found if found is not None and issubclass(found, kind) else None
 
 
 def recorded(value):

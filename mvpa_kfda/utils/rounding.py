@@ -81,6 +81,16 @@ def to_digits(value, digits=3):
     return float(rounded(value, digits - 1 - first))
 
 
+def number(value, digits=3):
+    """Word a number with some significant digits, and never as 1e-05."""
+    value = float(value)
+    value = to_digits(value, digits) if abs(value) < 10**digits else value
+    if value and not 1e-4 <= abs(value) < 1e6:
+        mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
+        return f"{float(mantissa):g} \N{MULTIPLICATION SIGN} 10^{int(power)}"
+    return f"{value:.{digits}g}" if abs(value) < 10**digits else rounded(value, 0)
+
+
 def percent(share, decimals=0):
     """Word a share as percent.
 

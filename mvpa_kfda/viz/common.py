@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import numpy as np
 
-from ..inference.corrections import CORRECTIONS
+from ..inference.corrections import NAMED
 from ..inference.null import ALTERNATIVES, check_level
 from ..metrics.names import metric_in_text, metric_limits
 from ..utils.axes import AXES
@@ -295,11 +295,8 @@ def describe(result):
 # ------------------------------------------------------------------------- significance
 
 
-#: What corrections are called; the last one is for results of groups only.
-CORRECTION_LABELS = {
-    **{name: correction.label for name, correction in CORRECTIONS.items()},
-    "cluster-fdr": "FDR correction of clusters",
-}
+#: What corrections are called, also that for results of groups only.
+CORRECTION_LABELS = {name: correction.label for name, correction in NAMED.items()}
 
 
 #: How legends word other alternatives than "greater".

@@ -1,0 +1,23 @@
+"""Names of corrections, for type checkers, editors and the command line.
+
+They are those of the entries in :mod:`mvpa_kfda.inference.corrections`, in their order.
+Nothing else is loaded here.
+"""
+
+from typing import Literal
+
+CorrectionName = Literal[
+    "none",
+    "max",
+    "max-step-down",
+    "bonferroni",
+    "holm",
+    "fdr",
+    "fdr-by",
+    "cluster",
+    "cluster-size",
+    "cluster-depth",
+    "tfce",
+]
+#: The false discovery rate of clusters, which only a method of groups has.
+CLUSTER_FDR = "cluster-fdr"
