@@ -13,8 +13,9 @@ import numpy as np
 
 from ..inference.corrections import corrected_p_values
 from ..inference.permutation import permute_labels
+from ..metrics.chosen import PairsMetric
 from ..utils.advice import SIN_AND_COS
-from ..utils.checks import angle_unit, counted, warn
+from ..utils.checks import angle_unit, counted, quoted, warn
 from ..utils.problems import Problem
 
 #: With more than so many times the trials of the smallest class, the largest is a
@@ -67,13 +68,20 @@ def check_within_sets(metrics, tests, codes, classes):
 
     And warn of pairs that are in none.
     """
-    compared = [name for name, metric in metrics.items() if metric.within_sets]
-    if not compared:
-        return
     held = [np.bincount(codes[test], minlength=len(classes)) > 0 for test in tests]
     together = np.any([np.outer(each, each) for each in held], axis=0)
     first, second = np.triu_indices(len(classes), 1)
     apart = np.flatnonzero(~together[first, second])
+    for name, metric in metrics.items():
+        if isinstance(metric, PairsMetric) and np.isin(metric.numbers, apart).all():
+            raise ValueError(
+                f"No test set holds both classes of any pair of {name!r} "
+                f"({quoted(metric.pairs, 3)}). Use larger test sets, such as cv=5 or "
+                "runs as groups, or take the pair out of scoring."
+            )
+    compared = [name for name, metric in metrics.items() if metric.within_sets]
+    if not compared:
+        return
     if len(apart) == len(first):
         raise ValueError(
             f"{compared[0]!r} compares classes within test sets, and none of the "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..metrics.classes import METRICS
+from ..metrics.chosen import NamedPairs, name_pairs, number_pairs
+from ..metrics.classes import METRICS, mean_of_defined
 from ..metrics.pairs import TABLES, n_pairs, squares
-from ..utils.checks import check_option, quoted
+from ..utils.checks import check_option
 from ..viz.rdm import plot_mds, plot_rdm
 from .kinds import figure_method, record
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self  # typing's from Python 3.11 on
 
 #: Pairs of classes by their labels, or some of them by a name.
-Pairs = Sequence[tuple[Any, Any]] | Mapping[str, Sequence[tuple[Any, Any]]]
+Pairs = Sequence[tuple[Any, Any]] | NamedPairs
 
 
 @record
@@ -148,8 +149,9 @@ class DissimilarityMixin:
         """Return the result of some pairs of classes, or of means over some.
 
         What it returns has a metric for every pair or every mean, and is drawn,
-        compared and given to :func:`group_inference` as any other result. It has no
-        permutations: these were of the mean over all pairs.
+        compared and given to :func:`group_inference` as any other result. It has
+        p-values where `scoring` had the same pairs, so that the permutations of their
+        mean were kept; the other permutations were of the mean over all pairs.
 
         Parameters
         ----------
@@ -183,42 +185,44 @@ class DissimilarityMixin:
         ['animals', 'others']
         """
         table = TABLES[self.kind_of(kind)]
-        values, chosen = self.rdm(kind), self._check_pairs(pairs)
+        values = self.rdm(kind)
+        chosen = number_pairs(name_pairs(pairs), self.classes)
         metrics = {
-            name: values[..., numbers].mean(axis=-1) for name, numbers in chosen.items()
+            name: mean_of_defined(values[..., numbers], axis=-1)
+            for name, numbers in chosen.items()
         }
         said = {
             name: [self.pairs[i] for i in numbers] for name, numbers in chosen.items()
         }
-        changes = {name: {} for name in ("nulls", "fold_metrics", "repeats")}
+        kept = self._kept_of(chosen, table)
         parameters = self.parameters | {"scoring": list(metrics), "pairs": said}
-        parameters |= {"n_permutations": 0, "pairs_of": table}
-        kept = {name: {} for name in _SUMMARIES if name in vars(self)}
+        parameters |= {"pairs_of": table}
+        if not any(kept[name] for name in ("nulls", "null_summaries") if name in kept):
+            parameters |= {"n_permutations": 0}
         return replace(
             self,
             metrics=metrics,
             chances=dict.fromkeys(metrics, self.chances[table]),
             parameters=parameters,
-            **changes | kept,
+            **kept,
         )
 
-    def _check_pairs(self, pairs):
-        """Return the numbers of pairs by name."""
-        if not isinstance(pairs, Mapping):
-            pairs = {" / ".join(map(str, pair)): [pair] for pair in pairs}
-        known = {frozenset(pair): i for i, pair in enumerate(self.pairs)}
-        chosen = {}
-        for name, some in pairs.items():
-            for pair in some:
-                if len(pair) != 2 or frozenset(pair) not in known:
-                    raise ValueError(
-                        f"Invalid value for 'pairs': {pair!r}. Allowed: two different "
-                        f"classes of {quoted(self.classes.tolist(), 20)}."
-                    )
-            chosen[str(name)] = [known[frozenset(pair)] for pair in some]
-        if not chosen or not all(chosen.values()):
-            raise ValueError("pairs names no pair. Give at least one, (label, label).")
-        return chosen
+    def _kept_of(self, chosen, table):
+        """Return what was kept of chosen pairs, by name, that were in scoring too."""
+        before, same = {}, self.parameters.get("pairs_of") == table
+        for name, pairs in (self.parameters["pairs"] if same else {}).items():
+            numbers = number_pairs({name: pairs}, self.classes)[name]
+            before[frozenset(numbers)] = name
+        names = {new: before.get(frozenset(of)) for new, of in chosen.items()}
+        return {
+            part: {
+                new: vars(self)[part][old]
+                for new, old in names.items()
+                if old in vars(self)[part]
+            }
+            for part in _OF_METRICS
+            if part in vars(self)
+        }
 
     def to_rsatoolbox(self, kind: str | None = None) -> RDMs:
         """Return the matrices as rsatoolbox takes them, which has to be installed.
@@ -261,5 +265,8 @@ class DissimilarityMixin:
     plot_mds = figure_method(plot_mds)
 
 
-#: What is kept of permutations that are not.
-_SUMMARIES = ("null_summaries", "second_nulls", "second_summaries")
+#: What is kept of single metrics beside their scores.
+_OF_METRICS = (
+    *("nulls", "null_summaries", "second_nulls", "second_summaries"),
+    *("fold_metrics", "repeats"),
+)
