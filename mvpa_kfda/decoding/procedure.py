@@ -133,7 +133,7 @@ class Scores:
 
     Parameters
     ----------
-    scoring : str | callable | list of these
+    scoring : str | callable | dict | list of these
         Metric name, or list of names, the first of which is in ``result.scores``:
         ``"accuracy"``, ``"balanced_accuracy"``, ``"roc_auc"``, ``"recall"``,
         ``"precision"``, ``"f1"``, ``"recall_macro"``, ``"precision_macro"``,
@@ -142,7 +142,10 @@ class Scores:
         their tables ``"pairwise_accuracies"``, ``"crossnobis_distances"``. With two
         classes, recall, precision and F1 are those of the second class in sorted order,
         otherwise macro averages. ROC AUC and distances are means over test sets; all
-        others are computed on the predictions pooled over them. A function
+        others are computed on the predictions pooled over them. Distances depend on the
+        size of the penalty: fix it, as by ``reg=0.1``. A dict has means over chosen
+        pairs of classes by name, ``{"between": [("face", "house")]}``: of distances, or
+        of accuracies where only these are in the list. A function
         ``f(y_true, y_pred, class_scores) -> float`` is a metric too: the mean of what
         it returns for each test set. With permutations it is slow.
     keep_class_scores : bool
