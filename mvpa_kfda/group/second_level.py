@@ -469,6 +469,8 @@ def _pack(name, group, request, tested, labels, alpha):
         subject_warnings=group.warnings,
         p_of_minimum=None if of_minimum is None else group.expand(of_minimum),
         versions=versions(),
+        mean_matrices={} if compared else group.matrices,
+        classes=None if compared else group.classes,
     )
 
 

@@ -812,10 +812,7 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
                     "(null='max' or 'stream'). Take the p-values of the whole map, or "
                     "run the analysis again with null='full'."
                 )
-            raise ValueError(
-                "This result has no label permutations, so no p-values; run the "
-                "analysis again with n_permutations=1000 or so."
-            )
+            raise ValueError(self._advise_permutations())
         check_option("alternative", alternative, ALTERNATIVES)
         if alternative != "greater" and self.parameters.get("larger_of_two"):
             raise ValueError(
@@ -833,6 +830,13 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
             alternative=alternative,
         )
         return plain(p)
+
+    def _advise_permutations(self):
+        """Say how to have p-values."""
+        return (
+            "This result has no label permutations, so no p-values; run the analysis "
+            "again with n_permutations=1000 or so."
+        )
 
     @property
     def has_p(self) -> bool:

@@ -24,7 +24,7 @@ Pairs = Sequence[tuple[Any, Any]] | NamedPairs
 
 @record
 class DissimilarityMixin(MatricesMixin):
-    """A result of a subject that may hold tables of pairs; a base before `SubjectResult`."""
+    """A subject's result with tables of pairs or not; before `SubjectResult`."""
 
     #: Whether tables of pairs stay condensed in `metrics`: maps have many positions.
     keeps_condensed: ClassVar[bool] = False
@@ -63,6 +63,17 @@ class DissimilarityMixin(MatricesMixin):
             "This result has no such table of pairs of classes. Run the analysis "
             f"again with {wanted!r} in scoring, e.g. "
             f"scoring=[{METRICS[wanted].summary!r}, {wanted!r}]."
+        )
+
+    def _advise_permutations(self):
+        """Say how to have p-values."""
+        if "pairs_of" not in self.parameters:
+            return super()._advise_permutations()
+        table, pairs = self.parameters["pairs_of"], self.parameters["pairs"]
+        return (
+            "These pairs of classes have no p-values: label permutations are kept of "
+            "pairs that are in scoring. Run the analysis again with n_permutations="
+            f"1000 or so and scoring=[{table!r}, {pairs!r}]."
         )
 
     @property

@@ -28,6 +28,10 @@ class MatricesMixin:
         """Tables of pairs (positions..., c (c - 1) / 2) by their kind."""
         raise NotImplementedError
 
+    def _advise(self, kind):
+        """Say how to have a matrix that is not there."""
+        raise NotImplementedError
+
     @property
     def pairs(self) -> list[tuple[Any, Any]]:
         """The pairs of classes in the order of `rdm`, a list of two labels each."""
