@@ -506,10 +506,13 @@ def test_a_mean_matrix_is_of_what_subjects_have_in_common():
     several = [of_volume(seed) for seed in range(3)]
     matrices = [each.rdm().copy() for each in several]
     matrices[1][3, 0] = np.nan  # a pair that was not tested
-    scores = several[2].scores.copy()
-    scores[5] = np.nan  # a voxel without a score
-    several[1] = replace_metrics(several[1], crossnobis_distances=matrices[1])
-    several[2] = replace_metrics(several[2], crossnobis=scores)
+    metrics = several[1].metrics | {"crossnobis_distances": matrices[1]}
+    several[1] = replace(several[1], metrics=metrics)
+    gap = {name: values.copy() for name, values in several[2].metrics.items()}
+    n_features = several[2].n_features.copy()
+    for values in (*gap.values(), n_features):
+        values[5] = 0 if values is n_features else np.nan
+    several[2] = replace(several[2], metrics=gap, n_features=n_features)
     expected = np.nanmean(matrices, axis=0)
     expected[5] = np.nan
     group = group_inference(several, "t", metric="crossnobis")
@@ -517,11 +520,6 @@ def test_a_mean_matrix_is_of_what_subjects_have_in_common():
     renamed = replace(several[0], classes=np.array(["a", "b", "c"]))
     with pytest.raises(ValueError, match="the same classes"):
         group_inference([renamed, *several[1:]], "t").rdm()
-
-
-def replace_metrics(result, **metrics):
-    """Return a result with other metrics."""
-    return replace(result, metrics=result.metrics | metrics)
 
 
 def test_sizes_of_distances_need_a_penalty_that_is_fixed():
