@@ -13,6 +13,7 @@ from functools import cache
 from itertools import combinations
 from types import ModuleType
 
+import nibabel
 import numpy as np
 import pandas as pd
 import pytest
@@ -636,6 +637,51 @@ def test_the_command_line_writes_tables_of_pairs(tmp_path):
     assert found["class_2"].tolist() == ["bee", "cat", "cat"] * 3
 
 
+@pytest.mark.filterwarnings("ignore:Crossnobis distances are the smaller")
+@pytest.mark.parametrize("labels", ["words", "numbers"])
+def test_the_command_line_searches_for_pairs(tmp_path, labels, capsys):
+    X, codes = build.trials((8, 8, 8), 12, 1)
+    images, out = build.volume(X.reshape(-1, 3, 2, 2)), tmp_path / "out"
+    names = dict(enumerate(["ant", "bee", "cat"] if labels == "words" else [1, 2, 3]))
+    images.to_filename(tmp_path / "bold.nii.gz")
+    mask = build.mask(np.ones((3, 2, 2)))
+    mask.to_filename(tmp_path / "mask.nii.gz")
+    table = pd.DataFrame({"label": [names[code] for code in codes]})
+    table.to_csv(tmp_path / "labels.csv", index=False)
+    a, b, c = names.values()
+    options = [
+        "--scoring",
+        "crossnobis_distances",
+        f"{a}:{c}",
+        f"my pairs={c}:{b},{a}:{b}",
+    ]
+    options += ["--radius", "4", "--cv", "4", "--reg", "0.3", "--permutations", "9"]
+    paths = ["--labels", tmp_path / "labels.csv", "--mask", tmp_path / "mask.nii.gz"]
+    given = map(str, [tmp_path / "bold.nii.gz", *paths, "--label-column", "label"])
+    assert main(["searchlight", *given, *options, "--out", str(out)]) == 0
+    found = {path.name.partition("searchlight")[2]: path for path in out.iterdir()}
+    result = load_result(found[".h5"])
+    assert result.scoring[1:] == ["crossnobis_distances", f"{a} / {c}", "my pairs"]
+    rdm = result.rdm()
+    table = pd.read_csv(found["_crossnobis_distances.csv"])
+    assert_allclose(table["crossnobis_distances"], rdm.ravel(), rtol=1e-12, atol=0)
+    expected = {
+        f"_{a}-{c}.nii.gz": rdm[:, 1],
+        "_my-pairs.nii.gz": rdm[:, [0, 2]].mean(1),
+    }
+    for ending, values in expected.items():
+        image = nibabel.load(found[ending]).get_fdata()
+        assert_allclose(image[np.ones((3, 2, 2), bool)], values, rtol=1e-5)
+    assert result.pvalues("max", metric="my pairs").shape == (12,)
+    assert f"map of the pairs {a} / {c}" in capsys.readouterr().out
+    wrong = ["--scoring", "face:"]
+    assert (
+        main(["searchlight", *map(str, [tmp_path / "bold.nii.gz", *paths]), *wrong])
+        == 2
+    )
+    assert "--scoring face: is no list of pairs" in capsys.readouterr().err
+
+
 def test_memory_of_tables_is_known_beforehand(monkeypatch):
     X = np.random.default_rng(0).standard_normal((400, 2, 3))
     y = np.arange(400) % 100
@@ -650,13 +696,18 @@ def test_memory_of_tables_is_known_beforehand(monkeypatch):
 def test_a_run_that_was_stopped_goes_on_with_its_tables(tmp_path):
     X, codes = build.trials((8, 8, 8), 12, 1)
     options = {"mask_img": build.mask(np.ones((3, 2, 2))), "cv": 4, "radius": 4.0}
-    options |= {"scoring": BOTH, "n_permutations": 3, "random_state": 0}
+    scoring = [*BOTH, {"a / b": [("ant", "bee")]}]
+    options |= {"scoring": scoring, "n_permutations": 3, "random_state": 0}
     images, y = build.volume(X.reshape(-1, 3, 2, 2)), build.NAMES[codes]
     whole = searchlight(images, y, **options)
     for _ in range(2):
         again = searchlight(images, y, checkpoint=tmp_path / "run", **options)
-        for name in BOTH:
+        for name in [*BOTH, "a / b"]:
             assert_array_equal(again.metrics[name], whole.metrics[name])
+        assert_array_equal(again.nulls["a / b"], whole.nulls["a / b"])
+    other = options | {"scoring": [*BOTH, {"a / b": [("cat", "bee")]}]}
+    with pytest.raises(ValueError, match="pairs"):
+        searchlight(images, y, checkpoint=tmp_path / "run", **other)
 
 
 # ------------------------------------------------------------------------- calibration

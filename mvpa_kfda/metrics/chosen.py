@@ -122,29 +122,29 @@ def number_pairs(pairs, classes):
         frozenset((classes[i], classes[j])): number
         for number, (i, j) in enumerate(zip(first, second, strict=True))
     }
+    words = {str(label): label for label in classes}  # those of a command line
+
+    def as_set(pair):
+        if isinstance(pair, str) or np.shape(pair) != (2,):
+            return frozenset()
+        return frozenset(x if x in classes else words.get(x, x) for x in pair)
+
     chosen = {}
     for name, some in pairs.items():
         if isinstance(some, str) or not isinstance(some, Sequence | np.ndarray):
             raise ValueError(_message({name: some}))
         for pair in some:
-            if _as_set(pair) not in known:
+            if as_set(pair) not in known:
                 raise ValueError(
                     f"Invalid value for 'pairs': {pair!r}. Allowed: two different "
                     f"classes of {quoted(classes, 20)}."
                 )
-        chosen[str(name)] = [known[_as_set(pair)] for pair in some]
+        chosen[str(name)] = [known[as_set(pair)] for pair in some]
         if len(set(chosen[str(name)])) < len(some):
             raise ValueError(f"pairs names a pair twice: {list(some)!r}.")
     if not chosen or not all(chosen.values()):
         raise ValueError("pairs names no pair. Give at least one, (label, label).")
     return chosen
-
-
-def _as_set(pair):
-    """Return the labels of a pair, and nothing of what is none."""
-    if isinstance(pair, str) or np.shape(pair) != (2,):
-        return frozenset()
-    return frozenset(pair)
 
 
 def _message(given):
