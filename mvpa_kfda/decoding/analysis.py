@@ -25,6 +25,7 @@ from ..kfda.kernels import needs_gram
 from ..kfda.models import kernels_of
 from ..kfda.penalties import Auto, Tuned, name_of_rule
 from ..kfda.steps import Learned, check_kernel_after
+from ..metrics.chosen import record_pairs
 from ..metrics.classes import METRICS, chance_level
 from ..metrics.names import check_scoring, function_metrics, name_functions
 from ..utils.checks import (
@@ -47,6 +48,7 @@ from .problems import (
     check_within_sets,
     warn_of_absent_classes,
     warn_of_confounds,
+    warn_of_sizes,
 )
 from .procedure import Procedure
 from .repeats import Samples
@@ -163,7 +165,9 @@ class Analysis:
             fold_metrics=outcome.folds,
             nulls=outcome.nulls if self.permutations.n_permutations else {},
             chances={
-                name: chance_level(name, tested, len(self.classes))
+                name: self.task.functions[name].chance
+                if name in self.task.functions
+                else chance_level(name, tested, len(self.classes))
                 for name in self.task.scoring
             },
             classes=self.classes,
@@ -237,6 +241,7 @@ def make_analysis(trials, procedure, *, maps=None, with_patterns=False):
         tested = samples.codes
     parameters = record_method(procedure.method) | how.record(made)
     parameters |= {"cv": splitter, "train_on": trials.chosen_by}
+    parameters |= record_pairs(task.functions)
     parameters |= record_run(task, learned, permutations, seed) | _sizes(single)
     of_samples = samples.codes, samples.groups, samples.folds, tested, moved
     about = permutations, task, parameters, single, averaging, samples.members
@@ -244,6 +249,7 @@ def make_analysis(trials, procedure, *, maps=None, with_patterns=False):
     warn_of_order(analysis, of_trials, trials.numbers)
     tests = [np.arange(len(tested))] if samples.folds is None else samples.folds.tests
     check_within_sets(task.metrics, tests, tested, classes)
+    warn_of_sizes(task.metrics, procedure.method.reg)
     return analysis
 
 

@@ -13,8 +13,10 @@ import numpy as np
 
 from ..inference.corrections import corrected_p_values
 from ..inference.permutation import permute_labels
+from ..kfda.penalties import Auto, Tuned, name_of_rule
+from ..metrics.chosen import PairsMetric
 from ..utils.advice import SIN_AND_COS
-from ..utils.checks import angle_unit, counted, warn
+from ..utils.checks import angle_unit, counted, quoted, warn
 from ..utils.problems import Problem
 
 #: With more than so many times the trials of the smallest class, the largest is a
@@ -67,13 +69,20 @@ def check_within_sets(metrics, tests, codes, classes):
 
     And warn of pairs that are in none.
     """
-    compared = [name for name, metric in metrics.items() if metric.within_sets]
-    if not compared:
-        return
     held = [np.bincount(codes[test], minlength=len(classes)) > 0 for test in tests]
     together = np.any([np.outer(each, each) for each in held], axis=0)
     first, second = np.triu_indices(len(classes), 1)
     apart = np.flatnonzero(~together[first, second])
+    for name, metric in metrics.items():
+        if isinstance(metric, PairsMetric) and np.isin(metric.numbers, apart).all():
+            raise ValueError(
+                f"No test set holds both classes of any pair of {name!r} "
+                f"({quoted(metric.pairs, 3)}). Use larger test sets, such as cv=5 or "
+                "runs as groups, or take the pair out of scoring."
+            )
+    compared = [name for name, metric in metrics.items() if metric.within_sets]
+    if not compared:
+        return
     if len(apart) == len(first):
         raise ValueError(
             f"{compared[0]!r} compares classes within test sets, and none of the "
@@ -88,6 +97,21 @@ def check_within_sets(metrics, tests, codes, classes):
             f"{one!r} and {other!r}: these have no distance (NaN), and are left out of "
             f"{compared[0]!r}. Use larger test sets, such as cv=5 or runs as groups."
         )
+
+
+def warn_of_sizes(metrics, reg):
+    """Warn of distances that depend on a penalty which the data choose."""
+    if not any(metric.within_sets for metric in metrics.values()):
+        return
+    if not isinstance(reg, (Auto, Tuned, str)):
+        return
+    warn(
+        "Crossnobis distances are the smaller the larger the penalty is, and "
+        f"reg={name_of_rule(reg)!r} chooses it from the data, for each position anew: "
+        "do not compare the sizes of distances between times, places or subjects. "
+        "p-values hold. For sizes that can be compared use a fixed penalty, such as "
+        "reg=0.1."
+    )
 
 
 def find_leak(folds, groups):

@@ -133,7 +133,7 @@ class Scores:
 
     Parameters
     ----------
-    scoring : str | callable | list of these
+    scoring : str | callable | dict | list of these
         Metric name, or list of names, the first of which is in ``result.scores``:
         ``"accuracy"``, ``"balanced_accuracy"``, ``"roc_auc"``, ``"recall"``,
         ``"precision"``, ``"f1"``, ``"recall_macro"``, ``"precision_macro"``,
@@ -142,9 +142,12 @@ class Scores:
         their tables ``"pairwise_accuracies"``, ``"crossnobis_distances"``. With two
         classes, recall, precision and F1 are those of the second class in sorted order,
         otherwise macro averages. ROC AUC and distances are means over test sets; all
-        others are computed on the predictions pooled over them. A function ``f(y_true,
-        y_pred, class_scores) -> float`` is a custom metric: its value is averaged over
-        test sets. With permutations it is slow.
+        others are computed on the predictions pooled over them. Distances depend on the
+        size of the penalty: fix it, as by ``reg=0.1``. A dict has means over chosen
+        pairs of classes by name, ``{"between": [("face", "house")]}``: of distances, or
+        of accuracies if the list contains only these. A function ``f(y_true, y_pred,
+        class_scores) -> float`` is a custom metric: its value is averaged over test
+        sets. With permutations it is slow.
     keep_class_scores : bool
         Keep the class scores of all trials, for example to correlate them with
         behaviour: ``result.class_scores``, ``.decision_values()`` and

@@ -577,6 +577,8 @@ def _pack(name, group, request, tested, labels, alpha, own):
         ranks=[group.expand(each.ranks, 0) for each in tested.calibrations],
         rank_statistics=[each.statistics for each in tested.calibrations],
         versions=versions(),
+        mean_matrices={} if compared else group.matrices,
+        classes=None if compared else group.classes,
     )
 
 

@@ -856,7 +856,11 @@ class SubjectResult(RankedMixin, OptionsMixin, ScoreMap, Generic[Scores]):
                 f"(null='max' or 'stream'). Take the {what} of the whole map, or run "
                 "the analysis again with null='full'."
             )
-        raise ValueError(
+        raise ValueError(self._advise_permutations(what))
+
+    def _advise_permutations(self, what):
+        """Say how to have what needs permutations."""
+        return (
             f"This result has no label permutations, so no {what}; run the analysis "
             "again with n_permutations=1000 or so."
         )
