@@ -47,5 +47,7 @@ from .results.load import load_result as load_result
 from .results.sources import SourceResult as SourceResult
 from .results.sources import SourceTimeResult as SourceTimeResult
 from .utils.system import sys_info as sys_info
+from .verification.checking import verify as verify
+from .verification.verdict import Verification as Verification
 
 __version__: str
