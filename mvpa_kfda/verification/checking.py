@@ -215,10 +215,8 @@ class Cell:
         train, test = claims.folds_of(self.permutation)[fold]
         labels = claims.labels[self.permutation]
         trained = Trials(X, labels, claims.groups, claims.confounds)[train]
-        tested = Trials(X_test, claims.true(self.permutation), None, claims.confounds)
-        if claims.reading.other_trials:
-            confounds = claims.reading.confounds_test
-            tested = Trials(X_test, claims.true(self.permutation), None, confounds)
+        confounds = claims.confounds_test
+        tested = Trials(X_test, claims.true(self.permutation), None, confounds)
         everybody = None if claims.learns_in_folds else X
         return refit(trained, tested[test], claims.method, everybody)
 

@@ -11,8 +11,10 @@ from sklearn import decomposition, feature_selection, preprocessing
 
 from ..data.confounds import read_confounds, read_train_on
 from ..utils.record import as_call, is_record, recorded
+from . import imaging, recordings
+from . import reading as arrays
 from .drawing import Folds, cross_folds, draw_folds, draw_labels, revived
-from .reading import READERS, NotCovered
+from .reading import NotCovered
 from .refit import Method
 from .scoring import is_covered, score
 
@@ -22,6 +24,8 @@ KERNELS = ("Linear", "RBF", "Polynomial", "Precomputed")
 TOLERANCES = {"float64": 1e-6, "float32": 1e-3}
 #: Where scikit-learn's steps come from.
 _STEPS = (preprocessing, decomposition, feature_selection)
+#: How data are read, by the function that decoded them.
+READERS = arrays.READERS | recordings.READERS | imaging.READERS
 #: What is said of inputs by their names.
 _INPUTS = {
     "data": "the data",
@@ -67,18 +71,19 @@ class Claims:
 
     def _read_rest(self, given):
         """Read what all functions are given in the same way, where it was not yet."""
-        reading, n = self.reading, len(self.reading.y)
-        if reading.groups is None and given.get("groups") is not None:
-            reading.groups = np.asarray(given["groups"])
+        read, n = self.reading, len(self.reading.y)
+        if read.groups is None and given.get("groups") is not None:
+            read.groups = np.asarray(given["groups"])
         table = given.get("confounds")
-        if reading.confounds is None and table is not None:
-            reading.confounds = read_confounds(table, n)
-        if reading.train_on is None and given.get("train_on") is not None:
-            reading.train_on = read_train_on(given["train_on"], n).mask
-        reading.note(y=reading.y, groups=reading.groups, train_on=reading.train_on)
-        reading.note(y_test=reading.y_test)
-        if reading.confounds is not None:
-            reading.note(confounds=reading.confounds.columns)
+        if read.confounds is None and table is not None:
+            read.confounds = read_confounds(table, n)
+        if read.train_on is None and given.get("train_on") is not None:
+            read.train_on = read_train_on(given["train_on"], n).mask
+        read.note(y=read.y, groups=read.groups, y_test=read.y_test)
+        read.note(train_on=read.train_on)
+        for name in ("confounds", "confounds_test"):
+            table = getattr(read, name)
+            read.note(**{name: None if table is None else table.columns})
 
     # ------------------------------------------------------------------- the method
 
@@ -165,11 +170,20 @@ class Claims:
     @cached_property
     def confounds(self):
         """The columns that are taken out, in a unit of their own, of every trial."""
-        table = self.reading.confounds
+        return self.averaged(self._in_unit(self.reading.confounds))
+
+    @cached_property
+    def confounds_test(self):
+        """The same of other trials that are tested."""
+        if not self.reading.other_trials:
+            return self.confounds
+        return self._in_unit(self.reading.confounds_test)
+
+    def _in_unit(self, table):
         if table is None:
             return None
-        centre, spread = table.unit
-        return self.averaged((table.columns - centre) / spread)
+        centre, spread = self.reading.confounds.unit
+        return (table.columns - centre) / spread
 
     def _first(self, values):
         """Return values of trials, or those of the first trial of each average."""
@@ -179,7 +193,9 @@ class Claims:
     def averaged(self, values):
         """Return values (n, ...) of trials, or their means over each average."""
         members = self.result.members
-        return values if members is None else values[members].mean(axis=1)
+        if members is None or values is None:
+            return values
+        return values[members].mean(axis=1)
 
     def features(self, read, position):
         """Return the features of a position, of trials or averages."""
@@ -337,7 +353,9 @@ class Claims:
         stored = self.result.penalty.get("lambda")
         if stored is None:
             return True
-        stored = np.asarray(stored)[position[: np.ndim(stored)]]
+        if self.reading.test is not None:  # it is one of the training time
+            position = position[:1]
+        stored = np.asarray(stored)[position]
         if np.ndim(stored):
             stored = stored[fold] if len(stored) == len(self.folds) else lam
         return bool(np.isclose(stored, lam, rtol=1e-5, atol=0) or np.isnan(stored))

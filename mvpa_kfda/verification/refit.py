@@ -271,7 +271,7 @@ def automatic(K, train, n_classes):
 
 
 def groups_within(groups):
-    """Number the groups of trials; None where every trial, or all, are one group."""
+    """Return numbers of groups; None where every trial, or all, are one group."""
     if groups is None:
         return None
     names, numbers = np.unique(groups, return_inverse=True)

@@ -79,7 +79,7 @@ def _area(flags, odds):
 
 
 def _odds(scores, k, n_train):
-    """Return the log odds of a class, whose log posterior is n_train times its score."""
+    """Return the log odds of a class; its log posterior is n_train times its score."""
     logs = n_train * scores
     with np.errstate(invalid="ignore"):
         odds = logs[:, k] - logsumexp(np.delete(logs, k, axis=1), axis=1)
