@@ -41,6 +41,7 @@ from ..utils.checks import (
     word_bytes,
 )
 from ..utils.files import versions
+from ..utils.fingerprints import note_input
 from ..utils.record import recorded
 from .averaging import Averaging
 from .orders import warn_of_order
@@ -75,7 +76,19 @@ def read_features(X, procedure):
             "approximates it at a fraction of that; see its documentation.",
             UserWarning,
         )
+    note_input("data", X)
     return X
+
+
+def note_trials(trials):
+    """Let the result keep the fingerprints of what is known of trials."""
+    known = {name: getattr(trials, name) for name in ("y", "groups", "y_test")}
+    for name in ("confounds", "confounds_test"):
+        table = getattr(trials, name)
+        known[name] = None if table is None else table.columns
+    known["train_on"] = None if trials.train_on is None else trials.train_on.mask
+    for name, values in known.items():
+        note_input(name, values)
 
 
 @dataclass(frozen=True)
@@ -192,6 +205,7 @@ def make_analysis(trials, procedure, *, maps=None, with_patterns=False):
 
     What is kept of the permutations' `maps` is measured before any label is drawn.
     """
+    note_trials(trials)
     scores, permuting = procedure.scores, procedure.permuting
     scoring, functions, n_scalar = _check_scores(scores.scoring)
     classes, codes, groups = _check_trials(trials)

@@ -211,7 +211,8 @@ class Result:
 
     def _compared(self):
         """Map the names of the fields that make results equal to their values."""
-        return {k: v for k, v in self._content().items() if k != "options"}
+        how = ("options", "inputs")
+        return {k: v for k, v in self._content().items() if k not in how}
 
 
 @record
