@@ -196,8 +196,8 @@ NULL = Option(
     "null",
     NULLS,
     "what to keep of the permutations' maps; cluster and tfce need full or stream, "
-    "cluster-size, cluster-depth and max-step-down need full (default: auto, which keeps what is "
-    "needed)",
+    "cluster-size, cluster-depth and max-step-down need full (default: auto, which "
+    "keeps what is needed)",
 )
 
 

@@ -172,7 +172,8 @@ def group_inference(
         Correction for testing many positions: "none", "max", "max-step-down",
         "bonferroni", "fdr", "fdr-by", "cluster" (mass), "cluster-size",
         "cluster-depth" (of time courses only) or "tfce", described in
-        `mvpa_kfda.inference.corrections`. The first is the default of the result. For "bootstrap" also "cluster-fdr".
+        `mvpa_kfda.inference.corrections`. The first is the default of the result.
+        For "bootstrap" also "cluster-fdr".
     other : sequence of results or of paths, or None
         Another group, or with ``paired=True`` the same subjects in another condition:
         the difference is tested then. Not for "prevalence" and "bootstrap".

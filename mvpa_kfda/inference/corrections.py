@@ -384,7 +384,8 @@ def correct(null, correction="none"):
         have in common, see the notes.
     correction : str or None, default="none"
         "none" (or None), "max", "max-step-down", "bonferroni", "fdr", "fdr-by",
-        "cluster", "cluster-size", "cluster-depth" or "tfce"; :func:`corrected_p_values` defines them.
+        "cluster", "cluster-size", "cluster-depth" or "tfce";
+        :func:`corrected_p_values` defines them.
 
     Returns
     -------
@@ -447,7 +448,8 @@ def smallest_p_value(n_permutations, n_positions=1, correction="none"):
         Number of positions m that are tested.
     correction : str or None, default="none"
         "none" (or None), "max", "max-step-down", "bonferroni", "fdr", "fdr-by",
-        "cluster", "cluster-size", "cluster-depth" or "tfce"; :func:`corrected_p_values` defines them.
+        "cluster", "cluster-size", "cluster-depth" or "tfce";
+        :func:`corrected_p_values` defines them.
 
     Returns
     -------
@@ -655,7 +657,8 @@ def p_values_from_summary(
         What was kept of the null.
     correction : str or None, default="none"
         "none" (or None), "max", "max-step-down", "bonferroni", "fdr", "fdr-by",
-        "cluster", "cluster-size", "cluster-depth" or "tfce"; :func:`corrected_p_values` defines them.
+        "cluster", "cluster-size", "cluster-depth" or "tfce";
+        :func:`corrected_p_values` defines them.
         P-values are for scores that are large. "cluster" and
         "tfce" need a summary made with clusters. "max-step-down", "cluster-size" and
         "cluster-depth" need the whole null.

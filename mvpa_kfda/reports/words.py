@@ -479,9 +479,9 @@ CORRECTION_WORDS = {
     "cluster-depth": (
         _CLUSTERS + "Within a cluster, values of single {places} ({mass}) were "
         "compared with those that lie as deep in the clusters of each {draw}, from the "
-        "head and from the tail, and in steps [@Troendle1995], which controls the family-wise error "
-        "rate of single {places} [@Frossard2022]. Clusters that reached the first or "
-        "the last of the {places} were left out.",
+        "head and from the tail, and in steps [@Troendle1995], which controls the "
+        "family-wise error rate of single {places} [@Frossard2022]. Clusters that "
+        "reached the first or the last of the {places} were left out.",
         "corrected by cluster depth",
     ),
     "tfce": (
