@@ -278,7 +278,7 @@ def test_the_bids_command_refuses_other_maps_before_it_decodes(
     if allowed:
         ANALYSES[analysis].check(analysis, unit, config)
         return
-    with pytest.raises(ValueError, match="cluster-depth is for .*--analysis time"):
+    with pytest.raises(ValueError, match=r"cluster-depth is for .*--analysis time"):
         ANALYSES[analysis].check(analysis, unit, config)
 
 

@@ -25,7 +25,13 @@ import pandas as pd
 from nibabel import Nifti1Image
 from scipy.ndimage import gaussian_filter
 
-from mvpa_kfda import claims, decode_epochs, group_inference, searchlight, simulate_epochs
+from mvpa_kfda import (
+    claims,
+    decode_epochs,
+    group_inference,
+    searchlight,
+    simulate_epochs,
+)
 
 rng = np.random.default_rng(0)
 results = []
@@ -152,7 +158,9 @@ for number in range(14):
     images = Nifti1Image(np.moveaxis(data, 0, -1).astype(np.float32), mask_img.affine)
     options = {"mask_img": mask_img, "groups": "run", "radius": 7}
     maps.append(
-        searchlight(images, (labels, "class"), n_permutations=50, verbose=False, **options)
+        searchlight(
+            images, (labels, "class"), n_permutations=50, verbose=False, **options
+        )
     )
 brain = group_inference(maps, "sign-flip", correction="cluster", random_state=0)
 table = brain.clusters()

@@ -33,6 +33,7 @@ from mvpa_kfda.inference.corrections import corrected_p_values
 
 RESULTS = Path(__file__).with_name("results_claims.rst")
 HEADING = "From when"
+TITLE = (".. _from_when:", "", HEADING, "~" * len(HEADING), "")
 ALPHA = 0.05
 Y, RUNS = np.arange(40) % 2, np.repeat(np.arange(4), 10)
 N_TIMES, LASTING = 48, 0.9
@@ -90,7 +91,7 @@ def labels(design, seed):
 
 
 def scores(design, X, rows):
-    """Return the AUC of a sensor (40, times), or the accuracy of its sign, by labels."""
+    """Return AUCs of a sensor (40, times), or accuracies of its sign, by labels."""
     n = len(Y) // 2
     if design.scoring == "accuracy":
         return ((2 * rows - 1) @ np.sign(X) / len(Y) + 1) / 2
@@ -266,11 +267,9 @@ def section(found, smeared, n):
         [f"{reach}", f"{100 * marks.mean():.1f}"] for reach, marks in smeared.items()
     ]
     return [
-        HEADING,
-        "-" * len(HEADING),
-        "",
-        f"How often a time without any effect was claimed (p <= 0.05), in {n} data sets "
-        f"each: {N_TIMES} times, {len(Y)} trials, {N_PERMUTATIONS} permutations, "
+        *TITLE,
+        "How often a time without any effect was claimed (p <= 0.05), in "
+        f"{n} data sets each: {N_TIMES} times, {len(Y)} trials, {N_PERMUTATIONS} permutations, "
         f"subjects alone or {N_SUBJECTS} in a group. 5 % are due at most; ↑ marks what "
         f"is above {high:.1f} %, ↓ what is below {low:.1f} % (99 % of what sampling "
         "allows for 5 %). Noise has a correlation of 0.9 from time to time unless it "
@@ -296,12 +295,12 @@ def section(found, smeared, n):
 def write(path, lines):
     """Replace the heading of a file, or append it."""
     text = path.read_text(encoding="utf-8") if path.exists() else ""
-    mark = f"{HEADING}\n{'-' * len(HEADING)}\n"
+    mark = "\n".join(TITLE)
     before, _, after = text.partition(mark)
     rest = after.split("\n")
-    # What follows is the next heading, a line with one of dashes under it.
+    # What follows is the next heading, a line with one of tildes under it.
     next_one = next(
-        (k for k, line in enumerate(rest) if k and line and not line.strip("-")), None
+        (k for k, line in enumerate(rest) if k and line and not line.strip("~")), None
     )
     after = "" if next_one is None else "\n".join(rest[next_one - 1 :])
     path.write_text(before + "\n".join(lines) + after, encoding="utf-8")

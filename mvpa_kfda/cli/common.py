@@ -17,7 +17,7 @@ from collections import namedtuple
 from pathlib import Path
 from typing import get_args
 
-from ..inference.listed import CorrectionName
+from ..inference.listed import OF_COURSES, CorrectionName
 from ..kfda.listed import CriterionName, KernelName, PenaltyName, StepName
 from ..metrics.listed import ClassMetric, NumberMetric
 from ..utils.text import tell
@@ -361,7 +361,7 @@ def check_null_options(null, correction):
 
 def check_course(correction, made):
     """Refuse a correction for time courses where `made`, in words, is a map."""
-    if correction in COURSE_CORRECTIONS:
+    if correction in OF_COURSES:
         raise ValueError(
             f"--correction {correction} is for time courses, and {made}. Take "
             "--correction max for single positions, or cluster or tfce."

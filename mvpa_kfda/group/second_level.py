@@ -233,8 +233,9 @@ def group_inference(
         Correction for testing many positions: "none", "max", "max-step-down",
         "bonferroni", "holm", "fdr", "fdr-by", "cluster" (mass), "cluster-size",
         "cluster-depth" (of time courses only) or "tfce", described in
-        `mvpa_kfda.inference.corrections`. The first is the default of the result. For "bootstrap" also "cluster-fdr"; "i-test" has "holm", "none",
-        "bonferroni", "fdr" and "fdr-by" only. None is "max", of "i-test" "holm".
+        `mvpa_kfda.inference.corrections`. The first is the default of the result. For
+        "bootstrap" also "cluster-fdr"; "i-test" has "holm", "none", "bonferroni", "fdr"
+        and "fdr-by" only. None is "max", of "i-test" "holm".
     order : int or None
         Of "i-test": which subject is compared with permuted labels, counted from the
         lowest score. **To be chosen before any score is seen.** None is 1.

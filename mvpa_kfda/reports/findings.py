@@ -287,8 +287,8 @@ def significant(places, p, correction, alpha):
         )
     elif correction in CORRECTIONS and CORRECTIONS[correction].of_courses:
         sentence += (
-            f" Such a *p*-value is of a single {place_noun(places, 1)} of the signal as "
-            "it was analysed: filters and windows spread an effect over time."
+            f" Such a *p*-value is of a single {place_noun(places, 1)}, of the signal "
+            "as it was analysed: filters and windows spread an effect over time."
         )
     return sentence
 
