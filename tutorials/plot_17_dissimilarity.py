@@ -78,8 +78,8 @@ figure = result.plot_rdm(at=[0.0, 0.12, 0.24], order=NAMES.tolist())
 # Each cell is the cross-validated squared Mahalanobis distance between two pictures, in
 # units of the variance within pictures. The penalty is fixed, ``reg=0.1``: if it were
 # chosen at each time, distances would be smaller at some times than at others. Before
-# the stimulus, distances are around 0, with either sign. At 120 ms most pairs differ; at
-# 240 ms houses differ from the rest.
+# the stimulus, distances are around 0, with either sign. At 120 ms most pairs differ;
+# at 240 ms houses differ from the rest.
 #
 # The same distances in two dimensions, with multidimensional scaling:
 
