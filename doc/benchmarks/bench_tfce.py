@@ -75,10 +75,8 @@ def measure(maps, n_runs):
         large = exact > np.median(exact[exact > 0])
         off = np.abs(scores[name][large] / exact[large] - 1)
         largest = np.abs(scores[name] - exact).max() / exact.max()
-        rows.append(
-            [name, f"{min(seconds[name]):.2f}", f"{100 * np.median(off):.2g}"]
-            + [f"{100 * largest:.2g}"]
-        )
+        differences = (f"{100 * x:.2g}" for x in (np.median(off), largest))
+        rows.append([name, f"{min(seconds[name]):.2f}", *differences])
     return rows
 
 
@@ -109,7 +107,7 @@ def main(arguments=None):
         "",
         *list_table(heads, rows),
         "",
-        f"{machine()}.",
+        machine(),
         "",
     ]
     asked.out.write_text("\n".join(lines), encoding="utf-8")
