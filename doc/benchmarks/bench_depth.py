@@ -274,8 +274,9 @@ def section(found, smeared, n):
         f"{n} data sets each: {N_TIMES} times, {len(Y)} trials, {N_PERMUTATIONS} "
         f"permutations, subjects alone or {N_SUBJECTS} in a group. 5 % are due at "
         f"most; ↑ marks what is above {high:.1f} %, ↓ what is below {low:.1f} % (99 % "
-        "of what sampling allows for 5 %). Noise has a correlation of 0.9 from time to time unless it "
-        f"does not last. Effects are at {EFFECT.stop - EFFECT.start} times, and false "
+        "of what sampling allows for 5 %). Noise has a correlation of 0.9 from time to "
+        "time unless it does not last. Effects are at "
+        f"{EFFECT.stop - EFFECT.start} times, and false "
         "claims are those at the others.",
         "",
         *list_table(heads, rows),
