@@ -136,7 +136,9 @@ def difference(design, seed):
 def group(method):
     """Return how p-values of a group are had."""
     X = np.random.default_rng(0).standard_normal((len(Y), 1, N_TIMES))
-    template = decode_arrays(X, Y, cv=4, reg=0.3, n_permutations=1, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # labels take turns
+        template = decode_arrays(X, Y, cv=4, reg=0.3, n_permutations=1, random_state=0)
 
     def test(design, seed):
         results = []
@@ -269,11 +271,12 @@ def section(found, smeared, n):
     return [
         *TITLE,
         "How often a time without any effect was claimed (p <= 0.05), in "
-        f"{n} data sets each: {N_TIMES} times, {len(Y)} trials, {N_PERMUTATIONS} permutations, "
-        f"subjects alone or {N_SUBJECTS} in a group. 5 % are due at most; ↑ marks what "
-        f"is above {high:.1f} %, ↓ what is below {low:.1f} % (99 % of what sampling "
-        "allows for 5 %). Noise has a correlation of 0.9 from time to time unless it "
-        f"does not last. Effects are at {EFFECT.stop - EFFECT.start} times, and false "
+        f"{n} data sets each: {N_TIMES} times, {len(Y)} trials, {N_PERMUTATIONS} "
+        f"permutations, subjects alone or {N_SUBJECTS} in a group. 5 % are due at "
+        f"most; ↑ marks what is above {high:.1f} %, ↓ what is below {low:.1f} % (99 % "
+        "of what sampling allows for 5 %). Noise has a correlation of 0.9 from time to "
+        "time unless it does not last. Effects are at "
+        f"{EFFECT.stop - EFFECT.start} times, and false "
         "claims are those at the others.",
         "",
         *list_table(heads, rows),
@@ -317,7 +320,7 @@ def main(arguments=None):
         warnings.simplefilter("ignore")
         found, smeared = run(n), run_smeared(n)
     lines = section(found, smeared, n)
-    lines += [f"{machine()}; {duration(time.perf_counter() - start)}.", ""]
+    lines += [f"{machine()} It took {duration(time.perf_counter() - start)}.", ""]
     write(asked.out, lines)
 
 
