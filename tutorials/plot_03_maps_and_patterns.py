@@ -101,9 +101,10 @@ print(over_freqs.clusters().head(3).round(3).to_string())
 
 # %%
 # The p-value is that of the cluster as a whole, and not of its first time or of its
-# frequencies. How much of a cluster has an effect is another question: ``n_true`` of its
-# positions, at least, a share of ``share_true``. `true_discoveries` answers it for any
-# set, also one chosen after looking, with a :class:`~mvpa_kfda.TrueDiscoveries`:
+# frequencies. How much of a cluster has an effect is another question: at least
+# ``n_true`` of its positions, a share of ``share_true``. `true_discoveries` answers it
+# for any set, also one chosen after looking, with a
+# :class:`~mvpa_kfda.TrueDiscoveries`:
 
 print(over_freqs.true_discoveries((0.4, 0.5)))
 
