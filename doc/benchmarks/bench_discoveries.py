@@ -246,13 +246,13 @@ def replace_section(text, lines):
     return "\n".join([*page, *([""] if page else []), *lines]) + "\n"
 
 
-def main():
+def main(arguments=None):
     """Run everything and write the section."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--out", type=Path, default=RESULTS)
-    given = parser.parse_args()
-    sizes = (4, 2) if given.quick else (N_DATA_SETS, N_GROUPS)
+    given = parser.parse_args(arguments)
+    sizes = (2, 2) if given.quick else (N_DATA_SETS, N_GROUPS)
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         lines = section(*sizes)
