@@ -190,7 +190,7 @@ def study(designs, n, first):
         found = np.array([bounds(design, k, number) for number in range(n)])
         wrong = np.mean(found[:, 0] > 0)
         mark = " ↑" if wrong > high else " ↓" if wrong < low else ""
-        powers = ["-", "-"]
+        powers = ["", ""]
         if design.effect:
             powers = [f"{100 * x:.0f}" for x in found[:, 1:].mean(axis=0)]
         rows.append([design.name, f"{100 * wrong:.1f}{mark}", *powers])
@@ -214,8 +214,9 @@ def section(n, n_groups):
         "*Wrong* is the share, in per cent, of data sets in which the bound of any set "
         "is too high; 5 are allowed. ↑ and ↓ mark what is above or below the 99 % "
         f"binomial interval, {within} for {n} subjects and {within_g} for {n_groups} "
-        "groups. ↓ is expected of coarse scores, whose ties count against an effect, "
-        "and beside effects, which only lower the line. *Found* is the mean share, in "
+        "groups. ↓ is expected of few permutations for so many positions, where many "
+        "rows have the same smallest ranks, of coarse scores, whose ties count against "
+        "an effect, and beside effects, which only lower the line. *Found* is the mean share, in "
         "per cent, of the positions with an effect that the bound shows: of the true "
         "region as the set, and of the whole map. Subjects have 24 trials and 199 "
         "permutations unless said otherwise. Groups have eight subjects, each with the "
