@@ -41,6 +41,7 @@ steps = benchmark("bench_preprocess")
 repeats = benchmark("bench_repeats")
 rdm = benchmark("bench_rdm")
 ratios = benchmark("ratios")
+discoveries = benchmark("bench_discoveries")
 
 
 def read_tables(path):
@@ -783,3 +784,23 @@ def test_both_sides_of_the_ratio_have_the_same_folds(rdm):
     one, other = (rdm.decode(X, y, scoring) for scoring in (rdm.TABLES, "accuracy"))
     assert_array_equal(one.predicted, other.predicted)
     assert one.rdm().shape == (2, 6)
+
+
+# -------------------------------------------------------------------- true discoveries
+
+
+def test_coverage_of_true_discoveries_writes_its_section(discoveries, tmp_path):
+    path = tmp_path / "results.rst"
+    path.write_text("Other claims\n~~~~~~~~~~~~\n\nKept.\n")
+    for _ in range(2):  # the second time in the place of the first
+        discoveries.main(["--quick", "--out", str(path)])
+    text = path.read_text("utf-8")
+    assert text.startswith("Other claims\n~~~~~~~~~~~~\n\nKept.\n")
+    assert text.count(discoveries.HEADING) == 1
+    tables, _ = read_tables(path)
+    designs = [discoveries.SUBJECTS, discoveries.GROUPS]
+    for table, of_table in zip(tables, designs, strict=True):
+        assert [row[0] for row in table[1:]] == [design.name for design in of_table]
+        assert len(table) == 9
+        for row in table[1:]:
+            assert 0 <= float(row[1].rstrip(" ↑↓")) <= 100

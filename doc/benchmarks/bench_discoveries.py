@@ -23,11 +23,12 @@ from scipy.stats import binom
 from sklearn.model_selection import LeaveOneGroupOut
 from threadpoolctl import threadpool_limits
 
-from mvpa_kfda import decode_arrays, group_inference
+from mvpa_kfda import TimeResult, decode_arrays, group_inference
 
 RESULTS = Path(__file__).with_name("results_claims.rst")
 HEADING = "True discoveries"
 ALPHA, CONFIDENCE = 0.05, 0.99
+Y = np.arange(24) % 2
 N_DATA_SETS, N_GROUPS = 500, 500
 
 
@@ -74,35 +75,39 @@ _PAIRED = _NONE | {"paired": True, "alternative": "two-sided"}
 _LOWEST, _MEAN = _FEW | {"method": "prevalence"}, _FEW | {"method": "bootstrap"}
 GROUPS = (
     Design("prevalence, 12 rough, accuracy", 12, **_LOWEST),
-    Design("prevalence, 40 smooth, accuracy, effects", 40, 2.0, effect=1.0, **_LOWEST),
+    Design("prevalence, 40 smooth, accuracy, effects", 40, 2.0, effect=2.5, **_LOWEST),
     Design("bootstrap, 12 smooth, AUC", 12, 2.0, "roc_auc", **_MEAN),
-    Design("bootstrap, 40 rough, accuracy, effects", 40, effect=1.0, **_MEAN),
+    Design("bootstrap, 40 rough, accuracy, effects", 40, effect=2.5, **_MEAN),
     Design("sign-flip, 12 rough, AUC", 12, 0.0, "roc_auc", **_NONE),
-    Design("sign-flip, 40 smooth, accuracy, effects", 40, 2.0, effect=1.0, **_NONE),
+    Design("sign-flip, 40 smooth, accuracy, effects", 40, 2.0, effect=2.5, **_NONE),
     Design("two conditions, two-sided, 12 smooth", 12, 2.0, **_PAIRED),
-    Design("two conditions, two-sided, 40 rough, effects", 40, effect=1.0, **_PAIRED),
+    Design("two conditions, two-sided, 40 rough, effects", 40, effect=2.5, **_PAIRED),
 )
 
 
 # ------------------------------------------------------------------------- simulations
 
 
-def decode(design, rng, number, effect):
-    """Decode one subject's trials at every position."""
-    n, codes = 24, np.arange(24) % 2
-    X = rng.standard_normal((n, 3, design.n_positions))
+def trials(design, rng, effect):
+    """Draw trials of two classes at every position, (24, 3, positions)."""
+    X = rng.standard_normal((24, 3, design.n_positions))
     if design.smooth:
         X = gaussian_filter1d(X, design.smooth, axis=2, mode="wrap")
         X /= X.std()
-    X[codes == 1] += effect * design.region / np.sqrt(3)
-    options = {"cv": 4}
+    X[Y == 1] += effect * design.region / np.sqrt(3)
+    return X
+
+
+def decode(design, rng, number):
+    """Decode one subject's trials at every position."""
+    X, options = trials(design, rng, design.effect), {"cv": 4}
     if design.runs:
-        runs = np.arange(n) // 6
+        runs = np.arange(24) // 6
         X += rng.standard_normal((4, 3, design.n_positions))[runs]
         options = {"cv": LeaveOneGroupOut(), "groups": runs}
     return decode_arrays(
         X,
-        codes,
+        Y,
         reg=0.3,
         scoring=design.scoring,
         n_permutations=design.n_permutations,
@@ -112,17 +117,57 @@ def decode(design, rng, number, effect):
     )
 
 
+def decode_quickly(design, rng, effect):
+    """Return what the nearest mean of one feature decodes, from either half to other.
+
+    A group takes eight of these, and this is a hundred times as fast as `decode`.
+    """
+    X = trials(design, rng, effect)[:, 0]
+    rows = np.tile(Y, (design.n_permutations + 1, 1))
+    for half in (slice(12), slice(12, 24)):
+        rows[1:, half] = rng.permuted(rows[1:, half], axis=1)
+    scores = 0
+    for train, test in ((slice(12), slice(12, 24)), (slice(12, 24), slice(12))):
+        second, first = (
+            rows[:, train] @ X[train] / 6,
+            (1 - rows[:, train]) @ X[train] / 6,
+        )
+        if design.scoring == "accuracy":
+            above = X[test] > (first + second)[:, np.newaxis] / 2
+            right = (above == (second > first)[:, np.newaxis]) == rows[
+                :, test, np.newaxis
+            ]
+            scores = scores + right.mean(axis=1) / 2
+        else:
+            ranks = X[test].argsort(axis=0).argsort(axis=0) + 1
+            auc = (rows[:, test] @ ranks - 21) / 36
+            scores = scores + np.where(second > first, auc, 1 - auc) / 2
+    return TimeResult(
+        times=np.arange(design.n_positions) / 10,
+        metrics={design.scoring: scores[0]},
+        nulls={design.scoring: scores[1:]} if design.n_permutations else {},
+        chances={design.scoring: 0.5},
+        classes=np.array(["face", "house"]),
+        y=Y,
+        groups=None,
+        predicted=np.zeros((design.n_positions, 24), int),
+        tests=(np.arange(12), np.arange(12, 24)),
+        parameters={},
+        versions={},
+    )
+
+
 def bounds(design, study, number):
     """Return what is found of the silent positions, the region and the map."""
     rng = np.random.default_rng((study, number))
     if not design.method:
-        result = decode(design, rng, number, design.effect)
+        result = decode(design, rng, number)
         options = {"alternative": design.alternative}
     else:
-        subjects = [decode(design, rng, k, design.effect) for k in range(8)]
+        subjects = [decode_quickly(design, rng, design.effect) for _ in range(8)]
         options = {"method": design.method, "n_permutations": 499}
         if design.paired:
-            others = [decode(design, rng, k, 0.0) for k in range(8)]
+            others = [decode_quickly(design, rng, 0.0) for _ in range(8)]
             options |= {"other": others, "paired": True}
             options["alternative"] = design.alternative
         result = group_inference(subjects, random_state=number, **options)
@@ -145,7 +190,7 @@ def study(designs, n, first):
         found = np.array([bounds(design, k, number) for number in range(n)])
         wrong = np.mean(found[:, 0] > 0)
         mark = " ↑" if wrong > high else " ↓" if wrong < low else ""
-        powers = ["-", "-"]
+        powers = ["", ""]
         if design.effect:
             powers = [f"{100 * x:.0f}" for x in found[:, 1:].mean(axis=0)]
         rows.append([design.name, f"{100 * wrong:.1f}{mark}", *powers])
@@ -169,13 +214,15 @@ def section(n, n_groups):
         "*Wrong* is the share, in per cent, of data sets in which the bound of any set "
         "is too high; 5 are allowed. ↑ and ↓ mark what is above or below the 99 % "
         f"binomial interval, {within} for {n} subjects and {within_g} for {n_groups} "
-        "groups. ↓ is expected of coarse scores, whose ties count against an effect, "
-        "and beside effects, which only lower the line. *Found* is the mean share, in "
+        "groups. ↓ is expected of few permutations for so many positions, where many "
+        "rows have the same smallest ranks, of coarse scores, whose ties count against "
+        "an effect, and beside effects, which only lower the line. *Found* is the mean share, in "
         "per cent, of the positions with an effect that the bound shows: of the true "
         "region as the set, and of the whole map. Subjects have 24 trials and 199 "
-        "permutations unless said otherwise, in groups 39 or none; groups have eight "
-        "subjects and 499 second-level permutations, or all 255 flips. Effects are in "
-        "a third of the positions."
+        "permutations unless said otherwise. Groups have eight subjects, each with the "
+        "nearest mean of one feature, trained on either half of the trials, and 39 "
+        "permutations or none; and 499 second-level permutations, or all 255 flips. "
+        "Effects are in a third of the positions."
     )
     return [
         HEADING,
@@ -200,13 +247,13 @@ def replace_section(text, lines):
     return "\n".join([*page, *([""] if page else []), *lines]) + "\n"
 
 
-def main():
+def main(arguments=None):
     """Run everything and write the section."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--out", type=Path, default=RESULTS)
-    given = parser.parse_args()
-    sizes = (4, 2) if given.quick else (N_DATA_SETS, N_GROUPS)
+    given = parser.parse_args(arguments)
+    sizes = (2, 2) if given.quick else (N_DATA_SETS, N_GROUPS)
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         lines = section(*sizes)
