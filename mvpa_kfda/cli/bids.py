@@ -276,7 +276,7 @@ CORRECTION = Option(
     "correction",
     (*CORRECTIONS, "cluster-fdr"),
     "corrections for testing many positions; cluster-fdr is for the group only "
-    "(default: max)",
+    "(default: max; holm for the i-test)",
     several=True,
 )
 #: Without a second group, whose option others' help names.

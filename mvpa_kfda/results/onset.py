@@ -17,7 +17,7 @@ class OnsetMixin:
 
     def onset(
         self,
-        correction: Literal["max", "max-step-down", "bonferroni"] = "max",
+        correction: Literal["max", "max-step-down", "bonferroni", "holm"] = "max",
         *,
         metric: str | None = None,
         alternative: Alternative = "greater",
@@ -33,7 +33,7 @@ class OnsetMixin:
 
         Parameters
         ----------
-        correction : {"max", "max-step-down", "bonferroni"}
+        correction : {"max", "max-step-down", "bonferroni", "holm"}
             The correction for testing many times. The others of `pvalues` are refused,
             as under them a time that is marked need not have an effect: a cluster is
             significant as a whole [1]_.
