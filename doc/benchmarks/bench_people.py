@@ -40,7 +40,8 @@ FULL, QUICK = Sizes(500, 1000, 1000, 500), Sizes(2, 2, 3, 1)
 
 def run(sizes):
     """Run all studies; return what they found by name."""
-    # The same flips for all groups of a size: drawing them would take most of the time.
+    # The same flips for all groups of a size, and fewer, or they would take hours.
+    intervals.N_DRAWN = 1999
     for name in ("draw_signs", "draw_labels"):
         setattr(intervals, name, cache(getattr(intervals, name)))
     found, start = {}, time.perf_counter()
@@ -88,10 +89,10 @@ def _how_many(found, sizes):
         "How many people",
         "~~~~~~~~~~~~~~~",
         "",
-        "*The i-test.* Half of the population have an effect at every position, so that "
-        "whoever claims a majority is wrong, and those who have it are found for "
-        f"certain; 99 label permutations each. {n_each} positions. How often a majority "
-        "is claimed at a position, without a correction, in per cent of the positions "
+        "*The i-test.* Half of the population have an effect at every position, so "
+        "that whoever claims a majority is wrong, and those who have it are found for "
+        f"certain; 99 label permutations each. {n_each} positions. How often a "
+        "majority is claimed at a position, without a correction, in per cent of the positions "
         f"at which half have it ({sizes.majorities} groups):",
         "",
         *list_table(["Scores", *header], at_each),
@@ -167,8 +168,8 @@ def _how_large(found, sizes):
         "How large",
         "~~~~~~~~~",
         "",
-        f"95 % intervals of the mean at {n_each} positions. How often they hold it at a "
-        "position by itself, and how often they are wholly below and wholly above it; "
+        f"95 % intervals of the mean at {n_each} positions, of 1999 flips at most. "
+        "How often they hold it at a position by itself, and how often they are wholly below and wholly above it; "
         "how often simultaneous ones hold it at all positions, and so simultaneous "
         f"lower bounds; in per cent ({low:.1f} to {high:.1f} % of {sizes.intervals} "
         "groups):",

@@ -779,7 +779,8 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
         ----------
         correction : str
             Correction for testing many positions: "none", "max", "max-step-down",
-            "bonferroni", "holm", "fdr", "fdr-by", "cluster", "cluster-size" or "tfce", which
+            "bonferroni", "holm", "fdr", "fdr-by", "cluster", "cluster-size" or "tfce",
+            which
             `mvpa_kfda.inference.corrections` describes.
         metric : str or None
             Name of the metric; None takes the first.
@@ -870,7 +871,8 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
         ----------
         correction : str
             Correction for testing many positions: "none", "max", "max-step-down",
-            "bonferroni", "holm", "fdr", "fdr-by", "cluster", "cluster-size" or "tfce", which
+            "bonferroni", "holm", "fdr", "fdr-by", "cluster", "cluster-size" or "tfce",
+            which
             `mvpa_kfda.inference.corrections` describes.
         metric : str or None
             Name of the metric; None takes the first.
