@@ -92,8 +92,8 @@ def _how_many(found, sizes):
         "*The i-test.* Half of the population have an effect at every position, so "
         "that whoever claims a majority is wrong, and those who have it are found for "
         f"certain; 99 label permutations each. {n_each} positions. How often a "
-        "majority is claimed at a position, without a correction, in per cent of the positions "
-        f"at which half have it ({sizes.majorities} groups):",
+        "majority is claimed at a position, without a correction, in per cent of the "
+        f"positions at which half have it ({sizes.majorities} groups):",
         "",
         *list_table(["Scores", *header], at_each),
         "How often it is claimed at one position or more, by Holm's method "
@@ -169,8 +169,8 @@ def _how_large(found, sizes):
         "~~~~~~~~~",
         "",
         f"95 % intervals of the mean at {n_each} positions, of 1999 flips at most. "
-        "How often they hold it at a position by itself, and how often they are wholly below and wholly above it; "
-        "how often simultaneous ones hold it at all positions, and so simultaneous "
+        "How often they hold it at a position by itself, and how often they are wholly "
+        "below and wholly above it; how often simultaneous ones hold it at all positions, and so simultaneous "
         f"lower bounds; in per cent ({low:.1f} to {high:.1f} % of {sizes.intervals} "
         "groups):",
         "",

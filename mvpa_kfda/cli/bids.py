@@ -500,7 +500,8 @@ def _settle(arguments):
         )
     settled = {o.argument: o.default for o in own.values()} | read
     settled |= {name: given[name] for name in arguments_of if name in given}
-    settled["correction"] = settled["correction"] or ["max"]
+    by_default = "holm" if settled.get("method") == "i-test" else "max"
+    settled["correction"] = settled["correction"] or [by_default]
     explicit = {*read, *given}
     config = {
         o.argument: (key, settled[o.argument], o.argument in explicit)
