@@ -170,9 +170,9 @@ def _how_large(found, sizes):
         "",
         f"95 % intervals of the mean at {n_each} positions, of 1999 flips at most. "
         "How often they hold it at a position by itself, and how often they are wholly "
-        "below and wholly above it; how often simultaneous ones hold it at all positions, and so simultaneous "
-        f"lower bounds; in per cent ({low:.1f} to {high:.1f} % of {sizes.intervals} "
-        "groups):",
+        "below and wholly above it; how often simultaneous ones hold it at all "
+        "positions, and so simultaneous lower bounds; in per cent "
+        f"({low:.1f} to {high:.1f} % of {sizes.intervals} groups):",
         "",
         *tables,
         "Intervals hold the mean as often as they should where values are spread "

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 from scipy.signal import lfilter
 
-from mvpa_kfda.group.own import tests_of_each
+from mvpa_kfda.group.own import own_tests
 from mvpa_kfda.group.recombined import p_of_scores
 from mvpa_kfda.inference.carriers import Share, densest, order_p, quantile
 from mvpa_kfda.inference.corrections import holm
@@ -177,7 +177,7 @@ def posteriors(n, n_subjects=20, confidence=0.95):
                 second_nulls=(),
                 exempt=np.zeros(n, dtype=bool),
             )
-            own = tests_of_each(subjects, ALPHA)
+            own = own_tests(subjects, ALPHA)
             significant = own.p <= ALPHA + 1e-9
             posterior = Share.of(significant, own.sizes)
             nominal = Share.of(significant, np.full_like(own.sizes, ALPHA))
