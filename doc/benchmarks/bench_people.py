@@ -152,8 +152,6 @@ def _how_large(found, sizes):
     n_each = studies.N_POSITIONS
     tables = []
     for words, name in (("One group", "one"), ("Two groups of as many", "two")):
-        if name not in found:
-            continue
         rows = [
             [scores, str(n), *_coverage(rates)]
             for scores, by_size in found[name].items()
