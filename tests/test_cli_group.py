@@ -68,6 +68,24 @@ def test_every_correction_has_a_figure_and_a_line(files, tmp_path, capsys):
         assert f"correction {name!r}" in text
 
 
+def test_an_order_and_a_share_are_for_the_i_test(files, tmp_path, capsys):
+    out = tmp_path / "out"
+    options = ["--method", "i-test", "--order", "2", "--hypothesis", "0.3"]
+    assert run("group", *files, *options, "--out", out) == 0
+    group = load_result(out / "group_i-test.h5")
+    assert group == group_inference(
+        files, "i-test", order=2, hypothesis=0.3, random_state=0
+    )
+    assert group.correction == ("holm",)
+    text = capsys.readouterr().out
+    assert "method 'i-test', order 2" in text
+    assert "correction 'holm'" in text
+    assert run("group", *files, "--order", "2", "--out", tmp_path / "other") == 2
+    assert "order=2 is for" in capsys.readouterr().err.replace("--order 2", "order=2")
+    assert run("group", *files, *options[:-1], "some", "--out", out) == 2
+    assert "'some' is neither a share" in capsys.readouterr().err
+
+
 def test_pattern_that_the_shell_left_alone(files, tmp_path):
     out = tmp_path / "out"
     pattern = tmp_path / "sub-*" / "result.h5"

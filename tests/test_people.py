@@ -179,7 +179,7 @@ def test_what_an_i_test_says(tmp_path):
     assert "Hirose" in text
 
 
-# ------------------------------------------------------------------- subjects' own tests
+# ------------------------------------------------------------------------ own tests
 
 
 def test_own_tests_equal_a_loop():

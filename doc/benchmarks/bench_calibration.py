@@ -220,9 +220,7 @@ def write(path, found, sizes):
         f"effect, or both ({within(sizes.compared)}):",
         "",
         *table(found["equal"]),
-        "Sign flips find too much: training sets overlap, so that the trials on which "
-        "a decoder is right are not independent of each other, as the flips take them "
-        'to be. ``method="both"`` needs permuted labels to agree.',
+        'In ``method="both"`` sign flips have to agree with permuted labels.',
         "",
         "Where one of them has the effect, the share of its 4 times that are found:",
         "",

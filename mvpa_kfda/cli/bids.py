@@ -277,7 +277,7 @@ CORRECTION = Option(
     "correction",
     (*CORRECTIONS, CLUSTER_FDR),
     "corrections for testing many positions; cluster-fdr is for the group only "
-    "(default: max)",
+    "(default: max; holm for the i-test)",
     several=True,
 )
 #: Without a second group, whose option others' help names.
@@ -501,7 +501,8 @@ def _settle(arguments):
         )
     settled = {o.argument: o.default for o in own.values()} | read
     settled |= {name: given[name] for name in arguments_of if name in given}
-    settled["correction"] = settled["correction"] or ["max"]
+    by_default = "holm" if settled.get("method") == "i-test" else "max"
+    settled["correction"] = settled["correction"] or [by_default]
     explicit = {*read, *given}
     config = {
         o.argument: (key, settled[o.argument], o.argument in explicit)

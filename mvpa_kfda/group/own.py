@@ -25,7 +25,7 @@ class OwnTests:
     sizes_anywhere: np.ndarray
 
 
-def tests_of_each(subjects, alpha):
+def own_tests(subjects, alpha):
     """Return the `OwnTests` of subjects at a level.
 
     Where two tests have to reject, the larger p-value counts, and the larger size.

@@ -41,7 +41,7 @@ from .arguments import (
     join_lists,
     warn_if_above,
 )
-from .own import tests_of_each
+from .own import own_tests
 from .recombined import (
     RecombinedNull,
     cluster_size_p,
@@ -462,7 +462,7 @@ def group_inference(
         share=hypothesis,
     )
     tested = method.test(group, request)
-    own = tests_of_each(group, alpha) if method.by_labels else None
+    own = own_tests(group, alpha) if method.by_labels else None
     result = _pack(name, group, request, tested, labels, alpha, own)
     warn_if_out_of_reach(result, NULLS["majority"])
     return result

@@ -47,7 +47,8 @@ from scipy.stats import binom
 from ..utils.checks import check_share
 
 #: Steps that a search for a root takes at most, and how near it has to come.
-_STEPS, _NEAR = 60, 1e-13
+_STEPS, _NEAR, _NEAR_OUT = 60, 1e-13, 1e-11
+_ROUNDING = 1e-15
 
 
 def order_p(p, order, gamma=0.5):
@@ -150,16 +151,14 @@ class Share:
 def _bernstein(coefficients, x):
     """Return polynomials (..., C) with coefficients (n + 1, C) of Bernstein's at x."""
     n = len(coefficients) - 1
-    x = np.clip(x, 0.0, 1.0)  # beyond them by rounding
+    shape = np.broadcast_shapes(np.shape(x), coefficients.shape[1:])
+    x = np.broadcast_to(np.clip(x, 0.0, 1.0), shape)  # beyond them by rounding
+    factors = comb(n, np.arange(n + 1))[:, np.newaxis] * coefficients
     # All terms are positive, so nothing cancels; powers are built up one by one.
-    powers, rest = [np.ones_like(x)], [np.ones_like(x)]
-    for _ in range(n):
-        powers.append(powers[-1] * x)
-        rest.append(rest[-1] * (1 - x))
-    total = np.zeros(np.broadcast_shapes(x.shape, coefficients.shape[1:]))
-    for j, row in enumerate(coefficients):
-        total += comb(n, j, exact=True) * row * (powers[j] * rest[n - j])
-    return total
+    powers, rest = np.ones((2, n + 1, *shape))
+    np.cumprod(np.broadcast_to(x, (n, *shape)), axis=0, out=powers[1:])
+    np.cumprod(np.broadcast_to(1 - x, (n, *shape)), axis=0, out=rest[1:])
+    return np.einsum("jc,j...c,j...c->...c", factors, powers, rest[::-1])
 
 
 class ShareDifference:
@@ -218,8 +217,10 @@ class ShareDifference:
 
 def quantile(posterior, level):
     """Return the share (C,) below which the posterior has a probability of a level."""
+    first, last = posterior.ends
     low, high = (np.full(posterior.n_positions, end) for end in posterior.ends)
     level = np.broadcast_to(level, low.shape)
+    low, high = np.where(level >= 1, last, low), np.where(level <= 0, first, high)
     x = low + (high - low) * level
     for _ in range(_STEPS):
         missing = level - posterior.below(x)
@@ -229,6 +230,8 @@ def quantile(posterior, level):
         # Newton's step, or half of what is left where that leads away.
         inside = (new > low) & (new < high)
         new = np.where(inside, new, (low + high) / 2)
+        # What is left of a probability is rounding.
+        new = np.where(np.abs(missing) < _ROUNDING, x, new)
         done, x = np.abs(new - x).max(initial=0) < _NEAR, new
         if done:
             break
@@ -249,17 +252,34 @@ def mode(posterior):
 
 def densest(posterior, confidence):
     """Return the ends (C,) of the shortest interval with so much probability."""
+
+    def leaning(out):
+        """Return how much denser the upper end is, with so much below the lower one."""
+        ends = quantile(posterior, out), quantile(posterior, out + confidence)
+        below, above = (posterior.density(end) for end in ends)
+        return above - below
+
+    # Both ends are as dense where the interval is shortest, unless it ends where shares
+    # do. What is left out below is found by the regula falsi, Illinois' way.
     rest = 1 - confidence
     low, high = np.zeros(posterior.n_positions), np.full(posterior.n_positions, rest)
-    # `low` and `high` hold how much is left out below; both ends are as dense where the
-    # interval is shortest, unless it ends where shares do.
-    for _ in range(45):
-        out = (low + high) / 2
-        ends = quantile(posterior, out), quantile(posterior, out + confidence)
-        rising = posterior.density(ends[1]) > posterior.density(ends[0])
-        low, high = np.where(rising, out, low), np.where(rising, high, out)
-    out = np.where(low == 0, 0.0, np.where(high == rest, rest, (low + high) / 2))
-    first, last = posterior.ends
-    left = np.where(out == 0, first, quantile(posterior, out))
-    right = np.where(out == rest, last, quantile(posterior, out + confidence))
-    return left, right
+    at_low, at_high = leaning(low), leaning(high)
+    first, last = at_low <= 0, at_high >= 0
+    side = np.zeros(posterior.n_positions, dtype=int)
+    out = np.where(first, low, high)
+    for _ in range(_STEPS):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            new = (low * at_high - high * at_low) / (at_high - at_low)
+        new = np.where(np.isfinite(new), new, (low + high) / 2)
+        new = np.where(first, 0.0, np.where(last, rest, new))
+        done, out = np.abs(new - out).max(initial=0) < _NEAR_OUT, new
+        if done:
+            break
+        at = leaning(out)
+        up = at > 0
+        # An end that stays twice counts half, or it would stay for ever.
+        at_high = np.where(up & (side > 0), at_high / 2, np.where(up, at_high, at))
+        at_low = np.where(~up & (side < 0), at_low / 2, np.where(up, at, at_low))
+        low, high = np.where(up, out, low), np.where(up, high, out)
+        side = np.where(up, 1, -1)
+    return quantile(posterior, out), quantile(posterior, out + confidence)

@@ -781,9 +781,9 @@ class SubjectResult(RankedMixin, OptionsMixin, ScoreMap, Generic[Scores]):
         ----------
         correction : str
             Correction for testing many positions: "none", "max", "max-step-down",
-            "bonferroni", "fdr", "fdr-by", "cluster", "cluster-size", "cluster-depth"
-            (of time courses only) or "tfce", which `mvpa_kfda.inference.corrections`
-            describes.
+            "bonferroni", "holm", "fdr", "fdr-by", "cluster", "cluster-size",
+            "cluster-depth" (of time courses only) or "tfce", which
+            `mvpa_kfda.inference.corrections` describes.
         metric : str or None
             Name of the metric; None takes the first.
         threshold : float
@@ -900,9 +900,9 @@ class SubjectResult(RankedMixin, OptionsMixin, ScoreMap, Generic[Scores]):
         ----------
         correction : str
             Correction for testing many positions: "none", "max", "max-step-down",
-            "bonferroni", "fdr", "fdr-by", "cluster", "cluster-size", "cluster-depth"
-            (of time courses only) or "tfce", which `mvpa_kfda.inference.corrections`
-            describes.
+            "bonferroni", "holm", "fdr", "fdr-by", "cluster", "cluster-size",
+            "cluster-depth" (of time courses only) or "tfce", which
+            `mvpa_kfda.inference.corrections` describes.
         metric : str or None
             Name of the metric; None takes the first.
         threshold : float

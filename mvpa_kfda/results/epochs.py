@@ -353,7 +353,8 @@ class GeneralizationResult(
         ----------
         correction : str
             Correction for testing all cells of the map: "none", "max",
-            "max-step-down", "bonferroni", "fdr", "fdr-by", "cluster", "cluster-size"
+            "max-step-down", "bonferroni", "holm", "fdr", "fdr-by", "cluster",
+            "cluster-size"
             or "tfce", which `mvpa_kfda.inference.corrections` describes. Clusters are
             areas of the map. "cluster" and "tfce" need the analysis to be run with
             ``null="full"`` or ``"stream"``, "cluster-size" and "max-step-down" with

@@ -173,7 +173,8 @@ class VolumeResult(
         ----------
         correction : str
             Correction for testing many positions: "none", "max", "max-step-down",
-            "bonferroni", "fdr", "fdr-by", "cluster", "cluster-size" or "tfce", which
+            "bonferroni", "holm", "fdr", "fdr-by", "cluster", "cluster-size" or "tfce",
+            which
             `mvpa_kfda.inference.corrections` describes. Clusters are connected by
             `adjacency`. The p-values of clusters are about whole clusters, and "tfce"
             may mark positions without an effect next to one that has. "cluster" and

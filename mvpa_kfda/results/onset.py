@@ -18,7 +18,7 @@ class OnsetMixin:
     def onset(
         self,
         correction: Literal[
-            "max", "max-step-down", "bonferroni", "cluster-depth"
+            "max", "max-step-down", "bonferroni", "holm", "cluster-depth"
         ] = "max",
         *,
         metric: str | None = None,
@@ -35,7 +35,7 @@ class OnsetMixin:
 
         Parameters
         ----------
-        correction : {"max", "max-step-down", "bonferroni", "cluster-depth"}
+        correction : {"max", "max-step-down", "bonferroni", "holm", "cluster-depth"}
             The correction for testing many times. "cluster-depth" finds more of effects
             that last, and needs a time course whose clusters begin and end within the
             window [2]_. The others of `pvalues` are refused,

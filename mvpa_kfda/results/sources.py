@@ -219,7 +219,8 @@ class SourceTimeResult(
         ----------
         correction : str
             Correction for testing many positions: "none", "max", "max-step-down",
-            "bonferroni", "fdr", "fdr-by", "cluster", "cluster-size" or "tfce", which
+            "bonferroni", "holm", "fdr", "fdr-by", "cluster", "cluster-size" or "tfce",
+            which
             `mvpa_kfda.inference.corrections` describes. Clusters are connected by
             `adjacency` and from one time to the next. "cluster" and "tfce" need a run
             with ``null="full"`` or ``"stream"``; "cluster-size", "max-step-down" and
