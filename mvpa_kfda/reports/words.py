@@ -133,7 +133,7 @@ SETTING_WORDS = {
 def _rbf(given):
     gamma = given["gamma"]
     widths = {
-        "median": "whose width was given by the median squared distance of trials",
+        "median": "whose width was set from the median squared distance between trials",
         None: "whose inverse width was one over the number of features",
     }
     inverse = f"of inverse width {gamma}"
@@ -151,8 +151,8 @@ def _polynomial(given):
 
 def _empirical(given):
     return (
-        f"the empirical map of {kernel_words(given['kernel'])}, by which the penalty "
-        "is one on dual coefficients [@Cawley2003; @Mika1999]"
+        f"the empirical kernel map of {kernel_words(given['kernel'])}, which places "
+        "the penalty on the dual coefficients [@Cawley2003; @Mika1999]"
     )
 
 
@@ -205,8 +205,8 @@ def kernel_words(recorded):
 
 def _shrinkage(given):
     return (
-        "shrinkage of the total covariance towards a multiple of the identity, by "
-        f"{given['gamma']}"
+        f"shrinkage by {given['gamma']} of the total covariance matrix towards a "
+        "multiple of the identity matrix"
     )
 
 
@@ -219,19 +219,19 @@ PENALTY_WORDS: dict[str, Callable] = {
         "[@Hastie1995]"
     ),
     "ledoit_wolf": lambda given: (
-        "shrinkage of the total covariance by the estimate of Ledoit and Wolf "
+        "shrinkage of the total covariance matrix with the Ledoit-Wolf estimate "
         "[@Ledoit2004]"
     ),
     "oas": lambda given: (
-        "shrinkage of the total covariance by the oracle approximating estimate "
-        "[@Chen2010]"
+        "shrinkage of the total covariance matrix with the oracle approximating "
+        "shrinkage estimate [@Chen2010]"
     ),
 }
 
 #: Criterion of a tuned penalty -> what was best.
 CRITERION_WORDS = {
     "squared_error": "smallest squared error",
-    "accuracy": "largest share of correct predictions",
+    "accuracy": "highest proportion of correct predictions",
     "log_loss": "smallest log loss",
 }
 
@@ -264,10 +264,10 @@ def auto_words(has_groups, of_classes=True):
         "0.1 / n of the sum of squares" if of_classes else "a share of 0.1 / n of it"
     )
     return (
-        "The ridge penalty was chosen by generalized cross-validation [@Golub1979] "
-        f"within every training set of n trials: from {len(GRID)} values the largest "
-        f"one whose squared error for {left_out}, as estimated in closed form, "
-        f"exceeded the smallest by no more than {margin}."
+        "The ridge penalty was selected by generalized cross-validation [@Golub1979] "
+        f"within each training set of n trials: from {len(GRID)} values, the largest "
+        f"one was used whose squared error for {left_out}, as estimated in closed "
+        f"form, exceeded the smallest by no more than {margin}."
     )
 
 
@@ -287,8 +287,8 @@ def tuning_words(recorded, kernels, has_groups):
         what = f"The kernel, {choice}, and the ridge penalty were"
         values, best = f"{values} for each kernel", "pair"
     return (
-        f"{what} chosen by cross-validation within every training set, from {values}: "
-        f"the {best} with the {criterion} for {left_out} was taken."
+        f"{what} selected from {values} by cross-validation within each training set: "
+        f"the {best} with the {criterion} for {left_out} was used."
     )
 
 
@@ -360,12 +360,12 @@ def _repeated(kind=""):
     def words(given, k):
         r = given["n_repeats"]
         folds = _k_fold(kind)(given, [each // r for each in k])
-        return f"{folds}, repeated {times_words(r)} with other folds"
+        return f"{folds}, repeated {times_words(r)} with different random folds"
 
     return words
 
 
-_WHOLE = "that keeps groups together"
+_WHOLE = "with groups kept intact"
 #: Class of a splitter of scikit-learn -> words, of its arguments and numbers of folds.
 SPLITTER_WORDS: dict[str, Callable] = {
     "KFold": _k_folds,
@@ -426,68 +426,72 @@ def metric_words(metric):
 SCHEME_WORDS = {
     "within_folds": "among {trials} of the same training and test sets{and_group}",
     "within_groups": "among {trials} of the same group",
-    "groups": "between whole groups",
+    "groups": "across whole groups",
     "free": "among all {trials}",
 }
 
 _CLUSTERS = (
-    "Neighbouring {places} beyond a cluster-forming threshold of *p* = {threshold} "
-    "made "
-    "up clusters. "
+    "Neighbouring {places} beyond a cluster-forming threshold (*p* = {threshold}) "
+    "formed clusters. "
 )
 #: Correction -> how *p* became what it is, and the words beside a p-value. Of places,
 #: such as "time points", what is tested at each (score), and what is drawn.
 CORRECTION_WORDS = {
     "none": ("*p*-values were not corrected for multiple testing.", "uncorrected"),
     "max": (
-        "*p*-values were corrected for testing at {n} by comparing every {score} with "
-        "the most extreme one over all {places} of each {draw}, which controls the "
-        "family-wise error rate [@Nichols2002].",
+        "*p*-values were corrected for testing at {n} by comparing each {score} "
+        "with the null distribution of the most extreme {score} across all "
+        "{places} of each {draw}, which controls the family-wise error rate "
+        "[@Nichols2002].",
         "corrected by the maximum statistic",
     ),
     "max-step-down": (
-        "*p*-values were corrected for testing at {n} by the step-down procedure with "
-        "the most extreme {score} over {places} of each {draw}, which controls the "
-        "family-wise error rate [@Westfall1993].",
+        "*p*-values were corrected for testing at {n} with the step-down procedure "
+        "based on the most extreme {score} across {places} of each {draw}, which "
+        "controls the family-wise error rate [@Westfall1993].",
         "corrected by the step-down maximum",
     ),
     "bonferroni": (
-        "*p*-values were corrected for testing at {n} by Bonferroni's method.",
+        "*p*-values were corrected for testing at {n} with Bonferroni's method.",
         "Bonferroni-corrected",
     ),
     "fdr": (
-        "*p*-values were adjusted for testing at {n} by the procedure of Benjamini and "
-        "Hochberg, which controls the false discovery rate [@Benjamini1995].",
+        "*p*-values were adjusted for testing at {n} with the procedure of Benjamini "
+        "and Hochberg, which controls the false discovery rate [@Benjamini1995].",
         "FDR-adjusted",
     ),
     "fdr-by": (
-        "*p*-values were adjusted for testing at {n} by the procedure of Benjamini and "
-        "Yekutieli, which controls the false discovery rate under any dependence "
+        "*p*-values were adjusted for testing at {n} with the procedure of Benjamini "
+        "and Yekutieli, which controls the false discovery rate under any dependence "
         "[@Benjamini2001].",
         "FDR-adjusted",
     ),
     "cluster": (
-        _CLUSTERS + "The mass of a cluster, the sum of {mass} over its {places}, was "
-        "compared with the largest mass of each {draw} [@Maris2007].",
+        _CLUSTERS
+        + "The mass of each cluster (the sum of {mass} over its {places}) was "
+        "compared with the null distribution of the largest cluster mass of each "
+        "{draw} [@Maris2007].",
         "corrected by cluster mass",
     ),
     "cluster-size": (
-        _CLUSTERS + "The size of a cluster, its number of {places}, was compared with "
-        "the largest size of each {draw} [@Nichols2002].",
+        _CLUSTERS
+        + "The size of each cluster (its number of {places}) was compared with "
+        "the null distribution of the largest cluster size of each {draw} "
+        "[@Nichols2002].",
         "corrected by cluster size",
     ),
     "tfce": (
-        "*p*-values were corrected for testing at {n} by threshold-free cluster "
-        "enhancement [@Smith2009]: every enhanced value was compared with the largest "
-        "one of each {draw}.",
+        "*p*-values were corrected for testing at {n} with threshold-free cluster "
+        "enhancement [@Smith2009]: each enhanced value was compared with the null "
+        "distribution of the largest one of each {draw}.",
         "corrected by TFCE",
     ),
     "cluster-fdr": (
-        "{Places} above a threshold of their own, the {score} that a share of "
-        "{threshold} of the {draw}s pass, made up clusters. The size of a cluster was "
-        "compared with those of all clusters of all {draw}s, and *p*-values of "
-        "clusters "
-        "were adjusted to control the false discovery rate [@Stelzer2013].",
+        "Clusters were formed from {places} above a position-specific threshold: the "
+        "{score} exceeded in a proportion {threshold} of the {draw}s. The size "
+        "of each cluster was compared with those of all clusters of all {draw}s, and "
+        "*p*-values of clusters were adjusted to control the false discovery rate "
+        "[@Stelzer2013].",
         "FDR-adjusted for clusters",
     ),
 }
@@ -498,12 +502,13 @@ COMMON_WORDS = {
     "cluster": f"{_IN_ALL}mass was compared in each test.",
     "cluster-size": f"{_IN_ALL}size was compared in each test.",
     "cluster-fdr": f"{_IN_ALL}size was compared in each test.",
-    "tfce": " Values were enhanced by the extent over which all tests exceeded a "
+    "tfce": " Values were enhanced using the extent over which all tests exceeded a "
     "height, and were compared in each test.",
 }
 
 #: What is tested twice in time generalization.
 SECOND_TEST = (
-    "Scores were tested twice, with the labels permuted in training and testing alike "
-    "and in one of them alone, and the larger *p*-value counts [@Berger1982]"
+    "Scores were tested twice, once with labels permuted in both training and test "
+    "data and once with only the training labels permuted; the larger *p*-value is "
+    "reported [@Berger1982]"
 )
