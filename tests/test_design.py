@@ -115,7 +115,7 @@ def test_the_same_order_in_every_group_is_a_problem(order):
     }[order]
     (problem,) = find_problems(*in_groups(lambda: codes, 4))
     assert problem.name == "order"
-    assert "of two groups are of one class in 100% of the cases" in problem.text
+    assert "in two groups belong to the same class in 100% of cases" in problem.text
     assert "compared with 50% in random order" in problem.text
     # In a single group, or between trials of no group, there is nothing to compare.
     if order == "random":
