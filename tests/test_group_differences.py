@@ -183,8 +183,8 @@ def test_numbers_that_subjects_do_not_share_are_ranges():
     )
     results = [decoded(s, n_runs=3 + s % 3, cv=GroupKFold(3 + s % 3)) for s in range(5)]
     assert sentence_of(results, "Each subject's scores were est") == (
-        "Each subject's scores were estimated by 3- to 5-fold cross-validation that "
-        "keeps groups together"
+        "Each subject's scores were estimated by 3- to 5-fold cross-validation with "
+        "groups kept intact"
     )
     results = [
         decoded(s, cv=StratifiedKFold(3, shuffle=True, random_state=s))
