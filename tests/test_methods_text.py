@@ -814,7 +814,7 @@ def test_numbers_of_folds_are_one_several_or_unknown():
     unknown = {"name": "KFold", "shuffle": False}
     assert splitter_words(unknown) == "cross-validation in contiguous folds"
     kept = splitter_words({"name": "GroupKFold"})
-    assert kept.startswith("k-fold cross-validation that")
+    assert kept.startswith("k-fold cross-validation with")
     assert splitter_words({"name": "ShuffleSplit"}) == "random splits"
 
 
@@ -1204,7 +1204,7 @@ def test_a_group_says_what_its_subjects_did():
     text = check_text(group_inference(results, "sign-flip", alpha=0.5, random_state=0))
     for words in (
         "Each trial had 4 features.",
-        "Samples were averaged in sliding windows (0.02 s long",
+        "Samples were averaged within sliding windows (window length 0.02 s",
         "Averages of 2 trials were decoded.",
         "The procedure was run twice",
     ):

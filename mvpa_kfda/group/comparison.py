@@ -94,7 +94,7 @@ def compare(
     flip: Literal["trials", "groups"] | None = None,
     random_state: Seed = None,
 ) -> ComparisonResult:
-    r"""Test the difference between two results of one subject at every position.
+    r"""Test the difference between two results of one subject at each position.
 
     Two decoders of the same trials are compared, for example two kernels or two sets
     of sensors, or the same decoder in two conditions.
@@ -102,11 +102,10 @@ def compare(
     Parameters
     ----------
     result_a, result_b : result or path
-        Two results of the same kind with the same positions, or the files that their
-        ``save`` wrote.
+        Two results of the same kind with the same positions, or their saved files.
     method : {"permutation", "sign-flip", "both"}
-        How the difference is tested, see Notes. To claim that one decoder is better
-        wherever both stand: "both".
+        How the difference is tested, see Notes. To claim that one decoder is better,
+        use "both".
     correction : str or sequence of str
         Correction for testing many positions: "none", "max", "max-step-down",
         "bonferroni", "fdr", "fdr-by", "cluster" (mass), "cluster-size" or "tfce",
@@ -118,23 +117,23 @@ def compare(
         Name of the metric; None takes the first. "permutation" takes that of
         `result_a`; "sign-flip" and "both" compare accuracies and take no other.
     alternative : {"two-sided", "greater", "less"}
-        Which differences count: "greater" those where `result_a` scores higher, "less"
-        those where `result_b` does, "two-sided" both.
+        Direction of the test: "greater" if `result_a` scores higher, "less" if
+        `result_b` does, "two-sided" for both.
     alpha : float
         Significance level of the figures.
     threshold : float
         p-level that a position passes to be in a cluster, above 0 and below 0.5, for
         the corrections by clusters; one-sided unless the test is two-sided.
     n_permutations : int or None
-        Number of sign flips. If there are no more than that, all of them are taken,
-        and the test is exact. None is 10,000. "permutation" takes the permutations of
-        the results, and neither this nor the next two.
+        Number of sign flips. If no more than that exist, all of them are used, and the
+        test is exact. None is 10,000. "permutation" uses the permutations of the
+        results, and neither this option nor the next two.
     flip : {"trials", "groups"} or None
-        What changes its sign at a time in "sign-flip" and "both": single trials, or
-        all trials of a group (run, session). Groups if the trials of a group depend on
-        each other. None is "trials".
+        Unit of sign flips in "sign-flip" and "both": single trials, or all trials of a
+        group (run, session). Use groups if the trials of a group are correlated. None
+        is "trials".
     random_state : int, Generator, RandomState or None
-        Seed of the sign flips. None makes p differ from call to call; give a number,
+        Seed of the sign flips. With None, p differs from call to call; set a number,
         such as 0, and report it.
 
     Returns
@@ -164,35 +163,34 @@ def compare(
     the same labels, groups, folds, ``permute``, ``n_permutations`` and
     ``random_state`` (a number: with None, each run draws its own). The null hypothesis
     is that **neither result has information about the labels**. It is rejected if one
-    decodes and the other does not; it does not tell apart two decoders that are both
-    good, because the scores of permuted labels spread around chance and not around
-    what the decoders achieve.
+    decodes and the other does not; it cannot distinguish two decoders that both perform
+    well, because the scores of permuted labels vary around chance, not around the
+    observed scores.
 
-    *sign-flip*: the null hypothesis is that both decoders are right equally often. With
-    :math:`d_i` the difference (1, 0 or -1) of being right about trial i, or its sum
+    *sign-flip*: the null hypothesis is that both decoders are correct equally often.
+    With :math:`d_i` the difference (1, 0 or -1) in correctness for trial i, or its sum
     over the trials of a group, and random signs :math:`s_i`, the statistic is
 
     .. math:: z = \sum_i s_i d_i \Big/ \sqrt{\sum_i d_i^2},
 
     where all signs of the data are 1: for single trials that of McNemar's test [1]_,
-    here with all positions flipped together, so that they may depend on each other. It
-    only counts trials that both results have predictions for; where a trial is in
-    several test sets, that of its mean class scores, and its sum over repeats.
+    here with all positions flipped together, so that they may be correlated. It only
+    uses trials for which both results have predictions; where a trial is in several
+    test sets, that of its mean class scores, and its sum over repeats.
 
     Predictions of a cross-validation are not independent, as trials share classifiers
-    and training sets overlap, so "sign-flip" is approximate [2]_ and **finds too many
-    differences, most where there is little to decode**.
+    and training sets overlap, so "sign-flip" is approximate [2]_ and **too liberal,
+    especially if there is little to decode**.
 
-    *both*: the larger p-value of the two at every position and for every correction,
-    so that both tests have to find a difference (intersection-union [3]_), and the
-    same one: two-sided p-values are twice the smaller of those of either side. A
-    cluster is where both tests exceed the threshold, and has the larger of the
-    p-values that its mass or size has in either; with "tfce" the height of a position
-    is the lower one of both. Where
-    neither decodes, "permutation" holds the level; where both decode well, "sign-flip"
-    nearly does. This is an argument and no proof. How often differences were found
-    where there were none (p <= 0.05, "max"; 160 trials, 20 time points, 600 pairs of
-    equally good decoders of different channels; last column: half of the times each):
+    *both*: the larger p-value of the two at each position and for each correction, so
+    that both tests have to find a difference (intersection-union [3]_), and the same
+    one: two-sided p-values are twice the smaller of those of either side. A cluster is
+    where both tests exceed the threshold, and has the larger of the p-values that its
+    mass or size has in either; with "tfce" the height of a position is the lower one of
+    both. If neither decodes, "permutation" controls the error rate; if both decode
+    well, "sign-flip" nearly does. This is an argument, not a proof. False-positive
+    rates (p <= 0.05, "max"; 160 trials, 20 time points, 600 pairs of equally good
+    decoders of different channels; last column: half of the times each):
 
     =============  ====  ====  ====  ====  =============
     Mean accuracy  0.50  0.56  0.66  0.81  0.50 and 0.81
@@ -202,15 +200,15 @@ def compare(
     "both"         0.05  0.05  0.01  0.00  0.03
     =============  ====  ====  ====  ====  =============
 
-    The last row is of the larger two-sided p-value, which is seldom larger than that
-    of "both". Flipping groups instead of trials helped little. The level came from
-    "permutation" here, to which "sign-flip" adds the hypothesis that is meant. The
+    The last row uses the larger two-sided p-value, which is rarely larger than that of
+    "both". Flipping groups instead of trials helped little. Here, error control came
+    from "permutation", to which "sign-flip" adds the hypothesis of interest. The
     statistic is the difference of the scores, ``null_max`` and ``observed_max`` are
     those of "permutation", and "fdr" adjusts the larger of the uncorrected p-values.
 
-    Of time generalization within one data set, which has two hypotheses to reject (see
-    :meth:`GeneralizationResult.pvalues`), "permutation" takes the larger p-value, and
-    clusters are where both tests have them.
+    For temporal generalization within one data set, with two hypotheses to reject (see
+    :meth:`GeneralizationResult.pvalues`), "permutation" reports the larger p-value, and
+    clusters are areas in which both tests exceed the threshold.
 
     References
     ----------
