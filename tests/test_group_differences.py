@@ -278,7 +278,7 @@ def test_what_makes_scores_more_or_less_precise_is_told():
     shared = group.parameters["first_level"]
     assert (shared["n_groups"], shared["n_folds"]) == (n_runs, n_runs)
     assert "that were in 3 to 5 groups" in methods_text(group)
-    table = "".join(report(group).html).partition("Scores of every subject")[2]
+    table = "".join(report(group).html).partition("Scores of each subject")[2]
     rows = re.findall(r"(?s)<tr.*?</tr>", table.partition("</table>")[0])
     heads, *rows = [re.findall(r">([^<>]+)</t[hd]>", row) for row in rows]
     assert heads[2:] == ["Trials", "Groups", "Folds", "Permutations"]

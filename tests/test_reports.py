@@ -246,7 +246,7 @@ def test_answer_counts_what_is_significant():
     p = result.pvalues("max")
     best = result.scores.argmax()
     expected = (
-        f"Accuracy is highest with {result.scores[best]:.3f} (chance 0.500) at time "
+        f"Accuracy is highest at {result.scores[best]:.3f} (chance 0.500) at time "
         f"{result.times[best]:g} s, and above that of permuted labels at "
         f"{(p <= 0.05).sum()} of 3 times (p ≤ 0.05, max-statistic correction; "
         f"smallest p = {p.min():.3f})."
@@ -258,7 +258,7 @@ def test_answer_counts_what_is_significant():
 def test_answer_says_where_too_few_permutations_decide():
     answer = word_answer(result_of("TimeResult", 9))
     assert "at no time" in answer
-    assert answer.endswith("which so few permutations could not have shown.")
+    assert answer.endswith("(too few permutations to reach this level).")
 
 
 def test_answer_of_a_single_number():
@@ -339,7 +339,7 @@ def test_unknown_corrections_are_refused_before_anything_is_drawn(tmp_path):
 def test_metrics_keep_their_capitals_within_sentences():
     group = group_inference(build.subjects(n=5, scoring="roc_auc"), "sign-flip")
     assert word_question(group).startswith("Is mean ROC AUC over the population above")
-    assert word_answer(group).startswith("Mean ROC AUC is highest with ")
+    assert word_answer(group).startswith("Mean ROC AUC is highest at ")
     options = {"n_permutations": 39, "scoring": "kappa"}
     compared = compare(*(build.result(reg=reg, **options) for reg in (0.3, 30.0)))
     assert word_answer(compared).startswith("The difference in Cohen's kappa is ")
@@ -392,7 +392,7 @@ def test_recall_is_worded_for_those_who_do_not_see_it():
     assert confusion.startswith("Confusion matrix at time ")
     shares = [percent(share) for share in recall]
     assert f"Recall: ant {shares[0]}, bee {shares[1]}." in confusion
-    assert "Recall of every class over time" in over_time
+    assert "Recall of each class over time" in over_time
 
 
 def test_subjects_are_shown_where_the_group_is_best():
