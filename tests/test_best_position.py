@@ -70,7 +70,7 @@ def test_of_one_list(alternative):
     group = group_inference(subjects(), "sign-flip", **options)
     html = check(group, alternative, f"{MEANS[BEST[alternative]]:.3f}")
     where = group.places.word(BEST[alternative])
-    assert f"Scores of every subject at {where}" in html
+    assert f"Scores of each subject at {where}" in html
 
 
 @alternatives
@@ -80,7 +80,7 @@ def test_of_two_lists(alternative):
     group = group_inference(subjects(), "sign-flip", other=others, **options)
     html = check(group, alternative, f"{MEANS[BEST[alternative]] - 0.5:+.3f}")
     where = group.places.word(BEST[alternative])
-    assert f"Scores of every subject at {where}" in html
+    assert f"Scores of each subject at {where}" in html
 
 
 @alternatives
@@ -98,7 +98,7 @@ def test_without_a_chance_level_two_sides_have_no_middle():
     results = [replace(one, chances={"accuracy": np.nan}) for one in subjects()]
     group = group_inference(results, "bootstrap", alternative="two-sided")
     assert group.peak()["accuracy"] == group.scores.max()
-    assert "highest with 0.700" in word_answer(group)
+    assert "highest at 0.700" in word_answer(group)
 
 
 @alternatives

@@ -97,7 +97,7 @@ def test_unequal_classes_are_found():
     y = np.concatenate([rng.permutation([0] * 14 + [1] * 6) for _ in range(6)])
     problem = problem_of("unequal", y, RUNS)
     assert problem.numbers == {"smallest": 36, "largest": 84}
-    assert "always says '0' is right in 70%" in problem.text
+    assert "always guessing '0' is right in 70%" in problem.text
     y = np.concatenate([rng.permutation([0] * 12 + [1] * 8) for _ in range(6)])
     assert names(check_design(y, RUNS)) == []  # not more than 1.5 times as many
     y[np.flatnonzero(y)[0]] = 0

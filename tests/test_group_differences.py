@@ -183,8 +183,8 @@ def test_numbers_that_subjects_do_not_share_are_ranges():
     )
     results = [decoded(s, n_runs=3 + s % 3, cv=GroupKFold(3 + s % 3)) for s in range(5)]
     assert sentence_of(results, "Each subject's scores were est") == (
-        "Each subject's scores were estimated by 3- to 5-fold cross-validation that "
-        "keeps groups together"
+        "Each subject's scores were estimated by 3- to 5-fold cross-validation with "
+        "groups kept intact"
     )
     results = [
         decoded(s, cv=StratifiedKFold(3, shuffle=True, random_state=s))
@@ -278,7 +278,7 @@ def test_what_makes_scores_more_or_less_precise_is_told():
     shared = group.parameters["first_level"]
     assert (shared["n_groups"], shared["n_folds"]) == (n_runs, n_runs)
     assert "that were in 3 to 5 groups" in methods_text(group)
-    table = "".join(report(group).html).partition("Scores of every subject")[2]
+    table = "".join(report(group).html).partition("Scores of each subject")[2]
     rows = re.findall(r"(?s)<tr.*?</tr>", table.partition("</table>")[0])
     heads, *rows = [re.findall(r">([^<>]+)</t[hd]>", row) for row in rows]
     assert heads[2:] == ["Trials", "Groups", "Folds", "Permutations"]

@@ -410,7 +410,7 @@ def test_numbers_of_trials_classes_and_folds():
     first = np.arange(19) < 10
     n_trained = [np.count_nonzero(codes[first] == k) for k in (0, 1)]
     body = check_text(cross_validate(data[:, :, 0], y, train_on=first))
-    trained = f"trained with 10 trials of 2 classes ({n_trained[0]} ant, {n_trained[1]}"
+    trained = f"trained on 10 trials of 2 classes ({n_trained[0]} ant, {n_trained[1]}"
     assert trained in body
     tested = f"({7 - n_trained[0]} ant, {12 - n_trained[1]} bee), none of which"
     assert f"tested on 9 trials of 2 classes {tested}" in body
@@ -429,27 +429,27 @@ NAMED = pd.DataFrame({"rt": np.arange(20.0), "hand": ["left", "right"] * 10})
 FACTS = {
     "plain": (
         {},
-        ["discriminant analysis", "closed form", "from 13 values the largest one"],
+        ["discriminant analysis", "closed form", "from 13 values, the largest one"],
         ["ridge regression"],
     ),
     "neighbours": (
         {"cv": 4},
         ["by cross-validation in 4 contiguous folds (4 folds", "among all trials"],
-        ["drawn anew"],
+        ["redrawn"],
     ),
     "stratified": (
         {"cv": ms.StratifiedKFold(4)},
-        ["depended on the labels, and were drawn anew for those of every permutation"],
+        ["depended on the labels and were redrawn for each permutation"],
         ["contiguous", "of the same training"],
     ),
     "stratified once": (
         {"cv": ms.StratifiedKFold(4), "permute": "within_folds"},
         ["stratified 4-fold", "among trials of the same training and test sets"],
-        ["drawn anew"],
+        ["redrawn"],
     ),
     "folds learn": (
         {"preprocess": "zscore"},
-        ["Z-scoring of each feature was learned from the training trials of"],
+        ["Z-scoring of each feature was fitted to the training trials of"],
         ["folds were computed in closed form"],
     ),
     "a confound": (
@@ -469,12 +469,12 @@ FACTS = {
     ),
     "equal": (
         {"average": 1, "cv": 2, "equalize": True},
-        ["given as many trials as the smallest had"],
+        ["Numbers of trials were equalised across classes"],
         ["average of"],
     ),
     "equal averages": (
         {"average": 2, "cv": 2, "equalize": True},
-        ["given as many averages as the smallest had", "the average of 2 of"],
+        ["Numbers of averages were equalised across", "the average of 2 of"],
         ["were grouped"],
     ),
     "averages": (
@@ -484,7 +484,7 @@ FACTS = {
     ),
     "averages anew": (
         {"average": 2, "cv": 2, "n_repeats": 2},
-        ["among trials of the same", "Trials were permuted before they were grouped."],
+        ["among trials of the same", "at the level of single trials"],
         ["among pseudo-trials"],
     ),
     "areas": (
@@ -494,7 +494,7 @@ FACTS = {
     ),
     "trained on some": (
         {"train_on": np.arange(len(NAMES)) % 2 == 0, "cv": 2},
-        ["the chosen trials of the training set and tested on the other trials of the"],
+        ["the selected trials of the training set and tested on the remaining trials"],
         ["one of them alone"],
     ),
 }
@@ -518,7 +518,7 @@ def test_what_maps_are_over_is_said():
     assert f"{len(result.times)} time points from {first} to {last} s" in body
     assert "temporal generalization" not in body
     general = check_text(build.result("GeneralizationResult"))
-    assert "As in temporal generalization" in general
+    assert "Following the temporal generalization" in general
 
 
 @pytest.mark.parametrize(
@@ -537,12 +537,12 @@ def test_all_arrangements():
     body = check_text(result)
     # Each pair can be turned around: 2**4 arrangements, the observed one among them.
     ways = "among trials of the same group in all 15 other ways possible"
-    assert f"permuted {ways}, so that the test is exact, and" in body
+    assert f"permuted {ways}, which makes the test exact, and" in body
     y = np.repeat(["ant", "bee"], 4)
     result = cross_validate(
         X[:8, :, 0], y, groups=pairs, cv=ms.GroupKFold(2), n_permutations=99
     )
-    assert "between whole groups in all 5 other ways possible" in check_text(result)
+    assert "across whole groups in all 5 other ways possible" in check_text(result)
 
 
 # ------------------------------------------------------------------- groups and others
@@ -643,7 +643,7 @@ def test_grammar_of_groups_without_a_chance_level(alternative):
         body = check_text(group)
         assert "R²" in body
         assert "chance" not in body
-        assert "predicted by kernel ridge regression" in body
+        assert "predicted using kernel ridge regression" in body
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
@@ -663,16 +663,16 @@ def test_grammar_of_comparisons(method, kind):
 #: Method, correction -> what was compared with what, of a group and of a comparison.
 COMPARED = {
     ("group", "sign-flip", "max"): (
-        "comparing every statistic with the most extreme one over all time points of "
-        "each sign flip"
+        "comparing each statistic with the null distribution of the most extreme "
+        "statistic across all time points of each sign flip"
     ),
-    ("group", "bootstrap", "max"): "comparing every statistic with the most extreme",
+    ("group", "bootstrap", "max"): "comparing each statistic with the null",
     ("group", "sign-flip", "cluster"): "the sum of the statistic over its time points",
     ("group", "wilcoxon", "cluster"): "the sum of the statistic over its time points",
     ("group", "bootstrap", "cluster"): "the sum of standardised statistics over its",
     ("comparison", "permutation", "max"): (
-        "comparing every difference with the most extreme one over all time points of "
-        "each permutation"
+        "comparing each difference with the null distribution of the most extreme "
+        "difference across all time points of each permutation"
     ),
     ("comparison", "permutation", "cluster"): "the sum of standardised differences",
 }
@@ -691,7 +691,7 @@ def test_what_corrections_compare(people, case, words):
         result = build.comparison(**options)
     body = check_text(result)
     assert words in body
-    assert ("threshold of p = 0.25" in body) == (correction == "cluster")
+    assert ("threshold (p = 0.25)" in body) == (correction == "cluster")
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
@@ -733,18 +733,18 @@ def test_kernels_that_were_chosen_from_are_named_once():
 def test_number_of_penalties_that_were_tried(reg):
     result = one(reg=reg)
     n = np.size(result.penalty["grid"])
-    assert f"from {n} value{'s' * (n > 1)}: the one with" in check_text(result)
+    assert f"selected from {n} value{'s' * (n > 1)} by" in check_text(result)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
 def test_what_an_onset_is(people):
     more = {"n_bootstraps": 100, "random_state": 0, "min_duration": 0.01}
     body = check_text(bootstrap_latency(people, fraction=0.25, **more))
-    assert "exceeded 25 % of the height of its peak above chance (0.5) for 0.01" in body
+    assert "exceeded 25 % of its peak height above chance (0.5) for at least" in body
     first, last = bootstrap_latency(people, **more).window
     assert f"times from {number(first)} to {number(last)} s were searched" in body
     body = check_text(bootstrap_latency(people, criterion="t", level=0.02, **more))
-    assert "exceeded chance (0.5) by Student's t at a level of 0.02 for 0.01 s" in body
+    assert "Student's t-test at a level of 0.02 for at least 0.01 s" in body
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
@@ -754,7 +754,7 @@ def test_grammar_of_latencies(people, others):
     body = check_text(latency)
     assert "100 times" in body
     assert f"{number(latency.peak)} s" in body
-    assert "The 95 % interval of the onset is that of Student's t" in body
+    assert "95 % confidence intervals are based on Student's t" in body
     low, high = map(number, latency.peak_interval)
     assert f"{number(latency.peak)} s (95 % interval {low} to {high} s)" in body
     check_text(bootstrap_latency(people, criterion="t", level=0.01, **more))
@@ -861,7 +861,7 @@ def test_splitters_of_scikit_learn_have_words():
 def test_numbers_of_folds_are_one_several_or_unknown():
     inner = recorded(Tuned(cv=ms.KFold(5)))
     tuned = tuning_words(inner, None, False)
-    assert "left out in cross-validation in 5 contiguous folds was taken" in tuned
+    assert "left out in cross-validation in 5 contiguous folds was used" in tuned
     for splitter, numbers, words in (
         (ms.KFold(), [4, 6], "cross-validation in 4 to 6 contiguous folds"),
         (ms.KFold(7), None, "cross-validation in 7 contiguous folds"),
@@ -874,7 +874,7 @@ def test_numbers_of_folds_are_one_several_or_unknown():
     unknown = {"name": "KFold", "shuffle": False}
     assert splitter_words(unknown) == "cross-validation in contiguous folds"
     kept = splitter_words({"name": "GroupKFold"})
-    assert kept.startswith("k-fold cross-validation that")
+    assert kept.startswith("k-fold cross-validation with")
     assert splitter_words({"name": "ShuffleSplit"}) == "random splits"
 
 
@@ -882,8 +882,8 @@ def test_what_a_splitter_shuffles_is_named():
     how = {"shuffle": True, "random_state": 0}
     for splitter, end in (
         (ms.KFold(3, **how), "3-fold cross-validation, trials in random order"),
-        (ms.StratifiedGroupKFold(3, **how), "together, groups in random order"),
-        (ms.StratifiedGroupKFold(3), "together"),
+        (ms.StratifiedGroupKFold(3, **how), "intact, groups in random order"),
+        (ms.StratifiedGroupKFold(3), "intact"),
     ):
         assert splitter_words(recorded(splitter), 3).endswith(end)
 
@@ -973,9 +973,9 @@ def test_the_test_that_is_reported(alternative, threshold):
         body = check_text(result, correction="cluster", **how)
         marked = int((result.pvalues("cluster", **how) <= 0.05).sum())
         assert (found_words(marked, 3, "time point") in body) == (marked > 0)
-        assert f"threshold of p = {threshold} " in body
-        words = {"less": "as low or lower", "greater": "as high or higher"}
-        assert words.get(alternative, "or further") in body
+        assert f"threshold (p = {threshold})" in body
+        words = {"less": "at least as low", "greater": "at least as high"}
+        assert words.get(alternative, "at least as far") in body
     lowest = result.scores.min()
     assert (f"was {lowest:.3f}, at" in body) == (alternative == "less")
 
@@ -1270,7 +1270,7 @@ def trials_of(n):
 def test_a_group_says_what_its_subjects_did():
     results = [build.result("VolumeResult", seed=seed) for seed in range(3)]
     assert (
-        "Searchlights (Kriegeskorte et al., 2006) comprised all voxels up to 4 mm"
+        "Searchlights (Kriegeskorte et al., 2006) comprised all voxels within 4 mm"
         in (
             check_text(group_inference(results, "sign-flip", alpha=0.5, random_state=0))
         )
@@ -1284,7 +1284,7 @@ def test_a_group_says_what_its_subjects_did():
     text = check_text(group_inference(results, "sign-flip", alpha=0.5, random_state=0))
     for words in (
         "Each trial had 4 features.",
-        "Samples were averaged in sliding windows (0.02 s long",
+        "Samples were averaged within sliding windows (window length 0.02 s",
         "Averages of 2 trials were decoded.",
         "The procedure was run twice",
     ):

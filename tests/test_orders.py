@@ -309,15 +309,15 @@ def test_none_of_2000_sound_designs_is_warned_of(name):
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
-        ("the same, twice as many", "Give the position in the group, and its square"),
-        ("share from .3 to .7 in a recording", "Give the position in the recording"),
-        ("no repeats, 4 classes", "give the class of the trial before as a confound"),
+        ("the same, twice as many", "Pass the position in the group and its square"),
+        ("share from .3 to .7 in a recording", "Pass the position in the recording"),
+        ("no repeats, 4 classes", "pass the class of the previous trial"),
         ("repeats at .65", "decode the mean of each stretch of one class"),
-        ("subjects put together, .3 or .7", "Give them as groups"),
-        ("patients and controls, groups are runs", "Give the subjects as groups"),
-        ("pairs, one after the other", "Give groups that hold both"),
-        ("lasting, .5", "Predict how a number differs from the one before"),
-        ("the same in all groups", "give the position and its square as confounds"),
+        ("subjects put together, .3 or .7", "Pass them as groups"),
+        ("patients and controls, groups are runs", "Pass the subjects as groups"),
+        ("pairs, one after the other", "Pass groups that contain both"),
+        ("lasting, .5", "Predict the difference from the previous target"),
+        ("the same in all groups", "pass the position and its square as confounds"),
     ],
 )
 def test_a_warning_says_what_to_do(name, advice):
@@ -444,7 +444,7 @@ def test_a_confound_takes_out_what_the_trial_before_left():
         before[::N_RUN] = 2  # none
         X = rng.standard_normal((len(y), 6)) + 0.5 * rng.standard_normal((3, 6))[before]
         options = {"groups": groups, "n_permutations": 39, "random_state": seed}
-        with pytest.warns(UserWarning, match="class of a trial is that of the trial"):
+        with pytest.warns(UserWarning, match="class of a trial equals that of the"):
             found = cross_validate(X, y, **options)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

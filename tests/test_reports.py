@@ -63,7 +63,7 @@ pytestmark = [
 ]
 
 #: What every page has, and those of single subjects.
-ALWAYS = {"In short", "Scores", "Peaks", "Methods", "Parameters and versions"}
+ALWAYS = {"Summary", "Scores", "Peaks", "Methods", "Parameters and versions"}
 OF_TRIALS = ALWAYS | {"Design"}
 OF_NUMBERS = OF_TRIALS | {"Null distribution"}
 OF_MAPS = OF_NUMBERS | {"Confusion"}
@@ -219,7 +219,7 @@ def test_figures_are_drawn_and_described(kind):
 @of_every_kind
 def test_nothing_is_left_unworded(kind):
     assert_worded(page_of(kind))
-    text = read(page_of(kind), "In short").text
+    text = read(page_of(kind), "Summary").text
     question = word_question(result_of(kind))
     assert question in text
     assert word_answer(result_of(kind)) in text
@@ -234,7 +234,7 @@ def test_nothing_is_left_unworded(kind):
 def test_results_without_permutations_have_pages(kind):
     page = report(result_of(kind, 0))
     titles = {part.name for part in page._content}
-    assert {"In short", "Peaks", "Methods"} <= titles
+    assert {"Summary", "Peaks", "Methods"} <= titles
     assert "Null distribution" not in titles
     assert "could not be drawn" not in "".join(page.html)
     assert not re.search(r"p [=<] |\(p ", word_answer(result_of(kind, 0)))
@@ -246,7 +246,7 @@ def test_answer_counts_what_is_significant():
     p = result.pvalues("max")
     best = result.scores.argmax()
     expected = (
-        f"Accuracy is highest with {result.scores[best]:.3f} (chance 0.500) at time "
+        f"Accuracy is highest at {result.scores[best]:.3f} (chance 0.500) at time "
         f"{result.times[best]:g} s, and above that of permuted labels at "
         f"{(p <= 0.05).sum()} of 3 times (p ≤ 0.05, max-statistic correction; "
         f"smallest p = {p.min():.3f})."
@@ -258,7 +258,7 @@ def test_answer_counts_what_is_significant():
 def test_answer_says_where_too_few_permutations_decide():
     answer = word_answer(result_of("TimeResult", 9))
     assert "at no time" in answer
-    assert answer.endswith("which so few permutations could not have shown.")
+    assert answer.endswith("(too few permutations to reach this level).")
 
 
 def test_answer_of_a_single_number():
@@ -290,7 +290,7 @@ def test_clusters_are_not_said_to_be_significant_one_time_at_a_time():
 
 @pytest.mark.parametrize("kind", ["TimeResult", "regions"])
 def test_every_correction_has_a_figure_a_table_and_its_words(kind, monkeypatch):
-    titles = ("In short", "Scores", "Peaks", "Methods")
+    titles = ("Summary", "Scores", "Peaks", "Methods")
     few = [section for section in SECTIONS if section.title in titles]
     monkeypatch.setattr("mvpa_kfda.reports.page.SECTIONS", few)
     page = report(result_of(kind), correction=["fdr", "max"])
@@ -303,8 +303,8 @@ def test_every_correction_has_a_figure_a_table_and_its_words(kind, monkeypatch):
     assert alternatives[0] != alternatives[-1]
     for label in labels:
         assert f"({label})" in read(page, "Peaks").text
-    assert "FDR correction" in read(page, "In short").text
-    assert "max-statistic" not in read(page, "In short").text
+    assert "FDR correction" in read(page, "Summary").text
+    assert "max-statistic" not in read(page, "Summary").text
     assert "Benjamini" in read(page, "Methods").text
 
 
@@ -339,7 +339,7 @@ def test_unknown_corrections_are_refused_before_anything_is_drawn(tmp_path):
 def test_metrics_keep_their_capitals_within_sentences():
     group = group_inference(build.subjects(n=5, scoring="roc_auc"), "sign-flip")
     assert word_question(group).startswith("Is mean ROC AUC over the population above")
-    assert word_answer(group).startswith("Mean ROC AUC is highest with ")
+    assert word_answer(group).startswith("Mean ROC AUC is highest at ")
     options = {"n_permutations": 39, "scoring": "kappa"}
     compared = compare(*(build.result(reg=reg, **options) for reg in (0.3, 30.0)))
     assert word_answer(compared).startswith("The difference in Cohen's kappa is ")
@@ -392,7 +392,7 @@ def test_recall_is_worded_for_those_who_do_not_see_it():
     assert confusion.startswith("Confusion matrix at time ")
     shares = [percent(share) for share in recall]
     assert f"Recall: ant {shares[0]}, bee {shares[1]}." in confusion
-    assert "Recall of every class over time" in over_time
+    assert "Recall of each class over time" in over_time
 
 
 def test_subjects_are_shown_where_the_group_is_best():
@@ -466,7 +466,7 @@ def test_uncommon_results_have_pages(make):
     page = report(make())
     html = "".join(page.html)
     assert "could not be drawn" not in html
-    assert {"In short", "Methods"} <= {part.name for part in page._content}
+    assert {"Summary", "Methods"} <= {part.name for part in page._content}
     assert_worded(page)
 
 
@@ -484,7 +484,7 @@ def test_a_brain_without_anything_decoded_has_a_page():
     empty = build.made_of_images(space, np.full(space.n_positions, np.nan))
     parameters = result_of("VolumeResult").parameters
     page = report(replace(empty, parameters=parameters))
-    assert "Nothing could be decoded." in read(page, "In short").text
+    assert "Nothing could be decoded." in read(page, "Summary").text
 
 
 def test_many_channels_and_classes_have_patterns():
@@ -769,7 +769,7 @@ def test_several_results_have_a_table_and_a_part_each():
     assert [row[2] for row in rows[1:]] == [word_answer(x) for x in named.values()]
     smallest = [named["01"].pvalues("max").min(), named["two"].pvalues().min(), np.nan]
     assert [row[3] for row in rows[1:]] == [word_p(p) for p in smallest]
-    assert [part.section for part in page._content if part.name == "In short"] == [
+    assert [part.section for part in page._content if part.name == "Summary"] == [
         "Result 01",
         "two",
         "Result <b>",

@@ -308,7 +308,7 @@ def test_without_plotly_surfaces_say_what_they_need(few_sections, monkeypatch):
 @pytest.fixture
 def few_sections(monkeypatch):
     """Leave out what takes long and is of no interest here."""
-    titles = ("In short", "Interactive view")
+    titles = ("Summary", "Interactive view")
     few = [each for each in page.SECTIONS if each.title in titles]
     monkeypatch.setattr(page, "SECTIONS", few)
 

@@ -409,7 +409,7 @@ def test_labels_in_blocks_are_warned_of():
     X = rng.normal(size=(48, 2))
     blocks = np.repeat([0, 1, 0, 1, 1, 0, 1, 0], 6)
     options = {"adjacency": np.eye(2), "random_state": 0}
-    message = r"^The label changes 6 times .* about 24 times.*mean of each block"
+    message = r"^The label changes 6 times .* about 24 changes .*mean of each block"
     with pytest.warns(UserWarning, match=message):
         searchlight(X, blocks, groups=groups, n_permutations=20, **options)
     for n_permutations in (0, 20):  # without groups the folds cut through blocks

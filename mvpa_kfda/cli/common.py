@@ -77,33 +77,33 @@ ANALYSIS_OPTIONS = (
         "--reg",
         "reg",
         "R",
-        "auto: the ridge penalty is chosen in closed form inside every training fold "
+        "auto: the ridge penalty is selected in closed form on each training set "
         "(default); a number: relative to the variance of a trial, the fastest; "
-        "ledoit_wolf, oas: estimated, as fast as a number; tuned: chosen inside every "
-        "training fold by cross-validation, 10 to 40 times as long as a number",
+        "ledoit_wolf, oas: estimated, as fast as a number; tuned: selected on each "
+        "training set by cross-validation, takes 10 to 40 times as long as a number",
         _penalty,
     ),
     Option(
         "--criterion",
         "criterion",
         CRITERIA,
-        "by what --reg tuned chooses (default: squared_error; the others take several "
-        "times as long)",
+        "criterion used by --reg tuned (default: squared_error; the others take "
+        "several times as long)",
     ),
     Option(
         "--df",
         "df",
         "DF",
-        "instead of --reg, the penalty that leaves DF degrees of freedom",
+        "instead of --reg, the penalty that gives DF degrees of freedom",
         float,
     ),
-    Option("--cv", "cv", "K", "number of folds; else one per group, or 10", int),
+    Option("--cv", "cv", "K", "number of folds (default: one per group, or 10)", int),
     Option(
         "--scoring",
         "scoring",
         "M",
-        "metrics, the first is tested; else accuracy. A:B or NAME=A:B,C:D are the "
-        "distances of pairs of classes",
+        "metrics, of which the first is tested (default: accuracy); A:B or NAME=A:B,C:D "
+        "are distances of pairs of classes",
         several=True,
     ),
     Option(
@@ -119,33 +119,33 @@ ANALYSIS_OPTIONS = (
         "--seed",
         "random_state",
         "S",
-        "seed of all that is random; in Python it is drawn, but the same command "
-        "writes the same files",
+        "random seed, so that the same command writes the same files (in Python the "
+        "default is None)",
         int,
         0,
     ),
-    Option("--jobs", "n_jobs", "N", "number of parallel jobs; else 1", int),
+    Option("--jobs", "n_jobs", "N", "number of parallel jobs (default: 1)", int),
     Option(
         "--components",
         "n_components",
         "N",
-        "classify by the first N discriminants only",
+        "classify with the first N discriminants only",
         int,
     ),
     Option(
         "--average",
         "average",
         "K",
-        "average K trials of a class within test sets; max: as many as the smallest "
-        "class has there",
+        "number of trials of one class averaged into a pseudo-trial, within test sets; "
+        "max: the size of the smallest class there",
         _average,
     ),
     Option(
         "--repeats",
         "n_repeats",
         "R",
-        "repeat R times and report the mean score: with --average trials are grouped "
-        "anew, else other folds are drawn",
+        "number of repeats, whose scores are averaged: with --average trials are "
+        "regrouped at random, else new random folds are drawn",
         int,
         1,
     ),
@@ -153,8 +153,8 @@ ANALYSIS_OPTIONS = (
         "--equalize",
         "equalize",
         "",
-        "with --average, as many averages of every class as the smallest has in each "
-        "test set; with --average 1 trials of larger classes are left out at random",
+        "with --average, make equal numbers of averages of all classes in each test "
+        "set; with --average 1 trials of larger classes are left out at random",
         bool,
         False,
     ),
@@ -162,7 +162,7 @@ ANALYSIS_OPTIONS = (
         "--average-test",
         "average_test",
         "",
-        "--no-average-test: with --average, test single trials by models of averages",
+        "--no-average-test: with --average, test on single trials",
         bool,
         True,
     ),
@@ -171,8 +171,8 @@ ANALYSIS_OPTIONS = (
         "--preprocess",
         "preprocess",
         STEPS,
-        "steps that every fold learns from its training trials, in this order: zscore "
-        "of each feature, pca with 99 %% of the variance, whiten: the same with unit "
+        "steps fitted to the training trials of each fold, in this order: zscore of "
+        "each feature, pca with 99 %% of the variance, whiten: the same with unit "
         "variance",
         several=True,
     ),
@@ -186,7 +186,7 @@ NULL = Option(
     "--null",
     "null",
     NULLS,
-    "what to keep of the permutations' maps; cluster and tfce need full or stream, "
+    "what to keep of the permuted maps; cluster and tfce need full or stream, "
     "cluster-size, cluster-depth and max-step-down need full (default: auto, which "
     "keeps what is needed)",
 )
@@ -375,8 +375,8 @@ def add_out(parser, default):
         metavar="DIR",
         type=Path,
         default=Path(default),
-        help="folder for the output, made if need be (default: %(default)s). Files of "
-        "an earlier run with the same names are replaced.",
+        help="output folder, created if needed (default: %(default)s). Existing files "
+        "with the same names are overwritten.",
     )
 
 

@@ -34,14 +34,14 @@ GROUP_OPTIONS = (
         "--method",
         "method",
         METHODS,
-        "how subjects are put together",
+        "test that combines the subjects",
         default="prevalence",
     ),
     Option(
         "--correction",
         "correction",
         CORRECTIONS,
-        "corrections for testing many positions, a figure each (default: max; holm for "
+        "corrections for multiple testing, one figure each (default: max; holm for "
         "i-test)",
         several=True,
     ),
@@ -65,7 +65,7 @@ GROUP_OPTIONS = (
         ALTERNATIVES,
         "(default: greater; two-sided with --other)",
     ),
-    Option("--metric", "metric", "M", "metric to test; else the first of the results"),
+    Option("--metric", "metric", "M", "metric to test (default: the first one)"),
     Option(
         "--permutations",
         "n_permutations",
@@ -121,7 +121,7 @@ def add_group(commands):
         "--resample",
         action=argparse.BooleanOptionalAction,
         default=False,
-        help="bring voxels of other grids and masks onto the first subject's",
+        help="resample other grids and masks to those of the first subject",
     )
     add_out(parser, ".")
     parser.set_defaults(run=_run_group, command="group")

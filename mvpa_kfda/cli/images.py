@@ -38,8 +38,8 @@ IMAGES_OPTIONS = (
         "--labels",
         "labels",
         "TABLE",
-        "table (.tsv, .csv) with one row per volume; for several images one table of "
-        "all their volumes, or as many tables as images",
+        "table (.tsv, .csv) with one row per volume; for several images, one table for "
+        "all volumes or one table per image",
         Path,
         several=True,
         required=True,
@@ -48,14 +48,14 @@ IMAGES_OPTIONS = (
         "--label-column",
         "label_column",
         "COLUMN",
-        "column of the classes",
+        "column with the classes",
         default="label",
     ),
     Option(
         "--drop",
         "drop",
         "LABEL",
-        "leave out the volumes with these labels before anything else; n/a: those "
+        "leave out volumes with these labels before anything else; n/a: volumes "
         "without a label",
         several=True,
     ),
@@ -63,38 +63,37 @@ IMAGES_OPTIONS = (
         "--classes",
         "classes",
         "LABEL",
-        "labels to be decoded, e.g. face house; or NAME=LABEL,LABEL ... for classes of "
-        "several labels; the other volumes only take part in z-scores",
+        "labels to decode, e.g. face house; or NAME=LABEL,LABEL ... for classes of "
+        "several labels; other volumes are used for z-scores only",
         several=True,
     ),
     Option(
         "--groups",
         "groups",
         "COLUMN",
-        "column of the groups, e.g. runs; file: every image is a group",
+        "column with the groups, e.g. runs; file: each image is a group",
     ),
     Option(
         "--confounds",
         "confounds",
         "COLUMN",
-        "columns whose effect is taken out of the voxels, in every fold by a "
-        "regression on its training volumes; with --average-blocks their means over "
-        "blocks",
+        "columns to regress out of the voxels, with coefficients estimated on the "
+        "training volumes of each fold; with --average-blocks their means over blocks",
         several=True,
     ),
     Option(
         "--train-on",
         "train_on",
         "QUERY",
-        "train with the volumes that a query on --labels selects, e.g. "
-        "\"task == 'seen'\", and test on the others; with --groups or --cv in every "
-        "fold. Only labels trained with are permuted",
+        "train on the volumes selected by a query on --labels, e.g. "
+        "\"task == 'seen'\", and test on the others; with --groups or --cv in each "
+        "fold. Only the training labels are permuted",
     ),
     Option(
         "--standardize",
         "standardize",
         ("zscore_sample", "none"),
-        "z-score every voxel, within each group where there are groups",
+        "z-score each voxel, within groups if there are any",
         default="zscore_sample",
     ),
     Option(
@@ -119,7 +118,7 @@ MESH = Option(
     "--mesh",
     "mesh",
     "SURFACE",
-    "where the cortex of CIFTI files lies: .surf.gii files of the left and the right "
+    "cortical surfaces for CIFTI files: .surf.gii files of the left and the right "
     "hemisphere, in this order",
     Path,
     several=True,
@@ -129,14 +128,14 @@ SEARCHLIGHT_OPTIONS = (
         "--mask",
         "mask_img",
         "MASK",
-        "voxels to use; else computed from the images",
+        "voxels to use (default: computed from the images)",
         Path,
     ),
     Option(
         "--process-mask",
         "process_mask_img",
         "MASK",
-        "centres of spheres; else all voxels",
+        "centres of spheres (default: all voxels)",
         Path,
     ),
     Option("--radius", "radius", "MM", "radius of the spheres in mm", float, 8.0),
@@ -147,9 +146,9 @@ REGIONS_OPTIONS = (
         "--atlas",
         "labels_img",
         "ATLAS",
-        "image with the number of every voxel's region, or 4D, with a map of "
-        "probabilities for each region; for CIFTI files a .dlabel.nii; without one all "
-        "voxels of the mask are one region",
+        "image with the region number of each voxel, or 4D image with a probability "
+        "map per region; for CIFTI files a .dlabel.nii; without it all voxels of the "
+        "mask form one region",
         Path,
     ),
     Option(
@@ -197,7 +196,7 @@ def add_searchlight(commands):
     """Add the command that decodes spheres of voxels to the parser of commands."""
     parser = commands.add_parser(
         "searchlight",
-        help="decode images around every voxel",
+        help="decode images around each voxel",
         usage="%(prog)s IMAGE [IMAGE ...] --labels TABLE [options]",
         description="Decode the volumes of an image from the voxels in a sphere around "
         "every voxel, and write maps (.nii.gz; of CIFTI files .dscalar.nii), tables "
@@ -213,7 +212,7 @@ def add_regions(commands):
     """Add the command that decodes regions of an atlas to the parser of commands."""
     parser = commands.add_parser(
         "regions",
-        help="decode images from every region of an atlas, or of the whole mask",
+        help="decode images from atlas regions, or from the whole mask",
         usage="%(prog)s IMAGE [IMAGE ...] --labels TABLE [--atlas ATLAS] [options]",
         description="Decode the volumes of an image from all voxels of each region, or "
         "of the whole mask, and write maps (.nii.gz; of CIFTI files .dscalar.nii), "
@@ -239,13 +238,13 @@ def _add_arguments(parser, options):
     parser.add_argument(
         "--average-blocks",
         action="store_true",
-        help="the volumes are a time series in blocks: take the mean of consecutive "
-        "volumes with the same label, group and image, and decode these means",
+        help="for time series in blocks: average consecutive volumes with the same "
+        "label, group and image, and decode these means",
     )
     parser.add_argument(
         "--resume",
         action="store_true",
-        help="continue a run with the same arguments that was stopped",
+        help="resume an interrupted run with the same arguments",
     )
     add_out(parser, ".")
 

@@ -40,53 +40,55 @@ from .page import add_report
 
 #: Options of the epochs command besides those of every analysis.
 EPOCHS_OPTIONS = (
-    Option("--by", "y", "COLUMN", "metadata column of the classes; else event names"),
+    Option(
+        "--by", "y", "COLUMN", "metadata column with the classes (default: event names)"
+    ),
     Option(
         "--classes",
         "classes",
         "EVENT",
-        "events or tags that are the classes, e.g. face house for face/left, "
-        "face/right and house; or NAME=EVENT,EVENT ...; other epochs are left out",
+        "events or tags used as classes, e.g. face house for face/left, face/right and "
+        "house; or NAME=EVENT,EVENT ...; other epochs are left out",
         several=True,
     ),
-    Option("--groups", "groups", "COLUMN", "metadata column of the groups, e.g. runs"),
+    Option("--groups", "groups", "COLUMN", "metadata column with groups, e.g. runs"),
     Option(
         "--confounds",
         "confounds",
         "COLUMN",
-        "metadata columns whose effect is taken out of the signals, in every fold by a "
-        "regression on its training trials",
+        "metadata columns to regress out of the signals, with coefficients estimated "
+        "on the training trials of each fold",
         several=True,
     ),
     Option(
         "--train-on",
         "train_on",
         "QUERY",
-        "train with the epochs that a query on the metadata selects, e.g. "
-        '"block < 4", and test on the others; with --groups or --cv in every fold. '
-        "Only labels trained with are permuted",
+        'train on the epochs selected by a query on the metadata, e.g. "block < 4", '
+        "and test on the others; with --groups or --cv in each fold. Only the training "
+        "labels are permuted",
     ),
     Option(
         "--picks",
         "picks",
         "P",
-        "channels, e.g. Cz,Pz or misc; else all good data channels",
+        "channels, e.g. Cz,Pz or misc (default: all good data channels)",
         several=True,
     ),
     Option(
         "--window",
         "window",
         "S",
-        "window length in seconds; else single samples",
+        "window length in seconds (default: single samples)",
         float,
     ),
-    Option("--step", "step", "S", "step from window to window in seconds", float),
+    Option("--step", "step", "S", "step between windows in seconds", float),
     Option(
         "--smooth",
         "strength",
         "S",
-        "make weights smooth over neighbouring sensors: how much their differences are "
-        "penalised, e.g. 1",
+        "smooth weights over neighbouring sensors: strength of the penalty on their "
+        "differences, e.g. 1",
         float,
     ),
 )
@@ -97,8 +99,7 @@ GENERALIZE_OPTIONS = (
         "--test-file",
         "test_epochs",
         "FILE",
-        "test on these epochs; they keep their labels, and those of the epochs trained "
-        "with are permuted",
+        "test on these epochs; only the labels of the training epochs are permuted",
         Path,
     ),
     NULL,
@@ -110,18 +111,16 @@ METHODS_OPTIONS = (
         "--style",
         "style",
         ("apa", "markdown", "bibtex"),
-        "plain text, the same with links for Markdown, or what is cited for BibTeX",
+        "plain text, Markdown with links, or BibTeX entries of the references",
         default="apa",
     ),
     Option(
         "--correction",
         "correction",
         "C",
-        "correction of the p-values that you report; else that of the figures",
+        "correction of the p-values that you report (default: that of the figures)",
     ),
-    Option(
-        "--alpha", "alpha", "A", "significance level that you report; else 0.05", float
-    ),
+    Option("--alpha", "alpha", "A", "significance level (default: 0.05)", float),
     Option("--threshold", "threshold", "A", "p-level that forms clusters", float),
 )
 
@@ -183,8 +182,9 @@ def _make_parser():
     """Describe the commands and their options."""
     parser = Parser(
         prog="mvpa-kfda",
-        description="Decode brain recordings by kernel Fisher discriminant analysis, "
-        "cross-validated exactly without retraining, with label permutations.",
+        description="Decode brain recordings using kernel Fisher discriminant "
+        "analysis, with exact cross-validation and label permutations without "
+        "retraining.",
     )
     parser.add_argument(
         "--version", action="version", version=f"%(prog)s {__version__}"
@@ -206,7 +206,7 @@ def _make_parser():
 
     epochs = commands.add_parser(
         "epochs",
-        help="decode a file of epochs",
+        help="decode an epochs file",
         description="Decode the epochs of a FIF file at every time point, and write a "
         "figure (.png), a table (.csv) and a result (.h5) named after the file. The "
         "names of maps end in _generalization or _sensors, those of regression in "
@@ -227,9 +227,9 @@ def _make_parser():
 
     system = commands.add_parser(
         "sys-info",
-        help="print what a report of a bug has to say",
-        description="Print the versions of this package and of all that it needs, the "
-        "system, processors, memory and libraries of linear algebra.",
+        help="print version information for bug reports",
+        description="Print the versions of this package and its dependencies, the "
+        "system, processors, memory and linear algebra libraries.",
     )
     system.set_defaults(run=_run_sys_info)
     return parser
@@ -239,9 +239,9 @@ def _add_methods(commands):
     """Add the command that prints paragraphs for a paper."""
     methods = commands.add_parser(
         "methods",
-        help="say what was done and found, for a paper",
-        description="Print the paragraphs of a paper that say how a saved result (.h5) "
-        "was made and what was found, with what to cite.",
+        help="describe methods and results for a paper",
+        description="Print a description of the methods and findings of a saved result "
+        "(.h5) for a paper, with references.",
     )
     methods.add_argument(
         "file", metavar="RESULT", type=Path, help="a saved result, .h5"
@@ -260,13 +260,13 @@ def _add_epochs_options(parser):
         "--sensors",
         action="store_const",
         const="adjacency",
-        help="searchlight: decode every sensor with its neighbours",
+        help="searchlight: decode each sensor with its neighbours",
     )
     parser.add_argument(
         "--task",
         choices=("classification", "regression"),
         default="classification",
-        help="regression: predict the numbers in the column of --by (default: "
+        help="regression: predict the values in the column of --by (default: "
         "%(default)s)",
     )
 
@@ -274,19 +274,20 @@ def _add_epochs_options(parser):
 def _add_generalize_options(parser):
     """Add the options of generalize_epochs."""
     group = parser.add_argument_group(
-        "time generalization", "Train at every time and test at every other one."
+        "time generalization", "Train at each time and test at all times."
     )
     group.add_argument(
         "--generalize",
         action="store_true",
-        help="do so, with all options above but --sensors and --task",
+        help="train at each time and test at all times (accepts all options above "
+        "except --sensors and --task)",
     )
     add_options(group, GENERALIZE_OPTIONS)
     group.add_argument(
         "--same-trials",
         action=argparse.BooleanOptionalAction,
         help="the test file has the same trials in the same order, so cross-validate "
-        "(default: found out, where the files have times in common)",
+        "(default: detected if the files have times in common)",
     )
 
 

@@ -10,7 +10,7 @@ def add_report(commands):
     """Add the command to the parser of commands."""
     parser = commands.add_parser(
         "report",
-        help="make a page about saved results",
+        help="create an HTML report of saved results",
         usage="%(prog)s RESULT [RESULT ...] [options]",
         description="Make a page (.html) about one or several saved results (.h5), of "
         "subjects, groups, comparisons or latencies: what was asked and found, "
@@ -18,9 +18,7 @@ def add_report(commands):
         "parameters. The page is one file, which needs no network. The data are not "
         "needed.",
     )
-    parser.add_argument(
-        "files", metavar="RESULT", nargs="+", help="results that were saved, .h5"
-    )
+    parser.add_argument("files", metavar="RESULT", nargs="+", help="saved results, .h5")
     parser.add_argument(
         "--output",
         metavar="FILE",
@@ -29,7 +27,7 @@ def add_report(commands):
         "results report.html in this folder)",
     )
     parser.add_argument(
-        "--title", metavar="T", help="title of the page; else what was analysed"
+        "--title", metavar="T", help="title of the report (default: what was analysed)"
     )
     parser.add_argument(
         "--correction",
@@ -41,7 +39,7 @@ def add_report(commands):
         "they were tested with",
     )
     parser.add_argument(
-        "--overwrite", action="store_true", help="replace the page of an earlier run"
+        "--overwrite", action="store_true", help="overwrite an existing report"
     )
     parser.set_defaults(run=_run_report)
 

@@ -58,54 +58,55 @@ def cross_validate(
 ) -> DecodingResult:
     r"""Cross-validate a kernel Fisher discriminant analysis without retraining.
 
-    One matrix inverse gives the exact out-of-sample prediction of every fold, for the
+    One matrix inverse gives the exact out-of-sample predictions of all folds, for the
     observed labels and for any number of permuted ones.
 
     Parameters
     ----------
     X : array_like, shape (n_trials, n_features) | (n_trials, n_trials)
         Features, or the kernel matrix with ``kernel="precomputed"``. Their unit does
-        not matter, except to kernels whose gamma is a number or None.
+        not matter, except for kernels whose gamma is a number or None.
     kernel
-        ... ``"precomputed"``: `X` is the kernel matrix. The width ``gamma="median"`` is
-        computed on all rows, without labels.
+        ... ``"precomputed"``: `X` is the kernel matrix. ``gamma="median"`` is computed
+        from all rows, without labels.
     scoring
-        ... With more than two classes the ROC AUC is the mean over classes too, one
-        against the rest. Test sets of a single class are left out of the mean; where
-        all are, the ROC AUC is that of all test trials together. So it is for permuted
-        labels.
+        ... With more than two classes, the ROC AUC is also averaged over classes (one
+        versus rest). Test sets with a single class are left out of the mean; if all
+        are, the ROC AUC is computed from all test trials together. The same applies to
+        permuted labels.
     batch_size
         ... With float32 near ties may.
     dtype
-        ... Class scores deviate by up to 1e-3 of the largest. A tuned penalty may be
-        another where two are about as good, mostly by log_loss.
+        ... Class scores deviate by up to 1e-3 of the largest. A tuned penalty may
+        differ if two are about equally good, mostly with log_loss.
     average
-        ... Linear kernels are given averaged features, others are averaged themselves
-        (in feature space).
+        ... For linear kernels, features are averaged; other kernels are averaged in
+        feature space.
 
     Returns
     -------
     result : DecodingResult
         ``.scores`` (a float), ``.metrics``, ``.predictions`` (n_trials,),
         ``.class_scores`` (n_trials, n_classes), ``.classes``, ``.null`` (P,),
-        ``.pvalues()``, ``.plot()``, ``.to_dataframe()``, ``.save()``. Class scores of
-        a trial that several test sets hold are averaged, and the prediction is their
-        argmax; metrics count each test set's prediction.
+        ``.pvalues()``, ``.plot()``, ``.to_dataframe()``, ``.save()``. Class scores of a
+        trial in several test sets are averaged, and the prediction is their argmax;
+        metrics count the prediction in each test set.
 
     Raises
     ------
     ValueError, TypeError
-        On data that is not finite, labels or groups of the wrong length, one class
-        only, more folds than trials, unknown names, splits that train on some of their
-        test trials, or a lambda that is too small.
+        On non-finite data, labels or groups of the wrong length, a single class, more
+        folds than trials, unknown names, splits that train on some of their test
+        trials, or a lambda that is too small.
 
     Warns
     -----
     UserWarning
-        If the order of trials tells their class: it is alike in all groups, classes
-        come in blocks or repeat, the class before tells the next one, classes follow
-        the time, or tested trials go with trained ones; or if trials of one class vary
-        more, and scores of predicted labels are tested. See the guide.
+        If the order of trials predicts their class: it is similar across groups,
+        classes come in blocks or repeat, the previous class predicts the next one,
+        classes have a trend, or test trials are next to training trials of their class;
+        or if trials of one class are more variable, and scores of predicted labels are
+        tested. See the guide.
 
     Notes
     -----
@@ -182,10 +183,10 @@ def decode_arrays(
     task: Literal["classification", "regression"] = "classification",
     **options: Unpack[_ArrayOptions],
 ) -> TimeResult | TimeRegressionResult:
-    """Decode class labels at every time point of an array, without retraining.
+    """Decode class labels at each time point of an array, without retraining.
 
-    What :func:`decode_epochs` does beneath its handling of channels, for data that are
-    not MNE-Python's epochs. Source estimates are for :func:`decode_sources`.
+    Like :func:`decode_epochs`, but for data other than MNE-Python epochs, without
+    handling of channels. For source estimates use :func:`decode_sources`.
 
     Parameters
     ----------
@@ -198,7 +199,7 @@ def decode_arrays(
     reg
         ... Each time point has its own lambda.
     n_permutations
-        ... They are the same at every time point.
+        ... All time points share them.
 
     Returns
     -------
@@ -207,13 +208,13 @@ def decode_arrays(
         n_times), ``.predictions`` (n_times, n_trials), ``.chance``,
         ``.pvalues(correction=)``, ``.plot()``, ``.to_dataframe()``, ``.save()`` and
         ``.times`` (s; the centres of windows). With ``task="regression"`` a
-        TimeRegressionResult, whose predictions are numbers.
+        TimeRegressionResult, whose predictions are continuous values.
 
     Raises
     ------
     ValueError, TypeError
-        On data that is flat at some time, a window longer than the data, and all that
-        :func:`cross_validate` refuses.
+        On data that are flat at some time, a window longer than the data, and anything
+        that :func:`cross_validate` rejects.
 
     Examples
     --------

@@ -71,37 +71,37 @@ _SCHEMES = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Design:
-    """What is decoded by what, as :func:`check_design` found it.
+    """An experimental design, as analysed by :func:`check_design`.
 
-    ``print(design)`` says it in words, ``design.plot()`` shows it.
+    ``print(design)`` describes it, ``design.plot()`` draws it.
 
     Parameters
     ----------
     classes : array, shape (c,)
-        The labels of the classes; empty where numbers are predicted.
+        The labels of the classes; empty for regression.
     y : array, shape (n,)
-        Class of every trial, an index into `classes`, or its number.
+        Class of each trial, an index into `classes`, or its target value.
     groups : array, shape (n,), or None
         Group of every trial.
     folds : list of (train, test), or None
-        Row indices of every fold; None where other trials are tested, or folds could
-        not be made.
+        Row indices of each fold; None if separate trials are tested, or folds could not
+        be made.
     blocks : array of int, shape (n,), or None
-        The block that the label of every trial stays in when labels are permuted, -1
-        for a label that is never permuted; None without permutations.
+        The permutation block of each trial, -1 for labels that are never permuted; None
+        without permutations.
     parameters : dict
         ``"cv"``, ``"permute"`` (the scheme), ``"n_permutations"``, ``"arrangements"``
         (the number of distinct ones, inf if past counting), each where it is known.
     problems : list of Problem
-        What was found: each has a ``name``, a ``text``, a ``severity`` ("error": it
-        cannot be decoded so; "warning": the decoding functions warn, or should be
-        heard as if they did; "note") and ``numbers``.
+        The problems found: each has a ``name``, a ``text``, a ``severity`` ("error":
+        the design cannot be decoded; "warning": as serious as the warnings of the
+        decoding functions; "note") and ``numbers``.
     confounds : DataFrame
-        Of every confound what it is ``taken_as``, a number or categories,
-        ``eta_squared``, the share of its variance that classes explain, and ``p`` by
-        permutation, corrected for their number.
+        For each confound, how it is ``taken_as``, continuous or categorical,
+        ``eta_squared``, the proportion of its variance explained by the classes, and
+        ``p`` by permutation, corrected for the number of confounds.
     chosen : array of bool, shape (n,), or None
-        Which trials are trained with and never tested; None: any may be.
+        Which trials are used for training only; None: any may be tested.
     noun : str
         What a row of `y` is: ``"trial"`` or ``"average"``.
 
@@ -128,9 +128,9 @@ class Design:
 
     @property
     def table(self) -> DataFrame:
-        """Trials of every class in every group, and the test sets that hold some.
+        """Trials of each class in each group, and the test sets that contain them.
 
-        Of numbers their mean, and the smallest and the largest.
+        For regression, the mean, minimum and maximum of the targets.
         """
         n = len(self.y)
         groups = np.full(n, "all") if self.groups is None else self.groups
@@ -162,12 +162,12 @@ class Design:
 
     @property
     def summary(self) -> str:
-        """What there is in words, without the problems, as one line."""
+        """A one-line description, without the problems."""
         return "; ".join(self.facts.values())
 
     @property
     def facts(self) -> dict[str, str]:
-        """What there is in words, by what it is about."""
+        """A description of the design, by topic."""
         words = {"Trials": self._worded_trials()}
         cv = self.parameters.get("cv")
         if self.folds is not None:
@@ -212,7 +212,7 @@ class Design:
 
     @property
     def worded_problems(self) -> str:
-        """How many problems there are, and which."""
+        """The number of problems, and their names."""
         names = ", ".join(dict.fromkeys(each.name for each in self.problems))
         if not names:
             return "no problem found"
@@ -250,14 +250,14 @@ def check_design(
     n_permutations: int = 1000,
     permute: Permute = "auto",
 ) -> Design:
-    """Look for problems of a design, before anything is decoded.
+    """Check a design for problems before anything is decoded.
 
-    Finds what the decoding functions would warn of or refuse, and some more, from
-    labels alone: classes missing from runs, unequal classes, folds that cut through
-    runs, an order of trials that tells their class (the same in all runs, in blocks,
-    without repeats, or with the time), runs of patients and controls given as groups,
-    classes that a model never sees, too few arrangements of the labels for the
-    permutations, and confounds that follow the classes.
+    Detects problems that the decoding functions would warn about or reject, and some
+    more, from labels alone: classes missing from runs, unequal classes, folds that cut
+    through runs, an order of trials that predicts their class (the same in all runs, in
+    blocks, without repeats, or with a trend), runs of patients and controls passed as
+    groups, classes missing from training sets, too few arrangements of the labels for
+    the permutations, and confounds that covary with the classes.
 
     Parameters
     ----------
@@ -267,7 +267,7 @@ def check_design(
     groups : array_like, shape (n_trials,) | str | None
         ... A string is a column of y's table.
     classes : None | list of labels | dict of name -> label or list of labels
-        The labels to be decoded, ``["face", "house"]``, or classes of several labels,
+        The labels to decode, ``["face", "house"]``, or classes of several labels,
         ``{"animate": ["face", "cat"], "inanimate": "house"}``; None: all.
     confounds : str | list of str | array_like, shape (n_trials, ...) | None
         ... Here each is compared with the classes. A string or list of strings: columns
@@ -279,18 +279,18 @@ def check_design(
     -------
     design : Design
         ``.problems``, ``.table`` (trials by group and class), ``.plot()``, and
-        ``print(design)`` for all of it in words.
+        ``print(design)`` for a description.
 
     Raises
     ------
     ValueError, TypeError
-        Where labels, groups, confounds or `train_on` do not fit each other. What the
-        decoding functions refuse about folds and permutations is a problem of severity
-        "error" instead.
+        If labels, groups, confounds or `train_on` do not match. Folds and permutations
+        that the decoding functions would reject are problems of severity "error"
+        instead.
 
     Examples
     --------
-    Every run has the same order:
+    All runs have the same order:
 
     >>> import numpy as np
     >>> from mvpa_kfda import check_design

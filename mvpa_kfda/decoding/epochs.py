@@ -71,14 +71,13 @@ class Channels:
         Channels, as in MNE-Python. None takes all data channels (of all types). Bad
         channels always stay out; misc channels are used when picked.
     scale : "auto" | "channel" | mne.Covariance | None
-        How to bring channels to one scale. ``"auto"``: when the channels are of several
-        types, each type is divided by its standard deviation over epochs, channels and
-        times; channels of a single type stay in their unit (except for a kernel with
-        ``gamma=None``, which presumes features of about unit variance). ``"channel"``:
-        each channel is divided by its own standard deviation. A noise covariance:
-        channels are whitened with it. None: nothing. Standard deviations are those of
-        all epochs and picked channels, without labels; with `train_on` of those to
-        train with.
+        Scaling of channels. ``"auto"``: if there are several channel types, each type
+        is divided by its standard deviation over epochs, channels and times; channels
+        of a single type keep their unit (except for a kernel with ``gamma=None``, which
+        assumes features of about unit variance). ``"channel"``: each channel is divided
+        by its standard deviation. A noise covariance: channels are whitened with it.
+        None: no scaling. Standard deviations are computed from all epochs and picked
+        channels, without labels; with `train_on` from the training epochs.
     """
 
     picks: Any = None
@@ -188,70 +187,70 @@ def decode_epochs(
 
 @decodes(_Options, EpochTrials, Channels, Predicted, LoggedJobOptions)
 def decode_epochs(epochs, y=None, *, sensors=None, task="classification", **options):
-    """Decode class labels from epochs at every time point, without retraining.
+    """Decode class labels from epochs at each time point, without retraining.
 
-    A kernel Fisher discriminant analysis is cross-validated at every time point, or in
-    windows that slide over the epoch, for the observed labels and for permuted ones.
-    Power is decoded at every frequency too, and `sensors` makes a searchlight of it
-    that decodes every sensor's neighbourhood. Folds and permutations are the same at
-    all positions of such a map, so that the permutations carry the dependence between
-    positions and correct for many of them.
+    A kernel Fisher discriminant analysis is cross-validated at each time point, or in
+    sliding windows, for the observed labels and for permuted ones. Power is also
+    decoded at each frequency, and with `sensors` the neighbourhood of each sensor is
+    decoded (searchlight). All positions of such a map share folds and permutations, so
+    the permutations preserve the dependence between positions, which is used to correct
+    for multiple testing.
 
     Parameters
     ----------
     epochs : mne.Epochs | mne.time_frequency.EpochsTFR
-        Epochs (or EpochsArray) with real, finite data. They are not changed. Also the
-        power of epochs at several frequencies (or an EpochsTFRArray), each of which is
-        brought to one scale by itself.
+        Epochs (or EpochsArray) with real, finite data. They are not changed. Also
+        single-trial power at several frequencies (or an EpochsTFRArray), each of which
+        is scaled separately.
     groups : None | str | array_like, shape (n_epochs,)
-        ... The name of a metadata column, or one for each epoch, also those that `y`
-        leaves out.
+        ... The name of a metadata column, or one value per epoch, including those that
+        `y` leaves out.
     sensors : None | "adjacency" | matrix | tuple of (matrix, ch_names)
-        None: all channels are features together. Else a searchlight over sensors: the
-        features of a position are one sensor and its neighbours. ``"adjacency"`` (or
-        True): the neighbours that :func:`mne.channels.find_ch_adjacency` finds for
-        channels of one type. A sparse or dense matrix, shape (n_channels, n_channels):
-        1 for neighbours and 0 for others, with the picked channels in their order. A
-        tuple, as that function returns it: channels are matched by name, and may be
-        more than those picked. Every sensor is in its own neighbourhood in any case.
-        Not for power, and not with a noise covariance as `scale`, by which no
-        neighbourhood would stay local.
+        None: all channels together are the features. Otherwise a searchlight over
+        sensors: the features of a position are one sensor and its neighbours.
+        ``"adjacency"`` (or True): neighbours found by
+        :func:`mne.channels.find_ch_adjacency` for channels of one type. A sparse or
+        dense matrix, shape (n_channels, n_channels): 1 for neighbours and 0 for others,
+        in the order of the picked channels. A tuple as returned by that function:
+        channels are matched by name, and may include more than those picked. Each
+        sensor always belongs to its neighbourhood. Not for power, and not with a noise
+        covariance as `scale`, after which neighbourhoods would not be local.
     kernel
-        ... :class:`GraphSmooth` makes weights smooth over neighbouring channels.
+        ... :class:`GraphSmooth` smooths weights over neighbouring channels.
     reg
         ... Each position has its own lambda.
     n_permutations
-        ... They are the same at every position.
+        ... All positions share them.
     task
         ... So are `sensors` and power.
 
     Returns
     -------
     result : TimeResult | TimeFrequencyResult | SensorTimeResult | TimeRegressionResult
-        ``.scores`` of the first metric at every position, ``.metrics``, ``.null``
-        (P, positions...), ``.predictions`` (positions..., n_epochs), ``.chance``,
+        ``.scores`` of the first metric at each position, ``.metrics``, ``.null`` (P,
+        positions...), ``.predictions`` (positions..., n_epochs), ``.chance``,
         ``.pvalues(correction=)``, ``.plot()``, ``.to_dataframe()``, ``.save()`` and
         ``.times`` (s; the centres of windows). The positions are
 
-        * of epochs (n_times,), a TimeResult;
-        * of power (n_freqs, n_times), a TimeFrequencyResult with ``.freqs`` (Hz);
+        * for epochs (n_times,), a TimeResult;
+        * for power (n_freqs, n_times), a TimeFrequencyResult with ``.freqs`` (Hz);
         * with `sensors` (n_channels, n_times), a SensorTimeResult with ``.ch_names``,
           ``.info`` and ``.adjacency``, which clusters follow;
-        * of regression (n_times,), a TimeRegressionResult, whose predictions are
-          numbers.
+        * for regression (n_times,), a TimeRegressionResult, whose predictions are
+          continuous values.
 
-        Where `y` names classes, trials are those of the epochs that are left, for
-        `cv` too; ``.parameters["selected"]`` has their indices among the given epochs,
+        If `y` names classes, trials are the remaining epochs, for `cv` too;
+        ``.parameters["selected"]`` has their indices among the given epochs,
         ``.parameters["classes"]`` the events of each class.
 
     Raises
     ------
     ValueError, TypeError
-        On empty epochs, data that is complex or not finite, an unknown metadata column,
-        event or tag, a class without epochs, an event of two classes, a window longer
-        than the epoch, data that is flat at some time, channels whose neighbours are
-        not known, an adjacency that does not fit the channels, and all that
-        :func:`cross_validate` refuses.
+        On empty epochs, complex or non-finite data, an unknown metadata column, event
+        or tag, a class without epochs, an event of two classes, a window longer than
+        the epoch, data that are flat at some time, channels with unknown neighbours, an
+        adjacency that does not match the channels, and anything that
+        :func:`cross_validate` rejects.
 
     Examples
     --------
@@ -268,7 +267,7 @@ def decode_epochs(epochs, y=None, *, sensors=None, task="classification", **opti
     >>> decode_epochs(epochs, ["class_1", "class_3"]).chance
     0.5
 
-    Averages of five trials, grouped anew ten times:
+    Averages of five trials, regrouped ten times:
 
     >>> options = {"average": 5, "n_repeats": 10, "cv": 3, "random_state": 0}
     >>> result = decode_epochs(epochs, window=0.1, step=0.1, **options)

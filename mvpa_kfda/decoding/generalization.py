@@ -406,24 +406,25 @@ def generalize_arrays(
     train_on: ArrayLike | None = None,
     **options: Unpack[_ArrayOptions],
 ) -> GeneralizationResult:
-    """Train at every time point of an array and test at every other one.
+    """Train at each time point of an array and test at all time points.
 
-    What :func:`generalize_epochs` does beneath its handling of channels, for data that
-    are not MNE-Python's.
+    Like :func:`generalize_epochs`, but for data other than MNE-Python epochs, without
+    handling of channels.
 
     Parameters
     ----------
     X : array_like, shape (n_trials, n_features, n_times)
         Real, finite data to train on, and to test on if there is no `X_test`.
     X_test : array_like, shape (n_test_trials, n_features, n_test_times) | None
-        Data to test on, with the features of `X`: other trials, tested with what all of
-        `X` has trained, without folds, or the same trials one by one, cross-validated.
+        Data to test on, with the features of `X`: separate trials, tested with models
+        trained on all of `X`, without folds, or the same trials in the same order,
+        cross-validated.
     y_test : array_like, shape (n_test_trials,) | None
         Labels to be predicted. None: those of `y`, for the same trials.
     same_trials : bool | None
-        Whether `X_test` holds the trials of `X` in the same order. None: found out by
-        comparing the data at common times; other times or other processing of the same
-        trials cannot be recognized, so say so.
+        Whether `X_test` contains the trials of `X` in the same order. None: detected by
+        comparing the data at common times; set it to True if the same trials have other
+        times or other processing, which cannot be detected.
     sfreq : float
         Samples per second. With 1, times and windows are in samples. `X_test` has the
         same.
@@ -431,7 +432,7 @@ def generalize_arrays(
         Time of the first sample of `X` and `X_test` in seconds; `tmin_test` None is
         `tmin`.
     groups
-        ... They are those of the trials of `X`.
+        ... For the trials of `X`.
 
     Returns
     -------
@@ -445,8 +446,8 @@ def generalize_arrays(
     Raises
     ------
     ValueError, TypeError
-        On features or labels that do not fit together, and all that
-        :func:`generalize_epochs` refuses.
+        On features or labels that do not match, and anything that
+        :func:`generalize_epochs` rejects.
 
     Examples
     --------
@@ -546,23 +547,23 @@ def generalize_epochs(
     confounds: Confounds = None,
     **options: Unpack[_EpochOptions],
 ) -> GeneralizationResult:
-    r"""Train at every time point of epochs and test at every other one.
+    r"""Train at each time point of epochs and test at all time points.
 
-    Time generalization [1]_ tells whether the code that a classifier has learned at one
-    time still holds at another. Every fold's model at every training time, for the
-    observed labels and for permuted ones, comes from one matrix per training time.
+    Temporal generalization [1]_ shows whether a classifier trained at one time
+    generalizes to others. The models of all folds at each training time, for the
+    observed labels and for permuted ones, follow from one matrix per training time.
 
-    What is tested:
+    Test data:
 
-    - By default the same epochs, cross-validated. The diagonal of the map is what
-      :func:`decode_epochs` gives.
+    - By default the same epochs, cross-validated. The diagonal of the map equals the
+      result of :func:`decode_epochs`.
     - `y_test`: another labelling of the same epochs, cross-validated with the same
       folds: trained on `y`, scored on `y_test`.
-    - `test_epochs` with other trials (another condition, session or modality): trained
-      on all of `epochs`, tested on all of `test_epochs`, without folds.
-    - `test_epochs` with the same trials, one by one, for example time-locked to the
-      response (``same_trials=True``): cross-validated, so that no trial is both
-      trained with and tested.
+    - `test_epochs` with separate trials (another condition, session or modality):
+      trained on all of `epochs`, tested on all of `test_epochs`, without folds.
+    - `test_epochs` with the same trials in the same order, for example time-locked to
+      the response (``same_trials=True``): cross-validated, so that no trial is used for
+      both training and testing.
     - `train_on`: trained on some epochs, tested on the others (cross-decoding): without
       folds, or with `groups` or `cv` so that whole runs are left out.
 
@@ -575,23 +576,23 @@ def generalize_epochs(
         channels that are bad in either stay out; times and order of channels may
         differ.
     y_test : None | str | array_like, shape (n_test_epochs,) | list of str | dict
-        Labels to be predicted. None: for other trials found as those of `epochs` (by
-        event names, tags or the same metadata column), for the same trials those of
-        `epochs`. Names of classes leave out all other test epochs. Where the same
-        epochs are trained with and tested, those stay that have a class in both `y` and
-        `y_test`. Else each names those of its own epochs, as if only these had been
-        given: with ``{"face": "face/left", "house": "house/left"}`` as `y`, the same
-        names for ``"face/right"`` and ``"house/right"`` as `y_test`, and
-        ``test_epochs=epochs`` one side is trained with and the other tested.
+        Labels to be predicted. None: for separate trials, found like those of `epochs`
+        (by event names, tags or the same metadata column); for the same trials, those
+        of `epochs`. With class names, all other test epochs are left out. If the same
+        epochs are used for training and testing, those with a class in both `y` and
+        `y_test` remain. Otherwise each selects from its own epochs, as if only these
+        had been given: with ``{"face": "face/left", "house": "house/left"}`` as `y`,
+        the same names for ``"face/right"`` and ``"house/right"`` as `y_test`, and
+        ``test_epochs=epochs``, one side is used for training and the other for testing.
     same_trials : bool | None
         Whether epoch i of `test_epochs` is the same trial as epoch i of `epochs`. None:
-        found out by comparing the data at common times; epochs that are cut around
-        other events than those of `epochs` cannot be recognized, so say so.
+        detected by comparing the data at common times; set it to True for epochs around
+        other events than those of `epochs`, which cannot be detected.
     groups : None | str | array_like, shape (n_epochs,)
-        ... The name of a metadata column of `epochs`, or one for each epoch, also those
-        that `y` leaves out.
+        ... The name of a metadata column of `epochs`, or one value per epoch, including
+        those that `y` leaves out.
     scale
-        ... They are taken from `epochs` and applied to test epochs too.
+        ... Estimated from `epochs` and also applied to test epochs.
     dtype
         ... It is for data whose mean over trials does not drift by many standard
         deviations.
@@ -610,9 +611,9 @@ def generalize_epochs(
     Raises
     ------
     ValueError, TypeError
-        On channels, sampling rates or labels that do not fit together, test trials that
-        are also trained with, a query that selects no or all epochs, a map that does
-        not fit into memory, and all that :func:`decode_epochs` refuses.
+        On channels, sampling rates or labels that do not match, test trials that are
+        also training trials, a query that selects no or all epochs, a map that does not
+        fit into memory, and anything that :func:`decode_epochs` rejects.
 
     Notes
     -----

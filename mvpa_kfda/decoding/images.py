@@ -377,42 +377,41 @@ def searchlight(
     distance: Literal["geodesic", "edges"] = "geodesic",
     **options: Unpack[_Options],
 ) -> VolumeResult:
-    r"""Decode class labels around every voxel or vertex, without retraining.
+    r"""Decode class labels around each voxel or vertex, without retraining.
 
     A kernel Fisher discriminant analysis is cross-validated on the voxels of a sphere
-    around every centre [1]_, for the observed labels and for permuted ones [2]_. Folds
-    and permutations are the same in all spheres, so that the permuted maps carry the
-    dependence between them and correct for their number.
+    around each centre [1]_, for the observed labels and for permuted ones [2]_. All
+    spheres share folds and permutations, so the permuted maps preserve the dependence
+    between spheres, which is used to correct for multiple testing.
 
     Parameters
     ----------
     imgs
         ... Arrays, and parcels of CIFTI files, need `adjacency`.
     mask_img : None | 3D image | SurfaceImage | path | fitted masker
-        The voxels to use. None takes the mask of :class:`Betas`, else computes one as
-        :class:`nilearn.maskers.NiftiMasker` does, or takes all vertices. With a fitted
-        masker its ``transform`` makes the data, with all its settings. Of CIFTI files:
-        a ``.dscalar.nii`` of zeros and ones.
+        The voxels to use. None uses the mask of :class:`Betas`, otherwise computes one
+        like :class:`nilearn.maskers.NiftiMasker`, or uses all vertices. With a fitted
+        masker, data are extracted with its ``transform``, with all its settings. For
+        CIFTI files: a ``.dscalar.nii`` of zeros and ones.
     process_mask_img : None | 3D image | SurfaceImage | path
-        The centres; None takes all voxels of the mask.
+        The centres of spheres; None uses all voxels of the mask.
     radius : float
-        Radius of the spheres in mm; on surfaces, length of the paths along the mesh, or
-        with ``distance="edges"`` their number of edges. Not used with `adjacency`. In
-        CIFTI files every structure has its own voxels or vertices: neighbourhoods never
-        reach into another one.
+        Radius of the spheres in mm; on surfaces, distance along the mesh, or with
+        ``distance="edges"`` the number of edges. Not used with `adjacency`. In CIFTI
+        files, neighbourhoods never extend into another structure.
     adjacency : None | matrix, shape (n_features, n_features) | tuple of (matrix, names)
-        Sparse or dense; a feature is decoded together with those that its row marks.
-        So sensors, parcels or any other features have searchlights too.
+        Sparse or dense; each feature is decoded together with those marked in its row.
+        This gives a searchlight over sensors, parcels or any other features.
     distance : "geodesic" | "edges"
-        How paths on surfaces are measured: by the length of their edges in mm, or by
-        how many there are.
+        How distances on surfaces are measured: along the mesh in mm, or as the number
+        of edges.
     reg
         ... Each sphere has its own lambda.
     n_permutations
-        ... They are the same in every sphere.
+        ... All spheres share them.
     n_jobs
-        ... In ``joblib.parallel_config(backend="dask")`` they are those of a Dask
-        cluster.
+        ... Within ``joblib.parallel_config(backend="dask")``, the workers of a Dask
+        cluster are used.
 
     Returns
     -------
@@ -425,20 +424,19 @@ def searchlight(
     ------
     ValueError, TypeError
         On masks on other grids, masks that miss the data, 3D images, labels or groups
-        of the wrong length, unknown columns, groups of which some hold a single class
-        or nothing but constant voxels (with z-scores), checkpoints of other data or
-        arguments, maps too large for memory, and all that :func:`cross_validate`
-        refuses.
+        of the wrong length, unknown columns, groups with a single class or only
+        constant voxels (with z-scores), checkpoints of other data or arguments, maps
+        too large for memory, and anything that :func:`cross_validate` rejects.
 
     Warns
     -----
     RuntimeWarning
-        If voxels hold NaN or infinite values or are constant. They are left out of all
-        spheres, and NaN on the map, as are centres with no voxel in reach.
+        If voxels contain NaN or infinite values or are constant. They are left out of
+        all spheres and are NaN in the map, as are centres with no voxel in reach.
     UserWarning
-        If labels last for many images in a row, as in a block design: volumes of a time
-        series are no independent trials. If their order is alike in all groups. If
-        groups hold two or three images, of which z-scores leave too little.
+        If labels repeat over many successive images, as in a block design: volumes of a
+        time series are not independent trials. If their order is similar across groups.
+        If groups contain two or three images, from which z-scoring removes too much.
 
     See Also
     --------
@@ -525,59 +523,57 @@ def decode_regions(
     mask_img: Mask | None = None,
     **options: Unpack[_Options],
 ) -> VolumeResult:
-    """Decode class labels from the voxels of every region of an atlas, or of a mask.
+    """Decode class labels from the voxels of each region of an atlas, or of a mask.
 
-    All voxels of a region are the features, not their mean. With fewer images than
-    voxels what takes time is the kernel matrix of the images, so that a whole brain is
-    decoded in seconds, permutations included. The data of all regions are held in
+    The features are all voxels of a region, not their mean. With fewer images than
+    voxels, computing time depends on the kernel matrix of the images, so a whole brain
+    is decoded in seconds, including permutations. The data of all regions are kept in
     double precision, 8 bytes per image and voxel (100 images of 100,000 voxels: 80 MB),
-    beside the images given, and those of the region at hand once more while it is
-    decoded, three times more with `preprocess`, `average` or other kernels.
+    in addition to the images; the current region needs this memory once more while it
+    is decoded, three times more with `preprocess`, `average` or other kernels.
 
     Parameters
     ----------
     labels_img : None | 3D or 4D image | SurfaceImage | path | atlas of nilearn | array
-        None: the whole mask is one region, see `mask_img`. Else
-        whole numbers, one per region; 0 is background. Or maps of probabilities (4D),
-        one per region; see `atlas_threshold`. A volume on another grid is resampled to
-        that of the images, with a warning. What nilearn's ``fetch_atlas_...`` functions
-        return will do, with its names. Of CIFTI files: a ``.dlabel.nii`` on the same
-        surfaces and grid, its names being those of the regions; of parcels a
-        ``.plabel.nii``. For an array of images, and for parcels: the number or name of
-        every column's region.
+        None: the whole mask is one region, see `mask_img`. Otherwise whole numbers, one
+        per region; 0 is background. Or probability maps (4D), one per region; see
+        `atlas_threshold`. A volume on another grid is resampled to that of the images,
+        with a warning. The return value of nilearn's ``fetch_atlas_...`` functions can
+        be passed directly, including names. For CIFTI files: a ``.dlabel.nii`` on the
+        same surfaces and grid, with the region names; for parcels a ``.plabel.nii``.
+        For an array of images, and for parcels: the number or name of each column's
+        region.
     lut : None | DataFrame | path
         Names of the regions, a table with columns ``index`` and ``name``. Maps count
         from 1.
     atlas_threshold : None | float
-        With maps of probabilities, which voxels are in a region. None: those where no
-        other map is higher, and above 0; of equal maps the first has the voxel. A
-        number above 0: all voxels where the map is at or above it, in the unit of the
-        atlas (0.25 or 25, if it is in percent), so that regions may overlap; an image
-        of the result then shows the region with the highest value. Negative values
-        count as 0.
+        With probability maps, which voxels are in a region. None: those where no other
+        map is higher, and above 0; ties go to the first map. A number above 0: all
+        voxels where the map reaches it, in the unit of the atlas (0.25, or 25 if it is
+        in percent), so that regions may overlap; an image of the result then shows the
+        region with the highest value. Negative values are treated as 0.
     mask_img : None | 3D image | SurfaceImage | path | fitted masker
-        Voxels outside belong to no region; None takes the mask of :class:`Betas`, else
-        all, and without an atlas the
-        mask that nilearn computes.
+        Voxels outside belong to no region; None uses the mask of :class:`Betas`,
+        otherwise all, and without an atlas the mask computed by nilearn.
     reg
         ... Each region has its own lambda.
     n_permutations
-        ... They are the same in every region.
+        ... All regions share them.
 
     Returns
     -------
     result : VolumeResult
-        One position per region, NaN for regions that hold no usable voxel. The names
-        are in ``result.to_dataframe()["region"]``; ``.to_img(name)`` paints the
-        regions, ``.patterns()`` shows what the signal of every class looks like in
-        them, and ``.confusion(region)`` which classes are taken for which.
+        One position per region, NaN for regions without usable voxels. The names are in
+        ``result.to_dataframe()["region"]``; ``.to_img(name)`` returns an image of the
+        regions, ``.patterns()`` the activation pattern of each class, and
+        ``.confusion(region)`` a confusion matrix.
 
     Raises
     ------
     ValueError, TypeError
-        On labels that are not whole numbers or hold no region, on an `atlas_threshold`
-        that no map reaches or without maps, on `lut` without `labels_img`, and all that
-        :func:`searchlight` refuses.
+        On labels that are not whole numbers or contain no region, on an
+        `atlas_threshold` that no map reaches or without maps, on `lut` without
+        `labels_img`, and anything that :func:`searchlight` rejects.
 
     Warns
     -----

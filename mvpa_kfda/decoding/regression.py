@@ -424,59 +424,60 @@ def regress(
 ) -> RegressionResult:
     r"""Cross-validate a kernel ridge regression without retraining.
 
-    One matrix inverse gives the exact out-of-sample prediction of every fold, for the
+    One matrix inverse gives the exact out-of-sample predictions of all folds, for the
     observed values and for any number of permuted ones. The intercept is not penalised.
 
     Parameters
     ----------
     X : array_like, shape (n_trials, n_features) | (n_trials, n_trials)
         Features, or the kernel matrix with ``kernel="precomputed"``. Their unit does
-        not matter, except to kernels whose gamma is a number or None.
+        not matter, except for kernels whose gamma is a number or None.
     y : array_like, shape (n_trials,)
-        The number to predict for every trial, in any unit: a reaction time, a rating.
+        The value to predict for each trial, in any unit: a reaction time, a rating.
     kernel
-        ... ``"precomputed"``: `X` is the kernel matrix. The width ``gamma="median"`` is
-        computed on all rows, without labels.
+        ... ``"precomputed"``: `X` is the kernel matrix. ``gamma="median"`` is computed
+        from all rows, without labels.
     reg
-        ... The choice is by the squared error.
+        ... It is selected by the squared error.
     cv : None | int | splitter | iterable of (train, test)
-        None: leave one group out when `groups` are given, else 10 folds. An int: that
-        many folds of neighbouring trials, as scikit-learn's KFold. Training sets may be
-        any trials outside their test set; if some are not all of them, a relative `reg`
-        and the width of a kernel are those of each training set. Test sets may overlap
-        or miss trials. Splitters are not shown the values; stratified ones are refused.
+        None: leave one group out when `groups` are given, else 10 folds. An int: the
+        number of folds of neighbouring trials, like scikit-learn's KFold. Training sets
+        may contain any trials outside their test set; if some do not contain all of
+        these, a relative `reg` and the bandwidth of a kernel refer to each training
+        set. Test sets may overlap or miss trials. Values are not passed to splitters;
+        stratified ones are rejected.
     scoring : str | callable | list of these
         ``"r2"``, ``"pearsonr"``, ``"neg_mean_squared_error"`` (in the squared unit of
         y), or several; the first is the one in ``result.scores``. All are computed on
         the predictions pooled over test sets. A function ``f(y_true, y_pred, None) ->
-        float`` is a metric too: the mean of what it returns for each test set. With
+        float`` is a custom metric: its value is averaged over test sets. With
         permutations it is slow.
     n_permutations : int
-        Permutations P of the values for the null distribution; 0 for none. When fewer
-        distinct ones exist, all of them are used.
+        Number of permutations P of the values for the null distribution; 0 for none. If
+        fewer distinct ones exist, all of them are used.
     dtype : "float64" | "float32"
-        Precision in which values, observed and permuted, are processed.
+        Precision used for observed and permuted values.
 
     Returns
     -------
     result : RegressionResult
         ``.scores`` (a float), ``.metrics``, ``.predictions`` (n_trials,), ``.null``
         (P,), ``.pvalues()``, ``.plot()``, ``.plot_predictions()``,
-        ``.to_dataframe()``, ``.save()``. Predictions of a trial that several test sets
-        hold are averaged; metrics count each test set's prediction.
+        ``.to_dataframe()``, ``.save()``. Predictions for a trial in several test sets
+        are averaged; metrics count the prediction in each test set.
 
     Raises
     ------
     ValueError, TypeError
-        On data or values that are not finite, values that are no numbers or all equal,
-        the wrong number of values or groups, unknown names, splits that leave out
-        training trials, or a lambda that is too small.
+        On non-finite data or values, values that are not numeric or all equal, the
+        wrong number of values or groups, unknown names, splits that leave out training
+        trials, or a lambda that is too small.
 
     Warns
     -----
     UserWarning
-        If the order of trials tells their number: numbers last from trial to trial,
-        follow the time, or are alike at the same position of all groups.
+        If the order of trials predicts their values: these are correlated from trial to
+        trial, have a trend, or are similar at the same position in all groups.
 
     Notes
     -----
@@ -485,9 +486,9 @@ def regress(
 
     .. math:: \hat y_{te} = y_{te} - (I - G_{te,te})^{-1} \left[(I - G) y\right]_{te}.
 
-    Where nothing can be predicted, R² and the correlation are below zero on average: a
-    trial with a large value leaves a lower mean to the model that predicts it. Judge
-    them by the permutations, of which the same holds.
+    If nothing can be predicted, R² and the correlation are below zero on average:
+    leaving out a trial with a large value lowers the mean of the training set that
+    predicts it. Compare them with the permutations, which have the same bias.
 
     References
     ----------
@@ -543,15 +544,16 @@ def refuse_for_regression(**of_classes):
 
 
 class Predicted:
-    """What is predicted over time.
+    """The kind of prediction over time.
 
     Parameters
     ----------
     task : "classification" | "regression"
-        ``"regression"`` predicts numbers, such as reaction times, by kernel ridge
-        regression: `y` holds one for each trial, splitters are not shown it, and the
-        score is ``"r2"`` unless `scoring` asks for ``"pearsonr"`` or
-        ``"neg_mean_squared_error"``. `n_components` and `average` are for classes only.
+        ``"regression"`` predicts continuous values, such as reaction times, using
+        kernel ridge regression: `y` has one value per trial, which is not passed to
+        splitters, and the score is ``"r2"`` unless `scoring` is set to ``"pearsonr"``
+        or ``"neg_mean_squared_error"``. `n_components` and `average` are for classes
+        only.
     """
 
 

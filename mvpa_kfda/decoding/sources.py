@@ -62,54 +62,53 @@ def decode_sources(
     train_on: ArrayLike | None = None,
     **options: Unpack[_Options],
 ) -> SourceResult | SourceTimeResult:
-    """Decode class labels from source estimates at every time, without retraining.
+    """Decode class labels from source estimates at each time, without retraining.
 
-    All sources together are decoded at every time point, or with `src` and `radius` in
-    a searchlight the neighbourhood of every vertex. A kernel Fisher discriminant
-    analysis is cross-validated at each position, for the observed labels and for
-    permuted ones. Folds and permutations are the same everywhere.
+    All sources together are decoded at each time point, or with `src` and `radius` the
+    neighbourhood of each vertex (searchlight). A kernel Fisher discriminant analysis is
+    cross-validated at each position, for the observed labels and for permuted ones. All
+    positions share folds and permutations.
 
     Parameters
     ----------
     stcs : iterable of mne.SourceEstimate, one per trial
         A list, or a generator such as :func:`mne.minimum_norm.apply_inverse_epochs`
-        returns with ``return_generator=True``, whose estimates are used up one by one.
-        Also volume, mixed and vector estimates, of which every vertex has three
-        features. All with the same vertices, times and subject.
+        returns with ``return_generator=True``, which is consumed one by one. Also
+        volume, mixed and vector estimates, for which each vertex has three features.
+        All must have the same vertices, times and subject.
     src : mne.SourceSpaces | path | None
-        The source space that the estimates were computed in, ``inverse["src"]``, or of
-        morphed ones that of the subject they were morphed to; their vertices are found
-        in it by number. For a searchlight, together with `radius`. None: all sources
-        together.
+        The source space in which the estimates were computed, ``inverse["src"]``, or
+        for morphed estimates that of the target subject; vertices are matched by
+        number. For a searchlight, together with `radius`. None: all sources together.
     radius : float | None
-        Radius of the neighbourhoods in mm: on a cortex the length of paths along the
-        mesh, in volumes that of spheres. Hemispheres and volumes are never mixed.
+        Radius of the neighbourhoods in mm: on the cortex, distance along the mesh; in
+        volumes, radius of spheres. Hemispheres and volumes are never mixed.
     reg
         ... Each time point has its own lambda.
     n_permutations
-        ... They are the same at every time point.
+        ... All time points share them.
 
     Returns
     -------
     result : SourceResult | SourceTimeResult
-        ``.scores`` of the first metric at every position, ``.metrics``, ``.null`` (P,
+        ``.scores`` of the first metric at each position, ``.metrics``, ``.null`` (P,
         positions...), ``.predictions`` (positions..., n_trials), ``.chance``,
         ``.pvalues(correction=)``, ``.plot()``, ``.to_dataframe()``, ``.save()`` and
         ``.times`` (s; the centres of windows). The positions are
 
-        * of all sources together (n_times,), a SourceResult, whose ``.patterns()`` are
+        * for all sources together (n_times,), a SourceResult, whose ``.patterns()`` are
           source estimates;
-        * of a searchlight (n_vertices, n_times), a SourceTimeResult with ``.vertices``,
-          ``.adjacency``, which clusters follow, and ``.to_stc(name)``.
+        * for a searchlight (n_vertices, n_times), a SourceTimeResult with
+          ``.vertices``, ``.adjacency``, which clusters follow, and ``.to_stc(name)``.
 
     Raises
     ------
     ValueError, TypeError
-        On source estimates that are not alike, not finite, or not as many as labels, a
-        source space of other vertices or another subject, `src` without `radius` or
-        `radius` without `src`, data that are flat at some position, checkpoints of
-        other data or arguments, maps too large for memory, and all that
-        :func:`cross_validate` refuses.
+        On source estimates that differ in form, are not finite, or do not match the
+        number of labels, a source space of other vertices or another subject, `src`
+        without `radius` or `radius` without `src`, data that are flat at some position,
+        checkpoints of other data or arguments, maps too large for memory, and anything
+        that :func:`cross_validate` rejects.
 
     See Also
     --------
@@ -117,23 +116,24 @@ def decode_sources(
 
     Notes
     -----
-    The data are held once, n_trials x n_features x n_times numbers of 8 bytes, or of 4
-    if all estimates are in single precision (computations are in double precision
-    either way, and the same). Source estimates from a generator are dropped one by one;
-    those in a list take as much again, for they are yours. 300 trials of 8,000 vertices
+    The data are kept once, as n_trials x n_features x n_times numbers of 8 bytes, or of
+    4 if all estimates are in single precision (computations use double precision in
+    both cases). Source estimates from a generator are released one by one; those in a
+    list need the same memory again, since you keep them. 300 trials of 8,000 vertices
     at 100 times are 1.9 GB, or 1 GB. `average` adds the averages, 1/k of that. With
-    several workers joblib puts a copy into shared memory (or its temporary folder),
-    which all of them read. A searchlight keeps, for every vertex and time, n_trials
-    bytes of predictions, 8 bytes per metric and fold, and what `null` says.
+    several workers, joblib puts a copy into shared memory (or its temporary folder),
+    which all of them read. A searchlight keeps, for each vertex and time, n_trials
+    bytes of predictions, 8 bytes per metric and fold, and the permutations set by
+    `null`.
 
-    The unit of the estimates does not matter, which is about 1e-11 for currents in A m
-    and 1 for z-scores: a relative `reg` adapts to it. Kernels with ``gamma=None``,
-    which presume features of about unit variance, are given the data divided by their
-    standard deviation over all trials (that are trained with), vertices and times. A
-    gamma that is a number refers to the data as they are.
+    The unit of the estimates (about 1e-11 for currents in A m, and 1 for z-scores) does
+    not matter: a relative `reg` adapts to it. For kernels with ``gamma=None``, which
+    assume features of about unit variance, data are divided by their standard deviation
+    over all (training) trials, vertices and times. A numeric gamma refers to the
+    unscaled data.
 
-    Depth weighting and noise normalisation scale vertices against each other, and so
-    does ``preprocess="zscore"``: they decide how much each counts.
+    Depth weighting and noise normalisation scale vertices relative to each other, and
+    so does ``preprocess="zscore"``: they determine the weight of each vertex.
 
     Examples
     --------

@@ -86,7 +86,7 @@ def compare(
     flip: Literal["trials", "groups"] | None = None,
     random_state: Seed = None,
 ) -> ComparisonResult:
-    r"""Test the difference between two results of one subject at every position.
+    r"""Test the difference between two results of one subject at each position.
 
     Two decoders of the same trials are compared, for example two kernels or two sets
     of sensors, or the same decoder in two conditions.
@@ -110,8 +110,8 @@ def compare(
         Name of the metric; None takes the first. "permutation" takes that of
         `result_a`; "both" compares accuracies and takes no other.
     alternative : {"two-sided", "greater", "less"}
-        Which differences count: "greater" those where `result_a` scores higher, "less"
-        those where `result_b` does, "two-sided" both.
+        Direction of the test: "greater" if `result_a` scores higher, "less" if
+        `result_b` does, "two-sided" for both.
     alpha : float
         Significance level of the figures.
     threshold : float
@@ -126,7 +126,7 @@ def compare(
         group (run, session). Groups if the trials of a group depend on each other. None
         is "trials".
     random_state : int, Generator, RandomState or None
-        Seed of the sign flips. None makes p differ from call to call; give a number,
+        Seed of the sign flips. With None, p differs from call to call; set a number,
         such as 0, and report it.
 
     Returns
@@ -156,9 +156,9 @@ def compare(
     the same labels, groups, folds, ``permute``, ``n_permutations`` and
     ``random_state`` (a number: with None, each run draws its own). The null hypothesis
     is that **neither result has information about the labels**. It is rejected if one
-    decodes and the other does not; it does not tell apart two decoders that are both
-    good, because the scores of permuted labels spread around chance and not around
-    what the decoders achieve.
+    decodes and the other does not; it cannot distinguish two decoders that both perform
+    well, because the scores of permuted labels vary around chance, not around the
+    observed scores.
 
     *both*: a second test, of random signs, has to find the difference, too. Its null
     hypothesis is that both decoders are right equally often. With
@@ -168,9 +168,9 @@ def compare(
     .. math:: z = \sum_i s_i d_i \Big/ \sqrt{\sum_i d_i^2},
 
     where all signs of the data are 1: for single trials that of McNemar's test [1]_,
-    here with all positions flipped together, so that they may depend on each other. It
-    only counts trials that both results have predictions for; where a trial is in
-    several test sets, that of its mean class scores, and its sum over repeats.
+    here with all positions flipped together, so that they may be correlated. It only
+    uses trials for which both results have predictions; where a trial is in several
+    test sets, that of its mean class scores, and its sum over repeats.
 
     Predictions of a cross-validation are not independent, as trials share classifiers
     and training sets overlap, so that flips alone are approximate [2]_ and **find too
@@ -200,9 +200,9 @@ def compare(
     statistic is the difference of the scores, ``null_max`` and ``observed_max`` are
     those of "permutation", and "fdr" adjusts the larger of the uncorrected p-values.
 
-    Of time generalization within one data set, which has two hypotheses to reject (see
-    :meth:`GeneralizationResult.pvalues`), "permutation" takes the larger p-value, and
-    clusters are where both tests have them.
+    For temporal generalization within one data set, with two hypotheses to reject (see
+    :meth:`GeneralizationResult.pvalues`), "permutation" reports the larger p-value, and
+    clusters are areas in which both tests exceed the threshold.
 
     References
     ----------

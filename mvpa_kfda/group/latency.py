@@ -223,44 +223,44 @@ def bootstrap_latency(
 ) -> Latency:
     r"""Bootstrap the onset and the peak latency of a group's time course.
 
-    Subjects are drawn with replacement [1]_, and the mean time course of every such
-    resample is searched for its onset and its peak. The spread of these latencies makes
-    the confidence intervals.
+    Subjects are resampled with replacement [1]_, and onset and peak are determined in
+    the mean time course of each resample. Confidence intervals follow from the
+    variability of these latencies.
 
     Parameters
     ----------
     results : sequence of TimeResult or paths | GroupResult or path
-        One result per subject over the same times, or files of them; or what
-        `group_inference` made of them, or its file. At least 5 subjects.
+        One result per subject over the same times, or their files; or the result of
+        `group_inference` for them, or its file. At least 5 subjects.
     other : sequence of TimeResult or paths, or None
         A second list over the same times, for the difference between the latencies of
         `results` and of `other`.
     paired : bool
-        The second list is of the same subjects in the same order, who are then drawn
-        together. False: other subjects, drawn by themselves.
+        The second list has the same subjects in the same order, which are then
+        resampled together. False: other subjects, resampled independently.
     labels : sequence of two str, or None
         Names of the two that are compared, for figures and texts. None is ("first",
         "second").
     metric : str or None
         Name of the metric; None takes the first.
     criterion : "peak-fraction" | "t"
-        What the mean has to exceed from the onset on. ``"peak-fraction"``: a fraction
-        of the height of its peak above chance. ``"t"``: chance, by a one-sample t-test
-        over subjects at every time. See Notes.
+        The level that the mean has to exceed from the onset on. ``"peak-fraction"``: a
+        fraction of its peak height above chance. ``"t"``: chance, in a one-sample
+        t-test across subjects at each time. See Notes.
     fraction : float
-        That fraction, between 0 and 1.
+        The fraction for "peak-fraction", between 0 and 1.
     level : float
         p-level of the t-test, one-sided and uncorrected.
     min_duration : float
-        How long the mean has to stay there in seconds, and never less than three
-        samples; 0 for a single sample.
+        Minimum duration above the level in seconds, and never less than three samples;
+        0 for a single sample.
     window : tuple of float or None
         First and last time in seconds in which to search for onset and peak. None:
-        from 0 s on, where times before and after 0 s were decoded, else all times. Of
-        epochs around a response, give a window that begins before it.
+        from 0 s on, where times before and after 0 s were decoded, else all times. For
+        response-locked epochs, pass a window that begins before the response.
     baseline : tuple of float or None
-        First and last time in seconds; heights are then measured from the mean score
-        of each subject in that time and not from chance.
+        First and last time in seconds; heights are then measured from the mean score of
+        each subject in that time instead of chance.
     n_bootstraps : int
         Number of resamples.
     confidence : float
@@ -268,7 +268,7 @@ def bootstrap_latency(
     subjects : sequence of str or None
         Names of the subjects.
     random_state : int | Generator | RandomState | None
-        Seed of the resamples. None makes intervals differ from call to call; give a
+        Seed of the resamples. With None, intervals differ from call to call; set a
         number, such as 0, and report it.
 
     Returns
@@ -306,41 +306,40 @@ def bootstrap_latency(
     groups and conditions can be compared; half of the peak is a usual fraction [3]_. It
     is later than the first moment of the effect.
 
-    The time at which an effect becomes significant, "t", is no property of the effect
-    alone: with more subjects or less noise the same effect is significant earlier. It
-    answers from when on there is evidence, and does not compare groups. In a resample
-    some subjects occur several times, which makes its t-values larger than those of
-    the subjects themselves.
+    The time at which an effect becomes significant, "t", is not a property of the
+    effect alone: with more subjects or less noise the same effect is significant
+    earlier. It tells from when on there is evidence, but cannot be used to compare
+    groups. In a resample some subjects occur several times, which makes its t-values
+    larger than those of the subjects themselves.
 
     The interval of an **onset**, or of a difference between onsets, is :math:`o \pm
     t_{n-1} \, s \sqrt{n / (n - 1)}`, with the standard deviation s of the resampled
     onsets and Student's t, and within the time that is searched; between groups it is
-    that of Welch. The interval of a **peak** is of percentiles, as is usual for
-    decoding over time [2]_. Resamples without an onset are left out. Simulations of
-    subjects with noise that lasts over times (autocorrelation 0.8 from one sample of
-    0.01 s to the next), whose latencies had a standard deviation of 0.02 or 0.06 s: 95
-    % intervals held the onset in 93 and 92 % with 6 subjects, 97 and 96 % with 8, 95
-    and 93 % with 12, 91 and 91 % with 20 (of 300 each). Percentiles did in 70 to 84 %,
-    BCa in 70 to 90 %, jackknife intervals in 66 to 80 %. Peaks were held by percentiles
-    in 93 to 99 %.
+    that of Welch. The interval of a **peak** is a percentile interval, as is usual for
+    decoding over time [2]_. Resamples without an onset are left out. In simulations of
+    subjects with autocorrelated noise (0.8 between successive samples of 0.01 s), whose
+    latencies had a standard deviation of 0.02 or 0.06 s, 95 % intervals covered the
+    onset in 93 and 92 % with 6 subjects, 97 and 96 % with 8, 95 and 93 % with 12, 91
+    and 91 % with 20 (of 300 each). Percentiles did in 70 to 84 %, BCa in 70 to 90 %,
+    jackknife intervals in 66 to 80 %. Percentile intervals covered peaks in 93 to 99 %.
 
     **Onsets of noisy means are late**, since the maximum of a noisy mean is too high
     and so is half of it: in these simulations by 0.020, 0.013, 0.012 and 0.009 s
     with 6, 8, 12 and 20 subjects, and by 0.042, 0.033, 0.027 and 0.020 s where their
     latencies differ much. The estimate is not corrected for that, as a resample is
-    noisier in the same way. **Take differences between conditions or groups of equal
-    size and noise**, in which this cancels: without any difference, 95 % intervals left
-    out 0 in 0.4 to 8 % of 250 simulations each (with little noise and 6 or 8 subjects
-    in 3 to 6 %, percentiles in 7 to 8 %). Do not compare the onset of a strong effect
-    with that of a weak one, or of a large group with that of a small one.
+    noisier in the same way. **Use differences between conditions or groups of equal
+    size and noise**, in which this cancels: without a difference, 95 % intervals
+    excluded 0 in 0.4 to 8 % of 250 simulations each (with little noise and 6 or 8
+    subjects in 3 to 6 %, percentiles in 7 to 8 %). Do not compare the onset of a strong
+    effect with that of a weak one, or of a large group with that of a small one.
 
-    **Noise may be found as an onset where the effect is weak**, which is why nothing is
-    searched before 0 s and short excursions do not count. In simulations of 12 subjects
+    **Noise may be mistaken for an onset if the effect is weak**, which is why the
+    search starts at 0 s and short excursions are ignored. In simulations of 12 subjects
     with smooth noise (standard deviation 0.065 of each), a true onset at 0.229 s, and
     peaks that were 0.03, 0.05 and 0.08 above chance, the onset was still before 0.1 s
-    in 6, 3 and 0.3 % of 1000 repetitions. The 95 % intervals held the true one in 94,
-    93 and 91 %, but were 0.43, 0.28 and 0.12 s wide. The warning of noise came in 61,
-    43 and 15 %; longer durations and narrower windows help.
+    in 6, 3 and 0.3 % of 1000 repetitions. The 95 % intervals covered the true one in
+    94, 93 and 91 %, but were 0.43, 0.28 and 0.12 s wide. The warning of noise came in
+    61, 43 and 15 %; longer durations and narrower windows help.
 
     References
     ----------

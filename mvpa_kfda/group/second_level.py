@@ -215,10 +215,9 @@ def group_inference(
     resample: bool = False,
     random_state: Seed = None,
 ) -> GroupResult:
-    r"""Test the scores of a group of subjects at every position of their maps.
+    r"""Test the scores of a group of subjects at each position of their maps.
 
-    The results of the subjects, or the files they were saved to, are all that is
-    needed; the data are not.
+    Only the results of the subjects, or their saved files, are needed, not the data.
 
     Parameters
     ----------
@@ -247,35 +246,35 @@ def group_inference(
         Another group, or with ``paired=True`` the same subjects in another condition:
         the difference is tested then. Not for "prevalence" and "bootstrap".
     paired : bool
-        Whether `other` has the same subjects in the same order. Where names say that
-        two groups share people, they are refused.
+        Whether `other` has the same subjects in the same order. Two groups that share
+        people, according to their names, are rejected.
     labels : sequence of two str, or None
         Names of the two that are compared, for figures and texts. None is ("first",
         "second").
     metric : str or None
         Name of the metric; None takes the first.
     alternative : {"greater", "less", "two-sided"} or None
-        Which scores count. None is "greater" (than chance), and "two-sided" for
-        differences. "prevalence" has "greater" only.
+        Direction of the test. None is "greater" (than chance), and "two-sided" for
+        differences. "prevalence" supports "greater" only.
     alpha : float
-        Significance level of the figures. The prevalence bound has the same.
+        Significance level of the figures and of the prevalence bound.
     n_permutations : int or None
-        Number of second-level permutations. If there are no more than that, all of
-        them are taken, and the test is exact. None is 10,000. Uncorrected p-values of
-        "prevalence", and what it says about shares of the population, need none.
+        Number of second-level permutations. If no more than that exist, all of them are
+        used, and the test is exact. None is 10,000. Uncorrected p-values of
+        "prevalence", and its claims about proportions of the population, need none.
     threshold : float or None
-        p-level that a position passes to be in a cluster, above 0 and below 0.5, for
-        the corrections by clusters; one-sided unless the test is two-sided. None is
-        0.001 for images and 0.05 for everything else.
+        Cluster-forming p-level, above 0 and below 0.5, for cluster corrections;
+        one-sided unless the test is two-sided. None is 0.001 for images and 0.05 for
+        everything else.
     subjects : sequence of str or None
         Names of the subjects. None takes them from the files' paths.
     resample : bool
-        Bring voxels of other grids and masks onto the grid of the first subject, to
-        the nearest voxel, and keep the voxels that all subjects have. Otherwise such
-        results are refused.
+        Resample other grids and masks to the grid of the first subject (nearest
+        neighbour), and keep the voxels that all subjects have. Otherwise such results
+        are rejected.
     random_state : int, Generator, RandomState or None
-        Seed of the second-level permutations. None makes p differ from call to call;
-        give a number, such as 0, and report it.
+        Seed of the second-level permutations. With None, p differs from call to call;
+        set a number, such as 0, and report it.
 
     Returns
     -------
@@ -285,41 +284,42 @@ def group_inference(
     Raises
     ------
     ValueError
-        If the results do not belong together (the message names the subject), have no
-        permutations where these are needed, are those of one subject only, or one of
-        them is there twice; if method="t" has scores that do not differ between
-        subjects at any position; or if an argument is not valid.
+        If the results are incompatible (the message names the subject), lack required
+        permutations, belong to a single subject, or include one result twice; if
+        method="t" has scores that do not differ between subjects at any position; or if
+        an argument is invalid.
     FileNotFoundError
         If a file does not exist.
 
     Warns
     -----
     RuntimeWarning
-        If so few subjects or permutations cannot give p <= `alpha`, or if "sign-flip",
-        "t" or "wilcoxon" test "accuracy" or "recall" against chance and the largest
-        class of a subject is 1.2 times the smallest, or more, see Notes.
+        If there are too few subjects or permutations to reach p <= `alpha`, or if
+        "sign-flip", "t" or "wilcoxon" test "accuracy" or "recall" against chance and
+        the largest class of a subject is 1.2 times the smallest, or more, see Notes.
 
     Notes
     -----
     *prevalence* [1]_: The statistic is the minimum over the N subjects,
-    :math:`m = \min_k a_k`. A second-level permutation takes one of the maps of each
-    subject at random, the observed one or that of one of its label permutations. With
-    the observed maps as the first of :math:`P_2` such permutations,
+    :math:`m = \min_k a_k`. Each second-level permutation combines one randomly chosen
+    map per subject, the observed one or that of one of its label permutations. With the
+    observed maps as the first of :math:`P_2` such permutations,
 
     .. math::
         p = \frac{1}{P_2} \sum_{i=1}^{P_2} [m_1 \le m_i], \qquad
         p_c(v) = \frac{1}{P_2} \sum_{i=1}^{P_2} [m_1(v) \le \max_{v'} m_i(v')]
 
     are the p-values of the global null hypothesis, that nobody has an effect (Eq. 24
-    and 26). Of all recombinations, of which the paper draws :math:`10^6`, p is the
-    product :math:`\prod_k p_k` of the shares of the maps of subject k that reach m, and
-    is taken from these. A share :math:`\gamma` of the population that has an effect
-    makes it :math:`\prod_k (\gamma + (1 - \gamma) p_k)`, which tests whether more than
-    this share have one: ``pvalues(hypothesis="majority")``, at :math:`\gamma = 0.5`,
-    and `GroupResult.gamma_0`. Where permuted scores of all subjects are spread alike,
-    this is Eq. 19. At many positions these p-values are corrected by Holm's method, and
-    the bound by Bonferroni's. The correction of the paper (Eq. 21) controls the error
-    at positions where nobody has an effect and not where a few have one, see
+    and 26). Over all recombinations, of which the paper draws :math:`10^6`, p is the
+    product :math:`\prod_k p_k` of the proportions of the maps of subject k that reach
+    m, and is computed from these. If a proportion :math:`\gamma` of the population has
+    an effect, it becomes :math:`\prod_k (\gamma + (1 - \gamma) p_k)`, which tests
+    whether more than this proportion have one: ``pvalues(hypothesis="majority")``, at
+    :math:`\gamma = 0.5`, and `GroupResult.gamma_0`. If permuted scores have the same
+    distribution in all subjects, this is Eq. 19. At many positions these p-values are
+    corrected with Holm's method, and the bound with Bonferroni's. The correction of the
+    paper (Eq. 21) controls the error at positions where nobody has an effect, but not
+    where a few have one, see
     :meth:`GroupResult.pvalues`.
 
     *i-test* [4]_: The statistic is the score of the i-th lowest subject, :math:`a`, i
@@ -340,50 +340,51 @@ def group_inference(
 
     *bootstrap* [2]_: The statistic is the mean over subjects, and second-level
     permutations are drawn in the same way. ``correction="cluster-fdr"`` is that of the
-    paper: each voxel has its own threshold, the score that a share of `threshold` of
-    its permuted means reach; a cluster is compared with the sizes of all clusters of
-    all permuted maps, and the p-values are those of the false discovery rate over
+    paper: each voxel has its own threshold, the score reached by a proportion
+    `threshold` of its permuted means; a cluster is compared with the sizes of all
+    clusters of all permuted maps, and p-values control the false discovery rate over
     clusters. In contrast to the paper, the observed maps are among those drawn from,
     which keeps the test exact with few label permutations.
 
-    *sign-flip*: Student's t over subjects of score minus chance, with the null of
-    random signs. All corrections share one set of flips. Clusters are formed where t
-    passes the quantile of Student's distribution that `threshold` stands for, and the
-    mass of a cluster is the sum of t over its positions, as in
+    *sign-flip*: Student's t across subjects of score minus chance, with a null
+    distribution from random sign flips. All corrections share one set of flips.
+    Clusters are formed where t exceeds the quantile of Student's distribution given by
+    `threshold`, and the mass of a cluster is the sum of t over its positions, as in
     :func:`mne.stats.permutation_cluster_1samp_test`. It needs neither label
-    permutations nor normal scores, but, like the next two, it is about the mean. Few
-    subjects may score equally by chance, since scores of few trials come in steps. So
-    that such positions do not have the largest t of all, no variance over subjects
-    counts as less than a thousandth of the largest one over positions, of the observed
-    map and of each flipped one likewise [3]_; ``parameters["n_alike"]`` is the number
-    of positions where this was so.
+    permutations nor normally distributed scores, but, like the next two, it tests the
+    mean. A few subjects may have equal scores by chance, since scores from few trials
+    are discrete. To keep such positions from having the largest t, variances across
+    subjects are limited to at least a thousandth of the largest one over positions, in
+    the observed map and in each flipped one [3]_; ``parameters["n_alike"]`` is the
+    number of positions concerned.
 
-    *t*, *wilcoxon*: Student's t and Wilcoxon's signed-rank test over subjects, with the
-    p-values of their distributions; where a correction needs a null, it is that of
-    random signs. Wilcoxon's p-values are exact where SciPy's are, see
+    *t*, *wilcoxon*: Student's t and Wilcoxon's signed-rank test across subjects, with
+    the p-values of their theoretical distributions; if a correction needs a null
+    distribution, it comes from random sign flips. Wilcoxon's p-values are exact where
+    SciPy's are, see
     :func:`scipy.stats.wilcoxon`: for up to 50 subjects without ties and zeros, and up
-    to 13 with them. Otherwise they are those of the normal distribution. **What these,
-    and "sign-flip", do not show**: true accuracies are never below chance, so their
-    mean is above chance if a single subject of the population has an effect. A
-    significant t-test on accuracies says that some have, not that the effect is typical
-    of the population [1]_. And they take the chance level for granted, which accuracy
-    exceeds without any effect where classes differ in size, because a classifier then
-    prefers the larger one: take "balanced_accuracy". Of 24 subjects with noise in 200
+    to 13 with them. Otherwise they are based on the normal distribution. **Limits of
+    these tests and of "sign-flip"**: true accuracies are never below chance, so their
+    mean is above chance if a single person in the population has an effect. A
+    significant t-test on accuracies shows that some people have an effect, not that the
+    effect is typical of the population [1]_. And these tests rely on the chance level,
+    which accuracy exceeds without any effect if class sizes differ, because classifiers
+    favour the larger class: use "balanced_accuracy". With 24 subjects with noise in 200
     trials and 30 channels, t has p <= 0.05 in 8 % of cases where the largest class is
     1.22 times the smallest, in 9 % at 1.33 and in 19 % at 1.5; of 40 trials, in 99 % at
     3. Hence the warning from 1.2 on. Differences between lists cancel most of this.
 
     With `other`, the last three compare two lists. Paired: the differences are tested
-    as above, flipping a sign being the same as exchanging the two labels of a subject.
+    as above; flipping a sign is equivalent to swapping the two conditions of a subject.
     Two groups: Student's t with equal variances, or Wilcoxon's rank sum (exact without
-    ties, if one group has 8 subjects at most); the null exchanges who belongs to which
-    group. "sign-flip" has both p-values from the exchange, "t" and "wilcoxon" have
-    uncorrected ones from the distribution.
+    ties, if one group has at most 8 subjects); for the null distribution, group
+    membership is permuted. With "sign-flip" all p-values come from these permutations,
+    with "t" and "wilcoxon" uncorrected ones come from the theoretical distribution.
 
-    Of time generalization within one data set, which has two hypotheses to reject (see
-    :meth:`GeneralizationResult.pvalues`), "prevalence" and "bootstrap" take the larger
-    p-value. Clusters, those of "cluster-fdr" too, are where both tests have them, and
-    each is compared in both.
+    For temporal generalization within one data set, with two hypotheses to reject (see
+    :meth:`GeneralizationResult.pvalues`), "prevalence" and "bootstrap" report the
+    larger p-value. Clusters, including those of "cluster-fdr", are areas in which both
+    tests exceed the threshold, and are compared in both.
 
     References
     ----------

@@ -41,16 +41,16 @@ _SIDES = {
 #: Method of `compare` -> the test.
 COMPARISON_WORDS = {
     "permutation": (
-        "The difference was compared with the differences under the same permuted "
-        "labels "
-        "({permutations}), under which neither analysis has information about classes."
+        "The difference was compared with its null distribution under label "
+        "permutations shared by both analyses ({permutations}), the null hypothesis "
+        "being that neither carries information about the classes."
     ),
     "both": (
-        "Two tests had to find the difference, and the larger *p*-value counts "
-        "[@Berger1982]: the difference was compared with the differences under the "
-        "same "
-        "permuted labels ({permutations}), and the differences in being right about "
-        "every {unit} with those under random signs ({flips}) [@McNemar1947]."
+        "A difference had to be significant in two tests, and the larger *p*-value is "
+        "reported [@Berger1982]: the difference was compared with its null "
+        "distribution under label permutations shared by both analyses "
+        "({permutations}), and differences in correctness for each {unit} with a null "
+        "distribution from random sign flips ({flips}) [@McNemar1947]."
     ),
 }
 
@@ -95,7 +95,10 @@ def group_paragraphs(result, asked):
 def _to_consider(result):
     """Tell authors what the runs of subjects warned of."""
     texts = result.worded_subject_warnings
-    lead = "Not for print, but to be considered: the runs of subjects gave warnings."
+    lead = (
+        "Not for publication, but to be considered: the analyses of subjects gave "
+        "warnings."
+    )
     return [lead, *map(name, texts)] if texts else []
 
 
@@ -109,7 +112,9 @@ def _subjects(result):
     where = f" at {at}" if result.axes else ""
     what = f"Decoding results ({_metric(result)}) of"
     if result.other_scores is None:
-        return f"{what} {counted(n, 'subject')} were analysed together{where}."
+        return (
+            f"{what} {counted(n, 'subject')} were combined in a group analysis{where}."
+        )
     first, second = map(name, result.labels)
     if result.paired:
         return (
@@ -157,22 +162,21 @@ def _raised_variances(result):
     if not n or not result.axes:
         return []
     return [
-        f"Variances over subjects below a thousandth of the largest one, here at {n:,} "
-        f"{place_noun(result.places, n)}, were raised to that [@Ridgway2012]."
+        "Variances across subjects below a thousandth of the largest one, here at "
+        f"{n:,} {place_noun(result.places, n)}, were raised to that [@Ridgway2012]."
     ]
 
 
 #: The same where there may be two tests.
 _FORMULA = (
-    "A *p*-value is (*b* + 1) / (*P* + 1), where *b* of the *P* {draws} were as "
-    "extreme "
-    "as the observed difference or more [@Phipson2010]."
+    "A *p*-value is (*b* + 1) / (*P* + 1), where *b* of the *P* {draws} were at "
+    "least as extreme as the observed difference [@Phipson2010]."
 )
 #: How a p-value follows from what was drawn.
 _P = (
     "The *p*-value is (*b* + 1) / (*P* + 1), where *b* of the *P* {draws} (*P* = "
     "{n:,}) "
-    "were as extreme as the observed {what} or more [@Phipson2010]."
+    "were at least as extreme as the observed {what} [@Phipson2010]."
 )
 
 
@@ -181,7 +185,8 @@ def _group_draws(result, correction):
     n, p = result.n_permutations, result.parameters
     if result.method in ("t", "wilcoxon") and correction in ("none", *ADJUSTMENTS):
         return [
-            "Uncorrected *p*-values are those of the distribution of the statistic."
+            "Uncorrected *p*-values come from the theoretical distribution of the "
+            "statistic."
         ]
     if result.method == "i-test":
         first = ranged(p["first_level_permutations"], "label permutation")
@@ -201,14 +206,16 @@ def _group_draws(result, correction):
                 f"(*P* + 1), where *b*{of} of a subject reached this lowest score."
             ]
         return [
-            "A second-level permutation took one map of every subject at random, the "
-            f"observed one or one{of}.",
+            "Each second-level permutation combined one randomly chosen map per "
+            f"subject: the observed map or one{of}.",
             _P.format(draws="second-level permutations", n=n, what="maps"),
             *([f"{SECOND_TEST}."] if p.get("n_tests", 1) > 1 else []),
         ]
     sentences = [_P.format(draws=f"{result.draw_noun}s", n=n, what="statistic")]
     if "n_permutations" in p and n < p["n_permutations"]:
-        sentences.append("These are all that are possible, so that the test is exact.")
+        sentences.append(
+            f"All possible {result.draw_noun}s were used, so the test is exact."
+        )
     return sentences
 
 
@@ -257,10 +264,10 @@ def _prevalence(result, alpha):
     if not np.isfinite(bound).any():
         return []
     share = int(100 * np.nanmax(bound))  # rounded down: it is a bound
-    where = "At its largest, the" if result.axes else "The"
+    where = "At its maximum, the" if result.axes else "The"
     corrected = ", for all positions at once by Bonferroni's method"
     sentence = (
-        f"{where} lower bound of the share of the population with an effect was "
+        f"{where} lower bound on the proportion of the population with an effect was "
         f"{share} % (level {number(alpha)}{corrected if result.axes else ''})."
     )
     p = np.ravel(
@@ -392,13 +399,12 @@ def _comparison_test(result):
 #: Criterion of an onset -> words.
 CRITERION_OF_ONSET = {
     "peak-fraction": (
-        "The onset was the first time at which the mean over subjects exceeded "
-        "{fraction} % of the height of its peak above {base} for {duration} s or longer"
+        "The onset was the first time at which the mean across subjects exceeded "
+        "{fraction} % of its peak height above {base} for at least {duration} s"
     ),
     "t": (
-        "The onset was the first time at which the mean over subjects exceeded {base} "
-        "by "
-        "Student's *t* at a level of {level} for {duration} s or longer"
+        "The onset was the first time at which the mean across subjects exceeded "
+        "{base} in Student's *t*-test at a level of {level} for at least {duration} s"
     ),
 }
 
@@ -468,10 +474,11 @@ def _resamples(result):
     if not n:
         return []
     share = number(100 * result.confidence)
-    drawn = f"Subjects were drawn with replacement {times_words(n)} [@Efron1993]. The"
+    drawn = f"Subjects were resampled with replacement {times_words(n)} [@Efron1993]."
     return [
-        f"{drawn} {share} % interval of the onset is that of Student's *t* with the "
-        "standard error of these resamples, the interval of the peak of percentiles."
+        f"{drawn} {share} % confidence intervals are based on Student's *t* and the "
+        "standard error of the resamples for the onset, and on percentiles for the "
+        "peak."
     ]
 
 
@@ -518,10 +525,9 @@ def _latencies(result):
         sentences.append(f"{words}.")
     if result.n_without_onset and len(result.onsets):
         n = result.n_without_onset
-        verb = "has" if n == 1 else "have"
+        verb, were = ("had", "was") if n == 1 else ("had", "were")
         sentences.append(
             f"Of the {counted(len(result.onsets), 'resample', ',')}, {n:,} {verb} no "
-            "onset "
-            "and did not count for its interval."
+            f"onset and {were} excluded from its interval."
         )
     return sentences

@@ -169,9 +169,9 @@ def _numerics(p):
 
 #: Alternative -> the scores of permutations that speak against it.
 _AS_EXTREME = {
-    "greater": "as high or higher",
-    "less": "as low or lower",
-    "two-sided": "as far from the mean of all scores or further",
+    "greater": "at least as high as the observed one",
+    "less": "at least as low as the observed one",
+    "two-sided": "at least as far from the mean of all scores as the observed one",
 }
 
 
@@ -184,8 +184,8 @@ def _data(result):
     if result.parameters.get("task") == "regression":
         low, high = float(result.y.min()), float(result.y.max())
         return [
-            f"{what} {counted(len(result.y), 'trial')}, to predict a number for each "
-            f"(range {number(low)} to {number(high)})."
+            f"{what} {counted(len(result.y), 'trial')}, to predict a continuous value "
+            f"for each (range {number(low)} to {number(high)})."
         ]
     trained, tested = _trained_and_tested(result)
     trained_words = _of_classes(result, trained)
@@ -193,9 +193,8 @@ def _data(result):
         return [f"{what} {trained_words}."]
     return [
         f"{what} {_count(trained + tested)} of {_n_classes(result)}. Models were "
-        f"trained with {trained_words} and tested on {_of_classes(result, tested)}, "
-        "none "
-        "of which was trained with."
+        f"trained on {trained_words} and tested on {_of_classes(result, tested)}, none "
+        "of which was used for training."
     ]
 
 
@@ -262,7 +261,7 @@ def _averaging(result):
         )
     elif k not in (None, 1):
         sentences.append(
-            f"Models were trained with averages of {k} trials, drawn at random within "
+            f"Models were trained on averages of {k} trials, drawn at random within "
             f"{within}, and tested on single trials."
         )
     if p.get("equalize"):
@@ -271,8 +270,8 @@ def _averaging(result):
         there = enumerated(f"{n} {name(label)}" for label, n in sizes)
         there = f" (there were {there})" if there else ""
         sentences.append(
-            f"All classes were given as many {noun} as the smallest had, by leaving "
-            f"out others at random{there}."
+            f"Numbers of {noun} were equalised across classes by leaving out {noun} of "
+            f"the larger classes at random{there}."
         )
     return sentences
 
@@ -355,13 +354,14 @@ def _generalization(result):
     if tuple(result.axes.values()) != ("train_time", "test_time"):
         return []
     more = {
-        "other_labels": " Labels that were predicted differed from those trained with.",
-        "same_trials": " Training and test data were two sets of the same trials.",
+        "other_labels": " The labels to be predicted differed from the labels used for "
+        "training.",
+        "same_trials": " Training and test data were two sets of data from the same "
+        "trials.",
     }.get(result.mode, "")
     return [
-        "As in temporal generalization [@King2014], the model of every training time "
-        "was "
-        f"tested at every test time.{more}"
+        "Following the temporal generalization method [@King2014], the model trained "
+        f"at each training time was tested at every test time.{more}"
     ]
 
 
@@ -377,16 +377,16 @@ def _features_of_images(result):
     if base != "feature":
         many = f"{many} as features"
     if result.geometry.kind == "regions" or ("radius" not in p):
-        return [f"Each of {n} was decoded by itself, with {many}."]
+        return [f"Each of {n} was decoded separately, using {many}."]
     radius = p["radius"]
     if radius is None:
         area = "its neighbours"
     elif p.get("distance") == "edges":
-        area = f"all {noun} up to {counted(int(radius), 'edge')} away"
+        area = f"all {noun} within {counted(int(radius), 'edge')}"
     elif p.get("distance") == "geodesic":
-        area = f"all {noun} up to {number(radius)} mm away along the surface"
+        area = f"all {noun} within {number(radius)} mm along the surface"
     else:
-        area = f"all {noun} up to {number(radius)} mm away"
+        area = f"all {noun} within {number(radius)} mm"
     return [
         f"A searchlight [@Kriegeskorte2006] was centred on each of {n} and comprised "
         f"{area} ({many})."
@@ -404,34 +404,34 @@ def _scaling(result):
         if not p["standardize"]:
             return []
         where = (
-            "within every group of trials" if _has_runs(result) else "over all trials"
+            "within each group of trials" if _has_runs(result) else "across all trials"
         )
         noun, more = _plural(result.geometry.base.noun), ""
         if p.get("n_images"):
             more = (
-                f", by the means and standard deviations of all {p['n_images']} "
+                f", using the means and standard deviations of all {p['n_images']} "
                 f"images, of which {len(p['selected'])} were decoded"
             )
         return [
-            f"Values of {noun} were z-scored {where}{more}, without regard to labels."
+            f"Feature values ({noun}) were z-scored {where}{more}, without using the "
+            "labels."
         ]
-    each = " at every frequency" if "freq" in result.axes.values() else ""
+    each = " at each frequency" if "freq" in result.axes.values() else ""
     others = p.get("train_on") or result.tests_other_trials
-    trials = "the trials trained with" if others else "all trials"
+    trials = "the training trials" if others else "all trials"
     scale = p.get("scale")
     if scale == "covariance":
         return ["Channels were whitened with a noise covariance [@Guggenmos2018]."]
     if scale == "channel":
         return [
-            "The data of each channel were divided by their standard deviation over "
-            f"{trials} and times{each}."
+            "Data of each channel were divided by their standard deviation across "
+            f"{trials} and time points{each}."
         ]
     several = len(set(_channel_types(result))) > 1
     if scale == "auto" and (several or _presumes_unit_scale(p.get("kernel"))):
         return [
-            "The data of each channel type were divided by their standard deviation "
-            "over "
-            f"{trials}, channels, and times{each}."
+            "Data of each channel type were divided by their standard deviation across "
+            f"{trials}, channels and time points{each}."
         ]
     return []
 
@@ -462,14 +462,15 @@ def _metrics(result):
         if np.isfinite(chance):
             words += f" (chance level {number(chance)})"
         parts.append(words)
-    what = "Performance was measured by"
+    what = "Performance was quantified as"
     mean = ""
     if result.n_repeats > 1:
-        r, how = times_words(result.n_repeats), "other random folds"
+        r, how = times_words(result.n_repeats), "new random folds"
         if result.parameters.get("average") is not None:
-            how = "trials averaged or left out anew"
+            how = "trials regrouped or left out anew at random"
         mean = (
-            f" The procedure was run {r} with {how}, and scores are means over these."
+            f" The whole procedure was run {r}, each time with {how}, and the scores "
+            "were averaged."
         )
     return [f"{what} {enumerated(parts)}.{mean}"]
 
@@ -503,37 +504,39 @@ def _permutations(result, alternative):
     if not n:
         return []
     labels = "values" if p.get("task") == "regression" else "labels"
-    noun, scored = "trials", f"trained and tested with the permuted {labels}"
+    noun, scored = "trials", f"trained and tested on the permuted {labels}"
     if result.n_repeats == 1:
         noun = f"{sample_noun(result)}s"
     if result.tests_other_trials or p.get("train_on"):
         noun = f"training {noun}"
-        scored = "trained with the permuted labels and tested with the true ones"
+        scored = "trained on the permuted labels and tested on the true ones"
     group = " (and the same group)" if result.groups is not None else ""
     scheme = f" {SCHEME_WORDS[p['permute']]}" if "permute" in p else ""
     scheme = scheme.format(trials=noun, and_group=group)
     drawn = f" at random {times_words(n)}{scheme}"
     if p.get("exact"):
         ways = "the only other way" if n == 1 else f"all {n:,} other ways"
-        drawn = f"{scheme} in {ways} possible, so that the test is exact"
+        drawn = f"{scheme} in {ways} possible, which makes the test exact"
     sentences = [
-        f"For a null distribution, the {labels} were permuted{drawn}, and models were "
-        f"{scored} in the same way."
+        f"To obtain a null distribution, the {labels} were permuted{drawn}, and models "
+        f"were {scored} in the same way."
     ]
     if p.get("folds_by_labels"):
         sentences.append(
-            f"Folds depended on the {labels}, and were drawn anew for those of every "
-            "permutation."
+            f"Folds depended on the {labels} and were redrawn for each permutation."
         )
     if result.n_repeats > 1 and p.get("average"):
-        sentences.append("Trials were permuted before they were grouped.")
+        sentences.append(
+            "Labels were permuted at the level of single trials, before averaging."
+        )
     sentences.append(
-        "The *p*-value of a score is (*b* + 1) / (*P* + 1), where *b* of the *P* "
-        f"permutations (*P* = {n:,}) scored {_AS_EXTREME[alternative]} [@Phipson2010]."
+        "*p*-values were computed as (*b* + 1) / (*P* + 1), where *b* is the number of "
+        f"the *P* permutations (*P* = {n:,}) whose score was "
+        f"{_AS_EXTREME[alternative]} [@Phipson2010]."
     )
     if result.axes:
         places = place_noun(result.places, 2)
-        sentences.append(f"Permutations were the same at all {places}.")
+        sentences.append(f"The same permutations were used at all {places}.")
     return sentences + _second_test(result)
 
 
@@ -541,12 +544,16 @@ def _second_test(result):
     """Say what is tested twice in time generalization."""
     if result.parameters.get("larger_of_two"):
         return [
-            "Each permutation counted with the larger of two scores, those with the "
-            "labels permuted in training and testing alike and in one of them alone."
+            "For each permutation, the larger of two scores was used: one with the "
+            "labels permuted in both training and test data, one with only the "
+            "training labels permuted."
         ]
     if not result.is_tested_twice:
         return []
     but = ""
     if result.mode == "plain":
-        but = ", but for equal training and test times, where the first test decides"
+        but = (
+            ", except at equal training and test times, where only the first test "
+            "applies"
+        )
     return [f"{SECOND_TEST}{but}."]

@@ -34,9 +34,12 @@ def model_of(parameters, has_groups=None):
 
 def _classifier(p):
     """Name the model and its kernel."""
-    what = "Classes were told apart by kernel Fisher discriminant analysis [@Mika1999]"
+    what = (
+        "Classes were discriminated using kernel Fisher discriminant analysis "
+        "[@Mika1999]"
+    )
     if p.get("task") == "regression":
-        what = "Values were predicted by kernel ridge regression"
+        what = "Values were predicted using kernel ridge regression"
     if p["kernel"]["name"] == "KernelChoice":  # the penalty's sentence names them
         return [f"{what}."]
     sentences = [f"{what} with {kernel_words(p['kernel'])}."]
@@ -56,7 +59,7 @@ def _penalty(p, has_groups):
         return [auto_words(has_groups, p.get("task") != "regression")]
     if is_record(p["reg"]) and p["reg"]["name"] == "Tuned":
         return [tuning_words(p["reg"], p.get("kernels"), has_groups)]
-    return [f"Models were regularised by {penalty_words(p['reg'])}."]
+    return [f"Models were regularised with {penalty_words(p['reg'])}."]
 
 
 def _worded_step(recorded):
@@ -67,19 +70,19 @@ def _worded_step(recorded):
 
 def _steps(p):
     """Say what every fold learned from its training trials before the model."""
-    sentences, of, tested = [], "the training trials of every fold", "its test trials"
+    sentences, of, tested = [], "the training trials of each fold", "its test trials"
     if "cv" in p and p["cv"] is None:
         of, tested = "the training trials", "the test trials"
     if np.any(p.get("n_confounds") or 0):
         sentences.append(
             f"The {_confounds(p)} removed from the features by linear regression, with "
-            f"coefficients from {of} [@Snoek2019]."
+            f"coefficients estimated on {of} [@Snoek2019]."
         )
     if p.get("preprocess"):
         steps = list(map(_worded_step, p["preprocess"]))
         were = "was" if len(steps) == 1 else "were"
         sentences.append(
-            f"{capital(enumerated(steps))} {were} learned from {of} and applied to "
+            f"{capital(enumerated(steps))} {were} fitted to {of} and applied to "
             f"{tested}."
         )
     return sentences
@@ -106,15 +109,18 @@ def windows_of(p):
         return []
     rate = []
     if sfreq != 1:  # what arrays have unless it is given
-        rate = [f"Data had {number(sfreq)} samples per second."]
+        rate = [f"The sampling rate was {number(sfreq)} Hz."]
     if round(width * sfreq) <= 1:
         if round(step * sfreq) <= 1:
             return rate
         return [*rate, f"Single samples were decoded, {number(step)} s apart."]
-    how = "All samples within sliding windows were features together"
+    how = (
+        "All samples within each sliding window were concatenated into one feature "
+        "vector"
+    )
     if p.get("window_mode") == "mean":
-        how = "Samples were averaged in sliding windows"
-    words = f"{how} ({number(width)} s long, in steps of {number(step)} s)."
+        how = "Samples were averaged within sliding windows"
+    words = f"{how} (window length {number(width)} s, step {number(step)} s)."
     return [*rate, words]
 
 
@@ -148,11 +154,13 @@ def folds_of(result):
     sentences = [f"Performance was estimated by {words} ({sizes}{groups})."]
     if p.get("train_on"):
         sentences.append(
-            "In every fold, models were trained on the chosen trials of the training "
-            "set and tested on the other trials of the test set."
+            "In each fold, models were trained on the selected trials of the training "
+            "set and tested on the remaining trials of the test set."
         )
         if p["train_on"] != "mask":
-            sentences.append(f"Chosen were those with {name(p['train_on'])}.")
+            sentences.append(
+                f"Trials with {name(p['train_on'])} were selected for training."
+            )
     if result.trains is None and not p.get("preprocess") and not p.get("n_confounds"):
         by = "[@Treder2018; @Cawley2003]"
         if p.get("task") == "regression":

@@ -19,13 +19,13 @@ _GROUP = re.compile(r"\bgroup(?=s?\b)")
 #: How images of trials were made of scans -> words.
 ESTIMATE_WORDS = {
     "lss": (
-        "A beta was estimated for every trial in a general linear model for that trial "
-        "alone, with all other trials summed up (least squares, separate; LSS) "
-        "[@Mumford2012]"
+        "One beta per trial was estimated in a separate general linear model for each "
+        "trial, with a single regressor for all other trials (least squares, separate; "
+        "LSS) [@Mumford2012]"
     ),
     "lsa": (
-        "A beta was estimated for every trial in one general linear model for each run "
-        "with a regressor for every trial (least squares, all; LSA) [@Mumford2012]"
+        "One beta per trial was estimated in a general linear model of each run with "
+        "one regressor per trial (least squares, all; LSA) [@Mumford2012]"
     ),
     "blocks": "Each trial was the mean of the scans of a block",
     "images": "There was one image for each trial",
@@ -98,7 +98,7 @@ def _runs(record):
 def _of_epochs(record, kind):
     """Say how epochs were made of a recording."""
     if kind == "epochs":
-        sentences = [f"Epochs of {_runs(record)} were those of the derivatives."]
+        sentences = [f"Epochs of {_runs(record)} were taken from the derivatives."]
     else:
         window = [number(record[x]) for x in ("tmin", "tmax") if x in record]
         between = f" from {window[0]} to {window[1]} s" if len(window) == 2 else ""
@@ -126,11 +126,11 @@ def _baseline(record):
         return ""
     given = [str(x) for x in record["baseline"] or ("none", "0")]
     if given == ["none"]:
-        return ", without a baseline correction"
+        return ", without baseline correction"
     first, last = given
     start = "the first sample" if first == "none" else f"{name(first)} s"
     end = "the last sample" if last == "none" else f"{name(last)} s"
-    return f", with the mean from {start} to {end} as their baseline"
+    return f", with baseline correction from {start} to {end}"
 
 
 def _rejected(record):
@@ -139,7 +139,7 @@ def _rejected(record):
     if not limits:
         return []
     return [
-        "Epochs with larger values from peak to peak were left out (in V, T or T/m: "
+        "Epochs with larger peak-to-peak amplitudes were rejected (in V, T or T/m: "
         f"{enumerated(limits)})."
     ]
 
@@ -241,7 +241,7 @@ def _taken_out(record):
     if which:
         of = of and f": {of}"
         sentences.append(
-            "Confounds of fMRIPrep [@Esteban2019] were taken out "
+            "Confounds of fMRIPrep [@Esteban2019] were regressed out "
             f"({enumerated(map(name, which))}{of}{_components(record)})."
         )
     elif of:
@@ -251,7 +251,7 @@ def _taken_out(record):
             called = f": {enumerated(map(name, names))}"
         sentences.append(f"Confounds of scans were in the model ({of}{called}).")
     elif "n_confound_regressors" in record or "confounds" in record:
-        sentences.append("No confounds of scans were taken out.")
+        sentences.append("No confounds of scans were regressed out.")
     return sentences
 
 
@@ -269,7 +269,7 @@ def _components(record):
         return ""
     if n == "all":
         return ", all components"
-    return f", {counted(n, 'component')} of each kind at most"
+    return f", at most {counted(n, 'component')} of each kind"
 
 
 def _left_out(record):

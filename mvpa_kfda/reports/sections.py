@@ -189,7 +189,7 @@ def _null(result):
     return _draw(
         result.plot_null,
         _NULL_WORDS.format(label_of(result, metric)),
-        "Every permutation counts with the highest score of its map.",
+        "Each permutation contributes the highest score of its map.",
         metric=metric,
         alpha=level(result),
     )
@@ -202,8 +202,8 @@ _NULL_WORDS = (
 
 #: Method of a result -> its title, and what its figure shows.
 _MORE_FIGURES = {
-    "plot_roc": "ROC curve: true positives over false positives.",
-    "plot_predictions": "Predicted over true values of all trials.",
+    "plot_roc": "ROC curve: true positive rate against false positive rate.",
+    "plot_predictions": "Predicted against true values of all trials.",
 }
 
 
@@ -233,7 +233,7 @@ def _confusion(result):
     words = f"Confusion matrix{where}. Recall: {', '.join(shares)}."
     html = _draw(plot_confusion, words, result=result)
     if [*result.axes] == ["times"]:
-        html += _draw(plot_recall, "Recall of every class over time.", result=result)
+        html += _draw(plot_recall, "Recall of each class over time.", result=result)
     return html
 
 
@@ -247,9 +247,9 @@ def _patterns(result):
         return ""
     return _draw(
         plot_channel_patterns,
-        "Activation pattern of every class, at the position with the highest score.",
-        "How the signal of each class differs from the mean of all trials, as far as "
-        "the model sees it, where the score is highest.",
+        "Activation pattern of each class at the position with the highest score.",
+        "Difference between the signal of each class and the mean of all trials, as "
+        "represented in the model, at the highest score.",
         result=result,
     )
 
@@ -260,10 +260,10 @@ def _region_patterns(result):
         return ""
     return _draw(
         result.plot_patterns,
-        "Activation pattern of every class in the brain.",
-        "How the signal of each class differs from the mean of all trials, as far as "
-        "the model of each region sees it. Only regions with scores above chance have "
-        "patterns to be interpreted.",
+        "Activation pattern of each class in the brain.",
+        "Difference between the signal of each class and the mean of all trials, as "
+        "represented in the model of each region. Only patterns of regions with scores "
+        "above chance can be interpreted.",
     )
 
 
@@ -272,7 +272,7 @@ def _penalty(result):
     if not result.is_tuned:
         return ""
     return _draw(
-        result.plot_tuning, "How the penalty was chosen inside the training sets."
+        result.plot_tuning, "Selection of the penalty within the training sets."
     )
 
 
@@ -301,7 +301,7 @@ def _tested(result, correction):
     try:
         table, what = _significant(result, correction)
     except ValueError as error:  # a score of the permutations is NaN, for example
-        return paragraph(f"Nothing was tested: {error}", "warning")
+        return paragraph(f"No test was possible: {error}", "warning")
     test = CORRECTION_LABELS[correction]
     if table.empty:
         return paragraph(f"No {position_noun(result)} is significant ({test}).")
@@ -372,7 +372,7 @@ def _subjects(result):
     where = f" at {result.places.word(best)}" if result.axes else ""
     table = pd.concat(tables, ignore_index=True).assign(**_numbers(result))
     html = table_html(table)
-    return folded(f"Scores of every subject{where}", html)
+    return folded(f"Scores of each subject{where}", html)
 
 
 #: Numbers that a group keeps of each subject -> their column.
@@ -398,8 +398,8 @@ def _design(result):
         return ""
     design = design_of(result)
     alternative = (
-        "Trials by group, class and fold, and between which of them labels are "
-        f"exchanged: {design.facts['Trials']}."
+        "Trials by group, class and fold, and the sets within which labels are "
+        f"permuted: {design.facts['Trials']}."
     )
     new = [each.text for each in design.problems if each.text not in result.warnings]
     return (
@@ -453,7 +453,7 @@ def _flat(parameters, before=""):
 
 #: The sections of a page, in their order.
 SECTIONS = (
-    Section("In short", "summary", _summary, by_correction=True),
+    Section("Summary", "summary", _summary, by_correction=True),
     Section("What can be claimed", "summary", _claims),
     Section("Warnings of the run", "warnings", _warnings),
     Section("Scores", "scores", _scores, by_correction=True),

@@ -49,7 +49,7 @@ def _features(shared, places):
         sentences.append(_searchlight(shared, places))
     if shared.get("standardize"):
         sentences.append(
-            "Values of each feature were z-scored, without regard to labels."
+            "Values of each feature were z-scored, without using the labels."
         )
     return [*sentences, *_averages(shared)]
 
@@ -62,8 +62,8 @@ def _searchlight(shared, places):
     along = " along the surface" if shared.get("distance") == "geodesic" else ""
     noun = "sources" if places.geometry is None else plural(places.geometry.noun)
     return (
-        f"Searchlights [@Kriegeskorte2006] comprised all {noun} up to {radius} "
-        f"{unit} away{along}."
+        f"Searchlights [@Kriegeskorte2006] comprised all {noun} within {radius} "
+        f"{unit}{along}."
     )
 
 
@@ -73,22 +73,22 @@ def _averages(shared):
     if (k := shared.get("average")) not in (None, 1):
         words = f"Averages of {k} trials were decoded."
         if not shared.get("average_test", True):
-            words = f"Models were trained with averages of {k} trials and tested on"
+            words = f"Models were trained on averages of {k} trials and tested on"
             words += " single trials."
         sentences.append(words)
     if shared.get("equalize"):
         sentences.append(
-            "All classes were given as many samples as the smallest had, by leaving "
-            "out others at random."
+            "Numbers of samples were equalised across classes by leaving out samples "
+            "of the larger classes at random."
         )
     if (r := shared.get("n_repeats") or 1) > 1:
         sentences.append(
-            f"The procedure was run {times_words(r)}, and scores are means over these."
+            f"The procedure was run {times_words(r)}, and the scores were averaged."
         )
     if shared.get("train_on"):
         sentences.append(
-            f"Models were trained on chosen trials ({name(shared['train_on'])}) and "
-            "tested on others."
+            f"Models were trained on selected trials ({name(shared['train_on'])}) and "
+            "tested on the others."
         )
     return sentences
 

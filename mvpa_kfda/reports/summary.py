@@ -126,10 +126,13 @@ def word_question(result):
 def _(result: SubjectResult):
     details = ", ".join([result.worded_trials(), *_folds(result)])
     if [*result.axes] == ["train_times", "test_times"]:
-        what = f"Does what tells {_classes(result)} apart at one time do so at another"
+        what = (
+            f"Does a classifier of {_classes(result)} trained at one time generalize "
+            "to others"
+        )
         return f"{what}, over {_where(result)}? ({capital(details)}.)"
     if len(result.classes):
-        what = f"Can {_classes(result)} be told apart"
+        what = f"Can {_classes(result)} be discriminated"
     else:
         low, high = np.min(result.y), np.max(result.y)
         what = f"Can values from {low:.3g} to {high:.3g} be predicted"
@@ -146,8 +149,8 @@ def _(result: GroupResult):
         if verb is None:
             what = f"Does mean {label} differ between {first} and {second}"
     elif result.method == "prevalence":
-        what = f"Is {label} above chance{_at(result)}, in any of the population"
-        return f"{what}, and in how many? ({details}.)"
+        what = f"Does anyone in the population have {label} above chance{_at(result)}"
+        return f"{what}, and how many people do? ({details}.)"
     else:
         side = {"greater": "above", "less": "below"}.get(result.alternative, "unlike")
         what = f"Is mean {label} over the population {side} chance"
@@ -192,7 +195,7 @@ def word_answer(result, correction=None):
 @word_answer.register
 def _(result: SubjectResult, correction=None):
     if not result.scalar_metrics:
-        return "The metrics are tables, which have no highest value and no p-value."
+        return "The metrics are tables, which have no maximum and no p-value."
     if not has_scores(result):
         return "Nothing could be decoded."
     metric = result.scalar_metrics[0]
@@ -233,7 +236,7 @@ def _found(result, metric, significant, correction):
         return f"{best}, {equal_p(p)}" if result.has_p and p is not None else best
     most = most_extreme(result).format(noun="").strip()
     where = _where_significant(result, metric, significant, correction)
-    return f"{most} with {best}, {where}"
+    return f"{most} at {best}, {where}"
 
 
 def _where_significant(result, metric, significant, correction):
@@ -257,7 +260,7 @@ def _where_significant(result, metric, significant, correction):
     words = f"and {where} ({test}; smallest {equal_p(p.min())})"
     n_drawn = result.n_permutations
     if n_drawn and result.smallest_p(correction, p.size, metric) > alpha:
-        words += ", which so few permutations could not have shown"
+        words += " (too few permutations to reach this level)"
     return words
 
 
@@ -276,7 +279,7 @@ def _bound(result):
         return ""
     bound = np.asarray(result.gamma_0)
     if np.isnan(bound).all():
-        return "; no share of the population is sure to have an effect"
+        return "; no lower bound on the prevalence could be established"
     where = " somewhere" if result.axes else ""
     share = int(100 * np.nanmax(bound))  # rounded down: it is a bound
     return f"; more than {share} % of the population have an effect{where}"

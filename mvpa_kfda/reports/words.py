@@ -143,10 +143,10 @@ def auto_words(has_groups, of_classes=True):
         "0.1 / n of the sum of squares" if of_classes else "a share of 0.1 / n of it"
     )
     return (
-        "The ridge penalty was chosen by generalized cross-validation [@Golub1979] "
-        f"within every training set of n trials: from {len(GRID)} values the largest "
-        f"one whose squared error for {left_out}, as estimated in closed form, "
-        f"exceeded the smallest by no more than {margin}."
+        "The ridge penalty was selected by generalized cross-validation [@Golub1979] "
+        f"within each training set of n trials: from {len(GRID)} values, the largest "
+        f"one was used whose squared error for {left_out}, as estimated in closed "
+        f"form, exceeded the smallest by no more than {margin}."
     )
 
 
@@ -166,8 +166,8 @@ def tuning_words(recorded, kernels, has_groups):
         what = f"The kernel, {choice}, and the ridge penalty were"
         values, best = f"{values} for each kernel", "pair"
     return (
-        f"{what} chosen by cross-validation within every training set, from {values}: "
-        f"the {best} with the {criterion} for {left_out} was taken."
+        f"{what} selected from {values} by cross-validation within each training set: "
+        f"the {best} with the {criterion} for {left_out} was used."
     )
 
 
@@ -209,12 +209,12 @@ def _repeated(kind=""):
     def words(given, k):
         r = given["n_repeats"]
         folds = _k_fold(kind)(given, [each // r for each in k])
-        return f"{folds}, repeated {times_words(r)} with other folds"
+        return f"{folds}, repeated {times_words(r)} with different random folds"
 
     return words
 
 
-_WHOLE = "that keeps groups together"
+_WHOLE = "with groups kept intact"
 #: Class of a splitter of scikit-learn -> words, of its arguments and numbers of folds.
 SPLITTER_WORDS: dict[str, Callable] = {
     "KFold": _k_folds,
@@ -275,12 +275,13 @@ def metric_words(metric):
 SCHEME_WORDS = {
     "within_folds": "among {trials} of the same training and test sets{and_group}",
     "within_groups": "among {trials} of the same group",
-    "groups": "between whole groups",
+    "groups": "across whole groups",
     "free": "among all {trials}",
 }
 
 #: What is tested twice in time generalization.
 SECOND_TEST = (
-    "Scores were tested twice, with the labels permuted in training and testing alike "
-    "and in one of them alone, and the larger *p*-value counts [@Berger1982]"
+    "Scores were tested twice, once with labels permuted in both training and test "
+    "data and once with only the training labels permuted; the larger *p*-value is "
+    "reported [@Berger1982]"
 )
