@@ -52,5 +52,7 @@ from .results.people import PrevalenceDifference as PrevalenceDifference
 from .results.sources import SourceResult as SourceResult
 from .results.sources import SourceTimeResult as SourceTimeResult
 from .utils.system import sys_info as sys_info
+from .verification.checking import verify as verify
+from .verification.verdict import Verification as Verification
 
 __version__: str

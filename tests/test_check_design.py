@@ -185,7 +185,7 @@ def test_confounds_that_follow_classes_are_found():
     assert_allclose(found["eta_squared"].iloc[2], r**2, rtol=1e-10)
     assert found["p"].iloc[0] > 0.05
     assert found["p"].iloc[1] == 0.001
-    assert "the column 'slow' follows the classes" in design.problems[0].text
+    assert "the column 'slow' covaries with the classes" in design.problems[0].text
 
 
 def test_eta_squared_is_that_of_an_analysis_of_variance():

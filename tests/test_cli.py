@@ -415,6 +415,14 @@ def test_running_again_replaces_the_output(folder, tmp_path):
             ["words", "--generalize", "--null", "max", "--correction", "tfce"],
             "--correction tfce needs more than the maxima.*--null stream",
         ),
+        (
+            ["words", "--generalize", "--correction", "cluster-depth"],
+            "cluster-depth is for time courses, and --generalize makes a map",
+        ),
+        (
+            ["words", "--sensors", "--correction", "cluster-depth"],
+            "cluster-depth is for time courses, and --sensors makes a map",
+        ),
         (["words", "--sensors", "--picks", "Fz"], "four or more channels .* 1 of type"),
         (["words", "--out", "words.csv"], "words.csv"),
         (["words", "--out", "words.csv/below"], "words.csv"),

@@ -559,7 +559,7 @@ def test_labels_that_last_are_warned_of(inside, tmp_path, capsys, no_figures):
     options = ["--mask", "mask.nii.gz", "--radius", 3, "--permutations", 9]
     run(tmp_path / "a", command, *options)
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("mvpa-kfda: warning: The label changes 7 times from one")
+    assert line.startswith("mvpa-kfda: warning: The label changes 7 times between")
     assert "the mean of each block (use --average-blocks), or one estimate" in line
     run(tmp_path / "b", command, *options, "--average-blocks", "--cv", 2)
     assert capsys.readouterr().err == ""
@@ -750,6 +750,10 @@ REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
         (
             [*BOLD, "--null", "max", "--correction", "tfce"],
             "tfce needs .*--null stream",
+        ),
+        (
+            [*BOLD, "--correction", "cluster-depth"],
+            "cluster-depth is for time courses, and images have positions in space",
         ),
         (
             [*BOLD, "--threshold", "1", "--correction", "cluster"],

@@ -1,6 +1,7 @@
 """The cluster depth test equals plain loops, and claims no more than it may."""
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from scipy.ndimage import gaussian_filter1d
 from scipy.stats import norm
 
 from mvpa_kfda import compare, decode_arrays, generalize_arrays, group_inference
+from mvpa_kfda.bids.analyses import ANALYSES
 from mvpa_kfda.inference import clusters as _clusters
 from mvpa_kfda.inference.corrections import correct, corrected_p_values
 from mvpa_kfda.inference.null import ALTERNATIVES, FullNull
@@ -176,7 +178,7 @@ def test_without_a_cluster_nothing_is_claimed_and_nothing_warned(recwarn):
     [
         ((4, 5), None, "a map of 4 x 5 positions"),
         ((), None, "a single position"),
-        ((6,), np.eye(6, k=1) + np.eye(6, k=-1), "6 positions that are neighbours"),
+        ((6,), np.eye(6, k=1) + np.eye(6, k=-1), "a list of 6 positions in space"),
     ],
 )
 def test_other_maps_are_refused(shape, adjacency, what):
@@ -258,6 +260,26 @@ def test_maps_of_time_generalization_are_refused():
     result = generalize_arrays(X, y, cv=2, n_permutations=9, random_state=0)
     with pytest.raises(ValueError, match="'cluster-depth' is for time courses"):
         result.pvalues("cluster-depth")
+
+
+@pytest.mark.parametrize(
+    ("analysis", "sensors", "allowed"),
+    [("time", False, True), ("time", True, False), ("generalization", False, False)],
+)
+def test_the_bids_command_refuses_other_maps_before_it_decodes(
+    analysis, sensors, allowed
+):
+    unused = {name: (name, None, False) for name in ANALYSES[analysis].unused()}
+    config = unused | {
+        "correction": ("correction", ["max", "cluster-depth"], True),
+        "sensors": ("sensors", sensors, sensors),
+    }
+    unit = SimpleNamespace(datatype="eeg")
+    if allowed:
+        ANALYSES[analysis].check(analysis, unit, config)
+        return
+    with pytest.raises(ValueError, match=r"cluster-depth is for .*--analysis time"):
+        ANALYSES[analysis].check(analysis, unit, config)
 
 
 # ------------------------------------------------------------------------ false claims

@@ -222,7 +222,7 @@ def test_the_number_of_a_trial_decodes_an_order_that_is_always_the_same():
     codes, runs = in_groups(lambda: order, 5)
     number = np.tile(np.eye(20), (5, 1))
     options = {"groups": runs, "n_permutations": 999, "random_state": 0}
-    with pytest.warns(UserWarning, match="position tells the class"):
+    with pytest.warns(UserWarning, match="Position therefore predicts class"):
         result = cross_validate(number, codes, **options)
     assert result.scores == 1
     assert result.pvalues() == 0.001
@@ -262,7 +262,9 @@ def test_arrays_and_epochs_are_warned_of_once():
             warnings.simplefilter("always")
             run()
         order, blocks = (str(each.message) for each in caught)
-        assert order.startswith("The order of the classes is alike in the 4 groups")
+        assert order.startswith(
+            "The order of the classes is similar across the 4 groups"
+        )
         assert blocks.startswith("The label changes 16 times")
         assert {each.filename for each in caught} == {__file__}
 

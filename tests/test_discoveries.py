@@ -6,9 +6,11 @@ from itertools import combinations
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from scipy.ndimage import gaussian_filter1d
+from scipy.stats import binom
 
 import build
-from mvpa_kfda import TrueDiscoveries, group_inference, load_result
+from mvpa_kfda import TrueDiscoveries, decode_arrays, group_inference, load_result
 from mvpa_kfda.inference import discoveries
 from mvpa_kfda.inference.discoveries import Calibration, calibrate, n_true, rank
 from mvpa_kfda.inference.null import ALTERNATIVES, FullNull
@@ -393,3 +395,49 @@ def test_groups_without_ranks_say_why():
         group.true_discoveries(alternative="less")
     with pytest.raises(ValueError, match="no true discoveries of a comparison"):
         build.comparison().true_discoveries()
+
+
+# ---------------------------------------------------------------------------- coverage
+
+
+def coverage_of(shown, n):
+    """Assert that at most so many of n data sets are wrong as chance allows at 5 %."""
+    wrong = [shown(number) for number in range(n)]
+    assert binom.sf(sum(wrong) - 1, n, 0.05) > 1e-3
+    assert sum(wrong) > 0.004 * n  # what claims nothing is never wrong
+
+
+SILENT = np.arange(16) >= 5
+
+
+def drawn_maps(rng, effect=1.2):
+    """Return the result of 20 trials that differ in the first 5 of 16 positions."""
+    y = np.arange(20) % 2
+    X = gaussian_filter1d(rng.normal(size=(20, 2, 16)), 1.0, axis=2)
+    X[y == 1] += effect * ~SILENT
+    options = {"n_permutations": 99, "random_state": int(rng.integers(2**31))}
+    return decode_arrays(X, y, cv=4, reg=0.3, scoring="roc_auc", **options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("alternative", ["greater", "two-sided"])
+def test_bounds_cover_the_truth_in_subjects(alternative):
+    def shown(number):
+        result = drawn_maps(np.random.default_rng(number))
+        return result.true_discoveries(SILENT, alternative=alternative).n_true > 0
+
+    coverage_of(shown, 500)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:With 6 subjects")
+@pytest.mark.parametrize("method", ["bootstrap", "sign-flip"])
+def test_bounds_cover_the_truth_in_groups(method):
+    def shown(number):
+        rng = np.random.default_rng((7, number))
+        subjects = [drawn_maps(rng) for _ in range(6)]
+        options = {"n_permutations": 199, "random_state": number}
+        group = group_inference(subjects, method, **options)
+        return group.true_discoveries(SILENT).n_true > 0
+
+    coverage_of(shown, 300)

@@ -425,12 +425,12 @@ def test_regression_is_warned_of_numbers_that_last_in_the_order_of_events():
     rng = np.random.default_rng(0)
     y, groups = lasting_values(rng, 0.6)
     X = rng.standard_normal((len(y), 3, 2))
-    with pytest.warns(UserWarning, match="last from trial to trial"):
+    with pytest.warns(UserWarning, match="are correlated from trial to trial"):
         result = regress(X[:, :, 0], y, groups=groups)
-    assert any("last from trial to trial" in each for each in result.warnings)
+    assert any("are correlated from trial to trial" in each for each in result.warnings)
     epochs = build.jittered(build.epochs(X))
     order = np.argsort(y)
-    with pytest.warns(UserWarning, match="last from trial to trial"):
+    with pytest.warns(UserWarning, match="are correlated from trial to trial"):
         decode_epochs(epochs[order], y[order], task="regression", cv=KFold(4))
 
 

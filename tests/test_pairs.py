@@ -8,10 +8,12 @@ this holds for every entry point, kernel, penalty, step and permutation is in
 
 import sys
 import warnings
+from dataclasses import replace
 from functools import cache
 from itertools import combinations
 from types import ModuleType
 
+import nibabel
 import numpy as np
 import pandas as pd
 import pytest
@@ -112,7 +114,7 @@ def test_distances_are_cross_validated_mahalanobis(c, p, kernel, cv):
         reg=Ridge(LAM if kernel == "linear" else 0.2),
         cv=cv,
         groups=groups,
-        scoring=BOTH,
+        scoring=[*BOTH, {"some": [(1, 0), (0, c - 1)][: c - 1]}],
         n_permutations=4,
         permute="free",
         random_state=0,
@@ -122,11 +124,15 @@ def test_distances_are_cross_validated_mahalanobis(c, p, kernel, cv):
     expected = by_definition(F, codes, folds, lam)
     assert_equal_distances(result.rdm("crossnobis"), expected)
     assert_equal_distances(result.scores, np.nanmean(expected))
+    some = [0, c - 2][: c - 1]
+    assert_equal_distances(result.metrics["some"], np.nanmean(expected[some]))
     labels = build.permuted(codes, 4, cv, groups, 0, "free")
     for b, each in enumerate(labels[1:]):
         own = list(cv.split(X, each, groups))  # stratified folds are of these labels
-        expected = np.nanmean(by_definition(F, codes, own, lam, each))
-        assert_allclose(result.nulls["crossnobis"][b], expected, rtol=1e-8, atol=1e-10)
+        expected = by_definition(F, codes, own, lam, each)
+        for name, numbers in (("crossnobis", slice(None)), ("some", some)):
+            mean = np.nanmean(expected[numbers])
+            assert_allclose(result.nulls[name][b], mean, rtol=1e-8, atol=1e-10)
 
 
 class Known(BaseEstimator):
@@ -237,6 +243,9 @@ def test_only_test_sets_with_both_classes_have_a_distance():
     assert_array_equal(np.isnan(expected), [False, True, False])
     assert_equal_distances(result.rdm(), expected)
     assert_equal_distances(result.scores, np.nanmean(expected))
+    apart = {"apart": [(0, 2)]}
+    with pytest.raises(ValueError, match=r"any pair of 'apart' \(\(0, 2\)\)\. Use lar"):
+        cross_validate(X, codes, cv=folds, scoring=["pairwise_accuracy", apart])
     # Accuracies are counted over all test sets.
     assert np.isfinite(result.rdm("accuracy")).all()
 
@@ -325,9 +334,9 @@ def of_arrays(seed=0, labels="words"):
 
 
 @cache
-def of_volume():
+def of_volume(seed=0):
     """Return a searchlight with tables."""
-    X, codes = build.trials((8, 8, 8), 12, 1)
+    X, codes = build.trials((8, 8, 8), 12, 1, seed)
     options = {"mask_img": build.mask(np.ones((3, 2, 2))), "cv": 4, "radius": 4.0}
     return searchlight(
         build.volume(X.reshape(-1, 3, 2, 2)),
@@ -378,6 +387,8 @@ def test_chosen_pairs_are_means_of_the_table(labels, tmp_path):
     assert one.chance == 0.5
     assert_array_equal(one.scores, result.rdm("accuracy")[:, 0])
     assert one.n_permutations == 0
+    with pytest.raises(ValueError, match=r"pairs that are in scoring\. Run .* again"):
+        one.pvalues()
     for each in (result, chosen, one):
         each.save(tmp_path / "result.h5", overwrite=True)
         assert load_result(tmp_path / "result.h5") == each
@@ -402,6 +413,20 @@ def test_pairs_that_are_none(given, message):
         of_arrays().select_pairs(given)
 
 
+@pytest.mark.parametrize("name", ["crossnobis", "pairwise_accuracy"])
+def test_nulls_of_single_pairs_have_that_of_all_for_their_mean(name):
+    X, codes = build.trials((10, 9, 11, 10), 5, 4)
+    singles = {f"{a}-{b}": [(a, b)] for a, b in combinations(WORDS, 2)}
+    options = {"cv": 4, "n_permutations": 9, "random_state": 0, "reg": 0.3}
+    result = decode_arrays(X, build.NAMES[codes], scoring=[name, singles], **options)
+    assert result.scoring == [name, *singles]
+    assert set(result.chances.values()) == {0.5 * (name == "pairwise_accuracy")}
+    for part in ("metrics", "nulls", "fold_metrics"):
+        values = getattr(result, part)
+        mean = np.mean([values[each] for each in singles], axis=0)
+        assert_allclose(mean, values[name], rtol=1e-10, atol=1e-12)
+
+
 def test_results_without_tables_say_how_to_have_them():
     X, codes = build.features((12, 12, 12), 4)
     result = cross_validate(X, codes, scoring=["accuracy", "pairwise_accuracies"], cv=4)
@@ -423,8 +448,89 @@ def test_a_group_tests_chosen_pairs():
     assert_allclose(group.pvalues("none"), p, rtol=1e-10)
     flipped = group_inference(several, "sign-flip", metric="between", random_state=0)
     assert_allclose(flipped.scores, group.scores, rtol=1e-12)
-    with pytest.raises(ValueError, match=r"Chosen pairs .* method='sign-flip' or 't'"):
+    with pytest.raises(ValueError, match=r"pairs .* method='sign-flip' or 't', or run"):
         group_inference(several, "prevalence")
+
+
+@cache
+def of_subject(seed):
+    """Return a time course with chosen pairs, tables, and a null."""
+    X, codes = build.trials((10, 9, 11, 10), 5, 4, seed)
+    options = {"cv": 4, "n_permutations": 19, "random_state": seed, "reg": 0.3}
+    scoring = ["crossnobis_distances", SOME]
+    return decode_arrays(X, build.NAMES[codes], scoring=scoring, **options)
+
+
+@pytest.mark.parametrize("method", ["prevalence", "bootstrap", "sign-flip"])
+@pytest.mark.filterwarnings("ignore:method='sign-flip' finds")
+@pytest.mark.filterwarnings("ignore:With .* the smallest:RuntimeWarning")
+def test_pairs_in_scoring_have_p_values_of_subjects_and_groups(method, tmp_path):
+    several = [of_subject(seed) for seed in range(5)]
+    same = {
+        "other way round": [("cat", "dog"), ("bee", "ant")],
+        "new": [("bee", "cat")],
+    }
+    selected = [each.select_pairs(same) for each in several]
+    one = selected[0]
+    assert_array_equal(one.null, several[0].nulls["within"])
+    assert_array_equal(one.pvalues("max"), several[0].pvalues("max", metric="within"))
+    assert list(one.nulls) == ["other way round"]
+    options = {"random_state": 0, "n_permutations": 99}
+    group = group_inference(several, method, metric="within", **options)
+    again = group_inference(selected, method, **options)
+    assert_array_equal(again.pvalues("max"), group.pvalues("max"))
+    for each in (one, group):
+        each.save(tmp_path / "result.h5", overwrite=True)
+        assert load_result(tmp_path / "result.h5") == each
+
+
+@pytest.mark.filterwarnings("ignore:With .* the smallest:RuntimeWarning")
+def test_the_mean_matrix_of_a_group():
+    several = [of_subject(seed) for seed in range(4)]
+    mean = np.mean([each.rdm() for each in several], axis=0)
+    group = group_inference(several, "t")
+    assert_allclose(group.rdm(), mean, rtol=1e-12)
+    assert group.pairs == several[0].pairs
+    shown = np.ma.filled(group.plot_rdm(at=2.0).axes[0].images[0].get_array(), np.nan)
+    assert_allclose(shown[0, 1:], mean[2, :3], rtol=1e-12)
+    with pytest.raises(ValueError, match=r"All subjects need 'pairwise_accuracies'"):
+        group.rdm("accuracy")
+    both = group_inference(several[:2], "t", other=several[2:])
+    with pytest.raises(ValueError, match="compares two groups"):
+        both.plot_rdm()
+
+
+@pytest.mark.filterwarnings("ignore:The subjects have scores at different")
+@pytest.mark.filterwarnings("ignore:With .* the smallest:RuntimeWarning")
+def test_a_mean_matrix_is_of_what_subjects_have_in_common():
+    several = [of_volume(seed) for seed in range(3)]
+    matrices = [each.rdm().copy() for each in several]
+    matrices[1][3, 0] = np.nan  # a pair that was not tested
+    metrics = several[1].metrics | {"crossnobis_distances": matrices[1]}
+    several[1] = replace(several[1], metrics=metrics)
+    gap = {name: values.copy() for name, values in several[2].metrics.items()}
+    n_features = several[2].n_features.copy()
+    for values in (*gap.values(), n_features):
+        values[5] = 0 if values is n_features else np.nan
+    several[2] = replace(several[2], metrics=gap, n_features=n_features)
+    expected = np.nanmean(matrices, axis=0)
+    expected[5] = np.nan
+    group = group_inference(several, "t", metric="crossnobis")
+    assert_allclose(group.rdm(), expected, rtol=1e-12)
+    renamed = replace(several[0], classes=np.array(["a", "b", "c"]))
+    with pytest.raises(ValueError, match="the same classes"):
+        group_inference([renamed, *several[1:]], "t").rdm()
+
+
+def test_sizes_of_distances_need_a_penalty_that_is_fixed():
+    X, codes = build.features((12, 10, 12), 4)
+    for reg in ("auto", "ledoit_wolf"):
+        with pytest.warns(RuntimeWarning, match=f"reg='{reg}' chooses it from the"):
+            cross_validate(X, codes, cv=4, reg=reg, scoring="crossnobis")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cross_validate(X, codes, cv=4, reg=0.1, scoring="crossnobis")
+        cross_validate(X, codes, cv=4, scoring="pairwise_accuracies")
 
 
 class Matrices:
@@ -530,6 +636,51 @@ def test_the_command_line_writes_tables_of_pairs(tmp_path):
     assert found["class_2"].tolist() == ["bee", "cat", "cat"] * 3
 
 
+@pytest.mark.filterwarnings("ignore:Crossnobis distances are the smaller")
+@pytest.mark.parametrize("labels", ["words", "numbers"])
+def test_the_command_line_searches_for_pairs(tmp_path, labels, capsys):
+    X, codes = build.trials((8, 8, 8), 12, 1)
+    images, out = build.volume(X.reshape(-1, 3, 2, 2)), tmp_path / "out"
+    names = dict(enumerate(["ant", "bee", "cat"] if labels == "words" else [1, 2, 3]))
+    images.to_filename(tmp_path / "bold.nii.gz")
+    mask = build.mask(np.ones((3, 2, 2)))
+    mask.to_filename(tmp_path / "mask.nii.gz")
+    table = pd.DataFrame({"label": [names[code] for code in codes]})
+    table.to_csv(tmp_path / "labels.csv", index=False)
+    a, b, c = names.values()
+    options = [
+        "--scoring",
+        "crossnobis_distances",
+        f"{a}:{c}",
+        f"my pairs={c}:{b},{a}:{b}",
+    ]
+    options += ["--radius", "4", "--cv", "4", "--reg", "0.3", "--permutations", "9"]
+    paths = ["--labels", tmp_path / "labels.csv", "--mask", tmp_path / "mask.nii.gz"]
+    given = map(str, [tmp_path / "bold.nii.gz", *paths, "--label-column", "label"])
+    assert main(["searchlight", *given, *options, "--out", str(out)]) == 0
+    found = {path.name.partition("searchlight")[2]: path for path in out.iterdir()}
+    result = load_result(found[".h5"])
+    assert result.scoring[1:] == ["crossnobis_distances", f"{a} / {c}", "my pairs"]
+    rdm = result.rdm()
+    table = pd.read_csv(found["_crossnobis_distances.csv"])
+    assert_allclose(table["crossnobis_distances"], rdm.ravel(), rtol=1e-12, atol=0)
+    expected = {
+        f"_{a}-{c}.nii.gz": rdm[:, 1],
+        "_my-pairs.nii.gz": rdm[:, [0, 2]].mean(1),
+    }
+    for ending, values in expected.items():
+        image = nibabel.load(found[ending]).get_fdata()
+        assert_allclose(image[np.ones((3, 2, 2), bool)], values, rtol=1e-5)
+    assert result.pvalues("max", metric="my pairs").shape == (12,)
+    assert f"map of the pairs {a} / {c}" in capsys.readouterr().out
+    wrong = ["--scoring", "face:"]
+    assert (
+        main(["searchlight", *map(str, [tmp_path / "bold.nii.gz", *paths]), *wrong])
+        == 2
+    )
+    assert "--scoring face: is no list of pairs" in capsys.readouterr().err
+
+
 def test_memory_of_tables_is_known_beforehand(monkeypatch):
     X = np.random.default_rng(0).standard_normal((400, 2, 3))
     y = np.arange(400) % 100
@@ -544,13 +695,18 @@ def test_memory_of_tables_is_known_beforehand(monkeypatch):
 def test_a_run_that_was_stopped_goes_on_with_its_tables(tmp_path):
     X, codes = build.trials((8, 8, 8), 12, 1)
     options = {"mask_img": build.mask(np.ones((3, 2, 2))), "cv": 4, "radius": 4.0}
-    options |= {"scoring": BOTH, "n_permutations": 3, "random_state": 0}
+    scoring = [*BOTH, {"a / b": [("ant", "bee")]}]
+    options |= {"scoring": scoring, "n_permutations": 3, "random_state": 0}
     images, y = build.volume(X.reshape(-1, 3, 2, 2)), build.NAMES[codes]
     whole = searchlight(images, y, **options)
     for _ in range(2):
         again = searchlight(images, y, checkpoint=tmp_path / "run", **options)
-        for name in BOTH:
+        for name in [*BOTH, "a / b"]:
             assert_array_equal(again.metrics[name], whole.metrics[name])
+        assert_array_equal(again.nulls["a / b"], whole.nulls["a / b"])
+    other = options | {"scoring": [*BOTH, {"a / b": [("cat", "bee")]}]}
+    with pytest.raises(ValueError, match="pairs"):
+        searchlight(images, y, checkpoint=tmp_path / "run", **other)
 
 
 # ------------------------------------------------------------------------- calibration

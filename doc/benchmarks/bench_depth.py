@@ -1,20 +1,22 @@
 """How often the cluster depth test claims a time at which there is nothing.
 
-Run ``python doc/benchmarks/bench_depth.py``; it takes about a quarter of an hour with
-one thread and rewrites the heading "From when" of ``results_claims.rst`` beside it,
-which the documentation includes. ``--quick`` takes few data sets, ``--out`` says where
-to write. There is no ``--check``: what few data sets can show, the slow tests show.
+Run ``python doc/benchmarks/bench_depth.py``; it takes about five minutes with one
+thread and rewrites the heading "From when" of ``results_claims.rst`` beside it, which
+the documentation includes. ``--quick`` takes few data sets, ``--out`` says where to
+write. There is no ``--check``: what few data sets can show, the slow tests show.
 
-A subject has 40 trials of two classes at 48 times, in 4 sensors with noise that lasts
-(correlation 0.9 from one time to the next) or does not. In data with an effect the
-classes differ at 16 of the times, from the 17th to the 32nd. Seeds were chosen before
-anything was simulated, and are the numbers of the data sets.
+A subject has 40 trials of two classes at 48 times, in a sensor with noise that lasts
+(correlation 0.9 from one time to the next) or does not. Its scores are the AUC of the
+sensor, or the accuracy of its sign, which need no training, so that thousands of data
+sets are quick; some are decoded in earnest, in 4 sensors and 4 folds. In data with an
+effect the classes differ at 16 of the times, from the 17th to the 32nd. Seeds were
+chosen before anything was simulated, and are the numbers of the data sets.
 """
 
 import argparse
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,18 +24,21 @@ from bench_calibration import interval, percent
 from bench_paper import duration, list_table, machine
 from scipy.ndimage import gaussian_filter1d
 from scipy.signal import lfilter
+from scipy.stats import rankdata
 from sklearn.model_selection import LeaveOneGroupOut
 from threadpoolctl import threadpool_limits
 
-from mvpa_kfda import compare, decode_arrays, group_inference
+from mvpa_kfda import decode_arrays, group_inference
+from mvpa_kfda.inference.corrections import corrected_p_values
 
 RESULTS = Path(__file__).with_name("results_claims.rst")
 HEADING = "From when"
+TITLE = (".. _from_when:", "", HEADING, "~" * len(HEADING), "")
 ALPHA = 0.05
 Y, RUNS = np.arange(40) % 2, np.repeat(np.arange(4), 10)
-N_SENSORS, N_TIMES, LASTING = 4, 48, 0.9
+N_TIMES, LASTING = 48, 0.9
 EFFECT, SMEAR = slice(16, 32), 2.0
-N_PERMUTATIONS, N_SUBJECTS, N_FLIPS = 199, 8, 499
+N_PERMUTATIONS, N_SUBJECTS, N_SECOND = 199, 12, 499
 NAMES = ("cluster-depth", "max-step-down")
 
 
@@ -45,114 +50,149 @@ class Design:
     effect: float = 0.0
     scoring: str = "roc_auc"
     alternative: str = "greater"
+    #: Whether labels are exchanged within runs only, which have a mean of their own.
     in_runs: bool = False
     #: Standard deviation, in samples, of the filter that data went through.
     smear: float = 0.0
     threshold: float = 0.05
 
+    @property
+    def how(self):
+        """How p-values are asked for."""
+        return {"alternative": self.alternative, "threshold": self.threshold}
 
-def draw(design, seed):
+
+def draw(design, seed, n_sensors=1):
     """Draw trials of one subject, shape (40, sensors, times)."""
     rng = np.random.default_rng(seed)
     n_before = 20
-    X = rng.standard_normal((len(Y), N_SENSORS, N_TIMES + n_before))
+    X = rng.standard_normal((len(Y), n_sensors, N_TIMES + n_before))
     X = lfilter([np.sqrt(1 - design.lasting**2)], [1, -design.lasting], X)
     X = X[..., n_before:]
-    pattern = rng.standard_normal(N_SENSORS)
+    pattern = np.abs(rng.standard_normal(n_sensors))
     pattern *= design.effect / np.linalg.norm(pattern)
-    X[..., EFFECT] += np.multiply.outer(Y, pattern)[..., np.newaxis]
+    X[..., EFFECT] += np.multiply.outer(Y - 0.5, pattern)[..., np.newaxis]
+    if design.in_runs:
+        X += rng.standard_normal((4, n_sensors, 1))[RUNS]
+        X -= np.array([X[RUNS == run].mean(axis=0) for run in range(4)])[RUNS]
     return gaussian_filter1d(X, design.smear, axis=-1) if design.smear else X
 
 
-def decode(design, seed, n_permutations=N_PERMUTATIONS, sensors=slice(None)):
-    """Decode one subject at every time."""
-    grouped = {"groups": RUNS, "cv": LeaveOneGroupOut()} if design.in_runs else {}
-    options = {"cv": 4, "random_state": 0} | grouped
-    return decode_arrays(
-        draw(design, seed)[:, sensors],
-        Y,
-        n_permutations=n_permutations,
-        scoring=design.scoring,
-        reg=0.3,
-        verbose=False,
-        **options,
-    )
+def labels(design, seed):
+    """Return labels as they are and permuted, (1 + P, 40)."""
+    rng = np.random.default_rng((9, seed))
+    rows = np.tile(Y, (N_PERMUTATIONS, 1))
+    if design.in_runs:
+        blocks = rows.reshape(N_PERMUTATIONS, 4, -1)
+        rows = rng.permuted(blocks, axis=2).reshape(rows.shape)
+    else:
+        rows = rng.permuted(rows, axis=1)
+    return np.vstack([Y, rows])
+
+
+def scores(design, X, rows):
+    """Return AUCs of a sensor (40, times), or accuracies of its sign, by labels."""
+    n = len(Y) // 2
+    if design.scoring == "accuracy":
+        return ((2 * rows - 1) @ np.sign(X) / len(Y) + 1) / 2
+    return (rows @ rankdata(X, axis=0) - n * (n + 1) / 2) / n**2
 
 
 def subject(design, seed):
     """Return the p-values of one subject by correction."""
-    how = {"alternative": design.alternative, "threshold": design.threshold}
-    result = decode(design, (1, seed))
-    return {name: result.pvalues(name, **how) for name in NAMES}
+    rows = scores(design, draw(design, (1, seed))[:, 0], labels(design, seed))
+    return {
+        name: corrected_p_values(rows[0], rows[1:], name, **design.how)
+        for name in NAMES
+    }
 
 
-def compared(design, seed):
-    """Return the p-values of the difference between the front and back sensors."""
-    both = [
-        decode(design, (2, seed), sensors=sensors)
-        for sensors in (slice(2), slice(2, None))
-    ]
-    result = compare(*both, correction=list(NAMES), alternative=design.alternative)
-    return {name: result.pvalues(name) for name in NAMES}
+def decoded(design, seed):
+    """Return the p-values of one subject who was decoded."""
+    grouped = {"groups": RUNS, "cv": LeaveOneGroupOut()} if design.in_runs else {}
+    result = decode_arrays(
+        draw(design, (2, seed), n_sensors=4),
+        Y,
+        n_permutations=N_PERMUTATIONS,
+        scoring=design.scoring,
+        reg=0.3,
+        verbose=False,
+        **{"cv": 4, "random_state": 0} | grouped,
+    )
+    return {name: result.pvalues(name, **design.how) for name in NAMES}
+
+
+def difference(design, seed):
+    """Return the p-values of the difference between two sensors."""
+    X, permuted = draw(design, (3, seed), n_sensors=2), labels(design, seed)
+    one, other = (scores(design, X[:, k], permuted) for k in range(2))
+    rows = one - other
+    return {
+        name: corrected_p_values(rows[0], rows[1:], name, **design.how)
+        for name in NAMES
+    }
 
 
 def group(method):
     """Return how p-values of a group are had."""
-    n_permutations = 0 if method == "sign-flip" else 49
+    X = np.random.default_rng(0).standard_normal((len(Y), 1, N_TIMES))
+    template = decode_arrays(X, Y, cv=4, reg=0.3, n_permutations=1, random_state=0)
 
     def test(design, seed):
-        results = [
-            decode(design, (3, seed, k), n_permutations) for k in range(N_SUBJECTS)
-        ]
-        tested = group_inference(
-            results,
-            method,
-            list(NAMES),
-            alternative=design.alternative,
-            threshold=design.threshold,
-            n_permutations=N_FLIPS,
-            random_state=0,
-        )
+        results = []
+        for k in range(N_SUBJECTS):
+            rows = draw(design, (4, seed, k))[:, 0]
+            rows = scores(design, rows, labels(design, (seed, k)))
+            metrics, nulls = {"accuracy": rows[0]}, {"accuracy": rows[1:]}
+            results.append(replace(template, metrics=metrics, nulls=nulls))
+        drawn = {"n_permutations": N_SECOND, "random_state": 0}
+        tested = group_inference(results, method, [*NAMES], **design.how, **drawn)
         return {name: tested.pvalues(name) for name in NAMES}
 
     return test
 
 
+FLIPPED, RECOMBINED = group("sign-flip"), group("bootstrap")
 #: Words -> how p-values are had, and of what.
 STUDIES = {
-    "subject, AUC, one-sided": (subject, Design()),
-    "subject, AUC, one-sided, noise that does not last": (subject, Design(0.0)),
-    "subject, AUC, two-sided": (subject, Design(alternative="two-sided")),
-    "subject, AUC, clusters at p = 0.2": (subject, Design(threshold=0.2)),
-    "subject, accuracy, one-sided": (subject, Design(scoring="accuracy")),
+    "subject": (subject, Design()),
+    "subject, noise that does not last": (subject, Design(0.0)),
+    "subject, two-sided": (subject, Design(alternative="two-sided")),
+    "subject, clusters at p = 0.2": (subject, Design(threshold=0.2)),
+    "subject, accuracy": (subject, Design(scoring="accuracy")),
     "subject, accuracy, two-sided, noise that does not last": (
         subject,
         Design(0.0, scoring="accuracy", alternative="two-sided"),
     ),
     "subject, accuracy, runs": (subject, Design(scoring="accuracy", in_runs=True)),
-    "subject, AUC, effect": (subject, Design(effect=1.2)),
-    "subject, AUC, strong effect": (subject, Design(effect=2.5)),
-    "subject, AUC, two-sided, effect, noise that does not last": (
+    "subject, effect": (subject, Design(effect=1.2)),
+    "subject, strong effect": (subject, Design(effect=2.5)),
+    "subject, two-sided, effect, noise that does not last": (
         subject,
         Design(0.0, 1.2, alternative="two-sided"),
     ),
     "subject, accuracy, effect": (subject, Design(effect=1.2, scoring="accuracy")),
-    "subject, accuracy, runs, effect": (
-        subject,
-        Design(effect=1.2, scoring="accuracy", in_runs=True),
+    "subject, runs, effect": (subject, Design(effect=1.2, in_runs=True)),
+    "difference of two results, two-sided": (
+        difference,
+        Design(alternative="two-sided"),
     ),
-    "difference of two results": (compared, Design(alternative="two-sided")),
-    "group, sign-flip": (group("sign-flip"), Design()),
+    "group, sign-flip": (FLIPPED, Design()),
     "group, sign-flip, two-sided, noise that does not last": (
-        group("sign-flip"),
+        FLIPPED,
         Design(0.0, alternative="two-sided"),
     ),
     "group, sign-flip, accuracy, effect": (
-        group("sign-flip"),
-        Design(effect=0.6, scoring="accuracy"),
+        FLIPPED,
+        Design(effect=0.3, scoring="accuracy"),
     ),
-    "group, bootstrap, AUC": (group("bootstrap"), Design()),
-    "group, bootstrap, AUC, effect": (group("bootstrap"), Design(effect=0.6)),
+    "group, bootstrap": (RECOMBINED, Design()),
+    "group, bootstrap, effect": (RECOMBINED, Design(effect=0.3)),
+    "subject, decoded": (decoded, Design()),
+    "subject, decoded, accuracy, effect": (
+        decoded,
+        Design(effect=1.2, scoring="accuracy"),
+    ),
 }
 
 #: The same with data that a filter smeared, so that the effect reaches further.
@@ -227,11 +267,9 @@ def section(found, smeared, n):
         [f"{reach}", f"{100 * marks.mean():.1f}"] for reach, marks in smeared.items()
     ]
     return [
-        HEADING,
-        "-" * len(HEADING),
-        "",
-        f"How often a time without any effect was claimed (p <= 0.05), in {n} data sets "
-        f"each: {N_TIMES} times, {len(Y)} trials, {N_PERMUTATIONS} permutations, "
+        *TITLE,
+        "How often a time without any effect was claimed (p <= 0.05), in "
+        f"{n} data sets each: {N_TIMES} times, {len(Y)} trials, {N_PERMUTATIONS} permutations, "
         f"subjects alone or {N_SUBJECTS} in a group. 5 % are due at most; ↑ marks what "
         f"is above {high:.1f} %, ↓ what is below {low:.1f} % (99 % of what sampling "
         "allows for 5 %). Noise has a correlation of 0.9 from time to time unless it "
@@ -257,12 +295,12 @@ def section(found, smeared, n):
 def write(path, lines):
     """Replace the heading of a file, or append it."""
     text = path.read_text(encoding="utf-8") if path.exists() else ""
-    mark = f"{HEADING}\n{'-' * len(HEADING)}\n"
+    mark = "\n".join(TITLE)
     before, _, after = text.partition(mark)
     rest = after.split("\n")
-    # What follows is the next heading, a line with one of dashes under it.
+    # What follows is the next heading, a line with one of tildes under it.
     next_one = next(
-        (k for k, line in enumerate(rest) if k and line and not line.strip("-")), None
+        (k for k, line in enumerate(rest) if k and line and not line.strip("~")), None
     )
     after = "" if next_one is None else "\n".join(rest[next_one - 1 :])
     path.write_text(before + "\n".join(lines) + after, encoding="utf-8")
@@ -274,7 +312,7 @@ def main(arguments=None):
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--out", type=Path, default=RESULTS)
     asked = parser.parse_args(arguments)
-    n, start = 4 if asked.quick else 500, time.perf_counter()
+    n, start = 4 if asked.quick else 600, time.perf_counter()
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found, smeared = run(n), run_smeared(n)

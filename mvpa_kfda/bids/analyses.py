@@ -55,6 +55,13 @@ class NamedAnalysis:
                 f"--analysis {name} is not for {unit.datatype} data. For these take "
                 f"{' or '.join(fitting)}."
             )
+        of_courses = {name for name, x in CORRECTIONS.items() if x.of_courses}
+        for correction in sorted({*config["correction"][1]} & of_courses):
+            if self.decode is not _decode_times or config["sensors"][1]:
+                raise ValueError(
+                    f"--correction {correction} is for time courses, which --analysis "
+                    "time makes without --sensors. Take max, cluster or tfce."
+                )
         for option in sorted(self.unused()):
             key, _, given = config[option]
             if given:

@@ -451,7 +451,7 @@ _REWORDED_OF_IMAGES = (
         "Decode the mean of each block: --estimate blocks, with --block-gap if events "
         "are parts of a block.",
     ),
-    (r"with what is decoded before the stimulus, or from the", "with that from the"),
+    (r"with those before the stimulus and with those from", "with those from"),
 )
 
 

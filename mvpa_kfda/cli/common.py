@@ -17,7 +17,7 @@ from collections import namedtuple
 from pathlib import Path
 from typing import get_args
 
-from ..inference.listed import CorrectionName
+from ..inference.listed import OF_COURSES, CorrectionName
 from ..kfda.listed import CriterionName, KernelName, PenaltyName, StepName
 from ..metrics.listed import ClassMetric, NumberMetric
 from ..utils.text import tell
@@ -102,7 +102,8 @@ ANALYSIS_OPTIONS = (
         "--scoring",
         "scoring",
         "M",
-        "metrics, the first is tested; else accuracy",
+        "metrics, the first is tested; else accuracy. A:B or NAME=A:B,C:D are the "
+        "distances of pairs of classes",
         several=True,
     ),
     Option(
@@ -280,8 +281,26 @@ def _limit_jobs(jobs):
 
 
 def split_scoring(scoring):
-    """Take the names of metrics apart at spaces and commas."""
-    return " ".join(scoring or ["accuracy"]).replace(",", " ").split()
+    """Take the names of metrics apart at spaces and commas; pairs are A:B,C:D."""
+    found = []
+    for item in scoring or ["accuracy"]:
+        if isinstance(item, str) and ":" in item:
+            found.append(_split_pairs(item))
+        else:
+            found += item.replace(",", " ").split()
+    return found
+
+
+def _split_pairs(item):
+    """Return pairs of classes, [NAME=]A:B,C:D, by the name of the mean over them."""
+    name, is_named, words = item.rpartition("=")
+    pairs = [tuple(split_commas([pair.replace(":", ",")])) for pair in words.split(",")]
+    if not all(len(pair) == 2 and all(pair) for pair in pairs):
+        raise ValueError(
+            f"--scoring {item} is no list of pairs of classes. Write A:B, or NAME=A:B,"
+            "C:D for the mean over several."
+        )
+    return {name.strip() if is_named else ", ".join(map(" / ".join, pairs)): pairs}
 
 
 def split_commas(names):
@@ -337,6 +356,15 @@ def check_null_options(null, correction):
         raise ValueError(
             f"--correction {correction} needs more than the maxima. Take --null full"
             f"{others}, or leave --null out."
+        )
+
+
+def check_course(correction, made):
+    """Refuse a correction for time courses where `made`, in words, is a map."""
+    if correction in OF_COURSES:
+        raise ValueError(
+            f"--correction {correction} is for time courses, and {made}. Take "
+            "--correction max for single positions, or cluster or tfce."
         )
 
 

@@ -19,6 +19,7 @@ from .common import (
     add_options,
     add_out,
     analysis_arguments,
+    check_course,
     check_null_options,
     check_out,
     check_penalty,
@@ -269,6 +270,7 @@ def _check(arguments, *paths):
     """Check what does not need the images, before they are read."""
     arguments.start = time.perf_counter()
     check_null_options(arguments.null, arguments.correction)
+    check_course(arguments.correction, "images have positions in space")
     check_penalty(arguments)
     _check_level(arguments)
     mesh = arguments.mesh or ()

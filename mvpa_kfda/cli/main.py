@@ -23,6 +23,7 @@ from .common import (
     add_options,
     add_out,
     analysis_arguments,
+    check_course,
     check_null_options,
     check_out,
     check_penalty,
@@ -397,6 +398,10 @@ def _check_generalize(arguments):
             "--same-trials out."
         )
     check_null_options(arguments.null, arguments.correction)
+    if arguments.generalize:
+        check_course(arguments.correction, "--generalize makes a map of two times")
+    if arguments.sensors:
+        check_course(arguments.correction, "--sensors makes a map of sensors and times")
 
 
 def _check_method(arguments):

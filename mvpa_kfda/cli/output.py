@@ -169,11 +169,20 @@ def _write_maps(result, stem, correction):
             maps[f"_p{corrected}"] = "p", correction, f"p, {word}"
         maps[f"_neglog10p{corrected}"] = "neglog10p", correction, f"-log10 p, {word}"
         maps["_z"] = "z", "none", "z, uncorrected"
+    for number, metric in enumerate(result.parameters.get("pairs", {})):
+        ending = f"_{_plain(metric)}"
+        ending = f"_pairs_{number}" if ending in maps else ending
+        maps[ending] = metric, "none", f"the pairs {metric}"
     for ending, (name, corrected, _) in maps.items():
         image = result.to_img(name, correction=corrected)
         path = stem.with_name(f"{stem.name}{ending}{of_file}")
         write_whole(path, image.to_filename)
     return {f"{ending}{of_file}": f"map of {text[2]}" for ending, text in maps.items()}
+
+
+def _plain(label):
+    """Return a label without what no name of a file can hold."""
+    return re.sub(r"[^A-Za-z0-9.+-]+", "-", label)
 
 
 def _write_patterns(result, stem):
@@ -182,9 +191,8 @@ def _write_patterns(result, stem):
         return {}
     written = {}
     for number, (label, image) in enumerate(result.patterns().items()):
-        # Labels may hold what no name of a file can.
         of_file = result.geometry.base.ending
-        ending = f"_pattern_{re.sub(r'[^A-Za-z0-9.+-]+', '-', label)}{of_file}"
+        ending = f"_pattern_{_plain(label)}{of_file}"
         if ending in written:
             ending = f"_pattern_{number}{of_file}"
         write_whole(stem.with_name(stem.name + ending), image.to_filename)

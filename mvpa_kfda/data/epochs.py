@@ -10,6 +10,7 @@ from scipy import sparse
 
 from ..utils.advice import advice, described
 from ..utils.checks import check_array, check_option, quoted, warn_of_angles
+from ..utils.fingerprints import note_input
 
 _SCALES = ("auto", "channel", None)
 #: The names of MNE-Python's levels of verbosity.
@@ -125,6 +126,7 @@ def samples_first(epochs, picks, name="epochs"):
         data = check_array(_power(epochs, name)[:, picks], f"The data of {name}", 4)
     else:
         data = check_array(epochs.get_data(picks=picks), f"The data of {name}", 3)
+    note_input("data" if name == "epochs" else "data_test", data)
     # The features of a time point are contiguous then.
     return np.array(np.moveaxis(data, (0, 1), (-2, -1)), order="C")
 

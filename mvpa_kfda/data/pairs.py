@@ -228,7 +228,7 @@ def _trial_sets(chosen, y_test, other, picks, record):
         mne.pick_info(epochs.info, picks),
         data,
         epochs.times,
-        data if other is None else samples_first(other, picks),
+        data if other is None else samples_first(other, picks, "the tested epochs"),
         epochs.times,
         record,
         chosen.numbers,

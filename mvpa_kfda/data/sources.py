@@ -19,6 +19,7 @@ from scipy import sparse
 
 from ..utils.advice import advice, described
 from ..utils.checks import check_positive, counted, quoted
+from ..utils.fingerprints import note_input
 from ..utils.memory import check_memory, usable_memory
 from .neighbours import (
     ball_members,
@@ -205,6 +206,7 @@ class SourceReader:
                 f"stcs ended after {counted(i + 1, 'source estimate')}, and y has "
                 f"{self.n_trials} labels: one source estimate is needed for each."
             )
+        note_input("data", np.moveaxis(data, 1, 0))
         return data
 
     def _checked(self, i, stc):

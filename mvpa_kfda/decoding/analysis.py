@@ -25,6 +25,7 @@ from ..kfda.kernels import needs_gram
 from ..kfda.models import kernels_of
 from ..kfda.penalties import Auto, Tuned, name_of_rule
 from ..kfda.steps import Learned, check_kernel_after
+from ..metrics.chosen import record_pairs
 from ..metrics.classes import METRICS, chance_level
 from ..metrics.names import check_scoring, function_metrics, name_functions
 from ..utils.checks import (
@@ -40,6 +41,7 @@ from ..utils.checks import (
     word_bytes,
 )
 from ..utils.files import versions
+from ..utils.fingerprints import note_input
 from ..utils.record import recorded
 from .averaging import Averaging
 from .orders import warn_of_order
@@ -47,6 +49,7 @@ from .problems import (
     check_within_sets,
     warn_of_absent_classes,
     warn_of_confounds,
+    warn_of_sizes,
 )
 from .procedure import Procedure
 from .repeats import Samples
@@ -73,7 +76,19 @@ def read_features(X, procedure):
             "approximates it at a fraction of that; see its documentation.",
             UserWarning,
         )
+    note_input("data", X)
     return X
+
+
+def note_trials(trials):
+    """Let the result keep the fingerprints of what is known of trials."""
+    known = {name: getattr(trials, name) for name in ("y", "groups", "y_test")}
+    for name in ("confounds", "confounds_test"):
+        table = getattr(trials, name)
+        known[name] = None if table is None else table.columns
+    known["train_on"] = None if trials.train_on is None else trials.train_on.mask
+    for name, values in known.items():
+        note_input(name, values)
 
 
 @dataclass(frozen=True)
@@ -163,7 +178,9 @@ class Analysis:
             fold_metrics=outcome.folds,
             nulls=outcome.nulls if self.permutations.n_permutations else {},
             chances={
-                name: chance_level(name, tested, len(self.classes))
+                name: self.task.functions[name].chance
+                if name in self.task.functions
+                else chance_level(name, tested, len(self.classes))
                 for name in self.task.scoring
             },
             classes=self.classes,
@@ -188,6 +205,7 @@ def make_analysis(trials, procedure, *, maps=None, with_patterns=False):
 
     What is kept of the permutations' `maps` is measured before any label is drawn.
     """
+    note_trials(trials)
     scores, permuting = procedure.scores, procedure.permuting
     scoring, functions, n_scalar = _check_scores(scores.scoring)
     classes, codes, groups = _check_trials(trials)
@@ -237,6 +255,7 @@ def make_analysis(trials, procedure, *, maps=None, with_patterns=False):
         tested = samples.codes
     parameters = record_method(procedure.method) | how.record(made)
     parameters |= {"cv": splitter, "train_on": trials.chosen_by}
+    parameters |= record_pairs(task.functions)
     parameters |= record_run(task, learned, permutations, seed) | _sizes(single)
     of_samples = samples.codes, samples.groups, samples.folds, tested, moved
     about = permutations, task, parameters, single, averaging, samples.members
@@ -244,6 +263,7 @@ def make_analysis(trials, procedure, *, maps=None, with_patterns=False):
     warn_of_order(analysis, of_trials, trials.numbers)
     tests = [np.arange(len(tested))] if samples.folds is None else samples.folds.tests
     check_within_sets(task.metrics, tests, tested, classes)
+    warn_of_sizes(task.metrics, procedure.method.reg)
     return analysis
 
 

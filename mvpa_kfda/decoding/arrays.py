@@ -17,6 +17,7 @@ from ..utils.checks import (
     check_positive,
     warn_of_angles,
 )
+from ..utils.fingerprints import note_input
 from .analysis import decode, make_analysis, read_features
 from .options import (
     BatchOptions,
@@ -256,6 +257,7 @@ def array_samples_first(X, name, n_features=None):
             "same features in the same order, on axis 1."
         )
     warn_of_angles(X, name, f"np.concatenate([np.sin({name}), np.cos({name})], axis=1)")
+    note_input("data" if name == "X" else "data_test", X)
     return np.array(X.transpose(2, 0, 1), order="C")
 
 

@@ -48,6 +48,7 @@ from ..kfda.arguments import Adjacency
 from ..results.images import VolumeResult
 from ..utils.checkpoint import digest, open_checkpoint
 from ..utils.checks import check_option, warn
+from ..utils.fingerprints import note_input
 from ..utils.memory import usable_memory
 from .analysis import decode, make_analysis, settled_null
 from .options import (
@@ -176,6 +177,7 @@ def _decode_geometry(
     """Standardize the images, which are overwritten, lay out positions, decode."""
     space, kept_null = geometry.space, procedure.permuting.kept
     labels.check(len(images.X))
+    note_input("data", images.X)
     with open_checkpoint(procedure.running.checkpoint) as kept:
         procedure = procedure.resumed(kept)
         trials = TrialData(

@@ -26,6 +26,7 @@ from ..kfda.nystrom import Nystrom
 from ..metrics.names import Scoring
 from ..results.procedure import passed_on
 from ..utils.checks import Precision, Seed, collected_warnings
+from ..utils.fingerprints import collected_inputs, files_of
 from .procedure import PARTS, TrialData, Windowing
 from .sizes import KeptNull
 
@@ -125,7 +126,8 @@ def decodes(
     """Make a public function of one that takes shared `options`, a TypedDict.
 
     Parts of its own whose defaults and texts are needed are `described`. Its result
-    keeps what the call warned of, and the options but for those that are `data`.
+    keeps what the call warned of, the options but for those that are `data`, and the
+    fingerprints of what was read.
     """
     kinds = (*PARTS.values(), Windowing, TrialData, *described)
 
@@ -150,14 +152,19 @@ def decodes(
             unknown = [name for name in given if name not in signature.parameters]
             if unknown:
                 raise TypeError(_unexpected(function.__name__, unknown[0], signature))
-            with collected_warnings() as texts:
+            with collected_warnings() as texts, collected_inputs() as inputs:
                 result = function(*args, **given)
-            # The one way to set a field of a frozen object.
-            object.__setattr__(result, "warnings", tuple(dict.fromkeys(texts)))
             bound = signature.bind(*args, **given)
             bound.apply_defaults()
-            kept = passed_on(bound, data, result.parameters)
-            object.__setattr__(result, "options", kept)
+            files = files_of(bound.arguments.values())
+            kept = {
+                "warnings": tuple(dict.fromkeys(texts)),
+                "options": passed_on(bound, data, result.parameters),
+                "inputs": {"function": function.__name__, **inputs, "files": files},
+            }
+            for name, value in kept.items():
+                # The one way to set a field of a frozen object.
+                object.__setattr__(result, name, value)
             return result
 
         call.__signature__ = signature

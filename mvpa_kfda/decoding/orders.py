@@ -317,15 +317,17 @@ def _find_order(trials, alike):
 def _word_order(n_groups, share, by_chance):
     """Say that the order is the same in all groups."""
     return (
-        f"The order of the classes is alike in the {n_groups} groups: trials at the "
-        f"same position of two groups are of one class in {share:.0%} of the cases; in "
-        f"random order it would be {by_chance:.0%}. So the position tells the class, "
-        "and whatever changes in the course of a group can be decoded. Neither folds "
-        "that leave groups out nor permutations help against it. Randomise the order "
-        "in every group anew. In recorded data compare with what is decoded before the "
-        "stimulus, or from the position alone. If every position is a subject of one "
-        "class, such as patients and controls, give the subjects as groups. If the "
-        "rows are only sorted so, and were recorded in other orders, nothing is wrong."
+        f"The order of the classes is similar across the {n_groups} groups: trials at "
+        f"the same position in two groups belong to the same class in {share:.0%} of "
+        f"cases, compared with {by_chance:.0%} in random order. Position therefore "
+        "predicts class, and anything that changes over the course of a group, such as "
+        "fatigue or drift, can be decoded. Neither leaving groups out nor permuting "
+        "labels prevents this. In future recordings, draw a new random order for each "
+        "group. For these data, compare the scores with those before the stimulus and "
+        "with those from position alone. If each position is a subject of one class, "
+        "such as patients and controls, pass the subjects as groups. If the rows were "
+        "merely sorted this way and were recorded in another order, you can ignore "
+        "this warning."
     )
 
 
@@ -347,15 +349,15 @@ def _find_order_of_values(trials, centred):
         share = float(alike(centred[np.newaxis])[0] / shares)
         if found and share >= _ALIKE:
             text = (
-                f"The numbers to be predicted are alike in the {trials.n_groups} "
-                "groups: at the same position of two groups they have a correlation "
-                f"of {share:.2f}. So the position tells the number, and whatever "
-                "changes in the course of a group can be decoded. Neither folds that "
-                "leave groups out nor permutations help against it. Randomise the "
-                "order in every group anew. In recorded data give the position and "
-                "its square as confounds, which takes out slow changes. If the rows "
-                "are only sorted so, and were recorded in other orders, nothing is "
-                "wrong."
+                f"The targets are similar across the {trials.n_groups} groups: at the "
+                "same position in two groups they have a correlation of "
+                f"{share:.2f}. Position therefore predicts the target, and anything "
+                "that changes over the course of a group can be decoded. Neither "
+                "leaving groups out nor permutations prevent this. In future "
+                "recordings, draw a new random order for each group. For these data, "
+                "pass the position and its square as confounds, which removes slow "
+                "changes. If the rows were merely sorted this way and were recorded "
+                "in another order, you can ignore this warning."
             )
             numbers = {"n_groups": trials.n_groups, "correlation": share}
             return [Problem("order", text, numbers)]
@@ -389,37 +391,39 @@ def _word_changes(changes, by_chance):
     """Say how often the label changes, and would in random order."""
     times = "once" if changes == 1 else f"{changes} times"
     return (
-        f"The label changes {times} from one trial to the next; in random order it "
-        f"would change about {by_chance:.0f} times."
+        f"The label changes {times} between successive trials; in random order about "
+        f"{by_chance:.0f} changes are expected."
     )
 
 
 def _word_blocks(changes, by_chance):
     """Say that labels come in blocks."""
     return (
-        f"{_word_changes(changes, by_chance)} Trials that are near in time are "
-        "alike, volumes of a time series most of all, so that those of a block are not "
+        f"{_word_changes(changes, by_chance)} Trials close in time are correlated "
+        "(volumes of a time series most of all), so trials within a block are not "
         "independent: permuting them one by one gives p-values that are too small, and "
-        "without groups they are both trained with and tested. Decode the mean of each "
-        "block, or one estimate per trial, with runs as groups. If the rows are only "
-        "sorted by class, and were recorded in another order, nothing is wrong."
+        "without groups they are in both training and test sets. Decode the mean of "
+        "each block, or one estimate per trial, with runs as groups. If the rows were "
+        "merely sorted by class and were recorded in another order, you can ignore "
+        "this warning."
     )
 
 
 def _word_repeats(changes, by_chance, single):
     """Say that labels repeat, though not in blocks."""
     joined = (
-        " If subjects, sessions or runs with unequal shares of the classes were put "
-        "together, give them as groups: labels are then exchanged within each."
+        " If subjects, sessions or runs with different class proportions were "
+        "concatenated, pass them as groups: labels are then permuted within each."
     )
     return (
-        f"{_word_changes(changes, by_chance)} Labels that repeat are no independent "
-        "trials where noise lasts from one trial to the next: permuting them one by "
-        "one gives p-values that are too small." + joined * single + " Draw the order "
-        "at random. Labels that depend on the trial before, as answers do, cannot be "
-        "drawn: decode the mean of each stretch of one class, with runs as groups, and "
-        "trust no p-value of single trials that is just below the level. If the rows "
-        "are only sorted so, and were recorded in another order, nothing is wrong."
+        f"{_word_changes(changes, by_chance)} If noise is correlated from trial to "
+        "trial, trials with repeated labels are not independent: permuting them one by "
+        "one gives p-values that are too small." + joined * single + " Randomise the "
+        "order. If labels depend on the previous trial, as responses do, and cannot be "
+        "randomised, decode the mean of each stretch of one class, with runs as "
+        "groups, and do not trust p-values of single trials just below the level. If "
+        "the rows were merely sorted this way and were recorded in another order, you "
+        "can ignore this warning."
     )
 
 
@@ -435,20 +439,20 @@ def _find_transitions(trials):
     if not few and not _tells(trials, together):
         return []
     said = (
-        f"The class of a trial is that of the trial before {repeats} times; in random "
-        f"order it would be about {by_chance:.0f} times."
+        f"The class of a trial equals that of the previous trial {repeats} times; in "
+        f"random order about {by_chance:.0f} times are expected."
     )
     if not few:
-        said = "The class of a trial tells which one follows it."
+        said = "The class of a trial predicts the class of the next one."
     text = (
-        f"{said} So what a trial leaves behind (a slow response, adaptation, eye "
-        "movements, the haemodynamic response) tells the class of the next, and is "
-        "decoded before the stimulus, too; neither folds nor permutations help against "
-        "it. Draw the order at random, without balancing pairs of trials or excluding "
-        "repeats, or balance what follows what, repeats included. In recorded data "
-        "give the class of the trial before as a confound, as text, which takes out "
-        "its mean effect. If the rows are only sorted so, and were recorded in another "
-        "order, nothing is wrong."
+        f"{said} Carry-over from a trial (a slow response, adaptation, eye movements, "
+        "the haemodynamic response) therefore predicts the class of the next, and can "
+        "be decoded even before the stimulus; neither folds nor permutations prevent "
+        "this. Randomise the order without balancing pairs of trials or excluding "
+        "repeats, or balance all transitions, including repeats. For these data, pass "
+        "the class of the previous trial (as strings) as a confound, which removes its "
+        "mean effect. If the rows were merely sorted this way and were recorded in "
+        "another order, you can ignore this warning."
     )
     numbers = {"repeats": repeats, "by_chance": by_chance}
     return [Problem("transitions", text, numbers)]
@@ -486,14 +490,14 @@ def _find_lasting(trials, centred, total):
     if not found or correlation < _LASTING:
         return []
     text = (
-        "The numbers to be predicted last from trial to trial: they have a correlation "
-        f"of {correlation:.2f} with those of the trial before, more than in any random "
-        "order. Signals last, too, so that trials are not independent: permuting "
-        "numbers one by one gives p-values that are too small. Predict how a number "
-        "differs from the one before, or one mean for every stretch of trials that is "
-        "longer than numbers last. If subjects, sessions or runs were put together, "
-        "give them as groups. If the rows are only sorted so, and were recorded in "
-        "another order, nothing is wrong."
+        "The targets are correlated from trial to trial: their correlation with the "
+        f"previous trial is {correlation:.2f}, more than in any random order. Signals "
+        "are correlated, too, so trials are not independent: permuting targets one by "
+        "one gives p-values that are too small. Predict the difference from the "
+        "previous target, or the mean over stretches of trials that are longer than "
+        "the correlation lasts. If subjects, sessions or runs were concatenated, pass "
+        "them as groups. If the rows were merely sorted this way and were recorded in "
+        "another order, you can ignore this warning."
     )
     return [Problem("lasting", text, {"correlation": correlation})]
 
@@ -516,11 +520,11 @@ def _find_trend(trials, single):
     if not found or share < _TREND:
         return []
     text = (
-        "The classes follow the time in the "
+        "The classes have a trend over the "
         f"{'recording' if single else 'groups'}: some come earlier than others, as "
-        "errors, choices and ratings do when subjects learn or tire, and classes "
-        f"explain {share:.1%} of the variance of the position, more than in any random "
-        f"order. {_word_time(single)}"
+        "errors, choices and ratings do when subjects learn or tire. Classes explain "
+        f"{share:.1%} of the variance of the position, more than in any random order. "
+        f"{_word_time(single)}"
     )
     return [Problem("trend", text, {"eta_squared": share})]
 
@@ -544,11 +548,11 @@ def find_weak_trend(codes, groups=None, numbers=None):
     if p > CONFOUND_LEVEL:
         return None
     text = (
-        "The classes may follow the time in the "
+        "The classes may have a trend over the "
         f"{'recording' if groups is None else 'groups'}: they explain {share:.1%} of "
-        f"the variance of the position (p = {p:.2g} by permutation), and are not as "
-        "frequent everywhere, as labels are that subjects give (errors, choices, "
-        f"ratings). {_word_time(groups is None)}"
+        f"the variance of the position (p = {p:.2g} by permutation), and their numbers "
+        "are unequal, as with labels given by subjects (errors, choices, ratings). "
+        f"{_word_time(groups is None)}"
     )
     return Problem("trend", text, {"eta_squared": float(share)}, "note")
 
@@ -557,11 +561,11 @@ def _word_time(single):
     """Say what a trend does, and what to do."""
     where = "recording" if single else "group"
     return (
-        "Whatever drifts can be decoded, and neither folds nor permutations help "
-        f"against it. Give the position in the {where}, and its square, as confounds, "
-        "which takes out what is linear in them; compare with what is decoded before "
-        "the stimulus, or from the position alone. If the rows are only sorted so, and "
-        "were recorded in another order, nothing is wrong."
+        "Any drift can therefore be decoded, and neither folds nor permutations "
+        f"prevent this. Pass the position in the {where} and its square as confounds, "
+        "which removes their linear effects; compare the scores with those before the "
+        "stimulus and with those from position alone. If the rows were merely sorted "
+        "this way and were recorded in another order, you can ignore this warning."
     )
 
 
@@ -573,9 +577,9 @@ def _find_trend_of_values(trials, centred, total, single):
     if not found or r**2 < _TREND:
         return []
     text = (
-        "The numbers to be predicted follow the time in the "
-        f"{'recording' if single else 'groups'}: they have a correlation of {r:.2f} "
-        f"with the position, more than in any random order. {_word_time(single)}"
+        f"The targets have a trend over the {'recording' if single else 'groups'}: "
+        f"they have a correlation of {r:.2f} with the position, more than in any "
+        f"random order. {_word_time(single)}"
     )
     return [Problem("trend", text, {"correlation": r})]
 
@@ -600,14 +604,14 @@ def _find_parts(trials):
     if not found:
         return []
     text = (
-        "The shares of the classes differ between parts of the rows, more than in any "
-        "random order. If these are subjects, sessions or runs that were put together, "
-        "they are also alike for reasons of their own, so that a model that tells them "
-        "apart tells classes, and p-values are too small. Give them as groups: they "
-        "are left out as wholes, and labels are exchanged within each. If it is one "
-        "recording, whatever drifts can be decoded: draw the order at random, or "
-        "balance classes in every part. If the rows are only sorted so, nothing is "
-        "wrong."
+        "Class proportions differ between parts of the rows, more than in any random "
+        "order. If these parts are subjects, sessions or runs that were concatenated, "
+        "they also differ for reasons unrelated to the classes, so a model that "
+        "distinguishes them predicts classes, and p-values are too small. Pass them as "
+        "groups: they are then left out as wholes, and labels are permuted within "
+        "each. If this is a single recording, any drift can be decoded: randomise the "
+        "order, or balance the classes in each part. If the rows were merely sorted "
+        "this way, you can ignore this warning."
     )
     return [Problem("parts", text)]
 
@@ -650,13 +654,14 @@ def _find_subjects(codes, groups, numbers):
     if len(codes) - len(starts) < _PASSED:
         return []
     text = (
-        f"The rows pass {len(starts)} times through the {group.max() + 1} groups, each "
-        "time with trials of one class only, as if every passage were a subject, such "
-        "as a patient or a control, and groups its runs. Every subject is then both "
-        "trained with and tested, so that scores tell who it is, and p-values are far "
-        "too small. Give the subjects as groups: they are left out as wholes, and "
-        "whole subjects exchange labels. If the rows are only sorted by class, and all "
-        "are of one subject, nothing is wrong."
+        f"The rows cycle {len(starts)} times through the {group.max() + 1} groups, "
+        "each time with trials of a single class, as if each cycle were a subject, "
+        "such as a patient or a control, and the groups its runs. Each subject is then "
+        "in both training and test sets, so scores may reflect the identity of "
+        "subjects, and p-values are far too small. Pass the subjects as groups: they "
+        "are then left out as wholes, and labels of whole subjects are permuted. If "
+        "the rows were merely sorted by class and belong to one subject, you can "
+        "ignore this warning."
     )
     return [Problem("subjects", text, {"passages": len(starts)})]
 
@@ -710,13 +715,14 @@ def _are_met(folds, pairs, n):
 def _pairs_problem(share, by_chance):
     """Return the `Problem` of trials that go with those they are tested with."""
     text = (
-        f"Tested trials are of the class of a neighbour that is trained with in "
-        f"{share:.0%} of the cases; in random order it would be {by_chance:.0%}. "
-        "Trials that are near in time are alike, as one that is seen and one that is "
-        "imagined next, so that the neighbour's noise tells the class, and p-values "
-        "are too small. Give groups that hold both, such as runs, or the number of the "
-        "pair, so that no model is tested next to what it was trained with. If rows "
-        "are no neighbours in the recording, nothing is wrong."
+        "Test trials have the same class as a neighbouring training trial in "
+        f"{share:.0%} of cases, compared with {by_chance:.0%} in random order. Trials "
+        "close in time are correlated, such as one that is seen and one that is "
+        "imagined next, so the noise of the neighbour predicts the class, and p-values "
+        "are too small. Pass groups that contain both, such as runs or the pair "
+        "number, so that no model is tested next to its training trials. If "
+        "neighbouring rows were not neighbours in the recording, you can ignore this "
+        "warning."
     )
     numbers = {"agreement": float(share), "by_chance": float(by_chance)}
     return Problem("pairs", text, numbers)

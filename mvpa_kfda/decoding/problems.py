@@ -13,8 +13,10 @@ import numpy as np
 
 from ..inference.corrections import corrected_p_values
 from ..inference.permutation import permute_labels
+from ..kfda.penalties import Auto, Tuned, name_of_rule
+from ..metrics.chosen import PairsMetric
 from ..utils.advice import SIN_AND_COS
-from ..utils.checks import angle_unit, counted, warn
+from ..utils.checks import angle_unit, counted, quoted, warn
 from ..utils.problems import Problem
 
 #: With more than so many times the trials of the smallest class, the largest is a
@@ -47,9 +49,9 @@ def find_absent_class(folds, codes, classes):
                 where = "No trial of class {!r} is in the training set"
             text = (
                 f"{where.format(str(classes[absent[0]]))} of fold {number} of "
-                f"{folds.name}: its model has never seen the class and cannot predict "
-                "it. Use a number of folds, shuffled folds, or groups that hold "
-                "several classes."
+                f"{folds.name}: its model is not trained on this class and cannot "
+                "predict it. Use a number of folds, shuffled folds, or groups that "
+                "contain several classes."
             )
             return Problem("absent", text, {"fold": number, "class": int(absent[0])})
     return None
@@ -67,19 +69,26 @@ def check_within_sets(metrics, tests, codes, classes):
 
     And warn of pairs that are in none.
     """
-    compared = [name for name, metric in metrics.items() if metric.within_sets]
-    if not compared:
-        return
     held = [np.bincount(codes[test], minlength=len(classes)) > 0 for test in tests]
     together = np.any([np.outer(each, each) for each in held], axis=0)
     first, second = np.triu_indices(len(classes), 1)
     apart = np.flatnonzero(~together[first, second])
+    for name, metric in metrics.items():
+        if isinstance(metric, PairsMetric) and np.isin(metric.numbers, apart).all():
+            raise ValueError(
+                f"No test set holds both classes of any pair of {name!r} "
+                f"({quoted(metric.pairs, 3)}). Use larger test sets, such as cv=5 or "
+                "runs as groups, or take the pair out of scoring."
+            )
+    compared = [name for name, metric in metrics.items() if metric.within_sets]
+    if not compared:
+        return
     if len(apart) == len(first):
         raise ValueError(
             f"{compared[0]!r} compares classes within test sets, and none of the "
             f"{len(tests)} test sets holds two classes. Use larger test sets, such as "
-            "cv=5 or runs as groups, or scoring='pairwise_accuracy', which counts over "
-            "all test sets."
+            "cv=5 or runs as groups, or scoring='pairwise_accuracy', which pools all "
+            "test sets."
         )
     if len(apart):
         one, other = (str(classes[x[apart[0]]]) for x in (first, second))
@@ -88,6 +97,21 @@ def check_within_sets(metrics, tests, codes, classes):
             f"{one!r} and {other!r}: these have no distance (NaN), and are left out of "
             f"{compared[0]!r}. Use larger test sets, such as cv=5 or runs as groups."
         )
+
+
+def warn_of_sizes(metrics, reg):
+    """Warn of distances that depend on a penalty which the data choose."""
+    if not any(metric.within_sets for metric in metrics.values()):
+        return
+    if not isinstance(reg, (Auto, Tuned, str)):
+        return
+    warn(
+        "Crossnobis distances are the smaller the larger the penalty is, and "
+        f"reg={name_of_rule(reg)!r} chooses it from the data, for each position anew: "
+        "do not compare the sizes of distances between times, places or subjects. "
+        "p-values hold. For sizes that can be compared use a fixed penalty, such as "
+        "reg=0.1."
+    )
 
 
 def find_leak(folds, groups):
@@ -102,10 +126,11 @@ def find_leak(folds, groups):
     first = cut[where[0]]
     text = (
         f"{len(where)} of {counted(len(folds.tests), 'fold')} of {folds.name} test "
-        "trials of groups that their models were trained with (fold "
-        f"{where[0]}: {counted(len(first), 'group')}, {names[first[0]].item()!r} for "
-        "one). Trials of one run or subject are alike for reasons of their own, so "
-        "that scores can be too high. Use cv=None (leave one group out) or GroupKFold."
+        "trials from groups that were also used for training (fold "
+        f"{where[0]}: {counted(len(first), 'group')}, for example "
+        f"{names[first[0]].item()!r}). Trials of one run or subject share variance "
+        "unrelated to the class, so scores can be inflated. Use cv=None (leave one "
+        "group out) or GroupKFold."
     )
     return Problem("leak", text, {"folds": len(where), "groups": len(first)})
 
@@ -125,9 +150,9 @@ def find_missing_class(codes, groups, classes):
     more = f", and so in {len(missing) - 1} more cases" if len(missing) > 1 else ""
     text = (
         f"Group {names[group].item()!r} has no trial of class {str(classes[k])!r}"
-        f"{more}. Its scores tell little of this class, and that a trial is of the "
-        "group tells which class it is not. Have every class in every run, leave the "
-        "group out, or look at balanced accuracy and recall."
+        f"{more}. Its scores say little about this class, and group membership alone "
+        "rules the class out. Include all classes in each run, leave the group out, or "
+        "look at balanced accuracy and recall."
     )
     numbers = {"cells": len(missing), "class": int(k)}
     return Problem("missing", text, numbers, "note")
@@ -150,10 +175,10 @@ def find_unequal(codes, classes):
     share = counts[many] / counts.sum()
     text = (
         f"Class {str(classes[many])!r} has {counts[many]} trials, "
-        f"{str(classes[few])!r} {counts[few]}: who always says {str(classes[many])!r} "
-        f"is right in {share:.0%}. Look at scoring='balanced_accuracy' or 'roc_auc', "
-        "or leave out trials at random until classes are equal: average=1, "
-        "equalize=True, n_repeats=20."
+        f"{str(classes[few])!r} {counts[few]}: always guessing {str(classes[many])!r} "
+        f"is right in {share:.0%} of trials. Use scoring='balanced_accuracy' or "
+        "'roc_auc', or leave out trials at random until class sizes are equal: "
+        "average=1, equalize=True, n_repeats=20."
     )
     numbers = {"smallest": int(counts[few]), "largest": int(counts[many])}
     return Problem("unequal", text, numbers, "note")
@@ -198,11 +223,12 @@ def find_confounded(names, shares, p):
     for name, share, each in zip(names, shares, p, strict=True):
         if each <= CONFOUND_LEVEL:
             text = (
-                f"Confounds: {name} follows the classes: they explain {share:.0%} of "
-                f"its variance (eta squared, p = {each:.2g} by permutation). What is "
-                "decoded may be the confound. confounds= takes out what is linear in "
-                "it, and with it what the classes share; balancing it in the design, "
-                "or by leaving out trials, is safer."
+                f"Confounds: {name} covaries with the classes, which explain "
+                f"{share:.0%} of its variance (eta squared, p = {each:.2g} by "
+                "permutation). The confound may be decoded instead of the classes. "
+                "confounds= removes its linear effects, and with them variance shared "
+                "with the classes; balancing it in the design, or by leaving out "
+                "trials, is safer."
             )
             numbers = {"eta_squared": float(share), "p": float(each)}
             yield Problem("confound", text, numbers)
@@ -250,12 +276,12 @@ def _find_numbered(one, groups):
     where = "one for each group" if of_groups else "each in one stretch of trials"
     text = (
         f"Confounds: {one.name} holds the whole numbers {first:g} to {last:g}, "
-        f"{where}, as if they numbered runs or sessions. It is taken as a number, so "
-        f"only a linear trend from {first:g} to {last:g} is removed, not what each of "
-        "them has of its own. For that, give them as text, such as 'run1', which makes "
-        "categories. What a run or session that is left out has of its own cannot be "
-        f"known from the others; {_Z_SCORES}. If a trend is what you mean, subtract "
-        "the mean of the column."
+        f"{where}, like run or session numbers. It is treated as continuous, so only a "
+        f"linear trend from {first:g} to {last:g} is removed, not the specific effect "
+        "of each run. To remove these, pass strings, such as 'run1', which are treated "
+        "as categories. The specific effect of a left-out run or session cannot be "
+        f"estimated from the others; {_Z_SCORES}. If you do want to remove a trend, "
+        "subtract the mean of the column."
     )
     return Problem("numbered", text, {"values": len(values)})
 
@@ -275,7 +301,7 @@ def _find_angles(one):
     low, high = one.columns.min(), one.columns.max()
     text = (
         f"Confounds: {one.name} looks like angles in {unit} ({low:.3g} to {high:.3g}) "
-        f"and is taken as a number, for which both ends are far apart. {SIN_AND_COS}"
+        f"but is treated as linear, so both ends are far apart. {SIN_AND_COS}"
     )
     return Problem("angles", text, {"low": float(low), "high": float(high)})
 
@@ -311,10 +337,10 @@ def _unseen_problem(one, k, where, more, n_cases):
     """Word that no training trial has a category that is tested."""
     text = (
         f"Confounds: category {one.categories[k]!r} of {one.name} is tested, but is "
-        f"not among {where}{more}. Its effect cannot be learned there, so its trials "
-        "are taken to have the mean effect of the other categories, and the rest of "
-        f"the effect stays in the data. If it is a run or session, {_Z_SCORES}; "
-        "otherwise leave the confound out, or use folds that train on every category."
+        f"not among {where}{more}. Its effect cannot be estimated there, so the mean "
+        "effect of the other categories is removed from its trials, and the rest "
+        f"remains in the data. If it is a run or session, {_Z_SCORES}; otherwise leave "
+        "the confound out, or use folds that train on all categories."
     )
     return Problem("unseen", text, {"cases": n_cases, "category": one.categories[k]})
 
@@ -342,24 +368,25 @@ def find_short_runs(y, groups):
         return None
     size = int(np.median(sizes[short]))
     why = (
-        "The fewer there are, the more of their difference goes: with three categories "
-        "of a real recording, one image of each per run, 44 of 530 spheres were "
-        "significant, against 85 with z-scores of all its eight categories"
+        "The fewer images there are, the more of their difference is removed: with "
+        "three categories of a real recording, one image of each per run, 44 of 530 "
+        "spheres were significant, compared with 85 with z-scores of all eight "
+        "categories"
     )
     if size < _SHORT_RUN:
         why = (
-            "The z-scores of two images are each other's negative, so a model is right "
-            "about both or about neither and hardly anything survives a correction "
-            "over a map: with faces and houses of a real recording, one image of each "
-            "per run, no sphere of 530 was significant, against 101 with z-scores of "
-            "all its eight categories"
+            "With two images, the z-scores of one are the negative of the other, so a "
+            "model classifies both correctly or neither, and hardly anything survives "
+            "correction over a map: with faces and houses of a real recording, one "
+            "image of each per run, none of 530 spheres was significant, compared with "
+            "101 with z-scores of all eight categories"
         )
     text = (
         f"{short.sum()} of {counted(len(sizes), 'group')} hold {size} images or fewer, "
         "and searchlight and decode_regions z-score images within groups "
-        f"(standardize='zscore_sample'). {why}. Give the images of all conditions of a "
-        "run, and name those to be decoded, classes=['face', 'house']. If there are no "
-        "others, use standardize=False, preprocess='zscore' (109 spheres of faces and "
-        "houses)."
+        f"(standardize='zscore_sample'). {why}. Pass the images of all conditions of a "
+        "run, and select those to be decoded with classes=['face', 'house']. If there "
+        "are no others, use standardize=False, preprocess='zscore' (109 spheres for "
+        "faces and houses)."
     )
     return Problem("short_runs", text, {"groups": int(short.sum()), "images": size})

@@ -45,26 +45,25 @@ class Method:
     Parameters
     ----------
     kernel : str | kernel object | callable | list of these
-        How trials are compared: ``"linear"``, ``"rbf"`` (Gaussian), ``"polynomial"``,
-        an object such as ``RBF(gamma=0.1)`` or ``GraphSmooth(adjacency)``, or a
-        function ``f(X, Y) -> (n_x, n_y)``. A list of these, to choose from with a tuned
-        `reg`.
+        The kernel: ``"linear"``, ``"rbf"`` (Gaussian), ``"polynomial"``, an object such
+        as ``RBF(gamma=0.1)`` or ``GraphSmooth(adjacency)``, or a function ``f(X, Y) ->
+        (n_x, n_y)``. From a list of these, one is selected with a tuned `reg`.
     reg : float | str | penalty object
-        The penalty. ``"auto"`` chooses it inside every training set, and again for
-        every permutation, in closed form (see :doc:`/method`); ``"tuned"`` or
-        :class:`Tuned` by cross-validation there. The others use no labels, and are
+        The penalty. ``"auto"`` selects it on each training set, and again for each
+        permutation, in closed form (see :doc:`/method`); ``"tuned"`` or :class:`Tuned`
+        by cross-validation within the training set. The others use no labels, and are
         faster. A float is relative: lambda = reg * trace(K_c) / n, with the centred
-        kernel matrix K_c of all n trials, so that the unit of the features does not
-        matter. :class:`Ridge` is absolute, :class:`Shrinkage` in units of the
-        covariance's trace, :class:`DegreesOfFreedom` says how flexible the model is;
+        kernel matrix K_c of all n trials, so the unit of the features does not matter.
+        :class:`Ridge` is absolute, :class:`Shrinkage` in units of the covariance's
+        trace, :class:`DegreesOfFreedom` sets the flexibility of the model;
         ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels and
-        trials that are independent (for single scans it is too small).
+        independent trials (for single scans it is too small).
     n_components : int | None
-        Classify by the first discriminants only (reduced rank); None: by all c - 1 of c
-        classes.
+        Classify with the first discriminants only (reduced rank); None: with all c - 1
+        for c classes.
     approx : Nystrom | None
-        Approximate the kernel with landmarks, for example ``Nystrom(200)``, so that no
-        (n, n) matrix is made of many trials; None: take it as it is.
+        Approximate the kernel with landmarks, for example ``Nystrom(200)``, to avoid an
+        (n, n) matrix for many trials; None: use the exact kernel.
     precomputed : bool
         Whether the data may be a kernel matrix.
     """
@@ -90,12 +89,12 @@ class Learning:
     Parameters
     ----------
     preprocess : str | transformer | list of these | None
-        Steps that every fold learns from its training trials, at each position by
-        itself, and applies to its test trials: ``"zscore"`` (each feature), ``"pca"``
-        (components with 99 % of the variance), ``"whiten"`` (these with unit variance),
-        a transformer of scikit-learn that needs no labels, or a list of these. All
-        permutations share them; a relative `reg` and the width of a kernel are then
-        those of each training set. None: nothing.
+        Preprocessing steps fitted to the training trials of each fold, separately at
+        each position, and applied to its test trials: ``"zscore"`` (each feature),
+        ``"pca"`` (components with 99 % of the variance), ``"whiten"`` (these with unit
+        variance), a scikit-learn transformer that needs no labels, or a list of these.
+        All permutations share them; a relative `reg` and the bandwidth of a kernel then
+        refer to each training set. None: no preprocessing.
     """
 
     preprocess: Preprocess = None
@@ -114,14 +113,15 @@ class Splitting:
     Parameters
     ----------
     cv : None | int | splitter | iterable of (train, test)
-        None: leave one group out when `groups` are given, else 10 folds. An int: that
-        many folds of neighbouring trials, drawn without the labels; more where some
-        training set would lack a class. Training sets may be any trials outside their
-        test set; if some are not all of them, a relative `reg` and the width of a
-        kernel are those of each training set. Test sets may overlap or miss trials. All
-        permutations share the folds, unless the splitter looks at the labels
-        (StratifiedKFold): then it is shown those of every permutation, which takes a
-        model for each. A list of index arrays is shared by all.
+        None: leave one group out if `groups` are given, else 10 folds. An int: the
+        number of folds of neighbouring trials, made without the labels; it is increased
+        if a training set would lack a class. Training sets may contain any trials
+        outside their test set; if some do not contain all of these, a relative `reg`
+        and the bandwidth of a kernel refer to each training set. Test sets may overlap
+        or miss trials. All permutations share the folds, unless the splitter uses the
+        labels (StratifiedKFold): then it is run on the labels of each permutation,
+        which requires a separate model for each. A list of index arrays is shared by
+        all.
     """
 
     cv: CrossValidation = None
@@ -133,7 +133,7 @@ class Scores:
 
     Parameters
     ----------
-    scoring : str | callable | list of these
+    scoring : str | callable | dict | list of these
         Metric name, or list of names, the first of which is in ``result.scores``:
         ``"accuracy"``, ``"balanced_accuracy"``, ``"roc_auc"``, ``"recall"``,
         ``"precision"``, ``"f1"``, ``"recall_macro"``, ``"precision_macro"``,
@@ -142,13 +142,17 @@ class Scores:
         their tables ``"pairwise_accuracies"``, ``"crossnobis_distances"``. With two
         classes, recall, precision and F1 are those of the second class in sorted order,
         otherwise macro averages. ROC AUC and distances are means over test sets; all
-        others are computed on the predictions pooled over them. A function
-        ``f(y_true, y_pred, class_scores) -> float`` is a metric too: the mean of what
-        it returns for each test set. With permutations it is slow.
+        others are computed on the predictions pooled over them. Distances depend on the
+        size of the penalty: fix it, as by ``reg=0.1``. A dict has means over chosen
+        pairs of classes by name, ``{"between": [("face", "house")]}``: of distances, or
+        of accuracies if the list contains only these. A function ``f(y_true, y_pred,
+        class_scores) -> float`` is a custom metric: its value is averaged over test
+        sets. With permutations it is slow.
     keep_class_scores : bool
-        Keep the class scores of every trial, for correlating them with behaviour:
-        ``result.class_scores``, ``.decision_values()`` and ``.probabilities()``. They
-        take a number for every trial, class and position.
+        Keep the class scores of all trials, for example to correlate them with
+        behaviour: ``result.class_scores``, ``.decision_values()`` and
+        ``.probabilities()``. They need memory for one number per trial, class and
+        position.
     """
 
     scoring: Scoring = "accuracy"
@@ -166,22 +170,22 @@ class Permuting:
     Parameters
     ----------
     n_permutations : int
-        Label permutations P for the null distribution; 0 for none. When fewer distinct
-        ones exist, all of them are used.
+        Number of label permutations P for the null distribution; 0 for none. If fewer
+        distinct ones exist, all of them are used.
     permute : "auto" | "within_folds" | "within_groups" | "groups" | "free"
-        What may be exchanged. ``"within_folds"``: trials of the same training and test
-        sets (and group); ``"within_groups"``: trials of a group; ``"groups"``: whole
-        groups; ``"free"``: all trials; ``"auto"``: what is valid for the folds and
-        groups, whatever `n_permutations`, by the rules of
+        Permutation scheme. ``"within_folds"``: among trials of the same training and
+        test sets (and group); ``"within_groups"``: among trials of a group;
+        ``"groups"``: whole groups; ``"free"``: all trials; ``"auto"``: a valid scheme
+        for the folds and groups, whatever `n_permutations`, by the rules of
         :func:`~mvpa_kfda.inference.permutation.permute_labels`.
     null : "auto" | "full" | "max" | "stream"
         What to keep of the permuted maps, for each metric. ``"full"``: all scores, 4 P
-        bytes for each position. ``"max"``: each map's largest score, and for each
-        position how many permutations reach the observed score; enough for all p-values
-        of ``alternative="greater"`` but those of "max-step-down", clusters and TFCE.
-        ``"stream"``: these, and the largest cluster (threshold 0.05) and TFCE score of
-        each map, by way of a temporary file of the size of ``"full"``. ``"auto"``:
-        ``"full"`` up to 1 GiB, else ``"max"``.
+        bytes per position. ``"max"``: the largest score of each map, and for each
+        position the number of permutations that reach the observed score; enough for
+        all p-values with ``alternative="greater"`` except those of "max-step-down",
+        clusters and TFCE. ``"stream"``: these, and the largest cluster (threshold 0.05)
+        and TFCE score of each map, using a temporary file of the size of ``"full"``.
+        ``"auto"``: ``"full"`` up to 1 GiB, else ``"max"``.
     keep_all : bool
         Whether all scores are kept in double precision, whatever `null` says.
     """
@@ -209,7 +213,7 @@ class Running:
     Parameters
     ----------
     random_state : int | Generator | RandomState | None
-        Seed of the permutations. None makes p differ from call to call; give a number,
+        Seed of the permutations. With None, p differs from call to call; set a number,
         such as 0, and report it.
     batch_size : int | None
         Permutations processed at a time; memory grows with it. None chooses by cache
@@ -219,17 +223,17 @@ class Running:
         says), -1 all processors. The result does not depend on it. Starting workers
         takes about a second, so they pay off in longer runs.
     dtype : "float64" | "float32"
-        Precision in which labels, observed and permuted, are processed. float32 is
-        faster by up to a half, and may change predictions where two classes score about
-        the same: hardly ever with two classes, in some percent of trials with many
-        classes and a few features.
+        Precision used for observed and permuted labels. float32 saves up to half of the
+        time, and may change predictions if two classes have almost equal scores: hardly
+        ever with two classes, in a few percent of trials with many classes and few
+        features.
     verbose : bool | None
-        True shows how far the run is, by a bar, or in a log by a line now and then;
-        False does not, None only for runs of more than a few seconds.
+        True shows progress as a bar, or in a log as an occasional line; False does not;
+        None does so only for runs of more than a few seconds.
     checkpoint : None | str | path-like
-        A file that keeps finished blocks of positions. The same call with the same file
-        continues a run that was stopped at any moment, and ends with the same result.
-        It is not deleted at the end.
+        A file in which finished blocks of positions are saved. The same call with the
+        same file resumes an interrupted run, with the same result. The file is not
+        deleted at the end.
     """
 
     random_state: Seed = None
@@ -330,25 +334,24 @@ class TrialData:
     y : array_like, shape (n_trials,)
         Class labels: strings, whole numbers or booleans; two or more classes.
     groups : array_like, shape (n_trials,) | None
-        Runs, sessions or subjects: ``cv=None`` leaves out one at a time, splitters that
-        use groups are given them, and `permute` respects them.
+        Runs, sessions or subjects: ``cv=None`` leaves out one at a time, they are
+        passed to splitters that use groups, and `permute` respects them.
     confounds : array_like, shape (n_trials,) | (n_trials, n_confounds) | None
-        Taken out of the features by linear regression before `preprocess`, in every
-        fold with coefficients from its training trials. Texts and pandas' categories
-        are categories, all others numbers, of which what is linear is taken out, no
-        more: give squares and products too, and angles as sine and cosine.
+        Regressed out of the features before `preprocess`, with coefficients estimated
+        on the training trials of each fold. Strings and pandas categoricals are
+        categorical, all others continuous. Only linear effects are removed: add squares
+        and products as columns, and pass angles as sine and cosine.
     train_on : array_like of bool, shape (n_trials,) | None
-        Which trials to train with; all others are for tests, as in cross-decoding. With
-        `groups` or `cv` every fold trains on these trials of its training set and tests
-        the others of its test set, so that whole runs are left out. Without either, one
-        model is trained on all of them and tested on all others. Only the labels
-        trained with are permuted (within groups, where `permute` says so): the other
-        labels are never trained with, and the hypothesis is that what was trained with
-        says nothing about what is tested, which may well be decodable by itself. A
-        relative `reg` and the width of a kernel are those of each training set. Not for
-        regression.
+        Which trials to train on; all others are test trials (cross-decoding). With
+        `groups` or `cv`, each fold trains on these trials of its training set and tests
+        on the others of its test set, so that whole runs are left out. Without either,
+        one model is trained on all of them and tested on all others. Only the training
+        labels are permuted (within groups, depending on `permute`): the null hypothesis
+        is that the training trials carry no information about the test trials, which
+        may well be decodable themselves. A relative `reg` and the bandwidth of a kernel
+        refer to each training set. Not for regression.
     n : int
-        The number of trials that are trained with, or all.
+        The number of training trials, or all.
     numbers : ndarray of int, shape (n,) | None
         Those of the trials in the recording, where they are known.
     y_test : array_like | None

@@ -50,6 +50,7 @@ from .analysis import (
     make_analysis,
     make_inner_folds,
     make_learned,
+    note_trials,
     read_features,
     record_method,
     record_run,
@@ -293,6 +294,7 @@ def make_regression_analysis(trials, procedure, *, maps=None, with_patterns=Fals
     There are no patterns.
     """
     del with_patterns  # of classes
+    note_trials(trials)
     _refuse_options(procedure, trials)
     method, running = procedure.method, procedure.running
     permuting, cv = procedure.permuting, procedure.splitting.cv

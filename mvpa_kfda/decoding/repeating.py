@@ -33,21 +33,23 @@ class Repeating:
     Parameters
     ----------
     average : int | "max" | None
-        Average so many trials of one class, within test sets (and groups), into
-        pseudo-trials that take the place of trials in all of the result. They are drawn
-        with `random_state`; a remainder of fewer is left out. ``"max"``: as many as the
-        smallest class has in any test set (and group).
+        Number of trials of one class that are averaged, within test sets (and groups),
+        into one pseudo-trial; pseudo-trials replace trials in the result. They are
+        drawn with `random_state`; remaining trials are left out. ``"max"``: the size of
+        the smallest class in any test set (and group).
     n_repeats : int
-        Repeat so often, and report the mean score: with `average` trials are grouped
-        anew, without it folds are drawn anew (`cv` is a number, or a splitter with
-        random folds). A permutation moves the labels of trials, once for all repeats,
-        which run on them. ``result.repeats`` has the score of each.
+        Number of repeats, whose scores are averaged: with `average`, trials are
+        regrouped at random, without it new random folds are drawn (`cv` is a number, or
+        a splitter with random folds). All repeats of a permutation use the same
+        permuted labels of trials. ``result.repeats`` has the score of each repeat.
     equalize : bool
-        With `average`, make as many pseudo-trials of every class as the smallest has in
-        each test set (and group); each repeat leaves out others. With ``average=1``
-        this is random undersampling: trials are left out until classes are equal.
+        With `average`, make equal numbers of pseudo-trials of all classes in each test
+        set (and group), as many as the smallest class allows; each repeat leaves out
+        different trials. With ``average=1`` this is random undersampling: trials are
+        left out at random until class sizes are equal.
     average_test : bool
-        With `average`, test averages; False tests single trials by models of averages.
+        With `average`, test on averages; False tests models trained on averages on
+        single trials.
     own_folds : bool
         Whether folds have training sets of their own.
     shows : bool

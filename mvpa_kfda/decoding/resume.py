@@ -7,6 +7,7 @@ import numpy as np
 from ..kfda.folds import InnerFolds
 from ..kfda.kernels import RBF, Linear, Polynomial
 from ..kfda.models import kernels_of
+from ..metrics.names import FunctionMetric
 from ..utils.checkpoint import digest
 from ..utils.files import versions
 from ..utils.parallel import one_blas_thread
@@ -47,6 +48,7 @@ def describe_run(positions, first, analysis, parameters, known):
     values = {
         f"scoring's {name}": metric.mean(*some, [(1, n, n)])
         for name, metric in task.functions.items()
+        if isinstance(metric, FunctionMetric)
     }
     return {
         **parameters,

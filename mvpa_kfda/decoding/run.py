@@ -583,7 +583,7 @@ class MapStore:
         for key, values in part.items():
             kind, _, name = key.partition("/")
             if kind in ("nulls", "second"):
-                name, _, what = name.partition("/")
+                name, _, what = name.rpartition("/")  # "face / house" is a name
                 nulls.setdefault((kind, name), {})[what] = values
             elif kind == "patterns" and self._pattern_rows(block) is not None:
                 rows, length = self._pattern_rows(block)

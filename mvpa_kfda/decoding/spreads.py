@@ -78,11 +78,12 @@ def find_spread(signals, codes, classes):
     text = (
         f"Trials of class {str(classes[most])!r} vary {ratio:.1f} times as much as "
         f"those of {str(classes[least])!r} (distances from the median of their class). "
-        "Exchanged labels make classes alike in everything, so unequal variance counts "
-        "as information: accuracy and other scores of predicted labels can be beyond "
-        "the permutations though all means are equal, most of all where the class that "
-        "varies is rare. A small p-value says that the classes differ, not how. For "
-        "claims about means test scoring='roc_auc', with as many trials of each class."
+        "Permuting labels makes the classes alike in every respect, so unequal "
+        "variance counts as information: accuracy and other scores of predicted labels "
+        "can exceed the permutations although all means are equal, especially if the "
+        "more variable class is rare. A small p-value shows that the classes differ, "
+        "not how. For claims about means, test scoring='roc_auc' with equal numbers of "
+        "trials."
     )
     return Problem("spread", text, {"ratio": ratio})
 

@@ -101,9 +101,9 @@ def compare(
         wherever both stand: "both".
     correction : str or sequence of str
         Correction for testing many positions: "none", "max", "max-step-down",
-        "bonferroni", "holm", "fdr", "fdr-by", "cluster" (mass), "cluster-size" or
-        "tfce", described in `mvpa_kfda.inference.corrections`. The first is the default
-        of the result.
+        "bonferroni", "holm", "fdr", "fdr-by", "cluster" (mass), "cluster-size",
+        "cluster-depth" (of time courses only) or "tfce", described in
+        `mvpa_kfda.inference.corrections`. The first is the default of the result.
     labels : sequence of two str, or None
         Names of the two that are compared, for figures and texts.
     metric : str or None

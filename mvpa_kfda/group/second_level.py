@@ -231,10 +231,11 @@ def group_inference(
         need results with label permutations. Underscores count as hyphens.
     correction : str, sequence of str, or None
         Correction for testing many positions: "none", "max", "max-step-down",
-        "bonferroni", "holm", "fdr", "fdr-by", "cluster" (mass), "cluster-size" or
-        "tfce", described in `mvpa_kfda.inference.corrections`. The first is the default
-        of the result. For "bootstrap" also "cluster-fdr"; "i-test" has "holm", "none",
-        "bonferroni", "fdr" and "fdr-by" only. None is "max", of "i-test" "holm".
+        "bonferroni", "holm", "fdr", "fdr-by", "cluster" (mass), "cluster-size",
+        "cluster-depth" (of time courses only) or "tfce", described in
+        `mvpa_kfda.inference.corrections`. The first is the default of the result. For
+        "bootstrap" also "cluster-fdr"; "i-test" has "holm", "none", "bonferroni", "fdr"
+        and "fdr-by" only. None is "max", of "i-test" "holm".
     order : int or None
         Of "i-test": which subject is compared with permuted labels, counted from the
         lowest score. **To be chosen before any score is seen.** None is 1.
@@ -577,6 +578,8 @@ def _pack(name, group, request, tested, labels, alpha, own):
         ranks=[group.expand(each.ranks, 0) for each in tested.calibrations],
         rank_statistics=[each.statistics for each in tested.calibrations],
         versions=versions(),
+        mean_matrices={} if compared else group.matrices,
+        classes=None if compared else group.classes,
     )
 
 

@@ -30,6 +30,7 @@ from ..results.places import Places
 from ..utils.advice import advice, is_foreign
 from ..utils.checks import all_items, keep_warning, quoted, warn
 from ..utils.problems import who_was_told, word_told
+from .matrices import MeanMatrices
 from .records import (
     differences,
     record_of,
@@ -83,6 +84,10 @@ class Subjects:
     differences: dict
     #: What their runs warned of: text -> names of the subjects.
     warnings: dict
+    #: Means over the first group of pairs of classes (positions..., pairs) by kind, and
+    #: these classes, (c,) or None.
+    matrices: dict
+    classes: np.ndarray | None
 
     def expand(self, values, fill=np.nan):
         """Put values (..., C) of the positions that count into the shape of the map."""
@@ -107,6 +112,9 @@ class _SubjectMaps:
     scoring: tuple
     record: dict
     warnings: tuple
+    #: Of pairs of classes (V, pairs) by kind, and these classes.
+    matrices: dict
+    classes: np.ndarray | None
 
 
 def gather_subjects(
@@ -123,12 +131,13 @@ def gather_subjects(
     names = name_subjects(subjects, entries)
     words = [_word_subject(*pair) for pair in zip(names, entries, strict=True)]
     _refuse_repeats(entries, words)
-    subject_maps, seen = [], {}
-    for entry, who in zip(entries, words, strict=True):
+    subject_maps, seen, mean = [], {}, MeanMatrices()
+    for number, (entry, who) in enumerate(zip(entries, words, strict=True)):
         first = subject_maps[0] if subject_maps else None
-        subject_maps.append(
-            _read(entry, who, first, metric, need_nulls, resample, seen)
-        )
+        maps = _read(entry, who, first, metric, need_nulls, resample, seen)
+        if n_first is None or number < n_first:
+            mean.add(maps.classes, maps.matrices)
+        subject_maps.append(replace(maps, matrices={}))
     warnings = {n: maps.warnings for n, maps in zip(names, subject_maps, strict=True)}
     told = who_was_told(warnings, numbers=False)
     for text in word_told(told, len(names)):
@@ -141,7 +150,7 @@ def gather_subjects(
         "differences": {each.name: each.of(names) for each in found},
         "warnings": told,
     }
-    return _join(names, words, subject_maps, about)
+    return _join(names, words, subject_maps, about, mean)
 
 
 # --------------------------------------------------------------- the list and the names
@@ -304,6 +313,11 @@ def _read(entry, who, first, metric, need_nulls, resample, seen):
         scoring=tuple(result.scalar_metrics),
         record=record_of(result) | _timing(places, first),
         warnings=result.warnings,
+        matrices={
+            kind: np.reshape(values, (-1, values.shape[-1]))
+            for kind, values in getattr(result, "matrices", {}).items()
+        },
+        classes=result.classes,
     )
     if first is None:
         return maps
@@ -319,7 +333,9 @@ def _read(entry, who, first, metric, need_nulls, resample, seen):
             )
         if null is not None:
             null = take_voxels(null, nearest)
-        maps = replace(maps, scores=take_voxels(maps.scores, nearest), null=null)
+        matrices = {k: take_voxels(v.T, nearest).T for k, v in maps.matrices.items()}
+        scores = take_voxels(maps.scores, nearest)
+        maps = replace(maps, scores=scores, null=null, matrices=matrices)
     # All share the places of the first; meshes and masks of the others are let go.
     return replace(maps, places=first.places, exempt=first.exempt)
 
@@ -436,9 +452,11 @@ def _nulls_of(result, metric, who, first):
         )
     if len(null) == 0 and "pairs_of" in result.parameters:
         raise ValueError(
-            "Chosen pairs of classes have no label permutations, which this method "
-            "needs. Use method='sign-flip' or 't', or test the mean over all pairs, "
-            "whose permutations are kept."
+            f"{who} has no label permutations of chosen pairs of classes, which this "
+            "method needs; they are kept of pairs that are in scoring, such as "
+            f"scoring=[{result.parameters['pairs_of']!r}, "
+            f"{result.parameters['pairs']!r}]. Use method='sign-flip' or 't', or run "
+            "the analysis again so."
         )
     if len(null) == 0:
         raise ValueError(
@@ -496,7 +514,7 @@ def take_voxels(values, nearest):
 # ------------------------------------------------------------------------- all subjects
 
 
-def _join(names, words, subject_maps, about):
+def _join(names, words, subject_maps, about, mean):
     """Put together the maps of the subjects, at the positions that count."""
     first, chances = subject_maps[0], np.array([maps.chance for maps in subject_maps])
     has_score = np.array([~np.isnan(maps.scores) for maps in subject_maps])
@@ -532,6 +550,8 @@ def _join(names, words, subject_maps, about):
         unbalanced=unbalanced,
         smallest_p=smallest_p,
         scoring=first.scoring,
+        matrices=mean.means(first.places, counted),
+        classes=mean.classes,
         **about,
     )
 

@@ -284,7 +284,7 @@ def _enhance(maps, graph, e_power, h_power, counted):
 
 
 def _from_the_top(values):
-    """Return the order of positive values from the highest down; ties stay in theirs."""
+    """Return the order of positive values from the highest down, ties as they are."""
     # Values in 65,536 bins are sorted by counting. What is nearly sorted is done soon.
     scale = 65535 / values.max(initial=1e-300)
     bins = 65535 - np.minimum(values * scale, 65535).astype(np.uint16)

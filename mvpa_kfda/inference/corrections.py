@@ -337,10 +337,11 @@ CORRECTIONS = {
     ),
     "cluster-depth": Correction(
         "cluster depth correction",
-        _CLUSTERS + "Every {score} of a cluster was compared with those at the same "
-        "depth in the clusters of each {draw}, counted from the head and from the "
-        "tail, which controls the family-wise error rate at single {places} "
-        "[@Frossard2022].",
+        _CLUSTERS + "Within a cluster, values of single {places} ({mass}) were "
+        "compared with those that lie as deep in the clusters of each {draw}, from the "
+        "head and from the tail, and in steps [@Troendle1995], which controls the "
+        "family-wise error rate of single {places} [@Frossard2022]. Clusters that "
+        "reached the first or the last of the {places} were left out.",
         "corrected by cluster depth",
         _cluster_depth,
         of_positions=True,
@@ -351,8 +352,8 @@ CORRECTIONS = {
     "tfce": Correction(
         "TFCE correction",
         "*p*-values were corrected for testing at {n} by threshold-free cluster "
-        "enhancement [@Smith2009]: every enhanced value was compared with the largest "
-        "one of each {draw}.",
+        "enhancement [@Smith2009], integrated over all heights [@Chen2026]: every "
+        "enhanced value was compared with the largest one of each {draw}.",
         "corrected by TFCE",
         _tfce,
         standardised=True,
@@ -384,6 +385,12 @@ ADJUSTMENTS = tuple(name for name, known in CORRECTIONS.items() if known.adjust)
 FALSE_DISCOVERY = tuple(n for n, known in CORRECTIONS.items() if known.false_discovery)
 
 _ALIASES = {known.alias: name for name, known in CORRECTIONS.items() if known.alias}
+
+
+def is_of_clusters(name):
+    """Tell whether the p-values of a correction are of clusters as a whole."""
+    # All that is not in the list is the correction of the bootstrap, by clusters, too.
+    return name not in CORRECTIONS or CORRECTIONS[name].of_clusters
 
 
 def check_correction(name, argument="correction"):

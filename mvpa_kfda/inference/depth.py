@@ -91,7 +91,7 @@ def _refuse_other_maps(null):
         return
     what = f"a map of {' x '.join(map(str, shape))} positions"
     if len(shape) == 1:
-        what = f"{counted(shape[0], 'position')} that are neighbours in space"
+        what = f"a list of {counted(shape[0], 'position')} in space"
     if not shape:
         what = "a single position"
     raise ValueError(

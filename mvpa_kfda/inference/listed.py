@@ -19,5 +19,7 @@ CorrectionName = Literal[
     "cluster-depth",
     "tfce",
 ]
+#: Those for time courses only.
+OF_COURSES = ("cluster-depth",)
 #: The false discovery rate of clusters, which only a method of groups has.
 CLUSTER_FDR = "cluster-fdr"

@@ -38,7 +38,7 @@ class MergeTree:
         self._arrange(peak_of, ends, heirs, rounds)
 
     def _arrange(self, peak_of, ends, heirs, rounds):
-        """Sort nodes by the round in which their branch ends, by branch, and by rank."""
+        """Sort nodes by the round in which their branches end, by branch, by rank."""
         n_nodes = len(peak_of)
         branch, rank = peak_of, np.arange(n_nodes, dtype=np.int32)
         over = np.flatnonzero(ends[branch] <= rank)

@@ -142,6 +142,16 @@ class Tested:
         return count_predictions(self.true, self.predicted, self.n_classes)
 
     @cached_property
+    def pair_accuracies(self):
+        """The accuracy of every pair of classes, (pairs, t, ..., B)."""
+        return pairs.pairwise_accuracies(self)
+
+    @cached_property
+    def pair_distances(self):
+        """The distance of every pair of classes, (pairs, t, ..., B)."""
+        return pairs.crossnobis_distances(self)
+
+    @cached_property
     def confusion(self):
         """The confusion matrices, (c, c, t, ..., B)."""
         shape = np.broadcast_shapes(self.true.shape, self.predicted.shape)
@@ -207,7 +217,7 @@ def _roc_auc(tested):
     return mean_areas(tested.true, tested.class_scores[:, :, 0], tested.shapes)
 
 
-def _mean_of_defined(values, axis):
+def mean_of_defined(values, axis):
     """Return the mean of what is not NaN; NaN of nothing."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -336,12 +346,12 @@ METRICS = {
         needs_two_classes=True,
     ),
     "pairwise_accuracies": Metric(
-        pairs.pairwise_accuracies,
+        lambda tested: tested.pair_accuracies,
         lambda p: 0.5,
         "accuracies of pairs",
         words="the accuracy of every pair of classes",
         table=lambda c: (pairs.n_pairs(c),),
-        join=_mean_of_defined,
+        join=mean_of_defined,
         summary="pairwise_accuracy",
         needs_class_scores=True,
     ),
@@ -360,14 +370,14 @@ METRICS = {
         within_sets=True,
     ),
     "crossnobis_distances": Metric(
-        pairs.crossnobis_distances,
+        lambda tested: tested.pair_distances,
         lambda p: 0.0,
         "crossnobis distances",
         lowest=-np.inf,
         highest=np.inf,
         words="the crossnobis distance of every pair of classes",
         table=lambda c: (pairs.n_pairs(c),),
-        join=_mean_of_defined,
+        join=mean_of_defined,
         summary="crossnobis",
         needs_class_scores=True,
         within_sets=True,

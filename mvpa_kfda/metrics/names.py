@@ -1,7 +1,7 @@
 """From what a user says in `scoring`, names and functions, to metrics."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..utils.checks import check_scoring_names, quoted
 from .areas import set_batches
+from .chosen import ChosenPairs, NamedPairs, choose_pairs
 from .classes import METRICS
 from .listed import ClassMetric, NumberMetric
 from .numbers import REGRESSION_METRICS
@@ -20,7 +21,12 @@ MetricName = ClassMetric | str
 RegressionMetricName = NumberMetric | str
 #: A function of the true labels, the predicted ones, and the class scores.
 ScoringFunction = Callable[[NDArray, NDArray, Any], float]
-Scoring = MetricName | ScoringFunction | Sequence[MetricName | ScoringFunction]
+Scoring = (
+    MetricName
+    | ScoringFunction
+    | NamedPairs
+    | Sequence[MetricName | ScoringFunction | NamedPairs]
+)
 RegressionScoring = (
     RegressionMetricName
     | ScoringFunction
@@ -126,30 +132,42 @@ def _read_only(values):
 
 
 def name_functions(scoring):
-    """Return `scoring` with names in the place of functions, and these by name."""
+    """Return `scoring` with names in the place of functions, and these by name.
+
+    Chosen pairs of classes are among them.
+    """
     functions = {}
+    several = isinstance(scoring, list | tuple)
+    given = scoring if several else [scoring]
+    known = [each for each in given if isinstance(each, str)]
 
-    def named(each):
-        if not callable(each):
-            return each
-        name = _name_of(each)
-        if name in functions or name in (*METRICS, *REGRESSION_METRICS):
-            raise ValueError(
-                f"scoring has a function named {name!r}, which is the name of another "
-                "metric too. Give it a name of its own, by def."
-            )
-        functions[name] = each
-        return name
+    def name_one(each):
+        if isinstance(each, Mapping):
+            new = choose_pairs(each, known)
+        elif callable(each):
+            new = {_name_of(each): each}
+        else:
+            return [each]
+        for name in new:
+            if name in functions or name in (*METRICS, *REGRESSION_METRICS):
+                raise ValueError(
+                    f"scoring has a function or pairs named {name!r}, which is the "
+                    "name of another metric too. Give it a name of its own."
+                )
+        functions.update(new)
+        return list(new)
 
-    if isinstance(scoring, list | tuple):
-        return [named(each) for each in scoring], functions
-    return named(scoring), functions
+    names = [name for each in given for name in name_one(each)]
+    return names if several or len(names) > 1 else names[0], functions
 
 
 def function_metrics(functions, classes=None):
     """Return metrics by name for functions by name, of classes or of numbers."""
     return {
-        name: FunctionMetric(each, name, classes) for name, each in functions.items()
+        name: each.metric(name, classes)
+        if isinstance(each, ChosenPairs)
+        else FunctionMetric(each, name, classes)
+        for name, each in functions.items()
     }
 
 
@@ -189,6 +207,12 @@ def check_scoring(scoring, functions=()):
 
 def check_regression_scoring(scoring, functions=()):
     """Return the list of names of regression metrics."""
+    for name, each in dict(functions).items():
+        if isinstance(each, ChosenPairs):
+            raise ValueError(
+                f"scoring has pairs of classes named {name!r}, and regression has no "
+                f"classes. Allowed: {quoted(REGRESSION_METRICS)}, or a function."
+            )
     return check_scoring_names(scoring, (*REGRESSION_METRICS, *functions))
 
 

@@ -119,7 +119,7 @@ def crossnobis(tested):
 
     Of the pairs that some test set holds; 0, which is chance, if there is none.
     """
-    distances = crossnobis_distances(tested)
+    distances = tested.pair_distances
     defined = np.isfinite(distances)
     total = total_in_order(np.where(defined, distances, 0))
     return total / np.maximum(defined.sum(axis=0), 1)

@@ -61,6 +61,17 @@ REFERENCES = {
         "NeuroImage",
         *("141", "", "378-392", "10.1016/j.neuroimage.2016.07.040"),
     ),
+    "Andreella2023": Reference(
+        (
+            *("Andreella, A.", "Hemerik, J.", "Finos, L.", "Weeda, W."),
+            "Goeman, J.",
+        ),
+        "2023",
+        "Permutation-based true discovery proportions for functional magnetic "
+        "resonance imaging cluster analysis",
+        "Statistics in Medicine",
+        *("42", "14", "2311-2340", "10.1002/sim.9725"),
+    ),
     "Benjamini1995": Reference(
         ("Benjamini, Y.", "Hochberg, Y."),
         "1995",
@@ -83,6 +94,13 @@ REFERENCES = {
         "Technometrics",
         *("24", "4", "295-300", "10.1080/00401706.1982.10487790"),
     ),
+    "Blanchard2020": Reference(
+        ("Blanchard, G.", "Neuvial, P.", "Roquain, E."),
+        "2020",
+        "Post hoc confidence bounds on false positives using reference families",
+        "The Annals of Statistics",
+        *("48", "3", "1281-1303", "10.1214/19-AOS1847"),
+    ),
     "Cawley2003": Reference(
         ("Cawley, G. C.", "Talbot, N. L. C."),
         "2003",
@@ -97,6 +115,13 @@ REFERENCES = {
         "Shrinkage algorithms for MMSE covariance estimation",
         "IEEE Transactions on Signal Processing",
         *("58", "10", "5016-5029", "10.1109/TSP.2010.2053029"),
+    ),
+    "Chen2026": Reference(
+        ("Chen, X.", "Weeda, W. D.", "Nichols, T. E.", "Goeman, J. J."),
+        "2026",
+        "eTFCE: Exact threshold-free cluster enhancement via fast cluster retrieval",
+        "arXiv",
+        *("", "", "2603.03004", "10.48550/arXiv.2603.03004"),
     ),
     "Efron1993": Reference(
         ("Efron, B.", "Tibshirani, R. J."),
@@ -128,6 +153,13 @@ REFERENCES = {
         "error rate in massively univariate tests with application to M/EEG",
         "NeuroImage",
         *("247", "", "118824", "10.1016/j.neuroimage.2021.118824"),
+    ),
+    "Garthwaite1996": Reference(
+        ("Garthwaite, P. H.",),
+        "1996",
+        "Confidence intervals from randomization tests",
+        "Biometrics",
+        *("52", "4", "1387-1393", "10.2307/2532852"),
     ),
     "Gramfort2013": Reference(
         (
@@ -326,6 +358,13 @@ REFERENCES = {
         "Direct calculation of out-of-sample predictions in multi-class kernel FDA",
         "European Symposium on Artificial Neural Networks (ESANN)",
         kind="inproceedings",
+    ),
+    "Troendle1995": Reference(
+        ("Troendle, J. F.",),
+        "1995",
+        "A stepwise resampling method of multiple hypothesis testing",
+        "Journal of the American Statistical Association",
+        *("90", "429", "370-378", "10.1080/01621459.1995.10476522"),
     ),
     "Virtanen2020": Reference(
         ("Virtanen, P.", "Gommers, R.", "Oliphant, T. E."),

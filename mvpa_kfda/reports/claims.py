@@ -15,16 +15,17 @@ import numpy as np
 from ..inference.corrections import CORRECTIONS, NAMED
 from ..metrics.names import metric_in_text
 from ..results.base import Result, SubjectResult
-from ..results.group import ComparisonResult, GroupResult
+from ..results.group import ComparisonResult
 from ..results.latency import Latency
-from ..utils.checks import counted
 from ..viz.common import (
     CORRECTION_LABELS,
+    limits_of,
     names_of_results,
     names_of_two,
     score_in_text,
 )
 from .citations import REFERENCES, cited_in
+from .findings import place_noun, row_of, word_place
 from .html import equal_p
 from .summary import (
     ALPHA,
@@ -32,7 +33,6 @@ from .summary import (
     corrections_of,
     has_scores,
     level,
-    position_noun,
 )
 from .words import capital
 
@@ -190,7 +190,7 @@ def _effect(result):
 
 def _none_significant(result):
     """Say that nothing was found, which is not that there is nothing."""
-    noun = position_noun(result) if result.axes else ""
+    noun = place_noun(result.places, 1) if result.axes else ""
     what = f"No {noun} is" if noun else "The score is not"
     return (
         f"{what} significant, which does not show that there is no effect. An upper "
@@ -219,8 +219,13 @@ def _p(result, correction):
 def _marked(result, correction):
     """Return how many positions are significant, of how many, in words."""
     p = _p(result, correction)
-    n, noun = np.count_nonzero(p <= level(result)), position_noun(result)
-    return n, f"{n:,} of {counted(np.count_nonzero(~np.isnan(p)), noun, ',')}"
+    n, n_all = np.count_nonzero(p <= level(result)), np.count_nonzero(~np.isnan(p))
+    return n, f"{n:,} of {n_all:,} {place_noun(result.places, n_all)}"
+
+
+def _place(result, position):
+    """Word where a position is."""
+    return word_place(row_of(result.places, position))
 
 
 # ------------------------------------------------------------------------------ where
@@ -268,7 +273,7 @@ def _where(result):
         each = "one cluster" if n_regions == 1 else f"each of {n_regions} clusters"
     statement = (
         f"In {each}, {effect} somewhere; at which of the {n:,} "
-        f"{position_noun(result)}s marked is not shown."
+        f"{place_noun(result.places, n)} marked is not shown."
     )
     return Said(statement, n_regions, method, keys)
 
@@ -283,7 +288,7 @@ def _test_of(result):
     """Return what the test is called."""
     if isinstance(result, SubjectResult):
         return "label permutations"
-    return result.title_parts()[0] if isinstance(result, GroupResult) else "exchange"
+    return result.title_parts()[0]
 
 
 # -------------------------------------------------------------------------- from when
@@ -356,9 +361,9 @@ def _how_much(result):
         return str(error)
     if not found.n_true:
         return (
-            f"At how many of {counted(found.n, position_noun(result), ',')} there is "
-            "an effect has no lower bound above 0. More permutations raise it (many "
-            "more than there are positions), and more data."
+            "No number of positions is shown to have an effect. The bound rises with "
+            "more data, and with more permutations where these are fewer than "
+            "positions."
         )
     keys = ("Blanchard2020", "Andreella2023")
     return Said(str(found), found.n_true, "true discoveries of the whole map", keys)
@@ -383,8 +388,8 @@ def _how_many(result):
     if result.method == "prevalence":
         return _by_minimum(result)
     return (
-        "The mean does not show how many people have an effect: a few may carry it. "
-        f"{capital(_ASK_PEOPLE)} does, with the order chosen before scores are seen."
+        "This test does not show how many people have an effect: a few may carry it. "
+        f"Use {_ASK_PEOPLE}, with the order chosen before scores are seen."
     )
 
 
@@ -408,7 +413,7 @@ def _by_minimum(result):
         return "No share of the population is shown to have an effect."
     best = int(np.nanargmax(bound))
     share = float(np.ravel(bound)[best])
-    at = f", {result.worded_place(best)}" if result.axes else ""
+    at = f" {_place(result, best)}" if result.axes else ""
     statement = f"More than {int(100 * share)} % of the population have an effect{at}."
     return Said(statement, share, "prevalence bound", ("Allefeld2016",))
 
@@ -432,25 +437,24 @@ def _how_large(result):
     # Outwards: no more is claimed than there is.
     low, high = np.floor(1e3 * found.low) / 1e3, np.ceil(1e3 * found.high) / 1e3
     low, high = np.ravel(low), np.ravel(high)
+    least, most = (-np.inf, np.inf) if result.is_difference else limits_of(result)
+    low, high = np.maximum(low, least), np.minimum(high, most)
     if np.isnan(high).all():
         return "No position has an interval."
     what = f"mean {score_in_text(result)} over the population"
     if result.is_difference:
         what = f"the difference in {score_in_text(result)}"
-    if not result.axes:
-        statement = f"{capital(what)} is between {low[0]:.3f} and {high[0]:.3f}"
-    else:
-        best = result.best_position(result.metric)
-        statement = (
-            f"Nowhere is {what} above {np.nanmax(high):.3f}; "
-            f"{result.worded_place(best)} it is between {low[best]:.3f} and "
-            f"{high[best]:.3f}"
-        )
+    best = result.best_position(result.metric)
+    statement = f"{what} is between {low[best]:.3f} and {high[best]:.3f}"
+    if result.axes:
+        statement = f"{_place(result, best)} {statement}"
+        if np.nanmax(high) < most:
+            statement += f", and nowhere above {np.nanmax(high):.3f}"
     method = "inverted sign flips"
     if result.axes:
         method += ", all positions at once"
     statement += ", if people vary symmetrically about their mean."
-    return Said(statement, np.nanmax(high), method, ("Garthwaite1996",))
+    return Said(capital(statement), np.nanmax(high), method, ("Garthwaite1996",))
 
 
 #: Claim -> what looks for its guarantee, in the order of the ladder.

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..inference.corrections import NAMED, check_correction
+from ..inference.corrections import CORRECTIONS, NAMED, check_correction, is_of_clusters
 from ..inference.null import ALTERNATIVES
 from ..results.base import SubjectResult
 from ..utils.axes import AXES, BY_COLUMN, point_of_axes
@@ -267,7 +267,7 @@ def significant(places, p, correction, alpha):
     """Say how many positions are significant, and from when to when."""
     n, marked = int(np.isfinite(p).sum()), np.flatnonzero(p <= alpha)
     noun, level = place_noun(places, n), f"*p* ≤ {number(alpha)}"
-    of_clusters = correction.startswith("cluster")
+    of_clusters = is_of_clusters(correction)
     if len(marked) == 0:
         what = "No cluster" if of_clusters else f"None of the {n:,} {noun}"
         if n == 1:
@@ -284,6 +284,11 @@ def significant(places, p, correction, alpha):
         sentence += (
             " Such a *p*-value is of a cluster as a whole and does not show when or "
             "where an effect begins and ends [@Sassenhagen2019]."
+        )
+    elif correction in CORRECTIONS and CORRECTIONS[correction].of_courses:
+        sentence += (
+            f" Such a *p*-value is of a single {place_noun(places, 1)}, of the signal "
+            "as it was analysed: filters and windows spread an effect over time."
         )
     return sentence
 

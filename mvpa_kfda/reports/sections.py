@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ..decoding.design import design_of
+from ..inference.corrections import is_of_clusters
 from ..results.base import SubjectResult
 from ..results.group import TestedMap
 from ..results.latency import Latency
@@ -342,7 +343,7 @@ def _significant(result, correction):
         noun = plural(position_noun(result))
         what = f"Peaks of the {noun} with p ≤ {alpha:g}"
         return result.peaks(correction, alpha=alpha), what
-    of_clusters = correction.startswith("cluster")
+    of_clusters = is_of_clusters(correction)
     connected = f"Connected {plural(position_noun(result))} with p ≤ {alpha:g}"
     unit = "s" if result.geometry is None else "mm"
     table = result.clusters(correction).rename(

@@ -10,6 +10,7 @@ from os import PathLike
 
 import numpy as np
 
+from ..inference.corrections import is_of_clusters
 from ..metrics.names import metric_in_text
 from ..results.base import Result, SubjectResult
 from ..results.group import ComparisonResult, GroupResult, TestedMap
@@ -250,7 +251,7 @@ def _where_significant(result, metric, significant, correction):
     n, noun = np.count_nonzero(p <= alpha), position_noun(result)
     of_all = f"{n:,} of {counted(p.size, noun, ',')}"
     where = f"{significant} at {of_all}" if n else f"{significant} at no {noun}"
-    if n and correction.startswith("cluster"):  # p is of a cluster as a whole
+    if n and is_of_clusters(correction):  # p is of a cluster as a whole
         where = f"significant clusters cover {of_all}"
     test = f"p ≤ {alpha:g}, {CORRECTION_LABELS[correction]}"
     words = f"and {where} ({test}; smallest {equal_p(p.min())})"

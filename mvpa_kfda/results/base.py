@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import field, fields
-from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -25,12 +24,10 @@ from ..inference.corrections import (
     check_correction,
     cluster_scores,
     known_corrections,
-    not_whole,
     p_values_of_kept,
     smallest_p_value,
 )
-from ..inference.discoveries import Calibration
-from ..inference.null import ALTERNATIVES, Alternative, NullSummary
+from ..inference.null import ALTERNATIVES, Alternative
 from ..metrics.names import is_of_one_class, metric_in_text
 from ..utils.checks import check_option, check_path, check_share, counted
 from ..utils.files import same_content, write_result_file
@@ -39,7 +36,7 @@ from ..viz.common import CORRECTION_LABELS, make_figure, with_null
 from ..viz.notebook import make_html
 from ..viz.null import plot_map_null
 from .clusters import ClusterMaps, cluster_table, refuse_single
-from .discoveries import DiscoveriesMixin, calibrate_map, levels_of, of_sides
+from .discoveries import DiscoveriesMixin, RankedMixin
 from .kinds import figure_method, record
 from .places import Places
 from .procedure import OptionsMixin
@@ -214,7 +211,8 @@ class Result:
 
     def _compared(self):
         """Map the names of the fields that make results equal to their values."""
-        return {k: v for k, v in self._content().items() if k != "options"}
+        how = ("options", "inputs")
+        return {k: v for k, v in self._content().items() if k not in how}
 
 
 @record
@@ -528,7 +526,7 @@ class ScoreMap(DiscoveriesMixin, Result):
 
 
 @record
-class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
+class SubjectResult(RankedMixin, OptionsMixin, ScoreMap, Generic[Scores]):
     """Scores of one subject's trials, and those under permuted labels.
 
     A new kind of map is a subclass with one field of coordinates per axis and `axes`
@@ -783,12 +781,13 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
         ----------
         correction : str
             Correction for testing many positions: "none", "max", "max-step-down",
-            "bonferroni", "fdr", "fdr-by", "cluster", "cluster-size" or "tfce", which
-            `mvpa_kfda.inference.corrections` describes.
+            "bonferroni", "fdr", "fdr-by", "cluster", "cluster-size", "cluster-depth"
+            (of time courses only) or "tfce", which `mvpa_kfda.inference.corrections`
+            describes.
         metric : str or None
             Name of the metric; None takes the first.
         threshold : float
-            p-level that forms the clusters, used by "cluster" and "cluster-size" only.
+            p-level that forms the clusters, for the corrections by clusters.
         alternative : {"greater", "less", "two-sided"}
             Which scores are tested for: above those of permuted labels, below them, or
             further from their mean than they are. Decoding asks for "greater".
@@ -809,7 +808,7 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
            zero. Statistical Applications in Genetics and Molecular Biology, 9(1), 39.
         """
         metric = self.check_metric(metric)
-        kept = self._permuted(metric, "p-values")
+        kept = self.permuted(metric, "p-values")
         check_option("alternative", alternative, ALTERNATIVES)
         if alternative != "greater" and self.parameters.get("larger_of_two"):
             raise ValueError(
@@ -828,8 +827,26 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
         )
         return plain(p)
 
-    def _permuted(self, metric, what):
-        """Return what was kept of the nulls of a metric; `what` needs something."""
+    def permuted(self, metric: str, what: str) -> list[Any]:
+        """Return what was kept of the nulls of a metric, or say what there is not.
+
+        Parameters
+        ----------
+        metric : str
+            Name of the metric.
+        what : str
+            What needs permutations.
+
+        Returns
+        -------
+        nulls : list
+            As of `kept_nulls`, one at least.
+
+        Raises
+        ------
+        ValueError
+            Without permutations.
+        """
         kept = self.kept_nulls(metric)
         if kept:
             return kept
@@ -840,64 +857,14 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
                 f"(null='max' or 'stream'). Take the {what} of the whole map, or run "
                 "the analysis again with null='full'."
             )
-        raise ValueError(
+        raise ValueError(self._advise_permutations(what))
+
+    def _advise_permutations(self, what):
+        """Say how to have what needs permutations."""
+        return (
             f"This result has no label permutations, so no {what}; run the analysis "
             "again with n_permutations=1000 or so."
         )
-
-    def calibrations(
-        self, metric: str | None = None, alternative: Alternative | None = None
-    ) -> list[Calibration]:
-        """Return what bounds of true discoveries need, of each test that has to reject.
-
-        Parameters
-        ----------
-        metric : str or None
-            Name of the metric; None takes the first.
-        alternative : {"greater", "less", "two-sided"} or None
-            Which scores are tested for; None: large ones.
-
-        Returns
-        -------
-        calibrations : list of Calibration
-            Ranks of the observed scores, (positions,) in C order, and the statistics of
-            all P + 1 rows.
-
-        Raises
-        ------
-        ValueError
-            If the scores of the permutations were not kept, see `true_discoveries`.
-        """
-        metric = self.check_metric(metric)
-        alternative = "greater" if alternative is None else alternative
-        check_option("alternative", alternative, ALTERNATIVES)
-        kept = self._permuted(metric, "true discoveries")
-        if self.parameters.get("larger_of_two"):
-            raise ValueError(
-                "There are no true discoveries on this diagonal, whose permutations "
-                "have the larger of two scores each. Take those of the whole map, with "
-                "an array of bool that is true on the diagonal as 'where'."
-            )
-        for each in kept:
-            if isinstance(each, NullSummary):
-                raise not_whole(each, "A bound of true discoveries needs")
-        if (metric, alternative) not in self._calibrated:  # large maps take seconds
-            self._calibrated[metric, alternative] = calibrate_map(
-                self.metrics[metric], kept, self.exempt(), alternative
-            )
-        return self._calibrated[metric, alternative]
-
-    @cached_property
-    def _calibrated(self):
-        """The calibrations that were asked for before."""
-        return {}
-
-    def _heights(self, metric, alternative):
-        """Return the maps (positions...) in which regions are where they are high."""
-        metric = self.check_metric(metric)
-        alternative = "greater" if alternative is None else alternative
-        z, _ = self._cluster_scores(metric, threshold=0.05, alternative=alternative)
-        return of_sides(z, alternative)
 
     @property
     def has_p(self) -> bool:
@@ -933,12 +900,13 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
         ----------
         correction : str
             Correction for testing many positions: "none", "max", "max-step-down",
-            "bonferroni", "fdr", "fdr-by", "cluster", "cluster-size" or "tfce", which
-            `mvpa_kfda.inference.corrections` describes.
+            "bonferroni", "fdr", "fdr-by", "cluster", "cluster-size", "cluster-depth"
+            (of time courses only) or "tfce", which `mvpa_kfda.inference.corrections`
+            describes.
         metric : str or None
             Name of the metric; None takes the first.
         threshold : float
-            p-level that forms the clusters, used by "cluster" and "cluster-size" only.
+            p-level that forms the clusters, for the corrections by clusters.
         alternative : {"greater", "less", "two-sided"}
             Which scores are tested for: above those of permuted labels, below them, or
             further from their mean than they are. Decoding asks for "greater".
@@ -1017,13 +985,6 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
             levels=self._levels(metric, alternative, alpha),
         )
         return cluster_table(maps)
-
-    def _levels(self, metric, alternative, alpha):
-        """Return from where on tests find positions; None without the whole nulls."""
-        summarised = [isinstance(x, NullSummary) for x in self.kept_nulls(metric)]
-        if any(summarised) or self.parameters.get("larger_of_two"):
-            return None
-        return levels_of(self.calibrations(metric, alternative), alpha)
 
     def _cluster_scores(self, metric, **options):
         """Return what clusters are formed of, NaN if not kept, and at which height."""

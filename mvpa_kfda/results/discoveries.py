@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any
@@ -13,9 +14,9 @@ from numpy.typing import NDArray
 from ..data.space import RegionSpace, SurfaceSpace, VolumeSpace
 from ..data.volumes import load_mask, load_surface_mask
 from ..inference.clusters import find_clusters
-from ..inference.corrections import Columns
+from ..inference.corrections import Columns, not_whole
 from ..inference.discoveries import Calibration, calibrate, n_true
-from ..inference.null import Alternative, FullNull
+from ..inference.null import ALTERNATIVES, Alternative, FullNull, NullSummary
 from ..utils.axes import AXES
 from ..utils.checks import check_option, check_share, plural
 
@@ -200,8 +201,10 @@ class DiscoveriesMixin:
             The share of positions with an effect, above 0 and at most 1.
         alpha : float
             1 minus the confidence, for all regions together.
-        metric, alternative
-            As of `true_discoveries`.
+        metric : str or None
+            Name of the metric, as of `true_discoveries`.
+        alternative : {"greater", "less", "two-sided"} or None
+            Which scores are tested for, as of `true_discoveries`.
 
         Returns
         -------
@@ -245,6 +248,71 @@ class DiscoveriesMixin:
         if self.places.geometry is not None:
             return self.places.geometry.noun
         return AXES["times"].point if [*self.axes] == ["times"] else "position"
+
+
+class RankedMixin:
+    """A subject's map whose permutations can be ranked; before `ScoreMap`."""
+
+    def calibrations(
+        self, metric: str | None = None, alternative: Alternative | None = None
+    ) -> list[Calibration]:
+        """Return what bounds of true discoveries need, of each test that has to reject.
+
+        Parameters
+        ----------
+        metric : str or None
+            Name of the metric; None takes the first.
+        alternative : {"greater", "less", "two-sided"} or None
+            Which scores are tested for; None: large ones.
+
+        Returns
+        -------
+        calibrations : list of Calibration
+            Ranks of the observed scores, (positions,) in C order, and the statistics of
+            all P + 1 rows.
+
+        Raises
+        ------
+        ValueError
+            If the scores of the permutations were not kept, see `true_discoveries`.
+        """
+        metric = self.check_metric(metric)
+        alternative = "greater" if alternative is None else alternative
+        check_option("alternative", alternative, ALTERNATIVES)
+        kept = self.permuted(metric, "true discoveries")
+        if self.parameters.get("larger_of_two"):
+            raise ValueError(
+                "There are no true discoveries on this diagonal, whose permutations "
+                "have the larger of two scores each. Take those of the whole map, with "
+                "an array of bool that is true on the diagonal as 'where'."
+            )
+        for each in kept:
+            if isinstance(each, NullSummary):
+                raise not_whole(each, "A bound of true discoveries needs")
+        if (metric, alternative) not in self._calibrated:  # large maps take seconds
+            self._calibrated[metric, alternative] = calibrate_map(
+                self.metrics[metric], kept, self.exempt(), alternative
+            )
+        return self._calibrated[metric, alternative]
+
+    @cached_property
+    def _calibrated(self):
+        """The calibrations that were asked for before."""
+        return {}
+
+    def _heights(self, metric, alternative):
+        """Return the maps (positions...) in which regions are where they are high."""
+        metric = self.check_metric(metric)
+        alternative = "greater" if alternative is None else alternative
+        z, _ = self._cluster_scores(metric, threshold=0.05, alternative=alternative)
+        return of_sides(z, alternative)
+
+    def _levels(self, metric, alternative, alpha):
+        """Return from where on tests find positions; None without the whole nulls."""
+        summarised = [isinstance(x, NullSummary) for x in self.kept_nulls(metric)]
+        if any(summarised) or self.parameters.get("larger_of_two"):
+            return None
+        return levels_of(self.calibrations(metric, alternative), alpha)
 
 
 def levels_of(calibrations, alpha):

@@ -1,32 +1,30 @@
-"""How well every pair of classes is told apart: representational dissimilarity."""
+"""How well pairs of classes are told apart, of a subject: tables and chosen pairs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..metrics.classes import METRICS
+from ..metrics.chosen import NamedPairs, name_pairs, number_pairs
+from ..metrics.classes import METRICS, mean_of_defined
 from ..metrics.pairs import TABLES, n_pairs, squares
-from ..utils.checks import check_option, quoted
-from ..viz.rdm import plot_mds, plot_rdm
-from .kinds import figure_method, record
+from .kinds import record
+from .matrices import MatricesMixin
 
 if TYPE_CHECKING:
-    from rsatoolbox.rdm import RDMs
     from typing_extensions import Self  # typing's from Python 3.11 on
 
 #: Pairs of classes by their labels, or some of them by a name.
-Pairs = Sequence[tuple[Any, Any]] | Mapping[str, Sequence[tuple[Any, Any]]]
+Pairs = Sequence[tuple[Any, Any]] | NamedPairs
 
 
 @record
-class DissimilarityMixin:
-    """A result that may hold tables of pairs; a base before `SubjectResult`."""
+class DissimilarityMixin(MatricesMixin):
+    """A subject's result with tables of pairs or not; before `SubjectResult`."""
 
     #: Whether tables of pairs stay condensed in `metrics`: maps have many positions.
     keeps_condensed: ClassVar[bool] = False
@@ -48,81 +46,35 @@ class DissimilarityMixin:
         return found
 
     @property
-    def pairs(self) -> list[tuple[Any, Any]]:
-        """The pairs of classes in the order of `rdm`, a list of two labels each."""
-        return list(combinations(self.classes.tolist(), 2))
+    def matrices(self) -> dict[str, NDArray]:
+        """Tables of pairs (positions..., c (c - 1) / 2) by their kind."""
+        found, (first, second) = {}, np.triu_indices(len(self.classes), 1)
+        for kind, name in TABLES.items():
+            if name in self.metrics:
+                values = np.asarray(self.metrics[name])
+                is_condensed = values.ndim == len(self.axes) + 1
+                found[kind] = values if is_condensed else values[..., first, second]
+        return found
 
-    def rdm(self, kind: str | None = None) -> NDArray:
-        """Return how well every pair of classes is told apart.
+    def _advise(self, kind):
+        """Say how to have a table of pairs."""
+        wanted = TABLES[kind]
+        return (
+            "This result has no such table of pairs of classes. Run the analysis "
+            f"again with {wanted!r} in scoring, e.g. "
+            f"scoring=[{METRICS[wanted].summary!r}, {wanted!r}]."
+        )
 
-        A representational dissimilarity matrix (RDM) at every position, condensed as by
-        :func:`scipy.spatial.distance.squareform`: the order is that of `pairs`.
-
-        Parameters
-        ----------
-        kind : {"crossnobis", "accuracy"} or None
-            Cross-validated squared Mahalanobis distances, or accuracies. None: the
-            distances, if `scoring` had them.
-
-        Returns
-        -------
-        rdm : array, shape (positions..., c (c - 1) / 2)
-            The distances, around 0 for classes that do not differ and also below, or
-            accuracies, chance 0.5. NaN for a pair that was not tested.
-
-        Raises
-        ------
-        ValueError
-            If the result has no such table.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from mvpa_kfda import cross_validate
-        >>> rng = np.random.default_rng(0)
-        >>> y = rng.permutation(np.repeat(["cat", "dog", "house"], 30))
-        >>> X = rng.normal(size=(90, 5)) + 3 * (y == "house")[:, None]
-        >>> scoring = ["crossnobis", "crossnobis_distances"]
-        >>> result = cross_validate(X, y, cv=5, reg=0.001, scoring=scoring)
-        >>> result.pairs
-        [('cat', 'dog'), ('cat', 'house'), ('dog', 'house')]
-        >>> (result.rdm() > 5).tolist()
-        [False, True, True]
-        """
-        values = np.asarray(self.metrics[TABLES[self.kind_of(kind)]])
-        if values.ndim == len(self.axes) + 1:
-            return values
-        return values[(..., *np.triu_indices(len(self.classes), 1))]
-
-    def kind_of(self, kind: str | None = None) -> str:
-        """Return which kind of table of pairs is meant.
-
-        Parameters
-        ----------
-        kind : {"crossnobis", "accuracy"} or None
-            As in `rdm`.
-
-        Returns
-        -------
-        kind : {"crossnobis", "accuracy"}
-            The kind that is there.
-
-        Raises
-        ------
-        ValueError
-            If the result has no such table.
-        """
-        kinds = [each for each, name in TABLES.items() if name in self.metrics]
-        if kind is not None:
-            check_option("kind", kind, list(TABLES))
-        if not kinds or kind not in (None, *kinds):
-            wanted = TABLES[kind or "crossnobis"]
-            raise ValueError(
-                "This result has no such table of pairs of classes. Run the analysis "
-                f"again with {wanted!r} in scoring, e.g. "
-                f"scoring=[{METRICS[wanted].summary!r}, {wanted!r}]."
-            )
-        return kind or kinds[0]
+    def _advise_permutations(self, what):
+        """Say how to have what needs permutations."""
+        if "pairs_of" not in self.parameters:
+            return super()._advise_permutations(what)
+        table, pairs = self.parameters["pairs_of"], self.parameters["pairs"]
+        return (
+            f"These pairs of classes have no {what}: label permutations are kept of "
+            "pairs that are in scoring. Run the analysis again with n_permutations="
+            f"1000 or so and scoring=[{table!r}, {pairs!r}]."
+        )
 
     @property
     def pair_tables(self) -> list[str]:
@@ -148,8 +100,9 @@ class DissimilarityMixin:
         """Return the result of some pairs of classes, or of means over some.
 
         What it returns has a metric for every pair or every mean, and is drawn,
-        compared and given to :func:`group_inference` as any other result. It has no
-        permutations: these were of the mean over all pairs.
+        compared and given to :func:`group_inference` as any other result. It has
+        p-values where `scoring` had the same pairs, so that the permutations of their
+        mean were kept; the other permutations were of the mean over all pairs.
 
         Parameters
         ----------
@@ -177,89 +130,54 @@ class DissimilarityMixin:
         >>> y = rng.permutation(np.repeat(["cat", "dog", "house"], 30))
         >>> X = rng.normal(size=(90, 5, 4)) + 3 * (y == "house")[:, None, None]
         >>> scoring = ["crossnobis", "crossnobis_distances"]
-        >>> result = decode_arrays(X, y, cv=5, scoring=scoring)
+        >>> result = decode_arrays(X, y, cv=5, scoring=scoring, reg=0.1)
         >>> some = {"animals": [("cat", "dog")], "others": [("cat", "house")]}
         >>> result.select_pairs(some).scoring
         ['animals', 'others']
         """
         table = TABLES[self.kind_of(kind)]
-        values, chosen = self.rdm(kind), self._check_pairs(pairs)
+        values = self.rdm(kind)
+        chosen = number_pairs(name_pairs(pairs), self.classes)
         metrics = {
-            name: values[..., numbers].mean(axis=-1) for name, numbers in chosen.items()
+            name: mean_of_defined(values[..., numbers], axis=-1)
+            for name, numbers in chosen.items()
         }
         said = {
             name: [self.pairs[i] for i in numbers] for name, numbers in chosen.items()
         }
-        changes = {name: {} for name in ("nulls", "fold_metrics", "repeats")}
+        kept = self._kept_of(chosen, table)
         parameters = self.parameters | {"scoring": list(metrics), "pairs": said}
-        parameters |= {"n_permutations": 0, "pairs_of": table}
-        kept = {name: {} for name in _SUMMARIES if name in vars(self)}
+        parameters |= {"pairs_of": table}
+        if not any(kept[name] for name in ("nulls", "null_summaries") if name in kept):
+            parameters |= {"n_permutations": 0}
         return replace(
             self,
             metrics=metrics,
             chances=dict.fromkeys(metrics, self.chances[table]),
             parameters=parameters,
-            **changes | kept,
+            **kept,
         )
 
-    def _check_pairs(self, pairs):
-        """Return the numbers of pairs by name."""
-        if not isinstance(pairs, Mapping):
-            pairs = {" / ".join(map(str, pair)): [pair] for pair in pairs}
-        known = {frozenset(pair): i for i, pair in enumerate(self.pairs)}
-        chosen = {}
-        for name, some in pairs.items():
-            for pair in some:
-                if len(pair) != 2 or frozenset(pair) not in known:
-                    raise ValueError(
-                        f"Invalid value for 'pairs': {pair!r}. Allowed: two different "
-                        f"classes of {quoted(self.classes.tolist(), 20)}."
-                    )
-            chosen[str(name)] = [known[frozenset(pair)] for pair in some]
-        if not chosen or not all(chosen.values()):
-            raise ValueError("pairs names no pair. Give at least one, (label, label).")
-        return chosen
-
-    def to_rsatoolbox(self, kind: str | None = None) -> RDMs:
-        """Return the matrices as rsatoolbox takes them, which has to be installed.
-
-        Parameters
-        ----------
-        kind : {"crossnobis", "accuracy"} or None
-            As in `rdm`.
-
-        Returns
-        -------
-        rdms : rsatoolbox.rdm.RDMs
-            One matrix per position. The pattern descriptor ``conds`` has the classes;
-            the descriptors of matrices are the columns of `to_dataframe` that say where
-            a position is, such as ``time``.
-
-        Raises
-        ------
-        ImportError
-            If rsatoolbox is not installed.
-        ValueError
-            If the result has no such table.
-        """
-        rdm = self.rdm(kind)
-        try:
-            from rsatoolbox.rdm import RDMs
-        except ImportError:
-            raise ImportError(
-                'to_rsatoolbox needs rsatoolbox: pip install "mvpa-kfda[rsa]".'
-            ) from None
-        columns = self.places.columns()
-        return RDMs(
-            rdm.reshape(-1, rdm.shape[-1]),
-            dissimilarity_measure=TABLES[self.kind_of(kind)],
-            rdm_descriptors={name: list(of) for name, of in columns.items()},
-            pattern_descriptors={"conds": self.classes.tolist()},
-        )
-
-    plot_rdm = figure_method(plot_rdm)
-    plot_mds = figure_method(plot_mds)
+    def _kept_of(self, chosen, table):
+        """Return what was kept of chosen pairs, by name, that were in scoring too."""
+        before, same = {}, self.parameters.get("pairs_of") == table
+        for name, pairs in (self.parameters["pairs"] if same else {}).items():
+            numbers = number_pairs({name: pairs}, self.classes)[name]
+            before[frozenset(numbers)] = name
+        names = {new: before.get(frozenset(of)) for new, of in chosen.items()}
+        return {
+            part: {
+                new: vars(self)[part][old]
+                for new, old in names.items()
+                if old in vars(self)[part]
+            }
+            for part in _OF_METRICS
+            if part in vars(self)
+        }
 
 
-#: What is kept of permutations that are not.
-_SUMMARIES = ("null_summaries", "second_nulls", "second_summaries")
+#: What is kept of single metrics beside their scores.
+_OF_METRICS = (
+    *("nulls", "null_summaries", "second_nulls", "second_summaries"),
+    *("fold_metrics", "repeats"),
+)

@@ -18,6 +18,7 @@ from ..inference.corrections import (
     names_in,
 )
 from ..inference.discoveries import Calibration
+from ..metrics.pairs import TABLES
 from ..utils.checks import check_option, check_share, counted
 from ..utils.problems import word_told
 from ..utils.rounding import rounded
@@ -28,6 +29,7 @@ from .clusters import ClusterMaps, cluster_table, refuse_single
 from .discoveries import levels_of, of_sides
 from .images import make_image_of, map_of_p, peak_table
 from .kinds import figure_method, record, result_kind
+from .matrices import MatricesMixin
 from .people import PeopleMixin
 from .places import Places, unpack_places
 from .prevalence import BY_HOLM, NULLS, PrevalenceMixin, share_of
@@ -619,7 +621,7 @@ GROUP_TESTS = {
 
 
 @result_kind
-class GroupResult(PeopleMixin, PrevalenceMixin, TestedMap):
+class GroupResult(PeopleMixin, MatricesMixin, PrevalenceMixin, TestedMap):
     """Inference over subjects, see :func:`group_inference`.
 
     Parameters
@@ -639,6 +641,11 @@ class GroupResult(PeopleMixin, PrevalenceMixin, TestedMap):
         What the runs of the subjects warned of: text -> names of those it was said of,
         where the numbers in a text are those of the first of them. `warnings` has
         these, counted, beside those of the group inference itself.
+    mean_matrices : dict of str -> array, shape (positions..., c (c - 1) / 2)
+        "crossnobis" or "accuracy" -> mean over subjects of every pair of classes, see
+        `rdm`; of what all subjects have in `scoring`, and of one group only.
+    classes : array, shape (c,), or None
+        The labels of the classes of these.
     method : str
         "prevalence", "i-test", "bootstrap", "sign-flip", "t" or "wilcoxon".
     alpha : float
@@ -716,6 +723,8 @@ class GroupResult(PeopleMixin, PrevalenceMixin, TestedMap):
     p_of_minimum: NDArray | None = None
     subject_p: NDArray | None = None
     subject_sizes: NDArray | None = None
+    mean_matrices: dict[str, NDArray] = field(default_factory=dict)
+    classes: NDArray | None = None
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
@@ -723,6 +732,9 @@ class GroupResult(PeopleMixin, PrevalenceMixin, TestedMap):
         self._convert(np.asarray, "subjects", "subject_scores")
         self._convert(optional_array, "other_subjects", "other_scores", "p_of_minimum")
         self._convert(optional_array, "subject_p", "subject_sizes")
+        others = "other_subjects", "other_scores", "p_of_minimum", "classes"
+        self._convert(optional_array, *others)
+        self._convert(arrays, "mean_matrices")
         super().__post_init__()
         for names, scores in (
             (self.subjects, self.subject_scores),
@@ -736,6 +748,25 @@ class GroupResult(PeopleMixin, PrevalenceMixin, TestedMap):
                     f"{len(names)} subjects with positions {self.shape} need scores of "
                     f"shape {(len(names), *self.shape)}; got {scores.shape}."
                 )
+
+    @property
+    def matrices(self) -> dict[str, NDArray]:
+        """Means over subjects of tables of pairs (positions..., pairs) by kind."""
+        return self.mean_matrices
+
+    def _advise(self, kind):
+        """Say how to have a table of pairs."""
+        wanted = TABLES[kind]
+        if self.other_subjects is not None:
+            return (
+                "This result compares two groups or conditions, and has no mean table "
+                "of pairs of classes. Give group_inference one of them."
+            )
+        return (
+            "This result has no such mean table of pairs of classes. All subjects need "
+            f"{wanted!r} in scoring, and the same classes; chosen pairs "
+            "(select_pairs) have no table any more."
+        )
 
     @property
     def n_subjects(self) -> int:

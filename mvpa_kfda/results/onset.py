@@ -17,7 +17,9 @@ class OnsetMixin:
 
     def onset(
         self,
-        correction: Literal["max", "max-step-down", "bonferroni"] = "max",
+        correction: Literal[
+            "max", "max-step-down", "bonferroni", "cluster-depth"
+        ] = "max",
         *,
         metric: str | None = None,
         alternative: Alternative = "greater",
@@ -33,8 +35,10 @@ class OnsetMixin:
 
         Parameters
         ----------
-        correction : {"max", "max-step-down", "bonferroni"}
-            The correction for testing many times. The others of `pvalues` are refused,
+        correction : {"max", "max-step-down", "bonferroni", "cluster-depth"}
+            The correction for testing many times. "cluster-depth" finds more of effects
+            that last, and needs a time course whose clusters begin and end within the
+            window [2]_. The others of `pvalues` are refused,
             as under them a time that is marked need not have an effect: a cluster is
             significant as a whole [1]_.
         metric : str or None
@@ -62,6 +66,9 @@ class OnsetMixin:
         .. [1] Sassenhagen, J., & Draschkow, D. (2019). Cluster-based permutation tests
            of MEG/EEG data do not establish significance of effect latency or location.
            Psychophysiology, 56(6), e13335.
+        .. [2] Frossard, J., & Renaud, O. (2022). The cluster depth tests: Toward
+           point-wise strong control of the family-wise error rate in massively
+           univariate tests with application to M/EEG. NeuroImage, 247, 118824.
         """
         check_share("alpha", alpha)
         correction = check_correction(correction)

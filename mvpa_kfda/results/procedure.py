@@ -43,9 +43,15 @@ class OptionsMixin:
         if no decoding function returned the result. A result file holds objects by the
         names of their classes and their arguments. Equal results may have other ones.
         See `procedure`.
+    inputs : dict of str -> str or list of str
+        The ``"function"`` that returned the result, the ``"files"`` that it was given,
+        by name and size, and of every table that it read, such as ``"data"``, ``"y"``
+        and ``"groups"``, the type, shape and SHA-256, by which
+        :func:`~mvpa_kfda.verify` tells other data. Equal results may have other ones.
     """
 
     options: dict[str, Any] = field(default_factory=dict)
+    inputs: dict[str, Any] = field(default_factory=dict)
 
     def _content(self):
         """Map the names of the fields to their values, the options as records."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..metrics.pairs import TABLES, squares
+from ..metrics.pairs import squares
 from ..utils.checks import check_option
 from .common import (
     COLORS,
@@ -35,6 +35,8 @@ _COLORS = "viridis"
 _LONGEST = 16
 #: Classes that are named at the matrices, at most.
 _NAMED = 40
+#: What classes have that do not differ.
+_CHANCES = {"crossnobis": 0.0, "accuracy": 0.5}
 #: What a color means.
 _LABELS = {
     "crossnobis": "Crossnobis distance",
@@ -98,14 +100,14 @@ def plot_rdm(
     >>> from mvpa_kfda import decode_epochs, simulate_epochs
     >>> from mvpa_kfda.viz.rdm import plot_rdm
     >>> epochs = simulate_epochs(60, n_classes=4, random_state=0)
-    >>> options = {"scoring": "crossnobis_distances", "step": 0.1, "cv": 5}
+    >>> options = {"scoring": "crossnobis_distances", "step": 0.1, "reg": 0.1}
     >>> figure = plot_rdm(decode_epochs(epochs, **options), at=[0.1, 0.2])
     >>> [ax.get_title() for ax in figure.axes[:2]]
     ['time 0.1 s', 'time 0.2 s']
     """
     found = [_matrix(result, kind, each) for each in _each_place(result, at)]
     matrices = [matrix for matrix, _ in found]
-    chance = result.chances[TABLES[result.kind_of(kind)]]
+    chance = _CHANCES[result.kind_of(kind)]
     finite = np.concatenate([matrix[np.isfinite(matrix)] for matrix in matrices])
     reach = max(finite.max(initial=chance), chance + 1e-9)
     low, high = (chance, reach) if vlim is None else check_vlim(vlim)
@@ -173,12 +175,12 @@ def plot_mds(
     >>> from mvpa_kfda import decode_epochs, simulate_epochs
     >>> from mvpa_kfda.viz.rdm import plot_mds
     >>> epochs = simulate_epochs(60, n_classes=4, random_state=0)
-    >>> options = {"scoring": "crossnobis_distances", "step": 0.1, "cv": 5}
+    >>> options = {"scoring": "crossnobis_distances", "step": 0.1, "reg": 0.1}
     >>> len(plot_mds(decode_epochs(epochs, **options), at=0.2).axes)
     1
     """
     found = [_matrix(result, kind, each) for each in _each_place(result, at)]
-    chance = result.chances[TABLES[result.kind_of(kind)]]
+    chance = _CHANCES[result.kind_of(kind)]
     is_squared = result.kind_of(kind) == "crossnobis"
     planes = []
     for matrix, where in found:

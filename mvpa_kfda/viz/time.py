@@ -93,7 +93,7 @@ def plot_time(
     alpha : float
         Time points with p <= alpha are marked.
     threshold : float
-        p-level that forms the clusters of "cluster" and "cluster-size".
+        p-level that forms the clusters, for the corrections by clusters.
     alternative : {"greater", "less", "two-sided"}
         Which scores are tested for, as in `pvalues`.
     repeats : bool

@@ -11,6 +11,7 @@ the scripts::
     octave-cli run_cosmomvpa.m FOLDER path/to/CoSMoMVPA/mvpa
     Rscript run_r.R FOLDER
     python run_rsatoolbox.py FOLDER
+    python run_sanssouci.py FOLDER
     python remake.py outputs FOLDER
 
 The last line takes the programs that were run and says how far their numbers are from
@@ -41,6 +42,7 @@ INPUTS = {
     "r": ("X", "y", "test", "kind", "df", "lam", "omega", "few", "null"),
     "rsatoolbox": ("X",),
     "rsatoolbox_rdm": ("X", "y", "fold"),
+    "sanssouci": ("rows", "sets", "alpha"),
 }
 
 
@@ -159,11 +161,32 @@ def draw_runs():
     return cases
 
 
+def draw_rows():
+    """Draw smooth maps with ties, an effect in the first, and sets of positions."""
+    rng = np.random.default_rng(61)
+    cases = []
+    for n_rows, m, steps, alpha in [
+        (64, 30, 0, 0.05),
+        (128, 50, 2, 0.1),
+        (64, 9, 1, 0.2),
+    ]:
+        rows = rng.standard_normal((n_rows, m + 2))
+        rows = rows[:, :m] + rows[:, 1:-1] + rows[:, 2:]
+        rows[0, : m // 2] += 4
+        rows = np.rint(steps * rows) if steps else rows
+        sets = rng.random((20, m)) < rng.random((20, 1))
+        sets[0], sets[1] = True, np.arange(m) < m // 2
+        sets[~sets.any(axis=1), 0] = True
+        cases.append({"rows": rows, "sets": sets, "alpha": np.array(alpha)})
+    return cases
+
+
 DRAWN = {
     "cosmomvpa": draw_maps,
     "r": draw_samples,
     "rsatoolbox": draw_noise,
     "rsatoolbox_rdm": draw_runs,
+    "sanssouci": draw_rows,
 }
 
 
@@ -196,11 +219,11 @@ def write_inputs(folder):
         if name == "rsatoolbox":
             arrays = {str(i): case["X"] for i, case in enumerate(cases)}
             np.savez(folder / "rsatoolbox_in.npz", **arrays)
-        elif name == "rsatoolbox_rdm":
+        elif name in ("rsatoolbox_rdm", "sanssouci"):
             arrays = {
                 f"{i}/{key}": v for i, c in enumerate(cases) for key, v in c.items()
             }
-            np.savez(folder / "rsatoolbox_rdm_in.npz", **arrays)
+            np.savez(folder / f"{name}_in.npz", **arrays)
         elif name == "r":
             lists = [
                 {key: value.tolist() for key, value in case.items()} for case in cases
@@ -219,6 +242,10 @@ def read_outputs(path):
     """Return what a program wrote, as a list of dictionaries of arrays."""
     if path.suffix == ".npz":
         with np.load(path) as file:
+            if any("/" in key for key in file.files):
+                numbers = sorted({key.split("/")[0] for key in file.files})
+                fields = {key.split("/")[1] for key in file.files}
+                return [{x: file[f"{i}/{x}"] for x in fields} for i in numbers]
             field = "distances" if "rdm" in path.name else "covariance"
             return [{field: file[key]} for key in file.files]
     if path.suffix == ".json":

@@ -1,0 +1,116 @@
+"""What a result says of its input: checksums by which anybody can tell it again.
+
+Every trial has a SHA-256. That of a table is the SHA-256 of its trials' in their order;
+another one, of the same in sorted order, tells trials in another order from other
+trials. Nothing of the data can be worked out from either::
+
+    rows = [hashlib.sha256(numpy.ascontiguousarray(trial)).digest() for trial in data]
+    hashlib.sha256(b"".join(rows)).hexdigest()
+
+A trial of numbers is its values in C order, little-endian; a label, its text in UTF-8.
+"""
+
+import os
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import astuple, dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+
+#: What was read since `collected_inputs` began; None outside of it.
+_INPUTS = ContextVar("inputs", default=None)
+#: Files that are listed one by one.
+_LISTED = 20
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """What is recorded of values with one entry, or one row, for each trial."""
+
+    #: "float64", or "text" for labels.
+    dtype: str
+    #: "300 x 64 x 100"
+    shape: str
+    #: Of the trials in their order, and in sorted order.
+    sha256: str
+    in_any_order: str
+
+    @classmethod
+    def of(cls, values):
+        """Return the fingerprint of an array (n, ...), or of n labels.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mvpa_kfda.utils.fingerprints import Fingerprint
+        >>> one, other = (Fingerprint.of(np.array(x)) for x in ([1.0, 2.0], [2.0, 1.0]))
+        >>> one.sha256 == other.sha256, one.in_any_order == other.in_any_order
+        (False, True)
+        """
+        values = np.asarray(values)
+        shape = " x ".join(map(str, values.shape))
+        if values.dtype.kind in "biuf" and values.ndim > 1:
+            values = values.astype(values.dtype.newbyteorder("<"), copy=False)
+            dtype, rows = values.dtype.name, map(np.ascontiguousarray, values)
+        else:  # 1 and True are no other labels than "1" and "True"
+            dtype, rows = "text", (str(each).encode() for each in values.tolist())
+        rows = [sha256(row).digest() for row in rows]
+        return cls(dtype, shape, _joined(rows), _joined(sorted(rows)))
+
+    def record(self):
+        """Return it as a list of texts, which takes little room in a file."""
+        return list(astuple(self))
+
+
+def _joined(digests):
+    """Return the checksum of checksums, as text."""
+    return sha256(b"".join(digests)).hexdigest()
+
+
+@contextmanager
+def collected_inputs():
+    """Collect the records of all that is read in what follows, by name."""
+    inputs = {}
+    before = _INPUTS.set(inputs)
+    try:
+        yield inputs
+    finally:
+        _INPUTS.reset(before)
+
+
+def note_input(name, values):
+    """Let the result of the call in progress keep the fingerprint of an input.
+
+    Values are (n_trials, ...), as they were read and before anything is done with them.
+    """
+    inputs = _INPUTS.get()
+    if inputs is not None and values is not None:
+        inputs[name] = Fingerprint.of(values).record()
+
+
+def files_of(arguments):
+    """Return "name, 123 bytes" of every file among arguments, as they were given."""
+    paths = [path for value in arguments for path in _paths(value)]
+    found = [f"{path.name}, {path.stat().st_size} bytes" for path in paths]
+    if len(found) > _LISTED:
+        more = f"and {len(found) - _LISTED} more files"
+        return [*found[:_LISTED], more]
+    return found
+
+
+def _paths(value):
+    """Yield the paths of files that an argument is, holds, or was read from."""
+    if isinstance(value, list | tuple):
+        for each in value[: 2 * _LISTED]:
+            yield from _paths(each)
+        return
+    read_from = getattr(value, "get_filename", None) or getattr(value, "filename", None)
+    value = read_from() if callable(read_from) else read_from or value
+    if isinstance(value, str | os.PathLike):
+        try:
+            if Path(value).is_file():
+                yield Path(value)
+        except (OSError, ValueError):  # a text that no file can be called
+            return

@@ -1,0 +1,235 @@
+"""What a result says against what is refitted: the cells, and the verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..results.base import SubjectResult
+from ..results.load import load_result
+from ..utils.checks import check_count, draw_seed
+from .claims import Claims
+from .reading import NotCovered
+from .refit import Trials, refit
+from .scoring import score
+from .verdict import Verification
+
+
+def verify(
+    result: Any | str | PathLike[str],
+    data: Any,
+    y: Any = None,
+    *,
+    n_cells: int | None = 20,
+    random_state: int | None = None,
+    **given: Any,
+) -> Verification:
+    """Check a result against the data, by refitting some of its models.
+
+    A cell of a result is a position, a fold and a permutation. Cells are drawn at
+    random, and the models of each are trained anew from the data, by scikit-learn and
+    NumPy and without any of the shortcuts by which the result was made. Then every
+    prediction, the score of the fold, the penalty, and under permuted labels the score
+    in the null distribution are compared with those in the result. Before that, folds
+    and permuted labels are drawn anew, and scores are worked out again from the
+    predictions that the result holds, at all positions.
+
+    Parameters
+    ----------
+    result : result | str | path-like
+        What a decoding function returned, or a file that its ``save`` wrote.
+    data, y
+        The data and labels that the function was given: its first two arguments.
+    n_cells : int | None
+        How many cells to refit. About half of them are of the observed labels, the
+        others of permuted ones. None: all there are, which may take long.
+    random_state : int | None
+        Seed of the draw of cells. None draws others every time, so that nobody can
+        know beforehand which will be checked.
+    **given
+        What else the function was given that is data, by the same names: ``groups``,
+        ``confounds``, ``train_on``, ``X_test``, ``test_epochs``, ``y_test``,
+        ``mask_img``, ``labels_img``, ``adjacency``, ``sensors``, ``src``, ``mesh``.
+
+    Returns
+    -------
+    verification : Verification
+        ``.ok`` is True only if all that was looked at agrees and nothing was left out.
+        ``.cells`` is a DataFrame of the cells, ``.differences`` and ``.unverified`` say
+        in words what differs, and what could not be looked at.
+
+    Raises
+    ------
+    TypeError
+        If what is given is no result, or no data that a decoding function takes.
+    ValueError
+        If the file is not a result file, or is damaged.
+
+    See Also
+    --------
+    load_result : Loads a result from its file.
+
+    Notes
+    -----
+    What is done with data before a decoding function is given them, such as filters and
+    the rejection of trials, is not checked, nor what else was tried and not reported.
+    One edited score under permuted labels is found if its cell is drawn; the
+    observed scores are worked out again everywhere. See :doc:`/checking`.
+
+    Predictions may differ where two classes score the same but for rounding. Such ties
+    are counted, and are no difference.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mvpa_kfda import decode_arrays, verify
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(40, 5, 3)), rng.permutation(np.repeat(["a", "b"], 20))
+    >>> result = decode_arrays(X, y, n_permutations=20)
+    >>> verify(result, X, y).ok
+    True
+    >>> print(verify(result, X[::-1], y))
+    The result does NOT hold: the data are in another order than those recorded.
+    """
+    if isinstance(result, str | PathLike):
+        result = load_result(result)
+    if not isinstance(result, SubjectResult):
+        raise TypeError(
+            f"verify checks what decoding functions return; got {type(result).__name__}"
+            ". Give the results of the subjects, one by one."
+        )
+    if n_cells is not None:
+        check_count("n_cells", n_cells, minimum=1)
+    rng = np.random.default_rng(draw_seed(random_state))
+    try:
+        claims = Claims.of(result, data, y, given)
+    except NotCovered as reason:
+        return Verification(unverified=(str(reason),))
+    differences = claims.differences()
+    if differences:
+        return Verification(differences=tuple(differences))
+    try:
+        cells = _Cells(claims).refitted(n_cells, rng)
+    except NotCovered as reason:
+        return Verification(unverified=(str(reason),))
+    return Verification(
+        cells=cells,
+        differences=tuple(claims.differences_of_scores()),
+        unverified=tuple(claims.unverified),
+        notes=tuple(claims.notes),
+    )
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """The cells of a result, to be drawn from."""
+
+    claims: Claims
+
+    def refitted(self, n_cells, rng):
+        """Return a table of cells that were drawn, and refitted."""
+        rows = [self._row(*cell) for cell in self._drawn(n_cells, rng)]
+        return pd.DataFrame(rows)
+
+    def _drawn(self, n_cells, rng):
+        """Return (position, fold, permutation) of cells; of folds None is all."""
+        claims = self.claims
+        positions = [tuple(i.tolist()) for i in np.argwhere(claims.is_decoded)]
+        folds, n_permutations = range(len(claims.folds)), claims.n_nulls
+        if n_cells is None:
+            observed = [(i, fold, 0) for i in positions for fold in (None, *folds)]
+            permuted = range(1, n_permutations + 1)
+            return observed + [(i, None, b) for i in positions for b in permuted]
+
+        def draw(values):
+            return values[rng.integers(len(values))]
+
+        n_permuted = min(n_cells // 2, n_permutations * len(positions))
+        cells = {(draw(positions), None, 0): None}  # kept in order, each once
+        most = len(positions) * len(folds)
+        while len(cells) < min(n_cells - n_permuted, most + 1):
+            cells[draw(positions), draw(folds), 0] = None
+        n_observed = len(cells)
+        while len(cells) < n_observed + n_permuted:
+            cells[draw(positions), None, 1 + int(rng.integers(n_permutations))] = None
+        return list(cells)
+
+    def _row(self, position, fold, b):
+        """Return what is said of a cell, and what is refitted."""
+        claims = self.claims
+        folds = range(len(claims.folds)) if fold is None else [fold]
+        cell = Cell(claims, position, b)
+        models = [cell.models[i] if fold is None else cell.model(i) for i in folds]
+        n_differ, n_ties = 0, sum(int(model.ties.sum()) for model in models)
+        fine, names = True, claims.metrics
+        if b == 0:
+            for i, model in zip(folds, models, strict=True):
+                fine &= claims.agrees_on_penalty(position, i, model.lam)
+                n_differ += claims.count_differences(position, i, model)
+        share = n_ties / max(1, sum(len(model.predicted) for model in models))
+        compared = [
+            (stored, cell.score(name, folds, models, second))
+            for name in names
+            for stored, second in claims.stored(name, position, fold, b)
+        ]
+        fine &= n_differ == 0
+        fine &= all(claims.agrees(*each, share) for each in compared)
+        where = position if len(position) != 1 else position[0]
+        stored, again = compared[0] if compared else (np.nan, np.nan)
+        return {
+            "position": where,
+            "fold": "all" if fold is None else fold,
+            "permutation": b,
+            "n_trials": sum(len(model.predicted) for model in models),
+            "n_differ": n_differ,
+            "n_ties": n_ties,
+            "score": stored,
+            "score_refitted": again,
+            "ok": bool(fine),
+        }
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A position under one labelling, whose folds are refitted."""
+
+    claims: Claims
+    position: tuple
+    permutation: int
+
+    @cached_property
+    def _features(self):
+        claims = self.claims
+        X = claims.features(claims.reading.train, self.position)
+        test = claims.reading.test
+        return X, X if test is None else claims.features(test, self.position)
+
+    def model(self, fold):
+        """Return the prediction of a fold's test trials."""
+        claims, (X, X_test) = self.claims, self._features
+        train, test = claims.folds_of(self.permutation)[fold]
+        labels = claims.labels[self.permutation]
+        trained = Trials(X, labels, claims.groups, claims.confounds)[train]
+        confounds = claims.confounds_test
+        tested = Trials(X_test, claims.true(self.permutation), None, confounds)
+        everybody = None if claims.learns_in_folds else X
+        return refit(trained, tested[test], claims.method, everybody)
+
+    @cached_property
+    def models(self):
+        """The predictions of all folds."""
+        return [self.model(fold) for fold in range(len(self.claims.folds))]
+
+    def score(self, name, folds, models, second):
+        """Return a metric of some folds, perhaps against the labels of another null."""
+        claims, sets = self.claims, []
+        true = claims.true(self.permutation, second)
+        for fold, model in zip(folds, models, strict=True):
+            train, test = claims.folds_of(self.permutation)[fold]
+            sets.append((true[test], model.predicted, model.scores, len(train)))
+        return score(name, sets, claims.method.n_classes)

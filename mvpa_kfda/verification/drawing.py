@@ -1,0 +1,176 @@
+"""Folds and permuted labels, drawn anew from what a result says of them."""
+
+import warnings
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import numpy as np
+from sklearn import model_selection
+
+from ..inference.permutation import permute_labels
+from ..utils.record import as_call, is_record
+
+#: Folds where nobody says how many.
+DEFAULT_FOLDS = 10
+
+
+@dataclass(frozen=True)
+class Folds:
+    """Training and test sets, as they should be."""
+
+    pairs: list  #: (train, test) arrays of trial numbers
+    #: The contiguous folds that were asked for (n,), and whether there are so many.
+    fold_of: np.ndarray | None = None
+    as_asked: bool = True
+    #: Which trials are trained with, (n,); None: any.
+    chosen: np.ndarray | None = None
+
+    def are_complements(self, n):
+        """Tell whether every fold trains on all of n trials that it does not test."""
+        return all(len(train) + len(test) == n for train, test in self.pairs)
+
+
+def revived(record):
+    """Return the splitter of scikit-learn that a record is of, None if it is of none."""
+    kind = getattr(model_selection, record["name"], None)
+    given = {name: value for name, value in record.items() if name != "name"}
+    return None if kind is None else kind(**given)
+
+
+def draw_folds(asked, codes, groups, numbers=None, trained=None):
+    """Return the `Folds` that a recorded ``cv`` stands for; None if it is not known.
+
+    `numbers` are those of the trials in the recording, by which they are neighbours.
+    """
+    n = len(codes)
+    if asked is None:
+        asked = {"name": "LeaveOneGroupOut"} if groups is not None else DEFAULT_FOLDS
+    if isinstance(asked, int):
+        return _contiguous(asked, codes, numbers, trained)
+    if not is_record(asked):
+        return None
+    splitter = revived(asked)
+    is_random = getattr(splitter, "shuffle", True)  # ShuffleSplit always is
+    if splitter is None or (
+        is_random and "random_state" in asked and asked["random_state"] is None
+    ):
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return Folds(list(splitter.split(np.zeros((n, 1)), codes, groups)))
+
+
+def _contiguous(k, codes, numbers, trained):
+    """Return k folds of neighbours; more where some training set lacks a class."""
+    n, order = len(codes), np.arange(len(codes))
+    if numbers is not None and len(set(numbers)) == n:
+        order = np.argsort(numbers, kind="stable")
+    used = codes if trained is None else np.where(trained, codes, -1)
+    tests, fold_of = np.array_split(order, k), np.empty(n, int)
+    for number, test in enumerate(tests):
+        fold_of[test] = number
+    as_asked = has_every_class(used, fold_of)
+    if not as_asked:
+        smallest = np.unique(used[used >= 0], return_counts=True)[1].min()
+        tests = np.array_split(order, -(-n // (smallest - 1)))
+    pairs = [(np.setdiff1d(order, test), np.sort(test)) for test in tests]
+    one_class = len(np.unique(used[used >= 0])) < 2
+    return Folds(pairs, None if one_class else fold_of, as_asked)
+
+
+def has_every_class(codes, fold_of):
+    """Tell whether every training set has every class; -1 is none."""
+    classes = np.unique(codes[codes >= 0])
+    return all(
+        np.isin(classes, codes[fold_of != fold]).all() for fold in np.unique(fold_of)
+    )
+
+
+def cross_folds(folds, chosen):
+    """Return folds that train on chosen trials alone, and test the others alone."""
+    rows = np.arange(len(chosen))
+    pairs = [(rows, rows)] if folds is None else folds.pairs
+    pairs = [(train[chosen[train]], test[~chosen[test]]) for train, test in pairs]
+    if folds is None:
+        return Folds(pairs, chosen=chosen)
+    return Folds(pairs, folds.fold_of, folds.as_asked, chosen)
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """Which labels would have had the same number of contiguous folds."""
+
+    fold_of: np.ndarray
+    as_asked: bool
+
+    def may_fail(self, codes):
+        """Tell whether some order of the labels leaves a training set without one."""
+        return np.bincount(codes).min() <= np.bincount(self.fold_of).max()
+
+    def keeps(self, labels):
+        """Tell for labels (B, n), (B,)."""
+        found = [has_every_class(each, self.fold_of) for each in labels]
+        return np.array(found, bool).reshape(-1) == self.as_asked
+
+
+def draw_labels(codes, parameters, n_permutations, folds, groups, tested=None):
+    """Return the labels that are trained with and tested, (P + 1, n) each.
+
+    By the seed and the scheme that the result records. Two labellings of a trial move
+    together; `tested` None: they are the same.
+    """
+    tested = codes if tested is None else tested
+    if folds is not None and folds.chosen is not None:
+        return _draw_chosen(codes, parameters, n_permutations, folds, groups)
+    n_classes = int(max(codes.max(), tested.max())) + 1
+    used, pairs = np.unique(codes * n_classes + tested, return_inverse=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        drawn = permute_labels(
+            pairs,
+            n_permutations,
+            folds=None if folds is None else _stand_in(folds, len(codes)),
+            groups=groups,
+            permute=parameters["permute"],
+            random_state=parameters["random_state"],
+            classes=used // n_classes,
+        )
+    return np.divmod(used[drawn.labels], n_classes)
+
+
+def _draw_chosen(codes, parameters, n_permutations, folds, groups):
+    """Return labels of which those of the chosen trials alone move."""
+    chosen, rows = folds.chosen, np.flatnonzero(folds.chosen)
+    number = np.cumsum(chosen) - 1
+    tests = [number[np.setdiff1d(rows, train)] for train, _ in folds.pairs]
+    tests = [test for test in tests if len(test)]
+    among = None
+    if tests:
+        of_rows = np.arange(len(rows))
+        fold_of = None if folds.fold_of is None else folds.fold_of[rows]
+        pairs = [(np.setdiff1d(of_rows, test), test) for test in tests]
+        among = Folds(pairs, fold_of, folds.as_asked)
+    groups = None if groups is None else groups[rows]
+    moved, _ = draw_labels(codes[rows], parameters, n_permutations, among, groups)
+    labels = np.tile(codes, (len(moved), 1))
+    labels[:, rows] = moved
+    return labels, np.tile(codes, (len(moved), 1))
+
+
+def _stand_in(folds, n):
+    """Return what `permute_labels` asks of folds."""
+    rule = None if folds.fold_of is None else _Rule(folds.fold_of, folds.as_asked)
+    sets = [test for _, test in folds.pairs]
+    if not folds.are_complements(n):
+        sets += [train for train, _ in folds.pairs]
+    used_by = [tuple(i for i, s in enumerate(sets) if row in s) for row in range(n)]
+    first = {key: number for number, key in enumerate(dict.fromkeys(used_by))}
+    blocks = np.array([first[key] for key in used_by])
+    return SimpleNamespace(
+        n=n, blocks=blocks, rule=rule, name="cv", sees_labels=False, balanced=False
+    )
+
+
+def describe(asked):
+    """Word what was recorded of ``cv``."""
+    return "folds that were given" if asked is None else f"cv={as_call(asked)}"

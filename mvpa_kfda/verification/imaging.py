@@ -1,0 +1,99 @@
+"""The features of every position of images: spheres and regions."""
+
+import numpy as np
+
+from ..data.atlas import read_regions
+from ..data.grayordinates import GrayordinateSpace
+from ..data.images import choose_images, process_positions, read_images, read_labels
+from ..data.neighbours import (
+    adjacency_members,
+    grayordinate_members,
+    keep_usable,
+    own_columns,
+    sphere_members,
+    surface_members,
+)
+from ..data.space import SurfaceSpace
+from .reading import Reading
+
+
+def read_searchlight(result, imgs, y, given):
+    """Return the `Reading` of `searchlight`."""
+    options = result.options
+    images = read_images(imgs, given.get("mask_img"), given.get("mesh"))
+    centres = process_positions(images, given.get("process_mask_img"))
+    own = own_columns(images.space, centres)
+    adjacency = given.get("adjacency", options.get("adjacency"))
+    if adjacency is not None:
+        members = adjacency_members(adjacency, images.space.n_positions)[own]
+    else:
+        near = images.space, centres, options["radius"]
+        if isinstance(images.space, GrayordinateSpace):
+            members = grayordinate_members(*near, options["distance"])
+        elif isinstance(images.space, SurfaceSpace):
+            members = surface_members(*near, options["distance"])
+        else:
+            members = sphere_members(*near)
+    return _of_images(result, images, members, own, y, given)
+
+
+def read_atlas(result, imgs, y, given):
+    """Return the `Reading` of `decode_regions`."""
+    options = result.options
+    atlas = given.get("labels_img", options.get("labels_img")), given.get("mask_img")
+    names = given.get("lut", options.get("lut")), options.get("atlas_threshold")
+    images, regions = read_regions(imgs, *atlas, *names, given.get("mesh"))
+    nowhere = np.full(regions.n_positions, -1)
+    return _of_images(result, images, regions.membership, nowhere, y, given)
+
+
+def _of_images(result, images, members, own, y, given):
+    """Return the `Reading` of images, z-scored within their runs."""
+    options = result.options
+
+    def was(name):
+        return given.get(name, options.get(name))
+
+    read = read_labels(y, was("groups"), was("confounds"), was("train_on"))
+    labels = choose_images(read, options.get("classes"))
+    X, (all_y, all_groups) = np.array(images.X), labels.given
+    reading = Reading(None, (members.shape[0],), labels.y, labels.groups)
+    reading.note(data=X)
+    scored = z_scores(X, all_y, all_groups) if result.parameters["standardize"] else X
+    scored = labels.take(scored)
+    members = keep_usable(members, varies(X) & varies(scored), own)
+    reading.train = lambda position: scored[:, members[[position[0]]].indices]
+    reading.numbers = labels.take(np.arange(len(X)))
+    reading.confounds = labels.confounds
+    reading.train_on = None if labels.train_on is None else labels.train_on.mask
+    return reading
+
+
+def z_scores(X, y, groups):
+    """Return images (n, p), every feature z-scored within runs; 0 where constant.
+
+    Over all of them, if there are no groups, or each is of a single class.
+    """
+    scored, runs = np.zeros_like(X), [np.arange(len(X))]
+    if groups is not None:
+        of_runs = [np.flatnonzero(groups == name) for name in np.unique(groups)]
+        if any(len(np.unique(y[rows])) > 1 for rows in of_runs):
+            runs = of_runs
+    for rows in runs:
+        columns = np.flatnonzero(varies(X[rows]))
+        values = X[np.ix_(rows, columns)]
+        values = values / np.abs(values).max(axis=0)
+        values = (values - values.mean(axis=0)) / values.std(axis=0, ddof=1)
+        scored[np.ix_(rows, columns)] = values
+    return scored
+
+
+def varies(X):
+    """Mark features of images (n, p) that are finite and not constant."""
+    low, high = X.min(axis=0), X.max(axis=0)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return high - low > 1e-12 * np.maximum(np.abs(low), np.abs(high))
+
+
+#: How the data of a decoding function are read, by its name.
+READERS = {"searchlight": read_searchlight, "decode_regions": read_atlas}

@@ -1,0 +1,136 @@
+"""From data as users give them to the features of every position, by plain loops.
+
+A `Reading` is what a decoding function decodes: labels, groups, and for every position
+the features (n, p) of the trials. What reads files, masks and events is the package's
+own reading (`mvpa_kfda.data`); the fingerprints tell whether the same was read.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..utils.fingerprints import Fingerprint
+
+
+class NotCovered(Exception):
+    """What cannot be refitted here; the text continues "cannot be verified because"."""
+
+
+@dataclass
+class Reading:
+    """What is decoded."""
+
+    #: Position -> features (n, p) to train with, and to test with.
+    train: Callable
+    #: The shape of the map.
+    shape: tuple
+    #: One label for each trial, and its group.
+    y: np.ndarray
+    groups: np.ndarray | None = None
+    #: Position -> features (n_test, p) that are tested; None: those trained with.
+    test: Callable | None = None
+    #: Labels to be predicted, where they are others.
+    y_test: np.ndarray | None = None
+    #: The numbers of the trials in the recording, where they are known.
+    numbers: np.ndarray | None = None
+    #: Columns (n, k) that are taken out, of the trials trained with and of others.
+    confounds: np.ndarray | None = None
+    confounds_test: np.ndarray | None = None
+    #: Which trials are trained with; all others are tested.
+    train_on: np.ndarray | None = None
+    #: Whether other trials are tested, so that there are no folds.
+    other_trials: bool = False
+    #: What was read, as a result records it.
+    prints: dict = field(default_factory=dict)
+
+    def note(self, **values):
+        """Keep the fingerprints of what was read."""
+        for name, each in values.items():
+            if each is not None:
+                self.prints[name] = Fingerprint.of(each).record()
+
+
+def windows_of(parameters, n_times):
+    """Return the first samples of the windows, and how many samples are in each."""
+    sfreq = parameters["sfreq"]
+    width, step = (round(parameters[name] * sfreq) for name in ("window", "step"))
+    return list(range(0, n_times - width + 1, step)), width
+
+
+def in_window(data, start, width, mode):
+    """Return the features (n, p) of data (n, p, n_times) in a window."""
+    samples = data[:, :, start : start + width]
+    if mode == "mean":
+        return samples.mean(axis=2)
+    return np.concatenate([samples[:, :, i] for i in range(width)], axis=1)
+
+
+def as_floats(values):
+    """Return an array of numbers in double precision, as it is in memory if it is."""
+    values = np.asarray(values)
+    return values if values.dtype.kind == "f" else values.astype(float)
+
+
+def read_table(result, data, y, given):
+    """Return the `Reading` of `cross_validate` and `regress`."""
+    X = np.asarray(data, float)
+    reading = Reading(lambda position: X, (), np.asarray(y))
+    if result.parameters["kernel"].get("name") == "Precomputed":
+        numbers = np.arange(len(X))[:, np.newaxis]
+        reading.train = lambda position: numbers
+        reading.gram = X
+    reading.note(data=X)
+    return reading
+
+
+def read_arrays(result, data, y, given):
+    """Return the `Reading` of `decode_arrays`."""
+    X, parameters = np.asarray(data, float), result.parameters
+    starts, width = windows_of(parameters, X.shape[2])
+    mode = parameters["window_mode"]
+
+    def train(position):
+        return in_window(X, starts[position[0]], width, mode)
+
+    reading = Reading(train, (len(starts),), np.asarray(y))
+    reading.note(data=X)
+    return reading
+
+
+def read_pairs(result, data, y, given):
+    """Return the `Reading` of `generalize_arrays`."""
+    X, parameters = np.asarray(data, float), result.parameters
+    other = given.get("X_test")
+    X_test = X if other is None else np.asarray(other, float)
+    reading = pairs_of_times(X, X_test, parameters, y)
+    reading.y_test = (
+        None if given.get("y_test") is None else np.asarray(given["y_test"])
+    )
+    reading.other_trials = parameters["mode"] == "other_trials"
+    reading.note(data=X, data_test=None if other is None else X_test)
+    return reading
+
+
+def pairs_of_times(X, X_test, parameters, y):
+    """Return the `Reading` of pairs of windows of two data (n, p, n_times)."""
+    mode = parameters["window_mode"]
+    starts, width = windows_of(parameters, X.shape[2])
+    tested, _ = windows_of(parameters, X_test.shape[2])
+
+    def train(position):
+        return in_window(X, starts[position[0]], width, mode)
+
+    def test(position):
+        return in_window(X_test, tested[position[1]], width, mode)
+
+    return Reading(train, (len(starts), len(tested)), np.asarray(y), test=test)
+
+
+#: How the data of a decoding function are read, by its name.
+READERS = {
+    "cross_validate": read_table,
+    "regress": read_table,
+    "decode_arrays": read_arrays,
+    "generalize_arrays": read_pairs,
+}

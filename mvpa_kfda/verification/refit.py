@@ -1,0 +1,341 @@
+"""One model of a result, refitted from the data, for everybody to read.
+
+Nothing here is fast, and nothing is shared with what made the result: NumPy, SciPy and
+scikit-learn, and the definitions. A *cell* of a result is what one model says of one
+test set: at a position, in a fold, for the observed labels or for permuted ones.
+
+A model is trained like this. Steps, such as z-scores, are learned from the training
+trials. A kernel compares trials; in the coordinates of its feature space (the principal
+components of the training trials, all of them) the method is a linear one. With the
+class means m_k of the training trials, the scatter S within classes, and the penalty
+lambda, the score of class k for a trial x is
+
+    x' (S + lambda I)^-1 m_k  -  m_k' (S + lambda I)^-1 m_k / 2
+
+and the highest score wins: linear discriminant analysis with equal priors and a ridge.
+Regression is scikit-learn's Ridge in the same coordinates.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import eigh, helmert, solve
+from sklearn.base import clone
+from sklearn.covariance import ledoit_wolf_shrinkage, oas
+from sklearn.decomposition import KernelPCA
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.metrics.pairwise import (
+    euclidean_distances,
+    polynomial_kernel,
+    rbf_kernel,
+)
+from sklearn.model_selection import KFold
+
+#: Two numbers that are nearer than this, relative to what they are made of, are equal.
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Method:
+    """How a model is trained, as the result says it.
+
+    `kernels` and `reg` are a result's records: ``{"name": "RBF", "gamma": 0.1}``.
+    """
+
+    kernels: tuple  #: one, or several to choose from
+    reg: object  #: a number, a name, or a record
+    n_classes: int | None  #: None for regression
+    steps: tuple = ()  #: transformers of scikit-learn
+    n_components: int | None = None  #: discriminants to classify by, None for all
+    gram: np.ndarray | None = None  #: a precomputed kernel matrix
+
+    @property
+    def is_linear(self):
+        """Whether trials are compared by the inner products of their features."""
+        return all(kernel["name"] == "Linear" for kernel in self.kernels)
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Some trials: features, labels (class numbers or values), groups, confounds."""
+
+    X: np.ndarray
+    labels: np.ndarray
+    groups: np.ndarray | None = None
+    confounds: np.ndarray | None = None
+
+    def __getitem__(self, rows):
+        """Return some of the trials."""
+        parts = (self.X, self.labels, self.groups, self.confounds)
+        return Trials(*(None if part is None else part[rows] for part in parts))
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model says of its test trials."""
+
+    predicted: np.ndarray  #: class numbers, or values
+    scores: np.ndarray | None  #: (n_test, c), -inf for classes not trained with
+    ties: np.ndarray  #: whether rounding may have decided, (n_test,)
+    lam: float  #: the penalty
+
+
+def refit(train, test, method, everybody=None):
+    """Train on some trials, and predict others.
+
+    Widths of kernels and penalties that no label has a part in are those of
+    `everybody`, as features without labels; None: of the training trials, once the
+    steps are done.
+    """
+    X, X_test = without_confounds(train, test)
+    for step in method.steps:
+        step = clone(step).fit(X)
+        X, X_test = step.transform(X), step.transform(X_test)
+    train = replace(train, X=X)
+    everybody = X if everybody is None else everybody
+    kernel, lam, unsure = choose_penalty(train, method, everybody)
+    Z, Z_test = coordinates(kernel, X, X_test, everybody, method.gram)
+    if method.n_classes is None:
+        values = Ridge(alpha=lam).fit(Z, train.labels).predict(Z_test)
+        return Prediction(values, None, np.full(len(values), unsure), lam)
+    scores = class_scores(Z, train.labels, Z_test, lam, method)
+    best, second = np.sort(scores, axis=1)[:, :-3:-1].T
+    near = best - second <= ROUNDING * np.abs(best)
+    return Prediction(scores.argmax(axis=1), scores, near | unsure, lam)
+
+
+def class_scores(Z, labels, Z_test, lam, method):
+    """Return the score of every class for test trials, (n_test, c)."""
+    present = np.unique(labels)
+    means = np.array([Z[labels == k].mean(axis=0) for k in present])
+    apart = Z - means[np.searchsorted(present, labels)]
+    penalised = apart.T @ apart + lam * np.eye(Z.shape[1])
+    weights = solve(penalised, means.T, assume_a="pos")
+    if method.n_components is not None:
+        # The first discriminants: W' (S + lambda I) W = I, and most between classes.
+        between = sum(
+            np.sum(labels == k) * np.outer(mean, mean)
+            for k, mean in zip(present, means, strict=True)
+        )
+        W = eigh(between, penalised)[1][:, ::-1][:, : method.n_components]
+        weights = W @ (W.T @ means.T)
+    scores = np.full((len(Z_test), method.n_classes), -np.inf)
+    scores[:, present] = Z_test @ weights - np.sum(means.T * weights, axis=0) / 2
+    return scores
+
+
+def without_confounds(train, test):
+    """Return features less what confounds explain, by the training trials."""
+    if train.confounds is None:
+        return train.X, test.X
+    fitted = LinearRegression().fit(train.confounds, train.X)
+    mean = train.confounds.mean(axis=0)  # features keep their own mean
+    left = [each.X - (each.confounds - mean) @ fitted.coef_.T for each in (train, test)]
+    size = np.abs(train.X - train.X.mean(axis=0)).max(axis=0)
+    kept = np.abs(left[0] - train.X.mean(axis=0)).max(axis=0) > ROUNDING * size
+    return left[0] * kept, left[1] * kept
+
+
+# ------------------------------------------------------------------------------ kernels
+
+
+def compare(kernel, A, B, everybody, gram=None):
+    """Return the kernel's values between trials A (n_a, p) and B (n_b, p)."""
+    if kernel["name"] == "Linear":
+        return A @ B.T
+    if kernel["name"] == "Precomputed":  # features are the numbers of the trials
+        return gram[np.ix_(A[:, 0], B[:, 0])]
+    if kernel["name"] == "RBF":
+        gamma = kernel["gamma"]
+        if gamma == "median":
+            centred = everybody - everybody.mean(axis=0)
+            distances = euclidean_distances(centred, squared=True)
+            gamma = 1 / np.median(distances[np.triu_indices(len(distances), k=1)])
+        return rbf_kernel(A, B, gamma=gamma)
+    assert kernel["name"] == "Polynomial"
+    degree, gamma, coef0 = (kernel[name] for name in ("degree", "gamma", "coef0"))
+    return polynomial_kernel(A, B, degree=degree, gamma=gamma, coef0=coef0)
+
+
+def centred(K):
+    """Return a kernel matrix of trials less their mean in feature space."""
+    return K - K.mean(axis=0) - K.mean(axis=1, keepdims=True) + K.mean()
+
+
+def coordinates(kernel, X, X_test, everybody, gram):
+    """Return training and test trials in the kernel's feature space, less the mean."""
+    if kernel["name"] == "Linear" and X.shape[1] < len(X):
+        mean = X.mean(axis=0)
+        return X - mean, X_test - mean
+    components = KernelPCA(kernel="precomputed", eigen_solver="dense")
+    components.fit(compare(kernel, X, X, everybody, gram))
+    return (
+        components.transform(compare(kernel, each, X, everybody, gram))
+        for each in (X, X_test)
+    )
+
+
+# ---------------------------------------------------------------------------- penalties
+
+
+def choose_penalty(train, method, everybody):
+    """Return the kernel, lambda, and whether rounding may have decided on them."""
+    reg = method.reg
+    if isinstance(reg, dict) and reg["name"] == "Tuned":
+        return tuned(train, method, everybody)
+    (kernel,) = method.kernels
+    if reg == "auto":
+        K = centred(compare(kernel, train.X, train.X, everybody, method.gram))
+        return kernel, *automatic(K, train, method.n_classes)
+    K = centred(compare(kernel, everybody, everybody, everybody, method.gram))
+    return kernel, without_labels(reg, K, everybody, method.is_linear), False
+
+
+def without_labels(reg, K, X, is_linear):
+    """Return the lambda of a rule that looks at no labels, by a centred kernel matrix.
+
+    X are the features that it is of. Only a linear kernel counts them.
+    """
+    p = X.shape[1] if is_linear else len(K)
+    scale = np.trace(K) / len(K)
+    if isinstance(reg, int | float):
+        return reg * scale
+    if isinstance(reg, dict) and reg["name"] == "Ridge":
+        return reg["lam"]
+    if isinstance(reg, dict) and reg["name"] == "DegreesOfFreedom":
+        return lambda_of_freedom(reg["df"], np.linalg.eigvalsh(K))
+    if isinstance(reg, dict) and reg["name"] == "Shrinkage":
+        return shrunk(reg["gamma"], K, p)
+    gamma = ledoit_wolf_shrinkage(X) if reg == "ledoit_wolf" else oas(X)[1]
+    return float(np.clip(shrunk(gamma, K, p), 1e-8 * scale, 1e3 * scale))
+
+
+def shrunk(gamma, K, p):
+    """Return lambda where (1 - gamma) C + gamma tr(C) / p I is like C + lambda I."""
+    with np.errstate(divide="ignore"):
+        return float(np.divide(gamma, 1 - gamma) * np.trace(K) / p)
+
+
+def lambda_of_freedom(df, values):
+    """Return the lambda for which 1 + sum s / (s + lambda) = df, by bisection."""
+    values = values[values > len(values) * np.finfo(float).eps * values.max()]
+    low, high = np.log(values.min()) - 50, np.log(values.max()) + 50
+    for _ in range(200):
+        middle = (low + high) / 2
+        more = 1 + np.sum(values / (values + np.exp(middle))) > df
+        low, high = (middle, high) if more else (low, middle)
+    return np.exp(middle)
+
+
+def automatic(K, train, n_classes):
+    """Return the lambda of ``reg="auto"`` by a training set's centred kernel matrix.
+
+    Of a grid of 13 the largest that predicts trials that are left out about as well as
+    the best does, as estimated by generalized cross-validation (see the page on the
+    method). Where there are groups, it is groups that are left out.
+    """
+    n = len(K)
+    T = train.labels.astype(float)[:, np.newaxis]  # what is predicted: values,
+    if n_classes is not None:
+        T = helmert(n_classes).T[train.labels]  # or contrasts between classes
+    T = T - T.mean(axis=0)
+    groups = groups_within(train.groups)
+    values, axes = eigh((K + K.T) / 2)
+    lambdas = values[-1] * 10.0 ** (np.arange(3, -22, -2) * 7 / 24)
+    errors = []
+    for lam in lambdas:
+        left = lam / (np.maximum(values, 0) + lam)  # the share that is not explained
+        M = (axes * left) @ axes.T  # T less its prediction is M T
+        if groups is None:
+            residual = (left.sum() - 1) / (n - 1)
+        else:
+            own = within = 0.0
+            for g in np.unique(groups):
+                rows = np.flatnonzero(groups == g)
+                block = M[np.ix_(rows, rows)]
+                own += np.sum(T[rows] * (block @ T[rows]))
+                within += np.trace(block) - block.sum() / len(rows)
+            R = groups.max() + 1
+            between = R / (R - 1) * (own - np.sum(T * (M @ T)) / R) / np.sum(T**2)
+            residual = np.sqrt(between * within / (n - R))
+        P = T - M @ T / residual  # what would be predicted of left-out trials
+        scale = 1.0
+        if n_classes is not None:  # a discriminant may have any scale
+            scale = max(np.sum(T * P) / np.sum(P**2), 1)
+        errors.append(np.sum((T - scale * P) ** 2) / np.sum(T**2))
+    errors = np.array(errors)
+    margin = 0.1 / n * (1 if n_classes is not None else errors.min())
+    excess = errors - errors.min() - margin
+    near = np.abs(excess) <= ROUNDING * errors.min()
+    return lambdas[np.flatnonzero(excess <= 0)[0]], bool(near.any())
+
+
+def groups_within(groups):
+    """Return numbers of groups; None where every trial, or all, are one group."""
+    if groups is None:
+        return None
+    names, numbers = np.unique(groups, return_inverse=True)
+    return numbers if 1 < len(names) < len(groups) else None
+
+
+def tuned(train, method, everybody):
+    """Return the kernel and lambda that predict training trials best when left out."""
+    tuning = method.reg
+    splits = list(inner_splits(tuning["cv"], train))
+    best, chosen, unsure = np.inf, None, False
+    for kernel in method.kernels:
+        K = centred(compare(kernel, everybody, everybody, everybody, method.gram))
+        single = replace(method, kernels=(kernel,), steps=())
+        for lam in grid_of(tuning["grid"], K, everybody, single.is_linear):
+            how = tuning["criterion"], lam, single, everybody
+            losses = [loss_of(train[rows], train[out], *how) for rows, out in splits]
+            loss = sum(losses) / sum(len(out) for _, out in splits)
+            unsure |= abs(loss - best) <= ROUNDING * best
+            if loss < best * (1 - ROUNDING):
+                best, chosen, unsure = loss, (kernel, lam), False
+    return *chosen, unsure
+
+
+def grid_of(grid, K, everybody, is_linear):
+    """Return the lambdas that a tuned penalty is chosen from, the largest first."""
+    if grid != "auto":
+        each = (without_labels(reg, K, everybody, is_linear) for reg in grid)
+        return sorted(each, reverse=True)
+    values = np.linalg.eigvalsh(K)
+    smallest = values[values > len(K) * np.finfo(float).eps * values[-1]].min()
+    return np.geomspace(values[-1], max(1e-3 * smallest, 1e-7 * values[-1]), 20)
+
+
+def inner_splits(cv, train):
+    """Yield the training trials that are left out together, and all others."""
+    n = len(train.labels)
+    if cv is None:  # one at a time, or one group
+        groups = np.arange(n) if train.groups is None else train.groups
+        tests = [np.flatnonzero(groups == g) for g in np.unique(groups)]
+    elif isinstance(cv, int):
+        splitter = KFold(cv, shuffle=True, random_state=0)
+        tests = [test for _, test in splitter.split(np.zeros(n))]
+    else:
+        labels = train.labels
+        tests = [test for _, test in cv.split(np.zeros((n, 1)), labels, train.groups)]
+    for test in tests:
+        yield np.delete(np.arange(n), test), test
+
+
+def loss_of(train, test, criterion, lam, method, everybody):
+    """Return what a model with one lambda loses on the trials that are left out."""
+    (kernel,) = method.kernels
+    Z, Z_test = coordinates(kernel, train.X, test.X, everybody, method.gram)
+    if criterion == "squared_error":
+        targets = train.labels, test.labels
+        if method.n_classes is not None:
+            targets = (np.eye(method.n_classes)[each] for each in targets)
+        known, wanted = targets
+        return np.sum((wanted - Ridge(alpha=lam).fit(Z, known).predict(Z_test)) ** 2)
+    scores = class_scores(Z, train.labels, Z_test, lam, method)
+    if criterion == "accuracy":
+        return np.sum(scores.argmax(axis=1) != test.labels)
+    logs = len(Z) * (scores - scores.max(axis=1, keepdims=True))
+    shares = np.exp(logs) / np.exp(logs).sum(axis=1, keepdims=True)
+    true = shares[np.arange(len(shares)), test.labels]
+    return -np.sum(np.log(np.maximum(true, np.finfo(float).eps)))

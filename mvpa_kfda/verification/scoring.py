@@ -1,0 +1,86 @@
+"""Scores of refitted predictions, by scikit-learn where it has them."""
+
+import numpy as np
+from scipy.special import logsumexp
+from sklearn import metrics
+
+#: Metrics of predicted classes, pooled over all test sets.
+POOLED = {
+    "accuracy": metrics.accuracy_score,
+    "balanced_accuracy": lambda y, p: np.mean(
+        [np.mean(p[y == k] == k) for k in set(y)]
+    ),
+    "kappa": lambda y, p: np.nan_to_num(_kappa(y, p)),
+    "recall": metrics.recall_score,
+    "precision": metrics.precision_score,
+    "f1": metrics.f1_score,
+}
+#: Metrics of predicted numbers.
+OF_NUMBERS = {
+    "r2": metrics.r2_score,
+    "neg_mean_squared_error": lambda y, p: -metrics.mean_squared_error(y, p),
+    "pearsonr": lambda y, p: (
+        np.corrcoef(y, p)[0, 1] if np.ptp(p) and np.ptp(y) else 0.0
+    ),
+}
+
+
+def _kappa(true, predicted):
+    """Return Cohen's kappa, 0 where it is 0 / 0."""
+    by_chance = sum(np.mean(true == k) * np.mean(predicted == k) for k in set(true))
+    return (np.mean(true == predicted) - by_chance) / (1 - by_chance or np.inf)
+
+
+def is_covered(name, n_classes):
+    """Tell whether a metric can be computed here."""
+    if n_classes is None:
+        return name in OF_NUMBERS
+    return name == "roc_auc" or _stem(name) in POOLED
+
+
+def _stem(name):
+    """Return a metric without the kind of its average."""
+    return name.removesuffix("_macro")
+
+
+def score(name, sets, n_classes):
+    """Return one metric of several test sets, each (true, predicted, scores, n_train).
+
+    None where it is undefined.
+    """
+    true, predicted = (np.concatenate([each[i] for each in sets]) for i in (0, 1))
+    if n_classes is None:
+        return OF_NUMBERS[name](true, predicted)
+    if name == "roc_auc":
+        return _areas(sets, n_classes)
+    if _stem(name) not in ("recall", "precision", "f1"):
+        return POOLED[name](true, predicted)
+    binary = n_classes == 2 and not name.endswith("_macro")
+    how = {"average": "binary"} if binary else {"average": "macro"}
+    return POOLED[_stem(name)](true, predicted, zero_division=0, **how)
+
+
+def _areas(sets, n_classes):
+    """Return the mean area over test sets, and over classes against the rest."""
+    means = []
+    for k in [1] if n_classes == 2 else range(n_classes):
+        each = [(true == k, _odds(scores, k, n)) for true, _, scores, n in sets]
+        areas = [_area(*one) for one in each if 0 < one[0].sum() < len(one[0])]
+        if not areas:  # as in leave-one-out: all together
+            flags, odds = map(np.concatenate, zip(*each, strict=True))
+            areas = [_area(flags, odds)] if 0 < flags.sum() < len(flags) else []
+        means += [np.mean(areas)] if areas else []
+    return np.mean(means) if means else 0.5
+
+
+def _area(flags, odds):
+    """Return the area under the ROC curve; of infinite odds the order counts."""
+    return metrics.roc_auc_score(flags, np.unique(odds, return_inverse=True)[1])
+
+
+def _odds(scores, k, n_train):
+    """Return the log odds of a class; its log posterior is n_train times its score."""
+    logs = n_train * scores
+    with np.errstate(invalid="ignore"):
+        odds = logs[:, k] - logsumexp(np.delete(logs, k, axis=1), axis=1)
+    return np.nan_to_num(odds, nan=0.0, posinf=1e300, neginf=-1e300)

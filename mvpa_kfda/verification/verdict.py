@@ -1,0 +1,85 @@
+"""The verdict on a result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from html import escape
+
+import pandas as pd
+
+from ..utils.checks import counted
+
+#: The columns of a table of cells.
+COLUMNS = (
+    *("position", "fold", "permutation", "n_trials", "n_differ", "n_ties"),
+    *("score", "score_refitted", "ok"),
+)
+
+
+@dataclass(frozen=True, repr=False)
+class Verification:
+    """What :func:`verify` found.
+
+    Parameters
+    ----------
+    cells : DataFrame
+        The cells that were refitted, one in each row: its ``position`` (a number, or
+        one along every axis of the map), ``fold`` (or "all"), ``permutation`` (0: the
+        observed labels), ``n_trials`` tested, ``n_differ``, how many of their
+        predictions differ (not known for permuted labels), ``n_ties``, how many are
+        decided by rounding, the ``score`` in the result (of its first metric), the
+        ``score_refitted``, and whether everything agrees, ``ok``.
+    differences : tuple of str
+        What differs, apart from cells: the data, folds, scores.
+    unverified : tuple of str
+        Why something, or all of it, cannot be verified.
+    notes : tuple of str
+        What to know of the check.
+    """
+
+    cells: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=COLUMNS))
+    differences: tuple[str, ...] = ()
+    unverified: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether all was looked at, and everything agrees."""
+        return not (self.differences or self.unverified or self.n_differ)
+
+    @property
+    def n_differ(self) -> int:
+        """How many of the cells differ."""
+        return int((~self.cells["ok"].astype(bool)).sum())
+
+    @property
+    def verdict(self) -> str:
+        """One line that says it."""
+        found, n = list(self.differences), len(self.cells)
+        if self.n_differ:
+            found.append(f"{self.n_differ} of {counted(n, 'refitted cell')} differ")
+        if found:
+            return f"The result does NOT hold: {'; '.join(found)}."
+        if self.unverified:
+            reasons = "; ".join(self.unverified)
+            return f"The result cannot be verified because {reasons}."
+        ties = int(self.cells["n_ties"].sum())
+        also = f" ({counted(ties, 'tie')} within rounding)" if ties else ""
+        return f"The result holds: {counted(n, 'cell')} refitted, all equal{also}."
+
+    def __str__(self):
+        """Return the verdict."""
+        return self.verdict
+
+    def __repr__(self):
+        """Say the verdict, and show the table."""
+        lines = [self.verdict, *self.notes]
+        if len(self.cells):
+            lines.append(self.cells.to_string(index=False))
+        return "\n".join(lines)
+
+    def _repr_html_(self):
+        """Say the verdict, and show the table, in a notebook."""
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        table = self.cells.to_html(index=False) if len(self.cells) else ""
+        return f"<p><b>{escape(self.verdict)}</b></p>{notes}{table}"
