@@ -50,7 +50,7 @@ def write_eeg(
                 path = BIDSPath(
                     subject=subject,
                     task=task,
-                    **{"session" if in_sessions else "run": f"{run:02}"},
+                    **({"session": f"{run}"} if in_sessions else {"run": run}),
                     datatype="eeg",
                     root=root,
                 )

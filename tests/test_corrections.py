@@ -152,6 +152,9 @@ def brute_force(rows, correction, alternative, neighbours, threshold, height):
         return p
     if correction == "bonferroni":
         return np.minimum(1, m * p)
+    if correction == "holm":  # times the number of those that are no smaller
+        times = np.array([each * (p >= each).sum() for each in p])
+        return np.array([min(1, times[p <= each].max()) for each in p])
     if correction in ("fdr", "fdr-by"):
         factor = sum(1 / k for k in range(1, m + 1)) if correction == "fdr-by" else 1
         ranked = [factor * m * p[j] / (p <= p[j]).sum() for j in range(m)]
@@ -251,7 +254,7 @@ def test_the_smallest_p_value_is_reached_and_not_passed(correction):
     least = smallest_p_value(49, 6, correction)
     assert_allclose(p, np.full(6, least), rtol=1e-12, atol=0)
     harmonic = 1 + 1 / 2 + 1 / 3 + 1 / 4 + 1 / 5 + 1 / 6
-    factor = {"bonferroni": 6, "fdr-by": harmonic}.get(correction, 1)
+    factor = {"bonferroni": 6, "holm": 6, "fdr-by": harmonic}.get(correction, 1)
     assert least == pytest.approx(factor / 50, rel=1e-12)
     assert smallest_p_value(1, 100, "bonferroni") == 1.0
     assert isinstance(least, float)
@@ -597,11 +600,11 @@ def test_p_values_in_tables_and_figures(result):
     assert_array_equal(table["p_fdr_by"], result.pvalues("fdr-by").ravel())
     assert_array_equal(table["p_max_step_down"], result.pvalues("step-down").ravel())
     assert "p_cluster_size" in result.to_dataframe("cluster-size")
-    with pytest.raises(ValueError, match=r"'corrections': 'holm'. Allowed: 'none'"):
-        result.to_dataframe(["holm"])
+    with pytest.raises(ValueError, match=r"'corrections': 'holms'. Allowed: 'none'"):
+        result.to_dataframe(["holms"])
     assert check_request(result, None, "cluster_mass", 0.05)[1] == "cluster"
     with pytest.raises(ValueError, match=r"'correction': 'holms'. Allowed: 'none'"):
-        check_request(result, None, "holm", 0.05)
+        check_request(result, None, "holms", 0.05)
 
 
 @pytest.mark.parametrize("scale", [1 - 1e-12, 1 + 1e-12])
