@@ -47,7 +47,7 @@ def simulate(seed, n_each=16):
     alive = np.where(KIND == 2, -1.0, 1.0)[:, None] * rng.normal(size=N_CHANNELS)
     of_kind = alive + 0.5 * rng.normal(size=(3, N_CHANNELS))[KIND]
     early, late = (norm.pdf((TIMES - t) / 0.04) / norm.pdf(0) for t in (0.12, 0.25))
-    mean = 0.25 * of_picture[..., None] * early + 0.6 * of_kind[..., None] * late
+    mean = 0.25 * of_picture[..., None] * early + 0.35 * of_kind[..., None] * late
     noise = rng.normal(size=(len(codes), N_CHANNELS, len(TIMES)))
     X = np.einsum("cd,ndt->nct", mixing, mean[codes] + noise)
     return X, NAMES[codes], np.repeat(np.arange(4), len(codes) // 4)
@@ -77,8 +77,8 @@ figure = result.plot_rdm(at=[0.0, 0.12, 0.24], order=NAMES.tolist())
 # %%
 # A cell is the cross-validated squared Mahalanobis distance of two pictures, in units
 # of the variance within pictures. The penalty is fixed, ``reg=0.1``: one that is chosen
-# anew at each time would make distances smaller at some times than at others. Before the stimulus distances are around 0, with
-# either sign. At 120 ms most pairs differ; at 240 ms houses stand apart.
+# anew at each time would make distances smaller at some times than at others. Before
+# the stimulus they are around 0, with either sign. At 120 ms most pairs differ; at 240 ms houses stand apart.
 #
 # The same in a plane, by multidimensional scaling:
 
@@ -88,8 +88,8 @@ figure = result.plot_mds(at=[0.12, 0.24])
 # Over time
 # ---------
 #
-# The mean over all pairs is a score like any other, with p-values. So are the means
-# over the pairs that stand in ``scoring`` by name: within and between kinds of pictures.
+# The mean over all pairs is a score like any other, with p-values. So are means over
+# the pairs that stand in ``scoring`` by name: within and between kinds of pictures.
 
 print(result.to_dataframe(["max"]).iloc[::4].round(3).to_string(index=False))
 
