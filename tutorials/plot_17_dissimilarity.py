@@ -78,7 +78,8 @@ figure = result.plot_rdm(at=[0.0, 0.12, 0.24], order=NAMES.tolist())
 # A cell is the cross-validated squared Mahalanobis distance of two pictures, in units
 # of the variance within pictures. The penalty is fixed, ``reg=0.1``: one that is chosen
 # anew at each time would make distances smaller at some times than at others. Before
-# the stimulus they are around 0, with either sign. At 120 ms most pairs differ; at 240 ms houses stand apart.
+# the stimulus they are around 0, with either sign. At 120 ms most pairs differ; at
+# 240 ms houses stand apart.
 #
 # The same in a plane, by multidimensional scaling:
 
