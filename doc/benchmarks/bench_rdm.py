@@ -148,10 +148,10 @@ def measured(name, side):
     return json.loads(output.stdout.splitlines()[-1])
 
 
-def part_a(table, n_runs, n_pairs):
+def part_a(table, n_runs, n_pairs, penalties):
     """Time the course of 92 classes."""
     X, y = make_trials()
-    for reg in ("auto", 0.3):
+    for reg in penalties:
         calls = {
             "tables": partial(decode, X, y, TABLES, reg),
             "accuracy": partial(decode, X, y, "accuracy", reg),
@@ -203,19 +203,20 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--pairs", type=int, default=30)
-    sides = {"type": int, "nargs": "+", "default": [24, 71]}
-    parser.add_argument("--side", **sides, help="voxels along an axis of each cube")
+    parser.add_argument("--side", type=int, default=71, help="voxels along a cube")
+    only = "leave out the default penalty and the large searchlight"
+    parser.add_argument("--quick", action="store_true", help=only)
     parser.add_argument("--search", choices=SEARCHES, help="measure one alone")
     parser.add_argument("--check", action="store_true", help=CHECK_HELP)
     args = parser.parse_args()
     if args.check:
         end(check(RESULTS, quick_cases()))
     if args.search:
-        return search_alone(args.search, args.side[0])
+        return search_alone(args.search, args.side)
     table = Table()
     with threadpool_limits(1):
-        part_a(table, args.runs, args.pairs)
-        part_b(table, args.side)
+        part_a(table, args.runs, args.pairs, [0.3] if args.quick else ["auto", 0.3])
+        part_b(table, [20] if args.quick else [20, args.side])
         blas = max(pool["num_threads"] for pool in threadpool_info())
     packages = ["numpy", "scipy", "scikit-learn"]
     packages += ["rsatoolbox"] * (find_spec("rsatoolbox") is not None)

@@ -25,9 +25,9 @@ from ..viz.common import DEFAULT_NAMES, DEFAULT_RESULTS
 from ..viz.group import plot_group, plot_null_max
 from .base import ScoreMap, arrays, optional_array, plain
 from .clusters import ClusterMaps, cluster_table, refuse_single
+from .dissimilarity import MatricesMixin
 from .images import make_image_of, map_of_p, peak_table
 from .kinds import figure_method, record, result_kind
-from .matrices import MatricesMixin
 from .places import Places, unpack_places
 from .prevalence import BY_HOLM, PrevalenceMixin
 from .sources import make_source_estimate
