@@ -47,7 +47,7 @@ def simulate(seed, n_each=16):
     alive = np.where(KIND == 2, -1.0, 1.0)[:, None] * rng.normal(size=N_CHANNELS)
     of_kind = alive + 0.5 * rng.normal(size=(3, N_CHANNELS))[KIND]
     early, late = (norm.pdf((TIMES - t) / 0.04) / norm.pdf(0) for t in (0.12, 0.25))
-    mean = 0.25 * of_picture[..., None] * early + 0.6 * of_kind[..., None] * late
+    mean = 0.25 * of_picture[..., None] * early + 0.35 * of_kind[..., None] * late
     noise = rng.normal(size=(len(codes), N_CHANNELS, len(TIMES)))
     X = np.einsum("cd,ndt->nct", mixing, mean[codes] + noise)
     return X, NAMES[codes], np.repeat(np.arange(4), len(codes) // 4)

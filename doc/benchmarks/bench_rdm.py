@@ -1,27 +1,35 @@
 """What dissimilarity matrices of many classes cost, measured in one run.
 
 Run ``python doc/benchmarks/bench_rdm.py``; it takes some minutes and rewrites
-``results_rdm.rst`` beside it, which the documentation includes. One job:
+``results_rdm.rst`` beside it, which the documentation includes. CPU seconds of one
+process, of which others that run at the same time hardly change anything:
 
 (a) a time course, 92 classes x 10 trials x 64 channels x 100 times, ten folds: both
-    tables of all 4,186 pairs, and accuracy alone, in alternating runs; and
-    scikit-learn's linear discriminant analysis of each pair at each time, of which some
-    pairs at one time are timed and the rest is extrapolated;
+    tables of all 4,186 pairs, and accuracy alone, in alternating runs, with a fixed
+    penalty and the default; and scikit-learn's linear discriminant analysis of each
+    pair at each time, of which some pairs at one time are timed and the rest is
+    extrapolated;
 (b) a searchlight, 4 classes x 8 runs, one image each, spheres of 8 mm: the distances of
-    all pairs, and the peak of what is allocated.
+    all pairs in a process of their own, whose peak memory is what the system says; and
+    rsatoolbox's own searchlight on spheres of the same size, if it is installed. It
+    has no covariance of the noise there.
 """
 
 import argparse
+import json
 import platform
+import resource
+import subprocess
+import sys
 import time
-import tracemalloc
+import warnings
 from functools import partial
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
-import scipy
-import sklearn
-from bench_epochs import Table, medians
+from bench_epochs import Table
 from nibabel import Nifti1Image
 from ratios import CHECK_HELP, Case, check, end
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -31,7 +39,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from mvpa_kfda import decode_arrays, searchlight
 
 RESULTS = Path(__file__).with_name("results_rdm.rst")
-OPTIONS = {"reg": 0.3, "random_state": 0, "n_jobs": 1, "verbose": False}
+OPTIONS = {"random_state": 0, "n_jobs": 1, "verbose": False}
 TABLES = ["crossnobis_distances", "pairwise_accuracies"]
 
 
@@ -43,60 +51,119 @@ def make_trials(n_classes=92, n_each=10, p=64, n_times=100, seed=0):
     return rng.standard_normal((len(y), p, n_times)) + means[y], y
 
 
-def decode(X, y, scoring):
+def decode(X, y, scoring, reg=0.3):
     """Decode in ten folds that do not look at the labels."""
     cv = KFold(10, shuffle=True, random_state=0)
-    return decode_arrays(X, y, cv=cv, scoring=scoring, **OPTIONS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of sizes that nobody compares here
+        return decode_arrays(X, y, cv=cv, scoring=scoring, reg=reg, **OPTIONS)
+
+
+def cpu_seconds(n_runs, **calls):
+    """Return the median CPU seconds of calls by name, in alternating runs."""
+    found = {name: [] for name in calls}
+    for _ in range(n_runs):
+        for name, call in calls.items():
+            start = time.process_time()
+            call()
+            found[name].append(time.process_time() - start)
+    return {name: np.median(each) for name, each in found.items()}
 
 
 def seconds_by_pairs(X, y, n_pairs):
-    """Return the seconds that scikit-learn takes for a pair at a time."""
-    rng, start = np.random.default_rng(0), time.perf_counter()
+    """Return the CPU seconds that scikit-learn takes for a pair at a time."""
+    rng, start = np.random.default_rng(0), time.process_time()
     for _ in range(n_pairs):
         rows = np.isin(y, rng.choice(y.max() + 1, 2, replace=False))
         lda = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
         cross_val_predict(lda, X[rows, :, 0], y[rows], cv=10)
-    return (time.perf_counter() - start) / n_pairs
+    return (time.process_time() - start) / n_pairs
 
 
-def make_images(side=40, seed=0):
-    """Return images of 4 classes in 8 runs, their labels and runs, and a mask."""
-    rng = np.random.default_rng(seed)
+#: Voxels from the centre of a sphere to its end, and of the cubes.
+REACH = 4
+
+
+def make_images(side):
+    """Return images (32, voxels) of 4 classes in 8 runs, their labels and runs."""
+    rng = np.random.default_rng(0)
     y, runs = np.tile(np.arange(4), 8), np.repeat(np.arange(8), 4)
+    return rng.standard_normal((32, side**3), dtype=np.float32), y, runs
+
+
+def search(side):
+    """Return the distances of all pairs around every voxel with a whole sphere."""
+    data, y, runs = make_images(side)
     affine = np.diag([2.0, 2.0, 2.0, 1.0])
-    data = rng.standard_normal((side, side, side, 32), dtype=np.float32)
-    mask = Nifti1Image(np.ones((side,) * 3, np.uint8), affine)
-    return Nifti1Image(data, affine), y, runs, mask
-
-
-def search(images, y, runs, mask):
-    """Return the distances of all pairs around every voxel."""
-    return searchlight(
-        images,
+    inner = np.zeros((side,) * 3, np.uint8)
+    inner[(slice(REACH, -REACH),) * 3] = 1
+    result = searchlight(
+        Nifti1Image(data.T.reshape(side, side, side, 32), affine),
         y,
         groups=runs,
-        mask_img=mask,
-        radius=8.0,
+        mask_img=Nifti1Image(np.ones_like(inner), affine),
+        process_mask_img=Nifti1Image(inner, affine),
+        radius=2.0 * REACH + 1e-3,
         scoring="crossnobis_distances",
+        standardize=False,
+        reg=0.3,
         **OPTIONS,
     )
+    return result.rdm()
 
 
-def part_a(table, n_runs, n_pairs):
+def search_with_rsatoolbox(side):
+    """Do the same with rsatoolbox, whose folds are of the first images, and so on."""
+    from rsatoolbox.util.searchlight import (
+        get_searchlight_RDMs,
+        get_volume_searchlight,
+    )
+
+    data, y, _ = make_images(side)
+    whole = np.ones((side,) * 3)
+    centres, spheres = get_volume_searchlight(whole, REACH + 1e-3)
+    at = np.array(np.unravel_index(centres, whole.shape))
+    inside = ((at >= REACH) & (at < side - REACH)).all(axis=0)
+    spheres = [sphere for sphere, kept in zip(spheres, inside, strict=True) if kept]
+    found = get_searchlight_RDMs(data, centres[inside], spheres, y, "crossnobis")
+    return found.dissimilarities
+
+
+SEARCHES = {"mvpa_kfda": search, "rsatoolbox": search_with_rsatoolbox}
+
+
+def search_alone(name, side):
+    """Print the spheres, CPU seconds and peak megabytes of a search, as JSON."""
+    start = time.process_time()
+    n = len(SEARCHES[name](side))
+    seconds = time.process_time() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    print(json.dumps([n, seconds, peak]))
+
+
+def measured(name, side):
+    """Return what `search_alone` prints in a process of its own."""
+    command = [sys.executable, __file__, "--search", name, "--side", str(side)]
+    output = subprocess.run(command, check=True, capture_output=True, text=True)
+    return json.loads(output.stdout.splitlines()[-1])
+
+
+def part_a(table, n_runs, n_pairs, penalties):
     """Time the course of 92 classes."""
     X, y = make_trials()
-    calls = {
-        "tables": partial(decode, X, y, TABLES),
-        "accuracy": partial(decode, X, y, "accuracy"),
-    }
-    seconds = medians(n_runs, **calls)
-    words = "(a) 92 classes x 10 trials x 64 x 100, both tables"
-    table.append(
-        words,
-        f"{seconds['tables']:.2f} s",
-        f"accuracy: {seconds['accuracy']:.2f} s",
-        f"{seconds['tables'] / seconds['accuracy']:.2f} of its time",
-    )
+    for reg in penalties:
+        calls = {
+            "tables": partial(decode, X, y, TABLES, reg),
+            "accuracy": partial(decode, X, y, "accuracy", reg),
+        }
+        seconds = cpu_seconds(n_runs, **calls)
+        words = "(a) 92 classes x 10 trials x 64 x 100, both tables"
+        table.append(
+            words if reg == 0.3 else f"{words}, reg={reg!r}",
+            f"{seconds['tables']:.2f} s",
+            f"accuracy: {seconds['accuracy']:.2f} s",
+            f"{seconds['tables'] / seconds['accuracy']:.2f} of its time",
+        )
     total = seconds_by_pairs(X, y, n_pairs) * 4186 * X.shape[2]
     table.append(
         "(a) the same by pairs",
@@ -106,23 +173,21 @@ def part_a(table, n_runs, n_pairs):
     )
 
 
-def part_b(table, side):
-    """Time the searchlight, and measure it once more."""
-    given = make_images(side)
-    start = time.perf_counter()
-    result = search(*given)
-    seconds = time.perf_counter() - start
-    tracemalloc.start()
-    search(*given)
-    peak = tracemalloc.get_traced_memory()[1] / 1e6
-    tracemalloc.stop()
-    n = len(result.scores)
-    table.append(
-        f"(b) searchlight, 4 classes x 8 runs, {n:,} spheres of 8 mm",
-        f"{seconds:.1f} s, {peak:.0f} MB at most",
-        "",
-        f"{n / seconds:,.0f} spheres per second",
-    )
+def part_b(table, sides):
+    """Measure searchlights."""
+    for side in sides:
+        n, seconds, peak = measured("mvpa_kfda", side)
+        against, ratio = "", f"{n / seconds:,.0f} spheres per second"
+        if side == min(sides) and find_spec("rsatoolbox"):
+            _, theirs, their_peak = measured("rsatoolbox", side)
+            against = f"rsatoolbox: {theirs:.1f} s, {their_peak:.0f} MB at most"
+            ratio = f"{theirs / seconds:.1f} times faster"
+        table.append(
+            f"(b) searchlight, 4 classes x 8 runs, {n:,} spheres of 257 voxels",
+            f"{seconds:.1f} s, {peak:.0f} MB at most",
+            against,
+            ratio,
+        )
 
 
 def quick_cases():
@@ -138,21 +203,27 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--pairs", type=int, default=30)
-    parser.add_argument("--side", type=int, default=40, help="voxels along an axis")
+    parser.add_argument("--side", type=int, default=71, help="voxels along a cube")
+    only = "leave out the default penalty and the large searchlight"
+    parser.add_argument("--quick", action="store_true", help=only)
+    parser.add_argument("--search", choices=SEARCHES, help="measure one alone")
     parser.add_argument("--check", action="store_true", help=CHECK_HELP)
     args = parser.parse_args()
     if args.check:
         end(check(RESULTS, quick_cases()))
+    if args.search:
+        return search_alone(args.search, args.side)
     table = Table()
     with threadpool_limits(1):
-        part_a(table, args.runs, args.pairs)
-        part_b(table, args.side)
+        part_a(table, args.runs, args.pairs, [0.3] if args.quick else ["auto", 0.3])
+        part_b(table, [20] if args.quick else [20, args.side])
         blas = max(pool["num_threads"] for pool in threadpool_info())
+    packages = ["numpy", "scipy", "scikit-learn"]
+    packages += ["rsatoolbox"] * (find_spec("rsatoolbox") is not None)
     table.write(
         RESULTS,
-        f"{blas} {platform.machine()} core; Python {platform.python_version()}, NumPy "
-        f"{np.__version__}, SciPy {scipy.__version__}, scikit-learn "
-        f"{sklearn.__version__}",
+        f"{blas} {platform.machine()} core; Python {platform.python_version()}, "
+        + ", ".join(f"{name} {version(name)}" for name in packages),
     )
 
 

@@ -102,8 +102,8 @@ ANALYSIS_OPTIONS = (
         "--scoring",
         "scoring",
         "M",
-        "metrics, of which the first is tested (default: accuracy); A:B or NAME=A:B,C:D "
-        "are distances of pairs of classes",
+        "metrics, of which the first is tested (default: accuracy); A:B or NAME=A:B,C:D"
+        " are distances of pairs of classes",
         several=True,
     ),
     Option(

@@ -30,7 +30,6 @@ from ..results.places import Places
 from ..utils.advice import advice, is_foreign
 from ..utils.checks import all_items, keep_warning, quoted, warn
 from ..utils.problems import who_was_told, word_told
-from .matrices import MeanMatrices
 from .records import (
     differences,
     record_of,
@@ -115,6 +114,45 @@ class _SubjectMaps:
     #: Of pairs of classes (V, pairs) by kind, and these classes.
     matrices: dict
     classes: np.ndarray | None
+
+
+class MeanMatrices:
+    """Means over subjects, of the kinds that all of them have for the same classes.
+
+    A pair that a subject has not tested is left out of the mean, where there are
+    others.
+    """
+
+    def __init__(self):
+        self._classes, self._sums, self._counts = None, None, {}
+
+    def add(self, classes, matrices):
+        """Add a subject's matrices (V, pairs) by kind."""
+        if self._sums is None:
+            self._classes = classes
+            self._sums = {kind: 0.0 for kind in matrices}
+            self._counts = dict.fromkeys(matrices, 0)
+        same = np.array_equal(classes, self._classes)
+        kinds = self._sums.keys() & matrices.keys() if same else ()
+        self._sums = {kind: each for kind, each in self._sums.items() if kind in kinds}
+        for kind in self._sums:
+            defined = np.isfinite(matrices[kind])
+            self._sums[kind] += np.where(defined, matrices[kind], 0.0)
+            self._counts[kind] = self._counts[kind] + defined
+
+    def means(self, places, counted):
+        """Return means (positions..., pairs) by kind; NaN at positions not counted."""
+        found = {}
+        for kind, total in (self._sums or {}).items():
+            with np.errstate(invalid="ignore"):
+                mean = (total / self._counts[kind])[counted].T
+            found[kind] = np.moveaxis(places.expand(mean, counted), 0, -1)
+        return found
+
+    @property
+    def classes(self):
+        """The labels of the classes; None without matrices."""
+        return self._classes if self._sums else None
 
 
 def gather_subjects(
@@ -315,7 +353,7 @@ def _read(entry, who, first, metric, need_nulls, resample, seen):
         warnings=result.warnings,
         matrices={
             kind: np.reshape(values, (-1, values.shape[-1]))
-            for kind, values in getattr(result, "matrices", {}).items()
+            for kind, values in result.matrices.items()
         },
         classes=result.classes,
     )

@@ -1057,6 +1057,11 @@ class SubjectResult(RankedMixin, OptionsMixin, ScoreMap, Generic[Scores]):
         return self._frame(maps, corrections, metric)
 
     @property
+    def matrices(self) -> dict[str, NDArray]:
+        """Tables of pairs of classes (positions..., pairs) by kind; here none."""
+        return {}
+
+    @property
     def pair_tables(self) -> list[str]:
         """Names of the metrics that are tables of pairs of classes."""
         return []

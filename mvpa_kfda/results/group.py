@@ -27,9 +27,9 @@ from ..viz.group import plot_group, plot_null_max
 from .base import ScoreMap, arrays, optional_array, plain
 from .clusters import ClusterMaps, cluster_table, refuse_single
 from .discoveries import levels_of, of_sides
+from .dissimilarity import MatricesMixin
 from .images import make_image_of, map_of_p, peak_table
 from .kinds import figure_method, record, result_kind
-from .matrices import MatricesMixin
 from .people import PeopleMixin
 from .places import Places, unpack_places
 from .prevalence import BY_HOLM, NULLS, PrevalenceMixin, share_of

@@ -51,6 +51,14 @@ X = rng.normal(size=(40, 5))
 y = np.repeat(["cat", "dog"], 20)
 
 
+def decode_pairs() -> None:
+    epochs = simulate_epochs(60, n_classes=3, random_state=0)
+    pairs = {"near": [("a", "b")], "far": [("a", "c"), ("b", "c")]}
+    result = decode_epochs(epochs, scoring=["crossnobis_distances", pairs], reg=0.1)
+    chosen = result.select_pairs([("a", "b")], kind="crossnobis")
+    group_inference([chosen, chosen], "t").plot_rdm(at=0.2)
+
+
 def decode_over_time() -> None:
     epochs = mne.read_epochs("words-epo.fif")
     result = decode_epochs(
