@@ -5,6 +5,7 @@ any entry point.
 """
 
 import inspect
+from itertools import product
 
 import numpy as np
 import pytest
@@ -17,12 +18,14 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
+import build
 from entries import CODES, DATA, ENTRIES, OTHERS, N, epochs
 from mvpa_kfda import Tuned, cross_validate
 
 #: Folds with all others in training, and with every other one of them.
 WHOLE = list(KFold(3).split(CODES))
 THINNED = [(train[::2], test) for train, test in WHOLE]
+FOLDS = {"thinned": THINNED, "whole": WHOLE}
 #: A trial that the first fold tests and no thinned training set has, and one that the
 #: two other training sets have.
 NEVER, LATER = 3, 2
@@ -91,10 +94,12 @@ def test_test_trials_change_no_prediction_but_their_own(entry, method):
     assert changed(found, before, [NEVER])
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if METHODS[name]])
-@pytest.mark.parametrize("cv", [THINNED, WHOLE], ids=["thinned", "whole"])
-@pytest.mark.parametrize("entry", FOLDED.values(), ids=FOLDED)
-def test_trials_change_predictions_where_they_are_trained_with(entry, cv, method):
+@pytest.mark.parametrize(
+    ("name", "cv", "method"),
+    build.every_pair(list(product(FOLDED, FOLDS, METHODS))),
+)
+def test_trials_change_predictions_where_they_are_trained_with(name, cv, method):
+    entry, cv = FOLDED[name], FOLDS[cv]
     before = run(entry, DATA, SPEED, cv, method)
     found = run(entry, spoiled(DATA, LATER), spoiled(SPEED, LATER), cv, method)
     first = np.isin(np.arange(N), WHOLE[0][1])
