@@ -17,7 +17,7 @@ as it would be on another computer, without the data.
 #
 # Every participant sees two classes of stimuli in 160 trials. Ten of the twelve have
 # information about them in their EEG, some more and some less. Two have none. Each is
-# decoded with 100 label permutations, which the tests of a group are made of, and
+# decoded with 50 label permutations, which the tests of a group are made of, and
 # everything is saved.
 
 # sphinx_gallery_thumbnail_number = 1
@@ -50,10 +50,12 @@ for number, strength in enumerate(strengths, start=1):
     other = simulate_epochs(snr=0, **simulation)
     if number in without:
         epochs, other = other, epochs
+    for recording in (epochs, other):
+        recording.crop(-0.1, 0.55)
     options = {
         "window": 0.04,
         "step": 0.02,
-        "n_permutations": 100,
+        "n_permutations": 50,
         "random_state": number,
     }
     own = folder / f"sub-{number:02d}"
@@ -147,7 +149,9 @@ for row, share in enumerate(shares):
         made_up.append(folder / f"sub-{number:02d}" / file)
     tests = {
         "sign-flip": group_inference(made_up, "sign-flip", "cluster", random_state=0),
-        "prevalence": group_inference(made_up, "prevalence", "max", random_state=0),
+        "prevalence": group_inference(
+            made_up, "prevalence", "max", n_permutations=2000, random_state=0
+        ),
     }
     for k, (method, hypothesis, color) in enumerate(questions.values()):
         tested = tests[method]
