@@ -393,9 +393,9 @@ fig.colorbar(image, ax=axes, label="Accuracy, imagined objects")
 # is. All runs at once, objects seem to be decoded in nearly half of the spheres where
 # nothing is. What is decoded is the noise of the trial before, in which the same object
 # was seen. The permutations do not help: shuffled labels of seen objects no longer
-# agree with the next trial. With runs left out, what is found beyond the area that both tasks share is what 5 % are. In
-# the area of seeing alone it is at chance, as it should be, although seen objects can
-# be told apart there:
+# agree with the next trial. With runs left out, what is found beyond the area that both
+# tasks share is what 5 % are. In the area of seeing alone it is at chance, as it should
+# be, although seen objects can be told apart there:
 
 there = noise[seen][:, areas["seen only"] <= 2]
 of_seen = table[seen]
