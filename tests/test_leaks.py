@@ -5,6 +5,7 @@ any entry point.
 """
 
 import inspect
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -65,6 +66,12 @@ def run(entry, X, speed, cv, method):
     return result.predicted, scores
 
 
+@cache
+def unspoiled(entry, cv, method):
+    """Return the same of the data as they are, computed once."""
+    return run(entry, DATA, SPEED, FOLDS[cv], method)
+
+
 def assert_unchanged(found, before, trials):
     """Assert that what is predicted of some trials is what it was."""
     if before[0].dtype.kind == "f":
@@ -88,7 +95,7 @@ def changed(found, before, trials):
 @pytest.mark.parametrize("entry", FOLDED.values(), ids=FOLDED)
 def test_test_trials_change_no_prediction_but_their_own(entry, method):
     speed = spoiled(SPEED, NEVER)
-    before = run(entry, DATA, SPEED, THINNED, method)
+    before = unspoiled(entry, "thinned", method)
     found = run(entry, spoiled(DATA, NEVER), speed, THINNED, method)
     assert_unchanged(found, before, np.arange(N) != NEVER)
     assert changed(found, before, [NEVER])
@@ -99,9 +106,10 @@ def test_test_trials_change_no_prediction_but_their_own(entry, method):
     build.every_pair(list(product(FOLDED, FOLDS, METHODS))),
 )
 def test_trials_change_predictions_where_they_are_trained_with(name, cv, method):
-    entry, cv = FOLDED[name], FOLDS[cv]
-    before = run(entry, DATA, SPEED, cv, method)
-    found = run(entry, spoiled(DATA, LATER), spoiled(SPEED, LATER), cv, method)
+    entry = FOLDED[name]
+    before = unspoiled(entry, cv, method)
+    speed = spoiled(SPEED, LATER)
+    found = run(entry, spoiled(DATA, LATER), speed, FOLDS[cv], method)
     first = np.isin(np.arange(N), WHOLE[0][1])
     assert_unchanged(found, before, first & (np.arange(N) != LATER))
     assert changed(found, before, ~first)
