@@ -71,7 +71,7 @@ def write_example(app, error):
     epochs = mvpa_kfda.simulate_epochs(n_classes=3, random_state=0)
     scoring = ["accuracy", "roc_auc"]
     result = mvpa_kfda.decode_epochs(
-        epochs, scoring=scoring, n_permutations=1000, random_state=0
+        epochs, scoring=scoring, n_permutations=300, random_state=0
     )
     path = Path(app.outdir) / "example_report.html"
     mvpa_kfda.report(result, path, "Example: simulated EEG", overwrite=True)

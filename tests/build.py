@@ -5,6 +5,7 @@ else holds data (epochs, power, images) is made of such arrays.
 """
 
 import re
+from itertools import combinations
 
 import mne
 import numpy as np
@@ -48,6 +49,21 @@ UNITS = {"eeg": 1e-6, "mag": 1e-13, "grad": 1e-12, "eog": 1e-4}
 def words(value):
     """Name a parameter of a test, without the address that functions have in memory."""
     return re.sub(r" at 0x\w+", "", str(value))
+
+
+def every_pair(rows):
+    """Return some of the rows in which all pairs of values meet that meet in any row.
+
+    Of a product, that is each value of an axis with each of another one: far fewer
+    tests, which see whatever two options together can break.
+    """
+    pairs = [set(combinations(enumerate(row), 2)) for row in rows]
+    missing, chosen = set().union(*pairs), set()
+    while missing:
+        most = max(range(len(rows)), key=lambda i: len(pairs[i] & missing))
+        chosen.add(most)
+        missing -= pairs[most]
+    return [rows[i] for i in sorted(chosen)]
 
 
 def balanced(n, n_classes):

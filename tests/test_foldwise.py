@@ -7,6 +7,7 @@ worked out by hand (`test_contract`) from the features after the steps.
 """
 
 from dataclasses import dataclass, fields, replace
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -74,7 +75,13 @@ COUNTS = {
     10: (6, 5, 7, 6, 5, 8, 5, 6, 7, 5),
 }
 #: Fewer features than trials, and more.
-both_shapes = pytest.mark.parametrize("p", [6, 60])
+SHAPES = [6, 60]
+both_shapes = pytest.mark.parametrize("p", SHAPES)
+
+
+def pairwise(names, *axes):
+    """Parametrise by rows in which every two values of different axes meet."""
+    return pytest.mark.parametrize(names, build.every_pair(list(product(*axes))))
 
 
 class Squares(TransformerMixin, BaseEstimator):
@@ -285,9 +292,7 @@ def test_any_transformer_is_a_step(name, p):
     check(Problem(*make_data(3, p), steps=STEPS[name]))
 
 
-@both_shapes
-@pytest.mark.parametrize("steps", ["zscore", None], ids=str)
-@pytest.mark.parametrize("method", METHODS)
+@pairwise("method, steps, p", METHODS, ["zscore", None], SHAPES)
 def test_any_kernel_and_penalty_may_follow(method, steps, p):
     cv = ShuffleSplit(3, test_size=7, train_size=25, random_state=0)
     check(Problem(*make_data(3, p), steps=steps, method=method, cv=cv))
@@ -368,16 +373,12 @@ FOLDS = {
 OWN = ("a part", "few", "forwards", "purged", "unequal", "purged singles")
 
 
-@both_shapes
-@pytest.mark.parametrize("steps", ["zscore", ["zscore", "pca"]], ids=str)
-@pytest.mark.parametrize("name", FOLDS)
+@pairwise("name, steps, p", FOLDS, ["zscore", ("zscore", "pca")], SHAPES)
 def test_any_folds_learn_steps(name, steps, p):
     check(Problem(*make_data(3, p), steps=steps, cv=FOLDS[name], groups=GROUPS))
 
 
-@both_shapes
-@pytest.mark.parametrize("method", ["linear", "rbf", "tuned", "auto"])
-@pytest.mark.parametrize("name", OWN)
+@pairwise("name, method, p", OWN, ["linear", "rbf", "tuned", "auto"], SHAPES)
 def test_training_sets_of_any_shape(name, method, p):
     problem = Problem(*make_data(3, p), steps=None, method=method, cv=FOLDS[name])
     plan = check(problem)
@@ -440,9 +441,12 @@ def test_features_may_be_constant_inside_a_fold(steps, p):
 GRID = [30.0, 3.0, 0.3, 0.03]
 
 
-@pytest.mark.parametrize("criterion", ["squared_error", "accuracy", "log_loss"])
-@pytest.mark.parametrize("inner", [None, 3], ids=["leave one out", "three"])
-@pytest.mark.parametrize("steps", ["zscore", ["zscore", TWO], None], ids=str)
+@pairwise(
+    "steps, inner, criterion",
+    ["zscore", ("zscore", TWO), None],
+    [None, 3],  # leave one out, three folds
+    ["squared_error", "accuracy", "log_loss"],
+)
 def test_penalties_are_tuned_within_every_training_set(
     steps, inner, criterion, monkeypatch
 ):
@@ -522,14 +526,15 @@ def make_confounds(n, codes):
     return table, np.column_stack(columns).astype(float)
 
 
-@both_shapes
-@pytest.mark.parametrize(
-    "method", ["linear", "rbf", "ledoit_wolf", "tuned", "auto", "graph"]
+@pairwise(
+    "steps, method, p",
+    [None, "zscore", ("zscore", PCA(3))],
+    ["linear", "rbf", "ledoit_wolf", "tuned", "auto", "graph"],
+    SHAPES,
 )
-@pytest.mark.parametrize("steps", [None, "zscore", ["zscore", PCA(3)]], ids=str)
 def test_confounds_are_taken_out_by_training_trials(steps, method, p):
     X, codes = make_data(3, p)
-    if isinstance(steps, list) and method == "graph":
+    if isinstance(steps, tuple) and method == "graph":
         steps = ["zscore", RobustScaler()]
     table, columns = make_confounds(len(codes), codes)
     X += columns @ np.random.default_rng(1).normal(size=(4, p))  # which they explain

@@ -5,6 +5,8 @@ any entry point.
 """
 
 import inspect
+from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -17,12 +19,14 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
+import build
 from entries import CODES, DATA, ENTRIES, OTHERS, N, epochs
 from mvpa_kfda import Tuned, cross_validate
 
 #: Folds with all others in training, and with every other one of them.
 WHOLE = list(KFold(3).split(CODES))
 THINNED = [(train[::2], test) for train, test in WHOLE]
+FOLDS = {"thinned": THINNED, "whole": WHOLE}
 #: A trial that the first fold tests and no thinned training set has, and one that the
 #: two other training sets have.
 NEVER, LATER = 3, 2
@@ -62,6 +66,12 @@ def run(entry, X, speed, cv, method):
     return result.predicted, scores
 
 
+@cache
+def unspoiled(entry, cv, method):
+    """Return the same of the data as they are, computed once."""
+    return run(entry, DATA, SPEED, FOLDS[cv], method)
+
+
 def assert_unchanged(found, before, trials):
     """Assert that what is predicted of some trials is what it was."""
     if before[0].dtype.kind == "f":
@@ -85,18 +95,21 @@ def changed(found, before, trials):
 @pytest.mark.parametrize("entry", FOLDED.values(), ids=FOLDED)
 def test_test_trials_change_no_prediction_but_their_own(entry, method):
     speed = spoiled(SPEED, NEVER)
-    before = run(entry, DATA, SPEED, THINNED, method)
+    before = unspoiled(entry, "thinned", method)
     found = run(entry, spoiled(DATA, NEVER), speed, THINNED, method)
     assert_unchanged(found, before, np.arange(N) != NEVER)
     assert changed(found, before, [NEVER])
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if METHODS[name]])
-@pytest.mark.parametrize("cv", [THINNED, WHOLE], ids=["thinned", "whole"])
-@pytest.mark.parametrize("entry", FOLDED.values(), ids=FOLDED)
-def test_trials_change_predictions_where_they_are_trained_with(entry, cv, method):
-    before = run(entry, DATA, SPEED, cv, method)
-    found = run(entry, spoiled(DATA, LATER), spoiled(SPEED, LATER), cv, method)
+@pytest.mark.parametrize(
+    ("name", "cv", "method"),
+    build.every_pair(list(product(FOLDED, FOLDS, METHODS))),
+)
+def test_trials_change_predictions_where_they_are_trained_with(name, cv, method):
+    entry = FOLDED[name]
+    before = unspoiled(entry, cv, method)
+    speed = spoiled(SPEED, LATER)
+    found = run(entry, spoiled(DATA, LATER), speed, FOLDS[cv], method)
     first = np.isin(np.arange(N), WHOLE[0][1])
     assert_unchanged(found, before, first & (np.arange(N) != LATER))
     assert changed(found, before, ~first)

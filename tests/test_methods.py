@@ -1,5 +1,7 @@
 """Averages, landmarks and reduced rank, at every entry alike."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -157,18 +159,30 @@ def test_an_average_of_single_trials_changes_nothing(entry):
 # Landmarks
 
 
-@pytest.mark.parametrize("average", [None, 2], ids=["trials", "averages"])
-@pytest.mark.parametrize("reg", [0.3, TUNED, "auto"], ids=["fixed", "tuned", "auto"])
 @pytest.mark.parametrize(
-    "kernel", [RBF(0.05), "rbf", Polynomial(2), CHAIN], ids=["0.05", "rbf", "poly", "W"]
+    "entry", [e for e in AVERAGING.values() if e.cells is pairs_of_times]
 )
-@everywhere
-def test_all_landmarks_are_exact(entry, kernel, reg, average):
-    generalizes = entry not in MAPS.values()
-    if generalizes and average:
-        with pytest.raises(ValueError, match="average=2 needs a linear kernel"):
-            entry(DATA, NAMES, cv=CV, kernel="rbf", approx=Nystrom(N), average=2)
-        return
+def test_landmarks_of_kernels_are_not_averaged_for_other_times(entry):
+    with pytest.raises(ValueError, match="average=2 needs a linear kernel"):
+        entry(DATA, NAMES, cv=CV, kernel="rbf", approx=Nystrom(N), average=2)
+
+
+KERNELS = {"0.05": RBF(0.05), "rbf": "rbf", "poly": Polynomial(2), "W": CHAIN}
+REGS = {"fixed": 0.3, "tuned": TUNED, "auto": "auto"}
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel", "reg", "average"),
+    build.every_pair(
+        [
+            each
+            for each in product(AVERAGING, KERNELS, REGS, [None, 2])
+            if each[0] in MAPS or each[-1] is None
+        ]
+    ),
+)
+def test_all_landmarks_are_exact(name, kernel, reg, average):
+    entry, kernel, reg = AVERAGING[name], KERNELS[kernel], REGS[reg]
     options = {"kernel": kernel, "reg": reg, "cv": CV, "average": average}
     options |= {"n_permutations": 3, "random_state": 0}
     exact = entry(DATA, NAMES, **options)

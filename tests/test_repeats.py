@@ -60,7 +60,11 @@ def of_trials(name):
     return ENTRIES[name].predicts == "classes" and not ENTRIES[name].tests_others
 
 
-everywhere = pytest.mark.parametrize("name", [n for n in ENTRIES if of_trials(n)])
+def two_ways(ways):
+    """Parametrise by entries, each with half of the ways, by turns."""
+    names = filter(of_trials, ENTRIES)
+    pairs = [(n, w) for i, n in enumerate(names) for w in ways[i % 2 :: 2]]
+    return pytest.mark.parametrize(("name", "how"), pairs)
 
 
 # ----------------------------------------------------------------------- the plain loop
@@ -455,8 +459,7 @@ def test_the_plain_loop_gives_the_same_between_times(how):
     assert_equals_loop(result, procedure, ENTRIES["map"].cells(DATA))
 
 
-@pytest.mark.parametrize("how", ["averages", "equal, single", "steps", "stratified"])
-@everywhere
+@two_ways(["averages", "equal, single", "steps", "stratified"])
 def test_the_plain_loop_gives_the_same_everywhere(name, how):
     procedure, options = procedure_of(how)
     result = run(name, procedure, **options)
@@ -527,10 +530,9 @@ def decode(name="arrays", **options):
     return ENTRIES[name](DATA, NAMES, **asked(options))
 
 
-@many
-@everywhere
-def test_scores_are_means_over_repeats(name, options):
-    result = decode(name, scoring=SCORING, reg=0.3, **options)
+@two_ways([*MANY])
+def test_scores_are_means_over_repeats(name, how):
+    result = decode(name, scoring=SCORING, reg=0.3, **MANY[how])
     assert set(result.repeats) == {name for name in SCORING if METRICS[name].scalar}
     for metric, values in result.repeats.items():
         assert values.shape == (*np.shape(result.metrics[metric]), R)
@@ -542,9 +544,9 @@ def test_scores_are_means_over_repeats(name, options):
     assert_array_equal(total, sum(map(len, result.tests)))
 
 
-@many
-@everywhere
-def test_neither_workers_nor_batches_nor_runs_change_a_bit(name, options):
+@two_ways([*MANY])
+def test_neither_workers_nor_batches_nor_runs_change_a_bit(name, how):
+    options = MANY[how]
     workers = {"n_jobs": 2} if ENTRIES[name].has("n_jobs") else {}
     one = decode(name, **options)
     assert_equal_results(decode(name, **options), one)

@@ -488,7 +488,7 @@ def test_memory_of_folds_within_many_folds(criterion, monkeypatch):
     n = 200
     X, codes = np.random.default_rng(0).standard_normal((n, 5)), np.arange(n) % 2
     tuned = Tuned([1.0, 0.1], criterion, 2)
-    options = {"reg": tuned, "cv": LeaveOneOut(), "n_permutations": 50}
+    options = {"reg": tuned, "cv": LeaveOneOut(), "n_permutations": 10}
     # There are 400 blocks of 100 left-out trials, 32 MB for each of 2 candidates, and
     # the label vectors of 199 trials in 200 folds. The run itself begins with 2**24.
     assert peak_bytes(cross_validate, X, codes, **options) < 2**24 + 2**22

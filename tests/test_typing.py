@@ -54,9 +54,12 @@ def public_functions():
     return found
 
 
-@pytest.mark.parametrize("name", public_functions())
+FUNCTIONS = public_functions()
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_public_signature_has_types(name):
-    function = public_functions()[name]
+    function = FUNCTIONS[name]
     named = {*inspect.signature(function).parameters, "return"} - {"self"}
     if name.endswith("__init__"):
         named.remove("return")

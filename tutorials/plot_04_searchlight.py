@@ -43,7 +43,7 @@ table = pd.DataFrame({"run": runs, "label": labels})
 # mean over voxels is the same for all classes, so averaging them would lose the
 # information.
 
-mask_img = datasets.load_mni152_brain_mask(resolution=6)
+mask_img = datasets.load_mni152_brain_mask(resolution=8)
 mask = mask_img.get_fdata() > 0
 mm = np.argwhere(mask) @ mask_img.affine[:3, :3].T + mask_img.affine[:3, 3]
 
@@ -56,8 +56,8 @@ data = noise + np.repeat(2 * rng.normal(size=6), 15)[:, np.newaxis]
 # name: centre in mm, radius in mm, strength, classes with a specific pattern
 places = {
     "visual cortex": ((0, -88, 4), 20, 0.2, classes),
-    "right fusiform gyrus": ((40, -52, -18), 12, 0.6, ["face"]),
-    "left premotor cortex": ((-42, 0, 44), 12, 0.6, ["tool"]),
+    "right fusiform gyrus": ((40, -52, -18), 12, 0.8, ["face"]),
+    "left premotor cortex": ((-42, 0, 44), 12, 0.8, ["tool"]),
 }
 inside = {}
 for name, (centre, radius, strength, own) in places.items():
@@ -78,7 +78,7 @@ bold_img = Nifti1Image(bold, mask_img.affine)
 #
 # Labels and runs are columns of the table. With ``groups``, one run at a time is left
 # out for testing, voxels are z-scored within each run, and labels are permuted within
-# runs only. All spheres share the same 500 permutations.
+# runs only. All spheres share the same 200 permutations.
 
 start = time.perf_counter()
 result = searchlight(
@@ -87,7 +87,7 @@ result = searchlight(
     groups="run",
     mask_img=mask_img,
     radius=12,
-    n_permutations=500,
+    n_permutations=200,
     random_state=0,
     verbose=False,
 )
@@ -111,7 +111,7 @@ result.plot(cut_coords=(40, -52, -18))
 # Without information, an accuracy of 0.5 can occur by chance. Among thousands of
 # spheres, the highest accuracy is even larger. How large? Each permutation yields a map
 # as it would be expected if the labels were meaningless. We take the highest accuracy
-# of each of these 500 maps.
+# of each of these 200 maps.
 
 highest = result.null.max(axis=1)
 limit = np.quantile(highest, 0.95, method="higher")
@@ -130,7 +130,7 @@ ax.legend(frameon=False, fontsize="small")
 # valid for one sphere chosen beforehand. In a map, up to one in twenty spheres without
 # information has p ≤ 0.05. A p-value corrected with the maximum compares a sphere with
 # the best spheres (dark): the risk that even *one* sphere without information is marked
-# is at most 5 %. With 500 permutations, the smallest attainable p-value is 1 / 501.
+# is at most 5 %. With 200 permutations, the smallest attainable p-value is 1 / 201.
 #
 # Two other corrections make use of the spatial extent of information. Clusters are
 # compared with the largest cluster of each permuted map. TFCE combines height and
@@ -162,7 +162,7 @@ for ax, correction in zip(axes, rows, strict=True):
         result.to_img("neglog10p", correction=correction),
         threshold=-np.log10(0.05),
         vmin=0,
-        vmax=2.7,  # of p = 1 / 501
+        vmax=2.3,  # of p = 1 / 201
         cmap="inferno",
         display_mode="z",
         cut_coords=(-30, -18, 4, 24, 44),
@@ -270,8 +270,12 @@ print(load_result(folder / "searchlight.h5"))
 # %%
 # With ``checkpoint``, finished spheres are saved to a file during a run. If the
 # computer crashes, the same call resumes where it stopped, and its result is the same
-# as without the interruption. Here we just call it twice.
+# as without the interruption. Here we just call it twice, for the
+# spheres of one slice, selected with ``process_mask_img``.
 
+level = mm[:, 2] == mm[inside["right fusiform gyrus"], 2].max()
+in_slice = np.zeros(mask.shape, dtype=np.uint8)
+in_slice[mask] = level
 for attempt in ("first", "second"):
     start = time.perf_counter()
     again = searchlight(
@@ -279,9 +283,10 @@ for attempt in ("first", "second"):
         (table, "label"),
         groups="run",
         mask_img=mask_img,
+        process_mask_img=Nifti1Image(in_slice, mask_img.affine),
         radius=12,
         checkpoint=folder / "searchlight.checkpoint",
         verbose=False,
     )
     print(f"{attempt} call: {time.perf_counter() - start:.1f} s")
-np.testing.assert_array_equal(again.scores, result.scores)
+np.testing.assert_array_equal(again.scores, result.scores[level])

@@ -83,16 +83,16 @@ ax.legend(frameon=False, fontsize="small")
 # ------------------------------------------
 #
 # The curves above are cross-validated. It is tempting to report the highest point of
-# such a curve. To see what is wrong with it, we do so on data without information: 40
-# data sets of pure noise. We take the best of 20 penalties, then the best of 20
+# such a curve. To see what is wrong with it, we do so on data without information: 30
+# data sets of pure noise. We take the best of 10 penalties, then the best of 10
 # penalties with each of three kernels. Finally, ``reg=Tuned(...)`` selects from the
-# same 20 penalties, but within each training set, without using the test trials of this
+# same 10 penalties, but within each training set, without using the test trials of this
 # fold.
 
-regs = np.geomspace(1e-3, 1e2, 20)
+regs = np.geomspace(1e-3, 1e2, 10)
 kernels = ["linear", RBF(), Polynomial(degree=2)]
-accuracy = {"auto": [], "best of 20": [], "best of 60": [], "tuned inside": []}
-for seed in range(40):
+accuracy = {"auto": [], "best of 10": [], "best of 30": [], "tuned inside": []}
+for seed in range(30):
     X, y = simulate(60, 20, effect=0, seed=1000 + seed)
     tried = np.array(
         [
@@ -100,14 +100,14 @@ for seed in range(40):
             for kernel in kernels
         ]
     )
-    accuracy["best of 20"].append(tried[0].max())
-    accuracy["best of 60"].append(tried.max())
+    accuracy["best of 10"].append(tried[0].max())
+    accuracy["best of 30"].append(tried.max())
     accuracy["auto"].append(cross_validate(X, y).scores)
     accuracy["tuned inside"].append(cross_validate(X, y, reg=Tuned(regs)).scores)
 
 # sphinx_gallery_thumbnail_number = 2
 fig, ax = plt.subplots(figsize=(6.5, 3.2), layout="constrained")
-jitter = np.random.default_rng(0).uniform(-0.15, 0.15, 40)
+jitter = np.random.default_rng(0).uniform(-0.15, 0.15, 30)
 for i, values in enumerate(accuracy.values()):
     color = "C3" if i in (1, 2) else "C0"
     ax.plot(i + jitter, values, "o", ms=4, alpha=0.5, mew=0, color=color)
@@ -120,7 +120,7 @@ for name, values in accuracy.items():
     print(f"{name}: {np.mean(values):.3f} ± {error:.3f}")
 
 # %%
-# The best of 20 is above chance on average, without any information. Each of the 20
+# The best of 10 is above chance on average, without any information. Each of the 10
 # accuracies is unbiased, but their maximum is not: it picks the luckiest draw. The more
 # values we try, the higher it gets. This is leakage: the test trials influenced the
 # model that is tested on them. With selection within the training sets, accuracies are
@@ -331,11 +331,11 @@ print(pd.DataFrame(rows).T.round(2).to_string())
 # below 0.05. This is not the case if we first search for the best of all, and then
 # permute labels with this one.
 
-counts = {"tuned inside": 0, "best of 60": 0}
-n_sets = 60
+counts = {"tuned inside": 0, "best of 30": 0}
+n_sets = 40
 for seed in range(n_sets):
     X, y = simulate(40, 10, effect=0, seed=2000 + seed)
-    options = {"cv": 5, "n_permutations": 99, "random_state": seed}
+    options = {"cv": 5, "n_permutations": 59, "random_state": seed}
     result = cross_validate(X, y, kernel=kernels, reg=Tuned(regs), **options)
     counts["tuned inside"] += result.pvalues() <= 0.05
     kernel, reg = max(
@@ -343,6 +343,6 @@ for seed in range(n_sets):
         key=lambda pair: cross_validate(X, y, kernel=pair[0], reg=pair[1], cv=5).scores,
     )
     result = cross_validate(X, y, kernel=kernel, reg=reg, **options)
-    counts["best of 60"] += result.pvalues() <= 0.05
+    counts["best of 30"] += result.pvalues() <= 0.05
 for name, count in counts.items():
     print(f"{name}: p <= 0.05 in {count} of {n_sets} data sets of noise")

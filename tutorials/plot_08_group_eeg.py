@@ -17,7 +17,7 @@ results, so it could run on another computer without access to the data.
 #
 # Each participant sees two classes of stimuli in 160 trials. In ten of the twelve, the
 # EEG has information about them, to varying degrees. In two there is none. Each is
-# decoded with 100 label permutations, on which the group tests are based, and
+# decoded with 50 label permutations, on which the group tests are based, and
 # everything is saved.
 
 # sphinx_gallery_thumbnail_number = 1
@@ -50,10 +50,12 @@ for number, strength in enumerate(strengths, start=1):
     other = simulate_epochs(snr=0, **simulation)
     if number in without:
         epochs, other = other, epochs
+    for recording in (epochs, other):
+        recording.crop(-0.1, 0.55)
     options = {
         "window": 0.04,
         "step": 0.02,
-        "n_permutations": 100,
+        "n_permutations": 50,
         "random_state": number,
     }
     own = folder / f"sub-{number:02d}"
@@ -150,7 +152,9 @@ for row, share in enumerate(shares):
         made_up.append(folder / f"sub-{number:02d}" / file)
     tests = {
         "sign-flip": group_inference(made_up, "sign-flip", "cluster", random_state=0),
-        "prevalence": group_inference(made_up, "prevalence", "max", random_state=0),
+        "prevalence": group_inference(
+            made_up, "prevalence", "max", n_permutations=2000, random_state=0
+        ),
     }
     for k, (method, hypothesis, color) in enumerate(questions.values()):
         tested = tests[method]
