@@ -98,14 +98,18 @@ def refit(train, test, method, everybody=None):
     if method.n_classes is None:
         values = Ridge(alpha=lam).fit(Z, train.labels).predict(Z_test)
         return Prediction(values, None, np.full(len(values), unsure), lam)
-    scores = class_scores(Z, train.labels, Z_test, lam, method)
+    scores, size = class_scores(Z, train.labels, Z_test, lam, method)
     best, second = np.sort(scores, axis=1)[:, :-3:-1].T
-    near = best - second <= ROUNDING * np.abs(best)
+    near = best - second <= ROUNDING * size
     return Prediction(scores.argmax(axis=1), scores, near | unsure, lam)
 
 
 def class_scores(Z, labels, Z_test, lam, method):
-    """Return the score of every class for test trials, (n_test, c)."""
+    """Return the score of every class for test trials, (n_test, c).
+
+    And the size of what these are differences of, (n_test,): where class means are
+    the same but for rounding, scores are rounding too.
+    """
     present = np.unique(labels)
     means = np.array([Z[labels == k].mean(axis=0) for k in present])
     apart = Z - means[np.searchsorted(present, labels)]
@@ -121,7 +125,8 @@ def class_scores(Z, labels, Z_test, lam, method):
         weights = W @ (W.T @ means.T)
     scores = np.full((len(Z_test), method.n_classes), -np.inf)
     scores[:, present] = Z_test @ weights - np.sum(means.T * weights, axis=0) / 2
-    return scores
+    size = np.abs(Z_test @ solve(penalised, Z.T, assume_a="pos")).max(axis=1)
+    return scores, size
 
 
 def without_confounds(train, test):
@@ -337,7 +342,7 @@ def loss_of(lam, Z, labels, Z_test, true, method, criterion):
         penalised = Z.T @ Z + lam * np.eye(Z.shape[1])
         weights = solve(penalised, Z.T @ (known - offset), assume_a="pos")
         return np.sum((wanted - Z_test @ weights - offset) ** 2)
-    scores = class_scores(Z, labels, Z_test, lam, method)
+    scores, _ = class_scores(Z, labels, Z_test, lam, method)
     if criterion == "accuracy":
         return np.sum(scores.argmax(axis=1) != true)
     logs = len(Z) * (scores - scores.max(axis=1, keepdims=True))
