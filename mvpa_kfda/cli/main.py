@@ -10,6 +10,7 @@ from pathlib import Path
 from .. import __version__
 from ..utils.signals import interrupting_signals
 from ..utils.text import tell
+from .again import add_rerun, add_verify
 from .betas import add_betas
 from .bids import add_bids
 from .common import (
@@ -140,7 +141,8 @@ def main(argv=None):
     -------
     status : int
         0, or 2 after an error, which is one line on the standard error stream; 1 if
-        some subjects of a dataset failed, and others did not; or what a shell says of a
+        some subjects of a dataset failed, and others did not, or if a result differs
+        from what is refitted; or what a shell says of a
         program that was stopped: 130 by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP.
 
     Examples
@@ -224,6 +226,8 @@ def _make_parser():
     add_group(commands)
     add_report(commands)
     _add_methods(commands)
+    add_verify(commands)
+    add_rerun(commands)
 
     system = commands.add_parser(
         "sys-info",

@@ -65,9 +65,21 @@ class Claims:
         claims._check_covered()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            claims.reading = READERS[inputs["function"]](result, data, y, given)
+            claims._read(data, y, given)
             claims._read_rest(given)
         return claims
+
+    def _read(self, data, y, given):
+        """Read the data as the function did."""
+        function = self.result.inputs["function"]
+        try:
+            self.reading = READERS[function](self.result, data, y, given)
+        except (AttributeError, IndexError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"The result was made by {function}, which is given other data than "
+                f"{type(data).__name__} with these ({type(error).__name__}: {error}). "
+                "Give verify what it was given, by the same names."
+            ) from error
 
     def _read_rest(self, given):
         """Read what all functions are given in the same way, where it was not yet."""

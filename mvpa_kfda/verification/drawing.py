@@ -31,7 +31,7 @@ class Folds:
 
 
 def revived(record):
-    """Return the splitter of scikit-learn that a record is of, None if it is of none."""
+    """Return the splitter that a record is of; None if scikit-learn has none such."""
     kind = getattr(model_selection, record["name"], None)
     given = {name: value for name, value in record.items() if name != "name"}
     return None if kind is None else kind(**given)

@@ -98,14 +98,18 @@ def refit(train, test, method, everybody=None):
     if method.n_classes is None:
         values = Ridge(alpha=lam).fit(Z, train.labels).predict(Z_test)
         return Prediction(values, None, np.full(len(values), unsure), lam)
-    scores = class_scores(Z, train.labels, Z_test, lam, method)
+    scores, size = class_scores(Z, train.labels, Z_test, lam, method)
     best, second = np.sort(scores, axis=1)[:, :-3:-1].T
-    near = best - second <= ROUNDING * np.abs(best)
+    near = best - second <= ROUNDING * size
     return Prediction(scores.argmax(axis=1), scores, near | unsure, lam)
 
 
 def class_scores(Z, labels, Z_test, lam, method):
-    """Return the score of every class for test trials, (n_test, c)."""
+    """Return the score of every class for test trials, (n_test, c).
+
+    And the size of what these are differences of, (n_test,): where class means are
+    the same but for rounding, scores are rounding too.
+    """
     present = np.unique(labels)
     means = np.array([Z[labels == k].mean(axis=0) for k in present])
     apart = Z - means[np.searchsorted(present, labels)]
@@ -121,7 +125,8 @@ def class_scores(Z, labels, Z_test, lam, method):
         weights = W @ (W.T @ means.T)
     scores = np.full((len(Z_test), method.n_classes), -np.inf)
     scores[:, present] = Z_test @ weights - np.sum(means.T * weights, axis=0) / 2
-    return scores
+    size = np.abs(Z_test @ solve(penalised, Z.T, assume_a="pos")).max(axis=1)
+    return scores, size
 
 
 def without_confounds(train, test):
@@ -280,16 +285,21 @@ def groups_within(groups):
 
 def tuned(train, method, everybody):
     """Return the kernel and lambda that predict training trials best when left out."""
-    tuning = method.reg
+    tuning, best, chosen, unsure = method.reg, np.inf, None, False
     splits = list(inner_splits(tuning["cv"], train))
-    best, chosen, unsure = np.inf, None, False
     for kernel in method.kernels:
+        single = replace(method, kernels=(kernel,))
         K = centred(compare(kernel, everybody, everybody, everybody, method.gram))
-        single = replace(method, kernels=(kernel,), steps=())
-        for lam in grid_of(tuning["grid"], K, everybody, single.is_linear):
-            how = tuning["criterion"], lam, single, everybody
-            losses = [loss_of(train[rows], train[out], *how) for rows, out in splits]
-            loss = sum(losses) / sum(len(out) for _, out in splits)
+        lambdas = grid_of(tuning["grid"], K, everybody, single.is_linear)
+        losses, n_left_out = np.zeros(len(lambdas)), 0
+        for rows, left_out in splits:
+            part, others = train[rows], train[left_out]
+            both = part.X, others.X
+            Z, Z_test = coordinates(kernel, *both, everybody, method.gram)
+            how = Z, part.labels, Z_test, others.labels, single, tuning["criterion"]
+            losses += [loss_of(lam, *how) for lam in lambdas]
+            n_left_out += len(left_out)
+        for lam, loss in zip(lambdas, losses / n_left_out, strict=True):
             unsure |= abs(loss - best) <= ROUNDING * best
             if loss < best * (1 - ROUNDING):
                 best, chosen, unsure = loss, (kernel, lam), False
@@ -322,20 +332,20 @@ def inner_splits(cv, train):
         yield np.delete(np.arange(n), test), test
 
 
-def loss_of(train, test, criterion, lam, method, everybody):
+def loss_of(lam, Z, labels, Z_test, true, method, criterion):
     """Return what a model with one lambda loses on the trials that are left out."""
-    (kernel,) = method.kernels
-    Z, Z_test = coordinates(kernel, train.X, test.X, everybody, method.gram)
     if criterion == "squared_error":
-        targets = train.labels, test.labels
-        if method.n_classes is not None:
-            targets = (np.eye(method.n_classes)[each] for each in targets)
-        known, wanted = targets
-        return np.sum((wanted - Ridge(alpha=lam).fit(Z, known).predict(Z_test)) ** 2)
-    scores = class_scores(Z, train.labels, Z_test, lam, method)
+        known, wanted = labels, true
+        if method.n_classes is not None:  # the indicators of the classes
+            known, wanted = (np.eye(method.n_classes)[each] for each in (labels, true))
+        offset = known.mean(axis=0)
+        penalised = Z.T @ Z + lam * np.eye(Z.shape[1])
+        weights = solve(penalised, Z.T @ (known - offset), assume_a="pos")
+        return np.sum((wanted - Z_test @ weights - offset) ** 2)
+    scores, _ = class_scores(Z, labels, Z_test, lam, method)
     if criterion == "accuracy":
-        return np.sum(scores.argmax(axis=1) != test.labels)
+        return np.sum(scores.argmax(axis=1) != true)
     logs = len(Z) * (scores - scores.max(axis=1, keepdims=True))
     shares = np.exp(logs) / np.exp(logs).sum(axis=1, keepdims=True)
-    true = shares[np.arange(len(shares)), test.labels]
-    return -np.sum(np.log(np.maximum(true, np.finfo(float).eps)))
+    shares = shares[np.arange(len(shares)), true]
+    return -np.sum(np.log(np.maximum(shares, np.finfo(float).eps)))

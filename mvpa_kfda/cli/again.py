@@ -1,0 +1,245 @@
+"""The commands that look at a result again: ``mvpa-kfda verify`` and ``rerun``.
+
+The packages that read data are imported inside functions: ``--help`` needs none.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+from ..utils.text import tell
+from .common import Option, add_options, check_out, check_there, given, split_classes
+
+#: What else says which data they are, by the arguments of the functions.
+PLACES = (
+    Option("--test-file", "test_epochs", "FILE", "the epochs that were tested", Path),
+    Option("--mask", "mask_img", "MASK", "the mask of the images", Path),
+    Option("--process-mask", "process_mask_img", "MASK", "the centres", Path),
+    Option("--atlas", "labels_img", "ATLAS", "the atlas", Path),
+    Option("--atlas-names", "lut", "TABLE", "names of the regions", Path),
+    Option(
+        "--mesh",
+        "mesh",
+        "SURFACE",
+        "the left and the right hemisphere",
+        Path,
+        several=True,
+    ),
+)
+#: How labels are read.
+LABELS = (
+    Option(
+        "--by", "by", "COLUMN", "metadata column of the classes; else the event names"
+    ),
+    Option(
+        "--classes",
+        "classes",
+        "EVENT",
+        "of epochs, the events or tags that are the classes, as they were given",
+        several=True,
+    ),
+    Option(
+        "--labels",
+        "labels",
+        "TABLE",
+        "of images, the table or tables with one row per volume",
+        Path,
+        several=True,
+    ),
+    Option(
+        "--label-column",
+        "label_column",
+        "COLUMN",
+        "column of the classes there",
+        default="label",
+    ),
+    Option(
+        "--drop",
+        "drop",
+        "LABEL",
+        "labels of the volumes that were left out",
+        several=True,
+    ),
+    Option(
+        "--average-blocks",
+        "average_blocks",
+        "",
+        "volumes of a block were averaged first",
+        bool,
+        default=False,
+    ),
+)
+#: Names of arrays in a file of NumPy's, beside X and y.
+ARRAYS = (
+    *("groups", "confounds", "train_on", "X_test", "y_test", "adjacency"),
+    *("labels_img", "sensors"),
+)
+_DATA = (
+    "the data that it was made of: a file of epochs (-epo.fif), images, or an .npz "
+    "file of NumPy's with the arrays X and y, and groups, X_test and so on"
+)
+
+
+def add_verify(commands):
+    """Add the command that checks a result."""
+    parser = commands.add_parser(
+        "verify",
+        help="check a saved result against the data",
+        usage="%(prog)s RESULT DATA [DATA ...] [options]",
+        description="Check a saved result (.h5) against the data: folds and permuted "
+        "labels are drawn anew, models of some cells (a position, a fold, a "
+        "permutation) are trained anew by scikit-learn, and their predictions and "
+        "scores are compared with those in the file. The exit status is 0 if all "
+        "agree, 1 if something differs or cannot be verified, 2 after an error.",
+    )
+    _add_arguments(parser)
+    parser.add_argument(
+        "--cells",
+        metavar="N",
+        default="20",
+        help="how many cells to refit, or all (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seed", metavar="S", type=int, help="seed of the draw of cells"
+    )
+    parser.set_defaults(run=_run_verify)
+
+
+def add_rerun(commands):
+    """Add the command that makes a result again."""
+    parser = commands.add_parser(
+        "rerun",
+        help="make a saved result again from the data",
+        usage="%(prog)s RESULT DATA [DATA ...] [options]",
+        description="Run the analysis of a saved result (.h5) again, with its options "
+        "and its seed, write RESULT_rerun.h5, and say whether all numbers are the "
+        "same. The exit status is 0 if they are, 1 if not, 2 after an error.",
+    )
+    _add_arguments(parser)
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        type=Path,
+        default=Path(),
+        help="folder for the new file, made if need be (default: %(default)s)",
+    )
+    parser.set_defaults(run=_run_rerun)
+
+
+def _add_arguments(parser):
+    """Add the result and its data."""
+    parser.add_argument("file", metavar="RESULT", type=Path, help="a saved result, .h5")
+    parser.add_argument("data", metavar="DATA", type=Path, nargs="+", help=_DATA)
+    add_options(parser, (*LABELS, *PLACES))
+
+
+def _run_verify(arguments):
+    """Check the result, and print the verdict and the cells."""
+    from ..results.load import load_result
+    from ..verification.checking import verify
+
+    check_there(arguments.file, *arguments.data)
+    result = load_result(arguments.file)
+    cells = None if arguments.cells == "all" else _whole(arguments.cells)
+    (data, y), more = _read(arguments)
+    how = {"n_cells": cells, "random_state": arguments.seed}
+    found = verify(result, data, y, **how, **more)
+    tell(repr(found))
+    return 0 if found.ok else 1
+
+
+def _whole(text):
+    """Return a number of cells."""
+    if not text.isdigit() or not int(text):
+        raise ValueError(f"--cells {text}: give a number of cells, or all.")
+    return int(text)
+
+
+def _run_rerun(arguments):
+    """Make the result again, write it, and say whether it is the same."""
+    import mvpa_kfda
+
+    check_there(arguments.file, *arguments.data)
+    result = mvpa_kfda.load_result(arguments.file)
+    if not getattr(result, "inputs", None):
+        raise ValueError(
+            f"{arguments.file} does not say which function made it. Results of groups, "
+            "and those made of other results, cannot be run again."
+        )
+    stem = f"{arguments.file.stem}_rerun"
+    check_out(arguments.out, stem)
+    options = result.procedure
+    (data, y), more = _read(arguments)
+    function = getattr(mvpa_kfda, result.inputs["function"])
+    again = function(data, y, **options | more)
+    path = arguments.out / f"{stem}.h5"
+    again.save(path, overwrite=True)
+    same = replace(again, versions=result.versions, warnings=result.warnings) == result
+    tell(f"Wrote {path}", "All numbers are the same." if same else "Numbers differ.")
+    tell(_word_versions(result.versions, again.versions))
+    return 0 if same else 1
+
+
+def _word_versions(old, new):
+    """Say which packages have other versions than they had."""
+    changed = [
+        f"{name} {old.get(name, 'unknown')} (now {version})"
+        for name, version in new.items()
+        if old.get(name) != version
+    ]
+    if not changed:
+        return "It was made with the same versions of all packages."
+    return f"It was made with {', '.join(changed)}."
+
+
+def _read(arguments):
+    """Return data and labels as the functions take them, and what else they are given.
+
+    What is not given is left out.
+    """
+    more = {k: v for k, v in given(arguments, PLACES).items() if v is not None}
+    for paths in more.values():
+        check_there(*(paths if isinstance(paths, list) else [paths]))
+    first = arguments.data[0]
+    if first.suffix == ".npz":
+        return _read_arrays(first)
+    if first.name.endswith((".fif", ".fif.gz")):
+        import mne
+
+        for name in {"test_epochs"} & set(more):
+            more[name] = mne.read_epochs(more[name], verbose="error")
+        y = arguments.by
+        if arguments.classes is not None:
+            y = split_classes(arguments.classes, "EVENT")
+        return (mne.read_epochs(first, verbose="error"), y), more
+    if arguments.labels is None:
+        raise ValueError(
+            f"{first.name} is taken for images, whose labels are in a table. Give "
+            "--labels TABLE."
+        )
+    from .reading import read_volumes
+
+    images, table, _ = read_volumes(
+        arguments.data,
+        arguments.labels,
+        arguments.label_column,
+        arguments.drop or (),
+        *(None, (), None),
+        arguments.average_blocks,
+    )
+    return (images, (table, arguments.label_column)), more
+
+
+def _read_arrays(path):
+    """Return the arrays of a file of NumPy's."""
+    import numpy as np
+
+    with np.load(path, allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    missing = [name for name in ("X", "y") if name not in arrays]
+    unknown = sorted(set(arrays) - {"X", "y", *ARRAYS})
+    if missing or unknown:
+        what = f"has no array {missing[0]!r}" if missing else f"has {unknown[0]!r}"
+        raise ValueError(
+            f"{path} {what}. It must hold X and y, and may hold {', '.join(ARRAYS)}."
+        )
+    return (arrays.pop("X"), arrays.pop("y")), arrays
