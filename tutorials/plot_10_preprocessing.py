@@ -392,12 +392,13 @@ fig.colorbar(image, ax=axes, label="Accuracy, imagined objects")
 
 # %%
 # Non-significant spheres (uncorrected) are faded. Dotted circles mark areas with
-# information. With all runs at once, objects seem to be decoded in nearly
-# half of the spheres without information. In fact, the noise of the previous trial is decoded, in which the same object was seen.
-# The permutations do not help: permuted labels of seen objects no longer match the next
-# trial. With runs left out, about 5 % of spheres are significant outside the area
-# shared by both tasks, as expected. In the area that represents only seen objects,
-# accuracy is at chance, as it should be, although seen objects can be decoded there:
+# information. With all runs at once, objects seem to be decoded in nearly half of the
+# spheres without information. In fact, the noise of the previous trial is decoded, in
+# which the same object was seen. The permutations do not help: permuted labels of seen
+# objects no longer match the next trial. With runs left out, about 5 % of spheres are
+# significant outside the area shared by both tasks, as expected. In the area that
+# represents only seen objects, accuracy is at chance, as it should be, although seen
+# objects can be decoded there:
 
 there = noise[seen][:, areas["seen only"] <= 2]
 of_seen = table[seen]
