@@ -216,8 +216,8 @@ def section(n, n_groups):
         f"binomial interval, {within} for {n} subjects and {within_g} for {n_groups} "
         "groups. ↓ is expected of few permutations for so many positions, where many "
         "rows have the same smallest ranks, of coarse scores, whose ties count against "
-        "an effect, and beside effects, which only lower the line. *Found* is the mean share, in "
-        "per cent, of the positions with an effect that the bound shows: of the true "
+        "an effect, and beside effects, which only lower the line. *Found* is the mean "
+        "share, in per cent, of the positions with an effect that the bound shows: of the true "
         "region as the set, and of the whole map. Subjects have 24 trials and 199 "
         "permutations unless said otherwise. Groups have eight subjects, each with the "
         "nearest mean of one feature, trained on either half of the trials, and 39 "
@@ -239,7 +239,8 @@ def section(n, n_groups):
 
 def replace_section(text, lines):
     """Return a page with a section in the place of that of the same heading."""
-    page, begin, end = text.splitlines(), ".. true discoveries", ".. end of these"
+    page = text.splitlines()
+    begin, end = ".. begin true discoveries", ".. end true discoveries"
     lines = [begin, "", *lines, end]
     if begin in page:
         at, after = page.index(begin), page.index(end) + 1
