@@ -240,7 +240,8 @@ def section(n, n_groups):
 
 def replace_section(text, lines):
     """Return a page with a section in the place of that of the same heading."""
-    page, begin, end = text.splitlines(), ".. true discoveries", ".. end of these"
+    page = text.splitlines()
+    begin, end = ".. begin true discoveries", ".. end true discoveries"
     lines = [begin, "", *lines, end]
     if begin in page:
         at, after = page.index(begin), page.index(end) + 1
