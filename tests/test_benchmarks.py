@@ -40,6 +40,7 @@ betas = benchmark("bench_betas")
 steps = benchmark("bench_preprocess")
 repeats = benchmark("bench_repeats")
 rdm = benchmark("bench_rdm")
+people = benchmark("bench_people")
 ratios = benchmark("ratios")
 discoveries = benchmark("bench_discoveries")
 
@@ -494,6 +495,24 @@ class TestGroup:
         pairs = null[:, 1:].ravel(), null[:, :-1].ravel()
         assert np.corrcoef(*pairs)[0, 1] > 0.5
         assert_array_equal(np.rint(null * speed.N_TRIALS) / speed.N_TRIALS, null)
+
+
+class TestPeople:
+    """Claims about people; their results are slow tests of `test_people`."""
+
+    def test_writes_its_tables(self, people, tmp_path, monkeypatch):
+        for name in ("N_DRAWN", "draw_signs", "draw_labels"):  # put back afterwards
+            drawn = getattr(people.intervals, name)
+            monkeypatch.setattr(people.intervals, name, drawn)
+        monkeypatch.setattr(people.studies, "OF_INTERVALS", (6,))
+        path = tmp_path / "results.rst"
+        people.main(["--quick", "--out", str(path)])
+        tables, _ = read_tables(path)
+        assert [len(table) - 1 for table in tables] == [8, 8, 6, 18, 8, 8]
+        for table in tables[4:]:
+            for row in table[1:]:
+                held, low, high = map(float, row[2:5])
+                assert_allclose(held + low + high, 100, rtol=0, atol=0.2)
 
 
 # ------------------------------------------------------------------- ratios of times

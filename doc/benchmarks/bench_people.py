@@ -178,7 +178,8 @@ def _how_large(found, sizes):
         "Intervals hold the mean as often as they should where values are spread "
         "symmetrically about it, as differences of conditions are. Of skewed scores, "
         "and where few have an effect, they are too low: the mean is above them. Lower "
-        "bounds then hold more often than they should, and upper bounds less often.",
+        "bounds then hold more often than they should, and upper bounds less often. Of "
+        "such scores simultaneous intervals are far too short.",
         "",
     ]
 
