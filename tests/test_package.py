@@ -424,7 +424,7 @@ def test_contracts_are_about_rooms():
 
 def test_the_package_reads_as_ten_rooms():
     assert len(ROOMS) <= 12
-    assert len([path for path in FILES if path.stem != "__init__"]) <= 186
+    assert len([path for path in FILES if path.stem != "__init__"]) <= 199
     # What is public is said by the package's own list, not by names of files.
     assert [path for path in FILES if path.stem.startswith("_")] == [
         path for path in FILES if path.stem == "__init__"
