@@ -140,16 +140,17 @@ METHODS = {
     "prevalence": GroupMethod(
         recombine,
         "min",
-        "Prevalence inference [@Allefeld2016] was made on the lowest {metric} of all "
-        "subjects. Its null hypothesis is that nobody in the population has an effect.",
+        "Prevalence inference [@Allefeld2016] was based on the minimum {metric} across "
+        "subjects. The global null hypothesis is that nobody in the population has an "
+        "effect.",
         by_labels=True,
         alternatives=("greater",),
     ),
     "i-test": GroupMethod(
         take_in_order,
         "order",
-        "The i-test [@Hirose2021] was made on the {metric} of subject number {order} "
-        "from the lowest. Its null hypothesis is that {share} in the population has an "
+        "The i-test [@Hirose2021] was based on the {metric} of subject number {order} "
+        "from the lowest. The null hypothesis is that {share} in the population has an "
         "effect; order and share had to be chosen before scores were seen.",
         by_labels=True,
         only=("holm", "none", "bonferroni", "fdr", "fdr-by"),
@@ -159,32 +160,33 @@ METHODS = {
     "bootstrap": GroupMethod(
         recombine,
         "mean",
-        "The mean {metric} over subjects was compared ({side}) with means of permuted "
-        "maps [@Stelzer2013].",
+        "The mean {metric} across subjects was compared ({side}) with means of "
+        "label-permuted maps [@Stelzer2013].",
         by_labels=True,
         corrections=(CLUSTER_FDR,),
     ),
     "sign-flip": GroupMethod(
         exchange,
         "t",
-        "{what} was tested ({side}) by Student's *t* over subjects, with a null "
-        "distribution of sign flips [@Nichols2002].",
-        "{what} was tested ({side}) by Student's *t*, with a null distribution of "
+        "{what} was tested ({side}) with Student's *t* across subjects, using a null "
+        "distribution from random sign flips [@Nichols2002].",
+        "{what} was tested ({side}) with Student's *t*, using a null distribution from "
         "permutations of subjects between the groups [@Nichols2002].",
     ),
     "t": GroupMethod(
         exchange,
         "t",
-        "{what} was tested ({side}) by Student's *t* over subjects.",
-        "{what} was tested ({side}) by Student's *t* for two groups of equal variance.",
+        "{what} was tested ({side}) with Student's *t* across subjects.",
+        "{what} was tested ({side}) with Student's *t* for two groups of equal "
+        "variance.",
         parametric=True,
     ),
     "wilcoxon": GroupMethod(
         exchange,
         "wilcoxon",
-        "{what} was tested ({side}) by Wilcoxon's signed-rank test over subjects "
+        "{what} was tested ({side}) with Wilcoxon's signed-rank test across subjects "
         "[@Wilcoxon1945].",
-        "{what} was tested ({side}) by Wilcoxon's rank-sum test [@Wilcoxon1945; "
+        "{what} was tested ({side}) with Wilcoxon's rank-sum test [@Wilcoxon1945; "
         "@Mann1947].",
         parametric=True,
     ),

@@ -244,8 +244,8 @@ class Correction:
 
 
 _CLUSTERS = (
-    "Neighbouring {places} beyond a cluster-forming threshold of *p* = {threshold} "
-    "made up clusters. "
+    "Neighbouring {places} beyond a cluster-forming threshold (*p* = {threshold}) "
+    "formed clusters. "
 )
 _IN_ALL = " Clusters were formed where all tests exceeded the threshold, and their "
 
@@ -259,18 +259,18 @@ CORRECTIONS = {
     ),
     "max": Correction(
         "max-statistic correction",
-        "*p*-values were corrected for testing at {n} by comparing every {score} with "
-        "the most extreme one over all {places} of each {draw}, which controls the "
-        "family-wise error rate [@Nichols2002].",
+        "*p*-values were corrected for testing at {n} by comparing each {score} with "
+        "the null distribution of the most extreme {score} across all {places} of each "
+        "{draw}, which controls the family-wise error rate [@Nichols2002].",
         "corrected by the maximum statistic",
         _max,
         of_positions=True,
     ),
     "max-step-down": Correction(
         "step-down max correction",
-        "*p*-values were corrected for testing at {n} by the step-down procedure with "
-        "the most extreme {score} over {places} of each {draw}, which controls the "
-        "family-wise error rate [@Westfall1993].",
+        "*p*-values were corrected for testing at {n} with the step-down procedure "
+        "based on the most extreme {score} across {places} of each {draw}, which "
+        "controls the family-wise error rate [@Westfall1993].",
         "corrected by the step-down maximum",
         _max_step_down,
         of_positions=True,
@@ -279,7 +279,7 @@ CORRECTIONS = {
     ),
     "bonferroni": Correction(
         "Bonferroni correction",
-        "*p*-values were corrected for testing at {n} by Bonferroni's method.",
+        "*p*-values were corrected for testing at {n} with Bonferroni's method.",
         "Bonferroni-corrected",
         adjust=_bonferroni,
         of_positions=True,
@@ -287,7 +287,7 @@ CORRECTIONS = {
     ),
     "holm": Correction(
         "Holm correction",
-        "*p*-values were corrected for testing at {n} by Holm's method [@Holm1979].",
+        "*p*-values were corrected for testing at {n} with Holm's method [@Holm1979].",
         "corrected by Holm's method",
         adjust=holm,
         of_positions=True,
@@ -295,8 +295,8 @@ CORRECTIONS = {
     ),
     "fdr": Correction(
         "FDR correction",
-        "*p*-values were adjusted for testing at {n} by the procedure of Benjamini and "
-        "Hochberg, which controls the false discovery rate [@Benjamini1995].",
+        "*p*-values were adjusted for testing at {n} with the procedure of Benjamini "
+        "and Hochberg, which controls the false discovery rate [@Benjamini1995].",
         "FDR-adjusted",
         adjust=_fdr,
         false_discovery=True,
@@ -304,8 +304,8 @@ CORRECTIONS = {
     ),
     "fdr-by": Correction(
         "FDR correction (BY)",
-        "*p*-values were adjusted for testing at {n} by the procedure of Benjamini and "
-        "Yekutieli, which controls the false discovery rate under any dependence "
+        "*p*-values were adjusted for testing at {n} with the procedure of Benjamini "
+        "and Yekutieli, which controls the false discovery rate under any dependence "
         "[@Benjamini2001].",
         "FDR-adjusted",
         adjust=_fdr_by,
@@ -314,8 +314,10 @@ CORRECTIONS = {
     ),
     "cluster": Correction(
         "cluster correction",
-        _CLUSTERS + "The mass of a cluster, the sum of {mass} over its {places}, was "
-        "compared with the largest mass of each {draw} [@Maris2007].",
+        _CLUSTERS
+        + "The mass of each cluster (the sum of {mass} over its {places}) was "
+        "compared with the null distribution of the largest cluster mass of each "
+        "{draw} [@Maris2007].",
         "corrected by cluster mass",
         _cluster,
         standardised=True,
@@ -326,8 +328,9 @@ CORRECTIONS = {
     ),
     "cluster-size": Correction(
         "cluster-size correction",
-        _CLUSTERS + "The size of a cluster, its number of {places}, was compared with "
-        "the largest size of each {draw} [@Nichols2002].",
+        _CLUSTERS + "The size of each cluster (its number of {places}) was compared "
+        "with the null distribution of the largest cluster size of each {draw} "
+        "[@Nichols2002].",
         "corrected by cluster size",
         _cluster_size,
         standardised=True,
@@ -351,14 +354,15 @@ CORRECTIONS = {
     ),
     "tfce": Correction(
         "TFCE correction",
-        "*p*-values were corrected for testing at {n} by threshold-free cluster "
-        "enhancement [@Smith2009], integrated over all heights [@Chen2026]: every "
-        "enhanced value was compared with the largest one of each {draw}.",
+        "*p*-values were corrected for testing at {n} with threshold-free cluster "
+        "enhancement [@Smith2009], integrated over all heights [@Chen2026]: each "
+        "enhanced value was compared with the null distribution of the largest one of "
+        "each {draw}.",
         "corrected by TFCE",
         _tfce,
         standardised=True,
         needs="tfce_maximum",
-        shared=" Values were enhanced by the extent over which all tests exceeded a "
+        shared=" Values were enhanced using the extent over which all tests exceeded a "
         "height, and were compared in each test.",
     ),
 }
@@ -367,10 +371,11 @@ CORRECTIONS = {
 NAMED = CORRECTIONS | {
     listed.CLUSTER_FDR: Correction(
         "FDR correction of clusters",
-        "{Places} above a threshold of their own, the {score} that a share of "
-        "{threshold} of the {draw}s pass, made up clusters. The size of a cluster was "
-        "compared with those of all clusters of all {draw}s, and *p*-values of "
-        "clusters were adjusted to control the false discovery rate [@Stelzer2013].",
+        "Clusters were formed from {places} above a position-specific threshold: the "
+        "{score} exceeded in a proportion {threshold} of the {draw}s. The size of each "
+        "cluster was compared with those of all clusters of all {draw}s, and "
+        "*p*-values of clusters were adjusted to control the false discovery rate "
+        "[@Stelzer2013].",
         "FDR-adjusted for clusters",
         shared=f"{_IN_ALL}size was compared in each test.",
     )

@@ -155,7 +155,8 @@ class RBF(Kernel):
     def _words(given):
         gamma = given["gamma"]
         widths = {
-            "median": "whose width was given by the median squared distance of trials",
+            "median": "whose width was set from the median squared distance between "
+            "trials",
             None: "whose inverse width was one over the number of features",
         }
         inverse = f"of inverse width {gamma}"
@@ -547,8 +548,8 @@ class EmpiricalMap(Kernel):
     @staticmethod
     def _words(given):
         return (
-            f"the empirical map of {kernel_words(given['kernel'])}, by which the "
-            "penalty is one on dual coefficients [@Cawley2003; @Mika1999]"
+            f"the empirical kernel map of {kernel_words(given['kernel'])}, which "
+            "places the penalty on the dual coefficients [@Cawley2003; @Mika1999]"
         )
 
     def __post_init__(self):

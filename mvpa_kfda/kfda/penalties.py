@@ -186,7 +186,7 @@ class Shrinkage(_Rule):
 
     @staticmethod
     def _words(given):
-        return f"{_SHRINKAGE}, by {given['gamma']}"
+        return f"shrinkage by {given['gamma']} {_TOWARDS}"
 
 
 @dataclass(frozen=True)
@@ -274,7 +274,7 @@ class NamedCriterion:
 CRITERIA = {
     "squared_error": NamedCriterion("Squared error", "smallest squared error"),
     "accuracy": NamedCriterion(
-        "Share of errors", "largest share of correct predictions"
+        "Share of errors", "highest proportion of correct predictions"
     ),
     "log_loss": NamedCriterion("Log loss", "smallest log loss"),
 }
@@ -458,7 +458,7 @@ def _oas(moments):
     return 1.0 if not below > 0 else min((alpha + mean**2) / below, 1.0)
 
 
-_SHRINKAGE = "shrinkage of the total covariance towards a multiple of the identity"
+_TOWARDS = "of the total covariance matrix towards a multiple of the identity matrix"
 
 
 @dataclass(frozen=True)
@@ -473,13 +473,13 @@ class EstimatedShrinkage:
 ESTIMATED = {
     "ledoit_wolf": EstimatedShrinkage(
         _ledoit_wolf,
-        "shrinkage of the total covariance by the estimate of Ledoit and Wolf "
+        "shrinkage of the total covariance matrix with the Ledoit-Wolf estimate "
         "[@Ledoit2004]",
     ),
     "oas": EstimatedShrinkage(
         _oas,
-        "shrinkage of the total covariance by the oracle approximating estimate "
-        "[@Chen2010]",
+        "shrinkage of the total covariance matrix with the oracle approximating "
+        "shrinkage estimate [@Chen2010]",
     ),
 }
 
