@@ -122,8 +122,8 @@ def compare(
     alpha : float
         Significance level of the figures.
     threshold : float
-        p-level that a position passes to be in a cluster, above 0 and below 0.5, for
-        the corrections by clusters; one-sided unless the test is two-sided.
+        Cluster-forming p-level, above 0 and below 0.5, for cluster corrections;
+        one-sided unless the test is two-sided.
     n_permutations : int or None
         Number of sign flips. If no more than that exist, all of them are used, and the
         test is exact. None is 10,000. "permutation" uses the permutations of the
