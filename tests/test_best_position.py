@@ -57,7 +57,7 @@ def check(result, alternative, score):
     assert score in repr(result)
     assert any(score in fact for fact in result._facts().values())
     answer, sentences = word_answer(result), methods_text(result)
-    assert f"{word} with {score}" in answer
+    assert f"{word} at {score}" in answer
     assert result.places.word(best) in answer
     assert f"was {score}, at {table['time'].iloc[best]:g} s" in sentences
     assert word in sentences

@@ -492,7 +492,7 @@ OF_IMAGES = (
     "--drop --preprocess --confounds --resume --mask roc_auc tfce .check IMAGE permuted"
 )
 HELP = {
-    "epochs": "--by --correction roc_auc tfce polynomial replaced --generalize "
+    "epochs": "--by --correction roc_auc tfce polynomial overwritten --generalize "
     "--test-file --train-on --null --sensors --preprocess --confounds",
     "searchlight": f"--radius --process-mask {OF_IMAGES}",
     "regions": f"--atlas --atlas-names {OF_IMAGES}",

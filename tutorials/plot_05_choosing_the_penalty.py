@@ -1,6 +1,6 @@
 """
-Choosing the penalty without leakage
-====================================
+How large a penalty? Selection without leakage
+==============================================
 
 Simulated EEG, and noise. About half a minute.
 

@@ -1,6 +1,6 @@
 """
-Preprocessing without leakage
-=============================
+Preprocessing without leakage: z-scores, whitening, confounds
+=============================================================
 
 Simulated EEG and fMRI in runs. About 10 seconds.
 

@@ -1,6 +1,6 @@
 """
-Representational dissimilarity over time
-========================================
+Representational dissimilarity: twelve conditions over time
+===========================================================
 
 Simulated EEG of twelve pictures. About 20 seconds.
 

@@ -335,7 +335,7 @@ class _Reading:
         ... A string is a query on the table of `y` as pandas understands it, for
         example ``"modality == 'seen'"``.
     classes : None | list of labels | dict of name -> label or list of labels
-        The labels to be decoded, ``["face", "house"]``, or classes of several labels,
+        The labels to decode, ``["face", "house"]``, or classes of several labels,
         ``{"animate": ["face", "cat"], "inanimate": "house"}``; None: all. Images of
         other labels take part in the z-scores of their group, and in nothing else,
         which matters most where groups hold few images of each label.

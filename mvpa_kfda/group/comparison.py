@@ -115,8 +115,8 @@ def compare(
     alpha : float
         Significance level of the figures.
     threshold : float
-        p-level that a position passes to be in a cluster, above 0 and below 0.5, for
-        the corrections by clusters; one-sided unless the test is two-sided.
+        Cluster-forming p-level, above 0 and below 0.5, for cluster corrections;
+        one-sided unless the test is two-sided.
     n_permutations : int or None
         Number of sign flips of "both". If there are no more than that, all of them are
         taken, and the test is exact. None is 10,000. "permutation" takes the

@@ -259,7 +259,7 @@ def group_inference(
         Direction of the test. None is "greater" (than chance), and "two-sided" for
         differences. "prevalence" supports "greater" only.
     alpha : float
-        Significance level of the figures and of the prevalence bound.
+        Significance level of the figures. Also that of the prevalence bound.
     n_permutations : int or None
         Number of second-level permutations. If no more than that exist, all of them are
         used, and the test is exact. None is 10,000. Uncorrected p-values of
