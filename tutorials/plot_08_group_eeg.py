@@ -108,6 +108,26 @@ print(f"No data of 12 could give more than {group.largest_gamma_0:.3f}.")
 group.plot_null()
 
 # %%
+# How many is it, most probably? :class:`~mvpa_kfda.Prevalence` is the posterior of the
+# share, from how many are significant by permutations of their own. It is about effects
+# that such data show in one person, and about each time by itself: of the largest bound
+# nothing follows. A group of other people would make a
+# :class:`~mvpa_kfda.PrevalenceDifference`.
+
+group.prevalence().plot()
+
+# %%
+# And how large is the effect on average? :class:`~mvpa_kfda.MeanInterval` has the means
+# that sign flips do not reject, here at all times at once.
+
+interval = group.interval(simultaneous=True)
+best = np.argmax(interval.mean)
+print(
+    f"At {1000 * interval.times[best]:.0f} ms the mean accuracy is "
+    f"{interval.low[best]:.2f} to {interval.high[best]:.2f}."
+)
+
+# %%
 # What a t-test says
 # ------------------
 #
