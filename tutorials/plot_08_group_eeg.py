@@ -112,6 +112,26 @@ print(f"Largest attainable bound with 12 subjects: {group.largest_gamma_0:.3f}")
 group.plot_null()
 
 # %%
+# What is the most probable share? :class:`~mvpa_kfda.Prevalence` is its posterior, from
+# the number of people who are significant by their own permutations. It is about effects
+# that such data show in one person, and about each time point by itself: the largest
+# bound supports no claim. With another group, the difference of the two shares is a
+# :class:`~mvpa_kfda.PrevalenceDifference`.
+
+group.prevalence().plot()
+
+# %%
+# And how large is the effect on average? :class:`~mvpa_kfda.MeanInterval` contains the
+# means that sign flips do not reject, here at all time points at once.
+
+interval = group.interval(simultaneous=True)
+best = np.argmax(interval.mean)
+print(
+    f"At {1000 * interval.times[best]:.0f} ms the mean accuracy is between "
+    f"{interval.low[best]:.2f} and {interval.high[best]:.2f}."
+)
+
+# %%
 # Interpreting a t-test
 # ---------------------
 #

@@ -176,8 +176,9 @@ def _how_large(found, sizes):
         "",
         *tables,
         "Intervals hold the mean as often as they should where values are spread "
-        "symmetrically about it, as differences of conditions are. Of skewed scores, "
-        "and where few have an effect, they are too low: the mean is above them. Lower "
+        "symmetrically about it, as differences of conditions are, and so do those of "
+        "the difference between two groups alike. Of one group with skewed scores, or "
+        "of whom few have an effect, they are too low: the mean is above them. Lower "
         "bounds then hold more often than they should, and upper bounds less often. Of "
         "such scores simultaneous intervals are far too short.",
         "",
