@@ -113,10 +113,10 @@ group.plot_null()
 
 # %%
 # What is the most probable share? :class:`~mvpa_kfda.Prevalence` is its posterior, from
-# the number of people who are significant by their own permutations. It is about effects
-# that such data show in one person, and about each time point by itself: the largest
-# bound supports no claim. With another group, the difference of the two shares is a
-# :class:`~mvpa_kfda.PrevalenceDifference`.
+# the number of people who are significant by their own permutations. It is about
+# effects that such data show in one person, and about each time point by itself: the
+# largest bound supports no claim. With another group, the difference of the two shares
+# is a :class:`~mvpa_kfda.PrevalenceDifference`.
 
 group.prevalence().plot()
 
