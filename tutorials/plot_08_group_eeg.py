@@ -172,9 +172,7 @@ for row, share in enumerate(shares):
         made_up.append(folder / f"sub-{number:02d}" / file)
     tests = {
         "sign-flip": group_inference(made_up, "sign-flip", "cluster", random_state=0),
-        "prevalence": group_inference(
-            made_up, "prevalence", "max", n_permutations=2000, random_state=0
-        ),
+        "prevalence": group_inference(made_up, "prevalence", "max", random_state=0),
     }
     for k, (method, hypothesis, color) in enumerate(questions.values()):
         tested = tests[method]
