@@ -66,7 +66,6 @@ class Claims:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             claims._read(data, y, given)
-            claims._read_rest(given)
         return claims
 
     def _read(self, data, y, given):
@@ -74,6 +73,7 @@ class Claims:
         function = self.result.inputs["function"]
         try:
             self.reading = READERS[function](self.result, data, y, given)
+            self._read_rest(given)
         except (AttributeError, IndexError, KeyError, TypeError) as error:
             raise ValueError(
                 f"The result was made by {function}, which is given other data than "
