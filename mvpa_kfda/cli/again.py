@@ -143,7 +143,7 @@ def _run_verify(arguments):
     (data, y), more = _read(arguments)
     how = {"n_cells": cells, "random_state": arguments.seed}
     found = verify(result, data, y, **how, **more)
-    tell(repr(found))
+    tell(*repr(found).splitlines())
     return 0 if found.ok else 1
 
 

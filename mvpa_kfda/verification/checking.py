@@ -171,16 +171,18 @@ class _Cells:
             for i, model in zip(folds, models, strict=True):
                 fine &= claims.agrees_on_penalty(position, i, model.lam)
                 n_differ += claims.count_differences(position, i, model)
-        share = n_ties / max(1, sum(len(model.predicted) for model in models))
         compared = [
-            (stored, cell.score(name, folds, models, second))
+            (name, (stored, cell.score(name, folds, models, second)))
             for name in names
             for stored, second in claims.stored(name, position, fold, b)
         ]
         fine &= n_differ == 0
-        fine &= all(claims.agrees(*each, share) for each in compared)
+        fine &= all(
+            claims.agrees(*each, cell.slack(name, folds, models))
+            for name, each in compared
+        )
         where = position if len(position) != 1 else position[0]
-        stored, again = compared[0] if compared else (np.nan, np.nan)
+        stored, again = compared[0][1] if compared else (np.nan, np.nan)
         return {
             "position": where,
             "fold": "all" if fold is None else fold,
@@ -233,3 +235,30 @@ class Cell:
             train, test = claims.folds_of(self.permutation)[fold]
             sets.append((true[test], model.predicted, model.scores, len(train)))
         return score(name, sets, claims.method.n_classes)
+
+    def slack(self, name, folds, models):
+        """Return by how much ties may change a metric."""
+        if not any(model.ties.any() or model.doubt is not None for model in models):
+            return 0.0
+        n = sum(len(model.predicted) for model in models)
+        share = sum(int(model.ties.sum()) for model in models) / n
+        if name == "accuracy":
+            return share
+        if name != "roc_auc":  # one prediction is of a class, which may be small
+            return share * 2 * self.claims.method.n_classes
+        return undecided_pairs(models)
+
+
+def undecided_pairs(models):
+    """Return the share of pairs of trials whose order rounding may have changed."""
+    found = []
+    for model in models:
+        scores = np.where(np.isfinite(model.scores), model.scores, 0.0)
+        doubt = np.add.outer(model.doubt, model.doubt)
+        for k in range(scores.shape[1]):
+            apart = scores[:, k] - np.delete(scores, k, axis=1).max(axis=1)
+            near = np.abs(np.subtract.outer(apart, apart)) <= doubt
+            found.append(
+                near[~np.eye(len(near), dtype=bool)].mean() if len(near) > 1 else 0
+            )
+    return 4 * float(np.mean(found))

@@ -22,6 +22,8 @@ from .scoring import is_covered, score
 KERNELS = ("Linear", "RBF", "Polynomial", "Precomputed")
 #: How nearly numbers must agree, by the precision of the run.
 TOLERANCES = {"float64": 1e-6, "float32": 1e-3}
+#: Scores of classes that are nearer than this are ties, relative to their size.
+ROUNDING = {"float64": 1e-9, "float32": 1e-4}
 #: Where scikit-learn's steps come from.
 _STEPS = (preprocessing, decomposition, feature_selection)
 #: How data are read, by the function that decoded them.
@@ -66,7 +68,6 @@ class Claims:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             claims._read(data, y, given)
-            claims._read_rest(given)
         return claims
 
     def _read(self, data, y, given):
@@ -74,6 +75,7 @@ class Claims:
         function = self.result.inputs["function"]
         try:
             self.reading = READERS[function](self.result, data, y, given)
+            self._read_rest(given)
         except (AttributeError, IndexError, KeyError, TypeError) as error:
             raise ValueError(
                 f"The result was made by {function}, which is given other data than "
@@ -145,13 +147,16 @@ class Claims:
             tuple(_step_of(step, seed) for step in parameters.get("preprocess") or ()),
             parameters.get("n_components"),
             getattr(self.reading, "gram", None),
+            ROUNDING[parameters["dtype"]],
         )
 
     @property
     def learns_in_folds(self):
         """Whether penalties and widths are those of each training set."""
         folds = self._folds
-        own = folds is not None and not folds.are_complements(len(self.codes))
+        own = folds is not None and (
+            folds.chosen is not None or not folds.are_complements(len(self.codes))
+        )
         return own or bool(self.method.steps) or self.reading.confounds is not None
 
     # ---------------------------------------------------------- trials, folds, labels
@@ -349,15 +354,15 @@ class Claims:
         else:
             yield result.fold_metrics[name][(*position, fold)], False
 
-    def agrees(self, stored, again, share_of_ties=0.0):
-        """Tell whether two scores are the same, but for rounding and ties."""
+    def agrees(self, stored, again, slack=0.0):
+        """Tell whether two scores are the same, but for rounding and what ties do."""
         if np.isnan(stored):  # undefined: a single class is tested
             return True
         tolerance = TOLERANCES[self.result.parameters["dtype"]]
         if self.result.parameters.get("null") == "full":
             tolerance = max(tolerance, 1e-6)
         return bool(
-            abs(stored - again) <= tolerance * max(1, abs(again)) + share_of_ties
+            abs(stored - again) <= tolerance * max(1, abs(again)) + slack
         )
 
     def agrees_on_penalty(self, position, fold, lam):

@@ -57,7 +57,10 @@ def draw_folds(asked, codes, groups, numbers=None, trained=None):
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return Folds(list(splitter.split(np.zeros((n, 1)), codes, groups)))
+        pairs = list(splitter.split(np.zeros((n, 1)), codes, groups))
+    if Folds(pairs).are_complements(n):  # in their own order, whatever was drawn
+        pairs = [(np.setdiff1d(np.arange(n), test), test) for _, test in pairs]
+    return Folds(pairs)
 
 
 def _contiguous(k, codes, numbers, trained):

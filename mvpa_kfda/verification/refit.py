@@ -48,6 +48,7 @@ class Method:
     steps: tuple = ()  #: transformers of scikit-learn
     n_components: int | None = None  #: discriminants to classify by, None for all
     gram: np.ndarray | None = None  #: a precomputed kernel matrix
+    rounding: float = ROUNDING  #: scores that are nearer are ties
 
     @property
     def is_linear(self):
@@ -78,6 +79,7 @@ class Prediction:
     scores: np.ndarray | None  #: (n_test, c), -inf for classes not trained with
     ties: np.ndarray  #: whether rounding may have decided, (n_test,)
     lam: float  #: the penalty
+    doubt: np.ndarray | None = None  #: what rounding may do to scores, (n_test,)
 
 
 def refit(train, test, method, everybody=None):
@@ -100,8 +102,9 @@ def refit(train, test, method, everybody=None):
         return Prediction(values, None, np.full(len(values), unsure), lam)
     scores, size = class_scores(Z, train.labels, Z_test, lam, method)
     best, second = np.sort(scores, axis=1)[:, :-3:-1].T
-    near = best - second <= ROUNDING * size
-    return Prediction(scores.argmax(axis=1), scores, near | unsure, lam)
+    near = best - second <= method.rounding * size
+    doubt = method.rounding * size
+    return Prediction(scores.argmax(axis=1), scores, near | unsure, lam, doubt)
 
 
 def class_scores(Z, labels, Z_test, lam, method):

@@ -1,0 +1,328 @@
+"""Results are checked by refitting: what holds passes, and what was forged is found."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.model_selection import KFold
+from sklearn.preprocessing import StandardScaler
+
+import build
+from entries import DATA, ENTRIES, everywhere
+from mvpa_kfda import (
+    Verification,
+    cross_validate,
+    decode_arrays,
+    decode_epochs,
+    load_result,
+    verify,
+)
+from mvpa_kfda.cli.main import main
+from mvpa_kfda.utils.fingerprints import Fingerprint
+from random_options import random_call
+
+#: What of an entry's options are data, which have to be given again.
+GIVEN = (
+    *("X_test", "y_test", "test_epochs", "same_trials", "mask_img", "labels_img"),
+    *("adjacency", "sensors", "src", "mesh"),
+)
+RUNS = np.repeat(np.arange(4), 10)
+
+
+def trials(seed=0, offset=0.0):
+    """Return data (n, p, n_times), labels in random order within runs, and runs."""
+    rng = np.random.default_rng(seed)
+    y = np.concatenate([rng.permutation(np.repeat(["cat", "dog"], 5)) for _ in "1234"])
+    X = rng.normal(size=(40, 6, 3))
+    X[:, :2] += 0.8 * (y == "dog")[:, np.newaxis, np.newaxis]
+    return X + offset, y
+
+
+def decode(X, y, **options):
+    options = {"n_permutations": 19, "random_state": 0, "groups": RUNS} | options
+    return decode_arrays(X, y, **options)
+
+
+X, Y = trials()
+WHOLE = {"n_cells": None, "groups": RUNS}
+
+
+@pytest.fixture(scope="module")
+def honest():
+    return decode(X, Y)
+
+
+@everywhere
+def test_every_entry_holds(entry, tmp_path):
+    result = entry(n_permutations=7, random_state=0)
+    result.save(tmp_path / "result.h5")
+    given = {name: value for name, value in entry.options.items() if name in GIVEN}
+    found = verify(
+        tmp_path / "result.h5", entry.convert(DATA), entry.y, random_state=1, **given
+    )
+    assert found.ok, found
+    assert (found.cells["permutation"] == 0).any()
+    assert (found.cells["permutation"] > 0).any()
+
+
+@everywhere
+def test_every_entry_knows_other_data(entry):
+    result = entry(n_permutations=0)
+    given = {name: value for name, value in entry.options.items() if name in GIVEN}
+    other = DATA.copy()
+    other[0, 0, 0] += 1e-6
+    found = verify(result, entry.convert(other), entry.y, **given)
+    assert not found.ok
+    assert any("other ones" in each for each in found.differences), found
+
+
+# ------------------------------------------------------------------- ten seeded frauds
+
+
+def labels_shifted_by_one(result):
+    # and all that is recorded of the labels is that of the true ones
+    return replace(decode(X, np.roll(Y, 1)), inputs=result.inputs, y=result.y)
+
+
+def one_edited_score(result):
+    metrics = {"accuracy": result.metrics["accuracy"] + [0, 0.025, 0]}
+    return replace(result, metrics=metrics)
+
+
+def one_edited_null_value(result):
+    null = result.nulls["accuracy"].copy()
+    null[7, 1] -= 0.025
+    return replace(result, nulls={"accuracy": null})
+
+
+def a_leak_that_the_record_denies(result):
+    # z-scores of all trials, where those of each training set are on record
+    scored = StandardScaler().fit_transform(X.reshape(40, -1)).reshape(X.shape)
+    leaked = decode(scored, Y)
+    stepwise = decode(X, Y, preprocess="zscore")
+    return replace(
+        leaked,
+        inputs=stepwise.inputs,
+        options=stepwise.options,
+        parameters=stepwise.parameters,
+    )
+
+
+def another_penalty_than_recorded(result):
+    strong = decode(X, Y, reg=0.3)
+    recorded = decode(X, Y, reg=0.32)
+    return replace(strong, options=recorded.options, parameters=recorded.parameters)
+
+
+def a_fold_more(result):
+    tests = (*result.tests, result.tests[0])
+    folds = {k: v[:, [0, 1, 2, 3, 0]] for k, v in result.fold_metrics.items()}
+    return replace(result, tests=tests, fold_metrics=folds)
+
+
+def a_class_renamed(result):
+    return replace(result, classes=np.array(["cat", "house"]))
+
+
+def two_subjects_files_swapped(result):
+    return decode(*trials(seed=1))
+
+
+def permutations_without_respect_of_runs(result):
+    free = decode(X, Y, permute="free")
+    return replace(free, options=result.options, parameters=result.parameters)
+
+
+def the_draw_of_another_version(result):
+    other = decode(X, Y, random_state=1)
+    return replace(other, options=result.options, parameters=result.parameters)
+
+
+FRAUDS = {
+    labels_shifted_by_one: "refitted cells differ",
+    one_edited_score: "by the predictions in the file",
+    one_edited_null_value: "1 of 72 refitted cells differ",
+    a_leak_that_the_record_denies: "refitted cells differ",
+    another_penalty_than_recorded: "refitted cells differ",
+    a_fold_more: "the file has 5 folds, and the options make 4",
+    a_class_renamed: "the classes are cat, dog, and the file calls them cat, house",
+    two_subjects_files_swapped: "the data are other ones",
+    permutations_without_respect_of_runs: "refitted cells differ",
+    the_draw_of_another_version: "refitted cells differ",
+}
+
+
+@pytest.mark.parametrize("forge", FRAUDS, ids=lambda forge: forge.__name__)
+def test_frauds_are_found(honest, forge, tmp_path):
+    assert verify(honest, X, Y, **WHOLE).ok
+    forge(honest).save(tmp_path / "forged.h5")
+    found = verify(tmp_path / "forged.h5", X, Y, **WHOLE)
+    assert not found.ok
+    assert FRAUDS[forge] in found.verdict
+
+
+@pytest.mark.parametrize("name", ["labels", "draw", "runs"])
+def test_frauds_of_labels_are_found_by_a_few_cells(honest, name):
+    forge = {
+        "labels": a_leak_that_the_record_denies,
+        "draw": the_draw_of_another_version,
+        "runs": permutations_without_respect_of_runs,
+    }[name]
+    assert not verify(forge(honest), X, Y, groups=RUNS, random_state=0).ok
+
+
+# ----------------------------------------------------------- what differs, and is said
+
+
+OTHERS = {
+    "the data are in another order": ({"data": X[::-1]}, {}),
+    "the data are 39 x 6 x 3, and 40 x 6 x 3 are recorded": (
+        {"data": X[1:], "y": Y[1:]},
+        {"groups": RUNS[1:]},
+    ),
+    "the labels are in another order": ({"y": Y[::-1]}, {}),
+    "the groups are other ones": ({}, {"groups": RUNS + 1}),
+    "the groups are not given, and were when it was made": ({}, {"groups": None}),
+    "the trials of train_on are given, and were not": (
+        {},
+        {"train_on": np.arange(40) < 20},
+    ),
+}
+
+
+@pytest.mark.parametrize("words", OTHERS)
+def test_other_inputs_are_named(honest, words):
+    first, more = OTHERS[words]
+    given = {"data": X, "y": Y, "groups": RUNS} | first | more
+    found = verify(honest, **given)
+    assert not found.ok
+    assert len(found.cells) == 0
+    assert words in found.verdict
+
+
+def test_what_cannot_be_verified_is_never_fine(honest):
+    made = honest.crop(0, 1) if hasattr(honest, "crop") else replace(honest, inputs={})
+    unknown = replace(made, inputs={}, options={})
+    for result in (unknown, decode(X, Y, average=2, n_repeats=2, groups=None, cv=4)):
+        found = verify(result, X, Y, groups=None)
+        assert not found.ok
+        assert "cannot be verified because" in str(found)
+
+
+def test_scores_of_permuted_labels_that_were_not_kept_are_said():
+    near = np.eye(6, dtype=bool)
+    from mvpa_kfda import searchlight
+
+    options = {"adjacency": near, "n_permutations": 9, "null": "max"}
+    result = searchlight(X[:, :, 0], Y, groups=RUNS, **options)
+    found = verify(result, X[:, :, 0], Y, groups=RUNS, adjacency=near)
+    assert not found.ok
+    assert not found.differences
+    assert found.cells["ok"].all()
+    assert "null='max'" in str(found)
+
+
+def test_wrong_data_are_refused(honest):
+    with pytest.raises(ValueError, match="made by decode_arrays"):
+        verify(honest, build.epochs(X), None)
+    with pytest.raises(TypeError, match="got int"):
+        verify(3, X, Y)
+
+
+def test_ties_are_no_differences():
+    # Two classes with the same trials: every score is a tie but for rounding.
+    twice = np.repeat(X[:20, :, 0], 2, axis=0)
+    y = np.tile(["a", "b"], 20)
+    folds = KFold(5)
+    result = cross_validate(twice, y, cv=folds, reg=0.1, n_permutations=0)
+    found = verify(result, twice, y, n_cells=None)
+    assert found.ok
+    assert found.cells["n_ties"].sum() > 0
+
+
+# ---------------------------------------------------------------------- the fingerprint
+
+
+def test_fingerprints_take_little_room_and_are_as_documented(tmp_path, honest):
+    from hashlib import sha256
+
+    rows = [sha256(np.ascontiguousarray(trial)).digest() for trial in X]
+    expected = sha256(b"".join(rows)).hexdigest()
+    assert honest.inputs["data"][:3] == ["float64", "40 x 6 x 3", expected]
+    assert Fingerprint.of(np.asfortranarray(X)) == Fingerprint.of(X)
+    sizes = []
+    for result in (honest, replace(honest, inputs={})):
+        result.save(tmp_path / "sized.h5", overwrite=True)
+        sizes.append((tmp_path / "sized.h5").stat().st_size)
+    assert sizes[0] - sizes[1] < 4096
+
+
+def test_files_are_recorded_by_name_and_size(tmp_path):
+    epochs = build.epochs(DATA)
+    epochs.save(tmp_path / "some-epo.fif", verbose=False)
+    import mne
+
+    read = mne.read_epochs(tmp_path / "some-epo.fif", verbose=False)
+    result = decode_epochs(read, ENTRIES["epochs"].y)
+    size = (tmp_path / "some-epo.fif").stat().st_size
+    assert result.inputs["files"] == [f"some-epo.fif, {size} bytes"]
+
+
+# ------------------------------------------------------------------------ the commands
+
+
+@pytest.fixture
+def saved(tmp_path, monkeypatch, honest):
+    """A folder with a result, its data, and other data."""
+    monkeypatch.chdir(tmp_path)
+    honest.save("result.h5")
+    np.savez("data.npz", X=X, y=Y, groups=RUNS)
+    np.savez("other.npz", X=X + 1, y=Y, groups=RUNS)
+    return tmp_path
+
+
+def test_the_command_verifies(saved, capsys):
+    assert main(["verify", "result.h5", "data.npz", "--cells", "3"]) == 0
+    assert "3 cells refitted, all equal" in capsys.readouterr().out
+    assert main(["verify", "result.h5", "other.npz"]) == 1
+    assert "the data are other ones" in capsys.readouterr().out
+    assert main(["verify", "result.h5", "data.npz", "--cells", "0"]) == 2
+    assert "--cells 0" in capsys.readouterr().err
+    assert main(["verify", "result.h5", "nothing.npz"]) == 2
+
+
+def test_the_command_runs_again(saved, capsys, honest):
+    assert main(["rerun", "result.h5", "data.npz"]) == 0
+    out = capsys.readouterr().out
+    assert "All numbers are the same" in out
+    assert "the same versions" in out
+    assert load_result("result_rerun.h5") == honest
+    assert main(["rerun", "result.h5", "other.npz", "--out", "new"]) == 1
+    older = replace(honest, versions=honest.versions | {"numpy": "1.0"})
+    older.save("result.h5", overwrite=True)
+    assert main(["rerun", "result.h5", "data.npz"]) == 0
+    assert "It was made with numpy 1.0 (now" in capsys.readouterr().out
+
+
+def test_the_verdict_is_shown_in_notebooks(honest):
+    found = verify(honest, X, Y, groups=RUNS, n_cells=2)
+    assert isinstance(found, Verification)
+    assert "<table" in found._repr_html_()
+    assert "refitted" in repr(found)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_no_false_alarms_with_random_options():
+    verified = 0
+    for seed in range(1000):
+        function, arguments, data, options = random_call(seed)
+        try:
+            result = function(*arguments, **data, **options)
+        except ValueError:  # options that do not go together
+            continue
+        found = verify(result, *arguments, **data, n_cells=6, random_state=seed)
+        assert not found.differences, (seed, found)
+        assert not found.n_differ, (seed, found)
+        verified += found.ok
+    assert verified > 300
