@@ -361,9 +361,7 @@ class Claims:
         tolerance = TOLERANCES[self.result.parameters["dtype"]]
         if self.result.parameters.get("null") == "full":
             tolerance = max(tolerance, 1e-6)
-        return bool(
-            abs(stored - again) <= tolerance * max(1, abs(again)) + slack
-        )
+        return bool(abs(stored - again) <= tolerance * max(1, abs(again)) + slack)
 
     def agrees_on_penalty(self, position, fold, lam):
         """Tell whether a lambda is the stored one."""
