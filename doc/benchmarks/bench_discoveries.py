@@ -218,9 +218,9 @@ def section(n, n_groups):
         "rows have the same smallest ranks, of coarse scores, whose ties count against "
         "an effect, and beside effects, which only lower the line. *Found* is the mean "
         "share, in per cent, of the positions with an effect that the bound shows: of "
-        "the true region as the set, and of the whole map. Subjects have 24 trials and 199 "
-        "permutations unless said otherwise. Groups have eight subjects, each with the "
-        "nearest mean of one feature, trained on either half of the trials, and 39 "
+        "the true region as the set, and of the whole map. Subjects have 24 trials and "
+        "199 permutations unless said otherwise. Groups have eight subjects, each with "
+        "the nearest mean of one feature, trained on either half of the trials, and 39 "
         "permutations or none; and 499 second-level permutations, or all 255 flips. "
         "Effects are in a third of the positions."
     )
