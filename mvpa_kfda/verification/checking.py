@@ -15,7 +15,7 @@ from ..results.load import load_result
 from ..utils.checks import check_count, draw_seed
 from .claims import Claims
 from .reading import NotCovered
-from .refit import Trials, refit
+from .refit import Sample, refit
 from .scoring import score
 from .verdict import Verification
 
@@ -216,9 +216,9 @@ class Cell:
         claims, (X, X_test) = self.claims, self._features
         train, test = claims.folds_of(self.permutation)[fold]
         labels = claims.labels[self.permutation]
-        trained = Trials(X, labels, claims.groups, claims.confounds)[train]
+        trained = Sample(X, labels, claims.groups, claims.confounds)[train]
         confounds = claims.confounds_test
-        tested = Trials(X_test, claims.true(self.permutation), None, confounds)
+        tested = Sample(X_test, claims.true(self.permutation), None, confounds)
         everybody = None if claims.learns_in_folds else X
         return refit(trained, tested[test], claims.method, everybody)
 

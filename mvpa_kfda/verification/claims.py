@@ -10,12 +10,13 @@ import numpy as np
 from sklearn import decomposition, feature_selection, preprocessing
 
 from ..data.confounds import read_confounds, read_train_on
+from ..results.epochs import GeneralizationResult
 from ..utils.record import as_call, is_record, recorded
 from . import imaging, recordings
 from . import reading as arrays
-from .drawing import Folds, cross_folds, draw_folds, draw_labels, revived
+from .drawing import DrawnFolds, cut_folds, redraw_folds, redraw_labels, splitter_of
 from .reading import NotCovered
-from .refit import Method
+from .refit import Recipe
 from .scoring import is_covered, score
 
 #: The kernels and penalties that `refit` has.
@@ -137,10 +138,10 @@ class Claims:
         """How models are trained."""
         parameters, reg = self.result.parameters, self.result.parameters["reg"]
         if is_record(reg) and is_record(reg.get("cv")):
-            reg = reg | {"cv": revived(reg["cv"])}
+            reg = reg | {"cv": splitter_of(reg["cv"])}
         seed = parameters["random_state"] % 2**32
         regression = parameters.get("task") == "regression"
-        return Method(
+        return Recipe(
             self._kernels,
             reg,
             None if regression else len(self.classes),
@@ -220,7 +221,7 @@ class Claims:
 
     @cached_property
     def _folds(self):
-        """The `Folds` that the options stand for; those of the file if nobody knows."""
+        """The folds that the options stand for; those of the file if nobody knows."""
         reading, asked = self.reading, self.options.get("cv")
         if reading.other_trials:
             return None
@@ -228,16 +229,16 @@ class Claims:
         if self.result.parameters.get("task") == "regression":
             codes = np.zeros(len(codes), int)
         if asked is None and groups is None and chosen is not None:
-            return self._average_folds(cross_folds(None, chosen))
-        folds = draw_folds(asked, codes, groups, reading.numbers, chosen)
+            return self._average_folds(cut_folds(None, chosen))
+        folds = redraw_folds(asked, codes, groups, reading.numbers, chosen)
         if folds is None:
             self.notes.append(
                 "The folds are those that the file lists; the options do not say how "
                 "they were drawn."
             )
-            return Folds(self._listed, chosen=chosen)
+            return DrawnFolds(self._listed, chosen=chosen)
         if chosen is not None:
-            folds = cross_folds(folds, chosen)
+            folds = cut_folds(folds, chosen)
         return self._average_folds(folds)
 
     def _average_folds(self, folds):
@@ -251,7 +252,7 @@ class Claims:
             for pair in folds.pairs
         ]
         chosen = None if folds.chosen is None else folds.chosen[first]
-        return Folds(pairs, chosen=chosen)
+        return DrawnFolds(pairs, chosen=chosen)
 
     @property
     def _listed(self):
@@ -289,7 +290,7 @@ class Claims:
             return self.codes[np.newaxis], self._tested[np.newaxis]
         tested = None if self.reading.other_trials else self._tested
         asked = options["n_permutations"]
-        labels, moved = draw_labels(
+        labels, moved = redraw_labels(
             self.codes, parameters, asked, self._folds, self.groups, tested
         )
         if self.reading.other_trials:
@@ -346,9 +347,8 @@ class Claims:
         result = self.result
         if b:
             yield result.nulls[name][b - 1][position], False
-            second = getattr(result, "second_nulls", {}).get(name)
-            if second is not None:
-                yield second[b - 1][position], True
+            if isinstance(result, GeneralizationResult) and name in result.second_nulls:
+                yield result.second_nulls[name][b - 1][position], True
         elif fold is None:
             yield np.asarray(result.metrics[name])[position], False
         else:
@@ -361,9 +361,7 @@ class Claims:
         tolerance = TOLERANCES[self.result.parameters["dtype"]]
         if self.result.parameters.get("null") == "full":
             tolerance = max(tolerance, 1e-6)
-        return bool(
-            abs(stored - again) <= tolerance * max(1, abs(again)) + slack
-        )
+        return bool(abs(stored - again) <= tolerance * max(1, abs(again)) + slack)
 
     def agrees_on_penalty(self, position, fold, lam):
         """Tell whether a lambda is the stored one."""
