@@ -31,6 +31,7 @@ from mvpa_kfda import (
     decode_epochs,
     load_result,
     simulate_epochs,
+    verify,
 )
 
 epochs = simulate_epochs(n_trials=180, n_classes=3, random_state=0)
@@ -228,6 +229,14 @@ with tempfile.TemporaryDirectory() as folder:
     loaded = load_result(path)
 print(loaded == by_block)
 print(loaded.parameters)
+
+# %%
+# Whoever has the file and the data can check it: `verify` refits models of some cells
+# (a position, a fold, a permutation) by scikit-learn, and compares what they predict.
+# The :class:`~mvpa_kfda.Verification` says in one line whether all agrees; see
+# :doc:`/checking`.
+
+print(verify(loaded, epochs, "condition", n_cells=5, random_state=0))
 
 # %%
 # The same numbers by retraining

@@ -43,8 +43,10 @@ def verify(
     ----------
     result : result | str | path-like
         What a decoding function returned, or a file that its ``save`` wrote.
-    data, y
-        The data and labels that the function was given: its first two arguments.
+    data : array_like | mne.Epochs | images | list of mne.SourceEstimate
+        The data that the function was given, its first argument.
+    y : array_like | str | list | dict | tuple | None
+        The labels that it was given, its second argument.
     n_cells : int | None
         How many cells to refit. About half of them are of the observed labels, the
         others of permuted ones. None: all there are, which may take long.

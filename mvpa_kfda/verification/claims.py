@@ -108,7 +108,7 @@ class Claims:
         for kernel in self._kernels:
             if kernel["name"] not in KERNELS or kernel.get("approx") is not None:
                 raise NotCovered(f"kernel {as_call(kernel)} is not refitted yet")
-        if parameters.get("n_repeats", 1) > 1 or parameters.get("folds_by_labels"):
+        if parameters.get("n_repeats", 1) > 1:
             raise NotCovered("procedures that are repeated are not refitted yet")
         if parameters.get("average_test") is False:
             raise NotCovered("average_test=False is not refitted yet")
@@ -272,8 +272,21 @@ class Claims:
         return self._folds.pairs
 
     def folds_of(self, permutation):
-        """Return training and test sets under some labels: the same for all."""
-        return self.folds
+        """Return training and test sets under some labels.
+
+        The same for all, unless the splitter looks at the labels.
+        """
+        if not permutation or not self._folds_see_labels:
+            return self.folds
+        codes = self._drawn[0][permutation]
+        drawn = redraw_folds(self.options["cv"], codes, self.reading.groups)
+        if drawn is None:
+            raise NotCovered("the splitter draws other folds every time")
+        return drawn.pairs
+
+    @property
+    def _folds_see_labels(self):
+        return self.result.parameters.get("folds_by_labels", False)
 
     @cached_property
     def _tested(self):
@@ -290,8 +303,9 @@ class Claims:
             return self.codes[np.newaxis], self._tested[np.newaxis]
         tested = None if self.reading.other_trials else self._tested
         asked = options["n_permutations"]
+        folds = None if self._folds_see_labels else self._folds
         labels, moved = redraw_labels(
-            self.codes, parameters, asked, self._folds, self.groups, tested
+            self.codes, parameters, asked, folds, self.groups, tested
         )
         if self.reading.other_trials:
             moved = np.tile(self._tested, (len(labels), 1))

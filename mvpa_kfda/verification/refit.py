@@ -217,7 +217,18 @@ def without_labels(reg, K, X, is_linear):
     if isinstance(reg, dict) and reg["name"] == "Shrinkage":
         return shrunk(reg["gamma"], K, p)
     gamma = ledoit_wolf_shrinkage(X) if reg == "ledoit_wolf" else oas(X)[1]
+    if is_white(X):  # rounding would decide
+        gamma = 1.0
     return float(np.clip(shrunk(gamma, K, p), 1e-8 * scale, 1e3 * scale))
+
+
+def is_white(X):
+    """Tell whether features have one variance and no correlations, but for rounding."""
+    covariance, p = np.cov(X.T), X.shape[1]
+    if p == 1:
+        return False  # there is nothing to shrink towards
+    apart = covariance - np.trace(covariance) / p * np.eye(p)
+    return np.sum(apart**2) <= 1e-12 * np.sum(covariance**2)
 
 
 def shrunk(gamma, K, p):
