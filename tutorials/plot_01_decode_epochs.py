@@ -235,9 +235,9 @@ print(loaded.parameters)
 
 # %%
 # Anyone with the file and the data can check it: :func:`~mvpa_kfda.verify` refits the
-# models of some cells (position, fold, permutation) with scikit-learn, and compares their
-# predictions. The :class:`~mvpa_kfda.Verification` says in one line whether everything
-# agrees; see :doc:`/checking`.
+# models of some cells (position, fold, permutation) with scikit-learn, and compares
+# their predictions. The :class:`~mvpa_kfda.Verification` says in one line whether
+# everything agrees; see :doc:`/checking`.
 
 print(verify(loaded, epochs, "condition", n_cells=5, random_state=0))
 
