@@ -217,6 +217,9 @@ def test_a_comparison_says_which_result_is_better():
         or "differs between all and three" in said(found, "where")["statement"]
     )
     assert "not people" in said(found, "how many")["missing"]
+    large = said(found, "how large")
+    assert "The difference in accuracy is between" in large["statement"]
+    assert large["bound"] == pytest.approx(float(found.interval().high), abs=1e-3)
 
 
 @pytest.mark.filterwarnings("ignore")
