@@ -17,6 +17,7 @@ from . import reading as arrays
 from .drawing import DrawnFolds, cut_folds, redraw_folds, redraw_labels, splitter_of
 from .reading import NotCovered
 from .refit import Recipe
+from .rounds import Round, regrouped, reshuffled
 from .scoring import is_covered, score
 
 #: The kernels and penalties that `refit` has.
@@ -108,8 +109,8 @@ class Claims:
         for kernel in self._kernels:
             if kernel["name"] not in KERNELS or kernel.get("approx") is not None:
                 raise NotCovered(f"kernel {as_call(kernel)} is not refitted yet")
-        if parameters.get("n_repeats", 1) > 1:
-            raise NotCovered("procedures that are repeated are not refitted yet")
+        if self.n_repeats > 1 and self.options.get("train_on") is not None:
+            raise NotCovered("repeats with train_on are not refitted yet")
         if parameters.get("average_test") is False:
             raise NotCovered("average_test=False is not refitted yet")
         if parameters.get("average") and not self._is_linear:
@@ -188,7 +189,7 @@ class Claims:
     @cached_property
     def confounds(self):
         """The columns that are taken out, in a unit of their own, of every trial."""
-        return self.averaged(self._in_unit(self.reading.confounds))
+        return self._in_unit(self.reading.confounds)
 
     @cached_property
     def confounds_test(self):
@@ -203,21 +204,45 @@ class Claims:
         centre, spread = self.reading.confounds.unit
         return (table.columns - centre) / spread
 
+    @property
+    def n_repeats(self):
+        """How often the procedure is repeated."""
+        return self.result.parameters.get("n_repeats", 1)
+
+    @property
+    def _members(self):
+        """The trials in each average, where they are grouped once."""
+        return self.result.members if self.n_repeats == 1 else None
+
     def _first(self, values):
         """Return values of trials, or those of the first trial of each average."""
-        members = self.result.members
+        members = self._members
         return values if members is None or values is None else values[members[:, 0]]
 
-    def averaged(self, values):
-        """Return values (n, ...) of trials, or their means over each average."""
-        members = self.result.members
-        if members is None or values is None:
-            return values
-        return values[members].mean(axis=1)
+    def round(self, permutation, repeat=0):
+        """Return the samples and folds of one repeat under some labels."""
+        if (permutation, repeat) not in self._rounds:
+            self._rounds[permutation, repeat] = self._make_round(permutation, repeat)
+        return self._rounds[permutation, repeat]
 
-    def features(self, read, position):
-        """Return the features of a position, of trials or averages."""
-        return self.averaged(read(position))
+    def of_samples(self, values, made):
+        """Return values of a repeat's samples; averages made once have theirs here."""
+        return values if self.n_repeats == 1 else made.first(values)
+
+    @cached_property
+    def _rounds(self):
+        return {}
+
+    def _make_round(self, permutation, repeat):
+        parameters = self.result.parameters
+        if self.n_repeats == 1:
+            return Round(self._members, self._folds_of(permutation))
+        codes, groups = self._drawn[0][permutation], self.groups
+        if parameters["average"] is not None:
+            made = parameters, codes, self._folds, groups
+            return regrouped(*made, permutation, repeat)
+        seed, asked = parameters["random_state"], self.options.get("cv")
+        return reshuffled(asked, codes, groups, seed, self.n_repeats, repeat)
 
     @cached_property
     def _folds(self):
@@ -230,7 +255,11 @@ class Claims:
             codes = np.zeros(len(codes), int)
         if asked is None and groups is None and chosen is not None:
             return self._average_folds(cut_folds(None, chosen))
+        if self.n_repeats > 1 and self.result.parameters["average"] is None:
+            return DrawnFolds(self.round(0).pairs)
         folds = redraw_folds(asked, codes, groups, reading.numbers, chosen)
+        if folds is None and self.n_repeats > 1:
+            raise NotCovered("folds were given as a list, and averages drawn from them")
         if folds is None:
             self.notes.append(
                 "The folds are those that the file lists; the options do not say how "
@@ -243,7 +272,7 @@ class Claims:
 
     def _average_folds(self, folds):
         """Return the folds of averages, where trials are averaged."""
-        members = self.result.members
+        members = self._members
         if members is None:
             return folds
         first = members[:, 0]
@@ -263,21 +292,30 @@ class Claims:
             trains = [np.setdiff1d(everything, test) for test in tests]
         return list(zip(trains, tests, strict=True))
 
-    @property
+    @cached_property
     def folds(self):
-        """Training and test sets."""
-        if self._folds is None:
-            n_test = len(self._tested)
-            return [(np.arange(len(self.codes)), np.arange(n_test))]
-        return self._folds.pairs
+        """Training and test sets, repeat after repeat, as the file lists them."""
+        pairs, start = [], 0
+        for repeat in range(self.n_repeats):
+            made = self.round(0, repeat)
+            pairs += [(start + train, start + test) for train, test in made.pairs]
+            start += len(self.codes) if made.members is None else len(made.members)
+        return pairs
 
-    def folds_of(self, permutation):
-        """Return training and test sets under some labels.
+    @property
+    def n_folds(self):
+        """The number of folds in one repeat."""
+        return len(self.round(0).pairs)
+
+    def _folds_of(self, permutation):
+        """Return training and test sets under some labels, of a single repeat.
 
         The same for all, unless the splitter looks at the labels.
         """
+        if self._folds is None:
+            return [(np.arange(len(self.codes)), np.arange(len(self._tested)))]
         if not permutation or not self._folds_see_labels:
-            return self.folds
+            return self._folds.pairs
         codes = self._drawn[0][permutation]
         drawn = redraw_folds(self.options["cv"], codes, self.reading.groups)
         if drawn is None:
@@ -303,7 +341,8 @@ class Claims:
             return self.codes[np.newaxis], self._tested[np.newaxis]
         tested = None if self.reading.other_trials else self._tested
         asked = options["n_permutations"]
-        folds = None if self._folds_see_labels else self._folds
+        redrawn = self.n_repeats > 1 and parameters["average"] is None
+        folds = None if redrawn or self._folds_see_labels else self._folds
         labels, moved = redraw_labels(
             self.codes, parameters, asked, folds, self.groups, tested
         )
@@ -386,7 +425,8 @@ class Claims:
             position = position[:1]
         stored = np.asarray(stored)[position]
         if np.ndim(stored):
-            stored = stored[fold] if len(stored) == len(self.folds) else lam
+            each = len(self.folds) // len(stored)  # folds, or those of a repeat
+            stored = stored[fold // each]
         return bool(np.isclose(stored, lam, rtol=1e-5, atol=0) or np.isnan(stored))
 
     def count_differences(self, position, fold, model):
@@ -448,14 +488,27 @@ class Claims:
                 f"the classes are {', '.join(names[1])}, and the file calls them "
                 f"{', '.join(names[0])}"
             )
-        elif not np.array_equal(result.y, self.codes):
+        elif not np.array_equal(result.y, self._codes_of_file()):
             yield "the file has other labels of the trials"
         if result.members is not None:
             yield from self._differences_of_averages()
 
+    def _codes_of_file(self):
+        """Return the classes of the samples of all repeats."""
+        if self.n_repeats == 1:
+            return self.codes
+        rounds = [self.round(0, repeat) for repeat in range(self.n_repeats)]
+        return np.concatenate([each.first(self.codes) for each in rounds])
+
     def _differences_of_averages(self):
         """Check who is averaged with whom."""
         members, (_, codes) = self.result.members, self._single
+        if self.n_repeats > 1:
+            rounds = [self.round(0, repeat) for repeat in range(self.n_repeats)]
+            drawn = np.concatenate([each.members for each in rounds])
+            if not np.array_equal(drawn, members):
+                yield "averages are made of other trials than the seed says"
+            return
         if len(np.unique(members)) < members.size:
             yield "a trial is in two averages"
         if (codes[members] != codes[members[:, :1]]).any():
@@ -489,18 +542,19 @@ class Claims:
         """Work out scores again from the predictions in the file, at all positions."""
         if self.method.n_classes is None or not self._tested_once:
             return
-        rows = np.concatenate([test for _, test in self.folds])
-        true, predicted = (
-            self.true(0)[rows],
-            np.asarray(self.result.predicted)[..., rows],
-        )
+        predicted = np.asarray(self.result.predicted)
+        n_classes = self.method.n_classes
         for name in self.metrics:
             if name == "roc_auc":
                 continue
             stored = np.asarray(self.result.metrics[name])
             for position in map(tuple, np.argwhere(self.is_decoded)):
-                one = (true, predicted[position], None, 0)
-                again = score(name, [one], self.method.n_classes)
+                again = np.mean(
+                    [
+                        score(name, self._sets(predicted[position], repeat), n_classes)
+                        for repeat in range(self.n_repeats)
+                    ]
+                )
                 if not self.agrees(stored[position], again):
                     yield (
                         f"{name} is {stored[position]:.4g} at position "
@@ -508,6 +562,16 @@ class Claims:
                         "predictions in the file"
                     )
                     return
+
+    def _sets(self, predicted, repeat):
+        """Return what the file predicts of the test sets of one repeat."""
+        made, k = self.round(0, repeat), self.n_folds
+        true = self.of_samples(self.true(0), made)
+        of_file = self.folds[repeat * k : (repeat + 1) * k]
+        return [
+            (true[test], predicted[rows], None, 0)
+            for (_, test), (_, rows) in zip(made.pairs, of_file, strict=True)
+        ]
 
 
 def _step_of(record, seed=0):

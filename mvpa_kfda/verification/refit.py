@@ -196,7 +196,7 @@ def choose_penalty(train, method, everybody):
     (kernel,) = method.kernels
     if reg == "auto":
         K = centred(kernel_values(kernel, train.X, train.X, everybody, method.gram))
-        return kernel, *automatic(K, train, method.n_classes)
+        return kernel, *automatic(K, train, method.n_classes, method.rounding)
     K = centred(kernel_values(kernel, everybody, everybody, everybody, method.gram))
     return kernel, without_labels(reg, K, everybody, method.is_linear), False
 
@@ -248,7 +248,7 @@ def lambda_of_freedom(df, values):
     return np.exp(middle)
 
 
-def automatic(K, train, n_classes):
+def automatic(K, train, n_classes, rounding=ROUNDING):
     """Return the lambda of ``reg="auto"`` by a training set's centred kernel matrix.
 
     Of a grid of 13 the largest that predicts trials that are left out about as well as
@@ -287,7 +287,7 @@ def automatic(K, train, n_classes):
     errors = np.array(errors)
     margin = 0.1 / n * (1 if n_classes is not None else errors.min())
     excess = errors - errors.min() - margin
-    near = np.abs(excess) <= ROUNDING * errors.min()
+    near = np.abs(excess) <= rounding * errors.min()
     return lambdas[np.flatnonzero(excess <= 0)[0]], bool(near.any())
 
 
@@ -316,7 +316,7 @@ def tuned(train, method, everybody):
             losses += [loss_of(lam, *how) for lam in lambdas]
             n_left_out += len(left_out)
         for lam, loss in zip(lambdas, losses / n_left_out, strict=True):
-            unsure |= abs(loss - best) <= ROUNDING * best
+            unsure |= abs(loss - best) <= method.rounding * best
             if loss < best * (1 - ROUNDING):
                 best, chosen, unsure = loss, (kernel, lam), False
     return *chosen, unsure
