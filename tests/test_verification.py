@@ -2,19 +2,22 @@
 
 from dataclasses import replace
 
+import mne
 import numpy as np
 import pytest
-from sklearn.model_selection import KFold
+from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
 import build
 from entries import DATA, ENTRIES, everywhere
 from mvpa_kfda import (
+    Nystrom,
     Verification,
     cross_validate,
     decode_arrays,
     decode_epochs,
     load_result,
+    searchlight,
     verify,
 )
 from mvpa_kfda.cli.main import main
@@ -74,6 +77,29 @@ def test_every_entry_knows_other_data(entry):
     found = verify(result, entry.convert(other), entry.y, **given)
     assert not found.ok
     assert any("other ones" in each for each in found.differences), found
+
+
+REPEATED = {
+    "averages": {"average": 2},
+    "averages of runs, three times": {"average": 2, "n_repeats": 3, "groups": RUNS},
+    "undersampling": {"average": 1, "equalize": True, "n_repeats": 2},
+    "folds, three times": {"n_repeats": 3},
+    "stratified": {"cv": StratifiedKFold(4)},
+    "stratified, twice": {"cv": StratifiedKFold(4, shuffle=True), "n_repeats": 2},
+    "steps": {"average": 2, "n_repeats": 2, "preprocess": "zscore", "reg": 0.1},
+}
+
+
+@pytest.mark.parametrize("options", REPEATED.values(), ids=REPEATED)
+def test_repeats_hold_and_their_frauds_are_found(options):
+    options = {"groups": None, "cv": None if "groups" in options else 4} | options
+    result = decode(X, Y, **options)
+    given = {"groups": options["groups"], "random_state": 0}
+    found = verify(result, X, Y, n_cells=30, **given)
+    assert found.ok, found
+    other = decode(X, Y, **options | {"random_state": 1})
+    forged = replace(other, options=result.options, parameters=result.parameters)
+    assert not verify(forged, X, Y, n_cells=30, **given).ok
 
 
 # ------------------------------------------------------------------- ten seeded frauds
@@ -201,9 +227,9 @@ def test_other_inputs_are_named(honest, words):
 
 
 def test_what_cannot_be_verified_is_never_fine(honest):
-    made = honest.crop(0, 1) if hasattr(honest, "crop") else replace(honest, inputs={})
-    unknown = replace(made, inputs={}, options={})
-    for result in (unknown, decode(X, Y, average=2, n_repeats=2, groups=None, cv=4)):
+    unknown = replace(honest, inputs={}, options={})
+    approximated = decode(X, Y, approx=Nystrom(20), groups=None)
+    for result in (unknown, approximated):
         found = verify(result, X, Y, groups=None)
         assert not found.ok
         assert "cannot be verified because" in str(found)
@@ -211,8 +237,6 @@ def test_what_cannot_be_verified_is_never_fine(honest):
 
 def test_scores_of_permuted_labels_that_were_not_kept_are_said():
     near = np.eye(6, dtype=bool)
-    from mvpa_kfda import searchlight
-
     options = {"adjacency": near, "n_permutations": 9, "null": "max"}
     result = searchlight(X[:, :, 0], Y, groups=RUNS, **options)
     found = verify(result, X[:, :, 0], Y, groups=RUNS, adjacency=near)
@@ -260,8 +284,6 @@ def test_fingerprints_take_little_room_and_are_as_documented(tmp_path, honest):
 def test_files_are_recorded_by_name_and_size(tmp_path):
     epochs = build.epochs(DATA)
     epochs.save(tmp_path / "some-epo.fif", verbose=False)
-    import mne
-
     read = mne.read_epochs(tmp_path / "some-epo.fif", verbose=False)
     result = decode_epochs(read, ENTRIES["epochs"].y)
     size = (tmp_path / "some-epo.fif").stat().st_size

@@ -280,9 +280,9 @@ def automatic(K, train, n_classes, rounding=ROUNDING):
             between = R / (R - 1) * (own - np.sum(T * (M @ T)) / R) / np.sum(T**2)
             residual = np.sqrt(between * within / (n - R))
         P = T - M @ T / residual  # what would be predicted of left-out trials
-        scale = 1.0
-        if n_classes is not None:  # a discriminant may have any scale
-            scale = max(np.sum(T * P) / np.sum(P**2), 1)
+        scale, size = 1.0, np.sum(P**2)
+        if n_classes is not None and size > ROUNDING * np.sum(T**2):
+            scale = max(np.sum(T * P) / size, 1)  # a discriminant may have any scale
         errors.append(np.sum((T - scale * P) ** 2) / np.sum(T**2))
     errors = np.array(errors)
     margin = 0.1 / n * (1 if n_classes is not None else errors.min())
