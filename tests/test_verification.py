@@ -164,7 +164,19 @@ def the_draw_of_another_version(result):
     return replace(other, options=result.options, parameters=result.parameters)
 
 
+def fewer_permutations(result):
+    return replace(result, nulls={"accuracy": result.nulls["accuracy"][:-1]})
+
+
+def a_score_that_is_no_number(result):
+    null = result.nulls["accuracy"].copy()
+    null[7] = np.nan
+    return replace(result, nulls={"accuracy": null})
+
+
 FRAUDS = {
+    fewer_permutations: "the file has 18 scores under permuted labels (accuracy)",
+    a_score_that_is_no_number: "3 of 72 refitted cells differ",
     labels_shifted_by_one: "refitted cells differ",
     one_edited_score: "by the predictions in the file",
     one_edited_null_value: "1 of 72 refitted cells differ",
@@ -185,6 +197,18 @@ def test_frauds_are_found(honest, forge, tmp_path):
     found = verify(tmp_path / "forged.h5", X, Y, **WHOLE)
     assert not found.ok
     assert FRAUDS[forge] in found.verdict
+
+
+@pytest.mark.parametrize("options", [{}, {"average": 2, "n_repeats": 2}])
+def test_confusion_matrices_are_counted_again(options):
+    result = decode(X, Y, scoring=["accuracy", "confusion_matrix"], **options)
+    assert verify(result, X, Y, groups=RUNS).ok
+    forged = result.metrics["confusion_matrix"].copy()
+    forged[1] += [[1, -1], [0, 0]]
+    forged = replace(result, metrics=result.metrics | {"confusion_matrix": forged})
+    found = verify(forged, X, Y, groups=RUNS)
+    assert not found.ok
+    assert "the confusion matrix at position 1 has other counts" in str(found)
 
 
 @pytest.mark.parametrize("name", ["labels", "draw", "runs"])

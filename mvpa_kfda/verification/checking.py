@@ -256,6 +256,8 @@ class Cell:
         """Return by how much ties may change a metric."""
         if not any(model.ties.any() or model.doubt is not None for model in models):
             return 0.0
+        if self.claims.method.n_classes is None:  # another penalty, as good
+            return np.inf
         n = sum(len(model.predicted) for model in models)
         share = sum(int(model.ties.sum()) for model in models) / n
         if name == "accuracy":

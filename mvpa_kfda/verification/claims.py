@@ -117,7 +117,11 @@ class Claims:
             raise NotCovered("averages in feature space are not refitted yet")
         regression = parameters.get("task") == "regression"
         n_classes = None if regression else len(self.result.classes)
-        missing = [m for m in self.result.metrics if not is_covered(m, n_classes)]
+        missing = [
+            name
+            for name in self.result.metrics
+            if not is_covered(name, n_classes) and name != "confusion_matrix"
+        ]
         if missing:
             self.unverified.append(f"{' and '.join(missing)} are not computed here yet")
         for step in parameters.get("preprocess") or ():
@@ -405,12 +409,14 @@ class Claims:
         elif fold is None:
             yield np.asarray(result.metrics[name])[position], False
         else:
-            yield result.fold_metrics[name][(*position, fold)], False
+            of_fold = result.fold_metrics[name][(*position, fold)]
+            if not np.isnan(of_fold):  # else of a single class, say
+                yield of_fold, False
 
     def agrees(self, stored, again, slack=0.0):
         """Tell whether two scores are the same, but for rounding and what ties do."""
-        if np.isnan(stored):  # undefined: a single class is tested
-            return True
+        if np.isnan(stored):
+            return False
         tolerance = TOLERANCES[self.result.parameters["dtype"]]
         if self.result.parameters.get("null") == "full":
             tolerance = max(tolerance, 1e-6)
@@ -454,7 +460,11 @@ class Claims:
     def differences(self):
         """Return what differs before anything is refitted, in words."""
         found = self._differences_of_inputs()
-        return found or [*self._differences_of_trials(), *self._differences_of_folds()]
+        return found or [
+            *self._differences_of_trials(),
+            *self._differences_of_folds(),
+            *self._differences_of_draws(),
+        ]
 
     def _differences_of_inputs(self):
         """Return which inputs are other ones than those that are recorded."""
@@ -534,13 +544,26 @@ class Claims:
                 yield f"fold {number} holds other trials than the options say"
                 return
         for train, test in listed:
-            if np.intersect1d(train, test).size and not self.reading.other_trials:
+            if np.intersect1d(train, test).size:
                 yield "a fold is tested on trials that it is trained with"
+                return
+
+    def _differences_of_draws(self):
+        """Compare the number of permutations with that which the options make."""
+        for name, null in self.result.nulls.items():
+            if len(null) != len(self.labels) - 1:
+                yield (
+                    f"the file has {len(null)} scores under permuted labels ({name}), "
+                    f"and the options make {len(self.labels) - 1}"
+                )
                 return
 
     def differences_of_scores(self):
         """Work out scores again from the predictions in the file, at all positions."""
-        if self.method.n_classes is None or not self._tested_once:
+        if self.method.n_classes is None:
+            return
+        yield from self._differences_of_tables()
+        if not self._tested_once:
             return
         predicted = np.asarray(self.result.predicted)
         n_classes = self.method.n_classes
@@ -562,6 +585,25 @@ class Claims:
                         "predictions in the file"
                     )
                     return
+
+    def _differences_of_tables(self):
+        """Count the predictions in the file again, at all positions."""
+        if "confusion_matrix" not in self.result.metrics:
+            return
+        stored = np.asarray(self.result.metrics["confusion_matrix"])
+        if not self._tested_once:
+            self.unverified.append("a trial is tested twice, which counts are made of")
+            return
+        for position in map(tuple, np.argwhere(self.is_decoded)):
+            again = np.zeros((self.method.n_classes,) * 2)
+            predicted = np.asarray(self.result.predicted)[position]
+            for repeat in range(self.n_repeats):
+                for true, said, _, _ in self._sets(predicted, repeat):
+                    np.add.at(again, (true, said), 1)
+            if not np.array_equal(stored[position], again):
+                where = ", ".join(map(str, position)) or 0
+                yield f"the confusion matrix at position {where} has other counts"
+                return
 
     def _sets(self, predicted, repeat):
         """Return what the file predicts of the test sets of one repeat."""
