@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import mne
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.preprocessing import StandardScaler
@@ -335,6 +336,33 @@ def test_the_command_verifies(saved, capsys):
     assert main(["verify", "result.h5", "data.npz", "--cells", "0"]) == 2
     assert "--cells 0" in capsys.readouterr().err
     assert main(["verify", "result.h5", "nothing.npz"]) == 2
+
+
+def test_the_command_reads_epochs_and_images(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    epochs = build.epochs(X)
+    epochs.metadata = pd.DataFrame({"pet": Y, "run": RUNS})
+    epochs.save("pets-epo.fif", verbose=False)
+    epochs = mne.read_epochs("pets-epo.fif", verbose=False)
+    options = {"groups": "run", "n_permutations": 9}
+    decode_epochs(epochs, "pet", **options).save("pets.h5")
+    found = ["verify", "pets.h5", "pets-epo.fif", "--cells", "4"]
+    assert main([*found, "--by", "pet"]) == 0
+    assert main([*found, "--by", "run"]) == 1
+    assert "the labels are other ones" in capsys.readouterr().out
+    image = build.volume(np.stack([X, np.zeros_like(X)], axis=3))
+    image.to_filename("bold.nii.gz")
+    epochs.metadata.to_csv("labels.tsv", sep="\t", index=False)
+    mask = build.mask(np.stack([np.ones((6, 3)), np.zeros((6, 3))], axis=2))
+    mask.to_filename("mask.nii.gz")
+    table = pd.read_csv("labels.tsv", sep="\t")
+    options |= {"mask_img": "mask.nii.gz", "radius": 3}
+    searchlight("bold.nii.gz", (table, "pet"), **options).save("map.h5")
+    places = ["--labels", "labels.tsv", "--label-column", "pet"]
+    found = ["verify", "map.h5", "bold.nii.gz", "--cells", "4"]
+    assert main([*found, *places, "--mask", "mask.nii.gz"]) == 0
+    assert main(found) == 2
+    assert "--labels TABLE" in capsys.readouterr().err
 
 
 def test_the_command_runs_again(saved, capsys, honest):
