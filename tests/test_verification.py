@@ -6,6 +6,8 @@ import mne
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
@@ -23,6 +25,7 @@ from mvpa_kfda import (
 )
 from mvpa_kfda.cli.main import main
 from mvpa_kfda.utils.fingerprints import Fingerprint
+from mvpa_kfda.verification.refit import Recipe, Sample, refit
 from random_options import random_call
 
 #: What of an entry's options are data, which have to be given again.
@@ -287,6 +290,25 @@ def test_ties_are_no_differences():
     found = verify(result, twice, y, n_cells=None)
     assert found.ok
     assert found.cells["n_ties"].sum() > 0
+
+
+@pytest.mark.parametrize("gamma", [0.01, 0.5])
+def test_refits_are_linear_discriminants(gamma):
+    train, y, test = X[:, :, 0], Y, trials(seed=1)[0][:, :, 0]
+    lda = LinearDiscriminantAnalysis("lsqr", shrinkage=gamma).fit(train, y)
+    codes = (y == "dog").astype(int)
+    means = np.array([train[codes == k].mean(axis=0) for k in (0, 1)])
+    scatter = np.square(train - means[codes]).sum()
+    ridge = {"name": "Ridge", "lam": gamma / (1 - gamma) * scatter / train.shape[1]}
+    recipe = Recipe(({"name": "Linear"},), ridge, 2)
+    found = refit(Sample(train, codes), Sample(test, codes), recipe)
+    assert_array_equal(lda.classes_[found.predicted], lda.predict(test))
+    # The same in the feature space of a kernel, here of the same one.
+    gram = np.vstack([train, test]) @ np.vstack([train, test]).T
+    numbers = np.arange(80)[:, np.newaxis]
+    recipe = replace(recipe, kernels=({"name": "Precomputed"},), gram=gram)
+    again = refit(Sample(numbers[:40], codes), Sample(numbers[40:], codes), recipe)
+    assert_allclose(again.scores, found.scores, rtol=1e-8, atol=1e-10)
 
 
 # ---------------------------------------------------------------------- the fingerprint
