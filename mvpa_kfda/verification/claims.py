@@ -14,11 +14,12 @@ from ..results.epochs import GeneralizationResult
 from ..utils.record import as_call, is_record, recorded
 from . import imaging, recordings
 from . import reading as arrays
+from .differences import DifferencesMixin
 from .drawing import DrawnFolds, cut_folds, redraw_folds, redraw_labels, splitter_of
 from .reading import NotCovered
 from .refit import Recipe
 from .rounds import Round, regrouped, reshuffled
-from .scoring import is_covered, score
+from .scoring import is_covered
 
 #: The kernels and penalties that `refit` has.
 KERNELS = ("Linear", "RBF", "Polynomial", "Precomputed")
@@ -30,21 +31,10 @@ ROUNDING = {"float64": 1e-9, "float32": 1e-4}
 _STEPS = (preprocessing, decomposition, feature_selection)
 #: How data are read, by the function that decoded them.
 READERS = arrays.READERS | recordings.READERS | imaging.READERS
-#: What is said of inputs by their names.
-_INPUTS = {
-    "data": "the data",
-    "data_test": "the test data",
-    "y": "the labels",
-    "y_test": "the test labels",
-    "groups": "the groups",
-    "confounds": "the confounds",
-    "confounds_test": "the confounds of the test data",
-    "train_on": "the trials of train_on",
-}
 
 
 @dataclass
-class Claims:
+class Claims(DifferencesMixin):
     """A result, and what was given to check it by."""
 
     result: object
@@ -159,7 +149,7 @@ class Claims:
     @property
     def learns_in_folds(self):
         """Whether penalties and widths are those of each training set."""
-        folds = self._folds
+        folds = self.drawn_folds
         own = folds is not None and (
             folds.chosen is not None or not folds.are_complements(len(self.codes))
         )
@@ -168,7 +158,7 @@ class Claims:
     # ---------------------------------------------------------- trials, folds, labels
 
     @cached_property
-    def _single(self):
+    def single(self):
         """The classes, or distinct values, and which of them every trial has."""
         y = self.reading.y
         if self.result.parameters.get("task") == "regression":
@@ -178,12 +168,12 @@ class Claims:
     @property
     def classes(self):
         """The sorted labels, or values."""
-        return self._single[0]
+        return self.single[0]
 
     @cached_property
     def codes(self):
         """The class, or the number of the value, of every trial or average."""
-        return self._first(self._single[1])
+        return self._first(self.single[1])
 
     @cached_property
     def groups(self):
@@ -243,18 +233,18 @@ class Claims:
             return Round(self._members, self._folds_of(permutation))
         codes, groups = self._drawn[0][permutation], self.groups
         if parameters["average"] is not None:
-            made = parameters, codes, self._folds, groups
+            made = parameters, codes, self.drawn_folds, groups
             return regrouped(*made, permutation, repeat)
         seed, asked = parameters["random_state"], self.options.get("cv")
         return reshuffled(asked, codes, groups, seed, self.n_repeats, repeat)
 
     @cached_property
-    def _folds(self):
+    def drawn_folds(self):
         """The folds that the options stand for; those of the file if nobody knows."""
         reading, asked = self.reading, self.options.get("cv")
         if reading.other_trials:
             return None
-        codes, groups, chosen = self._single[1], reading.groups, reading.train_on
+        codes, groups, chosen = self.single[1], reading.groups, reading.train_on
         if self.result.parameters.get("task") == "regression":
             codes = np.zeros(len(codes), int)
         if asked is None and groups is None and chosen is not None:
@@ -269,7 +259,7 @@ class Claims:
                 "The folds are those that the file lists; the options do not say how "
                 "they were drawn."
             )
-            return DrawnFolds(self._listed, chosen=chosen)
+            return DrawnFolds(self.listed, chosen=chosen)
         if chosen is not None:
             folds = cut_folds(folds, chosen)
         return self._average_folds(folds)
@@ -288,7 +278,7 @@ class Claims:
         return DrawnFolds(pairs, chosen=chosen)
 
     @property
-    def _listed(self):
+    def listed(self):
         """The folds that the file lists."""
         tests, trains = self.result.tests, self.result.trains
         if trains is None:
@@ -316,10 +306,10 @@ class Claims:
 
         The same for all, unless the splitter looks at the labels.
         """
-        if self._folds is None:
+        if self.drawn_folds is None:
             return [(np.arange(len(self.codes)), np.arange(len(self._tested)))]
         if not permutation or not self._folds_see_labels:
-            return self._folds.pairs
+            return self.drawn_folds.pairs
         codes = self._drawn[0][permutation]
         drawn = redraw_folds(self.options["cv"], codes, self.reading.groups)
         if drawn is None:
@@ -346,7 +336,7 @@ class Claims:
         tested = None if self.reading.other_trials else self._tested
         asked = options["n_permutations"]
         redrawn = self.n_repeats > 1 and parameters["average"] is None
-        folds = None if redrawn or self._folds_see_labels else self._folds
+        folds = None if redrawn or self._folds_see_labels else self.drawn_folds
         labels, moved = redraw_labels(
             self.codes, parameters, asked, folds, self.groups, tested
         )
@@ -437,7 +427,7 @@ class Claims:
 
     def count_differences(self, position, fold, model):
         """Count the stored predictions of a fold that differ, ties left out."""
-        if not self._tested_once:
+        if not self.tested_once:
             return 0
         rows = self.folds[fold][1]
         stored = np.asarray(self.result.predicted)[position][rows]
@@ -450,170 +440,10 @@ class Claims:
         return int(np.sum(differ & ~model.ties))
 
     @cached_property
-    def _tested_once(self):
+    def tested_once(self):
         """Whether every trial is in one test set at most."""
         rows = np.concatenate([test for _, test in self.folds])
         return np.bincount(rows).max() == 1
-
-    # ---------------------------------------------------------------- the differences
-
-    def differences(self):
-        """Return what differs before anything is refitted, in words."""
-        found = self._differences_of_inputs()
-        return found or [
-            *self._differences_of_trials(),
-            *self._differences_of_folds(),
-            *self._differences_of_draws(),
-        ]
-
-    def _differences_of_inputs(self):
-        """Return which inputs are other ones than those that are recorded."""
-        noted, found = self.reading.prints, []
-        for name, words in _INPUTS.items():
-            said, seen = self.result.inputs.get(name), noted.get(name)
-            if said == seen:
-                continue
-            if seen is None:
-                found.append(f"{words} are not given, and were when it was made")
-            elif said is None:
-                found.append(f"{words} are given, and were not when it was made")
-            elif said[1] != seen[1]:
-                found.append(f"{words} are {seen[1]}, and {said[1]} are recorded")
-            elif said[3] == seen[3]:
-                found.append(f"{words} are in another order than those recorded")
-            else:
-                found.append(f"{words} are other ones than those recorded")
-        return found
-
-    def _differences_of_trials(self):
-        """Compare what the file says of trials with what was given."""
-        result = self.result
-        if self.method.n_classes is None:
-            if not np.allclose(result.y, self.classes[self.codes], rtol=1e-12):
-                yield "the values to be predicted are other ones in the file"
-            return
-        names = [list(map(str, each)) for each in (result.classes, self.classes)]
-        if names[0] != names[1]:
-            yield (
-                f"the classes are {', '.join(names[1])}, and the file calls them "
-                f"{', '.join(names[0])}"
-            )
-        elif not np.array_equal(result.y, self._codes_of_file()):
-            yield "the file has other labels of the trials"
-        if result.members is not None:
-            yield from self._differences_of_averages()
-
-    def _codes_of_file(self):
-        """Return the classes of the samples of all repeats."""
-        if self.n_repeats == 1:
-            return self.codes
-        rounds = [self.round(0, repeat) for repeat in range(self.n_repeats)]
-        return np.concatenate([each.first(self.codes) for each in rounds])
-
-    def _differences_of_averages(self):
-        """Check who is averaged with whom."""
-        members, (_, codes) = self.result.members, self._single
-        if self.n_repeats > 1:
-            rounds = [self.round(0, repeat) for repeat in range(self.n_repeats)]
-            drawn = np.concatenate([each.members for each in rounds])
-            if not np.array_equal(drawn, members):
-                yield "averages are made of other trials than the seed says"
-            return
-        if len(np.unique(members)) < members.size:
-            yield "a trial is in two averages"
-        if (codes[members] != codes[members[:, :1]]).any():
-            yield "averages are made of trials of several classes"
-        folds = self._listed
-        for train, test in folds:
-            if np.intersect1d(members[train], members[test]).size:
-                yield "averages that are tested hold trials that are trained with"
-
-    def _differences_of_folds(self):
-        """Compare the folds of the file with those that the options stand for."""
-        if self._folds is None:
-            return
-        listed, drawn = self._listed, self.folds
-        if len(listed) != len(drawn):
-            yield f"the file has {len(listed)} folds, and the options make {len(drawn)}"
-            return
-        for number, (one, two) in enumerate(zip(listed, drawn, strict=True)):
-            if any(
-                not np.array_equal(np.sort(a), np.sort(b))
-                for a, b in zip(one, two, strict=True)
-            ):
-                yield f"fold {number} holds other trials than the options say"
-                return
-        for train, test in listed:
-            if np.intersect1d(train, test).size:
-                yield "a fold is tested on trials that it is trained with"
-                return
-
-    def _differences_of_draws(self):
-        """Compare the number of permutations with that which the options make."""
-        for name, null in self.result.nulls.items():
-            if len(null) != len(self.labels) - 1:
-                yield (
-                    f"the file has {len(null)} scores under permuted labels ({name}), "
-                    f"and the options make {len(self.labels) - 1}"
-                )
-                return
-
-    def differences_of_scores(self):
-        """Work out scores again from the predictions in the file, at all positions."""
-        if self.method.n_classes is None:
-            return
-        yield from self._differences_of_tables()
-        if not self._tested_once:
-            return
-        predicted = np.asarray(self.result.predicted)
-        n_classes = self.method.n_classes
-        for name in self.metrics:
-            if name == "roc_auc":
-                continue
-            stored = np.asarray(self.result.metrics[name])
-            for position in map(tuple, np.argwhere(self.is_decoded)):
-                again = np.mean(
-                    [
-                        score(name, self._sets(predicted[position], repeat), n_classes)
-                        for repeat in range(self.n_repeats)
-                    ]
-                )
-                if not self.agrees(stored[position], again):
-                    yield (
-                        f"{name} is {stored[position]:.4g} at position "
-                        f"{', '.join(map(str, position)) or 0}, and {again:.4g} by the "
-                        "predictions in the file"
-                    )
-                    return
-
-    def _differences_of_tables(self):
-        """Count the predictions in the file again, at all positions."""
-        if "confusion_matrix" not in self.result.metrics:
-            return
-        stored = np.asarray(self.result.metrics["confusion_matrix"])
-        if not self._tested_once:
-            self.unverified.append("a trial is tested twice, which counts are made of")
-            return
-        for position in map(tuple, np.argwhere(self.is_decoded)):
-            again = np.zeros((self.method.n_classes,) * 2)
-            predicted = np.asarray(self.result.predicted)[position]
-            for repeat in range(self.n_repeats):
-                for true, said, _, _ in self._sets(predicted, repeat):
-                    np.add.at(again, (true, said), 1)
-            if not np.array_equal(stored[position], again):
-                where = ", ".join(map(str, position)) or 0
-                yield f"the confusion matrix at position {where} has other counts"
-                return
-
-    def _sets(self, predicted, repeat):
-        """Return what the file predicts of the test sets of one repeat."""
-        made, k = self.round(0, repeat), self.n_folds
-        true = self.of_samples(self.true(0), made)
-        of_file = self.folds[repeat * k : (repeat + 1) * k]
-        return [
-            (true[test], predicted[rows], None, 0)
-            for (_, test), (_, rows) in zip(made.pairs, of_file, strict=True)
-        ]
 
 
 def _step_of(record, seed=0):
