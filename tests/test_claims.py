@@ -235,7 +235,7 @@ def test_several_results_have_their_names():
 def test_a_report_begins_with_what_can_be_claimed():
     page = report(group("sign-flip", "cluster"))
     html = "".join(page.html)
-    assert re.search("What can be claimed.*In one cluster", html, re.S)
+    assert re.search("Summary.*What can be claimed.*In one cluster.*Scores", html, re.S)
     assert "no single time is shown" in html
 
 
