@@ -119,17 +119,19 @@ def claims(
 
     named = by_name(results, "claims")
     rows = [
-        {"result": name, **row} for name, each in named.items() for row in _rows(each)
+        {"result": name, **row}
+        for name, each in named.items()
+        for row in claims_of(each, corrections_of(each))
     ]
     columns = COLUMNS if len(named) == 1 else ("result", *COLUMNS)
     return pd.DataFrame(rows)[[*columns]]
 
 
-def _rows(result):
-    """Return the rows of a result."""
+def claims_of(result, corrections):
+    """Return the rows of a result, tested with the first of some corrections."""
     rows = []
     for claim, find in LADDER.items():
-        said = find(result)
+        said = find(result, *corrections[:1])
         row = dict.fromkeys(COLUMNS, "") | {"bound": np.nan, "confidence": np.nan}
         if isinstance(said, str):
             rows.append(row | {"claim": claim, "missing": said})
@@ -231,12 +233,11 @@ def _place(result, position):
 # ------------------------------------------------------------------------------ where
 
 
-def _where(result):
+def _where(result, name=None):
     """Say where there is an effect."""
     untested = _untested(result)
     if untested:
         return untested
-    name = corrections_of(result)[0]
     keys = cited_in(NAMED[name].words)
     if result.axes and name == "none":
         return (
@@ -297,7 +298,7 @@ def _test_of(result):
 _SINGLE_TIMES = 'correction="cluster-depth" (of time courses) or correction="max"'
 
 
-def _from_when(result):
+def _from_when(result, name=None):
     """Say by when there is an effect."""
     if isinstance(result, Latency):
         return _of_latency(result)
@@ -306,7 +307,6 @@ def _from_when(result):
         return untested
     if "times" not in result.axes:
         return "This result is not over time."
-    name = corrections_of(result)[0]
     known = CORRECTIONS.get(name)
     if known is None or not known.of_positions:
         return (
@@ -347,7 +347,7 @@ def _of_latency(result):
 # --------------------------------------------------------------------------- how much
 
 
-def _how_much(result):
+def _how_much(result, _=None):
     """Say how many positions have an effect, at least."""
     untested = _untested(result)
     if untested:
@@ -374,7 +374,7 @@ def _how_much(result):
 _ASK_PEOPLE = 'group_inference(results, method="i-test", order=...)'
 
 
-def _how_many(result):
+def _how_many(result, _=None):
     """Say how many people have an effect."""
     if isinstance(result, SubjectResult):
         return f"This is one subject. Of several, {_ASK_PEOPLE} says how many."
@@ -421,7 +421,7 @@ def _by_minimum(result):
 # -------------------------------------------------------------------------- how large
 
 
-def _how_large(result):
+def _how_large(result, _=None):
     """Say between which bounds a mean is."""
     if isinstance(result, SubjectResult):
         return (
@@ -461,7 +461,7 @@ def _how_large(result):
 
 
 #: Claim -> what looks for its guarantee, in the order of the ladder.
-LADDER: dict[str, Callable[[Result], Said | str]] = {
+LADDER: dict[str, Callable[..., Said | str]] = {
     "where": _where,
     "from when": _from_when,
     "how much": _how_much,

@@ -31,7 +31,7 @@ from ..viz.common import (
 from ..viz.confusion import find_confusion, plot_confusion, plot_recall
 from ..viz.interactive import views_of
 from ..viz.patterns import part_to_draw
-from .claims import claims
+from .claims import claims_of
 from .figures import plot_channel_patterns
 from .findings import most_extreme, named_first
 from .html import facts_html, figure_html, folded, paragraph, table_html, view_html
@@ -87,12 +87,12 @@ def _summary(result, corrections):
     words = "" if isinstance(result, Latency) else " ".join(named_first(result))
     answer = word_answer(result, *corrections[:1])
     lead = paragraph(word_question(result)) + paragraph(answer, "lead")
-    return lead + (paragraph(words) if words else "") + _claims(result)
+    return lead + (paragraph(words) if words else "") + _claims(result, corrections)
 
 
-def _claims(result):
+def _claims(result, corrections):
     """Return what can be claimed, and below it what cannot."""
-    table = claims(result)
+    table = pd.DataFrame(claims_of(result, corrections))
     said = table[table["statement"] != ""].drop(columns="missing")
     missing = table[table["statement"] == ""][["claim", "missing"]]
     said["confidence"] = [
@@ -100,7 +100,8 @@ def _claims(result):
     ]
     html = ""
     if len(said):
-        html = paragraph("What can be claimed:") + table_html(said.drop(columns="bound"))
+        shown = table_html(said.drop(columns="bound"))
+        html = paragraph("What can be claimed:") + shown
     if len(missing):
         html += folded("What cannot be claimed, and why", table_html(missing))
     return html
