@@ -94,10 +94,10 @@ class DiscoveriesMixin:
     ) -> TrueDiscoveries:
         r"""Return a lower bound on the number of positions with an effect in a set.
 
-        The bounds of all sets of positions hold simultaneously, with a confidence of 1
-        - alpha. The set may therefore be chosen after looking at the scores, and
-        several may be tried: a region, a time window, or a cluster, whose p-value only
-        says that there is an effect somewhere in it [1]_ [2]_.
+        The bounds of all sets of positions hold simultaneously, with confidence 1 -
+        alpha. The set may therefore be chosen after looking at the scores, and several
+        may be tried: a region, a time window, or a cluster, whose p-value only says
+        that there is an effect somewhere in it [1]_ [2]_.
 
         Parameters
         ----------
