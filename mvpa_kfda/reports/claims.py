@@ -95,16 +95,16 @@ def claims(
     TypeError, ValueError
         If an object is not a result, or if there are none.
 
+    See Also
+    --------
+    report : A report on results, which begins with this table.
+
     Notes
     -----
     The confidence is that of each row alone, not of several rows or results jointly.
     Only the first metric, and the first correction of a group, are used, as those
     assumed to be planned. No statement claims that there is *no* effect, except the
     upper bound of "how large".
-
-    See Also
-    --------
-    report : A report on results, which begins with this table.
 
     Examples
     --------
