@@ -162,7 +162,7 @@ def _check_options(options):
     if (options["smoothing_fwhm"] or 0) > _WIDEST:
         raise ValueError(
             f"Invalid value for 'smoothing_fwhm': {options['smoothing_fwhm']!r}. "
-            f"Allowed: None, or up to {_WIDEST} mm; what is wider leaves no pattern."
+            f"Allowed: None, or up to {_WIDEST} mm; wider kernels leave no pattern."
         )
     scaling = options["signal_scaling"]
     percent = isinstance(scaling, int | float) and scaling == 0
@@ -176,8 +176,8 @@ def _check_options(options):
     if share is not None and not (number and 0 <= share <= 1):
         raise ValueError(
             f"Invalid value for 'slice_time_ref': {share!r}. Allowed: a number from 0 "
-            "to 1, the share of t_r at which the slices of a scan are, or None for "
-            "what the .json files of BIDS tell."
+            "to 1, the time of the slices of a scan as a fraction of t_r, or None for "
+            "the value in the .json files of BIDS."
         )
     _find_kernels(options["hrf_model"])
 
@@ -194,7 +194,7 @@ def _find_kernels(hrf_model):
         raise TypeError(
             f"Invalid value for 'hrf_model': {hrf_model!r}. Allowed: "
             f"{quoted(HRF_MODELS)}, None, a function(t_r, oversampling) or a list of "
-            "such functions, the first of which is what is estimated."
+            "such functions, the first of which is estimated."
         )
     return tuple(hrf_model)
 
@@ -235,7 +235,7 @@ def _check_high_pass(options):
     if options["drift_model"] == "cosine" and high_pass >= most:
         raise ValueError(
             f"Invalid value for 'high_pass': {high_pass!r}. Allowed: less than "
-            f"{most:g} Hz, half the rate of the scans, e.g. 0.01; what is slower is "
+            f"{most:g} Hz, half the rate of the scans, e.g. 0.01; slower drifts are "
             "removed."
         )
 

@@ -573,14 +573,14 @@ def _warn_of_missing(latency):
     n, n_without = len(latency.onsets), latency.n_without_onset
     if np.isnan(latency.onset):
         warn(
-            "The mean over subjects has no onset: it does not exceed what the "
-            "criterion asks for as long as min_duration. The onset and its interval "
-            "are NaN; the peak may be one of noise."
+            "The mean over subjects has no onset: it does not exceed the level "
+            "of the criterion for min_duration. The onset and its interval "
+            "are NaN; the peak may be noise."
         )
     elif n_without > MOST_WITHOUT * n:
         warn(
             f"{n_without} of {n} resamples have no onset and are left out; the "
-            "interval is of the others, and too narrow. The effect is not in all "
+            "interval is based on the others and too narrow. The effect is not in all "
             "subjects, or too short: see min_duration, window and criterion."
         )
 
@@ -593,11 +593,11 @@ def _warn_of_noise(latency, n_early):
     first = max(part.window[0] for part in latency.parts or (latency,))
     before, advice = "", "a smaller level"
     if latency.parameters["criterion"] == "peak-fraction":
-        before = ", or before 0 s, where it can be noise only"
+        before = ", or before 0 s, where it can only be noise"
         advice = "a larger fraction"
     warn(
-        f"In {100 * share:.0f} % of the resamples the mean is above the level of the "
-        f"onset at the start of the window, {first:.3f} s, already{before}: onset and "
-        f"interval may be those of noise. Give window=..., a longer min_duration, or "
+        f"In {100 * share:.0f} % of the resamples the mean is already above the level "
+        f"of the onset at the start of the window, {first:.3f} s{before}: onset and "
+        f"interval may be due to noise. Use window=..., a longer min_duration, or "
         f"{advice}."
     )

@@ -172,8 +172,7 @@ class DiscoveriesMixin:
         inside = find_positions(self, where) & self._with_scores()
         if not inside.any():
             raise ValueError(
-                "There is no position with a score in what 'where' gives, so nothing "
-                "to count."
+                "'where' selects no position with a score, so nothing can be counted."
             )
         levels = levels_of(calibrations, alpha)[:, inside.ravel()]
         n = int(np.count_nonzero(inside))
@@ -425,8 +424,8 @@ def _of_row(result, row):
     single = getattr(row, "ndim", 0) == 1 and isinstance(row.name, Integral)
     if positions is None or not single or not 0 <= row.name < len(positions):
         raise ValueError(
-            "'where' is no row of a table of clusters, or has lost which positions it "
-            "is of. Give one row as it comes: table = result.clusters(), "
+            "'where' is not a row of a table of clusters, or has lost its "
+            "positions. Pass one unmodified row: table = result.clusters(), "
             "where=table.loc[0]."
         )
     if tuple(shape) != result.shape:

@@ -260,8 +260,8 @@ class TestedMap(ViewMixin, ScoreMap):
             return self._adjusted(name, self.p_maps["none"])
         kept = ", ".join(map(repr, self.p_maps))
         raise ValueError(
-            f"The correction {name!r} was not asked for, and the permutations are not "
-            f"kept. Kept are: {kept}. Run {self.made_by} again with "
+            f"The correction {name!r} was not requested, and the permutations are not "
+            f"kept. Available: {kept}. Run {self.made_by} again with "
             f"correction={[*self.correction, name]}."
         )
 

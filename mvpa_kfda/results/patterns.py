@@ -53,7 +53,7 @@ class PatternMaps:
         check_option("average", average, _AVERAGES)
         if (kind, average) == ("discriminant", "folds"):
             raise ValueError(
-                "Every fold has discriminants of its own, whose patterns cannot be "
+                "Each fold has its own discriminants, whose patterns cannot be "
                 "averaged. Use kind='class' with average='folds', or average='full'."
             )
         if average == "folds" and self.tests_other_trials:
@@ -74,7 +74,7 @@ class PatternMaps:
             )
         if kind == "discriminant" and kind not in self.pattern_maps:
             raise ValueError(
-                "Every repeat has averages of its own and so its own discriminants, "
+                "Each repeat has its own averages and hence its own discriminants, "
                 "whose patterns cannot be averaged. Use kind='class', or n_repeats=1."
             )
         return self.pattern_maps[kind if average == "full" else "class_folds"]
@@ -136,7 +136,7 @@ class PatternsMixin(PatternMaps):
         """
         if self.info_fif is None:
             raise ValueError(
-                "This result knows no channels: it was computed from arrays, or saved "
+                "This result has no channels: it was computed from arrays, or saved "
                 "without them. Decode epochs, e.g. with decode_epochs, to keep them."
             )
         return unpack_info(self.info_fif)
