@@ -581,7 +581,7 @@ OTHER = Nifti1Image(np.ones((4, 2, 2, 75)), AFFINE)
         ),
         (
             {"events": changed(onset={0: -3})},
-            r"contain 1 trial \(the first: onset -3 s\)",
+            r"1 trial \(the first: onset -3 s\)",
         ),
         ({"events": changed(duration={0: 0})}, "1 trial of 11 with a duration of 0"),
         (

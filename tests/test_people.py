@@ -133,7 +133,7 @@ def test_largest_order():
     with pytest.raises(ValueError, match=words):
         group_inference(results, "i-test", order=4)
     with pytest.raises(
-        ValueError, match=r"With 4 subjects no order .* proportion of 0\.5"
+        ValueError, match=r"With 4 subjects no order .* portion of 0\.5"
     ):
         group_inference(results[:4], "i-test")
     many = people(n_positions=60)
