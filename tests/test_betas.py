@@ -501,7 +501,7 @@ def changed(**columns):
             changed(onset={12: 143.0}, trial_type={12: "a"}),
             r"over to 1 trial \('a' at 143 s of the run\)",
         ),
-        (changed(duration={3: 60.0}), "When 1 trial of 11 began, the one"),
+        (changed(duration={3: 60.0}), "1 trial of 11 began before the previous"),
         (EVENTS[0].assign(duration=0.0), "All trials have a duration of 0, and"),
     ],
 )
@@ -577,9 +577,12 @@ OTHER = Nifti1Image(np.ones((4, 2, 2, 75)), AFFINE)
         ({"events": changed(onset={2: "soon"})}, "onset is 'soon' in row 2"),
         (
             {"events": changed(onset={12: 200}), "conditions": None},
-            "to 150 s, and does not hold 1 trial",
+            "to 150 s, and does not contain 1 trial",
         ),
-        ({"events": changed(onset={0: -3})}, r"hold 1 trial \(the first: onset -3 s\)"),
+        (
+            {"events": changed(onset={0: -3})},
+            r"1 trial \(the first: onset -3 s\)",
+        ),
         ({"events": changed(duration={0: 0})}, "1 trial of 11 with a duration of 0"),
         (
             {"events": EVENTS[0].assign(onset=1.0, duration=1.0)},

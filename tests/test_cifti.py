@@ -562,7 +562,7 @@ def test_parcels_are_features_with_names(tmp_path, ending):
     result.save(tmp_path / "result.h5")
     assert load_result(tmp_path / "result.h5") == result
     result.plot()
-    with pytest.raises(ValueError, match=r"CIFTI file of parcels.*Give adjacency="):
+    with pytest.raises(ValueError, match=r"CIFTI file of parcels.*Pass adjacency="):
         searchlight(path, Y)
 
 

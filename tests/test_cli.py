@@ -389,7 +389,7 @@ def test_running_again_replaces_the_output(folder, tmp_path):
         ),
         (
             ["words", "--train-on", "block < 4", "--groups", "block"],
-            r"--train-on 'block < 4' leaves no trial to test .* or give other folds\.$",
+            r"--train-on 'block < 4' leaves no trial to test .* or pass other folds\.$",
         ),
         (["words", "--null", "max", "--test-file", "x"], "--test-file, --null belongs"),
         (["words", "--no-same-trials"], "--same-trials belongs to time generalization"),

@@ -489,7 +489,7 @@ def test_the_fewer_flips_limit_both(data):
         result = compare(*maps, "both", flip="groups")
     assert (result.n_permutations, result.parameters["n_flips"]) == (99, 7)
     assert result.pvalues("none").min() >= 2 / 8
-    with pytest.warns(RuntimeWarning, match=r"correction 'none' can give is 0\.25,"):
+    with pytest.warns(RuntimeWarning, match=r"correction 'none' is 0\.25,"):
         compare(*maps, "both", "none", flip="groups")
 
 
@@ -627,7 +627,7 @@ def test_table(pair):
 def test_what_was_not_asked_for(pair):
     result = compare(*pair)
     assert_array_equal(result.pvalues(), result.pvalues("max"))
-    with pytest.raises(ValueError, match=r"'tfce' was not asked for, .* Run compare a"):
+    with pytest.raises(ValueError, match=r"'tfce' was not requested, .* Run compare a"):
         result.pvalues("tfce")
 
 

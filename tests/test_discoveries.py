@@ -281,7 +281,7 @@ def test_rows_that_have_lost_their_positions():
     result, other = MAPS["times"](), MAPS["power"]()
     table = result.clusters(threshold=0.4)
     for row in (table, table.loc[0].copy().rename("a"), table.iloc[0].to_frame()):
-        with pytest.raises(ValueError, match="no row of a table of clusters"):
+        with pytest.raises(ValueError, match="not a row of a table of clusters"):
             result.true_discoveries(row)
     with pytest.raises(ValueError, match=r"in a map of the shape \(25,\)"):
         other.true_discoveries(table.loc[0])

@@ -153,8 +153,8 @@ def test_labels_of_another_kind_are_named(arrays):
 def test_labels_of_other_trials_are_needed(epochs, others, arrays):
     X, y = arrays
     message = (
-        "^The test data are other trials than those trained with, so their labels are "
-        "needed: give y_test, one for each of the 20 test trials"
+        "^The test data are other trials than the training data, so their labels are "
+        "needed: pass y_test, one for each of the 20 test trials"
     )
     refused(message, X, y, 1e6 * others.get_data())
     message = (

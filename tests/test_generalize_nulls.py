@@ -102,7 +102,7 @@ def test_labels_that_cannot_move_are_refused():
     """Each group has one label to train with; only those to be tested vary within."""
     X, y = make_arrays()
     groups = np.arange(40) // 4
-    with pytest.raises(ValueError, match=r"'within_groups' leaves the trained labels"):
+    with pytest.raises(ValueError, match=r"'within_groups' leaves the training labels"):
         generalize_arrays(
             X,
             groups % 2,

@@ -377,7 +377,7 @@ def eight():
         ({"alpha": 0}, "Invalid value for 'alpha': 0"),
         ({"alpha": "5%"}, "Invalid value for 'alpha': '5%'"),
         ({"alpha": 5}, r"'alpha': 5\. Allowed: .* below 1, such as 0\.05\."),
-        ({"labels": ["a", "b"]}, "labels name results and other; give other"),
+        ({"labels": ["a", "b"]}, "labels name results and other; pass other"),
         ({"labels": ["a", "a"]}, r"'labels': \['a', 'a'\]. Allowed: two different"),
         ({"labels": "ab"}, "'labels': 'ab'. Allowed: two different"),
         ({"threshold": 0.5, "method": "t"}, "'threshold': 0.5. Allowed: .* below 0.5"),
@@ -388,7 +388,7 @@ def eight():
         ({"threshold": 0.6, "method": "t"}, "'threshold': 0.6. Allowed: a p-level"),
         ({"n_permutations": 0}, "n_permutations"),
         ({"metric": "roc_auc"}, "roc_auc"),
-        ({"paired": True}, "give other="),
+        ({"paired": True}, "pass other="),
         ({"subjects": ["a"]}, "subjects must name each of the 8 results"),
     ],
 )
@@ -426,9 +426,9 @@ def test_paired_files_of_different_subjects_are_refused(eight, tmp_path):
 
 def test_too_few_subjects_or_permutations_are_told():
     few = time_courses(3, 3)
-    with pytest.warns(RuntimeWarning, match="3 subjects and 7 .* can give is 0.125"):
+    with pytest.warns(RuntimeWarning, match="3 subjects and 7 .* 'max' is 0.125"):
         group_inference(few, "sign-flip")
-    with pytest.warns(RuntimeWarning, match="can give is 0.0909.* n_permutations=200"):
+    with pytest.warns(RuntimeWarning, match="'max' is 0.0909.* n_permutations=200"):
         group_inference(few, "bootstrap", n_permutations=10)
     with pytest.warns(RuntimeWarning, match="no prevalence bound at 4 positions at"):
         group_inference(few, n_permutations=50)
@@ -521,7 +521,10 @@ def told_by(*arguments, **options):
 def test_wilcoxon_out_of_reach_is_told():
     few, others = time_courses(4, 0), time_courses(4, 0, seed=9)
     (words,) = told_by(few, "wilcoxon", "none")
-    assert "With 4 subjects the smallest p-value that correction 'none'" in words
+    assert (
+        "With 4 subjects the smallest p-value attainable with correction 'none'"
+        in words
+    )
     assert "is 0.0625, above alpha=0.05" in words
     assert "More subjects make it smaller." in words
     (words,) = told_by(few, "wilcoxon", "fdr", alternative="two-sided", alpha=0.1)
@@ -530,7 +533,7 @@ def test_wilcoxon_out_of_reach_is_told():
     assert "is 0.125" in words  # 4 times 1 of 32
     assert not told_by(time_courses(5, 0), "wilcoxon", "none")
     (words,) = told_by(few[:3], "wilcoxon", "none", other=others[:2])
-    assert "can give is 0.0956," in words  # of ties; without any it is 2 of 10
+    assert "'none' is 0.0956," in words  # of ties; without any it is 2 of 10
     assert not told_by(few, "wilcoxon", "none", other=others)  # 2 of 70
     assert not told_by(few, "t", "bonferroni")
 

@@ -843,7 +843,7 @@ def test_wrong_arguments_leave_no_figure():
         plot_group(result, alpha=0)
     with pytest.raises(ValueError, match="Invalid value for 'metric': 'kappa'"):
         plot_group(result, metric="kappa")
-    with pytest.raises(ValueError, match="'tfce' was not asked for"):
+    with pytest.raises(ValueError, match="'tfce' was not requested"):
         plot_group(result, correction="tfce")
     assert not plt.get_fignums()
 

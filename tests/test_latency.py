@@ -395,8 +395,8 @@ def test_noise_that_reaches_the_level_warns():
     share = stats.binom.sf(1, 6, 1 / 6)
     found = int(text.split("In ")[1].split(" %")[0]) / 100
     assert_allclose(found, share, rtol=0, atol=0.1)
-    assert "at the start of the window, 0.000 s, already, or before 0 s" in text
-    assert "Give window=..., a longer min_duration, or a larger fraction." in text
+    assert "at the start of the window, 0.000 s, or before 0 s" in text
+    assert "Use window=..., a longer min_duration, or a larger fraction." in text
     # Not where it is shorter than an onset, nor where this is what was asked for.
     assert warnings_of(results, min_duration=0.08) == []
     assert warnings_of(results, window=(-0.1, 0.4)) == []
@@ -413,7 +413,7 @@ def test_what_a_t_test_finds_before_0_s_does_not_warn():
 
 def test_an_onset_at_the_start_of_the_window_warns():
     (text,) = warnings_of(subjects(), window=(0.18, 0.4))
-    assert text.startswith("In 100 % of the resamples the mean is above the level of t")
+    assert text.startswith("In 100 % of the resamples the mean is already above the l")
     assert "start of the window, 0.180 s" in text
     (text,) = warnings_of(subjects(), window=(0.18, 0.4), criterion="t")
     assert "smaller level" in text
@@ -620,5 +620,5 @@ def test_names_of_two_lists():
     for labels in (("words",), ("words", "words"), "ab", ("words", " ")):
         with pytest.raises(ValueError, match="Invalid value for 'labels'"):
             bootstrap_latency(subjects(), other=subjects(seed=1), labels=labels)
-    with pytest.raises(ValueError, match=r"labels name results and other; give other="):
+    with pytest.raises(ValueError, match=r"labels name results and other; pass other="):
         bootstrap_latency(subjects(), labels=("words", "pictures"))

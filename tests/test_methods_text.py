@@ -605,7 +605,7 @@ def test_grammar_of_groups(people, options):
     if group.method == "prevalence" and np.isfinite(group.gamma_0).any():
         share = math.floor(100 * np.nanmax(group.gamma_0))  # not more than the bound
         assert f"effect was {share} %" in body
-    with pytest.raises(ValueError, match="was not asked for"):
+    with pytest.raises(ValueError, match="was not requested"):
         methods_text(group, correction="max-step-down")
 
 

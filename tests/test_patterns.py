@@ -461,7 +461,7 @@ def test_why_there_are_no_patterns():
         result.patterns()
     with pytest.raises(ValueError, match=r"from arrays, and patterns belong to"):
         make_result(info=False).patterns()
-    with pytest.raises(ValueError, match=r"knows no channels.*decode_epochs"):
+    with pytest.raises(ValueError, match=r"has no channels.*decode_epochs"):
         _ = make_result(info=False).info
 
 
@@ -471,7 +471,7 @@ def test_arguments_of_patterns_are_checked():
         result.patterns("classes")
     with pytest.raises(ValueError, match=r"'average': 'fold'.*'folds'"):
         result.patterns(average="fold")
-    with pytest.raises(ValueError, match=r"discriminants of its own.*kind='class'"):
+    with pytest.raises(ValueError, match=r"its own discriminants.*kind='class'"):
         result.patterns("discriminant", average="folds")
 
 

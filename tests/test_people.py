@@ -129,10 +129,12 @@ def test_largest_order():
         assert largest_order(n, gamma, alpha) == max(possible, default=0)
     assert largest_order(12) == 3
     results = people()
-    words = r"order=4 cannot reject a share of 0\.5 .* largest order possible is 3;"
+    words = r"order=4 cannot reject a proportion of 0\.5 .* order possible is 3;"
     with pytest.raises(ValueError, match=words):
         group_inference(results, "i-test", order=4)
-    with pytest.raises(ValueError, match=r"With 4 subjects no order .* share of 0\.5"):
+    with pytest.raises(
+        ValueError, match=r"With 4 subjects no order .* portion of 0\.5"
+    ):
         group_inference(results[:4], "i-test")
     many = people(n_positions=60)
     with pytest.warns(RuntimeWarning, match=r"correction 'holm' .* a lower order\.$"):

@@ -164,7 +164,7 @@ def test_patterns_of_repeats_are_means_over_them(
     means = [signal[y == k][:, inside].mean(axis=0) for k in np.unique(y)]
     # Not far from the differences of means, whatever is averaged how.
     assert np.corrcoef(got.ravel(), np.ravel(means))[0, 1] > 0.8
-    with pytest.raises(ValueError, match=r"Every repeat has averages of its own"):
+    with pytest.raises(ValueError, match=r"Each repeat has its own averages"):
         result.patterns("discriminant", region=region)
 
 
@@ -459,7 +459,7 @@ def test_what_has_no_patterns_says_so():
     result = decode_regions(X, y, **options)
     with pytest.raises(ValueError, match=r"Invalid value for 'kind'"):
         result.patterns("classes")
-    with pytest.raises(ValueError, match=r"Every fold has discriminants of its own"):
+    with pytest.raises(ValueError, match=r"Each fold has its own discriminants"):
         result.patterns("discriminant", average="folds")
     with pytest.raises(ValueError, match=r"no region of the number 3"):
         result.patterns(region=3)

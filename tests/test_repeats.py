@@ -678,7 +678,7 @@ def test_patterns_are_means_over_repeats():
         each.append(ENTRIES["epochs"](averages, result.y[:m], **options))
     maps = [one.pattern_maps["class"] for one in each]
     assert_allclose(result.pattern_maps["class"], np.mean(maps, axis=0), rtol=1e-9)
-    with pytest.raises(ValueError, match="Every repeat has averages of its own"):
+    with pytest.raises(ValueError, match="Each repeat has its own averages"):
         result.patterns("discriminant")
     assert len(once.patterns("discriminant")) == C - 1
     # Folds drawn anew: the model of all trials is the same in every repeat.
@@ -818,7 +818,7 @@ REFUSED = [
         {"average": 2, "groups": ONE_EACH, "cv": GroupKFold(2)},
         "none of these holds trials of two classes. Leave n_repeats",
     ),
-    ({"equalize": True}, "equalize=True says how .* average is None. Give average=k"),
+    ({"equalize": True}, "equalize=True says how .* average is None. Pass average=k"),
     ({"average_test": False}, "average_test=False says how .* average is None"),
     ({"average": 2, "equalize": "yes"}, "'equalize': 'yes'. Allowed: True or False"),
     ({"average": 2, "average_test": 0}, "'average_test': 0. Allowed: True or False"),
@@ -829,8 +829,8 @@ REFUSED = [
         "cv=LeaveOneGroupOut.* has no random folds.* Give GroupKFold or Gr",
     ),
     ({"groups": RUNS, "cv": None}, "cv=LeaveOneGroupOut.* has no random folds"),
-    ({"average": 2, "permute": "free"}, "permute='free' cannot be .* grouped anew"),
-    ({"permute": "within_folds"}, "every repeat has other folds. Leave permute out"),
+    ({"average": 2, "permute": "free"}, "permute='free' cannot be .* regrouped"),
+    ({"permute": "within_folds"}, "each repeat has new folds. Leave permute out"),
     (
         {"average": 2, "cv": RepeatedKFold(n_splits=3)},
         "needs every trial in no more than one test set.* overlap",

@@ -764,7 +764,7 @@ def test_epochs_without_metadata():
 def test_runs_without_trials_to_test_are_named():
     refused(
         r"^train_on leaves no trial to test in fold 1 of cv=LeaveOneGroupOut\(\) "
-        r"\(group 1\): all 18 trials of its test set are to be trained with\.",
+        r"\(group 1\): all 18 trials of its test set are selected for training\.",
         train_on=CHOSEN | (RUNS == 1),
         groups=RUNS,
     )
@@ -803,14 +803,14 @@ def test_training_sets_that_lack_classes():
     with pytest.raises(ValueError, match=r"^train_on=\"word != 'bee'\" selects no tri"):
         generalize_epochs(epochs, train_on="word != 'bee'")
     refused(
-        r"^train_on leaves no trial to train with in fold 1 of cv=LeaveOneGroupOut\(\) "
+        r"^train_on leaves no trial to train on in fold 1 of cv=LeaveOneGroupOut\(\) "
         r"\(group 1\); a model needs trials of two",
         train_on=(np.arange(N) < 30) & (RUNS == 1),
         groups=RUNS,
     )
     only = (np.arange(N) % 7 > 0) & ((RUNS == 1) | ((RUNS == 2) & (CODES == 0)))
     refused(
-        r"^train_on leaves trials of class 'ant' only to train with in fold 1 of cv=",
+        r"^train_on leaves trials of class 'ant' only to train on in fold 1 of cv=",
         train_on=only,
         groups=RUNS,
     )

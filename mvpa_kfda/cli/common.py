@@ -423,7 +423,7 @@ def one_line(error):
 #: What Python alone has, by pattern, and what there is for it on the command line.
 REWORDED = (
     (
-        r" Give a mask instead: .*| To train with whole runs and test on others, give "
+        r" Give a mask instead: .*| To train on whole runs and test on others, pass "
         r"cv=\[.*",
         "",
     ),

@@ -162,7 +162,7 @@ def _check_options(options):
     if (options["smoothing_fwhm"] or 0) > _WIDEST:
         raise ValueError(
             f"Invalid value for 'smoothing_fwhm': {options['smoothing_fwhm']!r}. "
-            f"Allowed: None, or up to {_WIDEST} mm; what is wider leaves no pattern."
+            f"Allowed: None, or up to {_WIDEST} mm; wider kernels leave no pattern."
         )
     scaling = options["signal_scaling"]
     percent = isinstance(scaling, int | float) and scaling == 0
@@ -176,8 +176,8 @@ def _check_options(options):
     if share is not None and not (number and 0 <= share <= 1):
         raise ValueError(
             f"Invalid value for 'slice_time_ref': {share!r}. Allowed: a number from 0 "
-            "to 1, the share of t_r at which the slices of a scan are, or None for "
-            "what the .json files of BIDS tell."
+            "to 1, the time of the slices of a scan as a fraction of t_r, or None for "
+            "the value in the .json files of BIDS."
         )
     _find_kernels(options["hrf_model"])
 
@@ -194,7 +194,7 @@ def _find_kernels(hrf_model):
         raise TypeError(
             f"Invalid value for 'hrf_model': {hrf_model!r}. Allowed: "
             f"{quoted(HRF_MODELS)}, None, a function(t_r, oversampling) or a list of "
-            "such functions, the first of which is what is estimated."
+            "such functions, the first of which is estimated."
         )
     return tuple(hrf_model)
 
@@ -235,7 +235,7 @@ def _check_high_pass(options):
     if options["drift_model"] == "cosine" and high_pass >= most:
         raise ValueError(
             f"Invalid value for 'high_pass': {high_pass!r}. Allowed: less than "
-            f"{most:g} Hz, half the rate of the scans, e.g. 0.01; what is slower is "
+            f"{most:g} Hz, half the rate of the scans, e.g. 0.01; slower drifts are "
             "removed."
         )
 
@@ -548,81 +548,79 @@ def single_trial_betas(
     dtype: Precision = "float64",
     verbose: bool | None = None,
 ) -> Betas:
-    """Estimate the response to every single trial of BOLD runs, one image per trial.
+    """Estimate single-trial responses from BOLD runs, one image per trial.
 
-    Models are those of :class:`nilearn.glm.first_level.FirstLevelModel`, run by run.
-    Arguments of the same names mean the same, and so do their defaults but for
-    `noise_model`.
+    The models are those of :class:`nilearn.glm.first_level.FirstLevelModel`, fitted run
+    by run. Arguments of the same name have the same meaning and, except for
+    `noise_model`, the same defaults.
 
     Parameters
     ----------
     imgs : 4D image | SurfaceImage | Cifti2Image | path | list of these
-        One image for each run, or a pattern of file names; volumes are on one grid,
-        CIFTI files (.dtseries.nii, .ptseries.nii) have the same columns.
+        One image per run, or a file name pattern; volumes must share a grid, CIFTI
+        files (.dtseries.nii, .ptseries.nii) their columns.
     events : DataFrame | path | list of these
-        For each run the columns onset and duration (seconds, from the first scan) and
-        trial_type, as in the events.tsv files of BIDS. Columns beside these come into
-        the table of trials.
+        For each run, the columns onset and duration (seconds, from the first scan) and
+        trial_type, as in BIDS events.tsv files. Further columns are copied to the table
+        of trials.
     method : "lss" | "lsa"
-        ``"lss"``, least squares separate: each trial has a model of its own, with one
+        ``"lss"``, least squares separate: a separate model for each trial, with one
         regressor for the trial and one for all other trials [1]_. ``"lsa"``, least
-        squares all: one model of the run, with a regressor for each trial.
+        squares all: one model per run, with a regressor for each trial.
     others : "together" | "by_type"
         With "lss", whether the other trials have one regressor, or one for each type
-        [2]_. By type, labels are part of the estimates, and trials of one type in a run
-        borrow from each other: scores are too high, and p-values can be too small, also
-        with runs as groups.
+        [2]_. With "by_type", estimates depend on the labels, and those of the same type
+        in a run are correlated: scores are too high, and p-values can be too small,
+        even with runs as groups.
     conditions : None | list of str | str
-        The types of trials that are estimated; None takes all events. Events of other
-        types have one regressor for each type.
+        The trial types to estimate; None takes all events. Events of other types have
+        one regressor for each type.
     t_r : None | float
-        Seconds from scan to scan. None takes the RepetitionTime in the .json file
-        beside each run, as in BIDS, else that of the headers, if they tell a unit of
-        time.
+        Repetition time in seconds. None takes the RepetitionTime in the BIDS .json file
+        of each run, else that of the headers, if they state a unit of time.
     slice_time_ref : None | float
-        When in a scan its slices are, as a share of `t_r` (0 to 1); after a correction
-        of slice times the time that it brought slices to. None takes the StartTime in
-        the .json file beside each run, which fMRIPrep writes; where there is none it is
-        0, and a warning says so.
+        Reference time of the slices within a scan, as a fraction of `t_r` (0 to 1);
+        after slice-timing correction, the reference it used. None takes the StartTime
+        in the .json file of each run, as written by fMRIPrep, else 0 with a warning.
     hrf_model : str | None | callable | list of callables
         The haemodynamic response: ``"glover"``, ``"spm"``, with ``" + derivative"`` or
         ``" + derivative + dispersion"``, or functions ``f(t_r, oversampling)``. With
-        more than one response, images are estimates of the first. None: there is no
+        more than one response, images are estimates of the first. None: no haemodynamic
         delay.
     drift_model : "cosine" | "polynomial" | None
-        Slow drifts that are modelled.
+        Model of slow drifts.
     high_pass : float
-        Frequency in Hz below which there are drifts of cosines.
+        Cut-off frequency of cosine drifts in Hz.
     drift_order : int
         Order of polynomial drifts.
     confounds : None | DataFrame | array | path | list of these
-        More regressors of no interest, one row per scan, one table for each run; those
-        of fMRIPrep by :func:`nilearn.interfaces.fmriprep.load_confounds`.
+        Further nuisance regressors, one row per scan, one table for each run; for
+        fMRIPrep, from :func:`nilearn.interfaces.fmriprep.load_confounds`.
     sample_masks : None | array | list of these
-        For each run the numbers of the scans to keep, where some are left out.
+        For each run, the indices of the scans to keep, if some are to be excluded.
     mask_img : None | 3D image | SurfaceImage | Cifti2Image | path | fitted masker
-        The voxels to estimate. None: the intersection of the masks that nilearn
-        computes of runs, or all vertices or grayordinates. With a fitted masker its
-        ``transform`` makes the data.
+        The voxels to estimate. None: the intersection of the masks that Nilearn
+        computes for the runs, or all vertices or grayordinates. With a fitted masker,
+        its ``transform`` extracts the data.
     smoothing_fwhm : None | float
-        Full width at half maximum in mm by which volumes are smoothed.
+        Full width at half maximum in mm for smoothing volumes.
     signal_scaling : 0 | False
-        0: estimates are in percent of the mean of each voxel over its run. False: in
-        the unit of the data.
+        0: estimates are in percent of each voxel's mean over the run. False: in the
+        unit of the data.
     noise_model : "ols" | "ar1"
-        Ordinary least squares, or noise that lasts from scan to scan. ``"ar1"`` is
-        computed by nilearn, model by model, and takes many times as long.
+        Ordinary least squares, or autocorrelated noise. ``"ar1"`` is computed by
+        Nilearn, model by model, and takes many times as long.
     dtype : "float64" | "float32"
-        Type of the images. Estimates are computed in double precision.
+        Data type of the images. Estimates are computed in double precision.
     verbose : None | bool
-        Whether progress is shown; None shows that of long runs.
+        Whether to show progress; None shows it for long runs.
 
     Returns
     -------
     betas : Betas
         With the fields ``imgs``, ``table``, ``mask_img``, ``design_matrices`` and
-        ``parameters``, see :class:`~mvpa_kfda.Betas`. Trials are in the
-        order of runs, and of onsets within each.
+        ``parameters``, see :class:`~mvpa_kfda.Betas`. Trials are ordered by run, then
+        by onset.
 
     See Also
     --------
@@ -631,14 +629,14 @@ def single_trial_betas(
 
     Notes
     -----
-    Estimates of trials that are close in time hang together: with "lsa" an error in one
-    goes into the next with the other sign, with "lss" with the same sign. They do not
-    hang together from run to run. So give the runs as groups, and draw the order of
-    trials anew in each.
+    Estimates of trials that are close in time are correlated: errors of neighbouring
+    trials have opposite signs with "lsa" and the same sign with "lss". Estimates from
+    different runs are not correlated. Therefore use runs as groups, with a new random
+    order of trials in each.
 
-    With "ols" the estimates of all trials are one product of a matrix
-    (n_trials, n_scans) and the data of the run, however many models there are. The
-    images of all trials are in memory, and the scans of one run.
+    With "ols", the estimates of all trials are the product of one matrix (n_trials,
+    n_scans) and the data of the run, whatever the number of models. The images of all
+    trials and the scans of one run are held in memory.
 
     References
     ----------

@@ -205,7 +205,7 @@ def check_trials(trials, name, length):
     outside = is_outside(onsets, length)
     if outside.any():
         raise ValueError(
-            f"{name} lasts from 0 to {length:g} s, and does not hold "
+            f"{name} lasts from 0 to {length:g} s, and does not contain "
             f"{counted(int(outside.sum()), 'trial')} (the first: onset "
             f"{onsets[outside][0]:g} s). Drop them from events, or give them a "
             "trial_type that is not in conditions. Onsets are in seconds, from the "
@@ -215,8 +215,8 @@ def check_trials(trials, name, length):
     if twice.any():
         raise ValueError(
             f"{name}: two trials have the onset {onsets[twice][0]:g} s and the same "
-            f"duration ({counted(int(twice.sum()), 'such pair')}), and cannot be told "
-            "apart. Drop one, or name the types of interest as conditions."
+            f"duration ({counted(int(twice.sum()), 'such pair')}), and cannot be "
+            "distinguished. Drop one, or name the types of interest as conditions."
         )
     if "modulation" in trials and (trials["modulation"] != 1).any():
         raise ValueError(
@@ -232,20 +232,20 @@ def check_durations(trials):
         raise ValueError(
             f"{counted(int(zero.sum()), 'trial')} of {len(zero)} with a duration of 0: "
             "the response to an impulse is so much smaller that its estimate has "
-            "another unit. Give all trials durations above 0, or 0 to all."
+            "another unit. Use durations above 0 for all trials, or 0 for all."
         )
     if zero.any():
         warn(
             "All trials have a duration of 0, and are modelled as impulses, as nilearn "
-            "does. Their estimates have a unit of their own."
+            "does. Their estimates are in a different unit."
         )
     ends = (trials["onset"] + trials["duration"]).groupby(trials["run"], sort=False)
     before = ends.shift().to_numpy()
     n_early = np.count_nonzero(trials["onset"].to_numpy() < before - 1e-6)
     if n_early:
         warn(
-            f"When {counted(n_early, 'trial')} of {len(trials)} began, the one before "
-            "had not ended. What they share cannot be told apart."
+            f"{counted(n_early, 'trial')} of {len(trials)} began before the previous "
+            "one had ended; their overlapping responses cannot be separated."
         )
 
 
@@ -257,7 +257,7 @@ def check_counts(name, n_regressors, n_others, n_scans):
     if n_others >= n_scans:
         raise ValueError(
             f"{name}: {counted(n_others, 'regressor', ',')} of events of no interest, "
-            f"one for each trial_type, but there are {n_scans} scans. Give these "
+            f"one for each trial_type, but there are {n_scans} scans. Assign these "
             "events fewer types, or drop them."
         )
     if n_regressors >= n_scans:

@@ -31,27 +31,27 @@ _GROUPS = ("run", "session")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Betas:
-    """Estimates of single trials, from `single_trial_betas`.
+    """Single-trial estimates, from `single_trial_betas`.
 
-    Both :func:`~mvpa_kfda.searchlight` and :func:`~mvpa_kfda.decode_regions` take them
-    as they are, and their results record how the estimates were made.
+    They can be passed directly to :func:`~mvpa_kfda.searchlight` and
+    :func:`~mvpa_kfda.decode_regions`, whose results record how the estimates were made.
 
     Parameters
     ----------
     imgs : 4D image | SurfaceImage | Cifti2Image
-        One image per trial; zeros outside of the mask.
+        One image per trial; zeros outside the mask.
     table : DataFrame
         One row per trial: run, onset, duration, trial_type, and all further columns of
         the events.
     mask_img : 3D image | SurfaceImage | Cifti2Image | None
         The voxels, vertices or grayordinates with estimates; None for parcels.
     design_matrices : list of DataFrame
-        For every run the regressors of each trial and of what is of no interest. With
-        "lsa" they are the model; with "lss" the other trials are summed up.
+        For each run, the regressors of each trial and the nuisance regressors. With
+        "lsa" they are the model; with "lss" the regressors of other trials are summed.
     parameters : dict
-        How the estimates were made; also the ``t_r`` and ``slice_time_ref`` that were
-        taken, in ``slice_time_ref_from`` whence the latter: "given", "StartTime" or
-        "default", the scans of each run (``n_scans``), how many of them were left out
+        How the estimates were made, including the ``t_r`` and ``slice_time_ref`` used,
+        the origin of the latter (``slice_time_ref_from``: "given", "StartTime" or
+        "default"), the numbers of scans in each run (``n_scans``) and of those left out
         (``n_scans_left_out``), and the names of confounds (``regressors``).
 
     Examples
@@ -83,12 +83,12 @@ class Betas:
         )
 
     def record(self) -> dict:
-        """Return what results record of how the estimates were made.
+        """Return the record of how the estimates were made.
 
         Returns
         -------
         record : dict
-            What ``parameters["recordings"]`` of a result has.
+            The value of ``parameters["recordings"]`` in a result.
         """
         given = {
             _RECORDED_AS.get(name, name): value

@@ -55,8 +55,8 @@ def check_no_same_trials(same_trials, test):
     """Refuse `same_trials` where there is no second set of data called `test`."""
     if same_trials is not None:
         raise ValueError(
-            f"same_trials={same_trials!r} says how the trials of {test} belong to "
-            f"those trained with, but no {test} is given. Leave it out, or give {test}."
+            f"same_trials={same_trials!r} says how the trials of {test} relate to the "
+            f"training trials, but no {test} is given. Leave it out, or pass {test}."
         )
 
 
@@ -106,7 +106,7 @@ def check_same_trials(same_trials, data, times, data_test, times_test, names):
         raise ValueError(f"{message}.")
     if same_trials is None:
         raise ValueError(f"{message}; same_trials=False if they are equal by chance.")
-    warn(f"{message}. With same_trials=False they are taken for other trials.")
+    warn(f"{message}. With same_trials=False they are treated as other trials.")
     return False
 
 
@@ -332,8 +332,8 @@ def _check_other_cuts(epochs, test_epochs):
     if len(common) == 0 and shared:
         raise ValueError(
             f"epochs and test_epochs have {len(shared)} of the same events and no time "
-            "in common: it cannot be seen whether they hold the same trials. If they "
-            "do, in the same order, say same_trials=True to have them cross-validated; "
+            "in common: it is unclear whether they hold the same trials. If they "
+            "do, in the same order, use same_trials=True to have them cross-validated; "
             "if these are other trials, same_trials=False."
         )
     length = np.ptp(epochs.times) * epochs.info["sfreq"]
@@ -343,8 +343,8 @@ def _check_other_cuts(epochs, test_epochs):
     if 2 * len(shared) >= len(there) or _overlap(epochs, test_epochs):
         warn(
             "The epochs of test_epochs have the events of epochs, or overlap with them "
-            "in time one by one, as if the same trials were processed otherwise or cut "
-            "around other events. If they are the same in the same order, say "
+            "in time one by one, as if the same trials were processed differently or "
+            "cut around other events. If they are the same in the same order, use "
             "same_trials=True to have them cross-validated; if these are other "
             "recordings, same_trials=False. Otherwise the models are tested on what "
             "they were trained on.",

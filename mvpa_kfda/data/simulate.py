@@ -78,24 +78,24 @@ def simulate_epochs(
               + \sigma\, \epsilon_i(t)
 
     with the lead field :math:`L` of ten dipoles (spherical head model, EEG), a time
-    course :math:`g_s` around 100, 170 or 380 ms, an answer :math:`b_s` that all
-    classes share, a part :math:`d_{s,k}` of class :math:`k` that sums to zero over
-    the classes, and an amplitude :math:`a_i` that varies from trial to trial. The
-    noise :math:`\epsilon` is the field of 60 further dipoles with a 1/f spectrum
-    and a 10 Hz peak, plus white noise at the sensors. Classes differ from about
-    100 ms after the stimulus on, never before it.
+    course :math:`g_s` around 100, 170 or 380 ms, a response :math:`b_s` shared by all
+    classes, a component :math:`d_{s,k}` of class :math:`k` that sums to zero over the
+    classes, and an amplitude :math:`a_i` that varies across trials. The noise
+    :math:`\epsilon` is the field of 60 further dipoles with a 1/f spectrum and a 10 Hz
+    peak, plus white noise at the sensors. Classes differ from about 100 ms after the
+    stimulus, and never before it.
 
     Parameters
     ----------
     n_trials : int, default=180
-        Number of trials in all. Class counts are as equal as possible, in each
-        block and over all trials.
+        Total number of trials. Class counts are as equal as possible, within each block
+        and overall.
     n_classes : int, default=3
         Number of classes.
     snr : float, default=0.3
-        Size of the class differences (root mean square over sensors and classes, at
-        their largest time point) relative to the noise of a single trial (root mean
-        square over sensors, times and trials). With 0 the classes do not differ.
+        Size of the class differences (root mean square over sensors and classes, at the
+        time point of their maximum) relative to the noise of a single trial (root mean
+        square over sensors, times and trials). 0: no class differences.
     n_channels : {16, 32, 64, 128}, default=32
         Number of EEG channels (BioSemi caps).
     sfreq : float, default=100.0
@@ -108,7 +108,7 @@ def simulate_epochs(
     n_blocks : int, default=6
         Number of recording blocks, in the metadata column ``"block"``.
     random_state : int, default=0
-        Seed. Equal seeds give equal epochs.
+        Seed. The same seed gives the same epochs.
 
     Returns
     -------
@@ -120,9 +120,9 @@ def simulate_epochs(
     Raises
     ------
     ValueError
-        If there are fewer trials than classes or than blocks, fewer than two
-        classes, a negative ``snr``, no such cap, or no time before and after the
-        stimulus.
+        If there are fewer trials than classes or blocks, fewer than two classes, a
+        negative ``snr``, no cap with this number of channels, or no time points before
+        and after the stimulus.
 
     Examples
     --------

@@ -65,8 +65,8 @@ def read_sidecar(path):
         raise ValueError(
             f"{path}: RepetitionTime is {t_r:g} s"
             + ("" if start is None else f" and StartTime {start:g} s")
-            + ". The first is the time from scan to scan, the second that in a scan to "
-            "which slices were brought; correct the file."
+            + ". The first is the time from scan to scan, the second the reference "
+            "time of the slices within a scan; correct the file."
         )
     return Sidecar(path, t_r, start)
 
@@ -110,18 +110,18 @@ def find_timing(names, headers, sidecars, t_r=None, slice_time_ref=None):
         return Timing(t_r, slice_time_ref, "given")
     if not known:
         warn(
-            "slice_time_ref is not given, and no .json file of the runs tells a "
-            "StartTime: scans are taken to be as of their first moment "
-            "(slice_time_ref=0). If slice times were corrected, give the share of a "
-            "scan that they were brought to, by default 0.5 with fMRIPrep; if they "
-            "were not, give 0."
+            "slice_time_ref is not given, and no .json file of the runs has a "
+            "StartTime: the start of each scan is taken as its time "
+            "(slice_time_ref=0). If slice timing was corrected, pass the reference "
+            "time as a fraction of a scan, by default 0.5 with fMRIPrep; if it "
+            "was not, pass 0."
         )
         return Timing(t_r, 0.0, "default")
     if len(known) < len(starts) or max(known) - min(known) > _SAME or max(known) > 1:
         told = sorted({"none" if start is None else f"{start:g} s" for start in starts})
         raise ValueError(
-            f"The .json files of the runs tell no time to which all slices were "
-            f"brought: with {t_r:g} s from scan to scan, StartTime is "
+            f"The .json files of the runs have no common reference time of "
+            f"slices: with {t_r:g} s from scan to scan, StartTime is "
             f"{', '.join(told)}. Give slice_time_ref, or take runs that agree."
         )
     return Timing(t_r, known[0], "StartTime")

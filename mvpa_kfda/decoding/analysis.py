@@ -352,10 +352,10 @@ def _check_confounds(learned, folds):
     """Refuse confounds of other trials, and so many that they explain everything."""
     if folds is None and learned.others is None:
         raise ValueError(
-            "confounds are known of the trials trained with, and the test is on other "
-            "trials (X_test, test_epochs), whose confounds are not. Leave confounds "
-            "out, or give all trials in one set with folds of your own, cv=[(train, "
-            "test)]."
+            "confounds are known for the training trials, but the models are tested on "
+            "other trials (X_test, test_epochs), whose confounds are not. Leave "
+            "confounds out, or pass all trials in one set with your own folds, "
+            "cv=[(train, test)]."
         )
     smallest, k = len(learned.confounds), learned.n_confounds
     of = "the only training set"
@@ -401,8 +401,8 @@ def _permute(codes, tested, n_permutations, *, folds, groups, alike=True, **opti
         labels, moved = np.divmod(labels, n_classes)
     if len(labels) > 1 and (labels[1:] == labels[0]).all():
         raise ValueError(
-            f"permute={permutations.scheme!r} leaves the trained labels as they are: "
-            "they are alike wherever labels may be exchanged, only those of y_test are "
+            f"permute={permutations.scheme!r} leaves the training labels unchanged: "
+            "they are equal within each permutation block, only those of y_test are "
             "not. Use permute='free', other groups, or n_permutations=0."
         )
     return permutations, labels, moved
@@ -459,8 +459,8 @@ def _draw_cross_folds(cv, codes, groups, classes, train_on, numbers=None):
         if len(test) == 0:
             raise ValueError(
                 f"{train_on.given} leaves no trial to test{where}: all {len(left_out)} "
-                "trials of its test set are to be trained with. Leave them out, or "
-                "give other folds. To train with whole runs and test on others, give "
+                "trials of its test set are selected for training. Leave them out, or "
+                "pass other folds. To train on whole runs and test on others, pass "
                 "cv=[(train, test)] with the indices of both."
             )
         present = np.unique(codes[train])
@@ -468,8 +468,8 @@ def _draw_cross_folds(cv, codes, groups, classes, train_on, numbers=None):
             only = [f"trials of class {str(classes[k])!r} only" for k in present]
             raise ValueError(
                 f"{train_on.given} leaves {(only or ['no trial'])[0]} to train "
-                f"with{where}; a model needs trials of two or more classes. Select "
-                "more trials, or give folds whose training sets hold more of them."
+                f"on{where}; a model needs trials of two or more classes. Select "
+                "more trials, or pass folds whose training sets hold more of them."
             )
     warn_of_absent_classes(folds, codes, classes)
     return folds, folds.splitter
@@ -505,8 +505,8 @@ def _check_tested(trials, classes, codes):
         return codes
     if y_test is None:
         raise ValueError(
-            "The test data are other trials than those trained with, so their labels "
-            f"are needed: give y_test, one for each of the {n_test} test trials."
+            "The test data are other trials than the training data, so their labels "
+            f"are needed: pass y_test, one for each of the {n_test} test trials."
         )
     n_test = trials.n if n_test is None else n_test
     y_test = check_per_trial(y_test, n_test, "y_test")

@@ -199,7 +199,7 @@ def count_cells(
     if isinstance(k, str) and k != "max":
         raise ValueError(
             f"Invalid value for 'average': {k!r}. Allowed: a whole number of at least "
-            "1, or 'max' for as many as the smallest class allows."
+            "1, or 'max' for the largest number that the smallest class allows."
         )
     if not isinstance(k, str):
         k = check_count("average", k, minimum=1)

@@ -309,9 +309,9 @@ def check_design(
     """
     if is_foreign(y):
         raise TypeError(
-            f"y must hold labels; got {described(y)}, which check_design has no need "
-            "of. Give one label for each trial; those of epochs are (epochs.metadata, "
-            "column) or epochs.events[:, 2]."
+            f"y must hold labels; got {described(y)}, which check_design does not "
+            "need. Pass one label for each trial; those of epochs are "
+            "(epochs.metadata, column) or epochs.events[:, 2]."
         )
     rows = choose_images(read_labels(y, groups, confounds, train_on), classes)
     y, groups, confounds, train_on = rows.y, rows.groups, rows.confounds, rows.train_on
@@ -322,7 +322,7 @@ def check_design(
     classes, codes = check_labels(y, len(y))
     if groups is not None and len(groups) != len(y):
         raise ValueError(
-            f"groups has {len(groups)} values for {len(y)} trials. Give one for each."
+            f"groups has {len(groups)} values for {len(y)} trials. Pass one for each."
         )
     folds, problems = _make_folds(cv, codes, groups, classes, train_on)
     chosen = None if train_on is None else train_on.mask
@@ -391,8 +391,8 @@ arrangements; no problem found>
     """
     if not isinstance(result, SubjectResult):
         raise TypeError(
-            f"A {type(result).__name__} has no trials, so no design. Give a result of "
-            "one subject, such as one of those that it was made of."
+            f"A {type(result).__name__} has no trials, so no design. Pass a result of "
+            "one subject, such as one of those it was computed from."
         )
     parameters, folds, groups = result.parameters, _folds_of(result), result.groups
     n = len(result.y) // result.n_repeats

@@ -125,14 +125,14 @@ def find_members(space, centres, own, radius, adjacency, distance):
         if (own < 0).any():
             raise ValueError(
                 f"{np.count_nonzero(own < 0)} centres of process_mask_img are outside "
-                "of the mask, where adjacency knows no neighbours. Leave them out."
+                "the mask, where adjacency defines no neighbours. Leave them out."
             )
         return members[own], touching_from(members[own][:, own])
     if isinstance(space, FeatureSpace):
         what = "an array" if space.noun == "feature" else "a CIFTI file of parcels"
         raise ValueError(
-            f"imgs is {what}, whose {space.noun}s have no places. Give adjacency= to "
-            f"say which {space.noun}s are neighbours, or use decode_regions."
+            f"imgs is {what}, whose {space.noun}s have no coordinates. Pass adjacency= "
+            f"to define which {space.noun}s are neighbours, or use decode_regions."
         )
     memory = usable_memory()
     limit = None if memory is None else memory / 4
@@ -275,9 +275,9 @@ def _warn_of_flat_runs(X, usable, runs):
     n_flat = np.count_nonzero(flat_within_runs(X, usable, runs))
     if n_flat:
         warn(
-            f"{n_flat} features are constant within some groups but not all: they tell "
-            "nothing there, and are zero. If they are outside of the field of view of "
-            "a run, leave them out of the mask."
+            f"{n_flat} features are constant within some groups but not all: they "
+            "carry no information there and are set to zero. If they are outside the "
+            "field of view of a run, leave them out of the mask."
         )
 
 

@@ -132,16 +132,16 @@ class Repeating:
         if self.equalize or not self.average_test:
             given = "equalize=True" if self.equalize else "average_test=False"
             raise ValueError(
-                f"{given} says how trials are averaged, and average is None. Give "
+                f"{given} says how trials are averaged, but average is None. Pass "
                 "average=k; with average=1 no trials are averaged, and equalize=True "
                 "leaves out trials at random until classes are equal."
             )
         chosen = None if folds is None else folds.chosen
         if self.n_repeats > 1 and chosen is not None:
             raise ValueError(
-                f"n_repeats={self.n_repeats} without average draws other folds in "
-                "every repeat, and cannot be combined with train_on. Give average=k, "
-                "by which trials are grouped anew, or leave n_repeats out."
+                f"n_repeats={self.n_repeats} without average draws new folds in "
+                "each repeat, and cannot be combined with train_on. Pass average=k, "
+                "which regroups the trials, or leave n_repeats out."
             )
 
     def _check_folds(self, folds, y_test):
@@ -197,16 +197,16 @@ class Repeating:
         if self.redraws_folds:
             if permute == "within_folds":
                 raise ValueError(
-                    "permute='within_folds' cannot be combined with n_repeats: every "
-                    "repeat has other folds. Leave permute out, or give "
+                    "permute='within_folds' cannot be combined with n_repeats: each "
+                    "repeat has new folds. Leave permute out, or pass "
                     "'within_groups' or 'free'."
                 )
             return permute
         if permute not in ("auto", "within_folds"):
             raise ValueError(
-                f"permute={permute!r} cannot be combined with trials that are grouped "
-                "anew (n_repeats, average_test=False): their labels are permuted "
-                "within test sets and groups, so that every permutation has as many "
+                f"permute={permute!r} cannot be combined with regrouped trials "
+                "(n_repeats, average_test=False): their labels are permuted within "
+                "test sets and groups, so that each permutation has the same number of "
                 "averages of each class there. Leave permute out."
             )
         one_model = folds.chosen is not None and left_out_folds(folds) is None
@@ -231,7 +231,7 @@ class Repeating:
         cells = count_cells(self.average, folds, codes, groups, classes, **options)
         if permuted and (cells.counts > 0).sum(axis=1).max() < 2:
             raise ValueError(
-                "Trials that are grouped anew (n_repeats, average_test=False) have "
+                "Regrouped trials (n_repeats, average_test=False) have "
                 "their labels permuted within test sets and groups, and none of these "
                 "holds trials of two classes. Leave n_repeats and average_test out, or "
                 "use n_permutations=0. Where rows are sorted by class, "

@@ -69,7 +69,7 @@ def seeded_splitters(cv, folds, groups, n_repeats, seed):
         raise ValueError(
             f"n_repeats={n_repeats} draws other folds in every repeat, and "
             f"{folds.name} has no random folds, or repeats them itself. {advice}; with "
-            "average=k trials are grouped anew within the same folds."
+            "average=k trials are regrouped within the same folds."
         )
     seeds = np.random.SeedSequence(seed, spawn_key=(3,)).generate_state(n_repeats)
     splitters = [copy(cv) for _ in seeds]

@@ -116,7 +116,7 @@ def _warn_of_same_people(names, other_names):
     if shared:
         more = f" and {len(shared) - 3} more" if len(shared) > 3 else ""
         warn(
-            f"{quoted(shared[:3])}{more} are in both lists, and are taken for "
+            f"{quoted(shared[:3])}{more} are in both lists, and are treated as "
             "different people. If they are the same in two conditions, use paired=True."
         )
 
@@ -159,7 +159,7 @@ def check_list_names(labels, other):
         return ("first", "second")
     names = check_two_names(labels, "results and of other", ("patients", "controls"))
     if other is None:
-        raise ValueError("labels name results and other; give other=[...], too.")
+        raise ValueError("labels name results and other; pass other=[...], too.")
     return names
 
 
@@ -182,7 +182,7 @@ def check_corrections(correction, method, also=(), only=()):
     several = isinstance(correction, list | tuple | set | frozenset)
     asked = [*correction] if several else [correction]
     if not asked:
-        raise ValueError("correction is an empty list; give 'max' or another one.")
+        raise ValueError("correction is an empty list; pass 'max' or another one.")
     names = dict.fromkeys(_check_correction(name, method, also) for name in asked)
     for name in names:
         if only and name not in only:
@@ -208,12 +208,13 @@ def check_order(order, share, n_subjects, alpha, method):
     largest = largest_order(n_subjects, share, alpha)
     if largest < 1:
         raise ValueError(
-            f"With {n_subjects} subjects no order of the i-test can reject a share of "
-            f"{share:g} at alpha={alpha:g}. Take more subjects or a smaller share."
+            f"With {n_subjects} subjects no order of the i-test can reject a "
+            f"proportion of {share:g} at alpha={alpha:g}. Use more subjects or a "
+            "smaller proportion."
         )
     if order > largest:
         raise ValueError(
-            f"With {n_subjects} subjects order={order} cannot reject a share of "
+            f"With {n_subjects} subjects order={order} cannot reject a proportion of "
             f"{share:g} at alpha={alpha:g}, whatever the scores. The largest order "
             f"possible is {largest}; choose it before scores are seen."
         )
@@ -262,7 +263,7 @@ def check_alternative(alternative, method, corrections, differences):
 def check_other(other, paired, name, method):
     """Raise a ValueError unless the second list belongs to the method of this name."""
     if other is None and check_flag("paired", paired):
-        raise ValueError("paired=True compares with another list; give other=[...].")
+        raise ValueError("paired=True compares with another list; pass other=[...].")
     if other is not None and method.by_labels:
         raise ValueError(
             f"method={name!r} tests one group against permuted labels and takes no "
@@ -274,8 +275,8 @@ def warn_if_above(alpha, least, correction, drawn, advice):
     """Warn if the least p-value of a correction is above alpha; tell whether it is."""
     if least > alpha:
         warn(
-            f"With {drawn} the smallest p-value that correction {correction!r} can "
-            f"give is {least:.3g}, above alpha={alpha:g}: nothing can be significant. "
-            f"{advice}"
+            f"With {drawn} the smallest p-value attainable with correction "
+            f"{correction!r} is {least:.3g}, above alpha={alpha:g}: nothing can be "
+            f"significant. {advice}"
         )
     return least > alpha

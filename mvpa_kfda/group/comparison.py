@@ -100,15 +100,15 @@ def compare(
         Two results of the same kind with the same positions, or the files that their
         ``save`` wrote.
     method : {"permutation", "both"}
-        How the difference is tested, see Notes. To claim that one decoder is better
-        wherever both stand: "both".
+        How the difference is tested, see Notes. Use "both" to claim that one decoder is
+        better, whatever their accuracies.
     correction : str or sequence of str
         Correction for testing many positions: "none", "max", "max-step-down",
         "bonferroni", "holm", "fdr", "fdr-by", "cluster" (mass), "cluster-size",
-        "cluster-depth" (of time courses only) or "tfce", described in
+        "cluster-depth" (time courses only) or "tfce", described in
         `mvpa_kfda.inference.corrections`. The first is the default of the result.
     labels : sequence of two str, or None
-        Names of the two that are compared, for figures and texts.
+        Names of the two sides of the comparison, for figures and texts.
     metric : str or None
         Name of the metric; None takes the first. "permutation" takes that of
         `result_a`; "both" compares accuracies and takes no other.
@@ -121,13 +121,13 @@ def compare(
         Cluster-forming p-level, above 0 and below 0.5, for cluster corrections;
         one-sided unless the test is two-sided.
     n_permutations : int or None
-        Number of sign flips of "both". If there are no more than that, all of them are
-        taken, and the test is exact. None is 10,000. "permutation" takes the
-        permutations of the results, and neither this nor the next two.
+        Number of sign flips for "both". If no more than that exist, all of them are
+        used, and the test is exact. None is 10,000. "permutation" uses the permutations
+        of the results, and neither this nor the next two arguments.
     flip : {"trials", "groups"} or None
-        What changes its sign at a time in "both": single trials, or all trials of a
-        group (run, session). Groups if the trials of a group depend on each other. None
-        is "trials".
+        Units of the sign flips in "both": single trials, or all trials of a group (run,
+        session) together. Use groups if the trials of a group are dependent. None is
+        "trials".
     random_state : int, Generator, RandomState or None
         Seed of the sign flips. With None, p differs from call to call; set a number,
         such as 0, and report it.
@@ -141,16 +141,15 @@ def compare(
     Raises
     ------
     ValueError, TypeError
-        If the results are not of one kind with the same positions, are equal, are not
-        of the same trials, have not the same permutations or none
-        at all, have no predicted classes or no groups ("both"), or if an argument is
-        not valid.
+        If the results differ in kind, positions, trials or permutations, are identical,
+        have no permutations, no predicted classes or no groups ("both"), or if an
+        argument is not valid.
 
     Warns
     -----
     RuntimeWarning
-        If so few permutations cannot give p <= `alpha`, or if two runs of different
-        versions may have drawn different permutations.
+        If there are too few permutations for p <= `alpha`, or if two analyses with
+        different versions may have drawn different permutations.
 
     Notes
     -----
@@ -163,30 +162,30 @@ def compare(
     well, because the scores of permuted labels vary around chance, not around the
     observed scores.
 
-    *both*: a second test, of random signs, has to find the difference, too. Its null
-    hypothesis is that both decoders are right equally often. With
-    :math:`d_i` the difference (1, 0 or -1) of being right about trial i, or its sum
-    over the trials of a group, and random signs :math:`s_i`, the statistic is
+    *both*: the difference must also be significant in a second test, with random signs.
+    Its null hypothesis is that both decoders are correct equally often. With
+    :math:`d_i` the difference (1, 0 or -1) in correctness on trial i, or its sum over
+    the trials of a group, and random signs :math:`s_i`, the statistic is
 
     .. math:: z = \sum_i s_i d_i \Big/ \sqrt{\sum_i d_i^2},
 
-    where all signs of the data are 1: for single trials that of McNemar's test [1]_,
-    here with all positions flipped together, so that they may be correlated. It only
-    uses trials for which both results have predictions; where a trial is in several
-    test sets, that of its mean class scores, and its sum over repeats.
+    with all signs equal to 1 for the observed data: for single trials the statistic of
+    McNemar's test [1]_, here with all positions flipped together, so that they may be
+    correlated. It only uses trials for which both results have predictions; for a trial
+    in several test sets, the prediction from its mean class scores, and the sum over
+    repeats.
 
     Predictions of a cross-validation are not independent, as trials share classifiers
-    and training sets overlap, so that flips alone are approximate [2]_ and **find too
-    many differences, most where there is little to decode**. They are therefore no
-    method of their own. The larger p-value of the two tests counts at every position
-    and for every correction (intersection-union [3]_), and both have to find the same
-    difference: two-sided p-values are twice the smaller of those of either side. A
-    cluster is where both tests exceed the threshold, and has the larger of the
-    p-values that its mass or size has in either; with "tfce" the height of a position
-    is the lower one of both. Where
-    neither decodes, "permutation" holds the level; where both decode well, flips
-    nearly do. This is an argument and no proof. How often differences were found
-    where there were none (p <= 0.05, "max"; 160 trials, 20 time points, 600 pairs of
+    and training sets overlap. Flips alone are therefore approximate [2]_ and **too
+    liberal, most of all at low accuracies**; they are not available as a separate
+    method. The larger p-value of the two tests is reported at each position and for
+    each correction (intersection-union [3]_), and both tests must agree on the
+    direction: two-sided p-values are twice the smaller of the two one-sided ones. A
+    cluster is where both tests exceed the threshold, with the larger of the p-values of
+    its mass or size in either; with "tfce", the height of a position is the lower of
+    the two. "permutation" controls the error rate where neither decodes; flips nearly
+    do where both decode well. This is an argument, not a proof. False-positive rates
+    without a difference (p <= 0.05, "max"; 160 trials, 20 time points, 600 pairs of
     equally good decoders of different channels; last column: half of the times each):
 
     =============  ====  ====  ====  ====  =============
@@ -197,11 +196,11 @@ def compare(
     "both"         0.05  0.05  0.01  0.00  0.03
     =============  ====  ====  ====  ====  =============
 
-    The last row is of the larger two-sided p-value, which is seldom larger than that
-    of "both". Flipping groups instead of trials helped little. The level came from
-    "permutation" here, to which flips add the hypothesis that is meant. The
-    statistic is the difference of the scores, ``null_max`` and ``observed_max`` are
-    those of "permutation", and "fdr" adjusts the larger of the uncorrected p-values.
+    The last row is that of the larger two-sided p-value, which is seldom larger than
+    that of "both". Flipping groups instead of trials helped little. Here "permutation"
+    controlled the error rate, and flips add the intended hypothesis. The statistic is
+    the difference of the scores, ``null_max`` and ``observed_max`` are those of
+    "permutation", and "fdr" adjusts the larger of the uncorrected p-values.
 
     For temporal generalization within one data set, with two hypotheses to reject (see
     :meth:`GeneralizationResult.pvalues`), "permutation" reports the larger p-value, and

@@ -239,24 +239,24 @@ def bootstrap_latency(
         The second list has the same subjects in the same order, which are then
         resampled together. False: other subjects, resampled independently.
     labels : sequence of two str, or None
-        Names of the two that are compared, for figures and texts. None is ("first",
-        "second").
+        Names of the two sides of the comparison, for figures and texts. None is
+        ("first", "second").
     metric : str or None
         Name of the metric; None takes the first.
     criterion : "peak-fraction" | "t"
-        The level that the mean has to exceed from the onset on. ``"peak-fraction"``: a
+        The level that the mean must exceed from the onset on. ``"peak-fraction"``: a
         fraction of its peak height above chance. ``"t"``: chance, in a one-sample
         t-test across subjects at each time. See Notes.
     fraction : float
         The fraction for "peak-fraction", between 0 and 1.
     level : float
-        p-level of the t-test, one-sided and uncorrected.
+        Significance level of the t-test, one-sided and uncorrected.
     min_duration : float
         Minimum duration above the level in seconds, and never less than three samples;
         0 for a single sample.
     window : tuple of float or None
-        First and last time in seconds in which to search for onset and peak. None:
-        from 0 s on, where times before and after 0 s were decoded, else all times. For
+        First and last time in seconds in which to search for onset and peak. None: from
+        0 s on if times before and after 0 s were decoded, else all times. For
         response-locked epochs, pass a window that begins before the response.
     baseline : tuple of float or None
         First and last time in seconds; heights are then measured from the mean score of
@@ -277,68 +277,68 @@ def bootstrap_latency(
         ``.onset`` and ``.peak`` in seconds, ``.onset_interval``, ``.peak_interval``,
         ``.onsets`` and ``.peaks`` of the resamples, ``.n_without_onset``,
         ``.to_dataframe()`` and ``.plot()``. With `other` all of them are differences,
-        `results` minus `other`, and ``.parts`` has either list's. ``.save()`` keeps
-        it in a file for `load_result`.
+        `results` minus `other`, and ``.parts`` holds those of each list. ``.save()``
+        writes a file for `load_result`.
 
     Raises
     ------
     ValueError, TypeError
-        With fewer than 5 subjects, on maps that are no time courses, a window or
-        baseline without samples, a metric without chance level and no baseline, on
-        lists that do not belong together (as in `group_inference`), and on arguments
-        that are not valid.
+        With fewer than 5 subjects, for maps that are not time courses, a window or
+        baseline without samples, a metric without chance level and no baseline,
+        incompatible lists (as in `group_inference`), and arguments that are not valid.
 
     Warns
     -----
     RuntimeWarning
-        If the mean has no onset, or more than 5 % of the resamples have none; if in
-        more than 5 % noise may be the onset: the mean is above the level from the
-        start of the window on or, with "peak-fraction", also before 0 s.
+        If the mean has no onset, or more than 5% of the resamples have none; if in more
+        than 5% the onset may be noise: the mean is above the level from the start of
+        the window or, with "peak-fraction", also before 0 s.
 
     Notes
     -----
     The onset is where the mean crosses the level, interpolated linearly between
     samples; the first time of the window, if the mean is above the level from there on.
 
-    With "peak-fraction" the mean :math:`m` has to exceed :math:`c + f (\max m - c)`,
-    with chance (or baseline) c and fraction f. This time does not depend on the
-    height of the effect, and little on the number of subjects and their noise, so that
-    groups and conditions can be compared; half of the peak is a usual fraction [3]_. It
-    is later than the first moment of the effect.
+    With "peak-fraction" the mean :math:`m` must exceed :math:`c + f (\max m - c)`, with
+    chance (or baseline) c and fraction f. This time does not depend on the height of
+    the effect, and little on the number of subjects and their noise, so groups and
+    conditions can be compared; half of the peak is a common fraction [3]_. It is later
+    than the true beginning of the effect.
 
     The time at which an effect becomes significant, "t", is not a property of the
     effect alone: with more subjects or less noise the same effect is significant
-    earlier. It tells from when on there is evidence, but cannot be used to compare
-    groups. In a resample some subjects occur several times, which makes its t-values
-    larger than those of the subjects themselves.
+    earlier. It shows from when on there is evidence, but cannot be used to compare
+    groups. Some subjects occur several times in a resample, which makes its t-values
+    larger than those of the original sample.
 
     The interval of an **onset**, or of a difference between onsets, is :math:`o \pm
     t_{n-1} \, s \sqrt{n / (n - 1)}`, with the standard deviation s of the resampled
-    onsets and Student's t, and within the time that is searched; between groups it is
-    that of Welch. The interval of a **peak** is a percentile interval, as is usual for
+    onsets and Student's t, limited to the search window; between groups it is Welch's
+    interval. The interval of a **peak** is a percentile interval, as is usual for
     decoding over time [2]_. Resamples without an onset are left out. In simulations of
     subjects with autocorrelated noise (0.8 between successive samples of 0.01 s), whose
     latencies had a standard deviation of 0.02 or 0.06 s, 95 % intervals covered the
     onset in 93 and 92 % with 6 subjects, 97 and 96 % with 8, 95 and 93 % with 12, 91
-    and 91 % with 20 (of 300 each). Percentiles did in 70 to 84 %, BCa in 70 to 90 %,
-    jackknife intervals in 66 to 80 %. Percentile intervals covered peaks in 93 to 99 %.
+    and 91 % with 20 (of 300 each). Percentile intervals covered it in 70 to 84 %, BCa
+    in 70 to 90 %, jackknife intervals in 66 to 80 %. Percentile intervals covered peaks
+    in 93 to 99 %.
 
     **Onsets of noisy means are late**, since the maximum of a noisy mean is too high
-    and so is half of it: in these simulations by 0.020, 0.013, 0.012 and 0.009 s
-    with 6, 8, 12 and 20 subjects, and by 0.042, 0.033, 0.027 and 0.020 s where their
-    latencies differ much. The estimate is not corrected for that, as a resample is
-    noisier in the same way. **Use differences between conditions or groups of equal
-    size and noise**, in which this cancels: without a difference, 95 % intervals
-    excluded 0 in 0.4 to 8 % of 250 simulations each (with little noise and 6 or 8
-    subjects in 3 to 6 %, percentiles in 7 to 8 %). Do not compare the onset of a strong
-    effect with that of a weak one, or of a large group with that of a small one.
+    and so is half of it: in these simulations by 0.020, 0.013, 0.012 and 0.009 s with
+    6, 8, 12 and 20 subjects, and by 0.042, 0.033, 0.027 and 0.020 s if their latencies
+    vary strongly. The estimate is not corrected for that, as resamples are biased in
+    the same way. **Use differences between conditions or groups of equal size and
+    noise**, in which this cancels: without a difference, 95 % intervals excluded 0 in
+    0.4 to 8 % of 250 simulations each (with little noise and 6 or 8 subjects in 3 to 6
+    %, percentiles in 7 to 8 %). Do not compare the onset of a strong effect with that
+    of a weak one, or of a large group with that of a small one.
 
     **Noise may be mistaken for an onset if the effect is weak**, which is why the
     search starts at 0 s and short excursions are ignored. In simulations of 12 subjects
     with smooth noise (standard deviation 0.065 of each), a true onset at 0.229 s, and
-    peaks that were 0.03, 0.05 and 0.08 above chance, the onset was still before 0.1 s
-    in 6, 3 and 0.3 % of 1000 repetitions. The 95 % intervals covered the true one in
-    94, 93 and 91 %, but were 0.43, 0.28 and 0.12 s wide. The warning of noise came in
+    peaks of 0.03, 0.05 and 0.08 above chance, the onset was still before 0.1 s in 6, 3
+    and 0.3 % of 1000 repetitions. The 95 % intervals covered the true onset in 94, 93
+    and 91 %, but were 0.43, 0.28 and 0.12 s wide. The warning about noise was given in
     61, 43 and 15 %; longer durations and narrower windows help.
 
     References
@@ -573,14 +573,14 @@ def _warn_of_missing(latency):
     n, n_without = len(latency.onsets), latency.n_without_onset
     if np.isnan(latency.onset):
         warn(
-            "The mean over subjects has no onset: it does not exceed what the "
-            "criterion asks for as long as min_duration. The onset and its interval "
-            "are NaN; the peak may be one of noise."
+            "The mean over subjects has no onset: it does not exceed the level "
+            "of the criterion for min_duration. The onset and its interval "
+            "are NaN; the peak may be noise."
         )
     elif n_without > MOST_WITHOUT * n:
         warn(
             f"{n_without} of {n} resamples have no onset and are left out; the "
-            "interval is of the others, and too narrow. The effect is not in all "
+            "interval is based on the others and too narrow. The effect is not in all "
             "subjects, or too short: see min_duration, window and criterion."
         )
 
@@ -593,11 +593,11 @@ def _warn_of_noise(latency, n_early):
     first = max(part.window[0] for part in latency.parts or (latency,))
     before, advice = "", "a smaller level"
     if latency.parameters["criterion"] == "peak-fraction":
-        before = ", or before 0 s, where it can be noise only"
+        before = ", or before 0 s, where it can only be noise"
         advice = "a larger fraction"
     warn(
-        f"In {100 * share:.0f} % of the resamples the mean is above the level of the "
-        f"onset at the start of the window, {first:.3f} s, already{before}: onset and "
-        f"interval may be those of noise. Give window=..., a longer min_duration, or "
+        f"In {100 * share:.0f} % of the resamples the mean is already above the level "
+        f"of the onset at the start of the window, {first:.3f} s{before}: onset and "
+        f"interval may be due to noise. Use window=..., a longer min_duration, or "
         f"{advice}."
     )

@@ -228,22 +228,22 @@ def group_inference(
         `cross_validate`, `decode_epochs`, `generalize_epochs`, `searchlight`,
         `decode_regions` or `regress`, all of one kind and with the same positions.
     method : {"prevalence", "i-test", "bootstrap", "sign-flip", "t", "wilcoxon"}
-        How subjects are put together, see Notes. "prevalence", "i-test" and "bootstrap"
+        How subjects are combined, see Notes. "prevalence", "i-test" and "bootstrap"
         need results with label permutations. Underscores count as hyphens.
     correction : str, sequence of str, or None
         Correction for testing many positions: "none", "max", "max-step-down",
         "bonferroni", "holm", "fdr", "fdr-by", "cluster" (mass), "cluster-size",
-        "cluster-depth" (of time courses only) or "tfce", described in
+        "cluster-depth" (time courses only) or "tfce", described in
         `mvpa_kfda.inference.corrections`. The first is the default of the result. For
-        "bootstrap" also "cluster-fdr"; "i-test" has "holm", "none", "bonferroni", "fdr"
-        and "fdr-by" only. None is "max", of "i-test" "holm".
+        "bootstrap" also "cluster-fdr"; "i-test" supports only "holm", "none",
+        "bonferroni", "fdr" and "fdr-by". None is "max", or "holm" for "i-test".
     order : int or None
-        Of "i-test": which subject is compared with permuted labels, counted from the
-        lowest score. **To be chosen before any score is seen.** None is 1.
+        For "i-test": rank of the subject whose score is tested, counted from the
+        lowest. **Must be chosen before any score is seen.** None is 1.
     hypothesis : {"global", "majority"}, float or None
-        Of "i-test": the null hypothesis, that at most this share of the population has
-        an effect, chosen beforehand like the order. None is "majority", 0.5. (Of
-        "prevalence" it is an argument of `GroupResult.pvalues`.)
+        For "i-test": the null hypothesis that at most this proportion of the population
+        has an effect, chosen beforehand like the order. None is "majority", 0.5. (For
+        "prevalence", it is an argument of `GroupResult.pvalues`.)
     other : sequence of results or of paths, or None
         Another group, or with ``paired=True`` the same subjects in another condition:
         the difference is tested then. Not for "prevalence" and "bootstrap".
@@ -251,8 +251,8 @@ def group_inference(
         Whether `other` has the same subjects in the same order. Two groups that share
         people, according to their names, are rejected.
     labels : sequence of two str, or None
-        Names of the two that are compared, for figures and texts. None is ("first",
-        "second").
+        Names of the two sides of the comparison, for figures and texts. None is
+        ("first", "second").
     metric : str or None
         Name of the metric; None takes the first.
     alternative : {"greater", "less", "two-sided"} or None
@@ -302,9 +302,9 @@ def group_inference(
 
     Notes
     -----
-    *prevalence* [1]_: The statistic is the minimum over the N subjects,
-    :math:`m = \min_k a_k`. Each second-level permutation combines one randomly chosen
-    map per subject, the observed one or that of one of its label permutations. With the
+    *prevalence* [1]_: The statistic is the minimum across the N subjects, :math:`m =
+    \min_k a_k`. Each second-level permutation combines one randomly chosen map per
+    subject, the observed one or that of one of its label permutations. With the
     observed maps as the first of :math:`P_2` such permutations,
 
     .. math::
@@ -324,23 +324,24 @@ def group_inference(
     where a few have one, see
     :meth:`GroupResult.pvalues`.
 
-    *i-test* [4]_: The statistic is the score of the i-th lowest subject, :math:`a`, i
-    being the `order`, so that i - 1 subjects without an effect, asleep or badly
-    recorded, do not decide alone. Of :math:`P_n` permuted scores of subject n a share
-    :math:`p_{0n}(a) = (1 + \#\{\ge a\}) / (1 + P_n)` reaches it, so that under the null
-    hypothesis, that a share of at most :math:`\gamma_0` has an effect, the subject does
-    with a probability of at most :math:`\gamma_0 + (1 - \gamma_0) p_{0n}(a)`. p is the
-    probability that i - 1 of the subjects at most are below a, of the sum of
-    independent, unequal coins (Poisson-binomial), computed exactly and without
-    second-level permutations. With ``order=1`` this is "prevalence" with
-    ``pvalues("none", hypothesis=...)``. Positions are corrected by Holm's method. Order
-    and share have to be chosen **before scores are seen**: whoever tries several orders
-    and reports the one that worked has as many chances of an error. An order that
-    cannot reach `alpha` with so many subjects is refused: 12 can have an order of 3 at
-    most for the majority, 20 of 6 at most. A majority that is found does not tell which
-    subjects it consists of, nor that all of them have an effect.
+    *i-test* [4]_: The statistic is the i-th lowest score, :math:`a`, with i given by
+    `order`, so that i - 1 subjects without an effect (asleep, poor recording) do not
+    determine the result. A proportion :math:`p_{0n}(a) = (1 + \#\{\ge a\}) / (1 + P_n)`
+    of the :math:`P_n` permuted scores of subject n reaches a. Under the null hypothesis
+    that at most a proportion :math:`\gamma_0` of the population has an effect, the
+    subject's score reaches a with a probability of at most :math:`\gamma_0 + (1 -
+    \gamma_0) p_{0n}(a)`. p is the probability that at most i - 1 subjects are below a,
+    from the sum of independent, unequal Bernoulli variables (Poisson-binomial),
+    computed exactly and without second-level permutations. With ``order=1`` this is
+    "prevalence" with ``pvalues("none", hypothesis=...)``. Multiple positions are
+    corrected with Holm's method. Order and proportion must be chosen **before scores
+    are seen**: trying several orders and reporting the one that worked inflates the
+    error rate. An order that cannot reach `alpha` with the given number of subjects
+    raises an error: for the majority, the order can be at most 3 with 12 subjects and
+    at most 6 with 20. A significant majority does not show which subjects it consists
+    of, nor that all of them have an effect.
 
-    *bootstrap* [2]_: The statistic is the mean over subjects, and second-level
+    *bootstrap* [2]_: The statistic is the mean across subjects, and second-level
     permutations are drawn in the same way. ``correction="cluster-fdr"`` is that of the
     paper: each voxel has its own threshold, the score reached by a proportion
     `threshold` of its permuted means; a cluster is compared with the sizes of all

@@ -96,10 +96,10 @@ def _bonferroni(p):
 
 
 def holm(p):
-    """Return p-values of Holm (1979), for the family-wise error whatever depends.
+    """Return p-values of Holm (1979), for the family-wise error under any dependence.
 
-    The maximum statistic finds more. Holm's method is for hypotheses whose maximum has
-    no known distribution.
+    The maximum statistic is more powerful. Holm's method is for hypotheses whose
+    maximum has no known distribution.
 
     Examples
     --------
@@ -399,7 +399,7 @@ def is_of_clusters(name):
 
 
 def check_correction(name, argument="correction"):
-    """Return the name of a correction as it stands in `CORRECTIONS`.
+    """Return the name of a correction as listed in `CORRECTIONS`.
 
     Parameters
     ----------
@@ -408,7 +408,7 @@ def check_correction(name, argument="correction"):
         hyphens, "fdr-bh" is "fdr", "cluster-mass" is "cluster", and "step-down" is
         "max-step-down".
     argument : str, default="correction"
-        What the caller's argument is called, for the message.
+        Name of the caller's argument, for the error message.
 
     Returns
     -------
@@ -457,9 +457,9 @@ def correct(null, correction="none"):
     Parameters
     ----------
     null : FullNull or list of FullNull
-        Observed and permuted scores, and how they are compared. Of several, each
-        position has the largest p-value; clusters are then what clusters of all tests
-        have in common, see the notes.
+        Observed and permuted scores, and how they are compared. With several, each
+        position has the largest p-value, and clusters are the intersections of the
+        clusters of all tests, see Notes.
     correction : str or None, default="none"
         "none" (or None), "max", "max-step-down", "bonferroni", "holm", "fdr", "fdr-by",
         "cluster", "cluster-size", "cluster-depth" or "tfce";
@@ -473,22 +473,22 @@ def correct(null, correction="none"):
     Raises
     ------
     ValueError
-        If the correction is not known.
+        If the correction is unknown.
 
     Notes
     -----
-    Where several hypotheses have to be rejected, the largest p-value of their tests is
-    one of their union [1]_. A cluster is then an island: connected positions that are
-    above the heights of all tests, with the same sign. In each test its mass is
-    compared with the largest mass of each permutation, and the largest p-value counts.
-    The island lies in a cluster of each test and has no more mass than that, so that
-    its p-values are valid for each hypothesis. Sizes are treated alike. TFCE takes for
-    the height of a position the lowest of all tests, and compares with the largest
-    enhanced score of each permutation in each.
+    If several hypotheses have to be rejected, the largest p-value of their tests is a
+    p-value of their union [1]_. A cluster is then an island: connected positions above
+    the thresholds of all tests, with the same sign. In each test its mass is compared
+    with the largest mass of each permutation, and the largest p-value is taken. The
+    island lies in a cluster of each test and has no larger mass, so its p-values are
+    valid for each hypothesis. Sizes are treated in the same way. TFCE uses the lowest
+    height of all tests at each position, and compares it with the largest enhanced
+    score of each permutation in each test.
 
-    A position that is exempt from a test counts as above all its heights, and is in
-    none of its masses, sizes and extents, observed or permuted. Islands that are
-    entirely exempt from a test do not need it.
+    A position that is exempt from a test is treated as above all its thresholds, and
+    adds to none of its masses, sizes and extents, observed or permuted. Islands that
+    are entirely exempt from a test are not subject to it.
 
     References
     ----------
@@ -516,14 +516,14 @@ def adjust(p, correction):
 
 
 def smallest_p_value(n_permutations, n_positions=1, correction="none"):
-    """Return the smallest p-value that so many permutations can give.
+    """Return the smallest p-value attainable with a number of permutations.
 
     Parameters
     ----------
     n_permutations : int
         Number of permutations P.
     n_positions : int, default=1
-        Number of positions m that are tested.
+        Number of tested positions m.
     correction : str or None, default="none"
         "none" (or None), "max", "max-step-down", "bonferroni", "holm", "fdr", "fdr-by",
         "cluster", "cluster-size", "cluster-depth" or "tfce";
@@ -533,16 +533,14 @@ def smallest_p_value(n_permutations, n_positions=1, correction="none"):
     -------
     p : float
         1 / (P + 1), for "bonferroni" and "holm" times m. The false discovery rates
-        multiply the k-th smallest p-value by m / k, so they come lowest where all m
+        multiply the k-th smallest p-value by m / k, so they are lowest if all m
         positions have the smallest one: 1 / (P + 1) for "fdr", and times 1 + 1/2 + ...
-        + 1/m for
-        "fdr-by". A single such position among others gets m times as much. Never
-        above 1.
+        + 1/m for "fdr-by". A single such position gets m times as much. Never above 1.
 
     Raises
     ------
     ValueError
-        If the correction is not known, or the numbers are not valid.
+        If the correction is unknown, or the numbers are not valid.
 
     Examples
     --------
@@ -563,17 +561,17 @@ def smallest_p_value(n_permutations, n_positions=1, correction="none"):
 
 
 def p_values(observed, null, alternative="greater"):
-    r"""Permutation p-values, one per position, not corrected for their number.
+    r"""Compute permutation p-values, one per position, without correction.
 
     Parameters
     ----------
     observed : float or array, shape (positions...)
         Observed scores.
     null : array or memmap, shape (P, positions...)
-        Scores under P label permutations, the observed labels not among them.
+        Scores under P label permutations, not including the observed labels.
     alternative : {"greater", "less", "two-sided"}, default="greater"
-        Which scores are tested for: larger ones than under permuted labels, smaller
-        ones, or ones further from the centre, the mean over all rows.
+        Whether to test for scores larger than under permuted labels, smaller, or
+        further from the centre, the mean over all rows.
 
     Returns
     -------
@@ -583,8 +581,8 @@ def p_values(observed, null, alternative="greater"):
     Raises
     ------
     ValueError
-        If there are no permutations, if the shapes do not fit, if a score is NaN or
-        infinite, or if the alternative is not known.
+        If there are no permutations, if the shapes do not match, if a score is NaN or
+        infinite, or if the alternative is unknown.
 
     Notes
     -----
@@ -592,9 +590,9 @@ def p_values(observed, null, alternative="greater"):
 
     .. math:: p = \frac{1 + \#\{\mathrm{null} \ge \mathrm{observed}\}}{1 + P}
 
-    Scores that are equal but for rounding count as ties, hence as ">=". "Equal" is
-    measured against the largest absolute score of that position, so that it also works
-    for an observed score of zero: to 1e-10 of it, with a float32 null to 5e-7.
+    Scores that are equal up to rounding count as ties, hence as ">=". Equality is
+    relative to the largest absolute score of that position, so that it also works for
+    an observed score of zero: within 1e-10 of it, or 5e-7 with a float32 null.
 
     References
     ----------
@@ -620,7 +618,7 @@ def corrected_p_values(
     threshold=0.05,
     alternative="greater",
 ):
-    r"""p-values corrected for the number of positions.
+    r"""Compute p-values corrected for the number of positions.
 
     Parameters
     ----------
@@ -629,21 +627,21 @@ def corrected_p_values(
     null : array or memmap, shape (P, positions...)
         Scores under P label permutations, the same ones at every position.
     correction : str or None, default="none"
-        "none" (or None): p-values as they are.
+        "none" (or None): uncorrected p-values.
         "max": the largest score of each permutation over all positions is the null;
         family-wise error [1]_.
-        "max-step-down": the same in steps, see the notes; family-wise error, with
+        "max-step-down": the same in steps, see Notes; family-wise error, with
         p-values that are never larger than those of "max" [2]_.
         "bonferroni": p times the number of positions; family-wise error.
         "holm": the same in steps, the k-th smallest p of m times m - k + 1, none
         smaller than the one before; family-wise error [7]_.
         "fdr": Benjamini-Hochberg; false discovery rate, for positions that are
         independent or positively related [3]_.
-        "fdr-by": Benjamini-Yekutieli; false discovery rate, however the positions are
-        related. Its p-values are 1 + 1/2 + ... + 1/m times those of "fdr", for m
+        "fdr-by": Benjamini-Yekutieli; false discovery rate, under any dependence.
+        Its p-values are 1 + 1/2 + ... + 1/m times those of "fdr", for m
         positions [4]_.
         "cluster": mass of clusters of neighbouring positions; family-wise error of
-        whole clusters, not of single positions [5]_. Positions outside of all clusters
+        whole clusters, not of single positions [5]_. Positions outside all clusters
         get p = 1.
         "cluster-size": the same with the number of positions in place of the mass.
         "cluster-depth": single times of a time course, by how deep they lie in their
@@ -659,8 +657,8 @@ def corrected_p_values(
         p-level that a position passes to be in a cluster, for the corrections by
         clusters: of the one side that is tested, or of both together.
     alternative : {"greater", "less", "two-sided"}, default="greater"
-        Which scores are tested for: larger ones than under permuted labels, smaller
-        ones, or ones further from the centre, the mean over all rows.
+        Whether to test for scores larger than under permuted labels, smaller, or
+        further from the centre, the mean over all rows.
 
     Returns
     -------
@@ -670,8 +668,8 @@ def corrected_p_values(
     Raises
     ------
     ValueError
-        If the correction or the alternative is not known, if there are no
-        permutations, or if the scores, the adjacency or the threshold are not valid.
+        If the correction or the alternative is unknown, if there are no permutations,
+        or if the scores, the adjacency or the threshold are not valid.
 
     Notes
     -----
@@ -682,14 +680,13 @@ def corrected_p_values(
     .. math:: p_{(k)} = \max\left(p_{(k-1)}, \frac{1 + \#\{\max_{j \ge k}
               \mathrm{null}_{(j)} \ge s_{(k)}\}}{1 + P}\right)
 
-    Clusters and TFCE work on standardised scores, because raw scores have a chance
-    level and a spread of their own at each position (t over subjects, which has not,
-    is taken as it is): z = (score - mean) / sd, with the
-    mean and sd of that position over the observed and all permuted scores. As the
-    observed row takes part like every other row, rows stay exchangeable. The threshold
-    p-level becomes the normal quantile z, for two-sided tests that of half the level.
-    A two-sided cluster has the mass of its scores without their sign, and so has a
-    two-sided enhanced score; the maximum is taken over either side.
+    Clusters and TFCE use standardised scores, because raw scores have a different
+    chance level and spread at each position (t across subjects does not, and is used
+    directly): z = (score - mean) / sd, with the mean and sd of that position over the
+    observed and all permuted scores. As the observed row is treated like every other
+    row, rows remain exchangeable. The threshold is converted to the normal quantile z,
+    for two-sided tests that of half the level. Two-sided cluster masses and enhanced
+    scores use absolute values; the maximum is taken over both sides.
 
     References
     ----------
@@ -730,14 +727,14 @@ def corrected_p_values(
 def p_values_from_summary(
     observed, summary, correction="none", *, adjacency=None, threshold=0.05
 ):
-    """Compute p-values as `corrected_p_values`, from a summary of the null.
+    """Compute p-values as in `corrected_p_values`, from a summary of the null.
 
     Parameters
     ----------
     observed : float or array, shape (positions...)
-        Observed scores, the same that the summary was made with.
+        Observed scores, the same as for the summary.
     summary : NullSummary
-        What was kept of the null.
+        The summary of the null.
     correction : str or None, default="none"
         "none" (or None), "max", "max-step-down", "bonferroni", "holm", "fdr", "fdr-by",
         "cluster", "cluster-size", "cluster-depth" or "tfce";
@@ -879,8 +876,8 @@ def clusters(observed, null, *, adjacency=None, threshold=0.05, alternative="gre
         p-level that a position passes to be in a cluster, for the corrections by
         clusters: of the one side that is tested, or of both together.
     alternative : {"greater", "less", "two-sided"}, default="greater"
-        Which scores are tested for: larger ones than under permuted labels, smaller
-        ones, or ones further from the centre, the mean over all rows.
+        Whether to test for scores larger than under permuted labels, smaller, or
+        further from the centre, the mean over all rows.
 
     Returns
     -------

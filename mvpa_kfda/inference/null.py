@@ -323,21 +323,21 @@ class SummarisedNull(Null):
 
 @dataclass(frozen=True, eq=False)
 class NullSummary:
-    """What stays of a permutation null that is too large to keep.
+    """Summary of a permutation null that is too large to keep.
 
     Made by :func:`summarize_null`, used by :func:`p_values_from_summary`. The last
-    three arrays are needed for "cluster" and "tfce" only, and are None unless they were
-    asked for.
+    three arrays are only needed for "cluster" and "tfce", and are None unless
+    requested.
 
     Attributes
     ----------
     n_permutations : int
         Number of permutations P.
     exceedances : array of int, shape (positions...)
-        How many permutations scored as high as the observed labels, or higher.
+        Number of permutations that scored at least as high as the observed labels.
     maximum : array, shape (P,)
         Largest score of each permutation over all positions; float32 if the scores
-        were, so that ties are judged at their precision.
+        were, so that ties are determined at their precision.
     moments : array, shape (2, positions...) or None
         Mean and standard deviation of each position over the observed and all permuted
         scores; a standard deviation of 0 where all of them tie.
@@ -351,7 +351,7 @@ class NullSummary:
     Raises
     ------
     ValueError
-        If the shapes do not belong together, or if the threshold is not a p-level.
+        If the shapes do not match, or if the threshold is not a p-value.
 
     Examples
     --------
@@ -396,12 +396,12 @@ class NullSummary:
                 )
 
     def to_arrays(self):
-        """Return the values by name, arrays and numbers only, for a file.
+        """Return the values by name, only arrays and numbers, for a file.
 
         Returns
         -------
         arrays : dict
-            Field name -> array or number; fields that are None are left out.
+            Field name -> array or number; fields that are None are omitted.
 
         Examples
         --------
@@ -413,7 +413,7 @@ class NullSummary:
 
     @classmethod
     def from_arrays(cls, arrays):
-        """Make a summary of what :meth:`to_arrays` returned.
+        """Create a summary from the output of :meth:`to_arrays`.
 
         Parameters
         ----------
@@ -428,7 +428,7 @@ class NullSummary:
         Raises
         ------
         ValueError
-            If a name is missing or not known, or if the shapes do not fit.
+            If a name is missing or unknown, or if the shapes do not match.
 
         Examples
         --------
@@ -456,18 +456,18 @@ def summarize_null(
     threshold=0.05,
     exempt=None,
 ):
-    """Keep of a null what p-values need, in place of the null.
+    """Summarise a null distribution, keeping what p-values need.
 
     Parameters
     ----------
     observed : float or array, shape (positions...)
         Observed scores.
     null : array or memmap, shape (P, positions...)
-        Scores under P label permutations, the same ones at every position. float32 is
-        read as it is, everything else as float64.
+        Scores under P label permutations, the same ones at each position. float32 is
+        used directly, everything else is converted to float64.
     with_clusters : bool, default=False
-        Also find the clusters and enhanced scores of every permutation, which
-        "cluster" and "tfce" need.
+        Also compute the clusters and enhanced scores of each permutation, needed for
+        "cluster" and "tfce".
     adjacency : sparse matrix, shape (n_positions, n_positions) or None, default=None
         Which positions are neighbours, for clusters and "tfce"; the positions are
         counted in C order. None: neighbours on the lattice of `observed`.
@@ -475,13 +475,13 @@ def summarize_null(
         p-level that a position passes to be in a cluster, for the corrections by
         clusters: of the one side that is tested, or of both together.
     exempt : array of bool, shape (positions...), or None, default=None
-        Positions at which another test decides alone: they connect the positions of
-        clusters, but are in no mass and no extent.
+        Positions where only another test applies: they connect the positions of
+        clusters, but add to no mass or extent.
 
     Returns
     -------
     summary : NullSummary
-        Counts and maxima, and the moments if clusters were asked for.
+        Counts and maxima, and the moments with `with_clusters`.
 
     Raises
     ------

@@ -48,15 +48,15 @@ class Permutations:
     labels : array of int, shape (n_permutations + 1, n_trials)
         Class codes. Row 0 holds the observed labels.
     scheme : str
-        How the labels were shuffled: "within_folds", "within_groups", "groups" or
+        How the labels were permuted: "within_folds", "within_groups", "groups" or
         "free".
     exact : bool
-        True if the rows are all the distinct rearrangements, each one once. A p-value
-        from them is exact and not a Monte Carlo estimate.
+        True if the rows are all distinct rearrangements, each once. A p-value from them
+        is exact, not a Monte Carlo estimate.
     renamings : int
-        How many of the rows, if these are all the distinct rearrangements, differ from
-        the observed labels in the names of classes alone, and so have the same score;
-        the observed labels count. See `count_renamings`. Otherwise 1.
+        If the rows are all distinct rearrangements: how many of them, including the
+        observed labels, differ from these only in the names of classes and thus have
+        the same score. See `count_renamings`. Otherwise 1.
     """
 
     labels: np.ndarray
@@ -66,7 +66,7 @@ class Permutations:
 
     @property
     def n_permutations(self):
-        """Number of permuted rows, the observed one not counted."""
+        """Number of permuted rows, not counting the observed one."""
         return len(self.labels) - 1
 
 
@@ -82,7 +82,7 @@ def permute_labels(
     classes=None,
     alike=True,
 ):
-    r"""Shuffle labels in a way that is valid for these folds and groups.
+    r"""Permute labels in a way that is valid for the given folds and groups.
 
     Parameters
     ----------
@@ -92,8 +92,8 @@ def permute_labels(
         Number of permutations P. With 0 only the observed labels are returned.
     folds : Folds | None
         The cross-validation folds, see :func:`mvpa_kfda.kfda.folds.make_folds`. None:
-        the labels train one model, which is tested on other trials, whose labels stay
-        as they are.
+        the labels train one model, which is tested on separate trials, whose labels are
+        not permuted.
     groups : array, shape (n_trials,) or None, default=None
         Exchangeability groups, such as runs, sessions or subjects.
     permute : str, default="auto"
@@ -132,8 +132,8 @@ def permute_labels(
     Warns
     -----
     RuntimeWarning
-        If a scheme is asked for by name although the splitter looked at the labels,
-        which biases the test.
+        If a scheme is requested by name although the splitter used the labels, which
+        biases the test.
 
     Notes
     -----
@@ -144,8 +144,8 @@ def permute_labels(
     distinct rearrangements. If W is at most P + 1 all of them are listed, otherwise P
     are drawn at random with replacement.
 
-    "auto" depends on folds and groups alone, never on how many permutations are asked
-    for or can be had:
+    "auto" depends only on folds and groups, never on the number of requested or
+    possible permutations:
 
     1. Folds that were drawn without the labels, or none: "groups" if labels are
        constant within every group, else "within_groups" if groups are given, else

@@ -104,89 +104,87 @@ class KernelFDA(
     ----------
     kernel : str | kernel object | callable | list, default="linear"
         ``"linear"``, ``"rbf"``, ``"polynomial"``, ``"precomputed"``, a kernel object
-        such as ``RBF(gamma=0.1)`` or :class:`GraphSmooth`, or a function
-        ``(X, Y) -> (n_x, n_y)`` that returns a positive semi-definite kernel matrix.
-        Widths that depend on the data are set by the training rows. With
-        ``"precomputed"``, `fit` takes the (n_train, n_train) kernel matrix and the
-        other methods the (n_test, n_train) one. A list of kernels is a choice, for
-        which `reg` must be tuned.
+        such as ``RBF(gamma=0.1)`` or :class:`GraphSmooth`, or a function ``(X, Y) ->
+        (n_x, n_y)`` that returns a positive semi-definite kernel matrix. Data-dependent
+        bandwidths are set from the training rows. With ``"precomputed"``, `fit` takes
+        the (n_train, n_train) kernel matrix and the other methods the (n_test, n_train)
+        one. A list of kernels to select from requires a tuned `reg`.
     reg : float | str | penalty object, default="auto"
-        ``"auto"``: the training rows choose lambda in closed form; ``"tuned"`` or
-        :class:`Tuned`: by cross-validation. A float is relative, lambda = reg *
-        trace(K_c) / n, where K_c is the centred kernel matrix of the n rows given to
-        `fit`. ``Ridge(lam)`` is absolute. Also :class:`Shrinkage`,
-        :class:`DegreesOfFreedom`, ``"ledoit_wolf"`` and ``"oas"`` (too small for single
-        scans).
+        ``"auto"``: lambda is selected in closed form from the training rows;
+        ``"tuned"`` or :class:`Tuned`: by cross-validation. A float is relative, lambda
+        = reg * trace(K_c) / n, where K_c is the centred kernel matrix of the n rows
+        given to `fit`. ``Ridge(lam)`` is absolute. Also :class:`Shrinkage`,
+        :class:`DegreesOfFreedom`, ``"ledoit_wolf"`` and ``"oas"`` (which penalise too
+        little for single scans).
     priors : str | array-like of shape (n_classes,), default="equal"
-        Class probabilities: ``"equal"``, by which the nearest centroid wins,
-        ``"empirical"``, the proportions in the training set, or positive numbers that
+        Prior class probabilities: ``"equal"`` (the nearest centroid is predicted),
+        ``"empirical"`` (the proportions in the training set), or positive numbers that
         sum to one, in the sorted order of the classes.
     n_components : int | None, default=None
-        How many discriminants to use, at most n_classes - 1 (None: all of them). It is
-        the width of `transform`, and with fewer than all, the classification is of
-        reduced rank too.
+        Number of discriminants, at most n_classes - 1 (None: all). It is the number of
+        columns of `transform`; with fewer than all, classification has reduced rank
+        too.
     penalty : {"rkhs", "dual"}, default="rkhs"
-        What lambda multiplies: the squared norm of a discriminant in the kernel's
-        feature space, or that of its dual coefficients. The latter is the textbook
-        kernel FDA (see Notes).
+        The quantity multiplied by lambda: the squared norm of a discriminant in the
+        kernel's feature space, or that of its dual coefficients. The latter is the
+        textbook kernel FDA (see Notes).
     approx : Nystrom | None, default=None
-        Landmarks that stand for the training rows, so that no (n_train, n_train) array
-        is made.
+        Landmarks that replace the training rows, so that no (n_train, n_train) array is
+        created.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         The sorted class labels.
     n_features_in_ : int
-        The number of columns seen in `fit`.
+        Number of features seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features,)
-        Column names, when X had string column names.
+        Column names, if X had string column names.
     priors_ : ndarray of shape (n_classes,)
         The class probabilities.
     lambda_ : float
         The penalty that was used.
     degrees_of_freedom_ : float
-        The trace of the hat matrix, the intercept included.
+        The trace of the hat matrix, including the intercept.
     tuning_ : Choice | None
-        With an automatic or tuned `reg`: what lambdas and kernels there were, and how
-        good each was.
+        With an automatic or tuned `reg`: the candidate lambdas and kernels with their
+        criterion values.
     kernel_ : kernel object
-        The kernel, with data-dependent numbers fixed; the one chosen from a list. An
-        :class:`EmpiricalMap` with ``penalty="dual"``.
+        The fitted kernel; the one selected from a list. An :class:`EmpiricalMap` with
+        ``penalty="dual"``.
     X_fit_ : ndarray of shape (n_train, n_features) | None
-        The training rows, less their mean when the kernel ignores a shift. None for a
+        The training rows, centred if the kernel is invariant to shifts. None for a
         precomputed kernel, and with `approx`.
     dual_coef_ : ndarray of shape (n_train, n_components)
         Weights of the training rows in each discriminant.
     scalings_ : ndarray of shape (n_features, n_components) | None
-        Weights of the features in each discriminant, for a linear kernel, with or
-        without a penalty of its own such as :class:`GraphSmooth`. None otherwise.
+        Weights of the features in each discriminant, for linear kernels, including
+        those with their own penalty such as :class:`GraphSmooth`. None otherwise.
     means_ : ndarray of shape (n_classes, n_components)
         Class centroids in discriminant space; its origin is the training mean.
     offsets_ : ndarray of shape (n_classes,)
-        What is added to ``transform(X) @ means_.T`` to give the class scores.
+        Offsets added to ``transform(X) @ means_.T`` to give the class scores.
     coef_ : ndarray of shape (n_classes, n_features), or (1, n_features)
         Weights of the features in `decision_function`, one row for two classes, as in
         :class:`~sklearn.discriminant_analysis.LinearDiscriminantAnalysis`. For linear
-        kernels, those with a penalty of their own such as :class:`GraphSmooth` among
-        them, also with ``penalty="dual"`` and `approx`. With any other kernel there is
-        no such attribute.
+        kernels, including those with their own penalty such as :class:`GraphSmooth`,
+        also with ``penalty="dual"`` and `approx`. Not available for other kernels.
     intercept_ : ndarray of shape (n_classes,), or (1,)
-        What makes ``X @ coef_.T + intercept_`` the values of `decision_function`.
-        There if `coef_` is.
+        Intercepts: ``X @ coef_.T + intercept_`` equals `decision_function`. Available
+        if `coef_` is.
     explained_variance_ratio_ : ndarray of shape (n_components,)
-        The share of each discriminant in the between-class variance, where the
-        penalised within-class variance is one in every direction.
+        Proportion of the between-class variance explained by each discriminant, with
+        the penalised within-class variance scaled to one in every direction.
 
     Raises
     ------
     ValueError
         In `fit`: for complex, infinite or missing values, fewer than two classes,
-        trials that do not differ, a penalty at or below zero or too small for the
-        kernel, wrong priors, too many components, an unknown kernel, a precomputed
-        kernel matrix that is not square and symmetric, or choices that do not go
-        together: a list of kernels without tuning, `approx` with a precomputed kernel
-        or with ``penalty="dual"``.
+        identical trials, a penalty at or below zero or too small for the kernel,
+        invalid priors, too many components, an unknown kernel, a precomputed kernel
+        matrix that is not square and symmetric, or incompatible arguments: a list of
+        kernels without tuning, `approx` with a precomputed kernel or with
+        ``penalty="dual"``.
 
     See Also
     --------
@@ -194,23 +192,22 @@ class KernelFDA(
 
     Notes
     -----
-    The discriminants maximise the between-class scatter, scaled so that
-    :math:`W^\top (S_w + \lambda I) W = I`, with the within-class scatter :math:`S_w` a
-    sum over trials. They are found by optimal scoring [1]_ in the dual form of
-    [2]_, or from the features where these are fewer than half as many as the trials.
-    With :math:`z` the discriminant scores of a trial and :math:`m_k` the centroid
-    of class k,
+    The discriminants maximise the between-class scatter, scaled so that :math:`W^\top
+    (S_w + \lambda I) W = I`, with the within-class scatter :math:`S_w` a sum over
+    trials. They are computed by optimal scoring [1]_ in the dual form of [2]_, or from
+    the features if these are fewer than half the number of trials. With :math:`z` the
+    discriminant scores of a trial and :math:`m_k` the centroid of class k,
 
     .. math:: s_k = z^\top m_k - \tfrac12 \lVert m_k \rVert^2
 
     is the class score of :func:`cross_validate`, and :math:`(S_w + \lambda I) / N` the
-    covariance of every class, so that the log posterior probability is :math:`N s_k +
+    covariance of each class, so that the log posterior probability is :math:`N s_k +
     \log \pi_k` up to a constant. With all components this is the rule of
     :class:`~sklearn.discriminant_analysis.LinearDiscriminantAnalysis` whose covariance
     is :math:`(S_w + \lambda I) / N`. Near ties go to the class that sorts first.
 
     A component along which the class means do not differ (there are at most as many
-    others as features) is kept and is zero, so that the shape of the result does not
+    others as features) is kept as zeros, so that the shape of the result does not
     depend on the data.
 
     With ``penalty="dual"`` the discriminants are :math:`z(x) = \sum_j a_j k(x, x_j)`
@@ -220,10 +217,10 @@ class KernelFDA(
 
     where N is the within-class scatter of the columns of the kernel matrix [3]_ [4]_.
 
-    The relative penalty takes its scale from the rows it is given. In `fit` these are
-    the training rows, in the direct functions all rows (without their labels).
-    Cross-validating this estimator therefore equals the direct functions exactly with
-    ``Ridge`` and a kernel without data-dependent width, and closely otherwise.
+    The relative penalty is scaled by the rows it is given: the training rows in `fit`,
+    all rows (without their labels) in the direct functions. Cross-validating this
+    estimator therefore equals the direct functions exactly with ``Ridge`` and a kernel
+    without data-dependent bandwidth, and approximately otherwise.
 
     References
     ----------
@@ -278,7 +275,7 @@ class KernelFDA(
     def fit(
         self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None
     ) -> KernelFDA:
-        """Train on labelled trials.
+        """Fit the model to labelled trials.
 
         Parameters
         ----------
@@ -287,8 +284,8 @@ class KernelFDA(
         y : array-like of shape (n_train,)
             Their class labels.
         groups : array-like of shape (n_train,) | None, default=None
-            The group of every trial, such as its run. An automatic or tuned `reg` is
-            chosen by leaving out one group at a time. Of no use otherwise.
+            The group of each trial, such as its run. An automatic or tuned `reg` is
+            selected by leaving out one group at a time. Ignored otherwise.
 
         Returns
         -------
@@ -356,12 +353,12 @@ class KernelFDA(
 
     @property
     def coef_(self) -> NDArray:
-        """Weights of the features in the decision function, of linear kernels."""
+        """Weights of the features in the decision function, for linear kernels."""
         return self._affine[0]
 
     @property
     def intercept_(self) -> NDArray:
-        """What the decision function adds to them."""
+        """Intercepts of the decision function, for linear kernels."""
         return self._affine[1]
 
     @property
@@ -410,8 +407,8 @@ class KernelFDA(
         -------
         Z : ndarray of shape (n, n_components)
             Discriminant scores, the most discriminant first. The training trials have
-            mean zero and a penalised within-class scatter of one. A column is positive
-            towards the second of two classes, else its centroid farthest from zero.
+            mean zero and a penalised within-class scatter of one. Signs are such that
+            the second of two classes, or the centroid farthest from zero, is positive.
         """
         return self._project(X)
 
@@ -427,7 +424,7 @@ class KernelFDA(
         -------
         scores : ndarray of shape (n, n_classes), or (n,) for two classes
             :math:`s_k + \log(c \pi_k) / N` (see Notes of the class), with equal priors
-            the class scores :math:`s_k` themselves. For two classes the second less
+            the class scores :math:`s_k` themselves. For two classes the second minus
             the first, positive where the second is predicted.
         """
         scores = self._class_scores(X)
@@ -444,7 +441,7 @@ class KernelFDA(
         Returns
         -------
         y : ndarray of shape (n,)
-            The class with the largest score; with equal priors, that of the nearest
+            The class with the highest score; with equal priors, that of the nearest
             centroid in discriminant space.
         """
         best = self._class_scores(X).argmax(axis=1)
@@ -461,13 +458,13 @@ class KernelFDA(
         Returns
         -------
         log_p : ndarray of shape (n, n_classes)
-            Finite also where a probability is too small for a float.
+            Finite even where a probability is too small for a float.
         """
         scores = self._class_scores(X)
         return log_softmax(self._n_train * scores, axis=1)
 
     def predict_proba(self, X: ArrayLike) -> NDArray:
-        """Return the class probabilities under Gaussian classes.
+        """Return the class probabilities, assuming Gaussian classes.
 
         Parameters
         ----------
@@ -484,7 +481,7 @@ class KernelFDA(
     def score(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Return the accuracy: the share of trials whose class is predicted.
+        """Return the accuracy: the proportion of correctly predicted trials.
 
         Parameters
         ----------
@@ -493,7 +490,7 @@ class KernelFDA(
         y : array-like of shape (n,)
             Their true labels.
         sample_weight : array-like of shape (n,) | None, default=None
-            How much each trial counts. None: all the same.
+            Weight of each trial. None: equal weights.
 
         Returns
         -------

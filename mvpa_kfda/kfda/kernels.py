@@ -39,7 +39,7 @@ def _check_gamma(gamma, names=()):
 
 
 class Kernel(Recorded):
-    """What every kernel is, and what it is unless it says otherwise."""
+    """Base class of kernels, with default behaviour."""
 
     #: Centring the features first changes nothing but the rounding.
     shift_free: ClassVar[bool] = False
@@ -129,11 +129,11 @@ class RBF(Kernel):
     Parameters
     ----------
     gamma : float | "median" | None
-        The inverse width, in one over the squared unit of the features.
-        ``"median"`` is one over the median squared distance between two trials,
-        computed without labels from the rows it is given (in the direct functions
-        all rows, in :class:`KernelFDA` the training rows). ``None`` is
-        1 / n_features, as in scikit-learn.
+        The inverse squared bandwidth, in the inverse squared unit of the features.
+        ``"median"`` is the inverse of the median squared distance between two trials,
+        computed without labels (from all rows in the direct functions, from the
+        training rows in :class:`KernelFDA`). ``None`` is 1 / n_features, as in
+        scikit-learn.
 
     Raises
     ------
@@ -218,8 +218,8 @@ class Polynomial(Kernel):
     degree : int
         The degree, 1 or more.
     gamma : float | None
-        The scale of the inner product. ``None`` is 1 / n_features, as in
-        scikit-learn, which suits features of about unit variance.
+        Scale of the inner product. ``None`` is 1 / n_features, as in scikit-learn,
+        suitable for features of about unit variance.
     coef0 : float
         The constant, 0 or more.
 
@@ -495,35 +495,36 @@ class EmpiricalMap(Kernel):
 
     .. math:: \tilde k(x, y) = \sum_j k(x, b_j) \, k(y, b_j),
 
-    and a ridge penalty on them is one on the dual coefficients, the weights of the
-    trials. With it, kernel Fisher discriminants have the within-class matrix
-    :math:`N + \mu I` of [1]_, and the classifier of [2]_ is the case of two classes.
-    With a kernel alone, the penalty is on the weights in its feature space instead.
+    and a ridge penalty on their weights is a penalty on the dual coefficients, the
+    weights of the trials. With it, kernel Fisher discriminants have the within-class
+    matrix :math:`N + \mu I` of [1]_; the classifier of [2]_ is the two-class case.
+    Without this map, the penalty is on the weights in the feature space of the kernel.
 
     Parameters
     ----------
     kernel : str | kernel object | callable, default="rbf"
         The kernel k: ``"linear"``, ``"rbf"`` (Gaussian), ``"polynomial"``, an object
         such as ``RBF(gamma=0.1)``, or a function ``f(X, Y) -> (n_x, n_y)``. With
-        ``"precomputed"``, the data are its matrix, and their columns the features.
+        ``"precomputed"``, the data are the kernel matrix and its columns the features.
 
     Raises
     ------
     TypeError, ValueError
-        If the kernel is no kernel, or a list of several.
+        If `kernel` is not a kernel, or is a list.
 
     See Also
     --------
-    KernelFDA : With ``penalty="dual"`` this map of the training rows is made for you.
+    KernelFDA : With ``penalty="dual"``, uses this map of the training rows.
 
     Notes
     -----
-    In the direct functions all rows, without their labels, serve as basis. A trial that
-    is left out thus is not predicted from its label, but it still is one of the basis
-    functions of the model that predicts it. That is the one thing in which the
-    closed-form leave-one-out differs from leaving the trial out altogether.
+    In the direct functions all rows, without their labels, form the basis. The label of
+    a left-out trial is thus not used to predict it, but the trial remains a basis
+    function of the model that predicts it. This is the only difference between the
+    closed-form leave-one-out and leaving the trial out entirely.
 
-    Shifting the features changes the map of a linear kernel: its basis moves along.
+    Shifting the features changes the map of a linear kernel, since its basis is shifted
+    too.
 
     References
     ----------

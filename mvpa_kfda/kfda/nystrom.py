@@ -39,38 +39,38 @@ _NEGATIVE = 1e-8
 
 @dataclass(frozen=True)
 class Nystrom(Recorded):
-    r"""Approximate kernels with landmarks, for more trials than an (n, n) matrix bears.
+    r"""Approximate kernels with landmarks, if an (n, n) matrix would be too large.
 
-    With landmarks Z, the kernel matrix of all trials becomes
-    :math:`K_{XZ} K_{ZZ}^{+} K_{ZX}` [1]_. Time and memory grow with n, and no longer
-    with its cube and square. With ``n_components`` equal to the number of trials it is
-    the exact kernel.
+    With landmarks Z, the kernel matrix of all trials becomes :math:`K_{XZ} K_{ZZ}^{+}
+    K_{ZX}` [1]_. Time and memory grow linearly with n, rather than cubically and
+    quadratically. With ``n_components`` equal to the number of trials, the kernel is
+    exact.
 
     Parameters
     ----------
     n_components : int
-        The number r of landmarks, at most the number of trials. Directions in which
-        the landmarks do not differ are dropped.
+        Number r of landmarks, at most the number of trials. Directions in which the
+        landmarks do not differ are dropped.
     sampling : "kmeans" | "uniform"
-        ``"kmeans"``: the centres of r clusters [2]_, the better choice.
-        ``"uniform"``: trials at random, drawn without replacement, which is faster.
+        ``"kmeans"``: the centres of r clusters [2]_, more accurate. ``"uniform"``:
+        trials drawn at random without replacement, which is faster.
     random_state : int | None
-        The seed. ``None`` draws other landmarks every time.
+        The seed. ``None`` draws different landmarks each time.
 
     Raises
     ------
     ValueError
-        If a parameter has none of the values above.
+        If a parameter is not one of the values above.
 
     Notes
     -----
-    In the direct functions landmarks come from all trials, in :class:`KernelFDA` from
-    the training trials. They never depend on labels, so that cross-validated scores
-    and p-values stay honest. What a kernel takes from the data, such as the median
-    distance, it takes from 2000 random trials where there are more.
+    Landmarks are taken from all trials in the direct functions, from the training
+    trials in :class:`KernelFDA`. They never depend on labels, so cross-validated scores
+    and p-values remain valid. Data-dependent kernel parameters, such as the median
+    distance, are computed from 2000 random trials if there are more.
 
-    A linear kernel on fewer features than half of the trials needs no approximation:
-    it is exact, and no (n, n) matrix is made of it either.
+    A linear kernel with fewer features than half the number of trials needs no
+    approximation: it is exact, also without an (n, n) matrix.
 
     References
     ----------
@@ -108,19 +108,19 @@ class Nystrom(Recorded):
         Parameters
         ----------
         kernel : str | kernel object | callable | list of these
-            What to approximate, as the decoding functions take it: ``"linear"``,
+            The kernel to approximate, as in the decoding functions: ``"linear"``,
             ``"rbf"``, ``"polynomial"``, an object such as ``RBF(gamma=0.1)``, or a
             function ``f(X, Y) -> (n_x, n_y)``. Not a precomputed kernel.
 
         Returns
         -------
         kernel : LowRank | KernelChoice
-            Several kernels are approximated one by one.
+            Kernels of a list are approximated one by one.
 
         Raises
         ------
         ValueError
-            If the kernel is precomputed, or of low rank already.
+            If the kernel is precomputed or already low-rank.
         """
         kernel = check_kernel(kernel)
         if isinstance(kernel, KernelChoice):

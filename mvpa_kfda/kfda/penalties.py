@@ -92,8 +92,8 @@ class Ridge(_Rule):
     Parameters
     ----------
     lam : float
-        The penalty lambda, above zero, in the squared unit of the features for a
-        linear kernel.
+        The penalty lambda, above zero; for a linear kernel, in the squared unit of the
+        features.
 
     Raises
     ------
@@ -127,16 +127,16 @@ class Shrinkage(_Rule):
 
     .. math:: (1 - \gamma)\, C + \gamma\, \frac{\mathrm{tr}\, C}{p}\, I
 
-    is, up to a factor, :math:`C + \lambda' I` with :math:`\lambda' =
-    \frac{\gamma}{1 - \gamma} \frac{\mathrm{tr}\, C}{p}`. Here C is the *total*
-    covariance of the p features, without labels, so that for a linear kernel
-    :math:`\lambda = \frac{\gamma}{1 - \gamma}\, \mathrm{tr}(K_c) / p`. Other kernels
-    have no number of features; there n, the number of trials, takes the place of p.
+    is, up to a factor, :math:`C + \lambda' I` with :math:`\lambda' = \frac{\gamma}{1 -
+    \gamma} \frac{\mathrm{tr}\, C}{p}`. Here C is the *total* covariance of the p
+    features, computed without labels, so that for a linear kernel :math:`\lambda =
+    \frac{\gamma}{1 - \gamma}\, \mathrm{tr}(K_c) / p`. For other kernels, which have no
+    number of features, the number of trials n replaces p.
 
     Parameters
     ----------
     gamma : float
-        Between 0 and 1, both excluded.
+        Between 0 and 1, exclusive.
 
     Raises
     ------
@@ -147,26 +147,25 @@ class Shrinkage(_Rule):
     -----
     ``shrinkage`` of :class:`~sklearn.discriminant_analysis.LinearDiscriminantAnalysis`
     and ``lambda`` of MVPA-Light's LDA shrink the covariance *within* classes in the
-    same way, so that their gamma' gives the same lambda when
+    same way; their gamma' gives the same lambda if
 
     .. math:: \frac{\gamma'}{1 - \gamma'} \mathrm{tr}\, S_w
               = \frac{\gamma}{1 - \gamma} \mathrm{tr}\, S_t ,
 
-    with the scatter within classes and in total of the same trials. With weak effects
-    :math:`S_w \approx S_t` and the numbers are nearly the same; with strong ones this
-    gamma penalises more. A trace within classes would need the labels, and another
-    inverse for every permutation. In cross-validation the scatter is that of all
-    trials, theirs is that of each training set. MVPA-Light's kernel FDA shrinks the
-    matrix N of dual coefficients instead, which is another penalty
-    (:class:`EmpiricalMap`).
+    with the within-class and total scatter of the same trials. With weak effects
+    :math:`S_w \approx S_t` and the values are nearly the same; with strong effects this
+    gamma penalises more. A within-class trace would require the labels, and another
+    inverse for each permutation. In cross-validation the scatter is that of all trials
+    here, that of each training set there. MVPA-Light's kernel FDA shrinks the matrix N
+    of dual coefficients instead, which is a different penalty (:class:`EmpiricalMap`).
 
-    ``reg="ledoit_wolf"`` and ``reg="oas"`` estimate gamma of the total covariance, from
-    trials that they take for independent. scikit-learn's ``shrinkage="auto"`` estimates
-    it of each class by itself, from fewer trials, so that it is larger. On single
-    trials of EEG both decode about equally well. On the scans of a block design, which
-    are many and alike, gamma is too small: on 864 scans of eight categories 0.06, with
-    an accuracy of 0.67, against 0.29 and 0.73 by scikit-learn, and 0.71 with
-    ``reg="tuned"``. On the means of blocks it was 0.87, 0.89 and 0.85.
+    ``reg="ledoit_wolf"`` and ``reg="oas"`` estimate gamma for the total covariance,
+    assuming independent trials. scikit-learn's ``shrinkage="auto"`` estimates it for
+    each class separately, from fewer trials, so it is larger. On single EEG trials both
+    decode about equally well. For the scans of a block design, which are numerous and
+    similar, gamma is too small: for 864 scans of eight categories it was 0.06, with an
+    accuracy of 0.67, compared with 0.29 and 0.73 for scikit-learn, and 0.71 with
+    ``reg="tuned"``. For block means, the accuracies were 0.87, 0.89 and 0.85.
 
     Examples
     --------
@@ -191,7 +190,7 @@ class Shrinkage(_Rule):
 
 @dataclass(frozen=True)
 class DegreesOfFreedom(_Rule):
-    r"""A penalty that leaves the model so many degrees of freedom.
+    r"""A penalty that gives the model a certain number of degrees of freedom.
 
     Lambda solves :math:`\mathrm{tr}\, G(\lambda) = 1 + \sum_i s_i / (s_i + \lambda) =
     df` [1]_, with the eigenvalues :math:`s_i` of the centred kernel of all rows the
@@ -200,14 +199,14 @@ class DegreesOfFreedom(_Rule):
     Parameters
     ----------
     df : float
-        Above 1, the intercept, and below the number of trials n. It must also be below
-        1 + the rank of the centred kernel matrix, for a linear kernel at most the
-        number of features.
+        Above 1 (the intercept) and below the number of trials n. It must also be below
+        1 + the rank of the centred kernel matrix, which for a linear kernel is at most
+        the number of features.
 
     Raises
     ------
     ValueError
-        If df is not a finite number above 1; when used, if it is too large.
+        If df is not a finite number above 1, or, in use, if it is too large.
 
     References
     ----------
@@ -286,51 +285,51 @@ CRITERION_LABELS = {name: each.label for name, each in CRITERIA.items()} | {
 
 @dataclass(frozen=True)
 class Tuned(Recorded):
-    r"""A penalty chosen by cross-validation inside every training set.
+    r"""A penalty selected by cross-validation within each training set.
 
-    For every training fold, and again for every label permutation, the penalty (and
-    the kernel, if a list of kernels is given) is chosen that predicts the training
-    trials best when they are left out in turn. Nothing is retrained: the hat matrix of
-    a training fold is :math:`G_{tr,tr} + G_{tr,te}(I - G_{te,te})^{-1} G_{te,tr}`, the
-    residual of a left-out trial :math:`(y_i - \hat y_i) / (1 - G_{ii})` [1]_, and one
-    eigendecomposition of the kernel serves all lambdas. The test trials have no part in
-    the choice, so cross-validated scores and p-values stay honest.
+    For each training set and each label permutation, the penalty (and the kernel, from
+    a list of kernels) is selected that best predicts the training trials when they are
+    left out in turn. No retraining is needed: the hat matrix of a training fold is
+    :math:`G_{tr,tr} + G_{tr,te}(I - G_{te,te})^{-1} G_{te,tr}`, the residual of a
+    left-out trial :math:`(y_i - \hat y_i) / (1 - G_{ii})` [1]_, and one
+    eigendecomposition of the kernel serves all lambdas. Test trials are not used for
+    the selection, so cross-validated scores and p-values remain valid.
 
     Parameters
     ----------
     grid : "auto" | array_like, shape (n_lambdas,)
-        The penalties to choose from: floats are relative to trace(K_c)/n as in `reg`,
-        :class:`Ridge` objects absolute. ``"auto"``: 20 values in log steps over the
-        centred kernel's own spectrum, from its largest eigenvalue to a thousandth of
-        the smallest, over at most seven decades. The spectrum is that of all rows,
-        without labels.
+        The candidate penalties: floats are relative to trace(K_c)/n as in `reg`,
+        :class:`Ridge` objects absolute. ``"auto"``: 20 logarithmically spaced values
+        over the spectrum of the centred kernel, from its largest eigenvalue to a
+        thousandth of the smallest, over at most seven decades. The spectrum is that of
+        all rows, without labels.
     criterion : "squared_error" | "accuracy" | "log_loss"
-        By the squared error of the class indicators, by the share of correct
-        predictions, or by the negative log posterior of the true class. Of penalties
-        that are equally good the largest is taken.
+        The squared error of the class indicators, the proportion of correct
+        predictions, or the negative log posterior of the true class. Among equally good
+        penalties, the largest is selected.
     cv : None | int | splitter
-        How training trials are left out. None: one at a time, or one group at a time
-        when there are groups (trials of a group may be correlated: leaving out
-        one at a time then picks too small a penalty). An int: so many random
-        folds. A splitter is applied to each training set. The folds must not depend on
-        labels if these are permuted.
+        How training trials are left out. None: one at a time, or one group at a time if
+        there are groups (trials of a group may be correlated: leaving out one at a time
+        then selects too small a penalty). An int: the number of random folds. A
+        splitter is applied to each training set. The folds must not depend on labels if
+        these are permuted.
 
     Raises
     ------
     ValueError, TypeError
-        If the grid is empty or has values that are not above zero, or for an unknown
-        criterion or cv.
+        If the grid is empty or has values not above zero, or for an unknown criterion
+        or cv.
 
     Notes
     -----
     A lambda for which some left-out trials are fitted exactly (an eigenvalue of their
     block of I - G below 1e-10) is skipped.
 
-    A tuned penalty costs 10 to 40 times as much as a fixed one: each of the 20 values
-    of the grid is about one more analysis or two. By accuracy or log loss it is 50 to
-    100 times, with permutations up to some hundred times. A short grid,
-    ``Tuned([0.01, 0.1, 1, 10, 100])``, takes a third. For searchlights with
-    permutations ``"ledoit_wolf"`` costs no more than a number.
+    A tuned penalty takes 10 to 40 times as long as a fixed one: each of the 20 values
+    of the grid costs about one or two analyses. With accuracy or log loss it takes 50
+    to 100 times as long, with permutations up to a few hundred times. A short grid,
+    ``Tuned([0.01, 0.1, 1, 10, 100])``, takes a third of that. For searchlights with
+    permutations, ``"ledoit_wolf"`` costs no more than a fixed number.
 
     References
     ----------
@@ -364,7 +363,7 @@ class Tuned(Recorded):
 
 @dataclass(frozen=True)
 class Auto:
-    """A penalty chosen in closed form inside every training set: ``reg="auto"``.
+    """A penalty selected in closed form within each training set: ``reg="auto"``.
 
     See :mod:`mvpa_kfda.kfda.automatic`.
     """

@@ -161,32 +161,32 @@ class Penalty(Kernel):
 
     Ridge regression with the kernel :math:`K = X \Omega^{-1} X^\top` is regression on
     the features with the penalty :math:`\lambda\, w^\top \Omega w` on their weights w.
-    By optimal scoring it becomes penalised discriminant analysis [1]_, in which
+    With optimal scoring it becomes penalised discriminant analysis [1]_, in which
 
     .. math:: W^\top (S_w + \lambda \Omega) W = I.
 
     Parameters
     ----------
     Omega : array or sparse matrix of shape (n_features, n_features)
-        Symmetric and positive definite. It is factored once, when it is first needed,
-        and stays sparse if it is sparse and larger than 3000.
+        Symmetric and positive definite. It is factorised once, on first use; sparse
+        matrices larger than 3000 remain sparse.
 
     Attributes
     ----------
     Omega : ndarray or sparse array of shape (n_features, n_features)
         The matrix.
     n_features : int
-        The number of features it is for.
+        Number of features of the penalty.
 
     Raises
     ------
     TypeError, ValueError
-        If Omega is no matrix of finite numbers, or is not square or symmetric. When
-        used: if it is not positive definite, or not of the size of the data.
+        If Omega is not a matrix of finite numbers, or is not square or symmetric. In
+        use: if it is not positive definite or does not match the data.
 
     See Also
     --------
-    GraphSmooth : The penalty of neighbouring weights that differ.
+    GraphSmooth : Penalty on differences between neighbouring weights.
 
     Notes
     -----
@@ -229,7 +229,7 @@ class Penalty(Kernel):
 
     @property
     def n_features(self) -> int:
-        """The number of features the penalty is for."""
+        """Number of features of the penalty."""
         return self._factor.matrix.shape[0] * self._blocks
 
     def _shown(self):
@@ -315,7 +315,7 @@ class Penalty(Kernel):
 
 
 class GraphSmooth(Penalty):
-    r"""Penalty on the differences of neighbouring weights, as a kernel.
+    r"""Penalty on differences between neighbouring weights, as a kernel.
 
     With the weights :math:`a_{ij}` of the edges of a graph whose nodes are the
     features,
@@ -329,29 +329,29 @@ class GraphSmooth(Penalty):
     Parameters
     ----------
     adjacency : array or sparse matrix of shape (n_features, n_features), or tuple
-        Symmetric: which features are neighbours, or how much so, zero or more. The
-        diagonal is ignored. The tuple (adjacency, names) that
-        :func:`mne.channels.find_ch_adjacency` returns is welcome as it is. For voxels
-        and pixels see :func:`sklearn.feature_extraction.image.grid_to_graph`, with its
-        mask; time samples are a grid of one dimension.
+        Symmetric: which features are neighbours, or non-negative edge weights. The
+        diagonal is ignored. The tuple (adjacency, names) returned by
+        :func:`mne.channels.find_ch_adjacency` can be passed directly. For voxels and
+        pixels see :func:`sklearn.feature_extraction.image.grid_to_graph`, with its
+        mask; time samples form a one-dimensional grid.
     strength : float, default=1.0
-        The weight s of the differences, 0 or more. With 0 this is a ridge.
+        Weight s of the differences, 0 or more. With 0 this is a ridge penalty.
     eps : float, default=0.1
-        The weight of the squares, above zero.
+        Weight of the squares, above zero.
 
     Attributes
     ----------
     adjacency : sparse array of shape (n_features, n_features)
         The edges, without the diagonal.
     names : tuple of str | None
-        The channels, when they came with the adjacency.
+        The channels, if they came with the adjacency.
 
     Raises
     ------
     TypeError, ValueError
-        If the adjacency is not square or symmetric, holds negative or infinite
-        weights or no edges, if the names do not suit it, or if strength is negative
-        or eps not positive. When used: if the size is not that of the data.
+        If the adjacency is not square or symmetric, has negative or infinite weights or
+        no edges, if the names do not match it, or if strength is negative or eps not
+        positive. In use: if its size does not match the data.
 
     See Also
     --------
@@ -360,11 +360,11 @@ class GraphSmooth(Penalty):
     Notes
     -----
     A float for ``reg`` is relative to the kernel. Then only the ratio s / eps matters:
-    it says how smooth, and ``reg`` how strongly penalised. Features should have one
-    unit; z-scoring each of them would change what their differences mean.
+    it sets the smoothness, and ``reg`` the strength of the penalty. Features should
+    share one unit; z-scoring each of them changes the meaning of their differences.
 
     For a subset of the features, as in a searchlight, the graph is cut: only edges
-    within the subset count.
+    within the subset are used.
 
     References
     ----------
@@ -373,7 +373,7 @@ class GraphSmooth(Penalty):
 
     Examples
     --------
-    Three features in a row; one trial excites the first of them only:
+    Three features in a row; one trial activates only the first:
 
     >>> import numpy as np
     >>> from mvpa_kfda import GraphSmooth
@@ -459,12 +459,12 @@ class GraphSmooth(Penalty):
         return new
 
     def for_channels(self, ch_names: Sequence[str]) -> Penalty:
-        """Return the penalty for these channels, in this order.
+        """Return the penalty for the given channels, in this order.
 
         Parameters
         ----------
         ch_names : sequence of str
-            Channels of the data; the adjacency may have more.
+            Channels of the data; the adjacency may contain more.
 
         Returns
         -------

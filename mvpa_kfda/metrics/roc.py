@@ -16,17 +16,17 @@ from .areas import log_odds, merge_near_ties
 class Roc:
     """A receiver operating characteristic, see :meth:`DecodingResult.roc`.
 
-    A trial counts as positive if its score is at or above the threshold.
+    A trial is classified as positive if its score is at or above the threshold.
 
     Parameters
     ----------
     fpr : ndarray of shape (n_thresholds,)
-        False positive rate: the share of other trials at or above each threshold.
+        False positive rate: the proportion of other trials at or above each threshold.
     tpr : ndarray of shape (n_thresholds,)
-        True positive rate: the share of the positive class's trials.
+        True positive rate: the same for trials of the positive class.
     thresholds : ndarray of shape (n_thresholds,)
-        Decreasing thresholds, infinite first, as in scikit-learn. With two classes on
-        the difference of their scores, else on the posterior probability.
+        Decreasing thresholds, infinite first, as in scikit-learn. They apply to the
+        difference of class scores with two classes, else to the posterior probability.
     auc : float
         The area under the curve.
     positive : object
@@ -70,8 +70,8 @@ def make_roc(result, positive=None):
     Raises
     ------
     ValueError
-        If `positive` is no class, or left out with more than two classes, or if the
-        tested trials are all of the positive class or all of others.
+        If `positive` is not a class, or is omitted with more than two classes, or if
+        all or none of the tested trials belong to the positive class.
     """
     classes = result.classes.tolist()
     if positive is None and len(classes) > 2:

@@ -61,50 +61,50 @@ class Said(NamedTuple):
 def claims(
     results: Result | Sequence[Result] | Mapping[str, Result],
 ) -> DataFrame:
-    """Make a table of what can be claimed of one or several results, and what cannot.
+    """Return a table of the claims that one or several results support or do not.
 
-    Papers make five claims, and each takes a guarantee of its own: **where** there is
-    an effect, **from when**, **how much** of a map has one, **how many** people have
-    one, and **how large** it is, or at most. Statements hold for what was tested, at
-    the significance level of a group, or 0.05 for results of single subjects. What a
-    result does not allow is listed too, with what it would take.
+    Papers make five claims, each requiring its own guarantee: **where** there is an
+    effect, **from when**, **how much** of a map has one, **how many** people have one,
+    and **how large** it is (at most). Statements refer to the tested data, at the
+    significance level of a group, or 0.05 for results of single subjects. Unsupported
+    claims are listed too, with what they would require.
 
     Parameters
     ----------
     results : result, sequence of results, or dict of str -> result
-        What any function of this package gave, or `load_result` read. Of several
-        results each has its own rows.
+        Results of any function of this package or of `load_result`. Several results
+        have separate rows.
 
     Returns
     -------
     table : pandas.DataFrame
         One row per claim, in the order above, with the columns
 
-        * ``result``: the name, with several results only,
+        * ``result``: the name, only with several results,
         * ``claim``: "where", "from when", "how much", "how many" or "how large",
-        * ``statement``: the sentence that may be printed; empty if there is none,
-        * ``bound``: the number in it that is a bound (positions, seconds, a share, or
-          a score), NaN without one,
-        * ``confidence``: the probability with which it holds, at least; NaN where a
-          false discovery rate is controlled, which is no statement of that kind,
-        * ``method`` and ``source``: by what, and where that is from,
-        * ``missing``: of what cannot be claimed, why, and what it would take.
+        * ``statement``: the sentence to report; empty if there is none,
+        * ``bound``: the bound stated in it (number of positions, seconds, a proportion,
+          or a score), NaN without one,
+        * ``confidence``: the confidence level of the statement; NaN if a false discovery
+          rate is controlled, which gives none,
+        * ``method`` and ``source``: the method and its reference,
+        * ``missing``: why an unsupported claim cannot be made, and what it requires.
 
     Raises
     ------
     TypeError, ValueError
-        If something is not a result, or if there are none.
+        If an object is not a result, or if there are none.
 
     See Also
     --------
-    report : A page about results, which begins with this table.
+    report : A report on results, which begins with this table.
 
     Notes
     -----
-    Each row holds with its own confidence; several rows, or results, together do not.
-    Only the first metric, and the first correction of a group, are used: what was
-    named first is what was planned. No statement says that there is *no* effect, other
-    than the upper bound of "how large".
+    The confidence is that of each row alone, not of several rows or results jointly.
+    Only the first metric, and the first correction of a group, are used, as those
+    assumed to be planned. No statement claims that there is *no* effect, except the
+    upper bound of "how large".
 
     Examples
     --------

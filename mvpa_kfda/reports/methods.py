@@ -59,47 +59,46 @@ def methods_text(
     threshold: float | None = None,
     alternative: Alternative | None = None,
 ) -> str:
-    """Write the paragraphs of a paper that say what was done and found.
+    """Write methods and results paragraphs for a paper.
 
-    Data, features, model, penalty, folds, metric, permutations, correction, results and
-    versions, in the order in which a reviewer asks for them. All of it comes from the
-    result; what that does not know, such as how the data were recorded and filtered, is
-    left to you. Read it before you print it.
+    They cover data, features, model, penalty, folds, metric, permutations, correction,
+    results and versions, in the order in which a reviewer asks for them. All
+    information comes from the result; add what it does not contain, such as how the
+    data were recorded and filtered. Read the text before you publish it.
 
     Parameters
     ----------
     result : result
-        Of any kind: of one subject, of a group, of a comparison, or a latency.
+        A result of any kind: one subject, a group, a comparison, or a latency.
     style : {"apa", "markdown", "bibtex"}
         Plain text with citations and a list of references, the same with links for
-        Markdown, or the entries of what is cited, for BibTeX.
+        Markdown, or the BibTeX entries of the cited works.
     correction : str or None
-        Correction of the p-values that you report, as in the result's `pvalues`. None
-        is that of its figures: the first that was asked for of a group or comparison,
-        and else "max". A latency has none.
+        Correction of the reported p-values, as in the result's `pvalues`. None takes
+        that of its figures: the first requested one for a group or comparison, else
+        "max". A latency has none.
     alpha : float or None
-        Significance level that you report. None is that of a group or comparison, and
-        else 0.05.
+        Significance level to report. None takes that of a group or comparison, else
+        0.05.
     threshold : float or None
-        p-level that forms clusters, as in the `pvalues` of one subject's result. None
-        is 0.05. Groups and comparisons have their own.
+        Cluster-forming threshold (a p-value), as in the `pvalues` of one subject's
+        result. None is 0.05. Groups and comparisons have their own.
     alternative : {"greater", "less", "two-sided"} or None
-        Which scores are tested for, as in the `pvalues` of one subject's result. None
-        is "greater". Groups and comparisons have their own.
+        Alternative hypothesis, as in the `pvalues` of one subject's result. None is
+        "greater". Groups and comparisons have their own.
 
     Returns
     -------
     text : str
-        Paragraphs with an empty line between them.
+        Paragraphs separated by empty lines.
 
     Raises
     ------
     TypeError
-        If it is not a result.
+        If `result` is not a result.
     ValueError
-        If the style is not known, if `alpha` is not between 0 and 1, if a correction,
-        threshold or alternative is given to a result that has no use for it, or as in
-        `pvalues`.
+        If the style is unknown, if `alpha` is not between 0 and 1, if a correction,
+        threshold or alternative does not apply to the result, or as in `pvalues`.
 
     Examples
     --------

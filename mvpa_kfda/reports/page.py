@@ -35,44 +35,43 @@ def report(
     correction: CorrectionNames | None = None,
     overwrite: bool = False,
 ) -> mne.Report:
-    """Make a page about one or several results, which can be sent to anyone.
+    """Create a self-contained report on one or several results.
 
-    It says in two sentences what was asked and what was found, shows the scores with
+    It summarises the question and the finding in two sentences, shows the scores with
     chance level and corrected p-values, the null distribution, patterns and tables of
-    peaks, and lists what the run warned of, its parameters and the versions of the
-    packages. The page is one HTML file that asks no host for anything.
+    peaks, and lists warnings, parameters and package versions. The report is a single
+    HTML file that loads nothing from the network.
 
     Parameters
     ----------
     results : result, sequence of results, or dict of str -> result
-        What any function of this package gave, or `load_result` read; also of groups,
-        comparisons and latencies. Several get a table of all of them and a part each,
-        called by the keys of a dict.
+        Results of any function of this package or of `load_result`, including groups,
+        comparisons and latencies. Several results get an overview table and a part
+        each, named by the keys of a dict.
     fname : path-like or None
-        The file to write, which ends in .html; None writes none.
+        The file to write, with the extension .html; None writes no file.
     title : str or None
-        The title of the page; None takes what the analysis is called.
+        The title of the report; None takes the name of the analysis.
     correction : str, sequence of str, or None
-        Corrections of the p-values in figures, tables and words about the maps of
-        single subjects, as in their `pvalues`: several have a figure and a table each,
-        the first one is in the words. None takes "max". Groups and comparisons are
-        shown with all that they were tested with.
+        Corrections of the p-values in figures, tables and text for the maps of single
+        subjects, as in their `pvalues`: each has a figure and a table, and the first is
+        used in the text. None takes "max". Groups and comparisons are shown with all
+        corrections they were tested with.
     overwrite : bool
-        Replace an existing file.
+        Overwrite an existing file.
 
     Returns
     -------
     report : mne.Report
-        The page, to which more can be added, e.g. by its ``add_figure``.
+        The report, to which more can be added, e.g. with ``add_figure``.
 
     Raises
     ------
     TypeError
-        If something is not a result, or the title no text.
+        If an object is not a result, or the title is not text.
     ValueError
-        If there are no results, if a correction is not known or needs more of the
-        permutations than a result has kept, or if the name of the file does not end in
-        .html.
+        If there are no results, if a correction is unknown or needs more of the
+        permutations than a result has kept, or if the file name does not end in .html.
     FileExistsError
         If the file exists and `overwrite` is false.
     FileNotFoundError

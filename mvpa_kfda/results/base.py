@@ -61,12 +61,12 @@ _MANY_SCORES = 5_000_000
 
 @record
 class Result:
-    """What can be saved: a frozen object whose fields are plain values.
+    """A result that can be saved: a frozen object whose fields are plain values.
 
     Parameters
     ----------
     warnings : tuple of str
-        What the call that made the result warned of, in its order.
+        Warnings of the call that made the result, in order of appearance.
     """
 
     warnings: tuple[str, ...] = ()
@@ -100,9 +100,9 @@ class Result:
         Parameters
         ----------
         path : str or path-like
-            The file to write; ``.h5`` is the usual ending.
+            The file to write; ``.h5`` is the usual extension.
         overwrite : bool
-            Replace an existing file.
+            Overwrite an existing file.
 
         Raises
         ------
@@ -111,7 +111,7 @@ class Result:
         FileNotFoundError
             If the folder of the file does not exist.
         ValueError
-            If the file has the ending of an image: .nii, .nii.gz or .gii.
+            If the file has the extension of an image: .nii, .nii.gz or .gii.
         """
         self._refuse_image(check_path(path))
         write_result_file(
@@ -135,12 +135,12 @@ class Result:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def to_xarray(self, **options: Any) -> Dataset:
-        """Make a dataset with named dimensions, for which xarray has to be installed.
+        """Return a dataset with named dimensions (requires xarray).
 
         Parameters
         ----------
         **options
-            What `to_dataframe` takes, such as ``corrections``.
+            Options of `to_dataframe`, such as ``corrections``.
 
         Returns
         -------
@@ -148,8 +148,8 @@ class Result:
             The columns of `to_dataframe` as maps, with the dimensions ``time``,
             ``freq``, ``sensor``, ``train_time`` and ``test_time``, ``voxel``,
             ``vertex``, ``region`` or ``feature``, and coordinates in s, Hz and mm. The
-            attribute ``chance`` of a map is its chance level. What was kept beside the
-            maps: ``confusion_matrix``, ``predicted``, scores of every ``fold``,
+            attribute ``chance`` of a map is its chance level. Also included, if they
+            were kept: ``confusion_matrix``, ``predicted``, and scores of each ``fold``,
             ``repeat`` and ``subject``; not the permutations' scores. Attributes of the
             dataset, such as ``parameter_reg`` and ``version_numpy``, are numbers and
             text, so that ``dataset.to_netcdf("scores.nc")`` works.
@@ -173,15 +173,15 @@ class Result:
         return make_dataset(self, self.to_dataframe(**options))
 
     def figure(self, **options: Any) -> Figure:
-        """Draw what `plot` draws into a figure that pyplot does not know.
+        """Draw the figure of `plot` without registering it with pyplot.
 
-        Nobody has to close it, and notebooks show it once. Reports take it:
+        It need not be closed, and notebooks show it once. It can be added to a report:
         ``mne.Report().add_figure(result.figure(), title="Decoding")``.
 
         Parameters
         ----------
         **options
-            What `plot` takes, but for ``ax`` and ``show``.
+            Options of `plot`, except ``ax`` and ``show``.
 
         Returns
         -------
@@ -191,7 +191,7 @@ class Result:
         Raises
         ------
         TypeError
-            If `plot` does not take an option.
+            If an option is not one of `plot`.
         ValueError
             As `plot`.
         """
@@ -218,7 +218,7 @@ class Result:
 
 @record
 class ScoreMap(DiscoveriesMixin, Result):
-    """Scores at every position of zero or more axes, and their p-values.
+    """Scores at each position along zero or more axes, and their p-values.
 
     A subclass has its maps in `metrics`, their chance levels in `chances`, and in
     `axes` the names of its coordinates. Tables and figures are made with its
@@ -232,7 +232,7 @@ class ScoreMap(DiscoveriesMixin, Result):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Number of positions along every axis of the map, a tuple."""
+        """Number of positions along each axis of the map, a tuple."""
         return tuple(len(self.along(name)) for name in self.axes)
 
     def along(self, axis: str) -> NDArray:
@@ -251,7 +251,7 @@ class ScoreMap(DiscoveriesMixin, Result):
         return getattr(self, axis)
 
     def null_of(self, metric: str) -> NDArray:
-        """Return scores under permuted labels, if all of them were kept.
+        """Return the scores under permuted labels, if all of them were kept.
 
         Parameters
         ----------
@@ -261,19 +261,19 @@ class ScoreMap(DiscoveriesMixin, Result):
         Returns
         -------
         null : array, shape (P, positions...)
-            Of none at all P is 0.
+            P is 0 if there are none.
         """
         return np.empty((0, *self.shape))
 
     @property
     def scoring(self) -> list[str]:
-        """Names of the metrics, in the order they were asked for."""
+        """Names of the metrics, in the order of `scoring`."""
         return list(self.metrics)
 
     def smallest_p(
         self, correction: str = "none", n_positions: int = 1, metric: str | None = None
     ) -> float:
-        """Return the smallest p-value that the permutations can give.
+        """Return the smallest p-value attainable with the permutations.
 
         Parameters
         ----------
@@ -282,12 +282,12 @@ class ScoreMap(DiscoveriesMixin, Result):
         n_positions : int
             Number of positions that are tested.
         metric : str or None
-            Name of the metric; some have fewer different permutations.
+            Name of the metric; some have fewer distinct permutations.
 
         Returns
         -------
         p : float
-            What no p-value of this result can be below.
+            The smallest attainable p-value.
         """
         n_rows = self.n_permutations + 1
         if not is_of_one_class(metric):  # which changes when classes change names
@@ -319,7 +319,7 @@ class ScoreMap(DiscoveriesMixin, Result):
         Raises
         ------
         ValueError
-            If the result has no such metric, or if it is a table.
+            If the result has no such metric, or if the metric is a table.
         """
         metric, allowed = (
             self.scoring[0] if metric is None else metric,
@@ -338,12 +338,12 @@ class ScoreMap(DiscoveriesMixin, Result):
         Parameters
         ----------
         name : str or None
-            Name of a correction; None takes the one that was asked for, if one was.
+            Name of a correction; None takes the one requested in the call, if any.
 
         Returns
         -------
         name : str
-            The name as the package writes it.
+            The name as the package spells it.
 
         Raises
         ------
@@ -353,7 +353,7 @@ class ScoreMap(DiscoveriesMixin, Result):
         return check_correction(name)
 
     def p_of_map(self, correction: str, metric: str, **options: Any) -> NDArray:
-        """Return the p-values that figures mark; `pvalues` knows the options.
+        """Return the p-values marked in figures, with the options of `pvalues`.
 
         Parameters
         ----------
@@ -362,7 +362,7 @@ class ScoreMap(DiscoveriesMixin, Result):
         metric : str
             Name of the metric.
         **options
-            What else `pvalues` takes.
+            Further options of `pvalues`.
 
         Returns
         -------
@@ -401,19 +401,19 @@ class ScoreMap(DiscoveriesMixin, Result):
         return table.iloc[[self.best_position(metric)]].to_dict("records")[0]
 
     def favour(self, metric: str, alternative: str = "greater") -> NDArray:
-        """Return how far scores (positions...) go where they are tested for.
+        """Return how strongly scores (positions...) favour the alternative.
 
         Parameters
         ----------
         metric : str
             Name of the metric.
         alternative : {"greater", "less", "two-sided"}
-            Which scores are tested for, where the result does not say that itself.
+            Which scores are tested for, unless the result defines it.
 
         Returns
         -------
         distance : array, shape (positions...)
-            The larger, the more a score speaks for the alternative.
+            The larger, the more a score favours the alternative.
         """
         scores, centre = np.asarray(self.metrics[metric], float), self.chances[metric]
         side = self.side_of(metric) if alternative == "greater" else alternative
@@ -423,7 +423,7 @@ class ScoreMap(DiscoveriesMixin, Result):
         return np.abs(scores - centre) if two_sided else scores
 
     def side_of(self, metric: str) -> str:
-        """Return the alternative that a map is tested for, where no other is asked.
+        """Return the default alternative that a map is tested for.
 
         Parameters
         ----------
@@ -433,12 +433,12 @@ class ScoreMap(DiscoveriesMixin, Result):
         Returns
         -------
         alternative : {"greater", "less", "two-sided"}
-            What it is tested for, where no other alternative is asked for.
+            The alternative, unless another one is requested.
         """
         return "greater"
 
     def best_position(self, metric: str) -> int:
-        """Return the position, in C order, that speaks most for the alternative.
+        """Return the position, in C order, that favours the alternative most.
 
         Parameters
         ----------
@@ -448,7 +448,7 @@ class ScoreMap(DiscoveriesMixin, Result):
         Returns
         -------
         position : int
-            Its number, counted along the whole map in C order.
+            Its index in the flattened map, in C order.
         """
         return int(np.nanargmax(self.favour(metric)))
 
@@ -475,7 +475,7 @@ class ScoreMap(DiscoveriesMixin, Result):
         return f"{'Largest' if self.is_difference else best} {metric_in_text(metric)}"
 
     def worded_peak(self, metric: str) -> str:
-        """Word the score that speaks most for the alternative, and where it is.
+        """Describe the score that favours the alternative most, and its position.
 
         Parameters
         ----------
@@ -485,7 +485,7 @@ class ScoreMap(DiscoveriesMixin, Result):
         Returns
         -------
         words : str
-            The score, its chance level, and where it is.
+            The score, its chance level, and its position.
         """
         scores, chance = np.ravel(self.metrics[metric]), self.chances[metric]
         if not np.isfinite(scores).any():
@@ -497,17 +497,17 @@ class ScoreMap(DiscoveriesMixin, Result):
         return f"{words} at {self.places.word(best)}" if self.axes else words
 
     def worded_place(self, position: int) -> str:
-        """Word a position, counted along the whole map.
+        """Describe a position of the flattened map.
 
         Parameters
         ----------
         position : int
-            Number of a position, counted along the whole map in C order.
+            Index of a position in the flattened map, in C order.
 
         Returns
         -------
         words : str
-            Where it is, e.g. "time 0.12 s".
+            The position, e.g. "time 0.12 s".
         """
         return self.places.word(position)
 
@@ -528,7 +528,7 @@ class ScoreMap(DiscoveriesMixin, Result):
 
 @record
 class SubjectResult(RankedMixin, OptionsMixin, ScoreMap, Generic[Scores]):
-    """Scores of one subject's trials, and those under permuted labels.
+    """Scores of one subject's trials, and their scores under permuted labels.
 
     A new kind of map is a subclass with one field of coordinates per axis and `axes`
     naming these fields.
@@ -536,8 +536,8 @@ class SubjectResult(RankedMixin, OptionsMixin, ScoreMap, Generic[Scores]):
     Parameters
     ----------
     metrics : dict of str -> array, shape (positions...)
-        Name -> score of the observed labels. The confusion matrix is
-        (positions..., c, c): true classes in rows, predicted ones in columns.
+        Name -> score of the observed labels. The confusion matrix is (positions..., c,
+        c): true classes in rows, predicted classes in columns.
     nulls : dict of str -> array, shape (P, positions...)
         Name -> scores under permuted labels.
     chances : dict of str -> float
@@ -545,32 +545,32 @@ class SubjectResult(RankedMixin, OptionsMixin, ScoreMap, Generic[Scores]):
     classes : array, shape (c,)
         The labels of the classes.
     y : array of int, shape (n,)
-        Class of every trial, an index into `classes`.
+        Class of each trial, an index into `classes`.
     groups : array, shape (n,), or None
-        Group of every trial.
+        Group of each trial.
     predicted : array of int, shape (positions..., n)
-        Predicted class of every trial, an index into `classes`; -1 for a trial that
-        was in no test set.
+        Predicted class of each trial, an index into `classes`; -1 for a trial that was
+        in no test set.
     tests : tuple of arrays of int
-        Row indices of every test set.
+        Row indices of each test set.
     parameters : dict
         The arguments of the analysis.
     versions : dict of str -> str
         Versions of the packages that made the result.
     penalty : dict of str -> float or array
-        What was recorded of the penalties: "lambda" and "degrees_of_freedom", and where
-        they were tuned "kernel", "grid", "scale" and "criterion"; see `lambdas`.
+        Values recorded for the penalties: "lambda" and "degrees_of_freedom" and, if
+        they were tuned, "kernel", "grid", "scale" and "criterion"; see `lambdas`.
     members : array of int, shape (n, k), or None
-        The trials that were averaged, where pseudo-trials take the place of trials.
+        The trials averaged into each pseudo-trial; None without averaging.
     fold_metrics : dict of str -> array, shape (positions..., n_folds)
-        Name -> score of every test set by itself, of the observed labels. NaN where a
-        test set has none, the ROC AUC of a single class for one.
+        Name -> score of each test set alone, for the observed labels. NaN where a test
+        set has none, e.g. the ROC AUC of a single class.
     trains : tuple of arrays of int, or None
-        Row indices of every training set; None where each is of all rows outside of the
+        Row indices of each training set; None if each consists of all rows outside the
         test set. See `folds`.
     repeats : dict of str -> array, shape (positions..., n_repeats)
-        Name -> score of every repeat, of the observed labels; empty without repeats.
-        Trials and test sets are then those of all repeats, one repeat after the other.
+        Name -> score of each repeat, for the observed labels; empty without repeats.
+        With repeats, trials and test sets are those of all repeats in turn.
     """
 
     metrics: dict[str, Any]
@@ -627,7 +627,7 @@ class SubjectResult(RankedMixin, OptionsMixin, ScoreMap, Generic[Scores]):
 
     @property
     def scores(self) -> Scores:
-        """Scores of the first metric at every position."""
+        """Scores of the first metric at each position."""
         return next(iter(self.metrics.values()))
 
     @property
@@ -642,11 +642,11 @@ class SubjectResult(RankedMixin, OptionsMixin, ScoreMap, Generic[Scores]):
 
     @property
     def fold_scores(self) -> NDArray:
-        """Scores of the first metric in every test set, (positions..., n_folds).
+        """Scores of the first metric in each test set, (positions..., n_folds).
 
-        Of predicted classes `scores` are counted over all trials together, which is the
-        mean over test sets where these are equally large; areas under ROC curves and
-        functions of your own are means over test sets.
+        For metrics of predicted classes, `scores` are computed over all trials
+        together, which equals the mean over test sets of equal size; areas under ROC
+        curves and custom functions are averaged over test sets.
         """
         name = self.scoring[0]
         if name not in self.fold_metrics:
@@ -658,14 +658,14 @@ class SubjectResult(RankedMixin, OptionsMixin, ScoreMap, Generic[Scores]):
 
     @property
     def lambdas(self) -> Any:
-        """The penalty lambda at every position: of all folds, or (..., n_folds)."""
+        """The penalty lambda at each position: one for all folds, or (..., n_folds)."""
         return self._recorded("lambda")
 
     @property
     def degrees_of_freedom(self) -> Any:
         """The trace of the hat matrix for each of the `lambdas`.
 
-        Of all trials, or of the training trials where every fold has its own matrix.
+        For all trials, or for the training trials if each fold has its own matrix.
         """
         return self._recorded("degrees_of_freedom")
 
@@ -680,14 +680,14 @@ class SubjectResult(RankedMixin, OptionsMixin, ScoreMap, Generic[Scores]):
 
     @property
     def n_permutations(self) -> int:
-        """Number of label permutations, the observed labels not counted."""
+        """Number of label permutations, not counting the observed labels."""
         return max((len(null) for null in self.nulls.values()), default=0)
 
     @property
     def folds(self) -> list[tuple[NDArray, NDArray]]:
-        """Row indices of every fold, a list of (train, test).
+        """Row indices of each fold, a list of (train, test).
 
-        When other trials were tested: all training trials, and all of the others.
+        With separate test trials: all training trials, and all test trials.
         """
         if self.tests_other_trials:
             return [(np.arange(self.parameters["n_trained"]), self.tests[0])]
@@ -698,29 +698,29 @@ class SubjectResult(RankedMixin, OptionsMixin, ScoreMap, Generic[Scores]):
 
     @property
     def train_rows(self) -> NDArray | None:
-        """The trials to train with where these are never tested, else None."""
+        """The training trials if these are never tested, else None."""
         if self.parameters.get("train_on") is None or self.trains is None:
             return None
         return np.unique(np.concatenate(self.trains))
 
     @property
     def true_classes(self) -> NDArray:
-        """The classes of the trials that are in some test set."""
+        """The classes of the trials that are in at least one test set."""
         return self.y_tested[np.unique(np.concatenate(self.tests))]
 
     @property
     def y_tested(self) -> NDArray:
-        """Class of every trial that is tested, an index into `classes`."""
+        """Class of each tested trial, an index into `classes`."""
         return self.y
 
     @property
     def mode(self) -> str | None:
-        """How training and test data of time generalization belong together."""
+        """How training and test data of time generalization are related."""
         return self.parameters.get("mode")
 
     @property
     def tests_other_trials(self) -> bool:
-        """Whether models are tested on other trials than those of the training data."""
+        """Whether models are tested on a separate set of trials."""
         return self.mode == "other_trials"
 
     @property
@@ -730,7 +730,7 @@ class SubjectResult(RankedMixin, OptionsMixin, ScoreMap, Generic[Scores]):
 
     @property
     def is_tuned(self) -> bool:
-        """Whether the penalty was tuned, and there is a figure of that."""
+        """Whether the penalty was tuned, so that the tuning can be plotted."""
         return "grid" in self.penalty and hasattr(self, "plot_tuning")
 
     @property
@@ -739,7 +739,7 @@ class SubjectResult(RankedMixin, OptionsMixin, ScoreMap, Generic[Scores]):
         return Places.of(self)
 
     def null_of(self, metric: str) -> NDArray:
-        """Return scores under permuted labels, if all of them were kept.
+        """Return the scores under permuted labels, if all of them were kept.
 
         Parameters
         ----------
@@ -749,7 +749,7 @@ class SubjectResult(RankedMixin, OptionsMixin, ScoreMap, Generic[Scores]):
         Returns
         -------
         null : array, shape (P, positions...)
-            Of none at all P is 0.
+            P is 0 if there are none.
         """
         return self.nulls.get(metric, super().null_of(metric))
 
@@ -757,9 +757,9 @@ class SubjectResult(RankedMixin, OptionsMixin, ScoreMap, Generic[Scores]):
     def predictions(self) -> NDArray:
         """Predicted labels, (positions..., n_trials).
 
-        A plain array; a masked one when some trials were in no test set. The class
-        scores of a trial that several test sets hold are averaged; the metrics count
-        each test set's prediction.
+        A plain array, or a masked one if some trials were in no test set. Class scores
+        of a trial in several test sets are averaged; the metrics use the prediction of
+        each test set.
         """
         missing = self.predicted < 0
         labels = self.classes[np.where(missing, 0, self.predicted)]
@@ -775,23 +775,23 @@ class SubjectResult(RankedMixin, OptionsMixin, ScoreMap, Generic[Scores]):
     ) -> Scores:
         """Compute permutation p-values.
 
-        Uncorrected, p = (1 + b) / (1 + P), where b of the P permutations score as high
-        as the observed labels or higher [1]_.
+        Uncorrected, p = (1 + b) / (1 + P), where b of the P permutations score at least
+        as high as the observed labels [1]_.
 
         Parameters
         ----------
         correction : str
             Correction for testing many positions: "none", "max", "max-step-down",
             "bonferroni", "holm", "fdr", "fdr-by", "cluster", "cluster-size",
-            "cluster-depth" (of time courses only) or "tfce", which
-            `mvpa_kfda.inference.corrections` describes.
+            "cluster-depth" (time courses only) or "tfce", described in
+            `mvpa_kfda.inference.corrections`.
         metric : str or None
             Name of the metric; None takes the first.
         threshold : float
-            p-level that forms the clusters, for the corrections by clusters.
+            Cluster-forming threshold (a p-value), for corrections by clusters.
         alternative : {"greater", "less", "two-sided"}
-            Which scores are tested for: above those of permuted labels, below them, or
-            further from their mean than they are. Decoding asks for "greater".
+            Whether to test for scores above those of permuted labels, below them, or
+            further from their mean. Decoding usually tests for "greater".
 
         Returns
         -------
@@ -829,7 +829,7 @@ class SubjectResult(RankedMixin, OptionsMixin, ScoreMap, Generic[Scores]):
         return plain(p)
 
     def permuted(self, metric: str, what: str) -> list[Any]:
-        """Return what was kept of the nulls of a metric, or say what there is not.
+        """Return what was kept of the null of a metric, or raise an error.
 
         Parameters
         ----------
@@ -890,63 +890,62 @@ class SubjectResult(RankedMixin, OptionsMixin, ScoreMap, Generic[Scores]):
         alternative: Alternative = "greater",
         alpha: float = 0.05,
     ) -> DataFrame:
-        """Make a table of the clusters of neighbouring positions.
+        """Return a table of the clusters of neighbouring positions.
 
-        With "cluster" and "cluster-size" these are the clusters that were tested,
-        whatever their p. Such a p is of the cluster as a whole: it does not show from
-        when to when, or where, there is an effect [1]_. With any other correction they
-        are what is connected of the positions with p <= alpha.
+        With "cluster" and "cluster-size" these are all clusters that were tested,
+        whatever their p. Such a p refers to the cluster as a whole: it does not
+        establish when or where an effect begins or ends [1]_. With any other
+        correction, clusters are connected positions with p <= alpha.
 
         Parameters
         ----------
         correction : str
             Correction for testing many positions: "none", "max", "max-step-down",
             "bonferroni", "holm", "fdr", "fdr-by", "cluster", "cluster-size",
-            "cluster-depth" (of time courses only) or "tfce", which
-            `mvpa_kfda.inference.corrections` describes.
+            "cluster-depth" (time courses only) or "tfce", described in
+            `mvpa_kfda.inference.corrections`.
         metric : str or None
             Name of the metric; None takes the first.
         threshold : float
-            p-level that forms the clusters, for the corrections by clusters.
+            Cluster-forming threshold (a p-value), for corrections by clusters.
         alternative : {"greater", "less", "two-sided"}
-            Which scores are tested for: above those of permuted labels, below them, or
-            further from their mean than they are. Decoding asks for "greater".
-            Clusters of high and of low scores stay apart.
+            Whether to test for scores above those of permuted labels, below them, or
+            further from their mean. Decoding usually tests for "greater". Clusters of
+            high and of low scores stay apart.
         alpha : float
-            Which positions are significant, which "cluster" and "cluster-size" do not
-            use; and 1 minus the confidence of ``n_true``.
+            Significance level of positions, not used by "cluster" and "cluster-size";
+            also 1 minus the confidence of ``n_true``.
 
         Returns
         -------
         table : pandas.DataFrame
-            One row per cluster, the smallest p first, then the largest mass; without
-            clusters no row. ``from`` and ``to`` are its first and last time in seconds,
-            of time generalization a tuple (training, testing); of maps of the brain
-            the smallest and the largest (x, y, z) in mm, NaN where there are none.
-            ``places`` words what else it extends over: the sensors, the frequencies,
-            the regions, or how many voxels, vertices or times. ``mass`` is the sum of
-            the standardised scores, NaN if what they need was not kept
-            (``null="max"``); negative for low scores. ``size`` is the number of
-            positions. ``p`` is that of the cluster, or else the smallest of its
-            positions. ``peak`` is where the score is highest (of low ones lowest): the
-            columns of `to_dataframe` that say where, a tuple if there are several.
-            ``n_true`` of the positions have an effect, at least, a share of
-            ``share_true``: for all clusters at once with a confidence of 1 - alpha, see
-            `true_discoveries`. They need the permutations of ``null="full"``, and are
-            left out of the table where only a summary was kept.
+            One row per cluster, sorted by smallest p, then largest mass; no rows
+            without clusters. ``from`` and ``to`` are its first and last time in
+            seconds, for time generalization a tuple (training, testing); for brain maps
+            the smallest and the largest (x, y, z) in mm, NaN without coordinates.
+            ``places`` describes its extent along other axes: the sensors, frequencies
+            or regions, or the number of voxels, vertices or times. ``mass`` is the sum
+            of the standardised scores, negative for low scores and NaN if the null was
+            not kept (``null="max"``). ``size`` is the number of positions. ``p`` is
+            that of the cluster, or else the smallest of its positions. ``peak`` is the
+            position of the highest score (the lowest for low scores), as in the columns
+            of `to_dataframe`, a tuple if there are several. At least ``n_true`` of the
+            positions, a proportion of ``share_true``, have an effect: for all clusters
+            simultaneously with a confidence of 1 - alpha, see `true_discoveries`. These
+            two columns need ``null="full"`` and are omitted if only a summary was kept.
 
         Raises
         ------
         ValueError
-            If `alpha` is not between 0 and 1, if there is one position only, or as in
+            If `alpha` is not between 0 and 1, if there is only one position, or as in
             `pvalues`.
 
         Notes
         -----
-        Where two tests have to reject, as in time generalization, a cluster is where
-        positions are above the threshold of both, and p is the larger one of its two,
-        see `GeneralizationResult.pvalues`. In ``mass``, each position counts with the
-        standardised score that is nearer to zero.
+        If two tests have to reject, as in time generalization, clusters consist of
+        positions above the thresholds of both tests, and p is the larger of the two
+        p-values, see `GeneralizationResult.pvalues`. ``mass`` sums the standardised
+        score that is nearer to zero at each position.
 
         References
         ----------
@@ -995,7 +994,7 @@ class SubjectResult(RankedMixin, OptionsMixin, ScoreMap, Generic[Scores]):
         )
 
     def kept_nulls(self, metric: str) -> list[Any]:
-        """Return what was kept of each null that a metric is tested against.
+        """Return what was kept of each null distribution of a metric.
 
         Parameters
         ----------
@@ -1005,7 +1004,7 @@ class SubjectResult(RankedMixin, OptionsMixin, ScoreMap, Generic[Scores]):
         Returns
         -------
         nulls : list
-            Scores under permuted labels (P, positions...), or their summaries, of each
+            Scores under permuted labels (P, positions...), or their summaries, for each
             test that has to reject; empty without permutations.
         """
         null = self.null_of(metric)
@@ -1027,26 +1026,26 @@ class SubjectResult(RankedMixin, OptionsMixin, ScoreMap, Generic[Scores]):
         *,
         metric: str | None = None,
     ) -> DataFrame:
-        """Make a table with one row per position.
+        """Return a table with one row per position.
 
         Parameters
         ----------
         corrections : str or sequence of str
             Corrections to add as columns ``p_<correction>``, with underscores in place
-            of hyphens: ``p_max_step_down``. A result with a single position has nothing
-            to correct for and leaves them out.
+            of hyphens: ``p_max_step_down``. Omitted for a single position, which needs
+            no correction.
         metric : str or None
-            The metric of the p-values; None takes the first that is a number. Of a
-            table of pairs of classes, such as "crossnobis_distances", there is one row
-            per position and pair instead.
+            The metric of the p-values; None takes the first scalar one. For a metric of
+            pairs of classes, such as "crossnobis_distances", the table has one row per
+            position and pair.
 
         Returns
         -------
         table : pandas.DataFrame
-            The position (``time`` in seconds, ``freq`` in Hz, ``sensor`` by name),
-            every metric that is a number and, with permutations, ``p`` (uncorrected)
-            and one column per correction. Of pairs: the position, ``class_1``,
-            ``class_2``, and the metric.
+            The position (``time`` in seconds, ``freq`` in Hz, ``sensor`` by name), all
+            scalar metrics and, with permutations, ``p`` (uncorrected) and one column
+            per correction. For pairs: the position, ``class_1``, ``class_2``, and the
+            metric.
         """
         corrections = known_corrections(corrections, "corrections")
         pairs = self._frame_of_pairs(metric)
@@ -1059,7 +1058,7 @@ class SubjectResult(RankedMixin, OptionsMixin, ScoreMap, Generic[Scores]):
 
     @property
     def matrices(self) -> dict[str, NDArray]:
-        """Tables of pairs of classes (positions..., pairs) by kind; here none."""
+        """Tables of pairs of classes (positions..., pairs) by kind; none here."""
         return {}
 
     @property
@@ -1074,11 +1073,11 @@ class SubjectResult(RankedMixin, OptionsMixin, ScoreMap, Generic[Scores]):
     def peak(
         self, correction: CorrectionName = "max", *, metric: str | None = None
     ) -> dict[str, Any]:
-        """Return the highest score, and where it is.
+        """Return the highest score and its position.
 
-        It was picked as the highest, so it is larger than what the same place would
-        score in new data. "max" takes the picking into account: its p-value is that of
-        the highest score of the map, while the uncorrected ``p`` is too small.
+        Selected as the highest, it overestimates the score expected at that position in
+        new data. "max" accounts for the selection: its p-value is that of the highest
+        score of the map, while the uncorrected ``p`` is too small.
 
         Parameters
         ----------
@@ -1091,8 +1090,8 @@ class SubjectResult(RankedMixin, OptionsMixin, ScoreMap, Generic[Scores]):
         -------
         peak : dict
             The position, as in `to_dataframe`, the score under the name of its metric
-            and, with permutations, ``p`` (uncorrected) and ``p_<correction>``. Of
-            equal scores the first.
+            and, with permutations, ``p`` (uncorrected) and ``p_<correction>``. Ties are
+            resolved in favour of the first position.
 
         Raises
         ------
@@ -1122,12 +1121,12 @@ class SubjectResult(RankedMixin, OptionsMixin, ScoreMap, Generic[Scores]):
         return parts
 
     def title_parts(self) -> list[str]:
-        """Return parts of a figure's title: trials, classes, folds and draws.
+        """Return the parts of a figure's title: trials, classes, folds and draws.
 
         Returns
         -------
         parts : list of str
-            Parts of a title, which commas join.
+            Parts of a title, to be joined by commas.
         """
         parts = [self.worded_trials()]
         if len(self.classes):  # none in regression
@@ -1142,11 +1141,11 @@ class SubjectResult(RankedMixin, OptionsMixin, ScoreMap, Generic[Scores]):
 
     @property
     def n_repeats(self) -> int:
-        """How often the procedure was run on the trials."""
+        """Number of times the procedure was run on the trials."""
         return self.parameters.get("n_repeats", 1)
 
     def worded_folds(self) -> list[str]:
-        """Word the folds of a repeat, and the repeats if there are several.
+        """Describe the folds of a repeat, and the repeats if there are several.
 
         Returns
         -------
@@ -1158,9 +1157,9 @@ class SubjectResult(RankedMixin, OptionsMixin, ScoreMap, Generic[Scores]):
         return folds if r == 1 else [*folds, counted(r, "repeat")]
 
     def worded_trials(self) -> str:
-        """Word how many trials there are, and of how many they are averages.
+        """Describe the number of trials, and the number averaged into each.
 
-        Of one repeat, if there are several.
+        For one repeat, if there are several.
 
         Returns
         -------

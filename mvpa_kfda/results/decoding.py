@@ -35,7 +35,7 @@ class DecodingResult(DissimilarityMixin, EvidenceMixin, SubjectResult[float]):
         Name -> score of the observed labels. The confusion matrix is (c, c): true
         classes in rows, predicted ones in columns.
     class_scores : array, shape (n, c)
-        Score of every class for every trial; the highest is predicted.
+        Score of each class for each trial; the class with the highest is predicted.
 
     Examples
     --------
@@ -56,31 +56,30 @@ class DecodingResult(DissimilarityMixin, EvidenceMixin, SubjectResult[float]):
     def roc(self, positive: Any = None) -> Roc:
         """Compute the ROC curve of one class against the rest.
 
-        The scores of all tested trials are ranked together, whichever test set they
-        were in: with two classes the difference of the class scores, with more the
-        posterior probability of the class, as :meth:`KernelFDA.predict_proba` gives
-        it. The models of different folds differ a little in scale, so the area is not
-        that of ``metrics["roc_auc"]``, which is the mean over test sets. A trial of
-        several test sets counts once, with its mean class scores; one of none is left
-        out.
+        Scores are ranked across the trials of all test sets: with two classes, the
+        difference of the class scores; with more, the posterior probability of the
+        class, as in :meth:`KernelFDA.predict_proba`. The models of different folds
+        differ slightly in scale, so the area differs from ``metrics["roc_auc"]``, the
+        mean over test sets. A trial in several test sets counts once, with its mean
+        class scores; trials in no test set are left out.
 
         Parameters
         ----------
         positive : label or None
-            The positive class. None: the second of two classes in sorted order; with
-            more than two, the class has to be named.
+            The positive class. None: the second of two classes in sorted order;
+            required with more than two classes.
 
         Returns
         -------
         roc : Roc
-            ``.fpr``, ``.tpr``, ``.thresholds``, as from
+            ``.fpr``, ``.tpr``, ``.thresholds``, as in
             :func:`sklearn.metrics.roc_curve`, ``.auc`` and ``.positive``.
 
         Raises
         ------
         ValueError
-            If `positive` is no class, or left out with more than two classes, or if
-            the tested trials are all of the positive class or all of others.
+            If `positive` is not a class, or is omitted with more than two classes, or
+            if all or none of the tested trials belong to the positive class.
 
         Examples
         --------
@@ -114,11 +113,11 @@ class _RegressionMap(SubjectResult[Scores]):
     classes : array, shape (0,)
         Empty: there are none.
     y : array of float, shape (n,)
-        The value of every trial.
+        The value of each trial.
     predicted : array of float, shape (positions..., n)
-        Predicted value of every trial; NaN for a trial that was in no test set.
+        Predicted value of each trial; NaN for a trial that was in no test set.
     members : None
-        Regression averages no trials.
+        Regression does not average trials.
     """
 
     classes: NDArray = field(default_factory=lambda: np.empty(0))
@@ -127,8 +126,8 @@ class _RegressionMap(SubjectResult[Scores]):
     def predictions(self) -> NDArray:
         """Predicted values, (positions..., n_trials), in the unit of y.
 
-        NaN for trials that were in no test set. The predictions of a trial that
-        several test sets hold are averaged; the metrics count each of them.
+        NaN for trials that were in no test set. Predictions of a trial in several test
+        sets are averaged; the metrics use each of them.
         """
         return self.predicted
 
@@ -142,11 +141,11 @@ class RegressionResult(_RegressionMap[float]):
     metrics : dict of str -> float
         Name -> score of the observed values.
     penalty : dict of str -> array
-        "lambda" and "degrees_of_freedom", numbers, or (n_folds,) where the penalty was
-        tuned. Then also "kernel" (n_folds,), the number of the chosen one, "grid"
+        "lambda" and "degrees_of_freedom", numbers, or (n_folds,) if the penalty was
+        tuned. Then also "kernel" (n_folds,), the index of the selected one, "grid"
         (n_kernels, n_lambdas), "scale" (n_kernels,), the trace(K_c)/n that a float is
         relative to, and "criterion" (n_folds, n_kernels, n_lambdas), the mean squared
-        error inside the training sets. Where every fold has its own matrix, and with
+        error within the training sets. If each fold has its own matrix, and with
         ``reg="auto"``, "grid" and "scale" begin with (n_folds, ...).
 
     Examples
@@ -172,18 +171,18 @@ class RegressionResult(_RegressionMap[float]):
 
 @result_kind
 class TimeRegressionResult(OnsetMixin, _RegressionMap[NDArray]):
-    """Regression at every time, see :func:`decode_epochs` and :func:`decode_arrays`.
+    """Regression at each time point, see :func:`decode_epochs`, :func:`decode_arrays`.
 
     Parameters
     ----------
     times : array, shape (n_times,)
         Time points in seconds.
     penalty : dict of str -> array
-        "lambda" and "degrees_of_freedom", (n_times,), or (n_times, n_folds) where the
-        penalty was tuned. Then also "kernel" (n_times, n_folds), the number of the
-        chosen one, "grid" (n_times, n_kernels, n_lambdas), "scale" (n_times,
+        "lambda" and "degrees_of_freedom", (n_times,), or (n_times, n_folds) if the
+        penalty was tuned. Then also "kernel" (n_times, n_folds), the index of the
+        selected one, "grid" (n_times, n_kernels, n_lambdas), "scale" (n_times,
         n_kernels), the trace(K_c)/n that a float is relative to, and "criterion"
-        (n_times, n_folds, n_kernels, n_lambdas), the mean squared error inside the
+        (n_times, n_folds, n_kernels, n_lambdas), the mean squared error within the
         training sets.
 
     Examples

@@ -29,18 +29,18 @@ _N_HEIGHTS = 200
 
 @dataclass(frozen=True, eq=False)
 class TrueDiscoveries:
-    """How many positions of a set have an effect, at least.
+    """Lower bound on the number of positions of a set that have an effect.
 
     Parameters
     ----------
     n : int
         Number of positions in the set; those without scores are not counted.
     n_true : int
-        So many of them have an effect, at least.
+        Lower bound on the number of positions with an effect.
     alpha : float
-        The bounds of all sets hold at once, with a confidence of 1 - alpha.
+        The bounds of all sets hold simultaneously, with a confidence of 1 - alpha.
     noun : str
-        What a position is called.
+        Name of a position.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class TrueDiscoveries:
 
     @property
     def share_true(self) -> float:
-        """The share of the positions that have an effect, at least."""
+        """Lower bound on the proportion of positions that have an effect."""
         return self.n_true / self.n
 
     def __repr__(self):
@@ -92,41 +92,41 @@ class DiscoveriesMixin:
         metric: str | None = None,
         alternative: Alternative | None = None,
     ) -> TrueDiscoveries:
-        r"""Return how many positions of a set have an effect, at least.
+        r"""Return a lower bound on the number of positions with an effect in a set.
 
-        The bounds of all sets of positions hold at once, with a confidence of 1 -
-        alpha. So the set may be chosen after looking at the scores, and others may be
-        tried: a region, a span of time, or a cluster, of which a p-value says only that
-        there is an effect somewhere in it [1]_ [2]_.
+        The bounds of all sets of positions hold simultaneously, with confidence 1 -
+        alpha. The set may therefore be chosen after looking at the scores, and several
+        may be tried: a region, a time window, or a cluster, whose p-value only says
+        that there is an effect somewhere in it [1]_ [2]_.
 
         Parameters
         ----------
         where : None, array, image, tuple, str, list of str, or Series
-            The set. None: the whole map. An array of bool of the shape of the map. An
-            image that is zero outside of the set, on the grid or the meshes of the map;
-            a path of one. ``(from, to)`` in seconds, both included, for maps with
-            times: of time generalization, training and test times both. A name, or a
-            list of names: of sensors, or of regions of the atlas (or their number). A
-            row of the table of `clusters`, ``table.loc[0]``.
+            The set. None: the whole map. A boolean array of the shape of the map. An
+            image that is zero outside the set, on the grid or the meshes of the map, or
+            its path. ``(from, to)`` in seconds, both included, for maps with times; for
+            time generalization, both training and test times. A name or a list of names
+            of sensors or atlas regions (or region numbers). A row of the table of
+            `clusters`, ``table.loc[0]``.
         alpha : float
             1 minus the confidence, for all sets together.
         metric : str or None
-            Name of the metric; None takes the first. A group has the one it was made
-            with.
+            Name of the metric; None takes the first. Group results have a single
+            metric.
         alternative : {"greater", "less", "two-sided"} or None
-            Which scores are tested for. None: those above those of permuted labels; of
-            a group what it tests for, and nothing else.
+            Which scores are tested for. None: scores above those of permuted labels;
+            for a group, its own alternative, the only one allowed.
 
         Returns
         -------
         found : TrueDiscoveries
-            ``n`` positions in the set, of which at least ``n_true`` have an effect, a
-            share of ``share_true``. Printed, it is a sentence.
+            ``n`` positions in the set, of which at least ``n_true``, a proportion of
+            ``share_true``, have an effect. It prints as a sentence.
 
         Raises
         ------
         TypeError, ValueError
-            If `where` is no set of positions of this map or has none with scores, if
+            If `where` is not a set of positions of this map or has no scores, if
             `alpha` is not between 0 and 1, or if the scores of the permutations were
             not kept.
 
@@ -138,12 +138,11 @@ class DiscoveriesMixin:
         .. math:: |S| - \min_k \left(\#\{j \in S: r_0(j) \ge \lambda k\} + k - 1\right)
 
         positions of the set S have an effect [1]_, see ``doc/method.rst``. The bound
-        does not say which of the positions these are, and 0 does not say that there is
-        no effect. Neighbours share their trials, and searchlights their voxels, so that
-        a position "with an effect" is one whose own decoding finds information.
-        Several positions of a small set can only be shown with many permutations: with
-        P of them and m positions in the map, nothing is shown of sets of m / (P + 1)
-        positions or fewer.
+        does not say which positions these are, and a bound of 0 does not mean that
+        there is no effect. Neighbours share trials and searchlights share voxels, so a
+        position "with an effect" is one whose own decoding finds information. Bounds
+        for small sets require many permutations: with P permutations and m positions in
+        the map, the bound is 0 for sets of m / (P + 1) positions or fewer.
 
         References
         ----------
@@ -173,8 +172,7 @@ class DiscoveriesMixin:
         inside = find_positions(self, where) & self._with_scores()
         if not inside.any():
             raise ValueError(
-                "There is no position with a score in what 'where' gives, so nothing "
-                "to count."
+                "'where' selects no position with a score, so nothing can be counted."
             )
         levels = levels_of(calibrations, alpha)[:, inside.ravel()]
         n = int(np.count_nonzero(inside))
@@ -188,29 +186,29 @@ class DiscoveriesMixin:
         metric: str | None = None,
         alternative: Alternative | None = None,
     ) -> NDArray:
-        """Return the size of the largest region around each position with a true share.
+        """Return the size of the largest region with enough effects around a position.
 
-        Regions are connected positions above a height of the map, whatever the height.
-        Of those that hold a position and in which at least `share` of the positions
-        have an effect, the largest one counts. All regions hold at once, see
-        `true_discoveries`.
+        Regions are connected positions above some threshold of the map; all thresholds
+        are tried. Each position gets the size of the largest region that contains it
+        and in which at least a proportion `share` of the positions have an effect. This
+        holds for all regions simultaneously, see `true_discoveries`.
 
         Parameters
         ----------
         share : float
-            The share of positions with an effect, above 0 and at most 1.
+            The proportion of positions with an effect, above 0 and at most 1.
         alpha : float
             1 minus the confidence, for all regions together.
         metric : str or None
-            Name of the metric, as of `true_discoveries`.
+            Name of the metric, as in `true_discoveries`.
         alternative : {"greater", "less", "two-sided"} or None
-            Which scores are tested for, as of `true_discoveries`.
+            Which scores are tested for, as in `true_discoveries`.
 
         Returns
         -------
         sizes : array of int, shape (positions...)
-            Number of positions of the region, 0 where there is none. Of a map in a
-            brain ``result.geometry.to_img(sizes)`` makes an image.
+            Number of positions of the region, 0 where there is none. For a brain map,
+            ``result.geometry.to_img(sizes)`` makes an image.
 
         Raises
         ------
@@ -219,8 +217,9 @@ class DiscoveriesMixin:
 
         Notes
         -----
-        Heights are those of standardised scores, or of the statistic of a group; of
-        more than 200 different ones 200, evenly spaced over the positions.
+        Thresholds are the standardised scores, or the statistic of a group; if there
+        are more than 200 distinct values, 200 of them, evenly spaced over the
+        positions.
         """
         check_share("alpha", alpha)
         if share != 1:
@@ -256,7 +255,7 @@ class RankedMixin:
     def calibrations(
         self, metric: str | None = None, alternative: Alternative | None = None
     ) -> list[Calibration]:
-        """Return what bounds of true discoveries need, of each test that has to reject.
+        """Return what true-discovery bounds need, for each test that has to reject.
 
         Parameters
         ----------
@@ -425,8 +424,8 @@ def _of_row(result, row):
     single = getattr(row, "ndim", 0) == 1 and isinstance(row.name, Integral)
     if positions is None or not single or not 0 <= row.name < len(positions):
         raise ValueError(
-            "'where' is no row of a table of clusters, or has lost which positions it "
-            "is of. Give one row as it comes: table = result.clusters(), "
+            "'where' is not a row of a table of clusters, or has lost its "
+            "positions. Pass one unmodified row: table = result.clusters(), "
             "where=table.loc[0]."
         )
     if tuple(shape) != result.shape:

@@ -48,22 +48,22 @@ class MatricesMixin:
         return list(combinations(self.classes.tolist(), 2))
 
     def rdm(self, kind: str | None = None) -> NDArray:
-        """Return how well every pair of classes is told apart.
+        """Return the dissimilarity of each pair of classes.
 
-        A representational dissimilarity matrix (RDM) at every position, condensed as by
-        :func:`scipy.spatial.distance.squareform`: the order is that of `pairs`.
+        A representational dissimilarity matrix (RDM) at each position, condensed as by
+        :func:`scipy.spatial.distance.squareform`, in the order of `pairs`.
 
         Parameters
         ----------
         kind : {"crossnobis", "accuracy"} or None
             Cross-validated squared Mahalanobis distances, or accuracies. None: the
-            distances, if `scoring` had them.
+            distances, if `scoring` included them.
 
         Returns
         -------
         rdm : array, shape (positions..., c (c - 1) / 2)
-            The distances, around 0 for classes that do not differ and also below, or
-            accuracies, chance 0.5. NaN for a pair that was not tested.
+            Distances, which vary around 0 for classes that do not differ and may be
+            negative, or accuracies, with chance level 0.5. NaN for untested pairs.
 
         Raises
         ------
@@ -87,7 +87,7 @@ class MatricesMixin:
         return self.matrices[self.kind_of(kind)]
 
     def kind_of(self, kind: str | None = None) -> str:
-        """Return which kind of table of pairs is meant.
+        """Return the kind of table of pairs to use.
 
         Parameters
         ----------
@@ -97,7 +97,7 @@ class MatricesMixin:
         Returns
         -------
         kind : {"crossnobis", "accuracy"}
-            The kind that is there.
+            The available kind.
 
         Raises
         ------
@@ -112,7 +112,7 @@ class MatricesMixin:
         return kind or kinds[0]
 
     def to_rsatoolbox(self, kind: str | None = None) -> RDMs:
-        """Return the matrices as rsatoolbox takes them, which has to be installed.
+        """Return the matrices as RDMs of rsatoolbox (which must be installed).
 
         Parameters
         ----------
@@ -122,9 +122,9 @@ class MatricesMixin:
         Returns
         -------
         rdms : rsatoolbox.rdm.RDMs
-            One matrix per position. The pattern descriptor ``conds`` has the classes;
-            the descriptors of matrices are the columns of `to_dataframe` that say where
-            a position is, such as ``time``.
+            One matrix per position. The pattern descriptor ``conds`` holds the classes;
+            the RDM descriptors are the position columns of `to_dataframe`, such as
+            ``time``.
 
         Raises
         ------
@@ -227,12 +227,12 @@ class DissimilarityMixin(MatricesMixin):
         return pd.DataFrame(table | {metric: values.ravel()})
 
     def select_pairs(self, pairs: Pairs, kind: str | None = None) -> Self:
-        """Return the result of some pairs of classes, or of means over some.
+        """Return the result for selected pairs of classes, or for means over pairs.
 
-        What it returns has a metric for every pair or every mean, and is drawn,
-        compared and given to :func:`group_inference` as any other result. It has
-        p-values where `scoring` had the same pairs, so that the permutations of their
-        mean were kept; the other permutations were of the mean over all pairs.
+        The returned result has one metric per pair or mean, and can be plotted,
+        compared and passed to :func:`group_inference` like any other. It has p-values
+        only if `scoring` included the same pairs, so that the permutations of their
+        mean were kept; otherwise only those of the mean over all pairs exist.
 
         Parameters
         ----------

@@ -41,7 +41,7 @@ class TimeResult(
     EvidenceMixin,
     SubjectResult[NDArray],
 ):
-    """Decoding at every time point, see :func:`decode_epochs`.
+    """Decoding at each time point, see :func:`decode_epochs`.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class TimeFrequencyResult(
     EvidenceMixin,
     SubjectResult[NDArray],
 ):
-    """Decoding of power at every frequency and time, see :func:`decode_epochs`.
+    """Decoding of power at each frequency and time, see :func:`decode_epochs`.
 
     Parameters
     ----------
@@ -131,19 +131,19 @@ class TimeFrequencyResult(
 class SensorTimeResult(
     OnsetMixin, DissimilarityMixin, EvidenceMixin, SubjectResult[NDArray]
 ):
-    """Decoding of every sensor's neighbourhood over time, see :func:`decode_epochs`.
+    """Decoding from each sensor's neighbourhood over time, see :func:`decode_epochs`.
 
     Parameters
     ----------
     ch_names : array of str, shape (n_sensors,)
-        The sensors in the middle of the neighbourhoods.
+        The centre sensors of the neighbourhoods.
     times : array, shape (n_times,)
         Time points in seconds.
     adjacency : array of int, shape (2, n_pairs)
         Pairs of neighbouring sensors, each once, as indices into `ch_names`. A
         neighbourhood is a sensor and all its neighbours.
     info_fif : array of uint8, shape (n_bytes,)
-        The sensors' types and positions, as a file of MNE-Python; see `info`.
+        The sensors' types and positions, as the bytes of a FIF file; see `info`.
 
     Examples
     --------
@@ -216,28 +216,28 @@ class GeneralizationResult(
     test_times : array, shape (n_test_times,)
         Test times in seconds.
     second_nulls : dict of str -> array, shape (P, n_train_times, n_test_times)
-        In cross-validation (but not with ``train_on``), the same predictions scored the
-        other way, see `pvalues`: against labels that stay, or for "other_labels" such
-        that move along.
+        In cross-validation (but not with ``train_on``), the same predictions scored
+        against other labels, see `pvalues`: against the observed labels or, for
+        "other_labels", against labels permuted in the same way.
     second_summaries : dict of str -> dict
         Name -> what was kept of these instead, as in `null_summaries`.
     y : array of int, shape (n,)
-        Class of every trial that was trained with, an index into `classes`.
+        Class of each training trial, an index into `classes`.
     y_test : array of int, shape (n_test,)
-        Class of every tested trial; equal to `y` unless other trials or other labels
+        Class of each tested trial; equal to `y` unless separate trials or other labels
         were tested.
     predicted : array of int, shape (n_train_times, n_test_times, n_test)
-        Predicted class of every tested trial, an index into `classes`; -1 for a trial
+        Predicted class of each tested trial, an index into `classes`; -1 for a trial
         that was in no test set.
     pattern_maps : dict of str -> array, shape (n_train_times, m, n_channels)
         Activation patterns of the models, see `patterns`.
     class_scores : array, shape (n_train_times, n_test, c), or None
-        Of the diagonal only: score of every class for every tested trial, by the models
-        of the same time; NaN where that is no test time. None unless they were asked
-        for by ``keep_class_scores=True``.
+        For the diagonal only: score of each class for each tested trial, from the
+        models trained at the same time; NaN where that is not a test time. None without
+        ``keep_class_scores=True``.
     parameters : dict
-        The arguments of the analysis; ``parameters["mode"]`` is "plain",
-        "same_trials" (other epochs of them), "other_labels", "other_trials" or
+        The arguments of the analysis; ``parameters["mode"]`` is "plain", "same_trials"
+        (other epochs of the same trials), "other_labels", "other_trials" or
         "cross_decoding" (``train_on``, fold by fold).
 
     Examples
@@ -314,61 +314,59 @@ class GeneralizationResult(
     ) -> NDArray:
         """Compute permutation p-values.
 
-        Uncorrected, p = (1 + b) / (1 + P), where b of the P permutations score as high
-        as the observed labels or higher [1]_.
+        Uncorrected, p = (1 + b) / (1 + P), where b of the P permutations score at least
+        as high as the observed labels [1]_.
 
-        In cross-validation two hypotheses are tested, and p is the larger one of their
-        p-values; both have to be rejected.
+        In cross-validation two null hypotheses are tested; both have to be rejected, so
+        p is the larger of their p-values.
 
-        - Neither time carries information: the labels are permuted in training and
-          testing alike. Where train and test trials change roles, the scores of folds
-          hang together, and only this keeps it so.
-        - The training time carries none, but the test time may: the trained labels are
-          permuted, the tested ones stay. A classifier trained on noise can sort the
-          classes of a strong signal by chance, and does so in all folds alike. Without
-          this test such cells would count as generalization.
+        - Neither time carries information: the labels are permuted in both training
+          and test data. Where training and test trials change roles, the scores of
+          folds are dependent, and only this test preserves the dependence.
+        - The training time carries none, but the test time may: only the training
+          labels are permuted. A classifier trained on noise can separate the classes of
+          a strong signal by chance, in the same way in all folds. Without this test
+          such cells would be taken for generalization.
 
-        That both times carry information in different codes is a third hypothesis. For
-        it p is too small: 8 % of simulated data sets had p <= 0.05.
+        A third hypothesis is that both times carry information in different codes. For
+        it p is too small: 8% of simulated data sets had p <= 0.05.
 
-        A correction for many cells holds for either of the two. With "cluster" and
-        "cluster-size", clusters are areas in which both tests exceed the threshold, and
-        so have the scores the same sign. Each has the larger of its two p-values: its
-        mass in a test, the sum of the scores that are standardised by that test's
-        permutations, is compared with the largest mass that the same test has in each
-        permutation. These are the areas that are drawn, and the rows of `clusters`.
-        With "tfce", a cell's height is the lower one of both tests, and each compares
-        what this gives with the largest value of each of its permutations.
+        A correction for many cells holds for each of the two hypotheses. With "cluster"
+        and "cluster-size", clusters are areas in which both tests exceed the threshold
+        and the scores have the same sign. Each has the larger of its two p-values: its
+        mass in a test, the sum of the scores standardised by that test's permutations,
+        is compared with the largest mass of the same test in each permutation. These
+        areas are outlined in figures and listed by `clusters`. With "tfce", the height
+        of a cell is the lower of the two tests, and each test compares the result with
+        the largest value of each of its permutations.
 
-        With ``train_on`` no trial changes roles, and the tested labels stay in any
-        case: there is one test, the second.
+        With ``train_on`` no trial changes roles and test labels are never permuted:
+        only the second test is made.
 
-        Where the epochs are tested on themselves, the two are one hypothesis on the
-        diagonal, and the first test is the exact one; the p-values there are those of
-        `decode_epochs`, as far as the correction does not depend on the rest of the
-        map. There they count as above the second threshold, and are in no mass of the
-        second test, observed or permuted. With other trials tested, the second test is
-        valid for both.
+        If training and test data are the same epochs, the two hypotheses coincide on
+        the diagonal, where the first test is exact; p-values there equal those of
+        `decode_epochs`, unless the correction depends on the rest of the map. Diagonal
+        cells are treated as above the second threshold and add to no mass of the second
+        test, observed or permuted. With separate test trials, the second test is valid
+        for both hypotheses.
 
         Parameters
         ----------
         correction : str
-            Correction for testing all cells of the map: "none", "max",
-            "max-step-down", "bonferroni", "holm", "fdr", "fdr-by", "cluster",
-            "cluster-size"
-            or "tfce", which `mvpa_kfda.inference.corrections` describes. Clusters are
-            areas of the map. "cluster" and "tfce" need the analysis to be run with
-            ``null="full"`` or ``"stream"``, "cluster-size" and "max-step-down" with
-            ``null="full"``.
+            Correction for testing all cells of the map: "none", "max", "max-step-down",
+            "bonferroni", "holm", "fdr", "fdr-by", "cluster", "cluster-size" or "tfce",
+            described in `mvpa_kfda.inference.corrections`. Clusters are areas of the
+            map. "cluster" and "tfce" require an analysis with ``null="full"`` or
+            ``"stream"``, "cluster-size" and "max-step-down" one with ``null="full"``.
         metric : str or None
             Name of the metric; None takes the first.
         threshold : float
-            p-level that forms the clusters, used by "cluster" and "cluster-size" only;
-            with ``null="stream"`` it is 0.05.
+            Cluster-forming threshold (a p-value), only for "cluster" and
+            "cluster-size"; with ``null="stream"`` it is 0.05.
         alternative : {"greater", "less", "two-sided"}
-            Which scores are tested for: above those of permuted labels, below them, or
-            further from their mean than they are. Decoding asks for "greater". The
-            others need ``null="full"``.
+            Whether to test for scores above those of permuted labels, below them, or
+            further from their mean. Decoding usually tests for "greater". The others
+            need ``null="full"``.
 
         Returns
         -------
@@ -390,7 +388,7 @@ class GeneralizationResult(
         return super().pvalues(correction, metric=metric, **options)
 
     def kept_nulls(self, metric: str) -> list[Any]:
-        """Return what was kept of each null that a metric is tested against.
+        """Return what was kept of each null distribution of a metric.
 
         Parameters
         ----------
@@ -400,7 +398,7 @@ class GeneralizationResult(
         Returns
         -------
         nulls : list
-            Scores under permuted labels (P, positions...), or their summaries, of each
+            Scores under permuted labels (P, positions...), or their summaries, for each
             test that has to reject; empty without permutations.
         """
         first, second = super().kept_nulls(metric), self.second_nulls.get(metric, ())
@@ -421,7 +419,7 @@ class GeneralizationResult(
 
     @property
     def y_tested(self) -> NDArray:
-        """Class of every trial that is tested, an index into `classes`."""
+        """Class of each tested trial, an index into `classes`."""
         return self.y_test
 
     @property
@@ -439,10 +437,10 @@ class GeneralizationResult(
         Returns
         -------
         result : TimeResult
-            At all times that are both training and test times; by default equal to
-            what `decode_epochs` gives. Without permutations if only a summary of the
-            null was kept. For other labels or other epochs of the same trials each
-            permutation has the larger of its two scores, which serves p-values of
+            At all times that are both training and test times; by default equal to the
+            result of `decode_epochs`. It has no permutations if only a summary of the
+            null was kept. For other labels or other epochs of the same trials, each
+            permutation has the larger of its two scores, which is valid for p-values of
             large scores only.
 
         Raises
@@ -491,12 +489,12 @@ class GeneralizationResult(
     plot = figure_method(plot_generalization)
 
     def title_parts(self) -> list[str]:
-        """Return parts of a figure's title: trials, classes, folds and draws.
+        """Return the parts of a figure's title: trials, classes, folds and draws.
 
         Returns
         -------
         parts : list of str
-            Parts of a title, which commas join.
+            Parts of a title, to be joined by commas.
         """
         trials, *parts = super().title_parts()
         if self.tests_other_trials:

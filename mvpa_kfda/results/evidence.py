@@ -16,10 +16,10 @@ class EvidenceMixin:
     Parameters
     ----------
     class_scores : array, shape (positions..., n, c), or None
-        Out-of-sample score of every class for every trial, the highest is predicted;
-        averaged over the folds that test a trial, NaN where none does, -inf for a class
-        that was absent from training. Only their differences mean something. None
-        unless they were asked for by ``keep_class_scores=True``.
+        Out-of-sample score of each class for each trial; the class with the highest
+        score is predicted. Averaged over the folds that test a trial; NaN for untested
+        trials, -inf for a class absent from training. Only their differences are
+        meaningful. None without ``keep_class_scores=True``.
     """
 
     class_scores: NDArray | None = None
@@ -43,25 +43,25 @@ class EvidenceMixin:
         return self.shape
 
     def decision_values(self) -> NDArray:
-        """Return how far every trial is on the side of the second of two classes.
+        """Return decision values of trials, positive for the second of two classes.
 
-        Each trial is judged by models that were not trained with it, so that these
-        values may be correlated with behaviour, reaction times or other recordings. As
-        the models of different folds differ a little in scale, compare trials within
-        folds where small differences matter.
+        The models that predict a trial were not trained on it, so these values may be
+        correlated with behaviour, reaction times or other recordings. The models of
+        different folds differ slightly in scale: where small differences matter,
+        compare trials within folds.
 
         Returns
         -------
         values : array, shape (positions..., n_trials)
-            The class score of the second class (``result.classes[1]``) less that of the
-            first: positive where the second one is predicted. Like
+            The class score of the second class (``result.classes[1]``) minus that of
+            the first: positive where the second is predicted, as in
             :meth:`KernelFDA.decision_function`. NaN for a trial that was in no test
             set.
 
         Raises
         ------
         ValueError
-            If no class scores were kept, or with more than two classes.
+            If no class scores were kept, or there are more than two classes.
 
         Examples
         --------
@@ -83,11 +83,11 @@ class EvidenceMixin:
             return scores[..., 1] - scores[..., 0]
 
     def probabilities(self) -> NDArray:
-        """Return the posterior probability of every class for every trial.
+        """Return the posterior probability of each class for each trial.
 
-        Under Gaussian classes of equal probability, as
-        :meth:`KernelFDA.predict_proba`; they say how sure the models are, and are not
-        calibrated.
+        Assuming Gaussian classes of equal prior probability, as in
+        :meth:`KernelFDA.predict_proba`. Probabilities express the models' confidence
+        and are not calibrated.
 
         Returns
         -------

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @record
 class TestedMap(ViewMixin, ScoreMap):
-    """A map of scores and of their p-values, which no longer needs a null.
+    """A map of scores with their p-values, independent of the null distribution.
 
     A subclass has the `scores`, says in `metrics` what else it has a map of, and in
     `description` in a few words what they were computed from.
@@ -56,7 +56,7 @@ class TestedMap(ViewMixin, ScoreMap):
     method : str
         The method of the test.
     correction : tuple of str
-        The corrections that were asked for; the first is the default of `pvalues`.
+        The requested corrections; the first is the default of `pvalues`.
     alternative : str
         "greater", "less" or "two-sided".
     alpha : float
@@ -72,10 +72,10 @@ class TestedMap(ViewMixin, ScoreMap):
     p_maps : dict of str -> array, shape (positions...)
         Correction -> p-values.
     observed_max : float
-        The most extreme statistic over all positions: the largest, the largest of its
+        The most extreme statistic across positions: the largest, the largest of its
         negative ("less"), or the largest distance from its centre ("two-sided").
     null_max : array, shape (P,)
-        The same under every permutation; empty if none were needed.
+        The same for each permutation; empty if none were needed.
     n_permutations : int
         Number of permutations P.
     parameters : dict
@@ -83,18 +83,18 @@ class TestedMap(ViewMixin, ScoreMap):
     versions : dict of str -> str
         Versions of the packages that made the result.
     cluster_scores : array, shape (positions...), or None
-        What clusters are formed of: the statistic where that is t or a normal deviate,
-        else the statistic in standard deviations over permutations, and where two tests
-        have to reject, the one nearer to zero. None where it was not needed.
+        The map that clusters are formed from: the statistic if it is t or a normal
+        deviate, else the statistic in standard deviations over permutations; if two
+        tests have to reject, the one nearer to zero. None if not needed.
     cluster_height : float
-        Where these are larger, positions are in a cluster.
+        Cluster-forming threshold of `cluster_scores`.
     ranks : array of int, shape (T, positions...)
-        For true discoveries: how many of the rows, the observed maps and those of the
-        permutations, reach the observed one, in each of the T tests that have to
-        reject; 0 where a test does not count. Of maps of many positions the first rows,
-        a thousand at least. T is 0 where there was no need for permutations.
+        For true discoveries: the number of rows (the observed map and those of the
+        permutations) that reach the observed one, in each of the T tests that have to
+        reject; 0 where a test does not apply. For maps of many positions, only the
+        first rows, at least a thousand. T is 0 if no permutations were needed.
     rank_statistics : array, shape (T, n_rows)
-        What the ranks of all rows come to, the observed one first.
+        The statistic of the ranks of each row, the observed one first.
     """
 
     #: What gives this result, in error messages.
@@ -157,7 +157,7 @@ class TestedMap(ViewMixin, ScoreMap):
 
     @property
     def axes(self) -> dict[str, str]:
-        """Fields of the coordinates, and what their columns of a table are called."""
+        """Fields of the coordinates, and the names of their table columns."""
         return self.places.axes
 
     @property
@@ -167,7 +167,7 @@ class TestedMap(ViewMixin, ScoreMap):
 
     @property
     def chances(self) -> dict[str, float]:
-        """Where the colors of each map have their middle, NaN where it has none."""
+        """Centre of the colormap of each map, NaN if it has none."""
         middle = np.nan if self._skewed else 0.0
         return {self.metric: self.chance, "statistic": middle}
 
@@ -176,12 +176,12 @@ class TestedMap(ViewMixin, ScoreMap):
 
     @property
     def counted(self) -> NDArray:
-        """Where there are scores, bool, of the shape of the map."""
+        """Whether a position has scores, a boolean array of the shape of the map."""
         return ~np.isnan(self.p_maps["none"])
 
     @property
     def decoded(self) -> NDArray:
-        """Where there are scores; figures of brains ask for it by this name."""
+        """Whether a position has scores; the name that brain figures use."""
         return self.counted
 
     @property
@@ -196,12 +196,12 @@ class TestedMap(ViewMixin, ScoreMap):
 
     @property
     def sources(self) -> dict[str, Any] | None:
-        """What source estimates of the map are made of; None of other maps."""
+        """The components of the map's source estimates; None for other maps."""
         return self.places.sources
 
     @property
     def adjacency(self) -> NDArray | None:
-        """Pairs of neighbouring sensors, sources or positions of a brain, (2, n)."""
+        """Pairs of neighbouring sensors, sources or brain positions, (2, n)."""
         return self.places.pairs
 
     def pvalues(self, correction: CorrectionName | None = None) -> Any:
@@ -211,9 +211,9 @@ class TestedMap(ViewMixin, ScoreMap):
         ----------
         correction : str or None
             Correction for testing many positions, see
-            `mvpa_kfda.inference.corrections`. None takes the one that was asked for.
-            "none", "bonferroni", "holm", "fdr" and "fdr-by" are always there; others if
-            they were asked for.
+            `mvpa_kfda.inference.corrections`. None takes the first requested one.
+            "none", "bonferroni", "holm", "fdr" and "fdr-by" are always available;
+            others if they were requested.
 
         Returns
         -------
@@ -223,7 +223,7 @@ class TestedMap(ViewMixin, ScoreMap):
         Raises
         ------
         ValueError
-            If the correction is not known, or if it was not asked for.
+            If the correction is unknown or was not requested.
         """
         return plain(self._corrected(self.correction_name(correction)))
 
@@ -233,12 +233,12 @@ class TestedMap(ViewMixin, ScoreMap):
         Parameters
         ----------
         name : str or None
-            Name of a correction; None takes the one that was asked for, if one was.
+            Name of a correction; None takes the one requested in the call, if any.
 
         Returns
         -------
         name : str
-            The name as the package writes it.
+            The name as the package spells it.
 
         Raises
         ------
@@ -261,8 +261,8 @@ class TestedMap(ViewMixin, ScoreMap):
             return self._adjusted(name, self.p_maps["none"])
         kept = ", ".join(map(repr, self.p_maps))
         raise ValueError(
-            f"The correction {name!r} was not asked for, and the permutations are not "
-            f"kept. Kept are: {kept}. Run {self.made_by} again with "
+            f"The correction {name!r} was not requested, and the permutations are not "
+            f"kept. Available: {kept}. Run {self.made_by} again with "
             f"correction={[*self.correction, name]}."
         )
 
@@ -273,7 +273,7 @@ class TestedMap(ViewMixin, ScoreMap):
         return p
 
     def p_of_map(self, correction: str, metric: str, **options: Any) -> NDArray:
-        """Return the p-values that figures mark: those of the test that was made.
+        """Return the p-values marked in figures: those of the test that was made.
 
         Parameters
         ----------
@@ -292,18 +292,18 @@ class TestedMap(ViewMixin, ScoreMap):
         return np.asarray(self.pvalues(correction))
 
     def to_dataframe(self, corrections: CorrectionNames | None = None) -> DataFrame:
-        """Make a table with one row per position.
+        """Return a table with one row per position.
 
         Parameters
         ----------
         corrections : str, sequence of str, or None
-            Corrections to add as columns ``p_<correction>``. None takes those that
-            were asked for. A result with a single position has none.
+            Corrections to add as columns ``p_<correction>``. None takes the requested
+            ones. Omitted for a single position.
 
         Returns
         -------
         table : pandas.DataFrame
-            The position, every map, ``p`` (uncorrected) and one column per correction.
+            The position, all maps, ``p`` (uncorrected) and one column per correction.
         """
         if corrections is None:
             corrections = self.correction
@@ -315,36 +315,35 @@ class TestedMap(ViewMixin, ScoreMap):
     def clusters(
         self, correction: CorrectionName | None = None, *, alpha: float | None = None
     ) -> DataFrame:
-        """Make a table of the clusters of neighbouring positions.
+        """Return a table of the clusters of neighbouring positions.
 
-        With "cluster" and "cluster-size" these are the clusters that were tested,
-        whatever their p; with "cluster-fdr" those of them with p < 1. Such a p is of
-        the cluster as a whole. With any other correction they are what is connected of
-        the positions with p <= alpha.
+        With "cluster" and "cluster-size" these are all clusters that were tested,
+        whatever their p; with "cluster-fdr" those with p < 1. Such a p refers to the
+        cluster as a whole. With any other correction, clusters are connected positions
+        with p <= alpha.
 
         Parameters
         ----------
         correction : str or None
-            Correction for testing many positions, of those that `pvalues` takes. None
-            takes the one that was asked for.
+            Correction for testing many positions, as in `pvalues`. None takes the
+            requested one.
         alpha : float or None
-            Which positions are significant, for the other corrections. None takes
-            `alpha`.
+            Significance level of positions, for the other corrections. None takes
+            `alpha` of the result.
 
         Returns
         -------
         table : pandas.DataFrame
-            As of :meth:`TimeResult.clusters`. ``mass`` is the sum of the statistic
-            where that is t or a normal deviate, else of the statistic in standard
-            deviations over permutations; NaN if these were not needed, as without
-            "cluster", "cluster-size" and "tfce" among the corrections asked for.
-            ``peak`` is that of the scores. ``n_true`` and ``share_true`` are left out
-            where there were no permutations.
+            As returned by :meth:`TimeResult.clusters`. ``mass`` sums the statistic if
+            it is t or a normal deviate, else of the statistic in standard deviations
+            over permutations; NaN unless "cluster", "cluster-size" or "tfce" is among
+            the requested corrections. ``peak`` is that of the scores. ``n_true`` and
+            ``share_true`` are omitted without permutations.
 
         Raises
         ------
         ValueError
-            If `alpha` is not between 0 and 1, if there is one position only, or as in
+            If `alpha` is not between 0 and 1, if there is only one position, or as in
             `pvalues`.
         """
         name = self.correction_name(correction)
@@ -370,14 +369,14 @@ class TestedMap(ViewMixin, ScoreMap):
     def calibrations(
         self, metric: str | None = None, alternative: str | None = None
     ) -> list[Calibration]:
-        """Return what bounds of true discoveries need, of each test that has to reject.
+        """Return what true-discovery bounds need, for each test that has to reject.
 
         Parameters
         ----------
         metric : str or None
-            That of the scores, which None takes.
+            The metric of the scores, also for None.
         alternative : str or None
-            That of the test, which None takes.
+            The alternative of the test, also for None.
 
         Returns
         -------
@@ -388,8 +387,8 @@ class TestedMap(ViewMixin, ScoreMap):
         Raises
         ------
         ValueError
-            If another metric or alternative is asked for than was tested, or if the
-            test needed no permutations.
+            If the metric or alternative is not the tested one, or if the test used no
+            permutations.
         """
         for name, asked in (("metric", metric), ("alternative", alternative)):
             made = getattr(self, name)
@@ -420,7 +419,7 @@ class TestedMap(ViewMixin, ScoreMap):
         return of_sides(heights, self.alternative)
 
     def peak(self, correction: CorrectionName | None = None) -> dict[str, Any]:
-        """Return the score that speaks most for the alternative, and where it is.
+        """Return the score that favours the alternative most, and its position.
 
         That is the highest one for "greater", the lowest for "less", and for
         "two-sided" the one furthest from chance, or the largest difference.
@@ -428,15 +427,15 @@ class TestedMap(ViewMixin, ScoreMap):
         Parameters
         ----------
         correction : str or None
-            Correction for testing many positions, of those that `pvalues` takes. None
-            takes the one that was asked for.
+            Correction for testing many positions, as in `pvalues`. None takes the
+            requested one.
 
         Returns
         -------
         peak : dict
             The position, as in `to_dataframe`, the score or difference under the name
-            of its metric, ``p`` (uncorrected) and ``p_<correction>``. Of equal scores
-            the first.
+            of its metric, ``p`` (uncorrected) and ``p_<correction>``. Ties are resolved
+            in favour of the first position.
 
         Raises
         ------
@@ -460,29 +459,29 @@ class TestedMap(ViewMixin, ScoreMap):
         correction: CorrectionName | None = None,
         **options: Any,
     ) -> Any:
-        """Make an image of one of the maps, or of p-values.
+        """Return an image of one of the maps, or of p-values.
 
         Parameters
         ----------
         name : str or None
-            What the image shows. None: the scores. A name of `scoring`: that map.
-            "p": p-values. "neglog10p": their -log10. "z": the normal deviates that p
-            is the upper tail of.
+            The map to show. None: the scores. A name of `scoring`: that map. "p":
+            p-values. "neglog10p": their -log10. "z": the normal deviates that p is the
+            upper tail of.
         correction : str or None
             Correction of the p-values, as in `pvalues`.
         **options
-            What else `pvalues` takes: of a prevalence test its `hypothesis`.
+            Further options of `pvalues`: `hypothesis` for a prevalence test.
 
         Returns
         -------
         img : nibabel.Nifti1Image, nilearn.surface.SurfaceImage or nibabel.Cifti2Image
-            On the grid, the meshes or the columns of the maps: 0 outside of the mask
-            (1 for "p"), and NaN where it has no scores.
+            On the grid, the meshes or the columns of the maps: 0 outside the mask (1
+            for "p"), and NaN where there are no scores.
 
         Raises
         ------
         ValueError
-            If there is no such map, if the positions have no place in a brain, or as
+            If there is no such map, if the positions have no brain coordinates, or as
             in `pvalues`.
         """
         if self.geometry is None:
@@ -511,30 +510,30 @@ class TestedMap(ViewMixin, ScoreMap):
         correction: CorrectionName | None = None,
         **options: Any,
     ) -> Any:
-        """Make a source estimate of one of the maps, or of p-values.
+        """Return a source estimate of one of the maps, or of p-values.
 
-        ``result.to_stc().plot()`` is MNE-Python's own figure in three dimensions.
+        ``result.to_stc().plot()`` draws MNE-Python's three-dimensional figure.
 
         Parameters
         ----------
         name : str or None
-            What the estimate holds. None: the scores. A name of `scoring`: that map.
-            "p": p-values. "neglog10p": their -log10. "z": the normal deviates that p
-            is the upper tail of.
+            The map to return. None: the scores. A name of `scoring`: that map. "p":
+            p-values. "neglog10p": their -log10. "z": the normal deviates that p is the
+            upper tail of.
         correction : str or None
             Correction of the p-values, as in `pvalues`.
         **options
-            What else `pvalues` takes: of a prevalence test its `hypothesis`.
+            Further options of `pvalues`: `hypothesis` for a prevalence test.
 
         Returns
         -------
         stc : mne.SourceEstimate or of another kind
-            Of the kind, the vertices and the subject of the decoded estimates.
+            Of the same kind, vertices and subject as the decoded estimates.
 
         Raises
         ------
         ValueError
-            If there is no such map, if the result is not of a searchlight in source
+            If there is no such map, if the result is not from a searchlight in source
             space, or as in `pvalues`.
         """
         if "vertices" not in self.axes:
@@ -573,7 +572,7 @@ class TestedMap(ViewMixin, ScoreMap):
         Returns
         -------
         alternative : {"greater", "less", "two-sided"}
-            What it is tested for, where no other alternative is asked for.
+            The alternative, unless another one is requested.
         """
         tested = metric in (self.metric, "statistic")
         return self.alternative if tested else "greater"
@@ -623,30 +622,30 @@ GROUP_TESTS = {
 
 @result_kind
 class GroupResult(PeopleMixin, MatricesMixin, PrevalenceMixin, TestedMap):
-    """Inference over subjects, see :func:`group_inference`.
+    """Group inference across subjects, see :func:`group_inference`.
 
     Parameters
     ----------
     subjects : array of str, shape (S,)
         Names of the subjects.
     subject_scores : array, shape (S, positions...)
-        Scores of every subject. The coordinates of the map are attributes named as in
+        Scores of each subject. The coordinates of the map are attributes named as in
         the subjects' results, e.g. `times`; see `places`.
     other_subjects, other_scores : array or None
-        The same of the second group, or of the second condition.
+        The same for the second group or condition.
     paired : bool
-        Whether the second list is of the same subjects.
+        Whether the second list contains the same subjects.
     labels : tuple of two str
         Names of the two groups or conditions, if there are two.
     subject_warnings : dict of str -> list of str
-        What the runs of the subjects warned of: text -> names of those it was said of,
-        where the numbers in a text are those of the first of them. `warnings` has
-        these, counted, beside those of the group inference itself.
+        Warnings of the subjects' analyses: text -> names of the subjects concerned;
+        numbers in a text are those of the first of them. `warnings` holds these, with
+        counts, in addition to those of the group inference itself.
     mean_matrices : dict of str -> array, shape (positions..., c (c - 1) / 2)
-        "crossnobis" or "accuracy" -> mean over subjects of every pair of classes, see
-        `rdm`; of what all subjects have in `scoring`, and of one group only.
+        "crossnobis" or "accuracy" -> mean across subjects for each pair of classes, see
+        `rdm`; for metrics that all subjects have in `scoring`, and one group only.
     classes : array, shape (c,), or None
-        The labels of the classes of these.
+        The class labels of `mean_matrices`.
     method : str
         "prevalence", "i-test", "bootstrap", "sign-flip", "t" or "wilcoxon".
     alpha : float
@@ -654,36 +653,36 @@ class GroupResult(PeopleMixin, MatricesMixin, PrevalenceMixin, TestedMap):
     score_chance : float
         Chance level of the subjects' scores, also where differences were tested.
     statistic : array, shape (positions...)
-        What was tested: the minimum over subjects ("prevalence"), the score of the i-th
-        lowest ("i-test"), their mean ("bootstrap"), Student's t ("sign-flip", "t") or
+        What was tested: the minimum across subjects ("prevalence"), the i-th lowest
+        score ("i-test"), their mean ("bootstrap"), Student's t ("sign-flip", "t") or
         the standardised rank sum ("wilcoxon").
     p_maps : dict of str -> array, shape (positions...)
-        Correction -> p-values; of the global null hypothesis, if "prevalence", and of
-        that about a share that was asked for, if "i-test".
+        Correction -> p-values; for "prevalence" of the global null hypothesis, for
+        "i-test" of the requested prevalence null hypothesis.
     p_of_minimum : array, shape (S, positions...), or None
-        Of "prevalence": the p-value of each subject for the minimum over subjects, and
-        of "i-test" for the score of the i-th lowest: the share of the subject's maps,
-        the observed and the permuted ones, that reach it; the larger one of two tests.
-        None takes all subjects for alike, with the N-th root of the uncorrected
-        p-value, as the paper does.
+        The p-value of each subject for the minimum across subjects ("prevalence") or
+        for the i-th lowest score ("i-test"): the proportion of the subject's observed
+        and permuted maps that reach it; the larger one of two tests. None treats all
+        subjects as alike, with the N-th root of the uncorrected p-value, as in the
+        paper.
     subject_p : array, shape (S, positions...), or None
-        The p-value of each subject by label permutations of its own, for scores above
-        those of permuted labels; None if the method does without permutations.
+        The p-value of each subject from its own label permutations, for scores above
+        those of permuted labels; None if the method needs no permutations.
     subject_sizes : array, shape (S, positions...), or None
-        With which probability it is `alpha` at most without an effect: the share of the
-        subject's maps that would be significant in the place of the observed one.
+        Probability of a p-value of at most `alpha` without an effect: the proportion of
+        the subject's maps that would be significant in place of the observed one.
     null_max : array, shape (P,)
-        The same under every second-level permutation; empty if none were needed.
+        The same for each second-level permutation; empty if none were needed.
     n_permutations : int
         Number of second-level permutations P.
     parameters : dict
-        The arguments of the analysis; at how many positions subjects score so much
-        alike that t was computed with a larger variance ("n_alike"), how many tests had
-        to reject ("n_tests"), of "i-test" the "order" and the share of its null
-        "hypothesis", each subject's smallest corrected p-value and the size of that
-        test ("anywhere"), how the subjects were analysed ("first_level"), and in
-        what some of them differ from the first ("first_level_differences": field ->
-        what is there instead -> their names).
+        The arguments of the analysis; the number of positions where scores are so
+        similar that t was computed with a larger variance ("n_alike"), the number of
+        tests that had to reject ("n_tests"), for "i-test" the "order" and the
+        prevalence of its null "hypothesis", each subject's smallest corrected p-value
+        and the size of that test ("anywhere"), how the subjects were analysed
+        ("first_level"), and how some of them differ from the first
+        ("first_level_differences": field -> other value -> their names).
 
     Examples
     --------
@@ -701,7 +700,7 @@ class GroupResult(PeopleMixin, MatricesMixin, PrevalenceMixin, TestedMap):
     (8, 3)
     >>> group.pvalues("max") <= 0.05
     array([False, False,  True])
-    >>> group.gamma_0.round(2)  # at least so many of the population
+    >>> group.gamma_0.round(2)  # lower bound on the prevalence
     array([ nan,  nan, 0.58])
     """
 
@@ -752,7 +751,7 @@ class GroupResult(PeopleMixin, MatricesMixin, PrevalenceMixin, TestedMap):
 
     @property
     def matrices(self) -> dict[str, NDArray]:
-        """Means over subjects of tables of pairs (positions..., pairs) by kind."""
+        """Means across subjects of tables of pairs (positions..., pairs) by kind."""
         return self.mean_matrices
 
     def _advise(self, kind):
@@ -776,13 +775,13 @@ class GroupResult(PeopleMixin, MatricesMixin, PrevalenceMixin, TestedMap):
 
     @property
     def worded_subject_warnings(self) -> list[str]:
-        """What the runs of the subjects warned of, each text with how many of them."""
+        """Warnings of the subjects' analyses, each with the number of subjects."""
         others = () if self.other_subjects is None else self.other_subjects
         return word_told(self.subject_warnings, self.n_subjects + len(others))
 
     @property
     def scores(self) -> NDArray:
-        """Mean over subjects, or the difference of the two means."""
+        """Mean across subjects, or the difference between the two means."""
         mean = self.subject_scores.mean(axis=0)
         if self.other_scores is None:
             return mean
@@ -798,7 +797,7 @@ class GroupResult(PeopleMixin, MatricesMixin, PrevalenceMixin, TestedMap):
 
     @property
     def chances(self) -> dict[str, float]:
-        """Where the colors of each map have their middle, NaN where it has none."""
+        """Centre of the colormap of each map, NaN if it has none."""
         chances = super().chances
         if self.is_prevalence:
             chances["gamma_0"] = np.nan
@@ -821,23 +820,22 @@ class GroupResult(PeopleMixin, MatricesMixin, PrevalenceMixin, TestedMap):
         ----------
         correction : str or None
             Correction for testing many positions, see
-            `mvpa_kfda.inference.corrections`. None takes the one that was asked for.
-            "none", "bonferroni", "holm", "fdr" and "fdr-by" are always there; others if
-            they were asked for. With a share of the population as the null
-            hypothesis,
-            "max" and "max-step-down" stand for Holm's method [2]_, because the largest
-            minimum has no known distribution where some have an effect.
+            `mvpa_kfda.inference.corrections`. None takes the first requested one.
+            "none", "bonferroni", "holm", "fdr" and "fdr-by" are always available;
+            others if they were requested. For a null hypothesis about the prevalence,
+            "max" and "max-step-down" use Holm's method [2]_, because the distribution
+            of the largest minimum is unknown if some people have an effect.
         hypothesis : {"global", "majority"}, float or None
-            None is "global" and, of "i-test", the one that was asked for. For
-            "prevalence" only, the null hypothesis: that no subject of the population
-            has an effect ("global"), at most half of them ("majority"), or at most that
-            share. Of share :math:`\gamma`, without a correction:
+            The null hypothesis; for "prevalence" only: nobody in the population has an
+            effect ("global"), at most half of the people do ("majority"), or at most
+            that proportion. None is "global" or, for "i-test", the tested one. For a
+            proportion :math:`\gamma`, uncorrected:
 
             .. math:: p_\gamma = \prod_{k=1}^{N} (\gamma + (1 - \gamma) p_k)
 
             where :math:`p_k = (1 + b_k) / (1 + P_k)`, and :math:`b_k` of the
-            :math:`P_k` permuted scores of subject k reach the minimum over the N
-            subjects. Where these are equal, it is Eq. 19 of [1]_.
+            :math:`P_k` permuted scores of subject k reach the minimum across the N
+            subjects. If these are equal, it is Eq. 19 of [1]_.
 
         Returns
         -------
@@ -847,16 +845,17 @@ class GroupResult(PeopleMixin, MatricesMixin, PrevalenceMixin, TestedMap):
         Raises
         ------
         ValueError
-            If the correction is not known or was not asked for, or if the null
-            hypothesis is not one of this method.
+            If the correction is unknown or was not requested, or if the null hypothesis
+            is not available for this method.
 
         Notes
         -----
-        The paper corrects for many positions by :math:`p_c + (1 - p_c) p_\gamma` (Eq.
-        21), with the corrected p-value :math:`p_c` of the global null hypothesis. That
-        allows for positions where nobody has an effect. Where some have one, but not a
-        majority, it does not: of 30 such positions one or more were declared a majority
-        in half of simulated groups of 8. It is therefore not used.
+        The paper corrects for multiple positions with :math:`p_c + (1 - p_c) p_\gamma`
+        (Eq. 21), with the corrected p-value :math:`p_c` of the global null hypothesis.
+        This is valid if nobody has an effect at the other positions, but not if some
+        people do, though not a majority: in half of the simulated groups of 8, a
+        majority was declared at one or more of 30 such positions. It is therefore not
+        used.
 
         References
         ----------
@@ -893,12 +892,12 @@ class GroupResult(PeopleMixin, MatricesMixin, PrevalenceMixin, TestedMap):
 
     @property
     def order(self) -> int | None:
-        """Of an i-test: which subject was tested, from the lowest; None of others."""
+        """Rank of the subject tested by an i-test, from the lowest, else None."""
         return self.parameters.get("order")
 
     @property
     def null_words(self) -> str:
-        """What the null hypothesis is called, where there are several."""
+        """Name of the null hypothesis, if there are several."""
         if self.order is None:
             return "global null" if self.is_prevalence else ""
         share = self.parameters["hypothesis"]
@@ -934,27 +933,28 @@ class GroupResult(PeopleMixin, MatricesMixin, PrevalenceMixin, TestedMap):
         alpha: float | None = None,
         min_distance: float = 8.0,
     ) -> DataFrame:
-        """Make a table of the peaks of the significant positions of a brain.
+        """Return a table of peaks among the significant positions of a brain map.
 
         Parameters
         ----------
         correction : str or None
-            Correction of the p-values; None takes the one that was asked for.
+            Correction of the p-values; None takes the first requested one.
         alpha : float or None
             Positions with p <= alpha are significant; None takes `alpha`.
         min_distance : float
-            Peaks of one cluster are further apart than this, in mm.
+            Minimum distance between peaks of one cluster, in mm.
 
         Returns
         -------
         table : pandas.DataFrame
-            As of :meth:`VolumeResult.peaks`: one row per peak of the scores; with
-            "less" of the lowest ones, with "two-sided" of those furthest from chance.
+            As returned by :meth:`VolumeResult.peaks`: one row per peak of the scores,
+            with "less" of the lowest ones, with "two-sided" of those furthest from
+            chance.
 
         Raises
         ------
         ValueError
-            If the positions have no place in a brain, or as in `pvalues`.
+            If the positions have no brain coordinates, or as in `pvalues`.
         """
         if self.geometry is None:
             raise ValueError(
@@ -983,24 +983,24 @@ class GroupResult(PeopleMixin, MatricesMixin, PrevalenceMixin, TestedMap):
 
     @property
     def statistic_label(self) -> str:
-        """What was tested, with places for the labels of score and difference."""
+        """Label of the tested statistic, with placeholders for score and difference."""
         label = GROUP_TESTS[self.method].statistic
         return label.replace("number i", f"number {self.order}")
 
     @property
     def draw_noun(self) -> str:
-        """What one draw of the null distribution is called."""
+        """Name of one draw of the null distribution."""
         two_groups = self.is_difference and not self.paired
         combined = self.method in ("prevalence", "i-test", "bootstrap")
         return "permutation" if two_groups or combined else "sign flip"
 
     def title_parts(self) -> list[str]:
-        """Return parts of a figure's title: the test, the subjects, and the draws.
+        """Return the parts of a figure's title: the test, the subjects, and the draws.
 
         Returns
         -------
         parts : list of str
-            Parts of a title, which commas join.
+            Parts of a title, to be joined by commas.
         """
         words, n = GROUP_TESTS[self.method], self.n_subjects
         parts = [words.test, f"{n} subjects"]
@@ -1016,12 +1016,12 @@ class GroupResult(PeopleMixin, MatricesMixin, PrevalenceMixin, TestedMap):
         return parts
 
     def description(self) -> list[str]:
-        """Return parts of a line: what the scores were computed from.
+        """Return the parts of a line describing the data of the scores.
 
         Returns
         -------
         parts : list of str
-            Parts of a line, which commas join.
+            Parts of a line, to be joined by commas.
         """
         parts = [f"{self.n_subjects} subjects"]
         if self.other_scores is not None:

@@ -39,29 +39,29 @@ if TYPE_CHECKING:
 class VolumeResult(
     RegionPatternsMixin, SummariesMixin, DissimilarityMixin, SubjectResult[NDArray]
 ):
-    """Decoding all over a brain, see :func:`searchlight` and :func:`decode_regions`.
+    """Decoding across the brain, see :func:`searchlight` and :func:`decode_regions`.
 
-    A position is the centre of a searchlight, a region, or a feature. Positions where
-    nothing could be decoded, such as voxels outside of the brain, have NaN for their
-    scores and p-values, and are not counted in any correction.
+    A position is the centre of a searchlight, a region, or a feature. Positions that
+    could not be decoded, such as voxels outside the brain, have NaN scores and p-values
+    and are excluded from corrections.
 
     Parameters
     ----------
     positions : array of int, shape (V,)
         Numbers of the positions, 0 to V - 1.
     space : dict
-        Where the positions are; `geometry` unpacks it.
+        The geometry of the positions; `geometry` unpacks it.
     adjacency : array of int, shape (2, n_pairs)
-        Pairs of neighbouring positions, each once, which make up clusters.
+        Pairs of neighbouring positions, each once, which define clusters.
     n_features : array of int, shape (V,)
-        Number of features that were decoded together at every position, e.g. the
-        voxels of its sphere; 0 where nothing could be decoded.
+        Number of features decoded together at each position, e.g. the voxels of its
+        sphere; 0 where decoding was not possible.
     null_summaries : dict of str -> dict
-        Name -> what was kept instead, see `mvpa_kfda.inference.null.NullSummary`; of
-        the decoded positions only.
+        Name -> what was kept instead, see `mvpa_kfda.inference.null.NullSummary`; only
+        for the decoded positions.
     predicted : array of int, shape (V, n)
-        Predicted class of every trial, an index into `classes`; -1 for a trial that
-        was in no test set, and where nothing could be decoded.
+        Predicted class of each trial, an index into `classes`; -1 for a trial that was
+        in no test set, and where decoding was not possible.
     parameters : dict
         The arguments of the analysis; ``parameters["null"]`` is "full", "max" or
         "stream".
@@ -137,23 +137,23 @@ class VolumeResult(
 
     @cached_property
     def geometry(self) -> Any:
-        """Where the positions are: voxels, vertices, regions or plain features.
+        """The geometry of the positions: voxels, vertices, regions or plain features.
 
         An object with `n_positions`, `columns()` (of a table) and `to_img(values)`,
-        which makes an image of one value per position. In volumes it has the `mask`
-        and the `affine`, on surfaces `coordinates`, `faces` and `mask` by hemisphere,
-        of CIFTI files their `axis()`.
+        which makes an image of one value per position. It also has `mask` and `affine`
+        for volumes, `coordinates`, `faces` and `mask` by hemisphere for surfaces, and
+        `axis()` for CIFTI files.
         """
         return unpack_space(self.space)
 
     @property
     def coordinates(self) -> NDArray | None:
-        """Places of the positions in mm, (V, 3); None if they have none."""
+        """Coordinates of the positions in mm, (V, 3); None if they have none."""
         return self.geometry.points
 
     @property
     def decoded(self) -> NDArray:
-        """Where something could be decoded, (V,) of bool."""
+        """Whether a position could be decoded, a boolean array (V,)."""
         return self.n_features > 0
 
     def pvalues(
@@ -166,32 +166,31 @@ class VolumeResult(
     ) -> NDArray:
         """Compute permutation p-values.
 
-        Uncorrected, p = (1 + b) / (1 + P), where b of the P permutations score as high
-        as the observed labels or higher (Phipson & Smyth, 2010).
+        Uncorrected, p = (1 + b) / (1 + P), where b of the P permutations score at least
+        as high as the observed labels (Phipson & Smyth, 2010).
 
         Parameters
         ----------
         correction : str
             Correction for testing many positions: "none", "max", "max-step-down",
             "bonferroni", "holm", "fdr", "fdr-by", "cluster", "cluster-size" or "tfce",
-            which
-            `mvpa_kfda.inference.corrections` describes. Clusters are connected by
-            `adjacency`. The p-values of clusters are about whole clusters, and "tfce"
-            may mark positions without an effect next to one that has. "cluster" and
-            "tfce" need a run with ``null="full"`` or ``"stream"``; "cluster-size",
-            "max-step-down" and other alternatives than "greater" need ``"full"``.
+            described in `mvpa_kfda.inference.corrections`. Clusters are connected by
+            `adjacency`. Cluster p-values refer to whole clusters, and "tfce" may mark
+            positions without an effect next to one that has an effect. "cluster" and
+            "tfce" require ``null="full"`` or ``"stream"``; "cluster-size",
+            "max-step-down" and alternatives other than "greater" require ``"full"``.
         metric : str or None
             Name of the metric; None takes the first.
         threshold : float
-            p-level that forms the clusters; with ``null="stream"`` it is 0.05.
+            Cluster-forming threshold (a p-value); with ``null="stream"`` it is 0.05.
         alternative : {"greater", "less", "two-sided"}
-            Which scores are tested for: above those of permuted labels, below them, or
-            further from their mean than they are.
+            Whether to test for scores above those of permuted labels, below them, or
+            further from their mean.
 
         Returns
         -------
         p : array, shape (V,)
-            One p-value per position, NaN where nothing could be decoded.
+            One p-value per position, NaN where decoding was not possible.
 
         Raises
         ------
@@ -255,40 +254,39 @@ class VolumeResult(
         correction: CorrectionName = "none",
         threshold: float = 0.05,
     ) -> Any:
-        """Make an image of scores or p-values.
+        """Return an image of scores or p-values.
 
         Parameters
         ----------
         name : str or None
-            What the image shows. None: the scores of the first metric that is one
-            number per position, or of `metric`. The name of a metric: its scores.
-            "p": p-values. "neglog10p": their -log10. "z": the normal deviates that p
-            is the upper tail of; p = 1, which has none, is taken as P / (P + 1).
-            "chance_difference": score minus chance level. "n_features": how many
-            features were decoded together. "lambda", "degrees_of_freedom": what came
-            out for the penalty; of a tuned one the mean over folds (of lambda the
-            geometric one).
+            The map to show. None: the scores of the first scalar metric, or of
+            `metric`. The name of a metric: its scores. "p": p-values. "neglog10p":
+            their -log10. "z": the normal deviates that p is the upper tail of; p = 1,
+            which has none, is taken as P / (P + 1). "chance_difference": score minus
+            chance level. "n_features": the number of features decoded together.
+            "lambda", "degrees_of_freedom": values of the penalty, averaged over folds
+            if it was tuned (geometric mean for lambda).
         metric : str or None
             The metric of the p-values and of the difference; None takes the first.
         correction : str
             Correction of the p-values, as in `pvalues`.
         threshold : float
-            p-level that forms the clusters, used by "cluster" and "cluster-size" only.
+            Cluster-forming threshold (a p-value), only for "cluster" and
+            "cluster-size".
 
         Returns
         -------
         img : nibabel.Nifti1Image, nilearn.surface.SurfaceImage or nibabel.Cifti2Image
             On the grid of the mask, or on its meshes, in single precision ("p" in
-            double precision, so that p <= 0.05 stays so). NaN where nothing could be
-            decoded; 0 outside of the mask, or 1 for "p". Regions are painted with
-            their value. Of CIFTI files: a map, ``.dscalar.nii`` or for parcels
-            ``.pscalar.nii``, with the columns of the images, to be saved under such a
-            name.
+            double precision, so that p <= 0.05 is preserved). NaN where decoding was
+            not possible; 0 outside the mask, or 1 for "p". Regions are filled with
+            their value. For CIFTI files: a scalar map with the columns of the images,
+            to be saved as ``.dscalar.nii`` or, for parcels, ``.pscalar.nii``.
 
         Raises
         ------
         ValueError
-            If there is no such map, if positions have no place in a brain, or as in
+            If there is no such map, if positions have no brain coordinates, or as in
             `pvalues`.
         """
         return make_image(self, name, metric, correction, threshold)
@@ -311,41 +309,42 @@ class VolumeResult(
     ) -> Any:
         """View a map in the brain interactively.
 
-        In a volume, a click moves the slices; a surface can be turned. The view is one
-        of nilearn's: it shows itself in a notebook, ``.open_in_browser()`` opens it,
-        and ``.save_as_html("view.html")`` writes a page that needs no network.
+        Click to move through a volume; drag to rotate a surface. The view is from
+        Nilearn: it is displayed in notebooks, ``.open_in_browser()`` opens it, and
+        ``.save_as_html("view.html")`` writes a self-contained page.
 
         Parameters
         ----------
         name : str or None
-            What is shown, as in `to_img`. None: the scores of the first metric that is
-            one number per position, or of `metric`.
+            The map to show, as in `to_img`. None: the scores of the first scalar
+            metric, or of `metric`.
         metric : str or None
             The metric of the p-values and of the difference; None takes the first.
         correction : str
             Correction of the p-values, as in `pvalues`.
         alpha : float or None
-            Show positions with p <= alpha only; None shows all of them.
+            Show only positions with p <= alpha; None shows all.
         threshold : float
-            p-level that forms the clusters, used by "cluster" and "cluster-size" only.
+            Cluster-forming threshold (a p-value), only for "cluster" and
+            "cluster-size".
         min_score : float or None
-            Show positions that score at least as much, in place of p <= alpha.
+            Show positions with at least this score, instead of p <= alpha.
         kind : {"stat_map", "surface"} or None
-            "stat_map": slices through voxels. "surface": meshes. None takes what there
-            is, and of CIFTI files with meshes the surface.
+            "stat_map": slices through voxels. "surface": meshes. None takes what is
+            available, and the surface for CIFTI files with meshes.
         hemi : {"left", "right", "both"}
-            Which hemispheres of a surface.
+            Hemispheres of a surface to show.
         cut_coords : sequence of float or None
-            Where slices are cut at first, (x, y, z) in mm. None cuts through the
-            highest value that is shown, of p-values the smallest.
+            Initial position of the slices, (x, y, z) in mm. None cuts through the
+            highest value shown, or the smallest p-value.
         bg_img : image or None
-            What is behind the map, as in `plot`.
+            Background image, as in `plot`.
         vlim : tuple of float or None
-            Values at the two ends of the colors. None makes them symmetric about
-            chance, or of z-values and differences about zero; p-values have colors
-            from 0 to 1, or to `alpha`.
+            Limits of the colormap. None makes them symmetric about chance, or about
+            zero for z-values and differences; for p-values they are 0 and 1, or 0 and
+            `alpha`.
         cmap : str, matplotlib Colormap, or None
-            The colors. None takes those of `plot`.
+            The colormap. None takes that of `plot`.
 
         Returns
         -------
@@ -355,11 +354,11 @@ class VolumeResult(
         Raises
         ------
         ValueError
-            As `to_img`, and if an argument is not valid or positions have no place in
-            a brain.
+            As in `to_img`, and if an argument is not valid or positions have no brain
+            coordinates.
         ImportError
-            Of a surface, if plotly is not installed, which nilearn 0.14 and later
-            draws it with.
+            For a surface, if plotly is not installed, which Nilearn 0.14 and later
+            require.
 
         Examples
         --------
@@ -387,26 +386,26 @@ class VolumeResult(
         return view_map(self, name, values, metric=metric, **tested, **look)
 
     def confusion(self, region: str | int | None = None) -> DataFrame:
-        """Count which classes are taken for which in one region.
+        """Return the confusion matrix of one region.
 
         Parameters
         ----------
         region : str, int or None
-            The region, by its name or its number in the atlas; of searchlights the
-            centre, by its number in `positions`. None: the only one that there is.
+            The region, by its name or its number in the atlas; for searchlights the
+            centre, by its number in `positions`. None: the only one.
 
         Returns
         -------
         table : pandas.DataFrame, shape (c, c)
-            How many trials of a class (rows) were taken for which class (columns), by
-            their labels. What is in ``result.metrics["confusion_matrix"]``, which need
-            not have been asked for.
+            Number of trials by true class (rows) and predicted class (columns). Equal
+            to ``result.metrics["confusion_matrix"]``, but also available if that was
+            not in `scoring`.
 
         Raises
         ------
         ValueError
             If there is no such region, or if it was not decoded; if trials are in
-            several test sets and the confusion matrix was not among `scoring`.
+            several test sets and the confusion matrix was not in `scoring`.
 
         Examples
         --------
@@ -416,7 +415,7 @@ class VolumeResult(
         >>> y = np.tile(["face", "house", "tool"], 10)
         >>> X = rng.normal(size=(30, 6)) + 2 * (y == "face")[:, None]
         >>> table = decode_regions(X, y).confusion()
-        >>> table.loc["house"].to_dict()  # what the houses were taken for
+        >>> table.loc["house"].to_dict()  # predictions for the houses
         {'face': 0, 'house': 4, 'tool': 6}
         """
         import pandas as pd  # slow to import, and only tables need it
@@ -472,13 +471,13 @@ class VolumeResult(
         min_distance: float = 8.0,
         min_score: float | None = None,
     ) -> DataFrame:
-        """Make a table of the peaks of the significant positions.
+        """Return a table of peaks among the significant positions.
 
-        In a volume the peaks are those of `nilearn.reporting.get_clusters_table`: at
-        most four per cluster, in the middle of areas of equal scores. On surfaces, in
-        CIFTI files and for features they are positions that no neighbour surpasses. Of
-        regions all significant ones are listed. Clusters are significant positions
-        connected by `adjacency`; voxels, by their faces.
+        In volumes, peaks are those of `nilearn.reporting.get_clusters_table`: at most
+        four per cluster, in the middle of areas of equal scores. On surfaces, in CIFTI
+        files and for features, they are positions with no higher neighbour. All
+        significant regions are listed. Clusters are significant positions connected by
+        `adjacency`; voxels, by their faces.
 
         Parameters
         ----------
@@ -487,30 +486,30 @@ class VolumeResult(
         alpha : float
             Positions with p <= alpha are significant.
         metric : str or None
-            Name of the metric; None takes the first that is one number per position.
+            Name of the metric; None takes the first scalar one.
         min_distance : float
-            Peaks of one cluster are further apart than this, in mm.
+            Minimum distance between peaks of one cluster, in mm.
         min_score : float or None
-            Without permutations, or in place of p <= alpha: positions with scores of
-            at least this count.
+            Without permutations, or instead of p <= alpha: use positions with at least
+            this score.
 
         Returns
         -------
         table : pandas.DataFrame
-            One row per peak: where it is (``x``, ``y``, ``z`` in mm; ``hemisphere``
+            One row per peak: its position (``x``, ``y``, ``z`` in mm; ``hemisphere``
             and ``vertex``; ``region``; ``feature``; ``parcel``; in CIFTI files
-            ``structure``, ``vertex``, -1 for a voxel, and where it is in mm),
+            ``structure``, ``vertex``, -1 for a voxel, and coordinates in mm),
             ``score``, with permutations ``p`` (uncorrected) and ``p_<correction>``, the
             number of its ``cluster``, and the size of the whole cluster:
             ``cluster_size_mm3`` in a volume, else ``cluster_size``, a number of
-            positions. Clusters come in the order of their highest scores, and so do
-            peaks within a cluster.
+            positions. Clusters, and peaks within a cluster, are sorted by their highest
+            scores.
 
         Raises
         ------
         ValueError
             If `alpha` is not between 0 and 1, if the metric or the correction is
-            unknown, or without permutations if no lowest score is given.
+            unknown, or without both permutations and `min_score`.
         """
         return peak_table(self, correction, alpha, metric, min_distance, min_score)
 

@@ -24,11 +24,11 @@ class Latency(Result):
     Parameters
     ----------
     onset, peak : float
-        Latencies in seconds of the mean over subjects; the onset is NaN if there is
-        none. Of two groups or conditions: the first minus the second.
+        Latencies in seconds of the mean across subjects; the onset is NaN if there is
+        none. For two groups or conditions: the first minus the second.
     onset_interval, peak_interval : array, shape (2,)
-        Bootstrap intervals in seconds: of an onset by its standard error, of a peak
-        by percentiles.
+        Bootstrap intervals in seconds: from the standard error for an onset, from
+        percentiles for a peak.
     onsets, peaks : array, shape (n_bootstraps,)
         Latencies of the resamples, NaN where there is no onset.
     confidence : float
@@ -36,22 +36,22 @@ class Latency(Result):
     metric : str
         The metric of the scores.
     chance : float
-        Its chance level, NaN where it has none.
+        Its chance level, NaN if it has none.
     times : array, shape (n_times,)
         Time points in seconds; empty for a difference.
     mean : array, shape (n_times,)
-        Mean over subjects; empty for a difference.
+        Mean across subjects; empty for a difference.
     n_subjects : int
-        Number of subjects, in both groups if they are different ones.
+        Number of subjects, in both groups together if these differ.
     parts : tuple of Latency
-        For a difference: the latencies that it is between.
+        For a difference: the two latencies it is computed from.
     labels : tuple of two str
-        Names of the two lists that a difference is between, for figures and texts.
+        Names of the two compared lists, for figures and texts.
     window : tuple of float or None
-        First and last time in seconds that were searched; None: all.
+        First and last time searched, in seconds; None: all.
     parameters : dict
-        What was asked for: "criterion", "fraction", "level", "min_duration", "window",
-        "baseline", "paired", and the seed of the resamples, "random_state".
+        The arguments of the call: "criterion", "fraction", "level", "min_duration",
+        "window", "baseline", "paired", and the seed of the resamples, "random_state".
     versions : dict of str -> str
         Versions of the packages that made the result.
 
@@ -110,7 +110,7 @@ class Latency(Result):
 
     @property
     def n_without_onset(self) -> int:
-        """Number of resamples that have no onset."""
+        """Number of resamples without an onset."""
         return int(np.count_nonzero(np.isnan(self.onsets)))
 
     def when(self, which: Literal["onset", "peak"]) -> tuple[float, NDArray]:
@@ -124,7 +124,7 @@ class Latency(Result):
         Returns
         -------
         time : float
-            In seconds, NaN for none.
+            In seconds, NaN if there is none.
         interval : array, shape (2,)
             Its interval.
         """
@@ -132,14 +132,14 @@ class Latency(Result):
         return {"onset": self.onset, "peak": self.peak}[which], interval[which]
 
     def to_dataframe(self) -> DataFrame:
-        """Make a table of the latencies.
+        """Return a table of the latencies.
 
         Returns
         -------
         table : pandas.DataFrame
-            One row per latency: its name (``latency``), ``time`` and ends of the
-            interval, ``low`` and ``high``, in seconds, and the number of resamples
-            ``without`` it. For a difference, ``of`` tells "difference", "first" and
+            One row per latency: its name (``latency``), ``time`` and the interval
+            limits ``low`` and ``high`` in seconds, and the number of resamples
+            ``without`` it. For a difference, ``of`` is "difference", "first" or
             "second".
         """
         import pandas as pd  # slow to import, and only tables need it
@@ -168,7 +168,7 @@ class Latency(Result):
         return kind | facts | {"Metric": self.metric}
 
     def worded(self) -> list[str]:
-        """Word the latencies and their intervals.
+        """Describe the latencies and their intervals.
 
         Returns
         -------

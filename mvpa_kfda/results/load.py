@@ -11,10 +11,10 @@ from .kinds import RESULTS
 
 
 def load_result(path: str | PathLike[str]) -> Any:
-    """Load a result from the file that its ``save`` wrote.
+    """Load a result from a file written by its ``save`` method.
 
-    Nothing in the file is ever executed: files that hold anything but plain numbers
-    and text are refused.
+    Nothing in the file is ever executed: files that contain anything but plain numbers
+    and text are rejected.
 
     Parameters
     ----------
@@ -29,10 +29,10 @@ def load_result(path: str | PathLike[str]) -> Any:
     Raises
     ------
     FileNotFoundError
-        If there is no such file.
+        If the file does not exist.
     ValueError
-        If the file is not a result file, is damaged, or is of another version of the
-        file format, older or newer.
+        If the file is not a result file, is damaged, or has another (older or newer)
+        version of the file format.
 
     Examples
     --------

@@ -27,33 +27,34 @@ class OnsetMixin:
     ) -> float:
         """Return the first significant time.
 
-        By then there is an effect, with an error of `alpha` for all times together. It
-        is not when the effect begins: with more trials or a stronger effect earlier
-        times become significant, and smoothing, filters and windows, whose time is
-        their centre, move it. So it does not serve to compare conditions or people. Of
-        several subjects, `bootstrap_latency` gives onsets with intervals.
+        There is an effect by then, with an error rate of `alpha` across all times. This
+        is not the time when the effect begins: with more trials or a stronger effect,
+        earlier times become significant, and smoothing, filters and windows (whose time
+        is their centre) shift it. It is therefore unsuitable for comparing conditions
+        or people. For several subjects, `bootstrap_latency` estimates onsets with
+        intervals.
 
         Parameters
         ----------
         correction : {"max", "max-step-down", "bonferroni", "holm", "cluster-depth"}
-            The correction for testing many times. "cluster-depth" finds more of effects
-            that last, and needs a time course whose clusters begin and end within the
-            window [2]_. The others of `pvalues` are refused,
-            as under them a time that is marked need not have an effect: a cluster is
+            The correction for testing many times. "cluster-depth" is more sensitive to
+            sustained effects, and needs a time course whose clusters begin and end
+            within the window [2]_. Other corrections of `pvalues` are not allowed,
+            since time points they mark need not have an effect: a cluster is
             significant as a whole [1]_.
         metric : str or None
             Name of the metric; None takes the first.
         alternative : {"greater", "less", "two-sided"}
-            Which scores are tested for: above those of permuted labels, below them, or
-            further from their mean than they are. Decoding asks for "greater".
+            Whether to test for scores above those of permuted labels, below them, or
+            further from their mean. Decoding usually tests for "greater".
         alpha : float
             A time with p <= alpha is significant.
 
         Returns
         -------
         onset : float
-            The first time at which the score, or that of any frequency or sensor, is
-            significant, in seconds. NaN if there is none.
+            The first time, in seconds, at which the score (of any frequency or sensor)
+            is significant. NaN if there is none.
 
         Raises
         ------

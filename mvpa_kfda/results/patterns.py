@@ -29,7 +29,7 @@ class PatternMaps:
     Parameters
     ----------
     pattern_maps : dict of str -> array
-        Activation patterns in the data's own units: "class", "class_folds" and
+        Activation patterns in the units of the data: "class", "class_folds" and
         "discriminant", see `patterns`. Empty unless the kernel is linear.
     """
 
@@ -53,7 +53,7 @@ class PatternMaps:
         check_option("average", average, _AVERAGES)
         if (kind, average) == ("discriminant", "folds"):
             raise ValueError(
-                "Every fold has discriminants of its own, whose patterns cannot be "
+                "Each fold has its own discriminants, whose patterns cannot be "
                 "averaged. Use kind='class' with average='folds', or average='full'."
             )
         if average == "folds" and self.tests_other_trials:
@@ -74,7 +74,7 @@ class PatternMaps:
             )
         if kind == "discriminant" and kind not in self.pattern_maps:
             raise ValueError(
-                "Every repeat has averages of its own and so its own discriminants, "
+                "Each repeat has its own averages and hence its own discriminants, "
                 "whose patterns cannot be averaged. Use kind='class', or n_repeats=1."
             )
         return self.pattern_maps[kind if average == "full" else "class_folds"]
@@ -100,10 +100,10 @@ class PatternsMixin(PatternMaps):
     Parameters
     ----------
     pattern_maps : dict of str -> array, shape (n_times, n_patterns, n_channels)
-        Activation patterns in the channels' own units: "class", "class_folds" and
+        Activation patterns in the units of the channels: "class", "class_folds" and
         "discriminant", see `patterns`. Empty unless the kernel is linear.
     info_fif : array of uint8, or None
-        What is kept of the channels; `info` unpacks it.
+        Stored information on the channels; `info` unpacks it.
     """
 
     pattern_axes: ClassVar[tuple[str, ...]] = ("times",)
@@ -132,11 +132,11 @@ class PatternsMixin(PatternMaps):
     def info(self) -> Info:
         """The channels, an mne.Info without personal data.
 
-        A ValueError if the result comes from arrays.
+        Raises a ValueError if the result comes from arrays.
         """
         if self.info_fif is None:
             raise ValueError(
-                "This result knows no channels: it was computed from arrays, or saved "
+                "This result has no channels: it was computed from arrays, or saved "
                 "without them. Decode epochs, e.g. with decode_epochs, to keep them."
             )
         return unpack_info(self.info_fif)
@@ -147,7 +147,7 @@ class PatternsMixin(PatternMaps):
         *,
         average: Literal["full", "folds"] = "full",
     ) -> dict[str, Any]:
-        """Return the activation patterns [1]_ as averages that MNE-Python can plot.
+        """Return the activation patterns [1]_ as MNE-Python objects.
 
         Parameters
         ----------
@@ -158,24 +158,23 @@ class PatternsMixin(PatternMaps):
             the score is about the square root of n_trials within-class standard
             deviations, and its sign is free: the largest value of each map is positive.
         average : {"full", "folds"}
-            The patterns of the model of all trials (of all that are trained with), or
-            the mean over the models of all folds, each on its training trials ("class"
-            only).
+            The patterns of a model of all (training) trials, or the mean over the
+            models of all folds, each fitted to its training trials ("class" only).
 
         Returns
         -------
         patterns : dict of str -> mne.EvokedArray
             One per class, by its label, or "discriminant 1" and so on. The data are in
-            the channels' own SI units (V for EEG, T for magnetometers, T/m for
-            gradiometers), whatever the analysis was scaled by; the times are those of
+            SI units of the channels (V for EEG, T for magnetometers, T/m for
+            gradiometers), regardless of scaling in the analysis; the times are those of
             the result. For time-frequency maps the values are AverageTFRArrays, in the
-            unit of the power that was decoded. `nave` is the number of trials.
+            unit of the decoded power. `nave` is the number of trials.
 
         Raises
         ------
         ValueError
             If the result holds no patterns or no channels, if a name is unknown, or for
-            "discriminant" if trials were grouped anew (``n_repeats``).
+            "discriminant" if trials were regrouped (``n_repeats``).
 
         References
         ----------
@@ -214,7 +213,7 @@ class PatternsMixin(PatternMaps):
 
 @record
 class RegionPatternsMixin(PatternMaps):
-    """A result that may hold activation patterns of voxels, of every region its own.
+    """A result that may hold activation patterns of voxels, separately for each region.
 
     Parameters
     ----------
@@ -223,8 +222,8 @@ class RegionPatternsMixin(PatternMaps):
         "class", "class_folds" and "discriminant", see `patterns`. Empty for
         searchlights and unless the kernel is linear.
     pattern_features : array of int, shape (M,)
-        The voxels, vertices or features that are decoded in each region, region after
-        region (`n_features` of each): positions in ``geometry.base``. Empty for
+        The voxels, vertices or features decoded in each region, concatenated
+        (`n_features` per region): positions in ``geometry.base``. Empty for
         searchlights and unless the kernel is linear.
     """
 
@@ -267,8 +266,8 @@ class RegionPatternsMixin(PatternMaps):
     ) -> dict[str, Any]:
         """Return the activation patterns [1]_ of regions as brain images.
 
-        Every region has models of its own, and so patterns of its own. They have no
-        p-value: look at regions whose score is above chance.
+        Each region has its own models and hence its own patterns. Patterns have no
+        p-values: interpret them only in regions whose score is above chance.
 
         Parameters
         ----------
@@ -280,29 +279,28 @@ class RegionPatternsMixin(PatternMaps):
             deviations, and its sign is free: the largest value of each region's map is
             positive.
         average : {"full", "folds"}
-            The patterns of the model of all trials (of all that are trained with), or
-            the mean over the models of all folds, each on its training trials ("class"
-            only).
+            The patterns of a model of all (training) trials, or the mean over the
+            models of all folds, each fitted to its training trials ("class" only).
         region : str, int or None
             One region, by its name or its number in the atlas; None: all of them. Where
-            regions overlap, the image then shows the one that other images show.
+            regions overlap, the image then shows the same one as other images.
 
         Returns
         -------
         patterns : dict of str -> image or pandas.Series
             One per class, by its label, or "discriminant 1" and so on:
             nibabel.Nifti1Image or nilearn.surface.SurfaceImage, in single precision, 0
-            outside of the regions and NaN where no pattern is asked for or voxels were
-            left out. Of arrays, a Series by the names of columns (their numbers as
-            text where they have none). The unit is that of the images: what z-scores
-            divided by is taken back, group by group. The means that z-scores take out
-            of every group are not part of a pattern, since no model sees them.
+            outside the regions and NaN where no pattern is requested or voxels were
+            left out. For arrays, a Series indexed by column names (or column numbers as
+            text). The unit is that of the images: scaling by z-scoring is undone, group
+            by group. The group means removed by z-scoring are not part of a pattern,
+            since models do not use them.
 
         Raises
         ------
         ValueError
             If the result holds no patterns, if a name is unknown, or for "discriminant"
-            if trials were grouped anew (``n_repeats``).
+            if trials were regrouped (``n_repeats``).
 
         References
         ----------
@@ -322,7 +320,7 @@ class RegionPatternsMixin(PatternMaps):
         kind : str
             Kind of the patterns.
         average : str
-            How patterns of folds are put together.
+            How patterns of folds are combined.
         region : int, str, or None
             The region whose patterns are returned.
 

@@ -50,12 +50,12 @@ class _Bounds:
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
     def to_dataframe(self) -> DataFrame:
-        """Make a table with one row per position.
+        """Return a table with one row per position.
 
         Returns
         -------
         table : pandas.DataFrame
-            The position, and a column of each map.
+            The position, and one column per map.
         """
         import pandas as pd  # slow to import, and only tables need it
 
@@ -89,27 +89,27 @@ class _Shares(_Bounds):
 
 @record
 class Prevalence(_Shares):
-    r"""The posterior of the share of people with an effect, at every position.
+    r"""Posterior of the proportion of people with an effect, at each position.
 
     Made by :meth:`GroupResult.prevalence`.
 
     Parameters
     ----------
     mode : float or array, shape (positions...)
-        The most probable share.
+        The most probable proportion.
     low, high : float or array, shape (positions...)
-        Ends of the shortest interval that holds the share with the probability
-        `confidence`: inside, every share is more probable than any outside.
+        Limits of the highest-density interval, the shortest one that contains the
+        proportion with probability `confidence`.
     bound : float or array, shape (positions...)
-        More than this share have an effect with the probability `confidence`.
+        A larger proportion has an effect with probability `confidence`.
     confidence : float
         The probability.
     places : Places
         The positions.
     found : array of bool, shape (S, positions...)
-        Which subjects are significant by permutations of their own.
+        Whether each subject is significant in their own permutation test.
     sizes : array, shape (S, positions...)
-        How often the test of each subject rejects without an effect.
+        Attained size of each subject's test: its rejection rate without an effect.
     alpha : float
         The level of these tests.
 
@@ -145,36 +145,36 @@ class Prevalence(_Shares):
 
     @property
     def n_found(self) -> Any:
-        """How many subjects are significant at every position."""
+        """Number of significant subjects at each position."""
         return plain(self.found.sum(axis=0))
 
     def difference(self, other: Prevalence) -> PrevalenceDifference:
-        r"""Return the posterior of the difference to the share of another group.
+        r"""Return the posterior of the difference from the proportion of another group.
 
-        The two groups are of different people, drawn independently of each other.
+        The two groups must be independent samples of different people.
 
         Parameters
         ----------
         other : Prevalence
-            That of the other group, at the same positions.
+            The posterior of the other group, at the same positions.
 
         Returns
         -------
         difference : PrevalenceDifference
-            Of this share minus the other one, with the confidence of this one.
+            This proportion minus the other one, with the confidence of this one.
 
         Raises
         ------
         TypeError
-            If the other is no such posterior.
+            If `other` is not a `Prevalence`.
         ValueError
-            If it has other positions.
+            If its positions differ.
 
         Notes
         -----
         :math:`\Pr(\gamma_1 - \gamma_2 < d) = \int f_2(g) F_1(g + d) \, dg` is an
-        integral of polynomials, which Gauss' rule has without an error; nothing is
-        drawn.
+        integral of polynomials, computed exactly by Gaussian quadrature, without
+        sampling.
         """
         if not isinstance(other, Prevalence):
             raise TypeError(
@@ -209,16 +209,16 @@ class Prevalence(_Shares):
 
 @record
 class PrevalenceDifference(_Shares):
-    """The posterior of a difference of two shares, see `Prevalence.difference`.
+    """Posterior of a difference of two proportions, see `Prevalence.difference`.
 
     Parameters
     ----------
     mode : float or array, shape (positions...)
         The most probable difference, from -1 to 1.
     low, high : float or array, shape (positions...)
-        Ends of the shortest interval that holds it with the probability `confidence`.
+        Limits of the shortest interval that contains it with probability `confidence`.
     bound : float or array, shape (positions...)
-        The difference is larger with the probability `confidence`.
+        The difference is larger with probability `confidence`.
     confidence : float
         The probability.
     places : Places
@@ -267,7 +267,7 @@ def _summary(posterior, confidence, counted):
 
 @record
 class MeanInterval(_Bounds):
-    """An interval of the mean over subjects, or of a difference, at every position.
+    """Interval for the mean across subjects, or for a difference, at each position.
 
     Made by :meth:`GroupResult.interval`.
 
@@ -276,7 +276,7 @@ class MeanInterval(_Bounds):
     mean : float or array, shape (positions...)
         The mean of these subjects, in units of the metric, or the difference.
     low, high : float or array, shape (positions...)
-        Ends of the interval; infinite where it is open.
+        Limits of the interval; infinite where it is open.
     confidence : float
         Its confidence.
     places : Places
@@ -284,9 +284,9 @@ class MeanInterval(_Bounds):
     metric : str
         The metric.
     alternative : str
-        "two-sided", "greater" (a lower bound) or "less" (an upper one).
+        "two-sided", "greater" (a lower bound) or "less" (an upper bound).
     simultaneous : bool
-        Whether all intervals hold at once.
+        Whether all intervals hold simultaneously.
 
     Examples
     --------
@@ -321,20 +321,20 @@ class PeopleMixin:
     def prevalence(
         self, confidence: float = 0.95, *, where: Literal["each", "anywhere"] = "each"
     ) -> Prevalence:
-        r"""Return the posterior of the share of people with an effect.
+        r"""Return the posterior of the proportion of people with an effect.
 
-        Of the N subjects k are significant by permutations of their own, each tested
-        alone for scores above those of permuted labels, with p <= `alpha` of this
-        result [1]_. What share of the population would have been?
+        Each of the N subjects is tested separately for scores above those of permuted
+        labels; k of them are significant, with p <= `alpha` of this result [1]_. The
+        posterior is that of the proportion in the population.
 
         Parameters
         ----------
         confidence : float
             Probability of the interval, and of the lower bound.
         where : {"each", "anywhere"}
-            "each": the share at each position by itself. "anywhere": one share of those
-            who have an effect at any position, by each subject's smallest p-value
-            corrected with the maximum over positions.
+            "each": the proportion at each position separately. "anywhere": one
+            proportion of people with an effect at any position, from each subject's
+            smallest p-value corrected with the maximum over positions.
 
         Returns
         -------
@@ -346,32 +346,31 @@ class PeopleMixin:
         Raises
         ------
         ValueError
-            If the method does not keep the subjects' own tests, if a subject has too
+            If the method does not keep the subject-level tests, if a subject has too
             few permutations for p <= `alpha`, or if `confidence` is not between 0 and
             1.
 
         Notes
         -----
-        A subject's test rejects with the probability :math:`\theta = \alpha + (1 -
-        \alpha) \gamma`, if gamma is the share of people with an effect and all of these
-        are found. With a flat prior, theta has the distribution Beta(k + 1, N - k + 1),
-        truncated to [alpha, 1]. alpha is the *attained* size: scores come in steps, so
-        that a test at 0.05 may reject in 2 to 4 % without an effect. It is the share of
-        a subject's maps, the observed and the permuted ones, that would be significant
-        in the place of the observed one. Sizes differ between subjects and positions,
-        and each has its own, in the density proportional to :math:`(1 - \gamma)^{N - k}
-        \prod_{n \in K} (\alpha_n + (1 - \alpha_n) \gamma)` over the significant
-        subjects K; with equal sizes this is the distribution above. The interval is
-        that of the highest density, as in the paper.
+        A subject's test rejects with probability :math:`\theta = \alpha + (1 - \alpha)
+        \gamma`, if gamma is the proportion of people with an effect and all of these
+        are detected. With a flat prior, theta has the distribution Beta(k + 1, N - k +
+        1), truncated to [alpha, 1]. alpha is the *attained* size: scores are discrete,
+        so a test at 0.05 may reject in 2 to 4% of cases without an effect. It is the
+        proportion of a subject's observed and permuted maps that would be significant
+        in place of the observed one. Sizes differ between subjects and positions, so
+        each enters separately in the density proportional to :math:`(1 - \gamma)^{N -
+        k} \prod_{n \in K} (\alpha_n + (1 - \alpha_n) \gamma)` over the significant
+        subjects K; with equal sizes this is the distribution above. The interval is the
+        highest-density interval, as in the paper.
 
-        **What it does not say.** It is about effects that *this experiment detects* in
-        one person: with few trials the share is small, and more trials raise it. The
-        bound is no test that anybody has an effect: with this prior it is above 0 even
-        if nobody is significant. It is
-        about one position that was chosen beforehand, or "anywhere"; nothing controls
-        the error over positions, so that the largest bound of a map is too large. And
-        it is a probability given a flat prior, no p-value: for a test of the majority
-        use ``method="i-test"`` or "prevalence".
+        **Limitations.** The proportion refers to effects that *this experiment detects*
+        in one person: with few trials it is small, and more trials raise it. The bound
+        does not test whether anybody has an effect: with this prior it is above 0 even
+        if nobody is significant. It holds for one position chosen beforehand, or
+        "anywhere"; it is not corrected for multiple positions, so the largest bound of
+        a map is too large. And it is a posterior probability under a flat prior, not a
+        p-value: to test for a majority, use ``method="i-test"`` or "prevalence".
 
         References
         ----------
@@ -419,23 +418,24 @@ class PeopleMixin:
         alternative: Alternative = "two-sided",
         simultaneous: bool = False,
     ) -> MeanInterval:
-        r"""Return an interval of the mean over subjects, by inverting sign flips.
+        r"""Return an interval for the mean across subjects, by inverting sign flips.
 
         Parameters
         ----------
         confidence : float
             Confidence of the interval.
         alternative : {"two-sided", "greater", "less"}
-            "two-sided": both ends. "greater": a lower bound only, and "less" an upper
-            one, such as "below 0.53 with 95 %".
+            "two-sided": both limits. "greater": only a lower bound; "less": only an
+            upper one, such as "below 0.53 with 95% confidence".
         simultaneous : bool
-            Whether the intervals of all positions hold at once, with this confidence.
+            Whether the intervals of all positions hold simultaneously, with this
+            confidence.
 
         Returns
         -------
         interval : MeanInterval
             With ``low``, ``high`` and ``mean``, each of the shape of the map, in units
-            of the metric; of two groups or conditions, of the difference.
+            of the metric; for two groups or conditions, of the difference.
 
         Raises
         ------
@@ -445,30 +445,31 @@ class PeopleMixin:
 
         Notes
         -----
-        At each position by itself, the interval holds every mu that a sign-flip test of
-        :math:`x_i - \mu` does not reject, with the same flips for each mu: all of them
-        if they are 10,000 at most, else so many, drawn from the seed of this result.
-        Its ends are exact: each flip begins to count at one mu, the mean of the
-        subjects whose sign it turns [1]_. Of two groups of people, labels are exchanged
-        after one group was shifted by mu [2]_; of two conditions, differences are
-        flipped.
+        At each position separately, the interval contains every mu for which a
+        sign-flip test of :math:`x_i - \mu` does not reject, with the same flips for
+        each mu: all of them if there are at most 10,000, else 10,000 drawn from the
+        seed of this result. The limits are exact: each flip begins to count at one mu,
+        the mean of the subjects whose sign it flips [1]_. For two groups of people,
+        group labels are permuted after shifting one group by mu [2]_; for two
+        conditions, differences are flipped.
 
         `simultaneous` intervals are :math:`\bar x \pm q s / \sqrt N` with the quantile
         q of the largest t over positions when the signs of :math:`x_i - \bar x` are
-        flipped, or their groups exchanged.
+        flipped, or their group labels permuted.
 
-        An upper bound says how large the mean is at most. That the mean is within
-        limits (equivalence, at level alpha) needs no other test: both ends of the
-        two-sided interval with confidence 1 - 2 alpha have to be.
+        An upper bound limits how large the mean can be. Equivalence (the mean is within
+        given limits, at level alpha) needs no other test: the two-sided interval with
+        confidence 1 - 2 alpha has to lie within these limits.
 
-        **What it assumes and does not say.** Values have to be spread symmetrically
-        about mu, two groups alike but for mu. Scores of a population in which few have
-        an effect are not: of 15 % with an effect, 95 % intervals held the mean in 91 to
-        94 % of simulations, and where they missed it, the mean was nearly always above.
-        **At 30 positions at once all of them held in 65 to 85 % only.** The interval
-        serves best for differences of conditions, which are symmetric. It is about the
-        *mean* of the population: the effect of a person may be far outside. And a mean
-        accuracy is that of so many trials, not of the most that could be decoded.
+        **Assumptions and limitations.** Values must be distributed symmetrically about
+        mu, or equally in two groups except for mu. Scores of a population in which few
+        people have an effect are not symmetric: with 15% having an effect, 95%
+        intervals covered the mean in 91 to 94% of simulations, and where they missed
+        it, the mean was nearly always above. **At 30 positions simultaneously, all of
+        them held in only 65 to 85%.** The interval is best suited to differences
+        between conditions, which are symmetric. It concerns the *mean* of the
+        population: the effect in one person may be far outside. And a mean accuracy is
+        specific to the number of trials; it is not the highest accuracy attainable.
 
         References
         ----------

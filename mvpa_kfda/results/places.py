@@ -44,7 +44,7 @@ class Places:
 
     @classmethod
     def of(cls, result):
-        """Return the places of the map of one subject's result."""
+        """Return the positions of the map of one subject's result."""
         fields = vars(result)
         return cls(
             type(result).__name__,
@@ -58,17 +58,17 @@ class Places:
 
     @property
     def shape(self):
-        """Number of positions along every axis, a tuple."""
+        """Number of positions along each axis, a tuple."""
         return tuple(len(self.coordinates[name]) for name in self.axes)
 
     @property
     def n_positions(self):
-        """Number of positions of the whole map."""
+        """Number of positions in the whole map."""
         return int(np.prod(self.shape))
 
     @cached_property
     def geometry(self):
-        """Where the positions are in a brain; None for maps of epochs."""
+        """The geometry of positions in the brain; None for maps of epochs."""
         return None if self.space is None else unpack_space(self.space)
 
     @property
@@ -78,7 +78,7 @@ class Places:
 
     @property
     def info(self):
-        """The channels, an `mne.Info`; None where none were kept."""
+        """The channels, an `mne.Info`; None if none were kept."""
         return None if self.info_fif is None else unpack_info(self.info_fif)
 
     def columns(self):
@@ -114,13 +114,13 @@ class Places:
         return maps.reshape((*values.shape[:-1], *self.shape))
 
     def describe(self):
-        """Word the positions, e.g. "100 times from -0.2 to 0.79 s"."""
+        """Describe the positions, e.g. "100 times from -0.2 to 0.79 s"."""
         if self.geometry is not None:
             return self.geometry.describe()
         return " x ".join(self._worded(name) for name in self.axes) or "one position"
 
     def word(self, position):
-        """Word one position, counted along the whole map: "time 0.12 s"."""
+        """Describe one position of the flattened map, e.g. "time 0.12 s"."""
         if self.geometry is not None:
             values = {name: of[position] for name, of in self.columns().items()}
             return ", ".join(f"{name} {_number(x)}" for name, x in values.items())

@@ -45,44 +45,44 @@ class PrevalenceMixin:
 
     @property
     def gamma_0(self) -> NDArray:
-        """The prevalence bound at `alpha`, for all positions unless "none" was asked.
+        """The prevalence bound at `alpha`, for all positions unless uncorrected.
 
-        NaN where not even a prevalence of 0 is rejected, see `prevalence_bound`. It is
-        never above `largest_gamma_0`.
+        NaN where not even a prevalence of 0 is rejected, see `prevalence_bound`. It
+        never exceeds `largest_gamma_0`.
         """
         return self.prevalence_bound()
 
     def prevalence_bound(
         self, correction: CorrectionName | None = None, alpha: float | None = None
     ) -> NDArray:
-        r"""Return the largest share of the population that is sure to have an effect.
+        r"""Return a lower confidence bound on the prevalence of an effect.
 
-        The lower bound of a one-sided confidence interval of the prevalence
-        :math:`\gamma`: every smaller share is rejected. It is the :math:`\gamma` at
-        which the p-value of `pvalues` without a correction, :math:`p_\gamma`, is
-        :math:`\alpha_*`; where all :math:`p_k` are equal, :math:`p_k = p^{1/N}`, it is
-        Eq. 20 of [1]_:
+        The lower limit of a one-sided confidence interval for the prevalence
+        :math:`\gamma`: every smaller proportion is rejected. It is the :math:`\gamma`
+        at which the uncorrected p-value of `pvalues`, :math:`p_\gamma`, equals
+        :math:`\alpha_*`; if all :math:`p_k` are equal, :math:`p_k = p^{1/N}`, it is Eq.
+        20 of [1]_:
 
         .. math::
             \prod_{k=1}^{N} (\gamma_0 + (1 - \gamma_0) p_k) = \alpha_*, \qquad
             \gamma_0 = \frac{\alpha_*^{1/N} - p^{1/N}}{1 - p^{1/N}}
 
-        For one position, :math:`\alpha_* = \alpha`. At all V positions at once
-        :math:`\alpha_* = \alpha / V`: each bound is above the true share with a
-        probability of :math:`\alpha / V` at most, so that one or more of them are with
-        a probability of :math:`\alpha` at most, whatever the shares are and however
-        positions depend on each other. This cannot be had from Holm's method, which
-        tests one share at all positions; therefore the majority null may be rejected
-        by `pvalues` where the bound is a little below 0.5.
+        For one position, :math:`\alpha_* = \alpha`. For all V positions simultaneously,
+        :math:`\alpha_* = \alpha / V`: each bound exceeds the true prevalence with a
+        probability of at most :math:`\alpha / V`, hence any of them does with a
+        probability of at most :math:`\alpha`, whatever the prevalences and the
+        dependence between positions. Holm's method, which tests one proportion at all
+        positions, does not provide such bounds; `pvalues` may therefore reject the
+        majority null where the bound is slightly below 0.5.
 
         Parameters
         ----------
         correction : str or None
-            "none": the bound of each position for itself, good for one that was chosen
-            beforehand. None takes the correction that was asked for. Any other: bounds
-            that hold at all positions at once.
+            "none": a separate bound for each position, valid for one chosen beforehand.
+            None takes the requested correction. Any other: bounds that hold at all
+            positions simultaneously.
         alpha : float or None
-            Significance level, None takes the one that was asked for.
+            Significance level; None takes that of the result.
 
         Returns
         -------
@@ -94,7 +94,7 @@ class PrevalenceMixin:
         AttributeError
             If the method is not "prevalence".
         ValueError
-            If `alpha` is not between 0 and 1, or the correction is not known.
+            If `alpha` is not between 0 and 1, or the correction is unknown.
 
         References
         ----------
@@ -113,10 +113,10 @@ class PrevalenceMixin:
 
     @property
     def largest_gamma_0(self) -> float:
-        """The largest prevalence bound that these subjects can show at `alpha`.
+        """The largest prevalence bound attainable with these subjects at `alpha`.
 
-        It takes all of them to exceed each of their permutations. More subjects raise
-        it, or fewer positions; more permutations of the subjects a little.
+        It is reached if all subjects exceed all of their permutations. More subjects or
+        fewer positions raise it; more permutations per subject raise it slightly.
         """
         level = self.alpha / self.n_positions_tested()
         return float(prevalence_bound(self.smallest_p_by_subject, level))
@@ -124,7 +124,7 @@ class PrevalenceMixin:
     def smallest_p(
         self, correction: str = "none", n_positions: int = 1, metric: str | None = None
     ) -> float:
-        """Return the smallest p-value that the permutations can give; 0 if open.
+        """Return the smallest p-value attainable with the permutations; 0 if unknown.
 
         Parameters
         ----------
@@ -133,12 +133,12 @@ class PrevalenceMixin:
         n_positions : int
             Number of positions that are tested.
         metric : str or None
-            Name of the metric; some have fewer different permutations.
+            Name of the metric; some have fewer distinct permutations.
 
         Returns
         -------
         p : float
-            What no p-value of this result can be below.
+            The smallest attainable p-value.
         """
         if correction not in CORRECTIONS:  # the clusters of the bootstrap
             return 0.0
@@ -155,12 +155,12 @@ class PrevalenceMixin:
 
     @property
     def smallest_p_by_subject(self) -> Any:
-        """The smallest p-values (S,) that the permutations of subjects can give."""
+        """The smallest p-values (S,) attainable with the subjects' permutations."""
         least = self.parameters.get("first_level_smallest_p")
         return np.zeros(self.n_subjects) if least is None else np.asarray(least)
 
     def n_positions_tested(self, correction: str | None = None) -> int:
-        """Return at how many positions the prevalence bound holds at once.
+        """Return the number of positions at which the prevalence bound holds.
 
         Parameters
         ----------

@@ -39,15 +39,15 @@ class OptionsMixin:
     Parameters
     ----------
     options : dict of str -> object
-        The options of the call, but for data and for what no result depends on; empty
-        if no decoding function returned the result. A result file holds objects by the
-        names of their classes and their arguments. Equal results may have other ones.
+        The options of the call, except data and options that do not affect results;
+        empty if the result was not returned by a decoding function. A result file
+        stores objects as class names and arguments. Ignored in comparisons of results.
         See `procedure`.
     inputs : dict of str -> str or list of str
-        The ``"function"`` that returned the result, the ``"files"`` that it was given,
-        by name and size, and of every table that it read, such as ``"data"``, ``"y"``
-        and ``"groups"``, the type, shape and SHA-256, by which
-        :func:`~mvpa_kfda.verify` tells other data. Equal results may have other ones.
+        The ``"function"`` that returned the result, the input ``"files"`` by name and
+        size, and the type, shape and SHA-256 of each array, such as ``"data"``, ``"y"``
+        and ``"groups"``, by which :func:`~mvpa_kfda.verify` recognises different data.
+        Ignored in comparisons of results.
     """
 
     options: dict[str, Any] = field(default_factory=dict)
@@ -63,25 +63,25 @@ class OptionsMixin:
 
     @property
     def procedure(self) -> dict[str, Any]:
-        """The options of the analysis, by which other data are analysed alike.
+        """The options of the analysis, for repeating it on other data.
 
         ``decode_epochs(other, y, **result.procedure)`` is the same analysis of other
-        epochs, and so for every function; ``{**result.procedure, "reg": 0.1}`` changes
-        one of its options. All options are there, as they were given or by default,
-        `random_state` with the seed that was drawn. Left out are data: labels, groups,
-        confounds and `train_on` unless they name columns or are a query, test data,
-        masks, meshes and source spaces. Give these for the other data. Where groups
-        were given as an array and left out one at a time, `cv` says so, and needs them.
-        `n_jobs`, `verbose`, `batch_size` and `checkpoint` are left out, too: no result
-        depends on them.
+        epochs, and likewise for each function; ``{**result.procedure, "reg": 0.1}``
+        changes one option. All options are included, with their given or default
+        values; `random_state` is the seed that was drawn. Data are not included:
+        labels, groups, confounds and `train_on` (unless they are column names or
+        queries), test data, masks, meshes and source spaces. Pass these for the other
+        data. If groups were passed as an array and left out one at a time, `cv`
+        requires groups again. `n_jobs`, `verbose`, `batch_size` and `checkpoint` are
+        not included either, since results do not depend on them.
 
         Raises
         ------
         ValueError
             If the result was not returned by a decoding function. If it was loaded from
-            a file, or unpickled, and files do not hold some of the options: functions,
-            matrices, images, lists of folds, splitters that are not scikit-learn's, and
-            steps that were given as objects.
+            a file, or unpickled, and some of the options cannot be stored in files:
+            functions, matrices, images, lists of folds, splitters from outside
+            scikit-learn, and steps passed as objects.
 
         Examples
         --------

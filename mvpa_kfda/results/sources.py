@@ -31,15 +31,15 @@ def make_source_estimate(result, values):
 
 @result_kind
 class SourceResult(TimeResult):
-    """Decoding of all sources together at every time, see :func:`decode_sources`.
+    """Decoding from all sources together at each time, see :func:`decode_sources`.
 
     Parameters
     ----------
     sources : dict
-        What the source estimates were: ``kind`` ("surface", "volume" or "mixed"),
-        ``vector`` (whether with orientations), ``vertices`` of every structure,
-        ``subject``, names of the ``structures``, ``points`` in mm where these are
-        known, and ``tstep``, the time between positions in seconds.
+        Description of the source estimates: ``kind`` ("surface", "volume" or "mixed"),
+        ``vector`` (whether with orientations), ``vertices`` of each structure,
+        ``subject``, names of the ``structures``, ``points`` in mm if known, and
+        ``tstep``, the time between positions in seconds.
     pattern_maps : dict of str -> array, shape (n_times, n_patterns, n_features)
         Activation patterns in the unit of the estimates: "class", "class_folds" and
         "discriminant", see `patterns`. Empty unless the kernel is linear.
@@ -86,22 +86,21 @@ class SourceResult(TimeResult):
             the score is about the square root of n_trials within-class standard
             deviations, and its sign is free: the largest value of each map is positive.
         average : {"full", "folds"}
-            The patterns of the model of all trials (of all that are trained with), or
-            the mean over the models of all folds, each on its training trials ("class"
-            only).
+            The patterns of a model of all (training) trials, or the mean over the
+            models of all folds, each fitted to its training trials ("class" only).
 
         Returns
         -------
         patterns : dict of str -> mne.SourceEstimate or of another kind
-            One per class, by its label, or "discriminant 1" and so on: of the kind of
-            the decoded estimates, of vector estimates with orientations, in their unit.
-            ``patterns["face"].plot()`` is MNE-Python's figure.
+            One per class, by its label, or "discriminant 1" and so on: of the same kind
+            and unit as the decoded estimates, with orientations for vector estimates.
+            ``patterns["face"].plot()`` draws MNE-Python's figure.
 
         Raises
         ------
         ValueError
             If the result holds no patterns, if a name is unknown, or for "discriminant"
-            if trials were grouped anew (``n_repeats``).
+            if trials were regrouped (``n_repeats``).
 
         References
         ----------
@@ -124,22 +123,22 @@ class SourceTimeResult(
     EvidenceMixin,
     SubjectResult[NDArray],
 ):
-    """Decoding around every vertex over time, see :func:`decode_sources`.
+    """Decoding around each vertex over time, see :func:`decode_sources`.
 
     Parameters
     ----------
     vertices : array of str, shape (n_vertices,)
-        The vertices in the middle of the neighbourhoods: structure and number, such as
-        "lh 1234".
+        The centre vertices of the neighbourhoods: structure and number, such as "lh
+        1234".
     times : array, shape (n_times,)
         Time points in seconds.
     adjacency : array of int, shape (2, n_pairs)
         Pairs of neighbouring vertices, each once, as indices into `vertices`: those of
-        :func:`mne.spatial_src_adjacency`. They make up clusters, and do not depend on
-        the radius.
+        :func:`mne.spatial_src_adjacency`. They define clusters and do not depend on the
+        radius.
     sources : dict
-        What the source estimates were: ``kind`` ("surface", "volume" or "mixed"),
-        ``vector`` (whether with orientations), ``vertices`` of every structure,
+        Description of the source estimates: ``kind`` ("surface", "volume" or "mixed"),
+        ``vector`` (whether with orientations), ``vertices`` of each structure,
         ``subject``, names of the ``structures``, ``points`` (n_vertices, 3) in mm, in
         the frame of the source space, and ``tstep``, the time between positions in
         seconds.
@@ -212,26 +211,25 @@ class SourceTimeResult(
     ) -> NDArray:
         """Compute permutation p-values.
 
-        Uncorrected, p = (1 + b) / (1 + P), where b of the P permutations score as high
-        as the observed labels or higher (Phipson & Smyth, 2010).
+        Uncorrected, p = (1 + b) / (1 + P), where b of the P permutations score at least
+        as high as the observed labels (Phipson & Smyth, 2010).
 
         Parameters
         ----------
         correction : str
             Correction for testing many positions: "none", "max", "max-step-down",
             "bonferroni", "holm", "fdr", "fdr-by", "cluster", "cluster-size" or "tfce",
-            which
-            `mvpa_kfda.inference.corrections` describes. Clusters are connected by
-            `adjacency` and from one time to the next. "cluster" and "tfce" need a run
-            with ``null="full"`` or ``"stream"``; "cluster-size", "max-step-down" and
-            other alternatives than "greater" need ``"full"``.
+            described in `mvpa_kfda.inference.corrections`. Clusters are connected by
+            `adjacency` and across adjacent time points. "cluster" and "tfce" require
+            ``null="full"`` or ``"stream"``; "cluster-size", "max-step-down" and
+            alternatives other than "greater" require ``"full"``.
         metric : str or None
             Name of the metric; None takes the first.
         threshold : float
-            p-level that forms the clusters; with ``null="stream"`` it is 0.05.
+            Cluster-forming threshold (a p-value); with ``null="stream"`` it is 0.05.
         alternative : {"greater", "less", "two-sided"}
-            Which scores are tested for: above those of permuted labels, below them, or
-            further from their mean than they are.
+            Whether to test for scores above those of permuted labels, below them, or
+            further from their mean.
 
         Returns
         -------
@@ -255,32 +253,32 @@ class SourceTimeResult(
         correction: CorrectionName = "none",
         threshold: float = 0.05,
     ) -> Any:
-        """Make a source estimate of scores or p-values.
+        """Return a source estimate of scores or p-values.
 
-        ``result.to_stc().plot()`` is MNE-Python's own figure in three dimensions.
+        ``result.to_stc().plot()`` draws MNE-Python's three-dimensional figure.
 
         Parameters
         ----------
         name : str or None
-            What the estimate holds. None: the scores of the first metric that is one
-            number per position, or of `metric`. The name of a metric: its scores.
-            "p": p-values. "neglog10p": their -log10. "z": the normal deviates that p
-            is the upper tail of; p = 1, which has none, is taken as P / (P + 1).
-            "chance_difference": score minus chance level. "lambda",
-            "degrees_of_freedom": what came out for the penalty; of a tuned one the
-            mean over folds (of lambda the geometric one).
+            The map to return. None: the scores of the first scalar metric, or of
+            `metric`. The name of a metric: its scores. "p": p-values. "neglog10p":
+            their -log10. "z": the normal deviates that p is the upper tail of; p = 1,
+            which has none, is taken as P / (P + 1). "chance_difference": score minus
+            chance level. "lambda", "degrees_of_freedom": values of the penalty,
+            averaged over folds if it was tuned (geometric mean for lambda).
         metric : str or None
             The metric of the p-values and of the difference; None takes the first.
         correction : str
             Correction of the p-values, as in `pvalues`.
         threshold : float
-            p-level that forms the clusters, used by "cluster" and "cluster-size" only.
+            Cluster-forming threshold (a p-value), only for "cluster" and
+            "cluster-size".
 
         Returns
         -------
         stc : mne.SourceEstimate, VolSourceEstimate or MixedSourceEstimate
-            Of the kind of the decoded estimates, one value per vertex and time, with
-            their vertices and their subject; its times are those of the result.
+            Of the same kind, vertices and subject as the decoded estimates, with one
+            value per vertex and time; the times are those of the result.
 
         Raises
         ------

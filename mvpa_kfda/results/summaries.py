@@ -22,14 +22,15 @@ class SummariesMixin:
         Name -> scores under permuted labels, in single precision. Empty if only a
         summary was kept.
     null_summaries : dict of str -> dict
-        Name -> what was kept instead, see `mvpa_kfda.inference.null.NullSummary`.
+        Name -> summary that was kept instead, see
+        `mvpa_kfda.inference.null.NullSummary`.
     """
 
     null_summaries: dict[str, Any] = field(default_factory=dict)
 
     @property
     def n_permutations(self) -> int:
-        """Number of label permutations, the observed labels not counted."""
+        """Number of label permutations, not counting the observed labels."""
         counts = [self._summary(k).n_permutations for k in self.null_summaries]
         return max([super().n_permutations, *counts])
 
@@ -56,7 +57,7 @@ class SummariesMixin:
         return NullSummary.from_arrays(self.null_summaries[metric])
 
     def kept_nulls(self, metric: str) -> list[Any]:
-        """Return what was kept of each null that a metric is tested against.
+        """Return what was kept of each null distribution of a metric.
 
         Parameters
         ----------
@@ -66,7 +67,7 @@ class SummariesMixin:
         Returns
         -------
         nulls : list
-            Scores under permuted labels (P, positions...), or their summaries, of each
+            Scores under permuted labels (P, positions...), or their summaries, for each
             test that has to reject; empty without permutations.
         """
         if metric in self.null_summaries:

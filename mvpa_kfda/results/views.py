@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @record
 class ViewMixin:
-    """A result with a view; it has a `geometry` and `_map_of` a name."""
+    """A result with an interactive view; needs `geometry` and `_map_of`."""
 
     def view(
         self,
@@ -34,39 +34,39 @@ class ViewMixin:
     ) -> Any:
         """View a map in the brain interactively.
 
-        In a volume, a click moves the slices; a surface can be turned. The view is one
-        of nilearn's: it shows itself in a notebook, ``.open_in_browser()`` opens it,
-        and ``.save_as_html("view.html")`` writes a page that needs no network.
+        Click to move through a volume; drag to rotate a surface. The view is from
+        Nilearn: it is displayed in notebooks, ``.open_in_browser()`` opens it, and
+        ``.save_as_html("view.html")`` writes a self-contained page.
 
         Parameters
         ----------
         name : str or None
-            What is shown, as in `to_img`; None: the scores.
+            The map to show, as in `to_img`; None: the scores.
         correction : str or None
             Correction of the p-values, as in `pvalues`.
         alpha : float or None
-            Show positions with p <= alpha only; None shows all of them.
+            Show only positions with p <= alpha; None shows all.
         min_score : float or None
-            Show positions that score at least as much, in place of p <= alpha.
+            Show positions with at least this score, instead of p <= alpha.
         kind : {"stat_map", "surface"} or None
-            "stat_map": slices through voxels. "surface": meshes. None takes what there
-            is, and of CIFTI files with meshes the surface.
+            "stat_map": slices through voxels. "surface": meshes. None takes what is
+            available, and the surface for CIFTI files with meshes.
         hemi : {"left", "right", "both"}
-            Which hemispheres of a surface.
+            Hemispheres of a surface to show.
         cut_coords : sequence of float or None
-            Where slices are cut at first, (x, y, z) in mm. None cuts through the
-            highest value that is shown, of p-values the smallest.
+            Initial position of the slices, (x, y, z) in mm. None cuts through the
+            highest value shown, or the smallest p-value.
         bg_img : image or None
-            What is behind the map, as in `VolumeResult.plot`.
+            Background image, as in `VolumeResult.plot`.
         vlim : tuple of float or None
-            Values at the two ends of the colors. None makes them symmetric about
-            chance, or of z-values and differences about zero; p-values have colors
-            from 0 to 1, or to `alpha`.
+            Limits of the colormap. None makes them symmetric about chance, or about
+            zero for z-values and differences; for p-values they are 0 and 1, or 0 and
+            `alpha`.
         cmap : str, matplotlib Colormap, or None
-            The colors. None takes those of `plot`.
+            The colormap. None takes that of `plot`.
         **options
-            What else `pvalues` takes, for a map of p-values: of a prevalence test its
-            `hypothesis`.
+            Further options of `pvalues`, for a map of p-values: `hypothesis` for a
+            prevalence test.
 
         Returns
         -------
@@ -76,11 +76,11 @@ class ViewMixin:
         Raises
         ------
         ValueError
-            As `to_img`, and if an argument is not valid or positions have no place in
-            a brain.
+            As in `to_img`, and if an argument is not valid or positions have no brain
+            coordinates.
         ImportError
-            Of a surface, if plotly is not installed, which nilearn 0.14 and later
-            draws it with.
+            For a surface, if plotly is not installed, which Nilearn 0.14 and later
+            require.
         """
         if self.geometry is None:
             raise ValueError(

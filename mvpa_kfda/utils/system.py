@@ -20,13 +20,12 @@ OPTIONAL = ("dask", "distributed", "mne-bids", "plotly", "rsatoolbox", "xarray")
 
 
 def sys_info() -> None:
-    """Print what a report of a bug has to say about the machine and its packages.
+    """Print version and system information for bug reports.
 
-    These are the versions of this package, of Python and of all packages that this one
-    needs or can use, the operating system, the processors and the memory that this
-    process may use, and the libraries of linear algebra with their numbers of threads.
-    There is nothing about users, files or data in it. ``mvpa-kfda sys-info`` prints
-    the same.
+    The output lists the versions of this package, of Python and of all required and
+    optional packages, the operating system, the processors and memory available to this
+    process, and the linear algebra libraries with their numbers of threads. It contains
+    nothing about users, files or data. ``mvpa-kfda sys-info`` prints the same.
 
     Examples
     --------
