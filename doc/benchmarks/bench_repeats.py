@@ -268,7 +268,7 @@ def write_noise(path, true, short):
         *list_table(["Labels of trials are permuted", *header], rows_of(true)),
         "The same data sets, groupings and scores, with the null distribution of the "
         "shortcut: labels of averages shuffled within test sets, independently in each "
-        "regrouping. With a single grouping this is correct, and common practice. With "
+        "regrouping. With a single grouping this is correct, and is what is done. With "
         "several, the means under this null vary too little: independent shuffles "
         "cancel each other, regroupings of the same trials do not.",
         "",
