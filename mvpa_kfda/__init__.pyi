@@ -33,6 +33,7 @@ from .metrics.roc import Roc as Roc
 from .reports.claims import claims as claims
 from .reports.methods import methods_text as methods_text
 from .reports.page import report as report
+from .results.comparison import ComparisonResult as ComparisonResult
 from .results.decoding import DecodingResult as DecodingResult
 from .results.decoding import RegressionResult as RegressionResult
 from .results.decoding import TimeRegressionResult as TimeRegressionResult
@@ -41,7 +42,6 @@ from .results.epochs import GeneralizationResult as GeneralizationResult
 from .results.epochs import SensorTimeResult as SensorTimeResult
 from .results.epochs import TimeFrequencyResult as TimeFrequencyResult
 from .results.epochs import TimeResult as TimeResult
-from .results.group import ComparisonResult as ComparisonResult
 from .results.group import GroupResult as GroupResult
 from .results.images import VolumeResult as VolumeResult
 from .results.latency import Latency as Latency

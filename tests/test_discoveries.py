@@ -404,7 +404,7 @@ def coverage_of(shown, n):
     """Assert that at most so many of n data sets are wrong as chance allows at 5 %."""
     wrong = [shown(number) for number in range(n)]
     assert binom.sf(sum(wrong) - 1, n, 0.05) > 1e-3
-    assert sum(wrong) > 0.004 * n  # what claims nothing is never wrong
+    assert sum(wrong) > 0  # what claims nothing is never wrong
 
 
 SILENT = np.arange(16) >= 5
@@ -412,7 +412,7 @@ SILENT = np.arange(16) >= 5
 
 def drawn_maps(rng, effect=1.2):
     """Return the result of 20 trials that differ in the first 5 of 16 positions."""
-    y = np.arange(20) % 2
+    y = rng.permutation(np.arange(20) % 2)
     X = gaussian_filter1d(rng.normal(size=(20, 2, 16)), 1.0, axis=2)
     X[y == 1] += effect * ~SILENT
     options = {"n_permutations": 99, "random_state": int(rng.integers(2**31))}

@@ -657,7 +657,9 @@ def test_grammar_of_comparisons(method, kind):
         assert "30 times" in body
         assert "16 trials" in body
         draws = {"both": "permutations or flips"}
-        assert f"of the P {draws.get(method, 'permutations')} were as ext" in body
+        assert (
+            f"of the P {draws.get(method, 'permutations')} were at least as ext" in body
+        )
 
 
 #: Method, correction -> what was compared with what, of a group and of a comparison.

@@ -64,6 +64,7 @@ pytestmark = [
 
 #: What every page has, and those of single subjects.
 ALWAYS = {"Summary", "Scores", "Peaks", "Methods", "Parameters and versions"}
+ALWAYS |= {"What can be claimed"}
 OF_TRIALS = ALWAYS | {"Design"}
 OF_NUMBERS = OF_TRIALS | {"Null distribution"}
 OF_MAPS = OF_NUMBERS | {"Confusion"}
@@ -371,7 +372,8 @@ def test_table_of_peaks_has_the_numbers_of_the_result():
     clusters = result.clusters("max")
     assert rows[3][:3] == ["From (s)", "To (s)", "Places"]
     assert [float(row[0]) for row in rows[4:]] == list(clusters["from"])
-    assert [row[-2] for row in rows[4:]] == [word_p(p) for p in clusters["p"]]
+    at = rows[3].index("p")
+    assert [row[at] for row in rows[4:]] == [word_p(p) for p in clusters["p"]]
 
 
 def test_peaks_of_brains_are_in_mm():

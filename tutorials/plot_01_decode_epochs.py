@@ -31,6 +31,7 @@ from mvpa_kfda import (
     decode_epochs,
     load_result,
     simulate_epochs,
+    verify,
 )
 
 epochs = simulate_epochs(n_trials=180, n_classes=3, random_state=0)
@@ -231,6 +232,14 @@ with tempfile.TemporaryDirectory() as folder:
     loaded = load_result(path)
 print(loaded == by_block)
 print(loaded.parameters)
+
+# %%
+# Anyone with the file and the data can check it: :func:`~mvpa_kfda.verify` refits the
+# models of some cells (position, fold, permutation) with scikit-learn, and compares
+# their predictions. The :class:`~mvpa_kfda.Verification` says in one line whether
+# everything agrees; see :doc:`/checking`.
+
+print(verify(loaded, epochs, "condition", n_cells=5, random_state=0))
 
 # %%
 # Comparison with retraining

@@ -72,8 +72,9 @@ print(table[["from", "to", "size", "p", "n_true", "share_true"]].round(3).to_str
 # How much of it
 # --------------
 #
-# At least ``n_true`` time points of the cluster have an effect. Such bounds hold for
-# all sets of time points at once, so a set may be chosen after looking at the figure.
+# At least ``n_true`` time points of the cluster have an effect. Such bounds
+# (:class:`~mvpa_kfda.TrueDiscoveries`) hold for all sets of time points at once, so a
+# set may be chosen after looking at the figure.
 
 for span in ((0.1, 0.3), (0.3, 0.5), (-0.1, 0.08)):
     print(f"{span[0]:g} to {span[1]:g} s: {group.true_discoveries(span)}")

@@ -158,9 +158,11 @@ def _run_rerun(arguments):
     """Make the result again, write it, and say whether it is the same."""
     import mvpa_kfda
 
+    from ..results.base import SubjectResult
+
     check_there(arguments.file, *arguments.data)
     result = mvpa_kfda.load_result(arguments.file)
-    if not getattr(result, "inputs", None):
+    if not isinstance(result, SubjectResult) or not result.inputs:
         raise ValueError(
             f"{arguments.file} does not say which function made it. Results of groups, "
             "and those made of other results, cannot be run again."

@@ -32,7 +32,7 @@ from ..inference.null import (
     level_of_side,
 )
 from ..results.base import Result, SubjectResult
-from ..results.group import ComparisonResult
+from ..results.comparison import ComparisonResult
 from ..results.kinds import keeps_warnings
 from ..results.load import load_result
 from ..utils.advice import advice

@@ -15,7 +15,7 @@ import numpy as np
 from ..inference.corrections import CORRECTIONS, NAMED
 from ..metrics.names import metric_in_text
 from ..results.base import Result, SubjectResult
-from ..results.group import ComparisonResult
+from ..results.comparison import ComparisonResult
 from ..results.latency import Latency
 from ..viz.common import (
     CORRECTION_LABELS,
@@ -95,16 +95,16 @@ def claims(
     TypeError, ValueError
         If something is not a result, or if there are none.
 
+    See Also
+    --------
+    report : A page about results, which begins with this table.
+
     Notes
     -----
     Each row holds with its own confidence; several rows, or results, together do not.
     Only the first metric, and the first correction of a group, are used: what was
     named first is what was planned. No statement says that there is *no* effect, other
     than the upper bound of "how large".
-
-    See Also
-    --------
-    report : A page about results, which begins with this table.
 
     Examples
     --------

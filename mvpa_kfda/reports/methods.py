@@ -16,7 +16,8 @@ from ..inference.corrections import CorrectionName
 from ..inference.null import Alternative, check_level
 from ..metrics.names import find_metric, is_of_one_class
 from ..results.base import Result, SubjectResult
-from ..results.group import ComparisonResult, GroupResult
+from ..results.comparison import ComparisonResult
+from ..results.group import GroupResult
 from ..results.latency import Latency
 from ..utils.advice import advice
 from ..utils.checks import check_option, check_share, counted

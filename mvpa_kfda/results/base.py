@@ -41,6 +41,7 @@ from .kinds import figure_method, record
 from .places import Places
 from .procedure import OptionsMixin
 from .tables import make_dataset
+from .values import arrays, optional_array, plain, plain_values
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -1204,24 +1205,3 @@ def _peak(scores):
 def _worded(coordinate):
     """Word a coordinate: a name, or a number with three decimals."""
     return coordinate if isinstance(coordinate, str) else rounded(coordinate)
-
-
-def plain(value):
-    """Return an array, or a Python float where there is a single number."""
-    value = np.asarray(value)
-    return float(value) if value.ndim == 0 else value
-
-
-def plain_values(values):
-    """Return a dict with arrays, or floats where there are single numbers."""
-    return {name: plain(value) for name, value in values.items()}
-
-
-def arrays(values):
-    """Return a dict with arrays."""
-    return {name: np.asarray(value) for name, value in values.items()}
-
-
-def optional_array(value):
-    """Return an array, or None."""
-    return None if value is None else np.asarray(value)

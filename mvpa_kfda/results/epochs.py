@@ -19,7 +19,7 @@ from ..viz.confusion import plot_recall
 from ..viz.diagnostics import plot_flexibility
 from ..viz.maps import plot_generalization, plot_sensors, plot_time_frequency
 from ..viz.time import plot_time
-from .base import SubjectResult, arrays
+from .base import SubjectResult
 from .dissimilarity import DissimilarityMixin
 from .evidence import EvidenceMixin
 from .kinds import figure_method, result_kind
@@ -27,6 +27,7 @@ from .onset import OnsetMixin
 from .patterns import PatternsMixin, unpack_info
 from .places import sensor_time_adjacency
 from .summaries import SummariesMixin
+from .values import arrays
 
 if TYPE_CHECKING:
     from mne import Info

@@ -13,9 +13,9 @@ from ..inference.null import ALTERNATIVES, Alternative
 from ..utils.checks import check_flag, check_option, check_share, counted
 from ..utils.rounding import rounded
 from ..viz.people import plot_shares
-from .base import plain
 from .kinds import figure_method, record
 from .places import Places
+from .values import plain
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -15,7 +15,7 @@ from ..results.load import load_result
 from ..utils.checks import check_count, draw_seed
 from .claims import Claims
 from .reading import NotCovered
-from .refit import Trials, refit
+from .refit import Sample, refit
 from .scoring import score
 from .verdict import Verification
 
@@ -43,8 +43,10 @@ def verify(
     ----------
     result : result | str | path-like
         What a decoding function returned, or a file that its ``save`` wrote.
-    data, y
-        The data and labels that the function was given: its first two arguments.
+    data : array_like | mne.Epochs | images | list of mne.SourceEstimate
+        The data that the function was given, its first argument.
+    y : array_like | str | list | dict | tuple | None
+        The labels that it was given, its second argument.
     n_cells : int | None
         How many cells to refit. About half of them are of the observed labels, the
         others of permuted ones. None: all there are, which may take long.
@@ -216,9 +218,9 @@ class Cell:
         claims, (X, X_test) = self.claims, self._features
         train, test = claims.folds_of(self.permutation)[fold]
         labels = claims.labels[self.permutation]
-        trained = Trials(X, labels, claims.groups, claims.confounds)[train]
+        trained = Sample(X, labels, claims.groups, claims.confounds)[train]
         confounds = claims.confounds_test
-        tested = Trials(X_test, claims.true(self.permutation), None, confounds)
+        tested = Sample(X_test, claims.true(self.permutation), None, confounds)
         everybody = None if claims.learns_in_folds else X
         return refit(trained, tested[test], claims.method, everybody)
 

@@ -10,12 +10,13 @@ import numpy as np
 from sklearn import decomposition, feature_selection, preprocessing
 
 from ..data.confounds import read_confounds, read_train_on
+from ..results.epochs import GeneralizationResult
 from ..utils.record import as_call, is_record, recorded
 from . import imaging, recordings
 from . import reading as arrays
-from .drawing import Folds, cross_folds, draw_folds, draw_labels, revived
+from .drawing import DrawnFolds, cut_folds, redraw_folds, redraw_labels, splitter_of
 from .reading import NotCovered
-from .refit import Method
+from .refit import Recipe
 from .scoring import is_covered, score
 
 #: The kernels and penalties that `refit` has.
@@ -107,7 +108,7 @@ class Claims:
         for kernel in self._kernels:
             if kernel["name"] not in KERNELS or kernel.get("approx") is not None:
                 raise NotCovered(f"kernel {as_call(kernel)} is not refitted yet")
-        if parameters.get("n_repeats", 1) > 1 or parameters.get("folds_by_labels"):
+        if parameters.get("n_repeats", 1) > 1:
             raise NotCovered("procedures that are repeated are not refitted yet")
         if parameters.get("average_test") is False:
             raise NotCovered("average_test=False is not refitted yet")
@@ -137,10 +138,10 @@ class Claims:
         """How models are trained."""
         parameters, reg = self.result.parameters, self.result.parameters["reg"]
         if is_record(reg) and is_record(reg.get("cv")):
-            reg = reg | {"cv": revived(reg["cv"])}
+            reg = reg | {"cv": splitter_of(reg["cv"])}
         seed = parameters["random_state"] % 2**32
         regression = parameters.get("task") == "regression"
-        return Method(
+        return Recipe(
             self._kernels,
             reg,
             None if regression else len(self.classes),
@@ -220,7 +221,7 @@ class Claims:
 
     @cached_property
     def _folds(self):
-        """The `Folds` that the options stand for; those of the file if nobody knows."""
+        """The folds that the options stand for; those of the file if nobody knows."""
         reading, asked = self.reading, self.options.get("cv")
         if reading.other_trials:
             return None
@@ -228,16 +229,16 @@ class Claims:
         if self.result.parameters.get("task") == "regression":
             codes = np.zeros(len(codes), int)
         if asked is None and groups is None and chosen is not None:
-            return self._average_folds(cross_folds(None, chosen))
-        folds = draw_folds(asked, codes, groups, reading.numbers, chosen)
+            return self._average_folds(cut_folds(None, chosen))
+        folds = redraw_folds(asked, codes, groups, reading.numbers, chosen)
         if folds is None:
             self.notes.append(
                 "The folds are those that the file lists; the options do not say how "
                 "they were drawn."
             )
-            return Folds(self._listed, chosen=chosen)
+            return DrawnFolds(self._listed, chosen=chosen)
         if chosen is not None:
-            folds = cross_folds(folds, chosen)
+            folds = cut_folds(folds, chosen)
         return self._average_folds(folds)
 
     def _average_folds(self, folds):
@@ -251,7 +252,7 @@ class Claims:
             for pair in folds.pairs
         ]
         chosen = None if folds.chosen is None else folds.chosen[first]
-        return Folds(pairs, chosen=chosen)
+        return DrawnFolds(pairs, chosen=chosen)
 
     @property
     def _listed(self):
@@ -271,8 +272,21 @@ class Claims:
         return self._folds.pairs
 
     def folds_of(self, permutation):
-        """Return training and test sets under some labels: the same for all."""
-        return self.folds
+        """Return training and test sets under some labels.
+
+        The same for all, unless the splitter looks at the labels.
+        """
+        if not permutation or not self._folds_see_labels:
+            return self.folds
+        codes = self._drawn[0][permutation]
+        drawn = redraw_folds(self.options["cv"], codes, self.reading.groups)
+        if drawn is None:
+            raise NotCovered("the splitter draws other folds every time")
+        return drawn.pairs
+
+    @property
+    def _folds_see_labels(self):
+        return self.result.parameters.get("folds_by_labels", False)
 
     @cached_property
     def _tested(self):
@@ -289,8 +303,9 @@ class Claims:
             return self.codes[np.newaxis], self._tested[np.newaxis]
         tested = None if self.reading.other_trials else self._tested
         asked = options["n_permutations"]
-        labels, moved = draw_labels(
-            self.codes, parameters, asked, self._folds, self.groups, tested
+        folds = None if self._folds_see_labels else self._folds
+        labels, moved = redraw_labels(
+            self.codes, parameters, asked, folds, self.groups, tested
         )
         if self.reading.other_trials:
             moved = np.tile(self._tested, (len(labels), 1))
@@ -346,9 +361,8 @@ class Claims:
         result = self.result
         if b:
             yield result.nulls[name][b - 1][position], False
-            second = getattr(result, "second_nulls", {}).get(name)
-            if second is not None:
-                yield second[b - 1][position], True
+            if isinstance(result, GeneralizationResult) and name in result.second_nulls:
+                yield result.second_nulls[name][b - 1][position], True
         elif fold is None:
             yield np.asarray(result.metrics[name])[position], False
         else:

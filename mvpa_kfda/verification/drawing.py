@@ -1,4 +1,4 @@
-"""Folds and permuted labels, drawn anew from what a result says of them."""
+"""DrawnFolds and permuted labels, drawn anew from what a result says of them."""
 
 import warnings
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ import numpy as np
 from sklearn import model_selection
 
 from ..inference.permutation import permute_labels
-from ..utils.record import as_call, is_record
+from ..utils.record import is_record
 
-#: Folds where nobody says how many.
+#: DrawnFolds where nobody says how many.
 DEFAULT_FOLDS = 10
 
 
 @dataclass(frozen=True)
-class Folds:
+class DrawnFolds:
     """Training and test sets, as they should be."""
 
     pairs: list  #: (train, test) arrays of trial numbers
@@ -30,15 +30,15 @@ class Folds:
         return all(len(train) + len(test) == n for train, test in self.pairs)
 
 
-def revived(record):
+def splitter_of(record):
     """Return the splitter that a record is of; None if scikit-learn has none such."""
     kind = getattr(model_selection, record["name"], None)
     given = {name: value for name, value in record.items() if name != "name"}
     return None if kind is None else kind(**given)
 
 
-def draw_folds(asked, codes, groups, numbers=None, trained=None):
-    """Return the `Folds` that a recorded ``cv`` stands for; None if it is not known.
+def redraw_folds(asked, codes, groups, numbers=None, trained=None):
+    """Return the folds that a recorded ``cv`` stands for; None if it is not known.
 
     `numbers` are those of the trials in the recording, by which they are neighbours.
     """
@@ -49,7 +49,7 @@ def draw_folds(asked, codes, groups, numbers=None, trained=None):
         return _contiguous(asked, codes, numbers, trained)
     if not is_record(asked):
         return None
-    splitter = revived(asked)
+    splitter = splitter_of(asked)
     is_random = getattr(splitter, "shuffle", True)  # ShuffleSplit always is
     if splitter is None or (
         is_random and "random_state" in asked and asked["random_state"] is None
@@ -58,9 +58,9 @@ def draw_folds(asked, codes, groups, numbers=None, trained=None):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         pairs = list(splitter.split(np.zeros((n, 1)), codes, groups))
-    if Folds(pairs).are_complements(n):  # in their own order, whatever was drawn
+    if DrawnFolds(pairs).are_complements(n):  # in their own order, whatever was drawn
         pairs = [(np.setdiff1d(np.arange(n), test), test) for _, test in pairs]
-    return Folds(pairs)
+    return DrawnFolds(pairs)
 
 
 def _contiguous(k, codes, numbers, trained):
@@ -78,7 +78,7 @@ def _contiguous(k, codes, numbers, trained):
         tests = np.array_split(order, -(-n // (smallest - 1)))
     pairs = [(np.setdiff1d(order, test), np.sort(test)) for test in tests]
     one_class = len(np.unique(used[used >= 0])) < 2
-    return Folds(pairs, None if one_class else fold_of, as_asked)
+    return DrawnFolds(pairs, None if one_class else fold_of, as_asked)
 
 
 def has_every_class(codes, fold_of):
@@ -89,14 +89,14 @@ def has_every_class(codes, fold_of):
     )
 
 
-def cross_folds(folds, chosen):
+def cut_folds(folds, chosen):
     """Return folds that train on chosen trials alone, and test the others alone."""
     rows = np.arange(len(chosen))
     pairs = [(rows, rows)] if folds is None else folds.pairs
     pairs = [(train[chosen[train]], test[~chosen[test]]) for train, test in pairs]
     if folds is None:
-        return Folds(pairs, chosen=chosen)
-    return Folds(pairs, folds.fold_of, folds.as_asked, chosen)
+        return DrawnFolds(pairs, chosen=chosen)
+    return DrawnFolds(pairs, folds.fold_of, folds.as_asked, chosen)
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class _Rule:
         return np.array(found, bool).reshape(-1) == self.as_asked
 
 
-def draw_labels(codes, parameters, n_permutations, folds, groups, tested=None):
+def redraw_labels(codes, parameters, n_permutations, folds, groups, tested=None):
     """Return the labels that are trained with and tested, (P + 1, n) each.
 
     By the seed and the scheme that the result records. Two labellings of a trial move
@@ -152,9 +152,9 @@ def _draw_chosen(codes, parameters, n_permutations, folds, groups):
         of_rows = np.arange(len(rows))
         fold_of = None if folds.fold_of is None else folds.fold_of[rows]
         pairs = [(np.setdiff1d(of_rows, test), test) for test in tests]
-        among = Folds(pairs, fold_of, folds.as_asked)
+        among = DrawnFolds(pairs, fold_of, folds.as_asked)
     groups = None if groups is None else groups[rows]
-    moved, _ = draw_labels(codes[rows], parameters, n_permutations, among, groups)
+    moved, _ = redraw_labels(codes[rows], parameters, n_permutations, among, groups)
     labels = np.tile(codes, (len(moved), 1))
     labels[:, rows] = moved
     return labels, np.tile(codes, (len(moved), 1))
@@ -172,8 +172,3 @@ def _stand_in(folds, n):
     return SimpleNamespace(
         n=n, blocks=blocks, rule=rule, name="cv", sees_labels=False, balanced=False
     )
-
-
-def describe(asked):
-    """Word what was recorded of ``cv``."""
-    return "folds that were given" if asked is None else f"cv={as_call(asked)}"

@@ -14,10 +14,11 @@ from ..data.neighbours import (
     surface_members,
 )
 from ..data.space import SurfaceSpace
+from ..data.volumes import usable_columns
 from .reading import Reading
 
 
-def read_searchlight(result, imgs, y, given):
+def reread_searchlight(result, imgs, y, given):
     """Return the `Reading` of `searchlight`."""
     options = result.options
     images = read_images(imgs, given.get("mask_img"), given.get("mesh"))
@@ -37,7 +38,7 @@ def read_searchlight(result, imgs, y, given):
     return _of_images(result, images, members, own, y, given)
 
 
-def read_atlas(result, imgs, y, given):
+def reread_atlas(result, imgs, y, given):
     """Return the `Reading` of `decode_regions`."""
     options = result.options
     atlas = given.get("labels_img", options.get("labels_img")), given.get("mask_img")
@@ -61,7 +62,7 @@ def _of_images(result, images, members, own, y, given):
     reading.note(data=X)
     scored = z_scores(X, all_y, all_groups) if result.parameters["standardize"] else X
     scored = labels.take(scored)
-    members = keep_usable(members, varies(X) & varies(scored), own)
+    members = keep_usable(members, usable_columns(X) & usable_columns(scored), own)
     reading.train = lambda position: scored[:, members[[position[0]]].indices]
     reading.numbers = labels.take(np.arange(len(X)))
     reading.confounds = labels.confounds
@@ -80,7 +81,7 @@ def z_scores(X, y, groups):
         if any(len(np.unique(y[rows])) > 1 for rows in of_runs):
             runs = of_runs
     for rows in runs:
-        columns = np.flatnonzero(varies(X[rows]))
+        columns = np.flatnonzero(usable_columns(X[rows]))
         values = X[np.ix_(rows, columns)]
         values = values / np.abs(values).max(axis=0)
         values = (values - values.mean(axis=0)) / values.std(axis=0, ddof=1)
@@ -88,12 +89,5 @@ def z_scores(X, y, groups):
     return scored
 
 
-def varies(X):
-    """Mark features of images (n, p) that are finite and not constant."""
-    low, high = X.min(axis=0), X.max(axis=0)
-    with np.errstate(invalid="ignore", over="ignore"):
-        return high - low > 1e-12 * np.maximum(np.abs(low), np.abs(high))
-
-
 #: How the data of a decoding function are read, by its name.
-READERS = {"searchlight": read_searchlight, "decode_regions": read_atlas}
+READERS = {"searchlight": reread_searchlight, "decode_regions": reread_atlas}

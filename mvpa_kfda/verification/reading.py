@@ -51,7 +51,7 @@ class Reading:
                 self.prints[name] = Fingerprint.of(each).record()
 
 
-def windows_of(parameters, n_times):
+def window_starts(parameters, n_times):
     """Return the first samples of the windows, and how many samples are in each."""
     sfreq = parameters["sfreq"]
     width, step = (round(parameters[name] * sfreq) for name in ("window", "step"))
@@ -72,7 +72,7 @@ def as_floats(values):
     return values if values.dtype.kind == "f" else values.astype(float)
 
 
-def read_table(result, data, y, given):
+def reread_table(result, data, y, given):
     """Return the `Reading` of `cross_validate` and `regress`."""
     X = np.asarray(data, float)
     reading = Reading(lambda position: X, (), np.asarray(y))
@@ -84,10 +84,10 @@ def read_table(result, data, y, given):
     return reading
 
 
-def read_arrays(result, data, y, given):
+def reread_arrays(result, data, y, given):
     """Return the `Reading` of `decode_arrays`."""
     X, parameters = np.asarray(data, float), result.parameters
-    starts, width = windows_of(parameters, X.shape[2])
+    starts, width = window_starts(parameters, X.shape[2])
     mode = parameters["window_mode"]
 
     def train(position):
@@ -98,7 +98,7 @@ def read_arrays(result, data, y, given):
     return reading
 
 
-def read_pairs(result, data, y, given):
+def reread_pairs(result, data, y, given):
     """Return the `Reading` of `generalize_arrays`."""
     X, parameters = np.asarray(data, float), result.parameters
     other = given.get("X_test")
@@ -107,7 +107,7 @@ def read_pairs(result, data, y, given):
     reading.y_test = (
         None if given.get("y_test") is None else np.asarray(given["y_test"])
     )
-    reading.other_trials = parameters["mode"] == "other_trials"
+    reading.other_trials = other is not None and parameters["cv"] is None
     reading.note(data=X, data_test=None if other is None else X_test)
     return reading
 
@@ -115,8 +115,8 @@ def read_pairs(result, data, y, given):
 def pairs_of_times(X, X_test, parameters, y):
     """Return the `Reading` of pairs of windows of two data (n, p, n_times)."""
     mode = parameters["window_mode"]
-    starts, width = windows_of(parameters, X.shape[2])
-    tested, _ = windows_of(parameters, X_test.shape[2])
+    starts, width = window_starts(parameters, X.shape[2])
+    tested, _ = window_starts(parameters, X_test.shape[2])
 
     def train(position):
         return in_window(X, starts[position[0]], width, mode)
@@ -129,8 +129,8 @@ def pairs_of_times(X, X_test, parameters, y):
 
 #: How the data of a decoding function are read, by its name.
 READERS = {
-    "cross_validate": read_table,
-    "regress": read_table,
-    "decode_arrays": read_arrays,
-    "generalize_arrays": read_pairs,
+    "cross_validate": reread_table,
+    "regress": reread_table,
+    "decode_arrays": reread_arrays,
+    "generalize_arrays": reread_pairs,
 }

@@ -9,10 +9,10 @@ from ..data.confounds import confounds_of_epochs, train_on_of_epochs
 from ..data.epochs import find_neighbours
 from ..data.pairs import gather_pairs
 from ..data.sources import SourceReader, find_source_neighbours
-from .reading import NotCovered, Reading, in_window, pairs_of_times, windows_of
+from .reading import NotCovered, Reading, in_window, pairs_of_times, window_starts
 
 
-def read_epochs(result, epochs, y, given):
+def reread_epochs(result, epochs, y, given):
     """Return the `Reading` of `decode_epochs`."""
     parameters, options = result.parameters, result.options
     chosen = choose_epochs(epochs, y, given.get("groups", options.get("groups")))
@@ -35,7 +35,7 @@ def read_epochs(result, epochs, y, given):
     if train_on is not None:
         reading.train_on = train_on_of_epochs(epochs, train_on, chosen).mask
     scaled = rescaled(data, info, parameters["scale"], given, reading.train_on, result)
-    starts, width = windows_of(parameters, data.shape[-1])
+    starts, width = window_starts(parameters, data.shape[-1])
     near = None
     if given.get("sensors", options.get("sensors")) is not None:
         pairs = find_neighbours(info, given.get("sensors", options.get("sensors")))
@@ -93,7 +93,7 @@ def rescaled(data, info, scale, given, train_on, result, others=None):
     return scaled
 
 
-def read_pairs_of_epochs(result, epochs, y, given):
+def reread_pairs_of_epochs(result, epochs, y, given):
     """Return the `Reading` of `generalize_epochs`."""
     parameters, options = result.parameters, result.options
 
@@ -125,7 +125,7 @@ def read_pairs_of_epochs(result, epochs, y, given):
     return reading
 
 
-def read_sources(result, stcs, y, given):
+def reread_sources(result, stcs, y, given):
     """Return the `Reading` of `decode_sources`."""
     parameters = result.parameters
     reader = SourceReader(stcs, y)
@@ -135,7 +135,7 @@ def read_sources(result, stcs, y, given):
     if kernel.get("gamma", 0) is None:
         known = given.get("train_on")
         scaled /= scaled[slice(None) if known is None else np.asarray(known)].std()
-    starts, width = windows_of(parameters, data.shape[2])
+    starts, width = window_starts(parameters, data.shape[2])
     near = None
     if given.get("src") is not None:
         found = find_source_neighbours(
@@ -159,7 +159,7 @@ def read_sources(result, stcs, y, given):
 
 #: How the data of a decoding function are read, by its name.
 READERS = {
-    "decode_epochs": read_epochs,
-    "generalize_epochs": read_pairs_of_epochs,
-    "decode_sources": read_sources,
+    "decode_epochs": reread_epochs,
+    "generalize_epochs": reread_pairs_of_epochs,
+    "decode_sources": reread_sources,
 }

@@ -36,7 +36,7 @@ ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class Method:
+class Recipe:
     """How a model is trained, as the result says it.
 
     `kernels` and `reg` are a result's records: ``{"name": "RBF", "gamma": 0.1}``.
@@ -57,7 +57,7 @@ class Method:
 
 
 @dataclass(frozen=True)
-class Trials:
+class Sample:
     """Some trials: features, labels (class numbers or values), groups, confounds."""
 
     X: np.ndarray
@@ -68,7 +68,7 @@ class Trials:
     def __getitem__(self, rows):
         """Return some of the trials."""
         parts = (self.X, self.labels, self.groups, self.confounds)
-        return Trials(*(None if part is None else part[rows] for part in parts))
+        return Sample(*(None if part is None else part[rows] for part in parts))
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,10 @@ def refit(train, test, method, everybody=None):
         return Prediction(values, None, np.full(len(values), unsure), lam)
     scores, size = class_scores(Z, train.labels, Z_test, lam, method)
     best, second = np.sort(scores, axis=1)[:, :-3:-1].T
-    near = best - second <= method.rounding * size
-    doubt = method.rounding * size
+    # Relative to what they are differences of, and to labels, whose rounding remains
+    # where a strong penalty leaves little else.
+    doubt = method.rounding * (size + 0.1)
+    near = best - second <= doubt
     return Prediction(scores.argmax(axis=1), scores, near | unsure, lam, doubt)
 
 
@@ -147,7 +149,7 @@ def without_confounds(train, test):
 # ------------------------------------------------------------------------------ kernels
 
 
-def compare(kernel, A, B, everybody, gram=None):
+def kernel_values(kernel, A, B, everybody, gram=None):
     """Return the kernel's values between trials A (n_a, p) and B (n_b, p)."""
     if kernel["name"] == "Linear":
         return A @ B.T
@@ -176,9 +178,9 @@ def coordinates(kernel, X, X_test, everybody, gram):
         mean = X.mean(axis=0)
         return X - mean, X_test - mean
     components = KernelPCA(kernel="precomputed", eigen_solver="dense")
-    components.fit(compare(kernel, X, X, everybody, gram))
+    components.fit(kernel_values(kernel, X, X, everybody, gram))
     return (
-        components.transform(compare(kernel, each, X, everybody, gram))
+        components.transform(kernel_values(kernel, each, X, everybody, gram))
         for each in (X, X_test)
     )
 
@@ -193,9 +195,9 @@ def choose_penalty(train, method, everybody):
         return tuned(train, method, everybody)
     (kernel,) = method.kernels
     if reg == "auto":
-        K = centred(compare(kernel, train.X, train.X, everybody, method.gram))
+        K = centred(kernel_values(kernel, train.X, train.X, everybody, method.gram))
         return kernel, *automatic(K, train, method.n_classes)
-    K = centred(compare(kernel, everybody, everybody, everybody, method.gram))
+    K = centred(kernel_values(kernel, everybody, everybody, everybody, method.gram))
     return kernel, without_labels(reg, K, everybody, method.is_linear), False
 
 
@@ -215,7 +217,18 @@ def without_labels(reg, K, X, is_linear):
     if isinstance(reg, dict) and reg["name"] == "Shrinkage":
         return shrunk(reg["gamma"], K, p)
     gamma = ledoit_wolf_shrinkage(X) if reg == "ledoit_wolf" else oas(X)[1]
+    if is_white(X):  # rounding would decide
+        gamma = 1.0
     return float(np.clip(shrunk(gamma, K, p), 1e-8 * scale, 1e3 * scale))
+
+
+def is_white(X):
+    """Tell whether features have one variance and no correlations, but for rounding."""
+    covariance, p = np.cov(X.T), X.shape[1]
+    if p == 1:
+        return False  # there is nothing to shrink towards
+    apart = covariance - np.trace(covariance) / p * np.eye(p)
+    return np.sum(apart**2) <= 1e-12 * np.sum(covariance**2)
 
 
 def shrunk(gamma, K, p):
@@ -292,7 +305,7 @@ def tuned(train, method, everybody):
     splits = list(inner_splits(tuning["cv"], train))
     for kernel in method.kernels:
         single = replace(method, kernels=(kernel,))
-        K = centred(compare(kernel, everybody, everybody, everybody, method.gram))
+        K = centred(kernel_values(kernel, everybody, everybody, everybody, method.gram))
         lambdas = grid_of(tuning["grid"], K, everybody, single.is_linear)
         losses, n_left_out = np.zeros(len(lambdas)), 0
         for rows, left_out in splits:

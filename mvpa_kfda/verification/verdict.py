@@ -35,6 +35,18 @@ class Verification:
         Why something, or all of it, cannot be verified.
     notes : tuple of str
         What to know of the check.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mvpa_kfda import cross_validate, verify
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(40, 5)), rng.permutation(np.repeat(["a", "b"], 20))
+    >>> found = verify(cross_validate(X, y, cv=5), X, y, n_cells=3)
+    >>> found.ok
+    True
+    >>> found.cells["n_trials"].tolist()[0]
+    40
     """
 
     cells: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=COLUMNS))

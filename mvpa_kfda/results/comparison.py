@@ -1,0 +1,164 @@
+"""Results of comparisons between two results of one subject."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..utils.checks import counted
+from ..viz.common import DEFAULT_RESULTS
+from .group import TestedMap
+from .kinds import result_kind
+
+#: Method of a comparison -> what it is called in figures.
+COMPARISON_TESTS = {
+    "permutation": "Permutation test of a difference",
+    "both": "Permutation and sign-flip tests of a difference",
+}
+
+
+@result_kind
+class ComparisonResult(TestedMap):
+    """The difference between two results of one subject, see :func:`compare`.
+
+    Parameters
+    ----------
+    scores_a, scores_b : float or array, shape (positions...)
+        The scores that are compared. `scores` is their difference, a minus b; the
+        coordinates of the map are attributes named as in the results, e.g. `times`.
+    labels : tuple of two str
+        Names of the two results, for figures and texts; ("a", "b") unless given.
+    metric : str
+        Name of the difference: the metric of the scores and "_difference".
+    method : str
+        "permutation" or "both".
+    alternative : str
+        "two-sided", "greater" (a is better) or "less".
+    chance : float
+        0, the difference between equal scores.
+    score_chance : float
+        Chance level of the scores that are compared.
+    statistic : array, shape (positions...)
+        What was tested: the difference.
+    p_maps : dict of str -> array, shape (positions...)
+        Correction -> p-values; the larger of the two tests', if "both".
+    null_max : array, shape (P,)
+        The same under every permutation of labels.
+    n_permutations : int
+        Number of permutations P.
+    parameters : dict
+        The arguments of the comparison, the number of trials in words ("trials"), of
+        sign flips ("n_flips") and of tests that had to find the difference
+        ("n_tests"), and the arguments of the analyses ("a" and "b").
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mvpa_kfda import compare, decode_arrays
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat(["face", "house"], 30)
+    >>> X = rng.normal(size=(60, 6, 4))  # trials, channels, times
+    >>> X[y == "house", :3, 2:] += 2
+    >>> options = {"n_permutations": 99, "random_state": 0}
+    >>> front = decode_arrays(X[:, :3], y, **options)
+    >>> back = decode_arrays(X[:, 3:], y, **options)
+    >>> result = compare(front, back)
+    >>> (result.pvalues() <= 0.05) & (result.scores > 0)
+    array([False, False,  True,  True])
+    >>> list(result.to_dataframe().columns)[:3]
+    ['time', 'accuracy_difference', 'accuracy_a']
+    """
+
+    made_by: ClassVar[str] = "compare"
+    is_difference: ClassVar[bool] = True
+
+    scores_a: NDArray
+    scores_b: NDArray
+    labels: tuple[str, str] = DEFAULT_RESULTS
+
+    def __post_init__(self):
+        """Normalize the arrays and check that their shapes belong together."""
+        self._convert(lambda labels: tuple(map(str, labels)), "labels")
+        super().__post_init__()
+        for name in ("scores_a", "scores_b"):
+            value = np.asarray(getattr(self, name), dtype=float)
+            if value.shape != self.shape:
+                raise ValueError(
+                    f"A ComparisonResult with positions {self.shape} got {name} of "
+                    f"shape {value.shape}."
+                )
+            object.__setattr__(self, name, value if self.shape else float(value))
+
+    @property
+    def scores(self) -> Any:
+        """The difference of the scores, a minus b; NaN where either has none."""
+        return self.scores_a - self.scores_b
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """All maps by name: the difference, both scores, and the tested statistic."""
+        name = self.metric.removesuffix("_difference")
+        maps = {f"{name}_a": self.scores_a, f"{name}_b": self.scores_b}
+        return {self.metric: self.scores, **maps, "statistic": self.statistic}
+
+    @property
+    def chances(self) -> dict[str, float]:
+        """Where the colors of each map have their middle, NaN where it has none."""
+        return {
+            name: 0.0 if name in (self.metric, "statistic") else self.score_chance
+            for name in self.metrics
+        }
+
+    @property
+    def statistic_label(self) -> str:
+        """What was tested, with a place for the label of the difference."""
+        return "{difference}"
+
+    @property
+    def draw_noun(self) -> str:
+        """What one draw of the null distribution is called."""
+        return "permutation"
+
+    def title_parts(self) -> list[str]:
+        """Return parts of a figure's title: the test, the trials, and the draws.
+
+        Returns
+        -------
+        parts : list of str
+            Parts of a title, which commas join.
+        """
+        test = COMPARISON_TESTS[self.method]
+        return [test, *self._trials(), *self._worded_draws()]
+
+    def description(self) -> list[str]:
+        """Return parts of a line: the trials, the method, and the draws.
+
+        Returns
+        -------
+        parts : list of str
+            Parts of a line, which commas join.
+        """
+        if self.method == "both":
+            method = "methods 'permutation' and 'sign-flip'"
+        else:
+            method = f"method {self.method!r}"
+        return [*self._trials(), method, *self._worded_draws()]
+
+    def _trials(self):
+        """Return the words for the trials, if there are any."""
+        trials = self.parameters.get("trials")
+        return [trials] if trials else []
+
+    def _worded_draws(self):
+        """Return the words for how often labels were permuted and signs flipped."""
+        parts = [counted(self.n_permutations, "permutation", ",")]
+        if self.method != "permutation":
+            n_flips = self.parameters.get("n_flips") or self.n_permutations
+            parts.append(counted(n_flips, "sign flip", ","))
+        return parts
+
+    def _worded_best(self):
+        """Word the difference that speaks most for the alternative."""
+        return self._worded_extreme(self.metric)
