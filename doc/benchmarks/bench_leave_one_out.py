@@ -392,7 +392,7 @@ def write(rings, ridge, sizes, path):
 
 
 RINGS = (
-    f"Means of {} data sets. Faster by: the closed form over refitting, with the "
+    "Means of {} data sets. Faster by: the closed form over refitting, with the "
     "penalty on the dual coefficients. e is the squared norm of the difference between "
     "the residuals of the closed form and of refitting, relative to that of the "
     "latter: with the penalty on the dual coefficients, against refitting without the "
@@ -408,8 +408,8 @@ RINGS_FIGURE = (
     "closed form and refitting."
 )
 RIDGE = (
-    f"Trained on {} trials; {}. Medians of the times and of the selected values, and "
-    f"mean and standard deviation of the test error, over {} data sets with {} test "
+    "Trained on {} trials; {}. Medians of the times and of the selected values, and "
+    "mean and standard deviation of the test error, over {} data sets with {} test "
     "trials each. Faster by: relative to the first row, the lab's first method, which "
     "inverts a matrix and computes its condition number for each candidate and fold, "
     "here in a single repeat of the folds. The second row needs one Cholesky "
