@@ -109,8 +109,8 @@ print(
 )
 
 # %%
-# How large, and how small at most
-# --------------------------------
+# How large
+# ---------
 #
 # The confidence interval of the mean is in units of accuracy. A low upper limit shows
 # what a p-value above 0.05 does not: that the effect, if any, is small.
