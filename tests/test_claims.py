@@ -217,6 +217,9 @@ def test_a_comparison_says_which_result_is_better():
         or "differs between all and three" in said(found, "where")["statement"]
     )
     assert "not people" in said(found, "how many")["missing"]
+    large = said(found, "how large")
+    assert "The difference in accuracy is between" in large["statement"]
+    assert large["bound"] == pytest.approx(float(found.interval().high), abs=1e-3)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -232,7 +235,7 @@ def test_several_results_have_their_names():
 def test_a_report_begins_with_what_can_be_claimed():
     page = report(group("sign-flip", "cluster"))
     html = "".join(page.html)
-    assert re.search("What can be claimed.*In one cluster", html, re.S)
+    assert re.search("Summary.*What can be claimed.*In one cluster.*Scores", html, re.S)
     assert "no single time is shown" in html
 
 

@@ -9,7 +9,7 @@ import pytest
 from nibabel import Nifti1Image
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import KFold, StratifiedKFold
 
 import build
 import islands
@@ -675,3 +675,84 @@ def test_names_of_two_results(pair, tmp_path):
     for labels in (("linear",), ("linear", "linear"), "ab", 3):
         with pytest.raises(ValueError, match="Invalid value for 'labels'"):
             compare(*pair, labels=labels)
+
+
+# ---------------------------------------------------------------------------- intervals
+
+
+def pair_of_results(seed, first=0.8, second=0.8, n=40, n_times=1, **options):
+    """Return results of two sets of channels, whose classes differ so much."""
+    rng = np.random.default_rng([seed, n, n_times])
+    y = rng.permutation(np.arange(n) % 2)
+    pair = []
+    for effect in (first, second):
+        X = rng.normal(size=(n, 5, n_times))
+        X[:, 0] += effect * y[:, np.newaxis]
+        how = {"cv": KFold(8), "reg": 0.3, "n_permutations": 99, "random_state": seed}
+        pair.append(decode_arrays(X, y, **how | options))
+    return pair
+
+
+def plain_interval(a, b, confidence, alternative, simultaneous):
+    """Return both ends by sorting permuted differences, in plain loops."""
+    null = (a.null - b.null).reshape(len(a.null), -1)
+    observed = (a.scores - b.scores).ravel()
+    rest = [[row[i] - null[:, i].mean() for i in range(null.shape[1])] for row in null]
+    sd = [np.sqrt(np.mean([row[i] ** 2 for row in rest])) for i in range(len(rest[0]))]
+    turn = {"greater": lambda x: x, "less": lambda x: -x, "two-sided": abs}[alternative]
+    k = round((1 - confidence) * (len(null) + 1))
+    ends = []
+    for i, value in enumerate(observed):
+        far = sorted(turn(row[i]) for row in rest)[-k]
+        if simultaneous:
+            scaled = np.array([[turn(x) for x in row] for row in rest]) / sd
+            far = sd[i] * sorted(scaled.max(axis=1))[-k]
+        low = -np.inf if alternative == "less" else value - far
+        ends.append((low, np.inf if alternative == "greater" else value + far))
+    return np.transpose(ends)
+
+
+@pytest.mark.parametrize("simultaneous", [False, True])
+@pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
+def test_intervals_are_those_of_permuted_differences(alternative, simultaneous):
+    a, b = pair_of_results(0, 2.0, 0.5, n_times=4)
+    how = {"alternative": alternative, "simultaneous": simultaneous}
+    found = compare(a, b).interval(0.9, **how)
+    low, high = plain_interval(a, b, 0.9, **how)
+    assert_allclose(found.low, low, rtol=0, atol=1e-6)
+    assert_allclose(found.high, high, rtol=0, atol=1e-6)
+    assert_allclose(found.mean, a.scores - b.scores, rtol=0, atol=1e-12)
+    assert found.shape == (4,)
+
+
+def test_intervals_are_kept_in_files(tmp_path):
+    result = compare(*pair_of_results(0, n_times=3))
+    result.save(tmp_path / "comparison.h5")
+    loaded = load_result(tmp_path / "comparison.h5")
+    assert_array_equal(loaded.interval().low, result.interval().low)
+
+
+def test_intervals_that_cannot_be_had():
+    a, b = pair_of_results(0, scoring=["accuracy", "kappa"])
+    with pytest.raises(ValueError, match="no intervals for differences in 'kappa'"):
+        compare(a, b, metric="kappa").interval()
+    with pytest.raises(ValueError, match="99 permutations are too few"):
+        compare(a, b).interval(0.995)
+    few = replace(compare(a, b), null_differences=None)
+    with pytest.raises(ValueError, match="so many positions were not kept"):
+        few.interval()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scoring", ["accuracy", "roc_auc"])
+@pytest.mark.parametrize("effects", [(0, 0), (0.8, 0.8), (2, 0), (1.5, 0.7)], ids=str)
+@pytest.mark.parametrize("n", [40, 120])
+def test_intervals_contain_the_difference(n, effects, scoring):
+    found = []
+    for seed in range(300):
+        result = compare(*pair_of_results(seed, *effects, n=n, scoring=scoring))
+        interval = result.interval()
+        found.append((interval.mean, interval.low, interval.high))
+    mean, low, high = np.squeeze(np.array(found)).T
+    truth = mean.mean()
+    assert np.mean((low <= truth) & (truth <= high)) >= 0.92  # binomial, p = 0.01

@@ -64,7 +64,6 @@ pytestmark = [
 
 #: What every page has, and those of single subjects.
 ALWAYS = {"Summary", "Scores", "Peaks", "Methods", "Parameters and versions"}
-ALWAYS |= {"What can be claimed"}
 OF_TRIALS = ALWAYS | {"Design"}
 OF_NUMBERS = OF_TRIALS | {"Null distribution"}
 OF_MAPS = OF_NUMBERS | {"Confusion"}

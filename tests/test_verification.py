@@ -2,23 +2,30 @@
 
 from dataclasses import replace
 
+import mne
 import numpy as np
+import pandas as pd
 import pytest
-from sklearn.model_selection import KFold
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
 import build
 from entries import DATA, ENTRIES, everywhere
 from mvpa_kfda import (
+    Nystrom,
     Verification,
     cross_validate,
     decode_arrays,
     decode_epochs,
     load_result,
+    searchlight,
     verify,
 )
 from mvpa_kfda.cli.main import main
 from mvpa_kfda.utils.fingerprints import Fingerprint
+from mvpa_kfda.verification.refit import Recipe, Sample, refit
 from random_options import random_call
 
 #: What of an entry's options are data, which have to be given again.
@@ -74,6 +81,29 @@ def test_every_entry_knows_other_data(entry):
     found = verify(result, entry.convert(other), entry.y, **given)
     assert not found.ok
     assert any("other ones" in each for each in found.differences), found
+
+
+REPEATED = {
+    "averages": {"average": 2},
+    "averages of runs, three times": {"average": 2, "n_repeats": 3, "groups": RUNS},
+    "undersampling": {"average": 1, "equalize": True, "n_repeats": 2},
+    "folds, three times": {"n_repeats": 3},
+    "stratified": {"cv": StratifiedKFold(4)},
+    "stratified, twice": {"cv": StratifiedKFold(4, shuffle=True), "n_repeats": 2},
+    "steps": {"average": 2, "n_repeats": 2, "preprocess": "zscore", "reg": 0.1},
+}
+
+
+@pytest.mark.parametrize("options", REPEATED.values(), ids=REPEATED)
+def test_repeats_hold_and_their_frauds_are_found(options):
+    options = {"groups": None, "cv": None if "groups" in options else 4} | options
+    result = decode(X, Y, **options)
+    given = {"groups": options["groups"], "random_state": 0}
+    found = verify(result, X, Y, n_cells=30, **given)
+    assert found.ok, found
+    other = decode(X, Y, **options | {"random_state": 1})
+    forged = replace(other, options=result.options, parameters=result.parameters)
+    assert not verify(forged, X, Y, n_cells=30, **given).ok
 
 
 # ------------------------------------------------------------------- ten seeded frauds
@@ -138,7 +168,19 @@ def the_draw_of_another_version(result):
     return replace(other, options=result.options, parameters=result.parameters)
 
 
+def fewer_permutations(result):
+    return replace(result, nulls={"accuracy": result.nulls["accuracy"][:-1]})
+
+
+def a_score_that_is_no_number(result):
+    null = result.nulls["accuracy"].copy()
+    null[7] = np.nan
+    return replace(result, nulls={"accuracy": null})
+
+
 FRAUDS = {
+    fewer_permutations: "the file has 18 scores under permuted labels (accuracy)",
+    a_score_that_is_no_number: "3 of 72 refitted cells differ",
     labels_shifted_by_one: "refitted cells differ",
     one_edited_score: "by the predictions in the file",
     one_edited_null_value: "1 of 72 refitted cells differ",
@@ -159,6 +201,18 @@ def test_frauds_are_found(honest, forge, tmp_path):
     found = verify(tmp_path / "forged.h5", X, Y, **WHOLE)
     assert not found.ok
     assert FRAUDS[forge] in found.verdict
+
+
+@pytest.mark.parametrize("options", [{}, {"average": 2, "n_repeats": 2}])
+def test_confusion_matrices_are_counted_again(options):
+    result = decode(X, Y, scoring=["accuracy", "confusion_matrix"], **options)
+    assert verify(result, X, Y, groups=RUNS).ok
+    forged = result.metrics["confusion_matrix"].copy()
+    forged[1] += [[1, -1], [0, 0]]
+    forged = replace(result, metrics=result.metrics | {"confusion_matrix": forged})
+    found = verify(forged, X, Y, groups=RUNS)
+    assert not found.ok
+    assert "the confusion matrix at position 1 has other counts" in str(found)
 
 
 @pytest.mark.parametrize("name", ["labels", "draw", "runs"])
@@ -201,9 +255,9 @@ def test_other_inputs_are_named(honest, words):
 
 
 def test_what_cannot_be_verified_is_never_fine(honest):
-    made = honest.crop(0, 1) if hasattr(honest, "crop") else replace(honest, inputs={})
-    unknown = replace(made, inputs={}, options={})
-    for result in (unknown, decode(X, Y, average=2, n_repeats=2, groups=None, cv=4)):
+    unknown = replace(honest, inputs={}, options={})
+    approximated = decode(X, Y, approx=Nystrom(20), groups=None)
+    for result in (unknown, approximated):
         found = verify(result, X, Y, groups=None)
         assert not found.ok
         assert "cannot be verified because" in str(found)
@@ -211,8 +265,6 @@ def test_what_cannot_be_verified_is_never_fine(honest):
 
 def test_scores_of_permuted_labels_that_were_not_kept_are_said():
     near = np.eye(6, dtype=bool)
-    from mvpa_kfda import searchlight
-
     options = {"adjacency": near, "n_permutations": 9, "null": "max"}
     result = searchlight(X[:, :, 0], Y, groups=RUNS, **options)
     found = verify(result, X[:, :, 0], Y, groups=RUNS, adjacency=near)
@@ -240,6 +292,25 @@ def test_ties_are_no_differences():
     assert found.cells["n_ties"].sum() > 0
 
 
+@pytest.mark.parametrize("gamma", [0.01, 0.5])
+def test_refits_are_linear_discriminants(gamma):
+    train, y, test = X[:, :, 0], Y, trials(seed=1)[0][:, :, 0]
+    lda = LinearDiscriminantAnalysis("lsqr", shrinkage=gamma).fit(train, y)
+    codes = (y == "dog").astype(int)
+    means = np.array([train[codes == k].mean(axis=0) for k in (0, 1)])
+    scatter = np.square(train - means[codes]).sum()
+    ridge = {"name": "Ridge", "lam": gamma / (1 - gamma) * scatter / train.shape[1]}
+    recipe = Recipe(({"name": "Linear"},), ridge, 2)
+    found = refit(Sample(train, codes), Sample(test, codes), recipe)
+    assert_array_equal(lda.classes_[found.predicted], lda.predict(test))
+    # The same in the feature space of a kernel, here of the same one.
+    gram = np.vstack([train, test]) @ np.vstack([train, test]).T
+    numbers = np.arange(80)[:, np.newaxis]
+    recipe = replace(recipe, kernels=({"name": "Precomputed"},), gram=gram)
+    again = refit(Sample(numbers[:40], codes), Sample(numbers[40:], codes), recipe)
+    assert_allclose(again.scores, found.scores, rtol=1e-8, atol=1e-10)
+
+
 # ---------------------------------------------------------------------- the fingerprint
 
 
@@ -260,8 +331,6 @@ def test_fingerprints_take_little_room_and_are_as_documented(tmp_path, honest):
 def test_files_are_recorded_by_name_and_size(tmp_path):
     epochs = build.epochs(DATA)
     epochs.save(tmp_path / "some-epo.fif", verbose=False)
-    import mne
-
     read = mne.read_epochs(tmp_path / "some-epo.fif", verbose=False)
     result = decode_epochs(read, ENTRIES["epochs"].y)
     size = (tmp_path / "some-epo.fif").stat().st_size
@@ -289,6 +358,33 @@ def test_the_command_verifies(saved, capsys):
     assert main(["verify", "result.h5", "data.npz", "--cells", "0"]) == 2
     assert "--cells 0" in capsys.readouterr().err
     assert main(["verify", "result.h5", "nothing.npz"]) == 2
+
+
+def test_the_command_reads_epochs_and_images(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    epochs = build.epochs(X)
+    epochs.metadata = pd.DataFrame({"pet": Y, "run": RUNS})
+    epochs.save("pets-epo.fif", verbose=False)
+    epochs = mne.read_epochs("pets-epo.fif", verbose=False)
+    options = {"groups": "run", "n_permutations": 9}
+    decode_epochs(epochs, "pet", **options).save("pets.h5")
+    found = ["verify", "pets.h5", "pets-epo.fif", "--cells", "4"]
+    assert main([*found, "--by", "pet"]) == 0
+    assert main([*found, "--by", "run"]) == 1
+    assert "the labels are other ones" in capsys.readouterr().out
+    image = build.volume(np.stack([X, np.zeros_like(X)], axis=3))
+    image.to_filename("bold.nii.gz")
+    epochs.metadata.to_csv("labels.tsv", sep="\t", index=False)
+    mask = build.mask(np.stack([np.ones((6, 3)), np.zeros((6, 3))], axis=2))
+    mask.to_filename("mask.nii.gz")
+    table = pd.read_csv("labels.tsv", sep="\t")
+    options |= {"mask_img": "mask.nii.gz", "radius": 3}
+    searchlight("bold.nii.gz", (table, "pet"), **options).save("map.h5")
+    places = ["--labels", "labels.tsv", "--label-column", "pet"]
+    found = ["verify", "map.h5", "bold.nii.gz", "--cells", "4"]
+    assert main([*found, *places, "--mask", "mask.nii.gz"]) == 0
+    assert main(found) == 2
+    assert "--labels TABLE" in capsys.readouterr().err
 
 
 def test_the_command_runs_again(saved, capsys, honest):

@@ -66,6 +66,9 @@ UNITS = ("trials", "groups")
 #: The packages that draw the permutations.
 _DRAWN_BY = ("mvpa_kfda", "numpy")
 
+#: So many permuted differences are kept at most, for intervals.
+_MOST_KEPT = 2**25
+
 #: What label permutations depend on, of what results record in their parameters.
 _RECORDED = ("mode", "permute", "n_permutations", "exact", "random_state")
 
@@ -269,6 +272,7 @@ def compare(
         cluster_scores=tested.cluster_scores,
         cluster_height=tested.cluster_height,
         labels=labels or DEFAULT_RESULTS,
+        null_differences=_kept_differences(a, b, metric),
         parameters=asked
         | {"trials": _worded_trials(a), "a": a.parameters, "b": b.parameters}
         | {"n_tests": tested.n_tests, "scoring": a.scalar_metrics},
@@ -583,6 +587,14 @@ def _worded_folds(result):
     """Word the folds of a result."""
     cv = as_call(result.parameters.get("cv"))
     return f"{cv}, {counted(len(result.tests), 'fold')}"
+
+
+def _kept_differences(a, b, metric):
+    """Return the permuted differences (P, positions...); None of too many."""
+    (null, *_), (other, *_) = a.kept_nulls(metric), b.kept_nulls(metric)
+    if np.size(null) > _MOST_KEPT:
+        return None
+    return np.subtract(null, other, dtype=np.float32)
 
 
 class Differences:

@@ -17,6 +17,10 @@ Many positions at once have the interval :math:`\bar x \pm q s / \sqrt N`: q is 
 quantile of the largest t over positions when the residuals :math:`x_i - \bar x` have
 their signs flipped, or change groups.
 
+Between two analyses of the same trials, a difference T has the interval of all delta
+for which T - delta is no further out than permuted differences are from their mean, as
+if an effect moved T and changed nothing else.
+
 References
 ----------
 .. [1] Hartigan, J. A. (1969). Using subsample values as typical values. Journal of the
@@ -73,6 +77,29 @@ def interval_of_mean(
     find = _at_once if simultaneous else _at_each
     low, high = find(values, n_first, exchanges, n_outside, alternative)
     return _open(low, high, alternative)
+
+
+def interval_of_difference(difference, null, *, confidence, alternative, simultaneous):
+    """Return both ends (C,) around differences (C,), from permuted ones (P, C)."""
+    n_outside = int((1 - confidence) * (len(null) + 1) * (1 + 1e-12))
+    if n_outside < 1:
+        raise ValueError(
+            f"{counted(len(null), 'permutation', ',')} are too few for an interval "
+            f"with confidence={confidence:g}: it would have no end. Run both analyses "
+            "with more permutations."
+        )
+    rest = null - null.mean(axis=0)
+    # From a lower bound on, an upper one, or both: how far T may be from delta.
+    spread = {"greater": rest, "less": -rest}.get(alternative, np.abs(rest))
+    unit = np.ones(len(difference))
+    if simultaneous:
+        variance = np.square(rest).mean(axis=0)
+        least = LEAST_VARIANCE * variance.max(initial=0.0)
+        unit = np.sqrt(np.maximum(variance, least))
+        spread = (spread / np.where(unit == 0, 1, unit)).max(axis=1)[:, np.newaxis]
+    last = len(spread) - n_outside
+    far = np.partition(spread, last, axis=0)[last] * unit
+    return _open(difference - far, difference + far, alternative)
 
 
 def _open(low, high, alternative):

@@ -432,7 +432,7 @@ def _how_large(result):
         return _untested(result)
     try:
         found = result.interval(1 - level(result), simultaneous=bool(result.axes))
-    except (AttributeError, ValueError) as error:
+    except ValueError as error:
         return str(error)
     # Outwards: no more is claimed than there is.
     low, high = np.floor(1e3 * found.low) / 1e3, np.ceil(1e3 * found.high) / 1e3
@@ -441,6 +441,7 @@ def _how_large(result):
     low, high = np.maximum(low, least), np.minimum(high, most)
     if np.isnan(high).all():
         return "No position has an interval."
+    is_comparison = isinstance(result, ComparisonResult)
     what = f"mean {score_in_text(result)} over the population"
     if result.is_difference:
         what = f"the difference in {score_in_text(result)}"
@@ -450,11 +451,13 @@ def _how_large(result):
         statement = f"{_place(result, best)} {statement}"
         if np.nanmax(high) < most:
             statement += f", and nowhere above {np.nanmax(high):.3f}"
-    method = "inverted sign flips"
+    method = "permuted differences" if is_comparison else "inverted sign flips"
+    keys = () if is_comparison else ("Garthwaite1996",)
     if result.axes:
         method += ", all positions at once"
-    statement += ", if people vary symmetrically about their mean."
-    return Said(capital(statement), np.nanmax(high), method, ("Garthwaite1996",))
+    if not is_comparison:
+        statement += ", if people vary symmetrically about their mean"
+    return Said(capital(f"{statement}."), np.nanmax(high), method, keys)
 
 
 #: Claim -> what looks for its guarantee, in the order of the ladder.

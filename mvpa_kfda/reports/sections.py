@@ -83,11 +83,11 @@ def _draw(plot, alternative, caption="", **options):
 
 
 def _summary(result, corrections):
-    """Return what was asked and what was found."""
+    """Return what was asked, what was found, and what of it can be claimed."""
     words = "" if isinstance(result, Latency) else " ".join(named_first(result))
     answer = word_answer(result, *corrections[:1])
     lead = paragraph(word_question(result)) + paragraph(answer, "lead")
-    return lead + (paragraph(words) if words else "")
+    return lead + (paragraph(words) if words else "") + _claims(result)
 
 
 def _claims(result):
@@ -98,7 +98,9 @@ def _claims(result):
     said["confidence"] = [
         "" if np.isnan(each) else f"{100 * each:g} %" for each in said["confidence"]
     ]
-    html = table_html(said.drop(columns="bound")) if len(said) else ""
+    html = ""
+    if len(said):
+        html = paragraph("What can be claimed:") + table_html(said.drop(columns="bound"))
     if len(missing):
         html += folded("What cannot be claimed, and why", table_html(missing))
     return html
@@ -454,7 +456,6 @@ def _flat(parameters, before=""):
 #: The sections of a page, in their order.
 SECTIONS = (
     Section("Summary", "summary", _summary, by_correction=True),
-    Section("What can be claimed", "summary", _claims),
     Section("Warnings of the run", "warnings", _warnings),
     Section("Scores", "scores", _scores, by_correction=True),
     Section("Interactive view", "scores", _view, is_large=True),

@@ -14,10 +14,12 @@ from ..results.epochs import GeneralizationResult
 from ..utils.record import as_call, is_record, recorded
 from . import imaging, recordings
 from . import reading as arrays
+from .differences import DifferencesMixin
 from .drawing import DrawnFolds, cut_folds, redraw_folds, redraw_labels, splitter_of
 from .reading import NotCovered
 from .refit import Recipe
-from .scoring import is_covered, score
+from .rounds import Round, regrouped, reshuffled
+from .scoring import is_covered
 
 #: The kernels and penalties that `refit` has.
 KERNELS = ("Linear", "RBF", "Polynomial", "Precomputed")
@@ -29,21 +31,10 @@ ROUNDING = {"float64": 1e-9, "float32": 1e-4}
 _STEPS = (preprocessing, decomposition, feature_selection)
 #: How data are read, by the function that decoded them.
 READERS = arrays.READERS | recordings.READERS | imaging.READERS
-#: What is said of inputs by their names.
-_INPUTS = {
-    "data": "the data",
-    "data_test": "the test data",
-    "y": "the labels",
-    "y_test": "the test labels",
-    "groups": "the groups",
-    "confounds": "the confounds",
-    "confounds_test": "the confounds of the test data",
-    "train_on": "the trials of train_on",
-}
 
 
 @dataclass
-class Claims:
+class Claims(DifferencesMixin):
     """A result, and what was given to check it by."""
 
     result: object
@@ -108,15 +99,19 @@ class Claims:
         for kernel in self._kernels:
             if kernel["name"] not in KERNELS or kernel.get("approx") is not None:
                 raise NotCovered(f"kernel {as_call(kernel)} is not refitted yet")
-        if parameters.get("n_repeats", 1) > 1:
-            raise NotCovered("procedures that are repeated are not refitted yet")
+        if self.n_repeats > 1 and self.options.get("train_on") is not None:
+            raise NotCovered("repeats with train_on are not refitted yet")
         if parameters.get("average_test") is False:
             raise NotCovered("average_test=False is not refitted yet")
         if parameters.get("average") and not self._is_linear:
             raise NotCovered("averages in feature space are not refitted yet")
         regression = parameters.get("task") == "regression"
         n_classes = None if regression else len(self.result.classes)
-        missing = [m for m in self.result.metrics if not is_covered(m, n_classes)]
+        missing = [
+            name
+            for name in self.result.metrics
+            if not is_covered(name, n_classes) and name != "confusion_matrix"
+        ]
         if missing:
             self.unverified.append(f"{' and '.join(missing)} are not computed here yet")
         for step in parameters.get("preprocess") or ():
@@ -154,7 +149,7 @@ class Claims:
     @property
     def learns_in_folds(self):
         """Whether penalties and widths are those of each training set."""
-        folds = self._folds
+        folds = self.drawn_folds
         own = folds is not None and (
             folds.chosen is not None or not folds.are_complements(len(self.codes))
         )
@@ -163,7 +158,7 @@ class Claims:
     # ---------------------------------------------------------- trials, folds, labels
 
     @cached_property
-    def _single(self):
+    def single(self):
         """The classes, or distinct values, and which of them every trial has."""
         y = self.reading.y
         if self.result.parameters.get("task") == "regression":
@@ -173,12 +168,12 @@ class Claims:
     @property
     def classes(self):
         """The sorted labels, or values."""
-        return self._single[0]
+        return self.single[0]
 
     @cached_property
     def codes(self):
         """The class, or the number of the value, of every trial or average."""
-        return self._first(self._single[1])
+        return self._first(self.single[1])
 
     @cached_property
     def groups(self):
@@ -188,7 +183,7 @@ class Claims:
     @cached_property
     def confounds(self):
         """The columns that are taken out, in a unit of their own, of every trial."""
-        return self.averaged(self._in_unit(self.reading.confounds))
+        return self._in_unit(self.reading.confounds)
 
     @cached_property
     def confounds_test(self):
@@ -203,47 +198,75 @@ class Claims:
         centre, spread = self.reading.confounds.unit
         return (table.columns - centre) / spread
 
+    @property
+    def n_repeats(self):
+        """How often the procedure is repeated."""
+        return self.result.parameters.get("n_repeats", 1)
+
+    @property
+    def _members(self):
+        """The trials in each average, where they are grouped once."""
+        return self.result.members if self.n_repeats == 1 else None
+
     def _first(self, values):
         """Return values of trials, or those of the first trial of each average."""
-        members = self.result.members
+        members = self._members
         return values if members is None or values is None else values[members[:, 0]]
 
-    def averaged(self, values):
-        """Return values (n, ...) of trials, or their means over each average."""
-        members = self.result.members
-        if members is None or values is None:
-            return values
-        return values[members].mean(axis=1)
+    def round(self, permutation, repeat=0):
+        """Return the samples and folds of one repeat under some labels."""
+        if (permutation, repeat) not in self._rounds:
+            self._rounds[permutation, repeat] = self._make_round(permutation, repeat)
+        return self._rounds[permutation, repeat]
 
-    def features(self, read, position):
-        """Return the features of a position, of trials or averages."""
-        return self.averaged(read(position))
+    def of_samples(self, values, made):
+        """Return values of a repeat's samples; averages made once have theirs here."""
+        return values if self.n_repeats == 1 else made.first(values)
 
     @cached_property
-    def _folds(self):
+    def _rounds(self):
+        return {}
+
+    def _make_round(self, permutation, repeat):
+        parameters = self.result.parameters
+        if self.n_repeats == 1:
+            return Round(self._members, self._folds_of(permutation))
+        codes, groups = self._drawn[0][permutation], self.groups
+        if parameters["average"] is not None:
+            made = parameters, codes, self.drawn_folds, groups
+            return regrouped(*made, permutation, repeat)
+        seed, asked = parameters["random_state"], self.options.get("cv")
+        return reshuffled(asked, codes, groups, seed, self.n_repeats, repeat)
+
+    @cached_property
+    def drawn_folds(self):
         """The folds that the options stand for; those of the file if nobody knows."""
         reading, asked = self.reading, self.options.get("cv")
         if reading.other_trials:
             return None
-        codes, groups, chosen = self._single[1], reading.groups, reading.train_on
+        codes, groups, chosen = self.single[1], reading.groups, reading.train_on
         if self.result.parameters.get("task") == "regression":
             codes = np.zeros(len(codes), int)
         if asked is None and groups is None and chosen is not None:
             return self._average_folds(cut_folds(None, chosen))
+        if self.n_repeats > 1 and self.result.parameters["average"] is None:
+            return DrawnFolds(self.round(0).pairs)
         folds = redraw_folds(asked, codes, groups, reading.numbers, chosen)
+        if folds is None and self.n_repeats > 1:
+            raise NotCovered("folds were given as a list, and averages drawn from them")
         if folds is None:
             self.notes.append(
                 "The folds are those that the file lists; the options do not say how "
                 "they were drawn."
             )
-            return DrawnFolds(self._listed, chosen=chosen)
+            return DrawnFolds(self.listed, chosen=chosen)
         if chosen is not None:
             folds = cut_folds(folds, chosen)
         return self._average_folds(folds)
 
     def _average_folds(self, folds):
         """Return the folds of averages, where trials are averaged."""
-        members = self.result.members
+        members = self._members
         if members is None:
             return folds
         first = members[:, 0]
@@ -255,7 +278,7 @@ class Claims:
         return DrawnFolds(pairs, chosen=chosen)
 
     @property
-    def _listed(self):
+    def listed(self):
         """The folds that the file lists."""
         tests, trains = self.result.tests, self.result.trains
         if trains is None:
@@ -263,21 +286,30 @@ class Claims:
             trains = [np.setdiff1d(everything, test) for test in tests]
         return list(zip(trains, tests, strict=True))
 
-    @property
+    @cached_property
     def folds(self):
-        """Training and test sets."""
-        if self._folds is None:
-            n_test = len(self._tested)
-            return [(np.arange(len(self.codes)), np.arange(n_test))]
-        return self._folds.pairs
+        """Training and test sets, repeat after repeat, as the file lists them."""
+        pairs, start = [], 0
+        for repeat in range(self.n_repeats):
+            made = self.round(0, repeat)
+            pairs += [(start + train, start + test) for train, test in made.pairs]
+            start += len(self.codes) if made.members is None else len(made.members)
+        return pairs
 
-    def folds_of(self, permutation):
-        """Return training and test sets under some labels.
+    @property
+    def n_folds(self):
+        """The number of folds in one repeat."""
+        return len(self.round(0).pairs)
+
+    def _folds_of(self, permutation):
+        """Return training and test sets under some labels, of a single repeat.
 
         The same for all, unless the splitter looks at the labels.
         """
+        if self.drawn_folds is None:
+            return [(np.arange(len(self.codes)), np.arange(len(self._tested)))]
         if not permutation or not self._folds_see_labels:
-            return self.folds
+            return self.drawn_folds.pairs
         codes = self._drawn[0][permutation]
         drawn = redraw_folds(self.options["cv"], codes, self.reading.groups)
         if drawn is None:
@@ -303,7 +335,8 @@ class Claims:
             return self.codes[np.newaxis], self._tested[np.newaxis]
         tested = None if self.reading.other_trials else self._tested
         asked = options["n_permutations"]
-        folds = None if self._folds_see_labels else self._folds
+        redrawn = self.n_repeats > 1 and parameters["average"] is None
+        folds = None if redrawn or self._folds_see_labels else self.drawn_folds
         labels, moved = redraw_labels(
             self.codes, parameters, asked, folds, self.groups, tested
         )
@@ -366,12 +399,14 @@ class Claims:
         elif fold is None:
             yield np.asarray(result.metrics[name])[position], False
         else:
-            yield result.fold_metrics[name][(*position, fold)], False
+            of_fold = result.fold_metrics[name][(*position, fold)]
+            if not np.isnan(of_fold):  # else of a single class, say
+                yield of_fold, False
 
     def agrees(self, stored, again, slack=0.0):
         """Tell whether two scores are the same, but for rounding and what ties do."""
-        if np.isnan(stored):  # undefined: a single class is tested
-            return True
+        if np.isnan(stored):
+            return False
         tolerance = TOLERANCES[self.result.parameters["dtype"]]
         if self.result.parameters.get("null") == "full":
             tolerance = max(tolerance, 1e-6)
@@ -386,12 +421,13 @@ class Claims:
             position = position[:1]
         stored = np.asarray(stored)[position]
         if np.ndim(stored):
-            stored = stored[fold] if len(stored) == len(self.folds) else lam
+            each = len(self.folds) // len(stored)  # folds, or those of a repeat
+            stored = stored[fold // each]
         return bool(np.isclose(stored, lam, rtol=1e-5, atol=0) or np.isnan(stored))
 
     def count_differences(self, position, fold, model):
         """Count the stored predictions of a fold that differ, ties left out."""
-        if not self._tested_once:
+        if not self.tested_once:
             return 0
         rows = self.folds[fold][1]
         stored = np.asarray(self.result.predicted)[position][rows]
@@ -404,110 +440,10 @@ class Claims:
         return int(np.sum(differ & ~model.ties))
 
     @cached_property
-    def _tested_once(self):
+    def tested_once(self):
         """Whether every trial is in one test set at most."""
         rows = np.concatenate([test for _, test in self.folds])
         return np.bincount(rows).max() == 1
-
-    # ---------------------------------------------------------------- the differences
-
-    def differences(self):
-        """Return what differs before anything is refitted, in words."""
-        found = self._differences_of_inputs()
-        return found or [*self._differences_of_trials(), *self._differences_of_folds()]
-
-    def _differences_of_inputs(self):
-        """Return which inputs are other ones than those that are recorded."""
-        noted, found = self.reading.prints, []
-        for name, words in _INPUTS.items():
-            said, seen = self.result.inputs.get(name), noted.get(name)
-            if said == seen:
-                continue
-            if seen is None:
-                found.append(f"{words} are not given, and were when it was made")
-            elif said is None:
-                found.append(f"{words} are given, and were not when it was made")
-            elif said[1] != seen[1]:
-                found.append(f"{words} are {seen[1]}, and {said[1]} are recorded")
-            elif said[3] == seen[3]:
-                found.append(f"{words} are in another order than those recorded")
-            else:
-                found.append(f"{words} are other ones than those recorded")
-        return found
-
-    def _differences_of_trials(self):
-        """Compare what the file says of trials with what was given."""
-        result = self.result
-        if self.method.n_classes is None:
-            if not np.allclose(result.y, self.classes[self.codes], rtol=1e-12):
-                yield "the values to be predicted are other ones in the file"
-            return
-        names = [list(map(str, each)) for each in (result.classes, self.classes)]
-        if names[0] != names[1]:
-            yield (
-                f"the classes are {', '.join(names[1])}, and the file calls them "
-                f"{', '.join(names[0])}"
-            )
-        elif not np.array_equal(result.y, self.codes):
-            yield "the file has other labels of the trials"
-        if result.members is not None:
-            yield from self._differences_of_averages()
-
-    def _differences_of_averages(self):
-        """Check who is averaged with whom."""
-        members, (_, codes) = self.result.members, self._single
-        if len(np.unique(members)) < members.size:
-            yield "a trial is in two averages"
-        if (codes[members] != codes[members[:, :1]]).any():
-            yield "averages are made of trials of several classes"
-        folds = self._listed
-        for train, test in folds:
-            if np.intersect1d(members[train], members[test]).size:
-                yield "averages that are tested hold trials that are trained with"
-
-    def _differences_of_folds(self):
-        """Compare the folds of the file with those that the options stand for."""
-        if self._folds is None:
-            return
-        listed, drawn = self._listed, self.folds
-        if len(listed) != len(drawn):
-            yield f"the file has {len(listed)} folds, and the options make {len(drawn)}"
-            return
-        for number, (one, two) in enumerate(zip(listed, drawn, strict=True)):
-            if any(
-                not np.array_equal(np.sort(a), np.sort(b))
-                for a, b in zip(one, two, strict=True)
-            ):
-                yield f"fold {number} holds other trials than the options say"
-                return
-        for train, test in listed:
-            if np.intersect1d(train, test).size and not self.reading.other_trials:
-                yield "a fold is tested on trials that it is trained with"
-                return
-
-    def differences_of_scores(self):
-        """Work out scores again from the predictions in the file, at all positions."""
-        if self.method.n_classes is None or not self._tested_once:
-            return
-        rows = np.concatenate([test for _, test in self.folds])
-        true, predicted = (
-            self.true(0)[rows],
-            np.asarray(self.result.predicted)[..., rows],
-        )
-        for name in self.metrics:
-            if name == "roc_auc":
-                continue
-            stored = np.asarray(self.result.metrics[name])
-            for position in map(tuple, np.argwhere(self.is_decoded)):
-                one = (true, predicted[position], None, 0)
-                again = score(name, [one], self.method.n_classes)
-                if not self.agrees(stored[position], again):
-                    yield (
-                        f"{name} is {stored[position]:.4g} at position "
-                        f"{', '.join(map(str, position)) or 0}, and {again:.4g} by the "
-                        "predictions in the file"
-                    )
-                    return
 
 
 def _step_of(record, seed=0):

@@ -42,11 +42,12 @@ def redraw_folds(asked, codes, groups, numbers=None, trained=None):
 
     `numbers` are those of the trials in the recording, by which they are neighbours.
     """
-    n = len(codes)
     if asked is None:
         asked = {"name": "LeaveOneGroupOut"} if groups is not None else DEFAULT_FOLDS
     if isinstance(asked, int):
         return _contiguous(asked, codes, numbers, trained)
+    if hasattr(asked, "split"):
+        return _split(asked, codes, groups)
     if not is_record(asked):
         return None
     splitter = splitter_of(asked)
@@ -55,6 +56,12 @@ def redraw_folds(asked, codes, groups, numbers=None, trained=None):
         is_random and "random_state" in asked and asked["random_state"] is None
     ):
         return None
+    return _split(splitter, codes, groups)
+
+
+def _split(splitter, codes, groups):
+    """Return the folds of a splitter."""
+    n = len(codes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         pairs = list(splitter.split(np.zeros((n, 1)), codes, groups))
@@ -163,12 +170,17 @@ def _draw_chosen(codes, parameters, n_permutations, folds, groups):
 def _stand_in(folds, n):
     """Return what `permute_labels` asks of folds."""
     rule = None if folds.fold_of is None else _Rule(folds.fold_of, folds.as_asked)
-    sets = [test for _, test in folds.pairs]
-    if not folds.are_complements(n):
-        sets += [train for train, _ in folds.pairs]
-    used_by = [tuple(i for i, s in enumerate(sets) if row in s) for row in range(n)]
-    first = {key: number for number, key in enumerate(dict.fromkeys(used_by))}
-    blocks = np.array([first[key] for key in used_by])
+    blocks = trials_alike(folds, n)
     return SimpleNamespace(
         n=n, blocks=blocks, rule=rule, name="cv", sees_labels=False, balanced=False
     )
+
+
+def trials_alike(folds, n):
+    """Return numbers of trials (n,), alike for those that share all their sets."""
+    sets = [set(test.tolist()) for _, test in folds.pairs]
+    if folds.chosen is not None or not folds.are_complements(n):
+        sets += [set(train.tolist()) for train, _ in folds.pairs]
+    used_by = [tuple(i for i, s in enumerate(sets) if row in s) for row in range(n)]
+    first = {key: number for number, key in enumerate(dict.fromkeys(used_by))}
+    return np.array([first[key] for key in used_by])

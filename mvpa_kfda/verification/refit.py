@@ -196,7 +196,7 @@ def choose_penalty(train, method, everybody):
     (kernel,) = method.kernels
     if reg == "auto":
         K = centred(kernel_values(kernel, train.X, train.X, everybody, method.gram))
-        return kernel, *automatic(K, train, method.n_classes)
+        return kernel, *automatic(K, train, method.n_classes, method.rounding)
     K = centred(kernel_values(kernel, everybody, everybody, everybody, method.gram))
     return kernel, without_labels(reg, K, everybody, method.is_linear), False
 
@@ -248,7 +248,7 @@ def lambda_of_freedom(df, values):
     return np.exp(middle)
 
 
-def automatic(K, train, n_classes):
+def automatic(K, train, n_classes, rounding=ROUNDING):
     """Return the lambda of ``reg="auto"`` by a training set's centred kernel matrix.
 
     Of a grid of 13 the largest that predicts trials that are left out about as well as
@@ -280,14 +280,14 @@ def automatic(K, train, n_classes):
             between = R / (R - 1) * (own - np.sum(T * (M @ T)) / R) / np.sum(T**2)
             residual = np.sqrt(between * within / (n - R))
         P = T - M @ T / residual  # what would be predicted of left-out trials
-        scale = 1.0
-        if n_classes is not None:  # a discriminant may have any scale
-            scale = max(np.sum(T * P) / np.sum(P**2), 1)
+        scale, size = 1.0, np.sum(P**2)
+        if n_classes is not None and size > ROUNDING * np.sum(T**2):
+            scale = max(np.sum(T * P) / size, 1)  # a discriminant may have any scale
         errors.append(np.sum((T - scale * P) ** 2) / np.sum(T**2))
     errors = np.array(errors)
     margin = 0.1 / n * (1 if n_classes is not None else errors.min())
     excess = errors - errors.min() - margin
-    near = np.abs(excess) <= ROUNDING * errors.min()
+    near = np.abs(excess) <= rounding * errors.min()
     return lambdas[np.flatnonzero(excess <= 0)[0]], bool(near.any())
 
 
@@ -316,7 +316,7 @@ def tuned(train, method, everybody):
             losses += [loss_of(lam, *how) for lam in lambdas]
             n_left_out += len(left_out)
         for lam, loss in zip(lambdas, losses / n_left_out, strict=True):
-            unsure |= abs(loss - best) <= ROUNDING * best
+            unsure |= abs(loss - best) <= method.rounding * best
             if loss < best * (1 - ROUNDING):
                 best, chosen, unsure = loss, (kernel, lam), False
     return *chosen, unsure

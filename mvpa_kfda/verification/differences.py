@@ -1,0 +1,179 @@
+"""What of a result differs before any model is refitted, in words."""
+
+import numpy as np
+
+from .scoring import score
+
+#: What is said of inputs by their names.
+_INPUTS = {
+    "data": "the data",
+    "data_test": "the test data",
+    "y": "the labels",
+    "y_test": "the test labels",
+    "groups": "the groups",
+    "confounds": "the confounds",
+    "confounds_test": "the confounds of the test data",
+    "train_on": "the trials of train_on",
+}
+
+
+class DifferencesMixin:
+    """Claims that are compared with what the data and the options make."""
+
+    def differences(self):
+        """Return what differs before anything is refitted, in words."""
+        found = self._differences_of_inputs()
+        return found or [
+            *self._differences_of_trials(),
+            *self._differences_of_folds(),
+            *self._differences_of_draws(),
+        ]
+
+    def _differences_of_inputs(self):
+        """Return which inputs are other ones than those that are recorded."""
+        noted, found = self.reading.prints, []
+        for name, words in _INPUTS.items():
+            said, seen = self.result.inputs.get(name), noted.get(name)
+            if said == seen:
+                continue
+            if seen is None:
+                found.append(f"{words} are not given, and were when it was made")
+            elif said is None:
+                found.append(f"{words} are given, and were not when it was made")
+            elif said[1] != seen[1]:
+                found.append(f"{words} are {seen[1]}, and {said[1]} are recorded")
+            elif said[3] == seen[3]:
+                found.append(f"{words} are in another order than those recorded")
+            else:
+                found.append(f"{words} are other ones than those recorded")
+        return found
+
+    def _differences_of_trials(self):
+        """Compare what the file says of trials with what was given."""
+        result = self.result
+        if self.method.n_classes is None:
+            if not np.allclose(result.y, self.classes[self.codes], rtol=1e-12):
+                yield "the values to be predicted are other ones in the file"
+            return
+        names = [list(map(str, each)) for each in (result.classes, self.classes)]
+        if names[0] != names[1]:
+            yield (
+                f"the classes are {', '.join(names[1])}, and the file calls them "
+                f"{', '.join(names[0])}"
+            )
+        elif not np.array_equal(result.y, self._codes_of_file()):
+            yield "the file has other labels of the trials"
+        if result.members is not None:
+            yield from self._differences_of_averages()
+
+    def _codes_of_file(self):
+        """Return the classes of the samples of all repeats."""
+        if self.n_repeats == 1:
+            return self.codes
+        rounds = [self.round(0, repeat) for repeat in range(self.n_repeats)]
+        return np.concatenate([each.first(self.codes) for each in rounds])
+
+    def _differences_of_averages(self):
+        """Check who is averaged with whom."""
+        members, (_, codes) = self.result.members, self.single
+        if self.n_repeats > 1:
+            rounds = [self.round(0, repeat) for repeat in range(self.n_repeats)]
+            drawn = np.concatenate([each.members for each in rounds])
+            if not np.array_equal(drawn, members):
+                yield "averages are made of other trials than the seed says"
+            return
+        if len(np.unique(members)) < members.size:
+            yield "a trial is in two averages"
+        if (codes[members] != codes[members[:, :1]]).any():
+            yield "averages are made of trials of several classes"
+        folds = self.listed
+        for train, test in folds:
+            if np.intersect1d(members[train], members[test]).size:
+                yield "averages that are tested hold trials that are trained with"
+
+    def _differences_of_folds(self):
+        """Compare the folds of the file with those that the options stand for."""
+        if self.drawn_folds is None:
+            return
+        listed, drawn = self.listed, self.folds
+        if len(listed) != len(drawn):
+            yield f"the file has {len(listed)} folds, and the options make {len(drawn)}"
+            return
+        for number, (one, two) in enumerate(zip(listed, drawn, strict=True)):
+            if any(
+                not np.array_equal(np.sort(a), np.sort(b))
+                for a, b in zip(one, two, strict=True)
+            ):
+                yield f"fold {number} holds other trials than the options say"
+                return
+        for train, test in listed:
+            if np.intersect1d(train, test).size:
+                yield "a fold is tested on trials that it is trained with"
+                return
+
+    def _differences_of_draws(self):
+        """Compare the number of permutations with that which the options make."""
+        for name, null in self.result.nulls.items():
+            if len(null) != len(self.labels) - 1:
+                yield (
+                    f"the file has {len(null)} scores under permuted labels ({name}), "
+                    f"and the options make {len(self.labels) - 1}"
+                )
+                return
+
+    def differences_of_scores(self):
+        """Work out scores again from the predictions in the file, at all positions."""
+        if self.method.n_classes is None:
+            return
+        yield from self._differences_of_tables()
+        if not self.tested_once:
+            return
+        predicted = np.asarray(self.result.predicted)
+        n_classes = self.method.n_classes
+        for name in self.metrics:
+            if name == "roc_auc":
+                continue
+            stored = np.asarray(self.result.metrics[name])
+            for position in map(tuple, np.argwhere(self.is_decoded)):
+                again = np.mean(
+                    [
+                        score(name, self._sets(predicted[position], repeat), n_classes)
+                        for repeat in range(self.n_repeats)
+                    ]
+                )
+                if not self.agrees(stored[position], again):
+                    yield (
+                        f"{name} is {stored[position]:.4g} at position "
+                        f"{', '.join(map(str, position)) or 0}, and {again:.4g} by the "
+                        "predictions in the file"
+                    )
+                    return
+
+    def _differences_of_tables(self):
+        """Count the predictions in the file again, at all positions."""
+        if "confusion_matrix" not in self.result.metrics:
+            return
+        stored = np.asarray(self.result.metrics["confusion_matrix"])
+        if not self.tested_once:
+            self.unverified.append("a trial is tested twice, which counts are made of")
+            return
+        for position in map(tuple, np.argwhere(self.is_decoded)):
+            again = np.zeros((self.method.n_classes,) * 2)
+            predicted = np.asarray(self.result.predicted)[position]
+            for repeat in range(self.n_repeats):
+                for true, said, _, _ in self._sets(predicted, repeat):
+                    np.add.at(again, (true, said), 1)
+            if not np.array_equal(stored[position], again):
+                where = ", ".join(map(str, position)) or 0
+                yield f"the confusion matrix at position {where} has other counts"
+                return
+
+    def _sets(self, predicted, repeat):
+        """Return what the file predicts of the test sets of one repeat."""
+        made, k = self.round(0, repeat), self.n_folds
+        true = self.of_samples(self.true(0), made)
+        of_file = self.folds[repeat * k : (repeat + 1) * k]
+        return [
+            (true[test], predicted[rows], None, 0)
+            for (_, test), (_, rows) in zip(made.pairs, of_file, strict=True)
+        ]
