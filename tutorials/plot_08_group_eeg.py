@@ -112,17 +112,17 @@ print(f"Largest attainable bound with 12 subjects: {group.largest_gamma_0:.3f}")
 group.plot_null()
 
 # %%
-# What is the most probable share? :class:`~mvpa_kfda.Prevalence` is its posterior, from
-# the number of people who are significant by their own permutations. It is about
-# effects that such data show in one person, and about each time point by itself: the
-# largest bound supports no claim. With another group, the difference of the two shares
-# is a :class:`~mvpa_kfda.PrevalenceDifference`.
+# What is the most probable proportion? :class:`~mvpa_kfda.Prevalence` is its posterior,
+# based on the number of people who are significant by their own permutations. It refers
+# to effects that such data can detect in one person, and to each time point separately:
+# the largest bound supports no claim. The difference between the proportions of two
+# groups is a :class:`~mvpa_kfda.PrevalenceDifference`.
 
 group.prevalence().plot()
 
 # %%
-# And how large is the effect on average? :class:`~mvpa_kfda.MeanInterval` contains the
-# means that sign flips do not reject, here at all time points at once.
+# How large is the effect on average? :class:`~mvpa_kfda.MeanInterval` contains the
+# means that a sign-flip test does not reject, here at all time points simultaneously.
 
 interval = group.interval(simultaneous=True)
 best = np.argmax(interval.mean)

@@ -1,22 +1,22 @@
 """
-What may the paper say? Five claims, and what each of them takes
-================================================================
+What may the paper claim? Five claims and their guarantees
+==========================================================
 
 Simulated EEG and fMRI of twenty people. About 20 seconds.
 
-A significant result is where papers begin, and readers want to know more: where, from
-when, how much of it, in how many people, and how large. Each of these claims needs its
-own guarantee. This tutorial climbs the ladder twice, over time and over a brain, and
-ends with sentences that can be printed.
+A significant result is only a beginning. Readers want to know more: where, from when,
+how much of it, in how many people, and how large. Each of these claims needs its own
+guarantee. This tutorial goes through them twice, over time and over the brain, and ends
+with sentences for a paper.
 """
 
 # %%
 # Twenty people, two of them without an effect
 # --------------------------------------------
 #
-# Two classes differ from about 100 ms after the stimulus. Participants 19 and 20 have
-# the same noise and the same response, but no difference between the classes. Each
-# participant is decoded with 100 label permutations.
+# Two classes differ from about 100 ms after the stimulus. In participants 19 and 20,
+# noise and response are the same, but classes do not differ. Each participant is
+# decoded with 100 label permutations.
 
 # sphinx_gallery_thumbnail_number = 2
 import matplotlib.pyplot as plt
@@ -55,8 +55,8 @@ for number in range(1, 21):
 # --------------------
 #
 # A cluster test shows *that* there is an effect somewhere in a cluster, but not at
-# which time points. The cluster depth test compares each time point with others at the
-# same depth in clusters of the permuted data, and so supports claims about single time
+# which time points. The cluster depth test compares each time point with those at the
+# same depth in clusters under sign flips, and so supports claims about single time
 # points.
 
 group = group_inference(
@@ -73,8 +73,8 @@ print(table[["from", "to", "size", "p", "n_true", "share_true"]].round(3).to_str
 # --------------
 #
 # At least ``n_true`` time points of the cluster have an effect. Such bounds
-# (:class:`~mvpa_kfda.TrueDiscoveries`) hold for all sets of time points at once, so a
-# set may be chosen after looking at the figure.
+# (:class:`~mvpa_kfda.TrueDiscoveries`) hold for all sets of time points simultaneously,
+# so a set may be chosen after seeing the figure.
 
 for span in ((0.1, 0.3), (0.3, 0.5), (-0.1, 0.08)):
     print(f"{span[0]:g} to {span[1]:g} s: {group.true_discoveries(span)}")
@@ -83,10 +83,10 @@ for span in ((0.1, 0.3), (0.3, 0.5), (-0.1, 0.08)):
 # In how many people
 # ------------------
 #
-# The mean does not tell: a few people may carry it. The i-test asks whether more than
-# half of the population have an effect. With order 3 it tests the third lowest of the
-# twenty scores, so that two people without an effect do no harm; with order 1 it tests
-# the lowest score. The order must be chosen before the scores are seen.
+# The mean does not show this: a few people may be responsible for it. The i-test asks
+# whether more than half of the population have an effect. With order 3 it tests the
+# third lowest of the twenty scores, so two people without an effect do not matter; with
+# order 1 it tests the lowest score. Choose the order before you see the scores.
 
 people = group_inference(results, "i-test", order=3)
 lowest = group_inference(results, "i-test", order=1)
@@ -95,9 +95,9 @@ for name, each in {"order 3": people, "order 1": lowest}.items():
     print(f"{name}: a majority at {n} of {len(each.times)} time points")
 
 # %%
-# The posterior of the prevalence is about a share instead of a yes or no: the share of
-# people in whom this experiment detects the effect. It is valid at one time point that
-# was chosen beforehand, here 0.175 s.
+# The posterior of the prevalence estimates a proportion instead of testing one: the
+# proportion of people in whom this experiment detects the effect. It is valid at one
+# time point chosen beforehand, here 0.175 s.
 
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
 share = people.prevalence()
@@ -109,11 +109,11 @@ print(
 )
 
 # %%
-# How large, and how small at most
-# --------------------------------
+# How large
+# ---------
 #
-# The interval of the mean is in units of accuracy. If its upper end is low, it shows
-# what a p-value above 0.05 does not: that the effect is small at most.
+# The confidence interval of the mean is in units of accuracy. A low upper limit shows
+# what a p-value above 0.05 does not: that the effect, if any, is small.
 
 interval = group.interval(simultaneous=True)
 axes[1].fill_between(interval.times, interval.low, interval.high, alpha=0.3)
@@ -124,11 +124,11 @@ before = interval.high[group.times < 0].max()
 print(f"Before the stimulus, mean accuracy is below {np.ceil(1e3 * before) / 1e3:.3f}.")
 
 # %%
-# The ladder, in one table
-# ------------------------
+# All claims in one table
+# -----------------------
 #
-# :func:`~mvpa_kfda.claims` lists what the results guarantee, and what it would take to
-# claim the rest. Reports begin with this table.
+# :func:`~mvpa_kfda.claims` lists the claims that the results support, and what the
+# others would require. Reports begin with this table.
 
 table = claims({"mean": group, "people": people})
 for _, row in table[table["statement"] != ""].iterrows():
@@ -142,9 +142,9 @@ print(missing[["result", "claim", "missing"]].to_string(index=False))
 # The same for a searchlight
 # --------------------------
 #
-# In a small volume, a ball of voxels has information in all twenty people. A large
-# cluster is significant; how many of its voxels have an effect? (A fixed penalty keeps
-# this example short.)
+# In a small volume, a ball of voxels carries information in all twenty people. A large
+# cluster is significant; how many of its voxels have an effect? (A fixed penalty makes
+# this example fast.)
 
 shape, n = (7, 9, 7), 32
 mask_img = Nifti1Image(np.ones(shape, dtype=np.int8), np.diag([4.0, 4, 4, 1]))
@@ -165,8 +165,8 @@ table = brain.clusters()
 print(table[["size", "p", "n_true", "share_true"]].head(3).round(3).to_string())
 
 # %%
-# The cluster is larger than the ball (white), as each searchlight that touches the ball
-# contains information. The map on the right shows, at each voxel, the size of the
+# The cluster is larger than the ball (white), since every searchlight that overlaps the
+# ball contains information. The map on the right shows, at each voxel, the size of the
 # largest region around it of which at least 90 % have an effect.
 
 sizes = brain.discovery_map(share=0.9)
@@ -185,8 +185,8 @@ for ax in axes:
 fig.colorbar(shown, ax=axes)
 
 # %%
-# What the paper prints
-# ---------------------
+# Sentences for the paper
+# -----------------------
 
 for name, result in {"EEG": group, "EEG, people": people, "fMRI": brain}.items():
     said = claims(result)["statement"]

@@ -104,7 +104,7 @@ def latency_table(found):
     rows = []
     for name, (truth, hits) in found.items():
         rows.append([name, f"{truth:.3f} s", f"{100 * np.mean(hits):.1f}"])
-    return list_table(["Latency", "Of the population", "Intervals that hold it"], rows)
+    return list_table(["Latency", "Of the population", "Intervals that cover it"], rows)
 
 
 def within(n, rate=ALPHA):
@@ -163,14 +163,14 @@ def write(path, found, sizes):
         "",
         machine(),
         "",
-        f"In noise each number is the share, in per cent, of data sets in which a test "
-        f"finds something at {100 * ALPHA:g} %; without a correction (none), the share "
-        "of positions. ↑ and ↓ mark what is above or below the "
-        f"{100 * CONFIDENCE:g} % binomial interval around {100 * ALPHA:g} %. Of a "
-        "hundred calibrated tests one gets a mark by chance. ↓ is a conservative test: "
-        '"fdr-by" is one for positions that depend on each other in any way, and so '
-        "are tests of coarse scores, such as accuracies of 40 trials, because ties "
-        "count against an effect.",
+        "For noise, each number is the percentage of data sets in which a test is "
+        f"significant at {100 * ALPHA:g} %; without a correction (none), the "
+        "percentage of positions. ↑ and ↓ mark values above or below the "
+        f"{100 * CONFIDENCE:g} % binomial interval around {100 * ALPHA:g} %. One in a "
+        "hundred calibrated tests is marked by chance. ↓ is a conservative test, such "
+        "as ``fdr-by``, which allows any dependence between positions, and tests of "
+        "coarse scores, such as accuracies of 40 trials, because ties count against an "
+        "effect.",
         "",
         "Single subjects",
         "~~~~~~~~~~~~~~~",
@@ -178,21 +178,19 @@ def write(path, found, sizes):
         f"{studies.N_PERMUTATIONS} permutations. Noise ({singles}):",
         "",
         *table(found["single"]),
-        "The difference of classes at 4 of the 12 times; the share of these that are "
-        "found, in per cent:",
+        "Classes differ at 4 of the 12 time points; percentage of these found:",
         "",
         *table(found["weak"], marked=False),
         "Groups",
         "~~~~~~",
         "",
         f"{studies.N_SUBJECTS} subjects; the second group, or the second condition, "
-        "are the other sensors. Noise, accuracy "
-        f"({within(sizes.noise)}):",
+        f"consists of the other sensors. Noise, accuracy ({within(sizes.noise)}):",
         "",
         *table(found["accuracy"]),
-        "The minimum of 12 accuracies takes few values, so that prevalence inference "
-        "is conservative here. Where nobody has an effect, the majority null is far "
-        "from being rejected.",
+        "The minimum of 12 accuracies takes few values, so prevalence inference is "
+        "conservative here. If nobody has an effect, the majority null is far from "
+        "being rejected.",
         "",
         "The same noise, area under the ROC curve, which has fewer ties:",
         "",
@@ -201,14 +199,14 @@ def write(path, found, sizes):
         f"p <= {ALPHA:g} ({within(sizes.voxels)}):",
         "",
         *table(found["voxels"]),
-        "A population of which 100, 50 or 25 % have an effect at 4 of the 12 times; "
-        "the share of these times that are found, in per cent, accuracy, mean of "
-        f"{sizes.power} groups of {studies.N_SUBJECTS}. In the column of the majority "
-        "null the numbers for 50 and 25 % are errors:",
+        "A population in which 100, 50 or 25 % have an effect at 4 of the 12 time "
+        f"points; percentage of these that are found, accuracy, mean of {sizes.power} "
+        f"groups of {studies.N_SUBJECTS}. In the column of the majority null, the "
+        "numbers for 50 and 25 % are errors:",
         "",
         *power_table(found["power"]),
-        "A test of the mean finds effects that a quarter of the population has. Only "
-        'the majority null says that an effect is typical; its correction "max" is '
+        "A test of the mean finds effects of a quarter of the population. Only the "
+        "majority null shows that an effect is typical; its correction ``max`` is "
         "Holm's method.",
         "",
         *_shares(*found["shares"], sizes.shares),
@@ -216,13 +214,13 @@ def write(path, found, sizes):
         "Two results of a subject",
         "~~~~~~~~~~~~~~~~~~~~~~~~",
         "",
-        "``compare``, two-sided, of front and back sensors, where neither has the "
-        f"effect, or both ({within(sizes.compared)}):",
+        "``compare``, two-sided, of front and back sensors; neither or both have the "
+        f"effect ({within(sizes.compared)}):",
         "",
         *table(found["equal"]),
         'In ``method="both"`` sign flips have to agree with permuted labels.',
         "",
-        "Where one of them has the effect, the share of its 4 times that are found:",
+        "One of them has the effect; percentage of its 4 time points that are found:",
         "",
         *table(found["different"], marked=False),
         *_foldwise(found["foldwise"], sizes.foldwise),
@@ -245,23 +243,22 @@ def _shares(at_positions, at_one, n):
     ]
     n_tested = n * studies.N_POSITIONS
     return [
-        "Shares of the population",
-        "~~~~~~~~~~~~~~~~~~~~~~~~",
+        "Proportions of the population",
+        "~~~~~~~~~~~~~~~~~~~~~~~~~~~~~",
         "",
         f"{studies.N_POSITIONS} positions, at each of which a subject has an effect "
-        "with a probability of 0.5, so that whatever is said of a majority is wrong. "
-        "Scores are normal, without ties, 100 permutations each. How often a majority "
-        "is claimed anywhere, by p-values and by the bound: by the paper's correction "
-        f"and by that of ``group_inference`` ({within(n)}):",
+        "with a probability of 0.5, so any claim of a majority is false. Scores are "
+        "normal, without ties, 100 permutations each. How often a majority is claimed "
+        "anywhere, by p-values and by the bound, with the paper's correction and with "
+        f"that of ``group_inference`` ({within(n)}):",
         "",
         *list_table(["Group", *studies.CLAIMS], rows),
         "The paper's correction controls the error at positions where nobody has an "
-        "effect. Holm's method and Bonferroni's bound control it wherever effects are. "
-        "With 8 subjects and 30 positions they cannot show any majority.",
+        "effect. Holm's method and Bonferroni's bound control it wherever there are "
+        "effects. With 8 subjects and 30 positions they cannot show any majority.",
         "",
-        "At one position, without a correction, by the formula of the paper for "
-        f"subjects that are all alike and by the product over subjects ({n_tested:,} "
-        "positions):",
+        "At one position, without correction, using the paper's formula for identical "
+        f"subjects and the product over subjects ({n_tested:,} positions):",
         "",
         *list_table(["Group", *studies.ONE_CLAIM], rows_of_one),
     ]
@@ -274,7 +271,7 @@ def _forks(found, n):
         "Forking paths",
         "~~~~~~~~~~~~~",
         "",
-        f"How often something is found in noise ({within(n)}) by "
+        f"How often noise is significant in any of several tests ({within(n)}): "
         f"{', '.join(studies.FORKS)} with {', '.join(studies.FORKED_METRICS)}:",
         "",
         *list_table(["Tests", "Found"], rows),
@@ -291,13 +288,13 @@ def _foldwise(found, n):
         "Steps, confounds and training sets",
         "~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~",
         "",
-        f"Noise: 40 trials, 20 features; how often p <= {ALPHA:g} ({within(n)}). The "
-        "first rows learn something in every fold. In folds of other shapes noise "
-        "lasts from trial to trial. Stratified test sets that overlap leave few "
-        "trials to be exchanged, those of the same test sets, so that their test is "
-        "conservative. The last rows train on half of the trials of four runs and test "
-        "on the other half of the fifth, whose trials tell the classes by themselves, "
-        "in a pattern that there is not in the trials trained on.",
+        f"Noise: 40 trials, 20 features; how often p <= {ALPHA:g} ({within(n)}). In "
+        "the first rows, steps are fitted in each fold. In folds of other shapes, "
+        "noise is correlated between successive trials. Overlapping stratified test "
+        "sets leave few trials to be permuted, those in the same test sets, so this "
+        "test is conservative. The last rows train on half of the trials of four runs "
+        "and test on the other half of the fifth, where classes differ in a pattern "
+        "that is absent in the training trials.",
         "",
         *list_table(["Folds", *studies.METRICS.values()], rows),
     ]
@@ -315,19 +312,19 @@ def _maps(found, n):
         "Time generalization",
         "~~~~~~~~~~~~~~~~~~~",
         "",
-        "Maps of 12 by 12 times, area under the ROC curve, noise that lasts over times "
-        f"(autocorrelation {studies.LASTING_LONG:g} from one to the next). Two tests "
-        "have to reject; of clusters, both exceed the threshold, and the larger of the "
-        "two p-values counts. No effect at all; an effect in the second half of the "
-        "times only, so that at silent training times the tested labels tell something "
-        "and models nothing; and effects in both halves, in another code each. How "
-        "often something is found that lies wholly in cells without an effect "
-        f"({within(n)}):",
+        "Maps of 12 by 12 time points, area under the ROC curve, noise correlated over "
+        f"time (autocorrelation {studies.LASTING_LONG:g} between successive time "
+        "points). Two tests have to reject; in a cluster, both exceed the threshold, "
+        "and the larger of the two p-values is used. The rows are: no effect; an "
+        "effect in the second half of the epoch only, so that at earlier training "
+        "times the test trials carry information but the models do not; and effects in "
+        "both halves, with different codes. How often something is found that lies "
+        f"entirely in cells without an effect ({within(n)}):",
         "",
         *table(rates),
-        "A cluster is significant as a whole, and may reach beyond the effect. How "
-        "often cells without an effect are marked in part of what is found, and which "
-        "share of the cells in the second half is found, in per cent:",
+        "A cluster is significant as a whole, and may extend beyond the effect. "
+        "Percentage of maps in which cells without an effect are included in what is "
+        "found, and percentage of the cells in the second half that are found:",
         "",
         *table(beside, marked=False),
     ]
@@ -339,12 +336,11 @@ def _latencies(found, n):
         "Latencies",
         "~~~~~~~~~",
         "",
-        f"``bootstrap_latency`` of {studies.N_SUBJECTS} subjects with an effect of "
-        "different height and latency (standard deviation in the first column); how "
-        "many of its intervals hold the latency of the population, in per cent. "
-        f"{100 * COVERED:g} % would be {within(n, COVERED)}. Those of onsets are of "
-        "Student's t with the standard error of the resamples, those of peaks of "
-        "percentiles.",
+        f"``bootstrap_latency`` of {studies.N_SUBJECTS} subjects whose effects differ "
+        "in height and latency (standard deviation in the first column); percentage of "
+        f"its intervals that cover the latency of the population. {100 * COVERED:g} % "
+        f"would be {within(n, COVERED)}. Intervals of onsets use Student's t with the "
+        "bootstrap standard error, those of peaks use percentiles.",
         "",
         *latency_table(found),
     ]
@@ -359,17 +355,17 @@ def _shuffles(found, n):
         "Shuffling freely over stratified folds",
         "~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~",
         "",
-        "Noise: 40 trials, 20 features, 10 stratified folds; how often "
-        f"p <= {ALPHA:g}, of one subject ({within(n * n_subjects)}) and of a group of "
+        "Noise: 40 trials, 20 features, 10 stratified folds; how often p <= "
+        f"{ALPHA:g}, for one subject ({within(n * n_subjects)}) and for a group of "
         f"{n_subjects} ({within(n)}).",
         "",
         *shuffling_table(found),
-        "Stratified folds hold as many trials of each class with the observed labels, "
-        "but not with freely shuffled ones, and a fold that is rich in one class is "
-        f"predicted from trials that are poor in it: the null is too low by {gap:.4f}. "
-        "In one subject that hides in the spread of accuracies, but the mean over "
-        "subjects has less spread and the same bias. So folds that were made from the "
-        "labels are never kept for labels that are shuffled freely.",
+        "Stratified folds have equal class counts with the observed labels, but not "
+        "with freely shuffled ones, and a fold rich in one class is predicted from "
+        f"trials poor in it: the null distribution is too low by {gap:.4f}. In a "
+        "single subject this is hidden by the spread of accuracies, but the mean "
+        "across subjects has a smaller spread and the same bias. Folds made from the "
+        "labels are therefore never kept for freely shuffled labels.",
         "",
     ]
 

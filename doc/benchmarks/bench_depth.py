@@ -158,18 +158,18 @@ FLIPPED, RECOMBINED = group("sign-flip"), group("bootstrap")
 #: Words -> how p-values are had, and of what.
 STUDIES = {
     "subject": (subject, Design()),
-    "subject, noise that does not last": (subject, Design(0.0)),
+    "subject, white noise": (subject, Design(0.0)),
     "subject, two-sided": (subject, Design(alternative="two-sided")),
     "subject, clusters at p = 0.2": (subject, Design(threshold=0.2)),
     "subject, accuracy": (subject, Design(scoring="accuracy")),
-    "subject, accuracy, two-sided, noise that does not last": (
+    "subject, accuracy, two-sided, white noise": (
         subject,
         Design(0.0, scoring="accuracy", alternative="two-sided"),
     ),
     "subject, accuracy, runs": (subject, Design(scoring="accuracy", in_runs=True)),
     "subject, effect": (subject, Design(effect=1.2)),
     "subject, strong effect": (subject, Design(effect=2.5)),
-    "subject, two-sided, effect, noise that does not last": (
+    "subject, two-sided, effect, white noise": (
         subject,
         Design(0.0, 1.2, alternative="two-sided"),
     ),
@@ -180,7 +180,7 @@ STUDIES = {
         Design(alternative="two-sided"),
     ),
     "group, sign-flip": (FLIPPED, Design()),
-    "group, sign-flip, two-sided, noise that does not last": (
+    "group, sign-flip, two-sided, white noise": (
         FLIPPED,
         Design(0.0, alternative="two-sided"),
     ),
@@ -260,9 +260,9 @@ def section(found, smeared, n):
         rows.append(row)
     heads = [
         "Data sets",
-        "cluster-depth: any false time, %",
+        "cluster-depth: any false claim, %",
         "max-step-down",
-        "cluster-depth: true times found, %",
+        "cluster-depth: true time points found, %",
         "max-step-down",
     ]
     far = [
@@ -270,25 +270,25 @@ def section(found, smeared, n):
     ]
     return [
         *TITLE,
-        "How often a time without any effect was claimed (p <= 0.05), in "
-        f"{n} data sets each: {N_TIMES} times, {len(Y)} trials, {N_PERMUTATIONS} "
-        f"permutations, subjects alone or {N_SUBJECTS} in a group. 5 % are due at "
-        f"most; ↑ marks what is above {high:.1f} %, ↓ what is below {low:.1f} % (99 % "
-        "of what sampling allows for 5 %). Noise has a correlation of 0.9 from time to "
-        "time unless it does not last. Effects are at "
-        f"{EFFECT.stop - EFFECT.start} times, and false "
-        "claims are those at the others.",
+        f"Percentage of {n} data sets in which a time point without an effect was "
+        f"claimed (p <= 0.05), with {N_TIMES} time points, {len(Y)} trials, "
+        f"{N_PERMUTATIONS} permutations, and single subjects or groups of "
+        f"{N_SUBJECTS}. The nominal rate is 5 %; ↑ and ↓ mark rates above {high:.1f} % "
+        f"and below {low:.1f} % (the 99 % sampling interval around 5 %). Noise has a "
+        "correlation of 0.9 between successive time points unless it is white. Effects "
+        f"are at {EFFECT.stop - EFFECT.start} time points; claims at any other are "
+        "false.",
         "",
         *list_table(heads, rows),
         "",
-        "**What filters do to such claims.** The same with a strong effect, in data "
-        f"that a symmetric filter has smeared (Gaussian, standard deviation {SMEAR:g} "
-        "samples): how often a time was claimed that is further than so many samples "
-        "from the times at which the sources differed. The claims are true of the "
-        "filtered data; of the sources they are not.",
+        "**Effect of filters on such claims.** The same with a strong effect, in data "
+        f"smoothed with a symmetric filter (Gaussian, standard deviation {SMEAR:g} "
+        "samples): how often a time point was claimed that is further from the source "
+        "effect than the given number of samples. The claims are true of the filtered "
+        "data, but not of the sources.",
         "",
         *list_table(
-            ["Samples away", "Claimed before or after the effect, %"],
+            ["Distance in samples", "Claimed before or after the effect, %"],
             far,
         ),
         "",

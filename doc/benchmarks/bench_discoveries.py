@@ -211,18 +211,18 @@ def section(n, n_groups):
         for k in (n, n_groups)
     )
     text = (
-        "*Wrong* is the share, in per cent, of data sets in which the bound of any set "
-        "is too high; 5 are allowed. ↑ and ↓ mark what is above or below the 99 % "
-        f"binomial interval, {within} for {n} subjects and {within_g} for {n_groups} "
-        "groups. ↓ is expected of few permutations for so many positions, where many "
-        "rows have the same smallest ranks, of coarse scores, whose ties count against "
-        "an effect, and beside effects, which only lower the line. *Found* is the mean "
-        "share, in per cent, of the positions with an effect that the bound shows: of "
-        "the true region as the set, and of the whole map. Subjects have 24 trials and "
-        "199 permutations unless said otherwise. Groups have eight subjects, each with "
-        "the nearest mean of one feature, trained on either half of the trials, and 39 "
-        "permutations or none; and 499 second-level permutations, or all 255 flips. "
-        "Effects are in a third of the positions."
+        "*Wrong* is the percentage of data sets in which the bound of any set is too "
+        "high; 5 are allowed. ↑ and ↓ mark values above or below the 99 % binomial "
+        f"interval, {within} for {n} subjects and {within_g} for {n_groups} groups. ↓ "
+        "is expected with few permutations relative to the number of positions, where "
+        "many rows share the smallest ranks; with coarse scores, whose ties count "
+        "against an effect; and with effects, which only lower the line. *Found* is "
+        "the mean percentage of the positions with an effect that the bound shows: "
+        "with the true region as the set, and for the whole map. Subjects have 24 "
+        "trials and 199 permutations unless stated otherwise. Groups have eight "
+        "subjects, each decoded with the nearest mean of one feature, trained on "
+        "either half of the trials, with 39 permutations or none, and 499 second-level "
+        "permutations or all 255 flips. Effects are in a third of the positions."
     )
     return [
         HEADING,

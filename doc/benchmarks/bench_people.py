@@ -89,28 +89,27 @@ def _how_many(found, sizes):
         "How many people",
         "~~~~~~~~~~~~~~~",
         "",
-        "*The i-test.* Half of the population have an effect at every position, so "
-        "that whoever claims a majority is wrong, and those who have it are found for "
-        f"certain; 99 label permutations each. {n_each} positions. How often a "
-        "majority is claimed at a position, without a correction, in per cent of the "
-        f"positions at which half have it ({sizes.majorities} groups):",
+        "*The i-test.* Half of the population have an effect at each position, so any "
+        "claim of a majority is false; those who have it are always detected. 99 label "
+        f"permutations per subject, {n_each} positions. Percentage of positions at "
+        f"which a majority is claimed, without correction ({sizes.majorities} groups):",
         "",
         *list_table(["Scores", *header], at_each),
-        "How often it is claimed at one position or more, by Holm's method "
-        f"({within(sizes.majorities)}; with 8 subjects, and in order 3 of 12 and 6 of "
-        "20, no majority can be shown at 30 positions):",
+        "Percentage of groups in which it is claimed at any position, with Holm's "
+        f"method ({within(sizes.majorities)}; with 8 subjects, order 3 of 12 and order "
+        "6 of 20, a majority is not attainable at 30 positions):",
         "",
         *list_table(["Scores", *header], at_any),
-        "Of 20 subjects two are at chance, and the others have an accuracy of "
-        f"{studies.CLEAR:g} in 60 trials. How often the majority is claimed, in per "
-        f"cent of {sizes.power:,} groups, or of their positions:",
+        "Two of 20 subjects are at chance, and the others have an accuracy of "
+        f"{studies.CLEAR:g} in 60 trials. Percentage of {sizes.power:,} groups, or of "
+        "their positions, for which a majority is claimed:",
         "",
         *list_table(
             ["Order", "At one position", f"At {n_each} positions, Holm"],
             [[str(order), *map(_mean, rates)] for order, rates in power.items()],
         ),
-        "Order 1 is the minimum. Orders 5 and 6 cannot reach the level at so many "
-        "positions.",
+        "Order 1 is the minimum. Orders 5 and 6 cannot reach the level with this "
+        "number of positions.",
         "",
         *_posteriors(found["posteriors"], sizes.posteriors),
     ]
@@ -122,7 +121,7 @@ def _posteriors(found, n):
     for words, shares in found.items():
         for share in studies.SHARES:
             held, above, nominal = shares[share]
-            name = "any, all alike" if share is None else f"{share:g}"
+            name = "uniformly drawn" if share is None else f"{share:g}"
             if share == 0:
                 bounds = [f"{np.quantile(each, 0.95):.3f}" for each in (above, nominal)]
                 bounds = [f"(up to {each})" for each in bounds]
@@ -131,17 +130,24 @@ def _posteriors(found, n):
             rows.append([words, f"{shares['size']:.3f}", name, _mean(held), *bounds])
     low, high = (100 * each / n for each in binom.interval(0.99, n, 0.95))
     return [
-        "*The posterior.* 20 subjects, of whom a share has an effect that is found for "
-        "certain. How often the interval and the lower bound with 95 % hold the share, "
-        "in per cent; of shares that are drawn anew for each group, all alike, this "
-        f"should be 95 % ({low:.1f} to {high:.1f} % of {n:,} groups). Of one share it "
-        "may be more or less, because the prior has all of them. A bound is never 0: "
-        "where nobody has an effect, it is above 0 in all groups, and the number in "
-        "brackets is what it reaches in 95 % of them. The last column takes the level, "
-        "0.05, for the size of every test.",
+        "*The posterior.* A proportion of 20 subjects have an effect, which is always "
+        "detected. Percentage of groups in which the interval and the lower bound "
+        "(both 95 %) cover the proportion. For proportions drawn uniformly for each "
+        f"group, this should be 95 % ({low:.1f} to {high:.1f} % of {n:,} groups); for "
+        "a single one it may be higher or lower, because the prior includes all of "
+        "them. A bound is never 0: if nobody has an effect, it is above 0 in all "
+        "groups, and the number in brackets is its 95th percentile. The last column "
+        "uses the level, 0.05, as the size of each test.",
         "",
         *list_table(
-            ["Trials", "Mean size", "Share", "Interval", "Bound", "Bound, size 0.05"],
+            [
+                "Trials",
+                "Mean size",
+                "Proportion",
+                "Interval",
+                "Bound",
+                "Bound, size 0.05",
+            ],
             rows,
         ),
     ]
@@ -151,14 +157,14 @@ def _how_large(found, sizes):
     """Return the lines on intervals of the mean."""
     n_each = studies.N_POSITIONS
     tables = []
-    for words, name in (("One group", "one"), ("Two groups of as many", "two")):
+    for words, name in (("One group", "one"), ("Two groups of equal size", "two")):
         rows = [
             [scores, str(n), *_coverage(rates)]
             for scores, by_size in found[name].items()
             for n, rates in by_size.items()
         ]
-        header = [words, "Subjects", "Held", "Interval too low", "Interval too high"]
-        header += ["Held at all positions", "Bounds hold at all"]
+        header = [words, "Subjects", "Covered", "Interval too low", "Interval too high"]
+        header += ["Covered at all positions", "Bounds hold at all positions"]
         tables += list_table(header, rows)
     low, high = (
         100 * each / sizes.intervals
@@ -168,19 +174,19 @@ def _how_large(found, sizes):
         "How large",
         "~~~~~~~~~",
         "",
-        f"95 % intervals of the mean at {n_each} positions, of 1999 flips at most. "
-        "How often they hold it at a position by itself, and how often they are wholly "
-        "below and wholly above it; how often simultaneous ones hold it at all "
-        "positions, and so simultaneous lower bounds; in per cent "
-        f"({low:.1f} to {high:.1f} % of {sizes.intervals} groups):",
+        f"95 % intervals of the mean at {n_each} positions, from at most 1999 flips. "
+        "Percentage of intervals at single positions that cover the mean, and that are "
+        "entirely below and entirely above it; percentage of groups in which "
+        "simultaneous intervals, and simultaneous lower bounds, cover it at all "
+        f"positions ({low:.1f} to {high:.1f} % of {sizes.intervals} groups):",
         "",
         *tables,
-        "Intervals hold the mean as often as they should where values are spread "
-        "symmetrically about it, as differences of conditions are, and so do those of "
-        "the difference between two groups alike. Of one group with skewed scores, or "
-        "of whom few have an effect, they are too low: the mean is above them. Lower "
-        "bounds then hold more often than they should, and upper bounds less often. Of "
-        "such scores simultaneous intervals are far too short.",
+        "Intervals have the nominal coverage if values are distributed symmetrically "
+        "around the mean, as differences between conditions are, and so do those of "
+        "the difference between two groups of the same kind. For one group with skewed "
+        "scores, or in which few have an effect, they are too low: the mean is above "
+        "them. Lower bounds are then conservative, upper bounds too liberal, and "
+        "simultaneous intervals far too short.",
         "",
     ]
 

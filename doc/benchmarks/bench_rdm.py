@@ -187,11 +187,11 @@ def part_b(table, sides):
         against, ratio = "", f"{n / seconds:,.0f} spheres per second"
         if side == min(sides) and find_spec("rsatoolbox"):
             _, theirs, their_peak = measured("rsatoolbox", side)
-            against = f"rsatoolbox: {theirs:.1f} s, {their_peak:.0f} MB at most"
+            against = f"rsatoolbox: {theirs:.1f} s, {their_peak:.0f} MB peak"
             ratio = f"{theirs / seconds:.1f} times faster"
         table.append(
             f"(b) searchlight, 4 classes x 8 runs, {n:,} spheres of 257 voxels",
-            f"{seconds:.1f} s, {peak:.0f} MB at most",
+            f"{seconds:.1f} s, {peak:.0f} MB peak",
             against,
             ratio,
         )

@@ -253,25 +253,24 @@ def write_noise(path, true, short):
         "",
         machine(),
         "",
-        f"{n} data sets of noise in every row, {N_PERMUTATIONS} permutations each: 48 "
-        "trials (72 of unequal classes) in random order, also within runs, 6 features, "
-        "3 test sets, accuracy unless it says otherwise. Four data sets at a time have "
-        "labels, permutations and groupings in common. Found is the share of data "
-        f"sets, in per cent, with p <= {ALPHA:g}; calibrated is {low:.1f} to "
-        f"{high:.1f} % ({100 * CONFIDENCE:g} % binomial interval), and ↑ and ↓ mark "
-        "what is above or below. Ties count "
-        "against an effect, so that a test of few trials and a single grouping finds "
-        "less; the next column is the share if ties were broken at random, which is "
-        "to be 5 %. Spread is the standard deviation of the scores over data sets, "
-        "width that of the permuted scores of a data set: a null that is true is as "
-        "wide as scores spread.",
+        f"{n} data sets of noise in each row, {N_PERMUTATIONS} permutations each: 48 "
+        "trials (72 with unequal classes) in random order, also within runs, 6 "
+        "features, 3 test sets, accuracy unless stated otherwise. Sets of four data "
+        "sets share labels, permutations and groupings. Found is the percentage of "
+        f"data sets with p <= {ALPHA:g}; {low:.1f} to {high:.1f} % is calibrated "
+        f"({100 * CONFIDENCE:g} % binomial interval), and ↑ and ↓ mark values above or "
+        "below. Ties count against an effect, so tests of few trials and a single "
+        "grouping find less; the next column is the percentage if ties were broken at "
+        "random, which should be 5 %. Spread is the standard deviation of the scores "
+        "over data sets, width that of the permuted scores of a data set: a valid null "
+        "distribution is as wide as the spread of the scores.",
         "",
         *list_table(["Labels of trials are permuted", *header], rows_of(true)),
-        "The same data sets, groupings and scores, with the null of the shortcut: "
-        "labels of averages shuffled within test sets, independently in each "
-        "regrouping. With a single grouping that is right, and is what is done. The "
-        "means over several of such a null are too narrow: independent shuffles cancel "
-        "each other, regroupings of the same trials do not.",
+        "The same data sets, groupings and scores, with the null distribution of the "
+        "shortcut: labels of averages shuffled within test sets, independently in each "
+        "regrouping. With a single grouping this is correct, and is what is done. With "
+        "several, the means under this null vary too little: independent shuffles "
+        "cancel each other, regroupings of the same trials do not.",
         "",
         *list_table(["Labels of averages are shuffled", *header], rows_of(short)),
     ]

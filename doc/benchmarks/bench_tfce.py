@@ -94,13 +94,13 @@ def main(arguments=None):
     heads = [
         "Program",
         "CPU seconds",
-        "Typical difference to the integral, %",
+        "Typical difference from the integral, %",
         "Largest difference, % of the highest score",
     ]
     lattice = " x ".join(map(str, shape))
     lines = [
-        f"{N_MAPS} maps of smooth noise on a lattice of {lattice} positions; other "
-        f"programs took {N_OTHERS} of them, and their time is given for all. The "
+        f"{N_MAPS} maps of smooth noise on a lattice of {lattice} positions. Other "
+        f"programs were timed on {N_OTHERS}, and their time is scaled to all. The "
         "typical difference is the median over the larger half of the scores.",
         "",
         *list_table(heads, rows),

@@ -93,14 +93,14 @@ def beside(rng, n):
 
 #: Design -> who has an effect, how scores are drawn, and of how many trials.
 ITEST = {
-    "accuracy, others at each position": (each, accuracies, (40,)),
+    "accuracy, different people at each position": (each, accuracies, (40,)),
     "accuracy, the same people everywhere": (everywhere, accuracies, (40,)),
-    "accuracy, neighbours mostly alike": (neighbours, accuracies, (40,)),
-    "accuracy, effects beside silence": (beside, accuracies, (40,)),
+    "accuracy, neighbours mostly the same": (neighbours, accuracies, (40,)),
+    "accuracy, effects at some positions": (beside, accuracies, (40,)),
     "accuracy, 20 or 400 trials": (each, accuracies, (20, 400)),
-    "AUC, others at each position": (each, areas, (32,)),
+    "AUC, different people at each position": (each, areas, (32,)),
     "AUC, the same people everywhere": (everywhere, areas, (32,)),
-    "AUC, effects beside silence": (beside, areas, (32,)),
+    "AUC, effects at some positions": (beside, areas, (32,)),
 }
 #: Numbers of subjects and orders.
 ORDERS = ((8, 1), (12, 1), (12, 3), (20, 1), (20, 3), (20, 6))
@@ -233,7 +233,7 @@ def uneven(rng, shape):
 
 SCORES = {
     "normal": normal,
-    "normal, lasting over positions": smooth,
+    "normal, correlated over positions": smooth,
     "normal, variances 1 to 900": uneven,
     "Student's t, 3 degrees of freedom": heavy,
     "accuracies of 20 trials": stepped,

@@ -83,23 +83,24 @@ def add_verify(commands):
     """Add the command that checks a result."""
     parser = commands.add_parser(
         "verify",
-        help="check a saved result against the data",
+        help="verify a saved result against the data",
         usage="%(prog)s RESULT DATA [DATA ...] [options]",
-        description="Check a saved result (.h5) against the data: folds and permuted "
-        "labels are drawn anew, models of some cells (a position, a fold, a "
-        "permutation) are trained anew by scikit-learn, and their predictions and "
-        "scores are compared with those in the file. The exit status is 0 if all "
-        "agree, 1 if something differs or cannot be verified, 2 after an error.",
+        description="Verify a saved result (.h5) against the data: folds and permuted "
+        "labels are drawn again, the models of some cells (a position, a "
+        "fold, a permutation) are refitted with scikit-learn, and their "
+        "predictions and scores are compared with those in the file. The "
+        "exit status is 0 if everything agrees, 1 if something differs or "
+        "cannot be verified, and 2 after an error.",
     )
     _add_arguments(parser)
     parser.add_argument(
         "--cells",
         metavar="N",
         default="20",
-        help="how many cells to refit, or all (default: %(default)s)",
+        help="number of cells to refit, or all (default: %(default)s)",
     )
     parser.add_argument(
-        "--seed", metavar="S", type=int, help="seed of the draw of cells"
+        "--seed", metavar="S", type=int, help="random seed for the selection of cells"
     )
     parser.set_defaults(run=_run_verify)
 
@@ -108,11 +109,12 @@ def add_rerun(commands):
     """Add the command that makes a result again."""
     parser = commands.add_parser(
         "rerun",
-        help="make a saved result again from the data",
+        help="compute a saved result again from the data",
         usage="%(prog)s RESULT DATA [DATA ...] [options]",
         description="Run the analysis of a saved result (.h5) again, with its options "
-        "and its seed, write RESULT_rerun.h5, and say whether all numbers are the "
-        "same. The exit status is 0 if they are, 1 if not, 2 after an error.",
+        "and its seed, write RESULT_rerun.h5, and report whether all "
+        "numbers are the same. The exit status is 0 if they are, 1 if not, "
+        "and 2 after an error.",
     )
     _add_arguments(parser)
     parser.add_argument(
@@ -120,7 +122,7 @@ def add_rerun(commands):
         metavar="DIR",
         type=Path,
         default=Path(),
-        help="folder for the new file, made if need be (default: %(default)s)",
+        help="output folder, created if needed (default: %(default)s)",
     )
     parser.set_defaults(run=_run_rerun)
 

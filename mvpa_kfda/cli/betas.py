@@ -24,8 +24,8 @@ SLICE_TIME_REF = Option(
     "--slice-time-ref",
     "slice_time_ref",
     "SHARE",
-    "when in a scan its slices are, from 0 to 1; else StartTime in the .json file of "
-    "each run, as fMRIPrep writes it, and 0 where there is none",
+    "reference time of slices as a fraction of a scan, from 0 to 1 (default: StartTime "
+    "in the .json file of each run, as written by fMRIPrep, otherwise 0)",
     float,
 )
 #: Slow drifts; what is not given is as the functions have it.
@@ -34,13 +34,13 @@ DRIFT_OPTIONS = (
         "--drift-model",
         "drift_model",
         ("cosine", "polynomial", "none"),
-        "slow drifts (default: cosine; none where --fmriprep models them)",
+        "model of slow drifts (default: cosine; none if --fmriprep models them)",
     ),
     Option(
         "--high-pass",
         "high_pass",
         "HZ",
-        "drifts are slower than this (default: 0.01)",
+        "cut-off frequency of drifts (default: 0.01)",
         float,
     ),
     Option(
@@ -57,16 +57,16 @@ TUNING_OPTIONS = (
         "--fd-threshold",
         "fd_threshold",
         "MM",
-        "with scrub: framewise displacement above which scans are left out (default: "
-        "that of nilearn, 0.5)",
+        "with scrub: framewise displacement above which scans are excluded (default: "
+        "0.5, as in nilearn)",
         float,
     ),
     Option(
         "--std-dvars-threshold",
         "std_dvars_threshold",
         "D",
-        "with scrub: standardised DVARS above which scans are left out (default: that "
-        "of nilearn, 1.5)",
+        "with scrub: standardised DVARS above which scans are excluded (default: 1.5, "
+        "as in nilearn)",
         float,
     ),
     Option(
@@ -79,36 +79,50 @@ TUNING_OPTIONS = (
 )
 BETAS_OPTIONS = (
     Option(
-        "--method", "method", METHODS, "a model per trial, or one of all", str, "lss"
+        "--method",
+        "method",
+        METHODS,
+        "least squares separate (one model per trial), or all (one model)",
+        str,
+        "lss",
     ),
     Option(
         "--others",
         "others",
         OTHERS,
-        "with lss, regressors of the other trials",
+        "with lss, regressors of the other trials: a single one, or one per trial type",
         default="together",
     ),
     Option(
         "--conditions",
         "conditions",
         "TYPE",
-        "trial types that are estimated; else all. Others have one regressor each",
+        "trial types to estimate (default: all). Others have one regressor each",
         several=True,
     ),
     Option(
         "--t-r",
         "t_r",
         "S",
-        "seconds from scan to scan; else RepetitionTime in the .json file beside each "
-        "image, or what headers tell",
+        "repetition time in seconds (default: RepetitionTime in the .json file of each "
+        "image, or from image headers)",
         float,
     ),
     SLICE_TIME_REF,
     Option(
-        "--hrf-model", "hrf_model", HRF_MODELS, "haemodynamic response", str, "glover"
+        "--hrf-model",
+        "hrf_model",
+        HRF_MODELS,
+        "model of the haemodynamic response",
+        str,
+        "glover",
     ),
     Option(
-        "--mask", "mask_img", "MASK", "voxels to estimate; else found by nilearn", Path
+        "--mask",
+        "mask_img",
+        "MASK",
+        "voxels to estimate (default: computed by nilearn)",
+        Path,
     ),
     Option(
         "--smoothing", "smoothing_fwhm", "MM", "full width at half maximum in mm", float
@@ -117,7 +131,7 @@ BETAS_OPTIONS = (
         "--noise-model",
         "noise_model",
         NOISE_MODELS,
-        "ar1: noise that lasts from scan to scan, which takes long",
+        "ols: independent noise; ar1: autocorrelated noise, slow",
         str,
         "ols",
     ),
@@ -131,7 +145,7 @@ RUNS_OPTIONS = (
         "--events",
         "events",
         "TABLE",
-        "for every image a table (.tsv, .csv) with columns onset, duration, trial_type",
+        "one table (.tsv, .csv) per image, with columns onset, duration, trial_type",
         Path,
         several=True,
         required=True,
@@ -140,7 +154,7 @@ RUNS_OPTIONS = (
         "--confounds",
         "confounds",
         "TABLE",
-        "for every image a table (.tsv, .csv) of regressors of no interest",
+        "one table (.tsv, .csv) of nuisance regressors per image",
         Path,
         several=True,
     ),
@@ -148,16 +162,16 @@ RUNS_OPTIONS = (
         "--confound-columns",
         "confound_columns",
         "COLUMN",
-        "columns of these tables; else all",
+        "columns of these tables (default: all)",
         several=True,
     ),
     Option(
         "--fmriprep",
         "strategy",
         "STRATEGY",
-        "instead of --confounds, those of fMRIPrep beside the images, e.g. motion "
-        "wm_csf scrub; see nilearn.interfaces.fmriprep.load_confounds. compcor and "
-        "high_pass bring fMRIPrep's drifts in the place of --drift-model",
+        "instead of --confounds, use fMRIPrep's, stored next to the images, e.g. "
+        "motion wm_csf scrub; see nilearn.interfaces.fmriprep.load_confounds. compcor "
+        "and high_pass include fMRIPrep's drift model, which replaces --drift-model",
         several=True,
     ),
     *TUNING_OPTIONS,
@@ -170,17 +184,18 @@ def add_betas(commands):
         "betas",
         help="estimate one image per trial from BOLD runs",
         usage="%(prog)s BOLD [BOLD ...] --events TABLE [TABLE ...] [options]",
-        description="Estimate the response to every single trial of BOLD runs by "
-        "nilearn's models, and write one image per trial (.nii.gz; of CIFTI files "
-        ".dscalar.nii), their table (.tsv) and the mask, their names beginning with "
-        "BOLD_betas. They are what the commands searchlight and regions take.",
+        description="Estimate the response to each trial of BOLD runs with nilearn's "
+        "models, and write one image per trial (.nii.gz; .dscalar.nii for "
+        "CIFTI files), their table (.tsv) and the mask, with names "
+        "beginning with BOLD_betas, for use with the commands searchlight "
+        "and regions.",
     )
     parser.add_argument(
         "images",
         metavar="BOLD",
         type=Path,
         nargs="+",
-        help="4D images on one grid, or .dtseries.nii files, one for each run",
+        help="4D images on one grid, or .dtseries.nii files, one per run",
     )
     add_options(parser, (*RUNS_OPTIONS, *BETAS_OPTIONS, *DRIFT_OPTIONS))
     parser.add_argument(
@@ -189,7 +204,7 @@ def add_betas(commands):
         action="store_const",
         const=False,
         default=0,
-        help="estimates in the unit of the data; else in percent of a voxel's mean",
+        help="estimates in the units of the data instead of per cent of a voxel's mean",
     )
     add_out(parser, ".")
     parser.set_defaults(run=_run_betas, command="betas")

@@ -32,70 +32,73 @@ CHOICE_OPTIONS = (
         "--participant-label",
         "participant_label",
         "LABEL",
-        "subjects, with or without sub-; else all",
+        "subjects, with or without sub- (default: all)",
         several=True,
     ),
     Option(
         "--session",
         "session",
         "LABEL",
-        "sessions; else all, of which the runs are decoded together",
+        "sessions (default: all, with their runs decoded together)",
         several=True,
     ),
     Option(
-        "--task", "task", "LABEL", "tasks, each decoded alone; else all", several=True
+        "--task",
+        "task",
+        "LABEL",
+        "tasks, decoded separately (default: all)",
+        several=True,
     ),
     Option(
         "--space",
         "space",
         "SPACE",
-        "space of the images, as fMRIPrep is asked for it: MNI152NLin2009cAsym:res-2",
+        "space of the images, in fMRIPrep's notation: MNI152NLin2009cAsym:res-2",
     ),
     Option(
         "--desc",
         "desc",
         "NAME",
-        "name of the analysis in the names of files; else that of --analysis. With "
-        "another name for other settings both results stay, side by side",
+        "name of the analysis in file names (default: that of --analysis). Use "
+        "different names to keep results of different settings",
     ),
 )
 #: What is read, and how.
 DATA_OPTIONS = (
-    Option("--run", "run_label", "LABEL", "runs; else all", several=True),
+    Option("--run", "run_label", "LABEL", "runs (default: all)", several=True),
     Option(
         "--datatype",
         "datatype",
         ("eeg", "meg", "ieeg", "func"),
-        "what to decode where there is more than one; func is fMRI",
+        "type of data to decode if there are several; func is fMRI",
     ),
     Option(
         "--by",
         "by",
         "COLUMN",
         "classes: a column of the events, or an expression on columns such as "
-        "\"trial_type.str.split('/').str[0]\". Events where it is n/a are left out",
+        "\"trial_type.str.split('/').str[0]\". Events with n/a are left out",
         default="trial_type",
     ),
     Option(
         "--where",
         "where",
         "QUERY",
-        "decode only the events for which this is true, e.g. "
-        "\"trial_type in ['face', 'house']\"",
+        "decode only events that match, e.g. \"trial_type in ['face', 'house']\"",
     ),
     Option(
         "--train-on",
         "train_on",
         "QUERY",
-        "train with the events for which this is true, and test on the others",
+        "train on events that match, and test on the others",
     ),
     Option(
         "--max-dropped",
         "max_dropped",
         "PERCENT",
-        "of the events to decode, how many may be lost: without an onset, outside of "
-        "the recording, without signal, in tables without the column. With more the "
-        "subject fails. What --where and --reject leave out does not count",
+        "largest percentage of lost events: without an onset, outside the recording, "
+        "without signal, in tables without the column. With more, the subject fails. "
+        "Events left out by --where and --reject are not counted",
         float,
         5.0,
     ),
@@ -103,8 +106,8 @@ DATA_OPTIONS = (
         "--analysis",
         "analysis",
         ANALYSES,
-        "at every time, trained at one time and tested at others, around every voxel, "
-        "or in regions; else time or searchlight",
+        "decode at each time, train at one time and test at others, decode around each "
+        "voxel, or in regions (default: time for EEG and MEG, searchlight for fMRI)",
     ),
 )
 #: Of both kinds of data, each with a meaning of its own.
@@ -113,19 +116,19 @@ BOTH_OPTIONS = (
         "--high-pass",
         "high_pass",
         "HZ",
-        "of raw EEG and MEG: lower edge of the filter; of fMRI: drifts are slower "
-        "(default there: 0.01)",
+        "raw EEG and MEG: lower cut-off frequency of the filter; fMRI: cut-off "
+        "frequency of drifts (default: 0.01)",
         float,
     ),
     Option(
         "--confounds",
         "confounds",
         "NAME",
-        "of EEG and MEG: columns of the events whose effect is taken out of the "
-        "signals, in every fold by a regression on its training trials; of fMRI: "
-        "confounds of the scans, as nilearn.interfaces.fmriprep.load_confounds names "
-        "those of fMRIPrep, e.g. motion wm_csf scrub, or none (default there: motion). "
-        "compcor brings fMRIPrep's model of drifts, in the place of --high-pass",
+        "EEG and MEG: columns of the events that are regressed out of the signals, "
+        "with coefficients from the training trials of each fold; fMRI: confounds of "
+        "the scans, as named by nilearn.interfaces.fmriprep.load_confounds, e.g. "
+        "motion wm_csf scrub, or none (default: motion). compcor includes fMRIPrep's "
+        "drift model, which replaces --high-pass",
         several=True,
     ),
 )
@@ -135,54 +138,58 @@ HEAD_OPTIONS = (
         "--low-pass",
         "low_pass",
         "HZ",
-        "of raw recordings: upper edge of the filter",
+        "raw recordings: upper cut-off frequency of the filter",
         float,
     ),
     Option(
         "--tmin",
         "tmin",
         "S",
-        "begin of epochs (default: -0.2, or that of epochs on file)",
+        "start of epochs (default: -0.2, or that of saved epochs)",
         float,
     ),
     Option(
-        "--tmax", "tmax", "S", "end of epochs (default: 0.5, or that on file)", float
+        "--tmax",
+        "tmax",
+        "S",
+        "end of epochs (default: 0.5, or that of saved epochs)",
+        float,
     ),
     Option(
         "--baseline",
         "baseline",
         "S",
-        "of raw recordings: first and last second of the baseline, or none (default: "
-        "none 0, from the first sample to 0)",
+        "raw recordings: start and end of the baseline in seconds, none for the start "
+        "or end of the epoch, or a single none for no baseline (default: none 0)",
         several=True,
     ),
     Option(
         "--reject",
         "reject",
         "TYPE=LIMIT",
-        "of raw recordings: reject epochs with larger peak-to-peak amplitudes, e.g. "
-        "eeg=150e-6 (volt; MEG: tesla)",
+        "raw recordings: reject epochs with larger peak-to-peak amplitudes, e.g. "
+        "eeg=150e-6 (V; MEG: T)",
         several=True,
     ),
     Option(
         "--resample",
         "resample",
         "HZ",
-        "sampling rate to which epochs are brought; else that of the recording",
+        "sampling rate to which epochs are resampled (default: that of the recording)",
         float,
     ),
     Option(
         "--picks",
         "picks",
         "P",
-        "channels, e.g. Cz,Pz; else all good ones",
+        "channels, e.g. Cz,Pz (default: all good ones)",
         several=True,
     ),
     Option(
         "--sensors",
         "sensors",
         "",
-        "searchlight: decode every sensor with its neighbours",
+        "searchlight: decode each sensor with its neighbours",
         bool,
         False,
     ),
@@ -190,23 +197,23 @@ HEAD_OPTIONS = (
         "--scale",
         "scale",
         ("auto", "channel", "none"),
-        "auto: where there are several types of channels, divide each type by its "
-        "standard deviation; channel: divide each channel by its own; none: nothing",
+        "auto: if there are several channel types, divide each type by its standard "
+        "deviation; channel: divide each channel by its own; none: no scaling",
         default="auto",
     ),
     Option(
         "--window",
         "window",
         "S",
-        "window length in seconds; else single samples",
+        "window length in seconds (default: single samples)",
         float,
     ),
-    Option("--step", "step", "S", "step from window to window in seconds", float),
+    Option("--step", "step", "S", "step between windows in seconds", float),
     Option(
         "--window-mode",
         "window_mode",
         ("mean", "concatenate"),
-        "average the samples in a window, or take all of them as features",
+        "average the samples of a window, or use all of them as features",
         default="mean",
     ),
 )
@@ -223,8 +230,8 @@ FUNC_OPTIONS = (
         "--estimate",
         "estimate",
         ESTIMATES,
-        "an image for every trial: estimated with a model of each or one of all, the "
-        "mean over its scans, or there already (*_betaseries.nii.gz with a table)",
+        "image of each trial: least squares separate (lss) or all (lsa), mean over its "
+        "scans (blocks), or existing images (*_betaseries.nii.gz with a table)",
         default="lss",
     ),
     *TUNING_OPTIONS,
@@ -233,7 +240,7 @@ FUNC_OPTIONS = (
         "--delay",
         "delay",
         "S",
-        "with --estimate blocks, seconds by which the response is late",
+        "with --estimate blocks, haemodynamic delay in seconds",
         float,
         5.0,
     ),
@@ -241,8 +248,9 @@ FUNC_OPTIONS = (
         "--block-gap",
         "block_gap",
         "S",
-        "with --estimate blocks, events of one class that begin at most S seconds "
-        "after the one before has ended are one block; else every event is one",
+        "with --estimate blocks, join events of one class into a block if they begin "
+        "at most S seconds after the previous one ended (default: each event is a "
+        "block)",
         float,
     ),
     Option(
@@ -252,7 +260,7 @@ FUNC_OPTIONS = (
         "--mask",
         "mask_img",
         "MASK",
-        "voxels to decode; else those that are in the brain masks of all runs",
+        "voxels to decode (default: the intersection of the brain masks of all runs)",
         Path,
     ),
     *(_OF_IMAGES[name] for name in _FROM_IMAGES),
@@ -260,8 +268,8 @@ FUNC_OPTIONS = (
         "--keep-betas",
         "keep_betas",
         "",
-        "write the images of trials, too (*_betaseries.nii.gz). Other analyses with "
-        "the same trials read them instead of making them anew",
+        "also save the single-trial images (*_betaseries.nii.gz), which other analyses "
+        "of the same trials then reuse",
         bool,
         False,
     ),
@@ -276,8 +284,8 @@ CORRECTION = Option(
     "--correction",
     "correction",
     (*CORRECTIONS, CLUSTER_FDR),
-    "corrections for testing many positions; cluster-fdr is for the group only "
-    "(default: max; holm for the i-test)",
+    "corrections for multiple testing; cluster-fdr is for groups only (default: max; "
+    "holm for i-test)",
     several=True,
 )
 #: Without a second group, whose option others' help names.
@@ -292,8 +300,8 @@ NAME = Option(
     "--name",
     "name",
     "NAME",
-    "name of the test, behind that of the analysis in the names of files. With another "
-    "name for another test both stay, side by side",
+    "name of the test, appended to that of the analysis in file names. Use different "
+    "names to keep the results of different tests",
 )
 #: The options of every level, in the groups of the help.
 LEVELS = {
@@ -314,8 +322,8 @@ _OF_BOTH = {
         "--permutations",
         "n_permutations",
         "P",
-        "number of label permutations (default: 1000), or at the level group of "
-        "second-level ones (default: see mvpa-kfda group --help)",
+        "number of label permutations (default: 1000); at the group level, of "
+        "second-level permutations (default: see mvpa-kfda group --help)",
         int,
     )
 }
@@ -326,7 +334,7 @@ DERIVATIVES = Option(
     "--derivatives",
     "derivatives",
     "DIR",
-    "preprocessed data: output of fMRIPrep or MNE-BIDS-Pipeline; else BIDS_DIR",
+    "preprocessed data: output of fMRIPrep or MNE-BIDS-Pipeline (default: BIDS_DIR)",
     Path,
 )
 
@@ -341,12 +349,13 @@ def add_bids(commands):
     """Add the command to the parser of commands."""
     parser = commands.add_parser(
         "bids",
-        help="decode a BIDS dataset, every subject and then the group",
+        help="decode the subjects of a BIDS dataset, then test the group",
         usage="%(prog)s BIDS_DIR OUTPUT_DIR participant|group [options]",
-        description="Decode every subject of a BIDS dataset, or test the group of "
-        "them, and write a derivative dataset: results (.h5), tables (.tsv), maps "
-        "(.nii.gz), pages (.html), with a JSON file for each. What is there already is "
-        "not computed again, unless its input or options changed.",
+        description="Decode each subject of a BIDS dataset, or test the group, and "
+        "write a derivative dataset: results (.h5), tables (.tsv), maps "
+        "(.nii.gz) and reports (.html), each with a JSON file. Existing "
+        "results are not computed again unless their input or options have "
+        "changed.",
         epilog=f"Metrics: {', '.join(METRICS)}. Runs are the groups of the "
         "cross-validation. The exit status is 1 if a subject failed and others did "
         "not, and 2 if nothing could be done.",
@@ -360,7 +369,7 @@ def add_bids(commands):
         "--config",
         type=Path,
         metavar="FILE",
-        help="a TOML file of options; those of the command line come first",
+        help="TOML file of options; the command line takes precedence",
     )
     known = set()
     for title, options in [

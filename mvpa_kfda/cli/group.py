@@ -34,7 +34,7 @@ GROUP_OPTIONS = (
         "--method",
         "method",
         METHODS,
-        "test that combines the subjects",
+        "statistical test across subjects",
         default="prevalence",
     ),
     Option(
@@ -49,14 +49,16 @@ GROUP_OPTIONS = (
         "--order",
         "order",
         "I",
-        "of i-test: which subject from the lowest, chosen beforehand (default: 1)",
+        "i-test: rank of the tested score, counted from the lowest and chosen "
+        "beforehand (default: 1)",
         int,
     ),
     Option(
         "--hypothesis",
         "hypothesis",
         "SHARE",
-        "of i-test: global, majority or a share, chosen beforehand (default: majority)",
+        "i-test: global, majority or a proportion, chosen beforehand (default: "
+        "majority)",
         _hypothesis,
     ),
     Option(
@@ -78,7 +80,7 @@ GROUP_OPTIONS = (
         "--threshold",
         "threshold",
         "A",
-        "p-level that forms clusters (default: 0.001 for images, else 0.05)",
+        "cluster-forming p-level (default: 0.001 for images, else 0.05)",
         float,
     ),
     Option("--seed", "random_state", "S", "seed of the permutations", int, 0),
@@ -86,7 +88,7 @@ GROUP_OPTIONS = (
         "--other",
         "other",
         "RESULT",
-        "results of another group, or with --paired of another condition",
+        "results of another group, or of another condition with --paired",
         several=True,
     ),
 )
@@ -101,10 +103,10 @@ def add_group(commands):
         "group",
         help="test the results of several subjects",
         usage="%(prog)s RESULT [RESULT ...] [options]",
-        description="Test the saved results of several subjects, one file (.h5) for "
-        "each, and write a table (.csv), figures (.png), a result (.h5) and, of "
-        "images, maps (.nii.gz) and peaks, their names beginning with group_METHOD. "
-        "The data are not needed.",
+        description="Test the saved results of several subjects, one file (.h5) each, "
+        "and write a table (.csv), figures (.png), a result (.h5) and, for "
+        "images, maps (.nii.gz) and peaks, with names beginning with "
+        "group_METHOD. The data are not needed.",
         epilog="prevalence, i-test and bootstrap need results with label permutations.",
     )
     parser.add_argument(
@@ -115,13 +117,13 @@ def add_group(commands):
         "--paired",
         action=argparse.BooleanOptionalAction,
         default=False,
-        help="the others are the same subjects, in the same order",
+        help="the others are results of the same subjects, in the same order",
     )
     parser.add_argument(
         "--resample",
         action=argparse.BooleanOptionalAction,
         default=False,
-        help="resample other grids and masks to those of the first subject",
+        help="resample maps on other grids to the grid of the first subject",
     )
     add_out(parser, ".")
     parser.set_defaults(run=_run_group, command="group")

@@ -12,19 +12,18 @@ def add_report(commands):
         "report",
         help="create an HTML report of saved results",
         usage="%(prog)s RESULT [RESULT ...] [options]",
-        description="Make a page (.html) about one or several saved results (.h5), of "
-        "subjects, groups, comparisons or latencies: what was asked and found, "
-        "figures, tables, the design, a paragraph on the methods, warnings and "
-        "parameters. The page is one file, which needs no network. The data are not "
-        "needed.",
+        description="Create a report (.html) of one or several saved results (.h5) of "
+        "subjects, groups, comparisons or latencies: summary, figures, "
+        "tables, design, methods paragraph, warnings and parameters. The "
+        "report is a single, self-contained file. The data are not needed.",
     )
     parser.add_argument("files", metavar="RESULT", nargs="+", help="saved results, .h5")
     parser.add_argument(
         "--output",
         metavar="FILE",
         type=Path,
-        help="the page (default: beside the result, with the ending .html; of several "
-        "results report.html in this folder)",
+        help="output file (default: next to the result, with the ending .html; for "
+        "several results, report.html in the current folder)",
     )
     parser.add_argument(
         "--title", metavar="T", help="title of the report (default: what was analysed)"
@@ -34,9 +33,9 @@ def add_report(commands):
         nargs="+",
         choices=CORRECTIONS,
         metavar="C",
-        help="corrections of the p-values of single subjects, a figure and a table "
-        f"each, of {', '.join(CORRECTIONS)} (default: max); groups have all that "
-        "they were tested with",
+        help="corrections of the p-values of single subjects, with a figure and a "
+        f"table each, of {', '.join(CORRECTIONS)} (default: max); for groups, "
+        "those they were tested with are shown",
     )
     parser.add_argument(
         "--overwrite", action="store_true", help="overwrite an existing report"
