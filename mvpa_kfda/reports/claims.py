@@ -85,8 +85,8 @@ def claims(
         * ``statement``: the sentence to report; empty if there is none,
         * ``bound``: the bound stated in it (number of positions, seconds, a proportion,
           or a score), NaN without one,
-        * ``confidence``: the confidence level of the statement; NaN if a false discovery
-          rate is controlled, which gives none,
+        * ``confidence``: the confidence level of the statement; NaN if a false
+          discovery rate is controlled, which gives none,
         * ``method`` and ``source``: the method and its reference,
         * ``missing``: why an unsupported claim cannot be made, and what it requires.
 
