@@ -158,7 +158,7 @@ def test_trials_to_train_with_that_leave_no_folds_are_a_problem():
     assert (problem.name, problem.severity) == ("folds", "error")
     assert "train_on leaves no trial to test in fold 0" in problem.text
     assert design.folds is None
-    assert "trained with 12, the others tested" in str(design)
+    assert "trained on 12, tested on the others" in str(design)
 
 
 def test_confounds_that_follow_classes_are_found():
@@ -293,10 +293,10 @@ def test_words_and_html():
 
 def test_the_words_tell_how_many_trials_are_trained_with():
     design = check_design(mixed(), RUNS, train_on=np.arange(120) % 3 == 0)
-    said = "6 groups, trained with 40, the others tested"
+    said = "6 groups, trained on 40, tested on the others"
     assert said in str(design)
     assert said in repr(design)
-    assert "trained with" not in str(check_design(mixed(), RUNS))
+    assert "trained on" not in str(check_design(mixed(), RUNS))
 
 
 def cells(ax):
@@ -320,7 +320,7 @@ def test_the_picture_shows_trials_folds_and_blocks():
 def test_the_picture_shows_leaks_and_whole_groups():
     figure = check_design(mixed(), RUNS, KFold(3, shuffle=True, random_state=0)).plot()
     assert (cells(figure.axes[1]) == 3).all()
-    assert "group both trained with and tested" in [
+    assert "group in both training and test set" in [
         text.get_text() for text in figure.legends[0].get_texts()
     ]
     subjects = np.repeat(np.arange(12), 5)

@@ -133,7 +133,7 @@ def test_largest_order():
     with pytest.raises(ValueError, match=words):
         group_inference(results, "i-test", order=4)
     with pytest.raises(
-        ValueError, match=r"With 4 subjects no order .* portion of 0\.5"
+        ValueError, match=r"With 4 subjects no order .*portion of 0\.5"
     ):
         group_inference(results[:4], "i-test")
     many = people(n_positions=60)
@@ -334,7 +334,7 @@ def test_prevalence_of_a_group(tmp_path):
     assert_allclose(same.low, -same.high, rtol=0, atol=1e-8)
     for drawn in (share, same, anywhere):
         ax = drawn.plot()
-        assert "share" in ax.get_ylabel().lower()
+        assert "proportion" in ax.get_ylabel().lower()
         plt.close("all")
     with pytest.raises(TypeError, match="takes what prevalence"):
         share.difference(group)

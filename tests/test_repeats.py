@@ -703,7 +703,7 @@ def test_the_diagonal_has_repeats():
 WORDS = {
     "averages": "25 averages of 2 trials (50), 3 classes, 3 folds, 3 repeats, 9 perm",
     "equal": "18 averages of 2 trials (36), 3 classes, 3 folds, 3 repeats, 9 perm",
-    "single": "55 trials (trained with averages of 2), 3 classes, 3 folds, 3 repeats",
+    "single": "55 trials (trained on averages of 2), 3 classes, 3 folds, 3 repeats",
     "folds": "55 trials, 3 classes, 3 folds, 3 repeats, 9 permutations",
 }
 

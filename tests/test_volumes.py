@@ -275,7 +275,7 @@ def test_voxels_with_an_adjacency(imgs, y, mask):
     options = {"groups": RUNS, "mask_img": mask_image(mask), "adjacency": np.eye(n)}
     alone = searchlight(imgs, y, **options)
     assert_array_equal(alone.n_features, 1)
-    with pytest.raises(ValueError, match="outside of the mask, where adjacency knows"):
+    with pytest.raises(ValueError, match="outside the mask, where adjacency defines"):
         searchlight(imgs, y, process_mask_img=EVERYTHING, **options)
 
 

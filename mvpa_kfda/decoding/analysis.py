@@ -439,7 +439,7 @@ def draw_folds(cv, codes, groups, classes, n_test, train_on, numbers=None):
         raise ValueError(
             "cv has no meaning here: the model is trained on all trials and "
             "tested on others. Leave cv out; for test data that are the same trials in "
-            "the same order, say same_trials=True."
+            "the same order, use same_trials=True."
         )
     return None, None
 

@@ -191,7 +191,7 @@ class Design:
         if self.groups is not None:
             parts.append(counted(len(np.unique(self.groups)), "group"))
         if self.chosen is not None:
-            parts.append(f"trained with {int(self.chosen.sum())}, the others tested")
+            parts.append(f"trained on {int(self.chosen.sum())}, tested on the others")
         return ", ".join(parts)
 
     def _worded_exchange(self):

@@ -101,7 +101,7 @@ def permute_labels(
         (and the same group, if groups are given). Valid if the folds were drawn without
         the labels; else for noise alone that is independent from trial to trial.
         "within_groups": among the trials of a group.
-        "groups": whole groups exchange labels, for a factor that is constant within
+        "groups": across whole groups, for a factor that is constant within
         each group, such as patients and controls.
         "free": among all trials.
         "auto": see Notes.
@@ -522,7 +522,7 @@ def _groups(codes, folds, groups):
     names, first, unit = np.unique(groups, return_index=True, return_inverse=True)
     if len(names) < 2:
         raise ValueError(
-            "permute='groups' lets whole groups exchange labels, but there is one "
+            "permute='groups' permutes labels across whole groups, but there is one "
             f"group only ({names[0].item()!r}); use permute='within_groups'."
         )
     unit_codes = codes[first]

@@ -1177,7 +1177,7 @@ class SubjectResult(RankedMixin, OptionsMixin, ScoreMap, Generic[Scores]):
         if k == 1:
             return counted(n, "trial")
         if self.members is None:
-            return f"{counted(n, 'trial')} (trained with averages of {k})"
+            return f"{counted(n, 'trial')} (trained on averages of {k})"
         return f"{counted(n, 'average')} of {k} trials ({n * k})"
 
     def _worded_positions(self):

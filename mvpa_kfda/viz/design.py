@@ -210,7 +210,7 @@ def _mark_chosen(ax, design, lines):
     longest = max(len(rows) for _, rows in lines)
     size = float(np.clip(100 / max(longest, 1), 1.0, 4.0))
     style = {"ls": "", "marker": "o", "mfc": "white", "mec": "black", "mew": 0.4}
-    label = "trained with"
+    label = "training trials only"
     return ax.plot(*np.transpose(at), ms=size, label=label, **style)
 
 
@@ -228,7 +228,7 @@ def _draw_folds(ax, design, lines):
     if design.groups is not None:
         does = _of_groups(does, lines)
         colors[3] = _LEAK_COLOR
-        labels[3] = "group both trained with and tested"
+        labels[3] = "group in both training and test set"
     handles = _draw_kinds(ax, does, colors, labels)
     ax.set(title="Folds", xlabel="Fold")
     _number_columns(ax, does.shape[1])
@@ -257,9 +257,9 @@ def _draw_blocks(ax, design, lines):
         inside = design.blocks == number
         alike = len(np.unique(design.y[inside])) == 1
         has[:, b] = [(1 + alike) * inside[rows].any() for _, rows in lines]
-    labels = ["", "labels exchanged within a column", "all alike, never change"]
+    labels = ["", "labels permuted within a column", "all equal, never permuted"]
     if design.parameters.get("permute") == "groups":
-        labels[1] = "whole groups exchange labels"
+        labels[1] = "labels permuted across groups"
     handles = _draw_kinds(ax, has, _BLOCK_COLORS, labels)
     ax.set(title="Exchange", xlabel="Block")
     _number_columns(ax, has.shape[1])

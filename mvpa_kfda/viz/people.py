@@ -74,10 +74,10 @@ def plot_shares(
     dotted = {"color": "black", "lw": 0.9, "ls": ":", "zorder": 1.5}
     if shares.is_difference:
         draw_once(ax, 0.0, label="no difference", **dotted)
-        ax.set(ylim=(-1, 1), ylabel="Difference in the share of people")
+        ax.set(ylim=(-1, 1), ylabel="Difference in the proportion of people")
     else:
         draw_once(ax, 0.5, label="majority (0.5)", **dotted)
-        ax.set(ylim=(0, 1), ylabel="Share of people with an effect")
+        ax.set(ylim=(0, 1), ylabel="Proportion of people with an effect")
     if over_time:
         finish_times([ax], shares.times)
     else:
