@@ -343,7 +343,7 @@ def test_what_is_decoded_from_betas_says_how_they_were_made(given):
         "Drifts slower than 0.01 Hz were modelled by cosines",
         "3 regressors: x, y, and z",
         "Of the scans, 6 were left out",
-        "z-scored within every run",
+        "were z-scored within each run",
         "leave-one-run-out",
     ):
         assert words in text

@@ -290,7 +290,7 @@ def test_events_are_joined_by_label_and_pause():
     ("order", "advice"),
     [
         ("c" * 4 + "d" * 4, "--estimate blocks, with --block-gap"),
-        ("ccdcdddc", "compare with that from the position alone"),
+        ("ccdcdddc", "with those from position alone"),
     ],
     ids=["stretches of one class", "one order in all runs"],
 )

@@ -130,6 +130,8 @@ def test_passes_every_option_on(files, tmp_path, monkeypatch):
         "random_state": 3,
         "paired": True,
         "resample": True,
+        "order": None,
+        "hypothesis": None,
     }
 
 

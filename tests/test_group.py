@@ -141,7 +141,7 @@ def test_every_sign_flip(alternative):
     assert_allclose(group.pvalues("max"), share_as_large(maxima, null[0]), **EXACT)
 
 
-@pytest.mark.filterwarnings("ignore:The class of a trial is that:UserWarning")
+@pytest.mark.filterwarnings("ignore:The class of a trial:UserWarning")
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("correction", ["max", "cluster", "cluster-size", "tfce"])
 def test_sign_flips_of_zeros_and_equal_differences(correction):
@@ -363,7 +363,7 @@ def eight():
     ("options", "match"),
     [
         ({"method": "anova"}, "Invalid value for 'method': 'anova'. Allowed: 'prev"),
-        ({"correction": "holm"}, "'correction': 'holm'.* 'max' controls the family"),
+        ({"correction": "sidak"}, "'correction': 'sidak'.* 'max' controls the family"),
         ({"correction": 5}, "Invalid value for 'correction': 5. Allowed: 'none', 'max"),
         ({"correction": ["max", 5]}, "Invalid value for 'correction': 5"),
         (
@@ -372,7 +372,7 @@ def eight():
         ),
         ({"correction": []}, "correction is an empty list"),
         ({"correction": "cluster-fdr"}, "is that of method='bootstrap'"),
-        ({"alternative": "two-sided"}, "has alternative='greater'"),
+        ({"alternative": "two-sided"}, "have alternative='greater'"),
         ({"alternative": "up", "method": "t"}, "Invalid value for 'alternative'"),
         ({"alpha": 0}, "Invalid value for 'alpha': 0"),
         ({"alpha": "5%"}, "Invalid value for 'alpha': '5%'"),
@@ -453,7 +453,7 @@ def test_what_was_not_asked_for_is_not_there(eight):
     with pytest.raises(ValueError, match=r"correction=\['max', 'tfce'\]"):
         group.pvalues("tfce")
     with pytest.raises(ValueError, match="Invalid value for 'correction'"):
-        group.pvalues("holm")
+        group.pvalues("sidak")
     with pytest.raises(ValueError, match="Invalid value for 'hypothesis': 'half'"):
         group.pvalues(hypothesis="half")
     with pytest.raises(ValueError, match=r"Invalid value for 'hypothesis': 1\.5"):
@@ -609,7 +609,7 @@ def test_spellings_and_numbers_that_are_none(eight):
     assert group.correction == ("fdr", "max-step-down")
     assert_array_equal(group.pvalues("MAX_step_down"), group.pvalues("max-step-down"))
     group = group_inference(eight, n_permutations=200, random_state=0)
-    for null in (None, [0.5], True):
+    for null in ([0.5], True):
         with pytest.raises(ValueError, match="Invalid value for 'hypothesis'"):
             group.pvalues(hypothesis=null)
     with pytest.raises(ValueError, match="Invalid value for 'alpha': 'x'"):

@@ -156,7 +156,8 @@ def decodes(
                 result = function(*args, **given)
             bound = signature.bind(*args, **given)
             bound.apply_defaults()
-            files = files_of(bound.arguments.values())
+            read = {n: x for n, x in bound.arguments.items() if n != "checkpoint"}
+            files = files_of(read.values())
             kept = {
                 "warnings": tuple(dict.fromkeys(texts)),
                 "options": passed_on(bound, data, result.parameters),

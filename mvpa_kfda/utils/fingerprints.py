@@ -49,7 +49,10 @@ class Fingerprint:
         >>> one.sha256 == other.sha256, one.in_any_order == other.in_any_order
         (False, True)
         """
-        values = np.asarray(values)
+        try:
+            values = np.asarray(values)
+        except ValueError:  # lists of unequal lengths, which are refused where needed
+            values = np.asarray(values, dtype=object)
         shape = " x ".join(map(str, values.shape))
         if values.dtype.kind in "biuf" and values.ndim > 1:
             values = values.astype(values.dtype.newbyteorder("<"), copy=False)
