@@ -19,7 +19,7 @@ MASK = build.mask(np.ones(SHAPE), build.MNI)
 EVENTS = pd.DataFrame(
     {"onset": 4.3 + 11.0 * np.arange(12), "duration": 1.0, "trial_type": list("ab" * 6)}
 )
-NOT_GIVEN = r"slice_time_ref is not given, and no \.json file of the runs tells"
+NOT_GIVEN = r"slice_time_ref is not given, and no \.json file of the runs has"
 
 
 def bold(seed=0):

@@ -266,7 +266,7 @@ def test_any_features_with_an_adjacency():
     assert_array_equal(result.n_features, [2, 3, 3, 3, 3, 2])
     assert_array_equal(result.adjacency, [[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]])
     assert result.to_dataframe()["feature"].tolist() == names
-    with pytest.raises(ValueError, match="imgs is an array, whose features have no pl"):
+    with pytest.raises(ValueError, match="imgs is an array, whose features have no co"):
         searchlight(X, y)
 
 
