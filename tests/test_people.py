@@ -132,9 +132,7 @@ def test_largest_order():
     words = r"order=4 cannot reject a proportion of 0\.5 .* order possible is 3;"
     with pytest.raises(ValueError, match=words):
         group_inference(results, "i-test", order=4)
-    with pytest.raises(
-        ValueError, match=r"With 4 subjects no order .*portion of 0\.5"
-    ):
+    with pytest.raises(ValueError, match=r"With 4 subjects no order .*portion of 0\.5"):
         group_inference(results[:4], "i-test")
     many = people(n_positions=60)
     with pytest.warns(RuntimeWarning, match=r"correction 'holm' .* a lower order\.$"):

@@ -50,9 +50,10 @@ N_PERMUTATIONS, N_SECOND = 239, 1999
 #: Recombining first-level permutations is fast, flipping signs in libraries is not.
 N_EXCHANGES = 239
 ADJUSTED = ("none", "max", "bonferroni", "fdr", "fdr-by")
-#: Holm's method, which is there for other hypotheses, is left to Bonferroni's.
-NAMES = tuple(name for name in CORRECTIONS if name != "holm")
-NOT_IN_VOXELS = ("bonferroni", "fdr-by", "cluster-depth")
+#: Holm's method, which is there for other hypotheses, is left to Bonferroni's, and
+#: cluster depth has a script of its own.
+NAMES = tuple(name for name in CORRECTIONS if name not in ("holm", "cluster-depth"))
+NOT_IN_VOXELS = ("bonferroni", "fdr-by")
 IN_VOXELS = tuple(name for name in NAMES if name not in NOT_IN_VOXELS)
 
 
