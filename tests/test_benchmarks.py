@@ -797,7 +797,7 @@ def test_rdm_writes_its_table(rdm, tmp_path, monkeypatch):
     (stated,), _ = read_tables(FOLDER / "results_rdm.rst")
     assert [row[0][:15] for row in rows] == [row[0][:15] for row in stated]
     assert all(float(row[3].split(" ")[0].replace(",", "")) >= 0 for row in rows[1:])
-    assert " 64 spheres of 8 mm" in rows[3][0]
+    assert any(" 64 spheres of 257 voxels" in row[0] for row in rows)
 
 
 def test_both_sides_of_the_ratio_have_the_same_folds(rdm):
