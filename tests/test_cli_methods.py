@@ -303,8 +303,8 @@ def test_regions_pass_the_method_on(folder, tmp_path, capsys):
             "--repeats 3 --groups block",
             "--repeats 3 draws .* (Give --cv, .*; w|W)ith --average K trials",
         ),
-        ("--equalize", "--equalize says .* Give --average K; with --average 1 no"),
-        ("--no-average-test", "--no-average-test says .* Give --average K; with"),
+        ("--equalize", "--equalize says .* Pass --average K; with --average 1 no"),
+        ("--no-average-test", "--no-average-test says .* Pass --average K; with"),
         (
             "--task regression --by rt --repeats 2 --equalize --no-average-test",
             "--repeats, --equalize, --no-average-test is for classes",

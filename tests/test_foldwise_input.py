@@ -461,7 +461,7 @@ def test_confounds_of_other_trials_are_not_known():
     trials, codes = build.trials((12, 12), 4, 2)
     others, other_codes = build.trials((5, 5), 4, 2, seed=1)
     with pytest.raises(
-        ValueError, match=r"^confounds are known of the trials trained "
+        ValueError, match=r"^confounds are known for the training trials"
     ):
         generalize_arrays(
             trials,
