@@ -91,7 +91,7 @@ def assert_equals_arrays(result, features, y, **options):
 
 
 OPTIONS = {
-    "cv": ms.StratifiedKFold(6),
+    "cv": 4,
     "n_permutations": 20,
     "random_state": 4,
     "scoring": ["accuracy", "roc_auc", "confusion_matrix"],
