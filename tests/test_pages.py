@@ -7,6 +7,9 @@ import re
 import warnings
 from pathlib import Path
 
+import nibabel
+import numpy as np
+import pandas as pd
 import pytest
 
 import mvpa_kfda
@@ -62,22 +65,168 @@ def test_every_pitfall_has_a_wrong_and_a_right_way():
         assert any(wanted in line or promised in line for line in printed), promised
 
 
-def test_the_first_five_lines_run(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def examples():
+    """Return the blocks of Python of the README, which the front page includes."""
+    epochs, images, group = code_blocks((ROOT / "README.rst").read_text())
+    return {"EEG": epochs, "fMRI": images, "group": group}
+
+
+def test_the_five_lines_for_eeg_run(examples, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (block,) = code_blocks((DOC / "index.rst").read_text())
-    exec(compile(block, "index.rst", "exec"), {})
-    assert mvpa_kfda.load_result("first.h5").pvalues("max").min() < 0.05
+    assert len(examples["EEG"].splitlines()) == 5
+    exec(compile(examples["EEG"], "README.rst", "exec"), {})
+    assert mvpa_kfda.load_result("sub-01.h5").pvalues("max").min() < 0.05
 
 
-def test_examples_of_the_readme_call_what_there_is():
-    blocks = code_blocks((ROOT / "README.rst").read_text())
-    assert len(blocks) == 3
-    for block in blocks:
-        assert len(block.splitlines()) < 10
+def test_the_five_lines_for_fmri_run(examples, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert len(examples["fMRI"].splitlines()) == 5
+    rng = np.random.default_rng(0)
+    labels = np.concatenate([rng.permutation(["face", "house"] * 3) for _ in range(4)])
+    bold = 1000 + rng.normal(size=(4, 4, 3, 24))
+    bold[1:3, 1:3] += 2 * (labels == "face")
+    nibabel.Nifti1Image(bold, np.diag([4.0, 4, 4, 1])).to_filename("bold.nii.gz")
+    table = pd.DataFrame({"label": labels, "run": np.repeat(range(4), 6)})
+    table.to_csv("labels.tsv", sep="\t", index=False)
+    exec(compile(examples["fMRI"], "README.rst", "exec"), {})
+    p = nibabel.load("p.nii.gz").get_fdata()
+    assert p.shape == bold.shape[:3]
+    assert p[1, 1, 1] < 0.05
+
+
+def test_examples_of_the_readme_call_what_there_is(examples):
+    for block in examples.values():
         for name, keywords in calls(block):
             if hasattr(mvpa_kfda, name):
                 accepted = inspect.signature(getattr(mvpa_kfda, name)).parameters
                 assert set(keywords) <= set(accepted), name
+
+
+def parts(readme):
+    """Return the names of the parts of the README that the front page may include."""
+    starts, ends = (
+        re.findall(rf"(?m)^\.\. {words}: (\w+)$", readme)
+        for words in ("part", "end of part")
+    )
+    assert starts == ends
+    return starts
+
+
+def test_front_page_and_readme_say_the_same():
+    included = re.findall(
+        r"include:: \.\./README\.rst\n   :start-after: \.\. part: (\w+)\n"
+        r"   :end-before: \.\. end of part: (\w+)\n",
+        (DOC / "index.rst").read_text(),
+    )
+    names = parts((ROOT / "README.rst").read_text())
+    assert included == [(name, name) for name in names]
+    assert {"what", "use", "table", "why"} <= set(names)
+
+
+#: Times in the table of the front page, and where they were measured: file, the row,
+#: and the cell of the row.
+EEG = "(a) 300 x 64 x 100, 3 classes, 10 folds, 1000 permutations"
+SPHERES = (
+    "(a) 100 images, 4 classes, 5 runs, 2,000 centres, 1,000 permutations, float64"
+)
+BRAIN = (
+    "(c) 80 images, 2 classes, leave-one-out, 29,398 centres, 10,000 permutations, "
+    "float64, n_jobs=2, starting the workers included"
+)
+STATED = {
+    "4.8 s": ("epochs", EEG, 1),
+    "1.3 s": ("epochs", f"{EEG}, reg=0.3", 1),
+    "3.7 s": ("epochs", EEG, 2),
+    "9.2 s": ("searchlight", SPHERES, 1),
+    "71 s": ("searchlight", SPHERES, 2),
+    "1.8 min": ("searchlight", BRAIN, 1),
+    "56 min": ("searchlight", BRAIN, 2),
+}
+RECORDINGS = {
+    "words in sentences": "N400",
+    "seven objects": "7 objects, 0.14 s, 10 folds",
+    "eight categories": "Haxby slice, block means",
+}
+
+
+def cells(text):
+    """Return the rows of a list-table, as lists of cells."""
+    rows = re.findall(r"(?m)^   \* - ?(.*\n(?:     .*\n)*)", text)
+    return [
+        [" ".join(cell.split()) for cell in re.split(r"\n     -", row)] for row in rows
+    ]
+
+
+def front_table():
+    """Return the rows of the table of speed and accuracy."""
+    text = (ROOT / "README.rst").read_text()
+    return cells(text.split(".. part: table")[1].split(".. end of part")[0])
+
+
+def measured(file, start):
+    """Return the first row of the results that begins with ``start``."""
+    text = (DOC / "benchmarks" / f"results_{file}.rst").read_text()
+    return next(row for row in cells(text) if row[0].startswith(start))
+
+
+def test_times_of_the_front_page_are_measured():
+    table = " ".join(cell for row in front_table() for cell in row[1:])
+    assert sorted(re.findall(r"[\d.]+ (?:s|min)\b", table)) == sorted(STATED)
+    for stated, (file, start, column) in STATED.items():
+        value, unit = stated.split()
+        (number,) = re.findall(rf"([\d.]+) {unit}\b", measured(file, start)[column])
+        digits = len(value.partition(".")[2])
+        assert f"{float(number):.{digits}f}" == value, start
+
+
+def test_accuracies_of_the_front_page_are_measured():
+    rows = [row for row in front_table() if "%" in row[1]]
+    assert len(rows) == len(RECORDINGS)
+    for what, ours, others in rows:
+        (start,) = [start for words, start in RECORDINGS.items() if words in what]
+        _, auto, _, _, _, lda, _, svm, *_ = measured("penalty_recordings", start)
+        assert re.findall(r"[\d.]+(?= %)", ours) == [auto]
+        assert re.findall(r"[\d.]+(?= %)", others) == [lda, svm]
+
+
+#: What newcomers search for, in the words of the field.
+SEARCHED = (
+    *("RDM", "multiple comparisons", "unbalanced", "SLURM", "fMRIPrep", "BIDS"),
+    *("searchlight", "permutation", "confound", "onset", "prevalence"),
+)
+
+
+@pytest.fixture(scope="module")
+def found_first():
+    """Return headings and terms of the glossary.
+
+    The search of the built pages lists these before pages that have the words.
+    """
+    glossary = (DOC / "glossary.rst").read_text().split(".. glossary::")[1]
+    found = re.findall(r"(?m)^   (\w.*)$", glossary)
+    for folder in (DOC, DOC / "guide"):
+        for page in map(Path.read_text, folder.glob("*.rst")):
+            found += re.findall(r"(?m)^(\S.*)\n(?:={4,}|-{4,}|~{4,})$", page)
+    return found
+
+
+@pytest.mark.parametrize("words", SEARCHED)
+def test_search_finds(words, found_first):
+    pattern = re.compile(rf"\b{words}s?\b", re.IGNORECASE)
+    assert any(map(pattern.search, found_first))
+
+
+def test_every_chapter_of_the_guide_is_offered_by_a_question():
+    page = (DOC / "user_guide.rst").read_text()
+    questions, _, tree = page.partition(".. toctree::")
+    offered = re.findall(r":doc:`([\w/]+)`", questions)
+    assert offered == re.findall(r"(?m)^   (\w[\w/]+)$", tree)
+    assert {f"guide/{path.stem}" for path in (DOC / "guide").glob("*.rst")} < set(
+        offered
+    )
+    for path in (DOC / "guide").glob("*.rst"):
+        assert len(path.read_text().split()) < 2200, path
 
 
 def ours(page):
@@ -88,8 +237,8 @@ def ours(page):
 
 @pytest.fixture(scope="module")
 def dictionaries():
-    page = (DOC / "index.rst").read_text()
-    return page.split("Coming from another program?")[1].split("An example report")[0]
+    page = (DOC / "guide" / "other_programs.rst").read_text()
+    return page.split("Coming from another program?")[1].split(".. _other-programs:")[0]
 
 
 def test_there_is_a_dictionary_for_each_of_five_programs(dictionaries):
