@@ -368,6 +368,7 @@ def test_runs_are_standardised_by_themselves(penalty):
 class TestCalibration:
     """The simulations of the calibration of all tests; their results are slow tests."""
 
+    @pytest.mark.slow
     def test_writes_its_tables(self, calibration, tmp_path, monkeypatch):
         tests = dict(calibration.studies.TESTS)
         del tests["paired, sign-flip"]  # takes as long as all others
@@ -446,6 +447,7 @@ class TestCalibration:
 class TestFolds:
     """The simulations of folds in noise that lasts; their results are slow tests."""
 
+    @pytest.mark.slow
     def test_writes_its_tables(self, lasting, tmp_path, monkeypatch):
         monkeypatch.setattr(lasting, "NOISES", {"AR .7": lasting.NOISES["AR .7"]})
         monkeypatch.setattr(lasting, "N_SUBJECTS", 6)
@@ -785,6 +787,7 @@ class TestRepeats:
 
 @pytest.mark.filterwarnings("ignore:No test set holds both")
 @pytest.mark.filterwarnings("ignore:.* of a trial")
+@pytest.mark.slow
 def test_rdm_writes_its_table(rdm, tmp_path, monkeypatch):
     path = tmp_path / "results_rdm.rst"
     small = rdm.make_trials(4, 10, 3, 2)

@@ -188,16 +188,14 @@ def image_options(folder):
 
 def test_searchlight_passes_the_method_on(folder, tmp_path, capsys):
     data, options, words = image_options(folder)
-    near = f"{words} --radius 4 --reg tuned --criterion accuracy --average 3"
+    near = f"{words} --radius 4 --reg tuned --average 3"
     near += " --preprocess zscore --confounds motion"
     options |= {"preprocess": "zscore", "confounds": "motion"}
     assert run(folder, tmp_path, "searchlight", "bold.nii.gz", near) == 0
     printed = capsys.readouterr()
     assert printed.err == ""
     assert "6 folds, 12 averages of 3 trials (36)\n" in printed.out
-    expected = searchlight(
-        *data, radius=4, reg=Tuned(criterion="accuracy"), average=3, **options
-    )
+    expected = searchlight(*data, radius=4, reg="tuned", average=3, **options)
     result = load_result(tmp_path / "bold_searchlight.h5")
     assert_array_equal(result.scores, expected.scores)
     assert_array_equal(result.lambdas, expected.lambdas)

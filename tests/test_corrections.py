@@ -501,7 +501,7 @@ def masks_of(shape, n_tests):
 @pytest.mark.parametrize("height", [None, 1.5])
 def test_islands_are_those_of_plain_loops(n_tests, alternative, height):
     shape, found = (5, 6), 0
-    for seed in range(6):
+    for seed in range(2):
         kept, masks = several(shape, seed, n_tests), masks_of(shape, n_tests)
         pairs = [*zip(kept, masks, strict=True)]
         nulls = [
@@ -521,7 +521,7 @@ def test_islands_are_those_of_plain_loops(n_tests, alternative, height):
             expected = islands.p_values(plain, name, alternative, 0.3, height=height)
             assert_allclose(p, expected, rtol=1e-12, atol=0, err_msg=name)
             found += len(np.unique(p))
-    assert found > 15
+    assert found > 2 * len(ISLANDS)  # some p-value differs from others
 
 
 def test_islands_on_a_graph_and_in_summaries():
