@@ -180,9 +180,9 @@ def test_regression_predicts_a_column(folder, tmp_path, capsys, option, scoring)
 def image_options(folder):
     """What the commands for images are given below, as arguments."""
     files = str(folder / "bold.nii.gz"), (str(folder / "labels.tsv"), "label")
-    options = {"groups": "run", "n_permutations": 3, "random_state": 0}
+    options = {"groups": "run", "n_permutations": 1, "random_state": 0}
     options["mask_img"] = str(folder / "mask.nii.gz")
-    words = f"--labels {folder}/labels.tsv --groups run --permutations 3"
+    words = f"--labels {folder}/labels.tsv --groups run --permutations 1"
     return files, options, f"{words} --mask {folder}/mask.nii.gz"
 
 
