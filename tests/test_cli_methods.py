@@ -301,7 +301,7 @@ def test_regions_pass_the_method_on(folder, tmp_path, capsys):
         ("--repeats 0", "--repeats: 0"),
         (
             "--repeats 3 --groups block",
-            "--repeats 3 draws .* (Give --cv, .*; w|W)ith --average K trials",
+            "--repeats 3 draws .* (Use --cv, .*; w|W)ith --average K trials",
         ),
         ("--equalize", "--equalize says .* Pass --average K; with --average 1 no"),
         ("--no-average-test", "--no-average-test says .* Pass --average K; with"),
