@@ -1033,7 +1033,7 @@ def test_checkpoint_in_use_is_left_alone(inside, tmp_path, capsys):
     with Checkpoint(path):
         assert main([*LONG, "--out", str(tmp_path), "--resume"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "is in use by another run. Wait for its end" in line
+    assert "is in use by another run. Wait until it ends" in line
     assert path.exists()
 
 

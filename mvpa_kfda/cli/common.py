@@ -470,6 +470,7 @@ REWORDED = (
     (r" Use a number of folds, [^;]*; with", " Use --cv, a number of folds; with"),
     (r" \(cv=5\), random ones \(cv=KFold\([^()]*\)\)", ""),
     (r"\baverage=k\b", "--average K"),
+    (r"\bbut average is None", "but --average is not set"),
     (r"([Uu]se|or) another path", r"\1 another folder with --out"),
     (r"(the mean of each block),", r"\1 (use --average-blocks),"),
 )
