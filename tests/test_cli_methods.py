@@ -303,10 +303,7 @@ def test_regions_pass_the_method_on(folder, tmp_path, capsys):
             "--repeats 3 --groups block",
             "--repeats 3 draws .* (Use --cv, .*; w|W)ith --average K trials",
         ),
-        (
-            "--equalize",
-            "--equalize says .* --average is not set. Use --average K; with --average 1 no",
-        ),
+        ("--equalize", "--average is not set. Use --average K; with --average 1 no"),
         ("--no-average-test", "--no-average-test says .* Use --average K; with"),
         (
             "--task regression --by rt --repeats 2 --equalize --no-average-test",
