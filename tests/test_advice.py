@@ -50,14 +50,14 @@ GIVEN = {
     "several epochs": ([EPOCHS] * 2, "of 2 EpochsArray", "mne.concatenate_epochs"),
     "power": (POWER, "got EpochsTFRArray", "Power is decoded by decode_epochs"),
     "spectra": (SPECTRA, "got EpochsSpectrum", "get_data() to decode_arrays"),
-    "an average": (EPOCHS.average(), "got EvokedArray", "epochs that it was made of"),
+    "an average": (EPOCHS.average(), "got EvokedArray", "epochs it was made of"),
     "averages": (
         [EPOCHS[i].average() for i in range(16)],
         "got list of 16 EvokedArray",
         "np.stack([average.get_data() for average in averages])",
     ),
-    "average power": (POWER.average(), "got AverageTFR", "that it was made of"),
-    "an average spectrum": (SPECTRA.average(), "got Spectrum", "that it was made of"),
+    "average power": (POWER.average(), "got AverageTFR", "epochs it was made of"),
+    "an average spectrum": (SPECTRA.average(), "got Spectrum", "epochs it was made of"),
     "a recording": (
         mne.io.RawArray(X[0], EPOCHS.info, verbose=False),
         "got RawArray",

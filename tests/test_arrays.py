@@ -463,7 +463,7 @@ def test_bad_precomputed_kernel(K, match):
     ("options", "match"),
     [
         ({"kernel": "foo"}, "'kernel': 'foo'. Allowed: 'linear', 'rbf', 'po"),
-        ({"kernel": int}, r"the class int\. Give an instance"),
+        ({"kernel": int}, r"the class int\. Pass an instance"),
         ({"kernel": lambda X, Y: X[:, :3]}, r"shape \(60, 60\); got \(60, 3"),
         ({"kernel": lambda X, Y: X @ Y.T * np.nan}, "NaN or infinite"),
         ({"kernel": lambda X, Y: np.arange(3600.0).reshape(60, 60)}, "symm"),

@@ -604,7 +604,7 @@ def test_refused(changes, match):
     [
         ({"hrf_model": 3}, "Invalid value for 'hrf_model': 3"),
         ({"events": np.ones(3)}, r"events\[0\] must be a DataFrame or the path"),
-        ({"confounds": [(moved(), None)]}, "load_confounds returns are two things"),
+        ({"confounds": [(moved(), None)]}, "load_confounds returns two things: pass"),
         ({"imgs": np.ones((2, 2))}, "must be"),
     ],
 )

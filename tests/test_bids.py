@@ -831,7 +831,7 @@ def test_mistakes_in_a_file_are_said_in_one_sentence(tmp_path, capsys, text, mes
         (["--radius", "3"], "--radius is not for --analysis time"),
         (["--method", "t"], "--method is not for the level participant"),
         (["--correction", "cluster-fdr"], "is for the level group"),
-        (["--reg", "0.1", "--df", "3"], "Give either --reg or --df, not both"),
+        (["--reg", "0.1", "--df", "3"], "Use either --reg or --df, not both"),
         (["--mask", "no.nii"], "no such file: no.nii"),
         (["--config", "no.toml"], "--config no.toml: the file cannot be read"),
     ],
@@ -860,7 +860,7 @@ def test_mistakes_are_said_before_anything_is_done(
         (["--train-on", "onset > 1e6"], "selects none of the"),
         (["--reject", "eeg"], "write TYPE=LIMIT"),
         (["--reject", "eeg=1e-9"], "No epoch is left"),
-        (["--baseline", "early"], "give two numbers of seconds"),
+        (["--baseline", "early"], "is not a baseline. Use two numbers in seconds"),
         (["--picks", "C99"], "C99"),
     ],
 )
@@ -928,7 +928,7 @@ def test_what_is_missing_in_a_dataset_is_said(tmp_path, capsys):
         bold, root / "sub-01" / "func" / "sub-01_task-objects_run-1_bold.nii.gz"
     )
     assert run(root, out, "participant") == 2
-    assert "Give its output with --derivatives" in capsys.readouterr().err
+    assert "Set --derivatives to its output" in capsys.readouterr().err
     given = ["--derivatives", derived, "--confounds", "scrub", *FEW]
     assert run(root, out, "participant", *given) == 2
     said = capsys.readouterr().err

@@ -224,7 +224,7 @@ def test_runs_that_tell_other_times_are_named(study, capsys):
     assert f"{path}: RepetitionTime is '2 s', but must be" in capsys.readouterr().err
     path.write_text(json.dumps({"RepetitionTime": 2.0, "StartTime": 0.0}))
     assert run(study, *FEW) == 1
-    assert "StartTime is 0 s, 1 s. Give --slice-time-ref" in capsys.readouterr().err
+    assert "StartTime is 0 s, 1 s. Use --slice-time-ref" in capsys.readouterr().err
 
 
 # ------------------------------------------------------------------------------- blocks

@@ -172,7 +172,7 @@ def test_another_run_is_refused_by_name(path, change, words):
     content = make_checkpoint(path).read_bytes()
     with Checkpoint(path) as checkpoint:
         with pytest.raises(
-            ValueError, match=f"checkpoint of another run: {words}. Give another path"
+            ValueError, match=f"checkpoint of another run: {words}. Use another path"
         ):
             checkpoint.start(RUN | change)
         with pytest.raises(ValueError, match="Call start"):
@@ -222,7 +222,7 @@ def test_other_files_are_refused_and_left_untouched(path, make):
 
 
 def test_places_for_no_file(tmp_path):
-    with pytest.raises(IsADirectoryError, match="is a folder; give the name of a"):
+    with pytest.raises(IsADirectoryError, match="is a folder; use the name of a"):
         Checkpoint(tmp_path)
     with pytest.raises(FileNotFoundError, match="none does not exist; make it first"):
         Checkpoint(tmp_path / "none" / "x.checkpoint")
@@ -250,7 +250,7 @@ def test_files_and_folders_that_are_read_only():
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         assert os.listdir(folder) == ["read.checkpoint"]
         Path(folder).chmod(0o755)
-    words = "cannot be read and written; change its permissions, or give another path."
+    words = "cannot be read and written; change its permissions, or use another path."
     assert done.stdout.splitlines() == [f"{file} {words}", f"{folder} {words}"]
 
 

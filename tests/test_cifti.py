@@ -395,8 +395,8 @@ def test_the_command_averages_blocks_of_parcels(folder):
 
 def test_mistakes_are_told_in_the_words_of_the_command(folder, capsys):
     refused = {
-        "Give --mesh LEFT RIGHT, the .surf.gii files": [],
-        "--mesh got 1 files. Give two": ["--mesh", "left.surf.gii"],
+        "Use --mesh LEFT RIGHT, the .surf.gii files": [],
+        "--mesh takes two files": ["--mesh", "left.surf.gii"],
         "no such file: other.surf.gii": ["--mesh", "left.surf.gii", "other.surf.gii"],
     }
     for words, options in refused.items():

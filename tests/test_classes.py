@@ -148,7 +148,7 @@ WRONG = {
         ["face", "hose"],
         r"y names 'hose', which is no event or tag of epochs\. The events are: "
         r"'face/left', .*'button'; tags in them: 'face', 'house', 'left', 'right'\. "
-        r"For labels give one for each of the 60 epochs\.",
+        r"If these are labels, pass one for each of the 60 epochs\.",
     ),
     "labels for some epochs": (
         ["face", "house"] * 29,

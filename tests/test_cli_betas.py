@@ -218,7 +218,7 @@ def test_confounds_of_fmriprep_that_cannot_be(
         (["--t-r", "0"], "Invalid value for --t-r: 0.0"),
         (["--conditions", "cat"], "conditions names 'cat', which no trial_type is"),
         (["--confound-columns", "x"], "Add --confounds TABLE, or leave it out"),
-        (["--fmriprep", "motion", "--confounds", *EVENTS], "Give either --fmriprep or"),
+        (["--fmriprep", "motion", "--confounds", *EVENTS], "Use either --fmriprep or"),
         (
             ["--confounds", *EVENTS, "--confound-columns", "x"],
             "run-1_events.tsv has no column 'x', which --confound-columns names",

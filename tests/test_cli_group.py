@@ -199,7 +199,7 @@ def test_arguments_of_python_are_worded_for_the_terminal(files, tmp_path, capsys
 
     pattern = tmp_path / "nobody-*.h5"
     assert f"No file matches the pattern '{pattern}'." in error_of(pattern)
-    assert "give the second with --other" in error_of(*files, "--paired")
+    assert "add the second with --other" in error_of(*files, "--paired")
     assert "Invalid value for --alpha: 5.0" in error_of(*files, "--alpha", 5)
     text = error_of(*files, "--method", "t", "--threshold", 3.1)
     assert "Invalid value for --threshold: 3.1" in text

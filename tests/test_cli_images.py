@@ -708,7 +708,7 @@ REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
             [*JOINED[:2], "bold.nii.gz", "--labels", "first.csv", "second.csv"],
             "second.csv has 24 rows for the 32 volumes of bold.nii.gz. A table needs",
         ),
-        ([*BOLD, "first.csv"], "2 tables for 1 images. Give one table for all"),
+        ([*BOLD, "first.csv"], "2 tables for 1 images. Use one table for all"),
         ([*BOLD, "--label-column", "x"], "--label-column: 'x' is no .*'label', 'run'"),
         ([*BOLD, "--groups", "x"], "--groups: 'x' is no column .*'label', 'run', 'ch"),
         ([*BOLD, "--confounds", "run", "x"], "--confounds: 'x' is no column of --lab"),
@@ -757,7 +757,7 @@ REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
         ),
         (
             [*BOLD, "--threshold", "1", "--correction", "cluster"],
-            "--threshold 1 is no p-level. Give a number between 0 and 1",
+            "--threshold 1 is not a p-level. Use a number between 0 and 1",
         ),
         ([*BOLD, "--threshold", ".01"], "is for clusters. Add --correction"),
         (
@@ -806,7 +806,7 @@ def test_folder_that_takes_no_files_is_named(inside, tmp_path, capsys, monkeypat
     assert main([*BOLD, "--out", str(tmp_path)]) == 2
     assert capsys.readouterr().err == (
         f"mvpa-kfda: error: --out {tmp_path}: no files can be written into this folder "
-        "(Permission denied). Change its permissions, or give another folder.\n"
+        "(Permission denied). Change its permissions, or choose another folder.\n"
     )
 
 
@@ -888,8 +888,8 @@ def test_advice_names_options(inside, tmp_path, capsys):
             "Leave out --nystrom, leave --average out",
         ),
         ("a kernel, average and scoring", "a kernel, average and scoring"),
-        ("Give another path, or wait", "Give another folder with --out, or wait"),
-        ("or give another path.", "or give another folder with --out."),
+        ("Use another path, or wait", "Use another folder with --out, or wait"),
+        ("or use another path.", "or use another folder with --out."),
         ("mask_img or process_mask_img.", "--mask or --process-mask."),
         ("labels_img: none", "--atlas: none"),
         ("/data/mask_img/lut.tsv is no file", "/data/mask_img/lut.tsv is no file"),
@@ -1033,7 +1033,7 @@ def test_checkpoint_in_use_is_left_alone(inside, tmp_path, capsys):
     with Checkpoint(path):
         assert main([*LONG, "--out", str(tmp_path), "--resume"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "is in use by another run. Wait for its end" in line
+    assert "is in use by another run. Wait until it ends" in line
     assert path.exists()
 
 

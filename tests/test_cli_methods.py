@@ -254,7 +254,7 @@ def test_regions_pass_the_method_on(folder, tmp_path, capsys):
         ("--components 3", "Invalid value for --components: 3.*at most 2"),
         ("--average 0", "Invalid value for --average: 0"),
         ("--average 9", "--average 9 leaves class.*Use --average 3 .*e.g. --cv 5"),
-        ("--nystrom 0", "--nystrom 0 is no number of landmarks"),
+        ("--nystrom 0", "--nystrom 0 is not a number of landmarks"),
         ("--nystrom 99", "--nystrom 99 has more landmarks .*leave out --nystrom"),
         ("--nystrom 9 --reg oas", "got --nystrom 9. Use a number, --reg auto, --df or"),
         ("--smooth 1 --kernel rbf", "--smooth is a linear kernel.*--kernel rbf"),
@@ -299,10 +299,10 @@ def test_regions_pass_the_method_on(folder, tmp_path, capsys):
         ("--repeats 0", "--repeats: 0"),
         (
             "--repeats 3 --groups block",
-            "--repeats 3 draws .* (Give --cv, .*; w|W)ith --average K trials",
+            "--repeats 3 draws .* (Use --cv, .*; w|W)ith --average K trials",
         ),
-        ("--equalize", "--equalize says .* Pass --average K; with --average 1 no"),
-        ("--no-average-test", "--no-average-test says .* Pass --average K; with"),
+        ("--equalize", "--average is not set. Use --average K; with --average 1 no"),
+        ("--no-average-test", "--no-average-test says .* Use --average K; with"),
         (
             "--task regression --by rt --repeats 2 --equalize --no-average-test",
             "--repeats, --equalize, --no-average-test is for classes",

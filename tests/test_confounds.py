@@ -298,8 +298,8 @@ def test_categories_of_trials_tested_without_folds_are_warned_of():
 @pytest.mark.parametrize(
     ("confounds", "message"),
     [
-        (np.arange(N).astype("M8[s]"), "holds dates or durations. Give numbers"),
-        (1j * np.arange(N), r"is complex\. Give real numbers\. .*np\.abs\(z\)"),
+        (np.arange(N).astype("M8[s]"), "holds dates or durations. Use numbers"),
+        (1j * np.arange(N), r"is complex\. Use real numbers\. .*np\.abs\(z\)"),
         ([np.ma.masked] + [1.0] * (N - 1), "masked|missing"),
         (pd.array([1, None] * (N // 2), dtype="Int64"), "is masked for 24 of 48"),
     ],

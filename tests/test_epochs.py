@@ -191,7 +191,7 @@ def test_numbers_as_labels(epochs):
 def test_events_without_a_name_are_refused(epochs):
     epochs = epochs.copy()
     epochs.events[[3, 5], 2] = [77, 78]
-    match = r"event_id has no name for the event codes \[77, 78\].*or give y"
+    match = r"event_id has no name for the event codes \[77, 78\].*or pass y"
     with pytest.raises(ValueError, match=match):
         decode_epochs(epochs)
     decode_epochs(epochs, "word")

@@ -504,7 +504,7 @@ def test_channels_without_neighbours(options, match):
 
 
 def test_sensors_that_have_no_neighbours():
-    match = "no neighbours of the 8 ecog channels: .*a matrix of your own"
+    match = "no neighbours of the 8 ecog channels: .*your own matrix as sensors"
     with pytest.raises(ValueError, match=match):
         decode_epochs(make_epochs(ch_types="ecog"), sensors="adjacency")
     with pytest.raises(ValueError, match="no neighbours of the 8 eeg channels"):

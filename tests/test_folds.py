@@ -266,7 +266,7 @@ def test_too_many_folds_are_refused_before_the_first(cv, monkeypatch):
 
     monkeypatch.setattr(folds_module, "_check_split", counting)
     n_splits = cv.get_n_splits(np.zeros((24, 1)))
-    message = rf"makes {n_splits:,} folds or more of 24 trials, .* Give fewer folds\.$"
+    message = rf"makes {n_splits:,} folds or more of 24 trials, .* Use fewer folds\.$"
     with pytest.raises(ValueError, match=message):
         make_folds(cv, CODES)
     assert seen == []

@@ -130,8 +130,8 @@ PIPELINE = (
 )
 NOT_FINITE = r"in preprocess returns values that are not finite numbers\. Look at"
 WRONG_STEPS = [
-    (StandardScaler, r"the class StandardScaler\. Give an object, StandardScaler\(\)"),
-    (["zscore", PCA], r"the class PCA\. Give an object, PCA\(\)\.$"),
+    (StandardScaler, r"the class StandardScaler\. Pass an object, StandardScaler\(\)"),
+    (["zscore", PCA], r"the class PCA\. Pass an object, PCA\(\)\.$"),
     ("zscroe", rf"'preprocess': 'zscroe'\. {ALLOWED}"),
     ("", rf"'preprocess': ''\. {ALLOWED}"),
     (3, rf"'preprocess': 3\. {ALLOWED}"),
@@ -294,7 +294,7 @@ def test_kernels_that_know_features_by_their_places(kernel, options, step):
     ],
 )
 def test_kernel_matrices_have_no_features_to_learn_from(options, given):
-    message = rf"given kernel matrices, and {given} needs features to learn from\. Give"
+    message = rf"given kernel matrices, and {given} needs features to learn from\. Pass"
     with pytest.raises(ValueError, match=message):
         cross_validate(X @ X.T, CODES, kernel="precomputed", **options)
     with pytest.raises(ValueError, match=message):
@@ -313,7 +313,7 @@ def spoiled(value):
 
 MISSING = r"is missing or infinite for 1 of 40 trials \(first: 3\)\. Fill in"
 WRONG_CONFOUNDS = [
-    (NUMBERS[:-1], r"has shape \(39,\) for 40 trials\. Give one value, shape \(40,\)"),
+    (NUMBERS[:-1], r"has shape \(39,\) for 40 trials\. Pass one value, shape \(40,\)"),
     (np.ones((N, 1, 1)), r"has shape \(40, 1, 1\) for 40 trials"),
     (np.ones((N, 0)), r"has shape \(40, 0\) for 40 trials"),
     ([], r"has shape \(0,\) for 40 trials"),
@@ -325,7 +325,7 @@ WRONG_CONFOUNDS = [
     (["a", "b", "a", None] * 10, r"missing or infinite for 10 of 40 .*\(first: 3\)"),
     (np.full(N, 2.5), r"the array is constant \(2\.5 for all 40 trials\), so that it "),
     (["a"] * N, "the array is constant .'a' for all 40 trials"),
-    (spoiled(1j), r"the array is complex\. Give real numbers"),
+    (spoiled(1j), r"the array is complex\. Use real numbers"),
     (
         [f"trial {i}" for i in range(N)],
         "a category of its own for each of the 40 .*'tr",
@@ -336,7 +336,7 @@ WRONG_CONFOUNDS = [
     ),
     (
         "speed",
-        r"=\['speed'\] names columns, but there is no table here\. Give",
+        r"=\['speed'\] names columns, but there is no table here\. Pass",
     ),
     (["speed", "block"], "names columns, but there is no table here"),
     (

@@ -158,7 +158,7 @@ def test_labels_of_other_trials_are_needed(epochs, others, arrays):
     )
     refused(message, X, y, 1e6 * others.get_data())
     message = (
-        "^test_epochs are other trials than epochs, so their labels are needed: give "
+        "^test_epochs are other trials than epochs, so their labels are needed: pass "
         "y_test, one label for each of the 20 test epochs"
     )
     refused(message, epochs, y, test_epochs=others)

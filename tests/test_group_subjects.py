@@ -166,10 +166,10 @@ def test_names_of_objects_beside_files(tmp_path):
     ("results", "error", "match"),
     [
         ("sub-*.h5", TypeError, r"the text 'sub-\*.h5'.* sorted\(glob.glob\(pattern"),
-        (Path("a.h5"), TypeError, r"the text 'a.h5'\. Give a list"),
-        ({"a": 1}, TypeError, r"got a dict\. Give list\(results.values\(\)\)"),
-        (None, TypeError, r"got a NoneType\. Give a list of two or more"),
-        ([], ValueError, r"results is empty; give two or more"),
+        (Path("a.h5"), TypeError, r"the text 'a.h5'\. Pass a list"),
+        ({"a": 1}, TypeError, r"got a dict\. Pass list\(results.values\(\)\)"),
+        (None, TypeError, r"got a NoneType\. Pass a list of two or more"),
+        ([], ValueError, r"results is empty; pass two or more"),
         ([1], ValueError, r"single subject.* result\.pvalues\(\) tests one"),
         ([1, 2], TypeError, r"^Subject 1 is no result but a int\. Allowed"),
     ],
@@ -208,7 +208,7 @@ def test_a_subject_that_comes_twice(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"Subject 1 and subject 3 are the same obj"):
         gather_subjects([a, b, a])
     monkeypatch.chdir(tmp_path)
-    match = r"Subject 1 \(sub-1\.h5\) and subject 2 \(.*\) are the same file; give each"
+    match = r"Subject 1 \(sub-1\.h5\) and subject 2 \(.*\) are the same file; list each"
     with pytest.raises(ValueError, match=match):
         gather_subjects(["sub-1.h5", one, other])
     link = tmp_path / "sub-9.h5"

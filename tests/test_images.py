@@ -178,7 +178,7 @@ def test_computed_mask_is_that_of_nilearn(bold):
 
 def test_no_mask_can_be_computed():
     img = volume(np.zeros((*SHAPE, 3)))
-    with pytest.raises(ValueError, match=r"nilearn finds no mask in imgs: .* Give mas"):
+    with pytest.raises(ValueError, match=r"nilearn finds no mask in imgs: .* Pass mas"):
         read_images(img)
 
 
@@ -742,7 +742,7 @@ def test_labels_from_files(table, ending, tmp_path, monkeypatch):
         (("T", "label"), "rnu", ValueError, "'rnu', given for groups, is not a column"),
         (("T", "gaps"), None, ValueError, r"y: the column 'gaps' is empty in 1 of 4"),
         (("T", "label"), "gaps", ValueError, "groups: the column 'gaps' is empty"),
-        ("T", None, TypeError, r"y is a DataFrame; give one column"),
+        ("T", None, TypeError, r"y is a DataFrame; pass one column"),
         (("nowhere.tsv", "a"), None, FileNotFoundError, "nowhere.tsv', is no file"),
         (("labels.xls", "a"), None, ValueError, r"\.tsv or \.csv, .* got 'labels.xls'"),
     ],
@@ -861,7 +861,7 @@ def test_names_that_fit_in_two_ways(bold, atlas, step, labels):
     maps = volume(np.asarray(atlas.dataobj) // 5 * step)
     match = (
         rf"The atlas has {len(labels)} names, the first '{labels[0]}', and 3 regions "
-        rf"\({step}, {2 * step}, {3 * step}\); .* Give lut, a table with columns index"
+        rf"\({step}, {2 * step}, {3 * step}\); .* Pass lut, a table with columns index"
     )
     with pytest.warns(UserWarning, match=match):
         _, regions = read_regions(bold, Bunch(maps=maps, labels=labels))
@@ -1019,7 +1019,7 @@ def test_a_result_is_no_image(rng, tmp_path, ending):
 
 def test_a_result_without_images_is_no_image_either(rng, tmp_path):
     result = decode_arrays(rng.standard_normal((12, 3, 4)), [0, 1] * 6, cv=3)
-    with pytest.raises(ValueError, match=r"\.h5\); give a path that ends in \.h5"):
+    with pytest.raises(ValueError, match=r"\.h5\); use a path that ends in \.h5"):
         result.save(tmp_path / "map.nii")
 
 

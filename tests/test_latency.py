@@ -310,7 +310,7 @@ def test_groups_that_are_refused():
         ({"window": (0.1, 0.11)}, "0.05 s, here 5 samples, is longer .* 0.110 s with"),
         ({"n_bootstraps": 10}, "'n_bootstraps': 10. Allowed: .* at least 100"),
         ({"confidence": 95}, "'confidence': 95. Allowed: a number above 0 and below"),
-        ({"paired": True}, "paired=True needs a second list of results; give other="),
+        ({"paired": True}, "paired=True needs a second list of results; pass other="),
         ({"metric": "roc_auc"}, "roc_auc"),
     ],
 )
@@ -351,7 +351,7 @@ def test_pairs_need_the_same_subjects_in_the_same_order(tmp_path):
 
 def test_metric_without_chance_needs_a_baseline():
     results = [a_result(each.scores, metric="r2", chance=np.nan) for each in subjects()]
-    with pytest.raises(ValueError, match=r"'r2' has no chance level .* Give baseline="):
+    with pytest.raises(ValueError, match=r"'r2' has no chance level .* Pass baseline="):
         bootstrap_latency(results)
     latency = bootstrap_latency(results, baseline=(-0.1, 0.0), n_bootstraps=100)
     assert_allclose(latency.onset, 0.15, rtol=0, atol=0.02)

@@ -825,11 +825,11 @@ REFUSED = [
     ({"average_test": False}, "average_test=False says how .* average is None"),
     ({"average": 2, "equalize": "yes"}, "'equalize': 'yes'. Allowed: True or False"),
     ({"average": 2, "average_test": 0}, "'average_test': 0. Allowed: True or False"),
-    ({"cv": LISTED}, "and the given cv iterable has no random folds.*Give a number"),
+    ({"cv": LISTED}, "and the given cv iterable has no random folds.*Use a number"),
     ({"cv": RepeatedKFold(n_splits=3)}, "cv=RepeatedKFold.* or repeats them itself"),
     (
         {"groups": RUNS, "cv": LeaveOneGroupOut()},
-        "cv=LeaveOneGroupOut.* has no random folds.* Give GroupKFold or Gr",
+        "cv=LeaveOneGroupOut.* has no random folds.* Use GroupKFold or Gr",
     ),
     ({"groups": RUNS, "cv": None}, "cv=LeaveOneGroupOut.* has no random folds"),
     ({"average": 2, "permute": "free"}, "permute='free' cannot be .* regrouped"),

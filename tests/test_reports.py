@@ -878,7 +878,7 @@ def test_command_takes_patterns_and_names_results_by_their_files(saved, capsys):
         (["none.h5"], "no such file: none.h5"),
         (["*.nii"], "No file matches"),
         (["single.h5", "--output", "a.pdf"], "ends in .html"),
-        (["single.h5", "./single.h5", "--output", "a.html"], "given twice"),
+        (["single.h5", "./single.h5", "--output", "a.html"], "listed twice"),
     ],
 )
 def test_command_refuses_in_one_line(saved, arguments, match, capsys):

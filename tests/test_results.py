@@ -323,7 +323,7 @@ def test_the_file_has_the_usual_permissions(tmp_path):
 def test_places_that_cannot_be_written(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"folder .*none does not exist; make"):
         time_result().save(tmp_path / "none" / "result.h5")
-    with pytest.raises(IsADirectoryError, match="is a folder; give the name of a file"):
+    with pytest.raises(IsADirectoryError, match="is a folder; use the name of a file"):
         time_result().save(tmp_path, overwrite=True)
 
 

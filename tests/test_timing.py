@@ -105,9 +105,9 @@ def test_a_slice_time_that_is_given_comes_first(tmp_path):
 @pytest.mark.parametrize(
     ("sidecars", "match"),
     [
-        ([{"StartTime": 1.0}, {"StartTime": 0.5}], "StartTime is 0.5 s, 1 s. Give"),
-        ([{"StartTime": 1.0}, {}], "StartTime is 1 s, none. Give slice_time_ref"),
-        ([{"StartTime": 3.0}], "StartTime is 3 s. Give slice_time_ref"),
+        ([{"StartTime": 1.0}, {"StartTime": 0.5}], "StartTime is 0.5 s, 1 s. Pass"),
+        ([{"StartTime": 1.0}, {}], "StartTime is 1 s, none. Pass slice_time_ref"),
+        ([{"StartTime": 3.0}], "StartTime is 3 s. Pass slice_time_ref"),
         ([{"StartTime": 3.0, "RepetitionTime": 2.0}], "0_bold.json: RepetitionTime is"),
         (
             [{"StartTime": None}],

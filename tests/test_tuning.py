@@ -605,7 +605,7 @@ def test_penalties_beside_which_the_data_vanish_are_skipped():
 def test_nothing_but_unstable_penalties():
     X, codes, _ = make_data(3, 40)
     message = (
-        r"No lambda of the grid can be used, from \S+ to \S+: .*Give penalties nearer"
+        r"No lambda of the grid can be used, from \S+ to \S+: .*Use penalties nearer"
     )
     for grid in ([Ridge(1e-12), Ridge(1e-13)], [1e-14], [1e7, 1e9]):
         with pytest.raises(ValueError, match=message):
@@ -698,7 +698,7 @@ def test_a_spectrum_in_another_order():
 def test_leaving_out_the_only_group_of_a_training_set():
     X, codes, _ = make_data(2, 4)
     groups = np.arange(23) % 2
-    with pytest.raises(ValueError, match=r"single group\. Give three or more groups"):
+    with pytest.raises(ValueError, match=r"single group\. Use three or more groups"):
         cross_validate(X, codes, groups=groups, reg="tuned")
     with pytest.raises(ValueError, match="single group"):
         KernelFDA(reg="tuned").fit(X, codes, groups=np.zeros(23))

@@ -237,7 +237,7 @@ def test_groups_are_viewed_alike(seen):
         ("volume", {"correction": "q"}, "'correction': 'q'"),
         ("volume", {"alpha": 2}, "'alpha': 2"),
         ("volume", {"min_score": "a"}, "'min_score': 'a'"),
-        ("volume", {"alpha": 0.05, "min_score": 0.6}, "give one of the two"),
+        ("volume", {"alpha": 0.05, "min_score": 0.6}, "pass only one of the two"),
         ("volume", {"kind": "surface"}, "'kind': 'surface'"),
         ("volume", {"hemi": "left"}, "hemi chooses a side of a surface"),
         ("volume", {"vlim": (1, 0)}, r"'vlim': \(1, 0\)"),

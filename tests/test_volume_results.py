@@ -425,7 +425,7 @@ def test_peaks_above_a_score_need_no_permutations():
     table = result.peaks(min_score=0.9)
     assert table["score"].tolist() == [0.9]
     assert list(table)[3:] == ["score", "cluster", "cluster_size_mm3"]
-    with pytest.raises(ValueError, match=r"nothing is significant\. Give the lowest"):
+    with pytest.raises(ValueError, match=r"nothing is significant\. Set the lowest"):
         result.peaks()
     with pytest.raises(ValueError, match="'min_score': nan"):
         result.peaks(min_score=np.nan)

@@ -45,7 +45,7 @@ def test_no_message_names_options_that_a_command_has_not(command):
     texts = messages()
     assert len(texts) > 300
     every = PARSER.options()
-    texts += tuple(f"Give {name}=2. Leave out {name}, or {name}." for name in every)
+    texts += tuple(f"Pass {name}=2. Leave out {name}, or {name}." for name in every)
     for text in texts:
         named = set(FLAG.findall(reword(text, options)))
         assert named - set(FLAG.findall(text)) <= there, text
@@ -53,8 +53,8 @@ def test_no_message_names_options_that_a_command_has_not(command):
 
 def test_commands_say_path_where_they_have_no_folder(tmp_path, capsys):
     (tmp_path / "x.h5").write_text("no result")
-    assert reword("Give another path.", PARSER.options("report", alone=True)) == (
-        "Give another path."
+    assert reword("Use another path.", PARSER.options("report", alone=True)) == (
+        "Use another path."
     )
     assert main(["report", str(tmp_path / "x.h5")]) == 2
     assert "--out " not in capsys.readouterr().err

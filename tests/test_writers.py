@@ -91,7 +91,7 @@ def test_what_is_no_file_is_left_alone(writer, kind, places, result, tmp_path):
 def test_a_folder_is_left_alone(writer, result, tmp_path):
     name, write = WRITERS[writer]
     (tmp_path / name).mkdir()
-    with pytest.raises(IsADirectoryError, match="is a folder; give the name of a file"):
+    with pytest.raises(IsADirectoryError, match="is a folder; use the name of a file"):
         write(tmp_path / name, result)
     assert os.listdir(tmp_path) == [name]
 

@@ -103,7 +103,7 @@ def participants(options, method, config):
     check_output(options["output_dir"], options["bids_dir"], options["derivatives"])
     most = options["max_dropped"]
     if not 0 <= most <= 100:
-        raise ValueError(f"--max-dropped {most:g}: give a percentage from 0 to 100.")
+        raise ValueError(f"--max-dropped {most:g} is not a percentage from 0 to 100.")
     units, missing = find_units(options)
     check_readers(units)
     for unit_name, reason in missing.items():

@@ -94,7 +94,7 @@ def _resample(epochs, sfreq):
     if sfreq > known:
         raise ValueError(
             f"--resample {sfreq:g} is above the {known:g} Hz of the recording, which "
-            "holds nothing more. Give a lower rate, or leave it out."
+            "holds nothing more. Use a lower rate, or leave it out."
         )
     epochs.load_data().resample(sfreq, verbose="error")
 
@@ -258,8 +258,9 @@ def _baseline(given):
         first, last = (None if word == "none" else float(word) for word in words)
     except ValueError:
         raise ValueError(
-            f"--baseline {' '.join(words)}: give two numbers of seconds, none for the "
-            "first or last sample, or one word none for no baseline."
+            f"--baseline {' '.join(words)} is not a baseline. Use two numbers in "
+            "seconds, with none for the first or last sample, or a single none for no "
+            "baseline."
         ) from None
     return first, last
 

@@ -81,7 +81,7 @@ def check_lost(counts, most):
     )
     raise ValueError(
         f"{total} of {n} events to decode are lost: {words}. Look at the recordings "
-        f"and the events; to go on without these, give --max-dropped "
+        "and the events; to go on without these, use --max-dropped "
         f"{_percent(lost, to_decode, total, n)}, in percent."
     )
 

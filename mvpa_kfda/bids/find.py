@@ -112,7 +112,7 @@ def check_dataset(folder, what):
     if not (folder / "dataset_description.json").is_file():
         raise ValueError(
             f"{what} {folder} is no BIDS dataset: it holds no "
-            "dataset_description.json. Give the folder with the folders sub-*."
+            "dataset_description.json. Use the folder that contains the sub-* folders."
         )
 
 
@@ -313,13 +313,13 @@ def _word_nothing(root, datatype, estimate):
     if next(root.glob("sub-*/**/func/*_bold.nii*"), None) is not None:
         return (
             f"{root} has BOLD runs, but none that fMRIPrep has preprocessed "
-            "(*_desc-preproc_bold.nii.gz or .nii). Give its output with --derivatives."
+            "(*_desc-preproc_bold.nii.gz or .nii). Set --derivatives to its output."
         )
     of_type = "" if datatype is None else f" of datatype {datatype!r}"
     return (
         f"{root} has nothing to decode{of_type}: neither recordings nor epochs of EEG "
-        "or MEG, nor preprocessed BOLD runs. Give the folder of preprocessed data with "
-        "--derivatives."
+        "or MEG, nor preprocessed BOLD runs. Set --derivatives to the folder of "
+        "preprocessed data."
     )
 
 

@@ -34,7 +34,7 @@ def mask_of_runs(runs, kind, images, given):
     if missing := [run.path.name for run in runs if run.mask is None]:
         warn(
             f"There is no brain mask of {', '.join(missing)}. The voxels are those in "
-            "the masks of the other runs; give --mask to choose them."
+            "the masks of the other runs; use --mask to choose them."
         )
     masks = {run.label: _load(run.mask, images[0]) for run in runs if run.mask}
     return _intersection(masks, missing)
@@ -46,11 +46,11 @@ def _load(path, image):
     if not same_grid(mask, image):
         raise ValueError(
             f"{path.name} is on another grid than the images: {grid_words(mask)}, "
-            f"against {grid_words(image)}. Give a mask on their grid with --mask."
+            f"against {grid_words(image)}. Set --mask to a mask on their grid."
         )
     if not (np.asarray(mask.dataobj) > 0).any():
         raise ValueError(
-            f"{path} is empty: no voxel is in this mask. Give another with --mask."
+            f"{path} is empty: no voxel is in this mask. Set --mask to another one."
         )
     return mask
 
@@ -61,7 +61,7 @@ def _computed(runs, kind, images):
     others = " and the other runs" if len(images) > 1 else ""
     warn(
         f"There is no brain mask of {name}{others}: nilearn computes one of the "
-        "images. Give --mask to choose the voxels."
+        "images. Use --mask to choose the voxels."
     )
     if kind == "images":  # of which a searchlight finds the background
         return Mask(None, {"MaskFrom": "computed by nilearn"})
@@ -79,7 +79,8 @@ def _computed(runs, kind, images):
         n = int(np.count_nonzero(np.asarray(image.dataobj)))
     if n == 0:
         raise ValueError(
-            f"nilearn finds no brain in {name}{others}. Give a mask with --mask."
+            f"nilearn finds no brain in {name}{others}. Use --mask to choose the "
+            "voxels."
         )
     return Mask(image, {"MaskVoxels": n, "MaskFrom": "computed by nilearn"})
 
@@ -110,7 +111,7 @@ def _intersection(masks, missing):
             f"Only {n} of {union} voxels are in the brain masks of all runs; run "
             f"{smallest} has the smallest, of {sizes[smallest]}. The others "
             f"({share:.0%}) are left out. If that mask is wrong, leave the run out, or "
-            "give --mask."
+            "use --mask."
         )
     words = f"{lost} of {union} voxels left out, not in the masks of all runs"
     return Mask(image, about, (words,))

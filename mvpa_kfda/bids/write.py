@@ -106,17 +106,17 @@ def check_output(folder, *inputs):
         source = Path(os.path.realpath(source))
         if target == source:
             raise ValueError(
-                f"OUTPUT_DIR {folder} is the dataset itself. Give a folder of its own, "
+                f"OUTPUT_DIR {folder} is the dataset itself. Use a separate folder, "
                 f"such as {source / 'derivatives' / NAME}."
             )
         inside = target.parts[len(source.parts) :] if source in target.parents else ()
         if inside and inside[0].startswith("sub-"):
             raise ValueError(
-                f"OUTPUT_DIR {folder} is inside of {inside[0]} of the dataset. Give a "
-                f"folder of its own, such as {source / 'derivatives' / NAME}."
+                f"OUTPUT_DIR {folder} is inside of {inside[0]} of the dataset. Use a "
+                f"separate folder, such as {source / 'derivatives' / NAME}."
             )
     if target.exists() and not target.is_dir():
-        raise ValueError(f"OUTPUT_DIR {folder} is a file. Give a folder.")
+        raise ValueError(f"OUTPUT_DIR {folder} is a file. Choose a folder.")
     described = target / "dataset_description.json"
     if described.is_file():
         content = read_json(described)
@@ -127,12 +127,12 @@ def check_output(folder, *inputs):
             raise ValueError(
                 f"OUTPUT_DIR {folder} is another dataset, by its "
                 f"dataset_description.json made by {quoted(names) or 'nobody named'}. "
-                "Give a new folder."
+                "Choose a new folder."
             )
     elif target.is_dir() and any(p.name[0] != "." for p in target.iterdir()):
         raise ValueError(
             f"OUTPUT_DIR {folder} holds files, but is no dataset of {NAME}: it has no "
-            "dataset_description.json. Give a new folder, or an empty one."
+            "dataset_description.json. Choose a new folder, or an empty one."
         )
 
 

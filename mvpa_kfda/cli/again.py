@@ -152,7 +152,9 @@ def _run_verify(arguments):
 def _whole(text):
     """Return a number of cells."""
     if not text.isdigit() or not int(text):
-        raise ValueError(f"--cells {text}: give a number of cells, or all.")
+        raise ValueError(
+            f"--cells {text} is not a number of cells. Use 1, 2, ... or all."
+        )
     return int(text)
 
 
@@ -217,7 +219,7 @@ def _read(arguments):
         return (mne.read_epochs(first, verbose="error"), y), more
     if arguments.labels is None:
         raise ValueError(
-            f"{first.name} is taken for images, whose labels are in a table. Give "
+            f"{first.name} is taken for images, whose labels are in a table. Add "
             "--labels TABLE."
         )
     from .reading import read_volumes

@@ -310,7 +310,7 @@ def _confounds(arguments):
     if arguments.strategy:
         if paths or columns:
             raise ValueError(
-                "Give either --fmriprep or --confounds, not both: each says which "
+                "Use either --fmriprep or --confounds, not both: each says which "
                 "regressors of no interest there are."
             )
         from ..data.fmriprep import read_fmriprep

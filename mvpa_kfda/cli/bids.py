@@ -437,7 +437,8 @@ OVERVIEW = "index.html"
 #: images alone.
 _REWORDED = (
     (
-        r"Set the positions with epochs\.set_montage\.?",
+        r"Set the positions with epochs\.set_montage"
+        r"(, or pass your own matrix as sensors)?\.?",
         "The dataset has to hold their positions, in electrodes.tsv or in the files.",
     ),
     (r"Drop (it|them) from events(, or [^.]*)?\.", r"Leave \1 out by --where."),
@@ -452,7 +453,7 @@ _REWORDED = (
         "Neither the headers of all images nor .json files tell the time from scan to "
         "scan.",
     ),
-    (r"Give t_r, the seconds .*", "Add RepetitionTime to the .json files of the runs."),
+    (r"Pass t_r, the seconds .*", "Add RepetitionTime to the .json files of the runs."),
 )
 _REWORDED_OF_IMAGES = (
     (

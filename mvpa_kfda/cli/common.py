@@ -231,7 +231,7 @@ def analysis_arguments(arguments):
 def check_penalty(arguments):
     """Refuse options of the penalty that do not go together."""
     if arguments.df is not None and arguments.reg is not None:
-        raise ValueError("Give either --reg or --df, not both: each sets the penalty.")
+        raise ValueError("Use either --reg or --df, not both: each sets the penalty.")
     if arguments.criterion and arguments.reg != "tuned":
         raise ValueError(
             "--criterion says by what a penalty is tuned. Add --reg tuned, or leave "
@@ -256,8 +256,8 @@ def _approx(n_landmarks):
         return None
     if n_landmarks < 1:
         raise ValueError(
-            f"--nystrom {n_landmarks} is no number of landmarks. Give 1 or more, such "
-            "as 200."
+            f"--nystrom {n_landmarks} is not a number of landmarks. Use 1 or more, "
+            "such as 200."
         )
     from .. import Nystrom
 
@@ -394,12 +394,12 @@ def check_out(folder, stem):
     except (FileExistsError, NotADirectoryError):
         file = next(path for path in (folder, *folder.parents) if path.exists())
         raise NotADirectoryError(
-            f"--out {folder}: {file} is a file, not a folder. Give another folder."
+            f"--out {folder}: {file} is a file, not a folder. Choose another folder."
         ) from None
     except OSError as error:
         raise OSError(
             f"--out {folder}: no files can be written into this folder "
-            f"({error.strerror}). Change its permissions, or give another folder."
+            f"({error.strerror}). Change its permissions, or choose another folder."
         ) from error
     for path in folder.iterdir():
         if path.name.startswith(stem) and not path.is_dir():
@@ -423,14 +423,14 @@ def one_line(error):
 #: What Python alone has, by pattern, and what there is for it on the command line.
 REWORDED = (
     (
-        r" Give a mask instead: .*| To train on whole runs and test on others, pass "
+        r" Pass a mask instead: .*| To train on whole runs and test on others, pass "
         r"cv=\[.*",
         "",
     ),
     (
         r" To choose among several.*?(tuned'|\])\)?\."
         r"|; if the names are wrong, pass subjects=\[\.\.\.\]"
-        r"|,? or give sensors a matrix of your own|, X_test\b| or y_test\b"
+        r"|,? or pass your own matrix as sensors|, X_test\b| or y_test\b"
         r"| or cv=GroupKFold\(\d+\)",
         "",
     ),
@@ -464,12 +464,14 @@ REWORDED = (
         r"--by must name a column of \1 For class labels leave --task out.",
     ),
     (r"\by(_test)? names\b", "--classes names"),
-    (r" For labels give one for each of the \d+ epochs\.", ""),
-    (r" Give GroupKFold [^;]*; with average=k", " With --average K"),
-    (r" Give a number of folds, [^;]*; with", " Give --cv, a number of folds; with"),
+    (r" Pass \w+ as an array with one value per epoch\.", ""),
+    (r" If these are labels, pass one for each of the \d+ epochs\.", ""),
+    (r" Use GroupKFold [^;]*; with average=k", " With --average K"),
+    (r" Use a number of folds, [^;]*; with", " Use --cv, a number of folds; with"),
     (r" \(cv=5\), random ones \(cv=KFold\([^()]*\)\)", ""),
     (r"\baverage=k\b", "--average K"),
-    (r"([Gg]ive|or) another path", r"\1 another folder with --out"),
+    (r"\bbut average is None", "but --average is not set"),
+    (r"([Uu]se|or) another path", r"\1 another folder with --out"),
     (r"(the mean of each block),", r"\1 (use --average-blocks),"),
 )
 
@@ -513,7 +515,9 @@ def reword(text, options):
             return options[name].option_strings[0]
         return _word_value(options[name], literal_eval(match["value"]))
 
-    return re.sub("|".join(patterns), words, text)
+    # A function is passed an argument; an option is used.
+    text = re.sub("|".join(patterns), words, text)
+    return re.sub(r"\b(?:P|(p))ass (?=--)", lambda m: "use " if m[1] else "Use ", text)
 
 
 def _quote(text):

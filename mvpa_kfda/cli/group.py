@@ -135,7 +135,7 @@ def _run_group(arguments):
 
     start = time.perf_counter()
     if arguments.paired and arguments.other is None:
-        raise ValueError("--paired compares two lists; give the second with --other.")
+        raise ValueError("--paired compares two lists; add the second with --other.")
     files = _expand(arguments.files)
     other = None if arguments.other is None else _expand(arguments.other)
     stem = f"group_{arguments.method}"

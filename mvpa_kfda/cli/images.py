@@ -275,8 +275,8 @@ def _check(arguments, *paths):
     mesh = arguments.mesh or ()
     if len(mesh) not in (0, 2):
         raise ValueError(
-            f"--mesh got {len(mesh)} files. Give two: that of the left hemisphere, "
-            "then that of the right one."
+            "--mesh takes two files, of the left hemisphere and then of the right one; "
+            f"got {len(mesh)}."
         )
     check_there(*arguments.images, *arguments.labels, arguments.mask_img, *mesh, *paths)
     checkpoint = _checkpoint(arguments)
@@ -292,8 +292,8 @@ def _check_level(arguments):
     level = arguments.threshold
     if not 0 < level < 1:
         raise ValueError(
-            f"--threshold {level:g} is no p-level. Give a number between 0 and "
-            "1, e.g. 0.01."
+            f"--threshold {level:g} is not a p-level. Use a number between 0 and 1, "
+            "e.g. 0.01."
         )
     if level == CLUSTER_LEVEL:
         return

@@ -396,7 +396,7 @@ def _check_generalize(arguments):
             f"leave {flags[0]} out."
         )
     if arguments.generalize and arguments.sensors:
-        raise ValueError("Give either --generalize or --sensors, not both.")
+        raise ValueError("Use either --generalize or --sensors, not both.")
     if arguments.same_trials is not None and arguments.test_epochs is None:
         raise ValueError(
             "--same-trials says something about a test file. Add --test-file, or leave "
@@ -485,7 +485,7 @@ def _read_epochs(path):
     except Exception as error:  # a reader of foreign bytes fails in many ways
         raise ValueError(
             f"{path} is not a file of epochs that MNE-Python can read "
-            f"({one_line(error)}). Give a file written by mne.Epochs.save."
+            f"({one_line(error)}). Use a file written by mne.Epochs.save."
         ) from error
 
 

@@ -72,5 +72,5 @@ def _names(paths):
     names = list(map(str, paths))
     twice = [name for name in names if names.count(name) > 1]
     if twice:
-        raise ValueError(f"{twice[0]} is given twice. Give every result once.")
+        raise ValueError(f"{twice[0]} is listed twice. List each result once.")
     return names

@@ -71,8 +71,8 @@ def _read_tables(paths, files, counts):
         expected = list(zip([file.name for file in files], counts, strict=True))
     else:
         raise ValueError(
-            f"--labels got {len(tables)} tables for {len(files)} images. Give one "
-            "table for all volumes, or one for each image in the same order."
+            f"--labels got {len(tables)} tables for {len(files)} images. Use one table "
+            "for all volumes, or one for each image in the same order."
         )
     for path, table, (name, count) in zip(paths, tables, expected, strict=True):
         if len(table) != count:

@@ -142,7 +142,7 @@ def _read_whole(imgs, mask_img, lut, threshold, mesh):
         if value is not None:
             raise TypeError(
                 f"{what} of an atlas, and there is no labels_img: the whole mask is "
-                f"one region. Give labels_img, or leave {what.partition(' ')[0]} out."
+                f"one region. Pass labels_img, or leave {what.partition(' ')[0]} out."
             )
     images = read_images(imgs, mask_img, mesh)
     name = "all features" if images.space.kind == "features" else "whole mask"
@@ -175,7 +175,7 @@ def _image_of(atlas):
         return {"left": atlas["map_left"], "right": atlas["map_right"]}
     raise ValueError(
         "labels_img is no atlas with an image called 'maps'; it holds "
-        f"{quoted(list(atlas), 8)}. Give the image itself as labels_img."
+        f"{quoted(list(atlas), 8)}. Pass the image itself as labels_img."
     )
 
 
@@ -192,19 +192,17 @@ def _check_given(imgs, labels_img):
     """Refuse maskers, and images that are their own atlas."""
     if is_masker(labels_img):
         raise TypeError(
-            f"labels_img is a {type(labels_img).__name__}. Give its labels_img_ (or "
+            f"labels_img is a {type(labels_img).__name__}. Pass its labels_img_ (or "
             "maps_img_) as labels_img and its lut_ as lut."
         )
     if is_masker(imgs):
         raise TypeError(
-            f"imgs is a {type(imgs).__name__}; a masker holds no data. Give the images "
+            f"imgs is a {type(imgs).__name__}; a masker holds no data. Pass the images "
             "as imgs."
         )
     paths = isinstance(imgs, str | os.PathLike) and isinstance(labels_img, type(imgs))
     if labels_img is imgs or (paths and imgs == labels_img):
-        raise ValueError(
-            "labels_img is imgs. Give the image of an atlas as labels_img."
-        )
+        raise ValueError("labels_img is imgs. Pass an atlas image as labels_img.")
 
 
 def _no_maps():
@@ -244,7 +242,7 @@ def _load_atlas(labels_img):
         kind = type(labels_img).__name__
         raise TypeError(
             f"labels_img is a {'surface' if kind == 'dict' else kind} but imgs are "
-            "volumes; give a 3D image of whole numbers, a 4D image of maps, or the "
+            "volumes; pass a 3D image of whole numbers, a 4D image of maps, or the "
             "path of one."
         )
     return load_volume(labels_img, "labels_img")
@@ -338,7 +336,7 @@ def _from_surfaces(imgs, labels_img, mask_img, threshold):
     """Return images, the vertices in regions, and the parcels of all vertices."""
     if not isinstance(labels_img, SurfaceImage | dict):
         raise TypeError(
-            f"labels_img is a {type(labels_img).__name__} but imgs are surfaces; give "
+            f"labels_img is a {type(labels_img).__name__} but imgs are surfaces; pass "
             "a SurfaceImage of whole numbers, or of maps."
         )
     within = is_masker(mask_img)
@@ -437,7 +435,7 @@ def _numbered(labels):
         is_flat = False
     if not is_flat:
         raise TypeError(
-            f"labels_img is a {type(labels).__name__} but imgs is an array; give a 1-D "
+            f"labels_img is a {type(labels).__name__} but imgs is an array; pass a 1-D "
             "array with the region of every column."
         )
     labels = check_per_trial(labels, np.size(labels), "labels_img")
@@ -519,7 +517,7 @@ def _names_listed(parcels, listed):
     warn(
         f"The atlas has {len(names)} names{first_words} "
         f"and {len(ids)} regions ({quoted(ids.tolist(), 5)}); which name is whose is "
-        "not certain, so names are the numbers. Give lut, a table with columns index "
+        "not certain, so names are the numbers. Pass lut, a table with columns index "
         "and name.",
         UserWarning,
     )

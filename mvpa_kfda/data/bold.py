@@ -57,7 +57,7 @@ def _as_runs(given, n_runs, name):
             )
         raise ValueError(
             f"imgs holds {counted(n_runs, 'run')} but {name} "
-            f"{counted(len(items), 'item')}. Give a list with one for each run, in the "
+            f"{counted(len(items), 'item')}. Pass a list with one for each run, in the "
             f"same order.{hint}"
         )
     return items
@@ -76,7 +76,7 @@ def _check_same_run(image, item, number, name):
         if None not in values and values[0].lstrip("0") != values[1].lstrip("0"):
             raise ValueError(
                 f"imgs[{number}] is of {entity}-{values[0]} and {name}[{number}] of "
-                f"{entity}-{values[1]}: {Path(image).name}, {Path(item).name}. Give "
+                f"{entity}-{values[1]}: {Path(image).name}, {Path(item).name}. List "
                 "both in the same order."
             )
 
@@ -326,8 +326,8 @@ def read_bold_confounds(item, number, n_scans):
         return None
     name = word_item(item, "confounds", number)
     hint = (
-        "What nilearn.interfaces.fmriprep.load_confounds returns are two things: give "
-        "the first as confounds and the second as sample_masks."
+        "nilearn.interfaces.fmriprep.load_confounds returns two things: pass the first "
+        "as confounds and the second as sample_masks."
     )
     if isinstance(item, str | PathLike):
         item = read_table(item, "confounds")
@@ -343,7 +343,7 @@ def read_bold_confounds(item, number, n_scans):
     if len(item) != n_scans:
         raise ValueError(
             f"{name} has {counted(len(item), 'row')}, but the run has {n_scans} scans. "
-            "Give one row for each scan."
+            "One row is needed for each scan."
         )
     try:
         values = item.astype(float)
@@ -367,7 +367,7 @@ def warn_of_drifts_twice(confounds, drift_model):
     if cosines and drift_model is not None:
         warn(
             f"Drifts are modelled twice: confounds hold {quoted(cosines, 2)} of "
-            f"fMRIPrep, and drift_model={drift_model!r} adds others. Give "
+            f"fMRIPrep, and drift_model={drift_model!r} adds others. Pass "
             "drift_model=None, or leave these confounds out."
         )
 

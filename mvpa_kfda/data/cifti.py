@@ -56,8 +56,7 @@ def is_cifti(imgs):
     if any(named) and not first:
         other = items[0] if isinstance(items[0], str) else type(items[0]).__name__
         raise TypeError(
-            f"imgs holds both CIFTI files and others ({other}); give images of one "
-            "kind."
+            f"imgs holds both CIFTI files and others ({other}); use images of one kind."
         )
     return first
 
@@ -128,7 +127,7 @@ def load_ciftis(imgs):
         file = load_cifti(item, name)
         if isinstance(file.rows, LabelAxis):
             raise ValueError(
-                f"{name} holds the labels of an atlas and not data. Give it to "
+                f"{name} holds the labels of an atlas and not data. Pass it to "
                 "decode_regions as labels_img."
             )
         files.append(file)
@@ -202,7 +201,7 @@ def cifti_space(file, mesh=None):
         if expected is not None and n != expected:
             raise ValueError(
                 f"The {part} mesh has {n} vertices, but {short(cortex(part))} of imgs "
-                f"has {expected}. Give the surface that the images were sampled on, "
+                f"has {expected}. Use the surface that the images were sampled on, "
                 "e.g. of fsLR with 32k vertices the .32k_fs_LR.surf.gii."
             )
     if isinstance(axis, ParcelsAxis):
@@ -386,7 +385,7 @@ def check_placed(space):
     numbers = dict(zip(map(short, space.structures), space.n_vertices, strict=True))
     words = " and ".join(f"{n} ({numbers[n]} vertices)" for n in space.unplaced)
     raise ValueError(
-        f"imgs hold {words}, but not where they lie. Give mesh=(left, right), the "
-        ".surf.gii files of the cortex with as many vertices, or leave these surfaces "
-        "out by mask_img."
+        f"imgs hold {words}, but not where they lie. Pass mesh=(left, right), the "
+        ".surf.gii files of the cortex with the same numbers of vertices, or leave "
+        "these surfaces out by mask_img."
     )

@@ -93,8 +93,8 @@ def choose_same(epochs, test_epochs, y, y_test, groups, owner):
     if len(both) == 0:
         raise ValueError(
             "y and y_test name classes that have no epoch in common, and are to be two "
-            "labellings of the same epochs. To train with some and to test on others, "
-            "give test_epochs=epochs."
+            "labellings of the same epochs. To train on some and test on others, pass "
+            "test_epochs=epochs."
         )
     train, test = train.narrow(both), test.narrow(both, "y_test")
     for chosen, name in ((train, "y"), (test, "y_test")):
@@ -130,8 +130,8 @@ def classes_of(epochs, given, name="y", owner="epochs"):
             event = next(e for e in matched if epochs.event_id[e] == codes[twice[0]])
             raise ValueError(
                 f"{name} names the event {event!r} in two classes, "
-                f"{str(labels[twice[0]])!r} and {label!r}. Give every class tags or "
-                "events of its own."
+                f"{str(labels[twice[0]])!r} and {label!r}. Use separate tags or events "
+                "for each class."
             )
         labels[own] = label
     return labels, events
@@ -147,8 +147,8 @@ def _named(given, n_epochs, name):
             twice = next(label for label in given if given.count(label) > 1)
             raise ValueError(
                 f"{name} names {twice!r} twice among {len(given)} names, for "
-                f"{n_epochs} epochs. Name every class once, or give one label for "
-                "each epoch."
+                f"{n_epochs} epochs. Name each class once, or pass one label for each "
+                "epoch."
             )
     if len(names) < 2:
         raise ValueError(
@@ -182,8 +182,8 @@ def _match(event_id, texts, n_epochs, name, owner):
             also = f"; tags in them: {quoted(only, _LISTED)}" if only else ""
             raise ValueError(
                 f"{name} names {text!r}, which is no event or tag of {owner}. The "
-                f"events are: {quoted(event_id, _LISTED)}{also}. For labels give one "
-                f"for each of the {n_epochs} epochs."
+                f"events are: {quoted(event_id, _LISTED)}{also}. If these are labels, "
+                f"pass one for each of the {n_epochs} epochs."
             )
         found += [event for event in matched if event not in found]
     return found

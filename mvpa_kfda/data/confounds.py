@@ -95,9 +95,9 @@ def _choose_by_query(query, n, table, owner, none, trials):
     """Return the `TrainOn` of the rows of a table for which a query is true."""
     if table is None:
         raise ValueError(
-            f"train_on={query!r} asks {owner}, but {none}. Give a mask instead: an "
-            f"array with True for each of the {n} {trials} to train with, and False "
-            "for the others."
+            f"train_on={query!r} asks {owner}, but {none}. Pass a mask instead: an "
+            f"array with True for each of the {n} {trials} to train on, and False for "
+            "the others."
         )
     columns = quoted(map(str, table.columns))
     no_query = f"train_on={query!r} is no query on the columns {columns}"
@@ -133,7 +133,7 @@ def _read_mask(given, n):
         )
     if mask.shape != (n,):
         raise ValueError(
-            f"train_on has shape {mask.shape} for {n} trials. Give one boolean for "
+            f"train_on has shape {mask.shape} for {n} trials. Pass one boolean for "
             "each trial."
         )
     return TrainOn(mask, None)
@@ -266,7 +266,7 @@ def _columns(given, n, column_of):
     if names and len(given) and (len(given) != n or column_of is None):
         if column_of is None and len(given) != n:
             raise TypeError(
-                f"confounds={given!r} names columns, but there is no table here. Give "
+                f"confounds={given!r} names columns, but there is no table here. Pass "
                 "an array with one value, or one row of values, for each trial."
             )
         if column_of is not None:
@@ -279,7 +279,7 @@ def _columns(given, n, column_of):
         values = _as_array(given)
     if values.ndim not in (1, 2) or len(values) != n or values.size == 0:
         raise ValueError(
-            f"confounds has shape {values.shape} for {n} trials. Give one value, "
+            f"confounds has shape {values.shape} for {n} trials. Pass one value, "
             f"shape ({n},), or one row of values, shape ({n}, k), for each trial."
         )
     if values.ndim == 1:
@@ -295,7 +295,7 @@ def _as_array(given):
             values = np.asarray(given, object)  # numbers beside texts stay numbers
     except ValueError as error:
         raise ValueError(
-            f"confounds has rows of different lengths: {error}. Give one value, or one "
+            f"confounds has rows of different lengths: {error}. Pass one value, or one "
             "row of values, for each trial."
         ) from error
     return values
@@ -313,7 +313,7 @@ def _read_confound(label, place, values, n):
         raise ValueError(
             f"confounds: {confound.name} has a category of its own for each of the {n} "
             f"trials ({quoted(map(str, column[:3]))}, ...), so that it would explain "
-            "everything. Give numbers, or fewer categories."
+            "everything. Use numbers, or fewer categories."
         )
     # An indicator of every category, so that one which no training trial has is alike
     # to none of the others, see `RemoveConfounds`.
@@ -332,7 +332,7 @@ def _check_column(column, n, name):
         missing |= ~np.isfinite(column.to_numpy())
     if column.dtype.kind in "mM":
         raise TypeError(
-            f"confounds: {name} holds dates or durations. Give numbers, such as the "
+            f"confounds: {name} holds dates or durations. Use numbers, such as the "
             "seconds since the first trial."
         )
     if missing.any():
@@ -347,4 +347,4 @@ def _check_column(column, n, name):
             "trials), so that it explains nothing. Leave it out."
         )
     if column.dtype.kind == "c":
-        raise TypeError(f"confounds: {name} is complex. Give real numbers. {COMPLEX}")
+        raise TypeError(f"confounds: {name} is complex. Use real numbers. {COMPLEX}")

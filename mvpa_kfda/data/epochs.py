@@ -53,7 +53,7 @@ def _event_names(epochs, name, owner):
     if unknown:
         raise ValueError(
             f"{owner}.event_id has no name for the event codes {unknown} in "
-            f"{owner}.events. Give every code a name there, or give {name}."
+            f"{owner}.events. Name every code there, or pass {name}."
         )
     return np.array([names[code] for code in codes])
 
@@ -64,7 +64,7 @@ def _metadata_column(epochs, column, name, owner):
     if metadata is None:
         whose = "these epochs have" if owner == "epochs" else f"{owner} has"
         raise ValueError(
-            f"{name}={column!r} names a metadata column, but {whose} no metadata. Give "
+            f"{name}={column!r} names a metadata column, but {whose} no metadata. Pass "
             f"{name} as an array with one value per epoch."
         )
     if column not in metadata.columns:
@@ -141,7 +141,7 @@ def _power(tfr, name):
     if np.iscomplexobj(tfr.data):
         raise ValueError(
             f"The data of {name} holds complex data; real numbers are needed. For "
-            "power compute it with output='power', or give an EpochsTFRArray of "
+            "power, compute it with output='power', or pass an EpochsTFRArray of "
             f"np.abs({name}.data) ** 2. For phase take one frequency, z = "
             f"{name}.data[:, :, i] / np.abs({name}.data[:, :, i]), whose cosine and "
             "sine are features side by side: decode_arrays(np.concatenate([z.real, "
@@ -302,15 +302,15 @@ def _mne_adjacency(info):
     if len(types) > 1:
         raise ValueError(
             "sensors='adjacency' takes channels of one type; picked are "
-            f"{', '.join(types)}. Pick one, e.g. picks={types[0]!r}, or give sensors "
-            "a matrix of your own."
+            f"{', '.join(types)}. Pick one, e.g. picks={types[0]!r}, or pass your own "
+            "matrix as sensors."
         )
     n = len(info["ch_names"])
     if types[0] == "misc" or n < 4:
         raise ValueError(
             "sensors='adjacency' needs four or more channels of a type that has places "
-            f"on the head; picked are {n} of type {types[0]}. Pick others, or give "
-            "sensors a matrix of your own."
+            f"on the head; picked are {n} of type {types[0]}. Pick others, or pass "
+            "your own matrix as sensors."
         )
     try:
         with mne.use_log_level("ERROR"):
@@ -320,7 +320,7 @@ def _mne_adjacency(info):
         raise ValueError(
             f"MNE-Python finds no neighbours of the {n} "
             f"{types[0]} channels: {str(error).splitlines()[0]} Set the positions with "
-            "epochs.set_montage, or give sensors a matrix of your own."
+            "epochs.set_montage, or pass your own matrix as sensors."
         ) from error
 
 
@@ -337,7 +337,7 @@ def _check_adjacency(matrix, n, what):
     if matrix.shape != (n, n):
         raise ValueError(
             f"The adjacency in sensors must have shape ({n}, {n}), one row per {what}; "
-            f"got {matrix.shape}. Give (matrix, ch_names) to match channels by name."
+            f"got {matrix.shape}. Pass (matrix, ch_names) to match channels by name."
         )
     if not np.isin(matrix, (0, 1)).all():
         raise ValueError(

@@ -480,7 +480,7 @@ def _call_text(column, name, given, named):
         _check_size(len(column) * max([0, *(v for v in values if v == v)]))
     found = getattr(column.str, name)(*given, **named)
     if isinstance(found, pd.DataFrame):
-        raise ExpressionError(f".str.{name} makes a table; give expand=False.")
+        raise ExpressionError(f".str.{name} makes a table; pass expand=False.")
     return found
 
 

@@ -80,14 +80,14 @@ def read_labels(y, groups=None, confounds=None, train_on=None):
         y = _column(table, y[1], "y")
     elif isinstance(y, str | os.PathLike) or y is None:
         raise TypeError(
-            f"y={y!r} holds no labels. Give an array with one label per image, or "
+            f"y={y!r} holds no labels. Pass an array with one label per image, or "
             "(table, column) with a DataFrame or the path of a .tsv or .csv file."
         )
     if isinstance(groups, str):
         if table is None:
             raise TypeError(
                 f"groups={groups!r} names a column, but y is not (table, column). "
-                "Give groups as an array, or as (table, column) too."
+                "Pass groups as an array, or as (table, column) too."
             )
         groups = _column(table, groups, "groups")
     elif _is_reference(groups):
@@ -188,8 +188,8 @@ def _named_labels(classes, y):
     if len(set(labels)) < len(labels):
         twice = next(label for label in labels if labels.count(label) > 1)
         raise ValueError(
-            f"classes names the label {twice!r} twice. Give every class labels of its "
-            "own."
+            f"classes names the label {twice!r} twice. Put each label into one class "
+            "only."
         )
     if len(names) < 2:
         raise ValueError(
@@ -263,7 +263,7 @@ def _plain(values, name):
     """Return values of any 1-D container as an array of strings or numbers."""
     if isinstance(values, pd.DataFrame):
         raise TypeError(
-            f"{name} is a DataFrame; give one column of it, {name}=table[column], or "
+            f"{name} is a DataFrame; pass one column of it, {name}=table[column], or "
             f"{name}=(table, column)."
         )
     if not np.ma.isMaskedArray(values) and hasattr(values, "dtype"):
@@ -290,7 +290,7 @@ def read_images(imgs, mask_img=None, mesh=None):
     """Return the `Images` of volumes, surfaces, CIFTI or an array, within a mask."""
     if is_masker(imgs):
         raise TypeError(
-            f"imgs is a {type(imgs).__name__}; a masker holds no data. Give the images "
+            f"imgs is a {type(imgs).__name__}; a masker holds no data. Pass the images "
             "as imgs, and the fitted masker as mask_img."
         )
     if is_table(imgs):
@@ -348,7 +348,7 @@ def features(imgs):
     """Return the :class:`Images` of a plain array or DataFrame."""
     if sparse.issparse(imgs) or np.ma.is_masked(imgs):
         raise TypeError(
-            "imgs is a sparse or a masked array; give a dense one, with NaN for what "
+            "imgs is a sparse or a masked array; pass a dense one, with NaN for what "
             "is not known."
         )
     names = imgs.columns.astype(str) if isinstance(imgs, pd.DataFrame) else None
@@ -370,7 +370,7 @@ def features(imgs):
     except (TypeError, ValueError):
         raise ValueError(
             "An array given as imgs must hold real numbers; some of its columns hold "
-            "others. Give only the features, e.g. table[names]."
+            "others. Pass only the features, e.g. table[names]."
         ) from None
     return Images(X, FeatureSpace(names, X.shape[1]), usable_columns(X))
 
@@ -394,7 +394,7 @@ def _background_mask(images):
             masker.fit(mean_volume(images))
     except ValueError as error:
         raise ValueError(
-            f"nilearn finds no mask in imgs: {error} Give mask_img, a 3D image of the "
+            f"nilearn finds no mask in imgs: {error} Pass mask_img, a 3D image of the "
             "voxels to use."
         ) from error
     return np.asarray(masker.mask_img_.dataobj) != 0

@@ -20,7 +20,7 @@ def check_maps(maps, threshold):
     if _are_labels(maps):
         raise ValueError(
             f"labels_img holds {len(maps)} images of labels (whole numbers, all in the "
-            "same places), not maps of probabilities. Give one of them, the first by "
+            "same places), not maps of probabilities. Pass one of them; the first is "
             "nilearn.image.index_img(labels_img, 0)."
         )
     highest = max(values.max(initial=0) for values in maps)
@@ -32,7 +32,7 @@ def check_maps(maps, threshold):
         lowest = min(values.min() for values in maps)
         raise ValueError(
             f"No voxel of labels_img reaches atlas_threshold={threshold:g}: its values "
-            f"go from {lowest:g} to {highest:g}. Give the threshold in the same unit."
+            f"go from {lowest:g} to {highest:g}. Use a threshold in the same unit."
         )
     positive = (values[values > 0] for values in maps)
     lowest = min(values.min() for values in positive if len(values))

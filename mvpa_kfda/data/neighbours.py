@@ -98,7 +98,7 @@ def check_same_mesh(mask_space, centre_space):
     if not same:
         raise ValueError(
             f"The centres are {centre_space.describe()}, which are not on the meshes "
-            f"of the data, {mask_space.describe()}. Give both on the same meshes, with "
+            f"of the data, {mask_space.describe()}. Use the same meshes for both, with "
             "the same parts, coordinates and faces."
         )
 

@@ -99,7 +99,7 @@ def check_same_trials(same_trials, data, times, data_test, times_test, names):
     message = (
         f"{len(pairs)} of the {n_test} trials of {test} are also in {train} (trial {j} "
         f"is trial {i} there): the models would be tested on what they were trained "
-        "on. Leave these trials out of one of them, or give the same trials in the "
+        "on. Leave these trials out of one of them, or pass the same trials in the "
         "same order to have them cross-validated"
     )
     if len(pairs) > _CHANCE * n_test:
@@ -243,8 +243,8 @@ def check_alone(name, test, y_test):
         part = "epochs[query]" if name == "epochs" else "X[mask] and y[mask]"
         raise ValueError(
             f"train_on splits {name} into those to train with and those to test on; it "
-            f"cannot be combined with {other} or y_test. To train with a part of "
-            f"{name}, give {part}."
+            f"cannot be combined with {other} or y_test. To train on a part of {name}, "
+            f"pass {part}."
         )
 
 
@@ -318,7 +318,7 @@ def _same_kind_of_labels(test, y):
     if y is None or isinstance(y, str):
         return per_epoch(test_epochs, y, "y_test", "test_epochs")
     raise ValueError(
-        "test_epochs are other trials than epochs, so their labels are needed: give "
+        "test_epochs are other trials than epochs, so their labels are needed: pass "
         f"y_test, one label for each of the {len(test_epochs)} test epochs (or "
         "same_trials=True, if they are the same trials in the same order)."
     )

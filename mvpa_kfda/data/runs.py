@@ -106,7 +106,7 @@ class VolumeRuns:
             if not np.any(mask_img.dataobj):
                 raise ValueError(
                     "nilearn finds no brain in imgs: the mask that it computes of them "
-                    "is empty. Look at the images, or give mask_img."
+                    "is empty. Look at the images, or pass mask_img."
                 )
         mask = load_mask(mask_img, first)[0]
         return NiftiMasker(
@@ -126,7 +126,7 @@ class VolumeRuns:
                 return masker.fit(self.images).mask_img_
         except ValueError as error:
             raise ValueError(
-                f"nilearn finds no mask in imgs: {error} Give mask_img, a 3D image of "
+                f"nilearn finds no mask in imgs: {error} Pass mask_img, a 3D image of "
                 "the voxels to use."
             ) from error
 
@@ -230,7 +230,7 @@ class CiftiRuns:
         if is_masker(mask_img):
             raise TypeError(
                 f"mask_img is a {type(mask_img).__name__}, which knows no CIFTI files. "
-                "Give a .dscalar.nii of zeros and ones, or None."
+                "Pass a .dscalar.nii of zeros and ones, or None."
             )
         _refuse_smoothing(smoothing_fwhm)
         first = self._files[0]

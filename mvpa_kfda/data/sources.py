@@ -248,8 +248,8 @@ class SourceReader:
         """Return values that are all real and finite."""
         if np.iscomplexobj(values):
             raise ValueError(
-                f"stcs[{i}] has complex data; real numbers are needed. For amplitude "
-                "give abs(stc) of each. For phase, or both, give arrays: with z = "
+                f"stcs[{i}] has complex data; real numbers are needed. For amplitude, "
+                "pass abs(stc) of each. For phase, or both, pass arrays: with z = "
                 "np.stack([stc.data for stc in stcs]), divided by np.abs(z) for phase "
                 "alone, decode_arrays(np.concatenate([z.real, z.imag], axis=1), y, "
                 "tmin=stcs[0].tmin, sfreq=stcs[0].sfreq)."
@@ -365,7 +365,7 @@ def _read_source_space(src):
     if not isinstance(src, mne.SourceSpaces):
         hint = ""
         if isinstance(src, dict) and "src" in src:
-            hint = " Of a forward or inverse operator give its source space, ['src']."
+            hint = " Pass the source space of a forward or inverse operator, ['src']."
         raise TypeError(
             f"Invalid value for 'src': {described(src)}. Allowed: mne.SourceSpaces, "
             f"or the path of a file with them.{hint}"
@@ -380,22 +380,22 @@ def _check_source_space(form, src):
     if kinds != found:
         raise ValueError(
             f"src has {_worded_kinds(found)}, but the source estimates are of "
-            f"{_worded_kinds(kinds)}. Give the source space that they were computed "
+            f"{_worded_kinds(kinds)}. Pass the source space that they were computed "
             "with, inverse['src']."
         )
     subject = src[0].get("subject_his_id")
     if None not in (form.subject, subject) and form.subject != subject:
         raise ValueError(
             f"src is of subject {subject!r}, but the source estimates are of "
-            f"{form.subject!r}. Give the source space of that subject; of morphed "
-            "estimates that is the one they were morphed to."
+            f"{form.subject!r}. Pass the source space of that subject or, for morphed "
+            "estimates, of the one they were morphed to."
         )
     for name, vertices, space in zip(form.structures, form.vertices, src, strict=True):
         unknown = np.setdiff1d(vertices, space["vertno"])
         if len(unknown):
             raise ValueError(
                 f"{len(unknown)} of the {len(vertices)} vertices of {name} are not in "
-                f"use in src, e.g. {quoted(unknown[:3].tolist())}. Give the source "
+                f"use in src, e.g. {quoted(unknown[:3].tolist())}. Pass the source "
                 "space that the source estimates were computed with, inverse['src']."
             )
 
@@ -430,7 +430,7 @@ def _members(name, space, places, vertices, radius):
         return ball_members(places[vertices], radius, max_bytes=limit)
     if len(space["tris"]) == 0:
         raise ValueError(
-            f"src has no triangles of {name}, along which distances are measured. Give "
+            f"src has no triangles of {name}, along which distances are measured. Pass "
             "the one that mne.setup_source_space returned, or mne.read_source_spaces."
         )
     used = np.zeros(len(places), dtype=bool)

@@ -443,8 +443,8 @@ class RegionSpace(SpaceBase):
             )
         if len(found) > 1:
             raise ValueError(
-                f"{len(found)} regions are called {region!r}; give the number of one: "
-                f"{quoted(self.ids[found].tolist(), 10)}."
+                f"{len(found)} regions are called {region!r}; choose one by its "
+                f"number: {quoted(self.ids[found].tolist(), 10)}."
             )
         if len(found) == 0:
             raise ValueError(

@@ -122,7 +122,7 @@ def find_timing(names, headers, sidecars, t_r=None, slice_time_ref=None):
         raise ValueError(
             f"The .json files of the runs have no common reference time of "
             f"slices: with {t_r:g} s from scan to scan, StartTime is "
-            f"{', '.join(told)}. Give slice_time_ref, or take runs that agree."
+            f"{', '.join(told)}. Pass slice_time_ref, or use runs that agree."
         )
     return Timing(t_r, known[0], "StartTime")
 
@@ -136,7 +136,7 @@ def _find_t_r(names, headers, sidecars, given):
         if None in told:
             raise ValueError(
                 "t_r is not given, and not all headers of imgs tell it in seconds, nor "
-                ".json files beside them. Give t_r, the seconds from scan to scan "
+                ".json files beside them. Pass t_r, the seconds from scan to scan "
                 "(RepetitionTime in the .json file of BIDS)."
             )
         if max(told) > 1.001 * min(told):

@@ -143,7 +143,7 @@ def check_several(n, shape):
     if n < 2:
         raise ValueError(
             f"imgs is a single image, shape {shape}; decoding needs one for each trial "
-            "or block. Give a 4D image (2-D data on surfaces), or a list of images."
+            "or block. Pass a 4D image (2-D data on surfaces), or a list of images."
         )
 
 
@@ -178,10 +178,10 @@ def on_grid(data, image):
 def load_mask(mask_img, image, name="mask_img"):
     """Return a mask (x, y, z) of booleans on the grid of an image, and its affine."""
     if isinstance(mask_img, SurfaceImage):
-        raise TypeError(f"{name} is a surface but imgs are volumes; give a 3D image.")
+        raise TypeError(f"{name} is a surface but imgs are volumes; use a 3D image.")
     if isinstance(mask_img, np.ndarray):
         raise TypeError(
-            f"{name} is an array, which has no affine; give an image: "
+            f"{name} is an array, which has no affine; pass an image: "
             f"nilearn.image.new_img_like(imgs, {name})."
         )
     data = load_3d(mask_img, name)
@@ -295,7 +295,7 @@ def is_surface(imgs):
     if any(surfaces) and not all(surfaces):
         other = type(items[surfaces.index(False)]).__name__
         raise TypeError(
-            f"imgs holds both surfaces and others ({other}); give images of one kind."
+            f"imgs holds both surfaces and others ({other}); use images of one kind."
         )
     return any(surfaces)
 

@@ -365,7 +365,7 @@ def _check_confounds(learned, folds):
     if k + 1 >= smallest:
         raise ValueError(
             f"confounds has {k} columns (categories count one less than there are), "
-            f"and {of} holds {smallest} trials: they would explain everything. Give "
+            f"and {of} holds {smallest} trials: they would explain everything. Use "
             "fewer confounds, or larger training sets."
         )
 
@@ -556,7 +556,7 @@ def make_inner_folds(reg, codes, groups, folds, permutations, learned):
         if groups is None and "'groups' parameter" in str(error):
             raise ValueError(
                 f"Tuned(cv={reg.cv!r}) leaves groups out within each training set, and "
-                "there are none. Give groups=, one for each trial."
+                "there are none. Pass groups=, one for each trial."
             ) from error
         raise
     return inner

@@ -371,7 +371,7 @@ def _check_task(task, epochs, y, sensors):
         )
     if names_classes(y, len(epochs)):
         raise ValueError(
-            "task='regression' predicts numbers, and y names classes of events. Give "
+            "task='regression' predicts numbers, and y names classes of events. Pass "
             "one number for each epoch or the name of a column of epochs.metadata."
         )
 

@@ -388,7 +388,7 @@ def _checked(cv):
     """Return `cv`, unless it needs classes."""
     if sees_labels(cv):
         raise ValueError(
-            f"cv={cv!r} {_NEEDS_CLASSES} To balance the folds by binned values, give "
+            f"cv={cv!r} {_NEEDS_CLASSES} To balance the folds by binned values, pass "
             "cv=list(splitter.split(X, bins))."
         )
     return cv

@@ -187,7 +187,7 @@ class Repeating:
         if self.two_sided and isinstance(kernel, KernelChoice) and not kernel.is_linear:
             raise ValueError(
                 f"average={self.average!r} with average_test=False or train_on cannot "
-                "choose among kernels that are not linear. Give one kernel."
+                "choose among kernels that are not linear. Use one kernel."
             )
 
     def scheme(self, permute, folds):

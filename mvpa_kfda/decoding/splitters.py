@@ -63,9 +63,9 @@ class Drawn:
 def seeded_splitters(cv, folds, groups, n_repeats, seed):
     """Return a splitter with a seed of its own for every repeat."""
     if not hasattr(cv, "random_state") or hasattr(cv, "n_repeats"):
-        advice = "Give a number of folds, KFold or ShuffleSplit"
+        advice = "Use a number of folds, KFold or ShuffleSplit"
         if groups is not None:  # a number of folds would part them
-            advice = "Give GroupKFold or GroupShuffleSplit"
+            advice = "Use GroupKFold or GroupShuffleSplit"
         raise ValueError(
             f"n_repeats={n_repeats} draws other folds in every repeat, and "
             f"{folds.name} has no random folds, or repeats them itself. {advice}; with "

@@ -520,7 +520,7 @@ def _permuted(a, b, metric):
             raise ValueError(
                 f"{name} is the diagonal of a map of time generalization, which holds "
                 "the larger of two scores for each permutation, and so no difference "
-                "of scores. Give the maps, or results of decode_epochs."
+                "of scores. Pass the maps, or results of decode_epochs."
             )
         if len(result.nulls.get(metric, ())) == 0:
             raise ValueError(
@@ -697,7 +697,7 @@ def _groups_of_both(a, b):
     ):
         raise ValueError(
             "flip='groups' needs results with the same groups of the tested trials; "
-            "give groups= to both analyses, or use flip='trials'."
+            "pass groups= to both analyses, or use flip='trials'."
         )
     return np.unique(a.groups, return_inverse=True)[1].reshape(-1)
 

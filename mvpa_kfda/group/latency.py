@@ -407,18 +407,18 @@ def _read(results, other, paired, metric, subjects):
         if other is not None or subjects is not None or metric is not None:
             raise ValueError(
                 "A GroupResult has its metric, its subjects and its second list with "
-                "it; leave out metric, subjects and other, or give lists of results."
+                "it; leave out metric, subjects and other, or pass lists of results."
             )
         # Of two lists only the chance level of their difference is known.
         if results.other_scores is not None:
             raise ValueError(
-                "This GroupResult compares two lists of subjects. Give the lists: "
+                "This GroupResult compares two lists of subjects. Pass the lists: "
                 "bootstrap_latency(results, other=others)."
             )
         rest = results.places, results.metric, results.chance
         return _courses(results.subject_scores, *rest), None
     if other is None and paired:
-        raise ValueError("paired=True needs a second list of results; give other=.")
+        raise ValueError("paired=True needs a second list of results; pass other=.")
     if isinstance(_loaded(other), GroupResult):
         raise TypeError("other must be a list of results, not a GroupResult.")
     entries, n_first, names = join_lists(results, other, subjects, paired)
@@ -478,7 +478,7 @@ def _bootstrap(courses, drawn, rule, confidence, asked):
     if rule.baseline is None and np.isnan(courses.chance):
         raise ValueError(
             f"The metric {courses.metric!r} has no chance level that heights could be "
-            "measured from. Give baseline=, a time before the effect, e.g. (-0.2, 0)."
+            "measured from. Pass baseline=, a period before the effect, e.g. (-0.2, 0)."
         )
     # The subjects themselves come first, each of them once.
     counts = np.concatenate([np.ones((1, drawn.shape[1]), drawn.dtype), drawn])

@@ -199,12 +199,12 @@ def list_entries(results, name="results"):
     wanted = f"{name} must be a list with one result, or path of a saved one, for every"
     if isinstance(results, str | os.PathLike):
         raise TypeError(
-            f"{wanted} subject; got the text {os.fspath(results)!r}. Give a list; for "
+            f"{wanted} subject; got the text {os.fspath(results)!r}. Pass a list; for "
             "a pattern use sorted(glob.glob(pattern))."
         )
     if isinstance(results, Mapping):
         raise TypeError(
-            f"{wanted} subject; got a {type(results).__name__}. Give "
+            f"{wanted} subject; got a {type(results).__name__}. Pass "
             "list(results.values()) with subjects=list(results)."
         )
     if is_foreign(results) and not isinstance(results, list | tuple | Result):
@@ -215,7 +215,7 @@ def list_entries(results, name="results"):
         entries = all_items(name, results)
     except TypeError:
         raise TypeError(
-            f"{wanted} subject; got a {type(results).__name__}. Give a list of two or "
+            f"{wanted} subject; got a {type(results).__name__}. Pass a list of two or "
             "more."
         ) from None
     for entry in filter(is_path, entries):
@@ -226,7 +226,7 @@ def list_entries(results, name="results"):
             )
     if not entries:
         raise ValueError(
-            f"{name} is empty; give two or more subjects. A pattern that matches no "
+            f"{name} is empty; pass two or more subjects. A pattern that matches no "
             "file gives an empty list."
         )
     if len(entries) == 1:
@@ -298,7 +298,7 @@ def _refuse_repeats(entries, words):
             same = "file"
         if same:
             raise ValueError(
-                f"{who} and {_inside(whom)} are the same {same}; give each subject "
+                f"{who} and {_inside(whom)} are the same {same}; list each subject "
                 "once."
             )
 
@@ -403,7 +403,7 @@ def _load(entry, who):
         return result
     if isinstance(result, Result):
         raise TypeError(
-            f"{who} is a {kind}, which already compares or combines results. Give the "
+            f"{who} is a {kind}, which already compares or combines results. Pass the "
             "results of the single subjects."
         )
     raise TypeError(
@@ -473,7 +473,7 @@ def _refuse_copy(result, entry, who, seen):
         if result == _load(other, whom):
             raise ValueError(
                 f"{whom} and {_inside(who)} have equal results: one may be a copy of "
-                "the other, or the same data was analysed twice. Give each subject "
+                "the other, or the same data was analysed twice. List each subject "
                 "once."
             )
     alike.append((entry, who))

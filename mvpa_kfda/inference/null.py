@@ -313,8 +313,8 @@ class SummarisedNull(Null):
         if self.observed.shape != summary.exceedances.shape:
             raise ValueError(
                 f"The summary is of positions {summary.exceedances.shape}, observed "
-                f"has shape {self.observed.shape}; give the scores that the summary "
-                "was made with."
+                f"has shape {self.observed.shape}; pass the scores that the summary "
+                "was computed from."
             )
         for field in fields(summary):
             if field.name != "threshold":

@@ -72,8 +72,8 @@ _ROUNDING = {"float64": 1e-9, "float32": 1e-5}
 _NO_DIRECTION = 1e-6
 _INDEFINITE = (
     "The kernel is not positive semi-definite: its centred matrix has eigenvalues from "
-    "{:.3g} to {:.3g}. Give similarities, which are largest between a trial and "
-    "itself, and not distances; or a fixed penalty, such as reg=0.3."
+    "{:.3g} to {:.3g}. Use similarities, which are largest between a trial and "
+    "itself, not distances; or a fixed penalty, such as reg=0.3."
 )
 
 

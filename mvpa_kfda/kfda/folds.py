@@ -422,9 +422,9 @@ def _enough_folds(asked, n, codes, classes):
     label = repr(str(code if classes is None else classes[code]))
     if count == 1:
         raise ValueError(
-            f"Class {label} has 1 trial to train with: the model that is tested on its "
+            f"Class {label} has 1 trial to train on: the model that is tested on its "
             f"test set of cv={asked} has never seen the class. Leave the class out, or "
-            "give a splitter as cv, such as KFold."
+            "pass a splitter as cv, such as KFold."
         )
     k = -(-n // (count - 1))
     warn(
@@ -496,7 +496,7 @@ def _check_counts(cv, codes, groups, classes):
             )
     if isinstance(cv, ms.LeaveOneGroupOut) and n_groups == 1:
         raise ValueError(
-            "Leaving one group out needs at least 2 groups; got 1 group. Give other "
+            "Leaving one group out needs at least 2 groups; got 1 group. Use other "
             "groups, or a number of folds as cv."
         )
 
@@ -553,7 +553,7 @@ def _pairs(splits, known, name, n):
                 says = f"said that there would be {known:,}"
             raise ValueError(
                 f"{name} yields more than {most:,} folds of {n} trials and {says}; it "
-                "may never end. Give a list, or a splitter with get_n_splits."
+                "may never end. Pass a list, or a splitter with get_n_splits."
             )
         yield train, test
 
@@ -564,7 +564,7 @@ def _refuse_tests(n_tested, n_folds, name, n):
     if n_tested > most:
         raise ValueError(
             f"{name} makes {n_folds:,} folds or more of {n} trials, which test more "
-            f"than {most:,} trials in all, counted every time. Give fewer folds."
+            f"than {most:,} trials in all, counted every time. Use fewer folds."
         )
 
 
@@ -712,7 +712,7 @@ def _by_group(groups):
     if len(names) < 2:
         raise ValueError(
             "Tuning leaves one group out at a time within every training set, but some "
-            "training set holds a single group. Give three or more groups, or say how "
+            "training set holds a single group. Use three or more groups, or say how "
             "to leave trials out: Tuned(cv=5), Tuned(cv=LeaveOneOut())."
         )
     return [np.flatnonzero(numbers == i) for i in range(len(names))]

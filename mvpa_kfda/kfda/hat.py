@@ -157,7 +157,7 @@ def _check_scale(scale, magnitude):
     if scale < -1e-13 * magnitude:
         raise ValueError(
             f"The kernel is not positive semi-definite: trace(K_c)/n = {scale:.3g}. "
-            "Give similarities, which are largest between a trial and itself, and not "
+            "Use similarities, which are largest between a trial and itself, not "
             "distances."
         )
     if not scale > _SMALLEST_SPREAD * magnitude:

@@ -204,7 +204,7 @@ def _median_gamma(distances):
     if not median > 0:
         raise ValueError(
             "gamma='median' needs trials that differ: the median squared distance "
-            "between two trials is 0. Give gamma as a number, or check the data."
+            "between two trials is 0. Pass gamma as a number, or check the data."
         )
     return 1.0 / median
 
@@ -404,7 +404,7 @@ def check_kernel(kernel, allowed=tuple(KERNELS)):
         return KERNELS[check_option("kernel", kernel, allowed)]()
     if isinstance(kernel, type):
         raise TypeError(
-            f"Invalid value for 'kernel': the class {kernel.__name__}. Give an "
+            f"Invalid value for 'kernel': the class {kernel.__name__}. Pass an "
             f"instance, e.g. {kernel.__name__}({_required(kernel)})."
         )
     if isinstance(kernel, (Kernel, KernelChoice)):
@@ -446,17 +446,17 @@ def _check_choice(kernels, allowed):
     if len(kernels) < 2:
         raise ValueError(
             f"Invalid value for 'kernel': {kernels!r}. A list is a choice, of two or "
-            "more kernels; give a single kernel without the list."
+            "more kernels; pass a single kernel without the list."
         )
     kernels = tuple(check_kernel(kernel, allowed) for kernel in kernels)
     if any(isinstance(kernel, KernelChoice) for kernel in kernels):
         raise ValueError(
-            "Invalid value for 'kernel': a list within a list. Give one flat list."
+            "Invalid value for 'kernel': a list within a list. Pass one flat list."
         )
     if any(needs_gram(kernel) for kernel in kernels):
         raise ValueError(
             "Invalid value for 'kernel': 'precomputed' within a list. There is one "
-            "matrix only, so nothing is left to choose; give kernels of features."
+            "matrix only, so nothing is left to choose; pass kernels of features."
         )
     return KernelChoice(kernels)
 
@@ -481,7 +481,7 @@ def check_feature_kernel(kernel):
     kernel = check_kernel(kernel, [name for name in KERNELS if name != "precomputed"])
     if needs_gram(kernel):
         raise ValueError(
-            "Invalid value for 'kernel': 'precomputed'. The data hold features; give a "
+            "Invalid value for 'kernel': 'precomputed'. The data hold features; pass a "
             "kernel to compute from them, or call cross_validate with your own matrix."
         )
     return kernel
@@ -558,7 +558,7 @@ class EmpiricalMap(Kernel):
         kernel = check_kernel(self.kernel)
         if isinstance(kernel, KernelChoice):
             raise TypeError(
-                "Invalid value for 'kernel' of EmpiricalMap: a list. Give a list of "
+                "Invalid value for 'kernel' of EmpiricalMap: a list. Pass a list of "
                 "maps instead, e.g. [EmpiricalMap(RBF(0.1)), EmpiricalMap(RBF(1.0))]."
             )
         object.__setattr__(self, "kernel", kernel)

@@ -148,7 +148,7 @@ def check_size(kernel, n_features):
             raise ValueError(
                 f"{inner!r} is for {size} features, and the data have {n_features} "
                 "that are decoded: voxels in the mask and in regions, picked channels. "
-                "Give it for these, in their order, as by its method take."
+                "Build it for these, in their order, e.g. with its method take."
             )
 
 

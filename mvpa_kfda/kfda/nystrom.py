@@ -128,13 +128,13 @@ class Nystrom(Recorded):
         if needs_gram(kernel):
             raise ValueError(
                 "approx=Nystrom(...) needs features to choose landmarks from; with "
-                "kernel='precomputed' the (n, n) matrix is there already. Give the "
+                "kernel='precomputed' the (n, n) matrix is there already. Pass the "
                 "features and their kernel, or leave out approx."
             )
         if kernel.low_rank:
             raise ValueError(
-                f"{kernel!r} is an approximation already. Give its own kernel, "
-                "or leave out approx."
+                f"{kernel!r} is an approximation already. Pass the kernel without its "
+                "approximation, or leave out approx."
             )
         return LowRank(kernel, self)
 
@@ -253,9 +253,8 @@ def _whitening(K, kernel):
     if values[0] < -_NEGATIVE * np.abs(values).max():
         raise ValueError(
             f"The kernel {kernel!r} is not positive semi-definite: its matrix of "
-            f"landmarks has eigenvalues from {values[0]:.3g} to {values[-1]:.3g}. Give "
-            "similarities, which are largest between a trial and itself, and not "
-            "distances."
+            f"landmarks has eigenvalues from {values[0]:.3g} to {values[-1]:.3g}. Use "
+            "similarities, which are largest between a trial and itself, not distances."
         )
     keep = values > len(K) * np.finfo(float).eps * values[-1]
     return vectors[:, keep] / np.sqrt(values[keep])

@@ -140,8 +140,8 @@ def symmetrised(matrix, name):
     if difference > 1e-8 * abs(matrix).max():
         raise ValueError(
             f"{name} must be symmetric; the largest difference between it and its "
-            f"transpose is {difference:.3g}. If one direction is meant to do, give "
-            "the mean of both: (A + A.T) / 2."
+            f"transpose is {difference:.3g}. If one direction is enough, pass the mean "
+            "of both: (A + A.T) / 2."
         )
     return (matrix + matrix.T) / 2
 
@@ -151,7 +151,7 @@ _ALLOWED = (
     "mne.channels.find_ch_adjacency returns."
 )
 _STRENGTH_HINT = (
-    " It is 0 or more. To choose among several, give a list of kernels: "
+    " It is 0 or more. To choose among several, pass a list of kernels: "
     "kernel=[GraphSmooth(adjacency, s) for s in (1, 10)], reg='tuned'."
 )
 
@@ -269,7 +269,7 @@ class Penalty(Kernel):
             blocks = f" in each of {self._blocks} blocks" if self._blocks > 1 else ""
             raise ValueError(
                 f"The matrix of {self!r} is for {self.n_features // self._blocks} "
-                f"features{blocks}, and the data have {X.shape[1]} in all. Give one "
+                f"features{blocks}, and the data have {X.shape[1]} in all. Pass one "
                 "row and column per feature, in the order of the data."
             )
         return X.reshape(-1, X.shape[1] // self._blocks)
@@ -478,7 +478,7 @@ class GraphSmooth(Penalty):
         """
         if self.names is None:
             raise ValueError(
-                "The adjacency came without channel names. Give the pair (adjacency, "
+                "The adjacency came without channel names. Pass the pair (adjacency, "
                 "names) that mne.channels.find_ch_adjacency returns."
             )
         missing = [name for name in ch_names if name not in self.names]

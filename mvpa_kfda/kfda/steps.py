@@ -91,7 +91,7 @@ def _check_step(step):
         return STEPS[step].transformer
     if isinstance(step, type):
         raise TypeError(
-            f"Invalid value for 'preprocess': the class {step.__name__}. Give an "
+            f"Invalid value for 'preprocess': the class {step.__name__}. Pass an "
             f"object, {step.__name__}()."
         )
     if not all(hasattr(step, name) for name in ("fit", "transform", "get_params")):
@@ -135,7 +135,7 @@ def check_kernel_after(kernel, learned, given):
     if any(needs_gram(each) for each in kernels_of(kernel)):
         raise ValueError(
             f"{kernel!r} is given kernel matrices, and {given} needs features to learn "
-            "from. Give the features and a kernel of them."
+            "from. Pass the features and a kernel for them."
         )
     mixing = [step for step in learned.steps if not isinstance(step, _KEEPS)]
     inner = map(innermost, kernels_of(kernel))

@@ -216,7 +216,7 @@ _MOST = 2**28
 _NONE_LEFT = (
     "No lambda of the grid can be used, from {:.3g} to {:.3g}: with each of them "
     "left-out trials of some training set are fitted exactly, or rounding would decide "
-    "the predictions. Give penalties nearer to trace(K_c)/n = {:.3g}."
+    "the predictions. Use penalties nearer to trace(K_c)/n = {:.3g}."
 )
 
 

@@ -143,7 +143,7 @@ def number_pairs(pairs, classes):
         if len(set(chosen[str(name)])) < len(some):
             raise ValueError(f"pairs names a pair twice: {list(some)!r}.")
     if not chosen or not all(chosen.values()):
-        raise ValueError("pairs names no pair. Give at least one, (label, label).")
+        raise ValueError("pairs names no pair. Pass at least one, (label, label).")
     return chosen
 
 

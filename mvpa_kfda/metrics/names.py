@@ -152,7 +152,7 @@ def name_functions(scoring):
             if name in functions or name in (*METRICS, *REGRESSION_METRICS):
                 raise ValueError(
                     f"scoring has a function or pairs named {name!r}, which is the "
-                    "name of another metric too. Give it a name of its own."
+                    "name of another metric too. Use a different name."
                 )
         functions.update(new)
         return list(new)

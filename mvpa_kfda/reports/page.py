@@ -160,7 +160,7 @@ def _check_correction(correction, named):
 def check_page(path, overwrite):
     """Refuse a file that cannot be written, before anything is drawn."""
     if Path(path).suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"{path} is to be a page; give a name that ends in .html.")
+        raise ValueError(f"{path} is not an HTML page; use a name that ends in .html.")
     check_target(path)
     if Path(path).exists() and not overwrite:
         raise FileExistsError(

@@ -77,7 +77,7 @@ def by_name(results, function):
     if not isinstance(results, Mapping):
         results = {f"Result {i + 1}": each for i, each in enumerate(results)}
     if not results:
-        raise ValueError("There are no results; give one or more.")
+        raise ValueError("There are no results; pass one or more.")
     for name, result in results.items():
         if not isinstance(name, str) or not name.strip():
             raise TypeError(f"A result's name must be text; got {name!r}.")

@@ -122,7 +122,7 @@ class Result:
         """Refuse endings of images, which other programs would fail to open."""
         if not os.fspath(path).lower().endswith(_IMAGE_ENDINGS):
             return
-        advice = "give a path that ends in .h5"
+        advice = "use a path that ends in .h5"
         if hasattr(self, "to_img"):
             advice = "for an image use result.to_img(...).to_filename(path)"
         raise ValueError(

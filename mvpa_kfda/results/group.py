@@ -760,7 +760,7 @@ class GroupResult(PeopleMixin, MatricesMixin, PrevalenceMixin, TestedMap):
         if self.other_subjects is not None:
             return (
                 "This result compares two groups or conditions, and has no mean table "
-                "of pairs of classes. Give group_inference one of them."
+                "of pairs of classes. Pass one of them to group_inference."
             )
         return (
             "This result has no such mean table of pairs of classes. All subjects need "

@@ -689,7 +689,7 @@ def map_values(result, name, metric, correction, threshold, method, also=()):
     if name in result.metrics and metric not in (None, name):
         raise ValueError(
             f"{method}({name!r}) shows the metric of that name and takes no metric="
-            f"{metric!r}; give one of the two."
+            f"{metric!r}; pass only one of the two."
         )
     if name is None or name in result.metrics:
         name = shown_metric(result, name or metric)

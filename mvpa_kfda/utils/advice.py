@@ -29,21 +29,21 @@ class _Kind:
 _KINDS = (
     _Kind(
         ("EpochsTFR",),
-        "Power is decoded by decode_epochs; for generalization give one frequency of "
+        "Power is decoded by decode_epochs; for generalization, pass one frequency of "
         "its get_data() to generalize_arrays.",
         "Power is decoded by decode_epochs, one object at a time.",
     ),
     _Kind(
         ("EpochsSpectrum",),
-        "A spectrum has no time axis. Give its get_data() to decode_arrays, which "
+        "A spectrum has no time axis. Pass its get_data() to decode_arrays, which "
         "decodes every frequency, or all its features to cross_validate.",
-        "Spectra have no time axis. Give their get_data(), joined by np.concatenate, "
+        "Spectra have no time axis. Pass their get_data(), joined by np.concatenate, "
         "to decode_arrays, which decodes every frequency.",
     ),
     _Kind(
         ("BaseEpochs",),
-        "Epochs are decoded by decode_epochs and generalize_epochs; for one time alone "
-        "give epochs.get_data()[:, :, i] to cross_validate.",
+        "Epochs are decoded by decode_epochs and generalize_epochs; for one time "
+        "alone, pass epochs.get_data()[:, :, i] to cross_validate.",
         "Epochs are decoded by decode_epochs and generalize_epochs. Join them with "
         "mne.concatenate_epochs first, or decode each by itself.",
     ),
@@ -57,8 +57,8 @@ _KINDS = (
     ),
     _Kind(
         ("Evoked", "AverageTFR", "Spectrum"),
-        "An average has no single trials to decode. Give the epochs that it was made "
-        "of to decode_epochs.",
+        "An average has no single trials to decode. Pass the epochs it was made of to "
+        "decode_epochs.",
         "If each counts as a trial, stack their data: X = np.stack([average.get_data() "
         "for average in averages]), and use decode_arrays(X, y, tmin=..., sfreq=...).",
     ),
@@ -169,7 +169,7 @@ def _advice(value):
     if isinstance(value, GeneratorType):
         return "Make a list of what the generator yields: list(...)."
     if isinstance(value, dict) and value:
-        return "Give its values one by one, or as a list: list(values.values())."
+        return "Pass its values one by one, or as a list: list(values.values())."
     return ""
 
 

@@ -117,8 +117,8 @@ class Checkpoint:
         elif differences := _differences(known, json.loads(content)):
             raise ValueError(
                 f"{self.path} is the checkpoint of another run: "
-                f"{'; '.join(differences)}. Give another path, or delete the file to "
-                "start anew."
+                f"{'; '.join(differences)}. Use another path, or delete the file to "
+                "start again."
             )
         self._started = True
 
@@ -171,7 +171,7 @@ class Checkpoint:
         except sqlite3.OperationalError as error:
             if "locked" in str(error):
                 raise RuntimeError(
-                    f"{self.path} is in use by another run. Wait for its end, or give "
+                    f"{self.path} is in use by another run. Wait until it ends, or use "
                     "another path."
                 ) from error
             raise OSError(
@@ -184,8 +184,8 @@ class Checkpoint:
     def _damaged(self, why):
         """Return the error of a file that cannot be trusted."""
         return ValueError(
-            f"{self.path} is a damaged checkpoint ({why}). Give another path, or "
-            "delete the file to start anew."
+            f"{self.path} is a damaged checkpoint ({why}). Use another path, or delete "
+            "the file to start again."
         )
 
 
@@ -231,7 +231,7 @@ def _check_place(path):
     for place in (path, path.parent):  # where the log is written
         if place.exists() and not os.access(place, os.R_OK | os.W_OK):
             raise PermissionError(
-                f"{place} cannot be read and written; change its permissions, or give "
+                f"{place} cannot be read and written; change its permissions, or use "
                 "another path."
             )
 
@@ -266,13 +266,13 @@ def _check_header(path):
     version, application = (int.from_bytes(header[i:][:4], "big") for i in (60, 68))
     if not header.startswith(_SIGNATURE) or application != _APPLICATION:
         raise ValueError(
-            f"{path} is not a checkpoint; it is left as it is. Give another path, or "
+            f"{path} is not a checkpoint; it is left as it is. Use another path, or "
             "move the file away."
         )
     if version > _VERSION:
         raise ValueError(
             f"{path} is the checkpoint of a newer version of mvpa_kfda; update it, or "
-            "give another path."
+            "use another path."
         )
 
 

@@ -138,7 +138,7 @@ def all_items(name, values):
     if most is not None and len(items) == most:
         raise ValueError(
             f"{name} is of type {type(values).__name__} and yields more than "
-            f"{_MOST_ITEMS:,} items; it may never end. Give a list."
+            f"{_MOST_ITEMS:,} items; it may never end. Pass a list."
         )
     return items
 
@@ -339,7 +339,7 @@ def check_numbers(X, name, of_complex=""):
             f"{name} must be an array of numbers; got {described(X)}.{advice(X)}"
         )
     if hasattr(X, "toarray"):
-        raise TypeError(f"{name} is a sparse matrix; give a dense one: X.toarray().")
+        raise TypeError(f"{name} is a sparse matrix; pass a dense one: X.toarray().")
     rows = X if isinstance(X, list | tuple) else [X]
     if any(np.ma.is_masked(each) for each in rows):
         raise ValueError(
@@ -568,7 +568,7 @@ def _decoded(values, name):
         return np.char.decode(values, "utf-8")
     except UnicodeDecodeError:
         raise ValueError(
-            f"{name} holds bytes that are no UTF-8 text; give strings or numbers."
+            f"{name} holds bytes that are no UTF-8 text; use strings or numbers."
         ) from None
 
 

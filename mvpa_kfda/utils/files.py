@@ -106,7 +106,7 @@ def check_target(path):
     >>> check_target("/dev/null")
     Traceback (most recent call last):
     ...
-    OSError: /dev/null is a device, not a file; give the name of a file.
+    OSError: /dev/null is a device, not a file; use the name of a file.
     """
     folder = Path(os.path.realpath(path)).parent
     if not folder.is_dir():
@@ -119,11 +119,11 @@ def check_target(path):
     except FileNotFoundError:
         return
     if stat.S_ISDIR(mode):
-        raise IsADirectoryError(f"{path} is a folder; give the name of a file.")
+        raise IsADirectoryError(f"{path} is a folder; use the name of a file.")
     if not stat.S_ISREG(mode):
         kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
         kind = kinds.get(stat.S_IFMT(mode), "a device")
-        raise OSError(f"{path} is {kind}, not a file; give the name of a file.")
+        raise OSError(f"{path} is {kind}, not a file; use the name of a file.")
 
 
 def write_whole(path, write):

@@ -172,7 +172,7 @@ def _n_workers(backend, n_jobs):
     if n_jobs is not None:  # a number in parallel_config is not for this call only
         warn(
             f"n_jobs={n_jobs} asks for more workers than there are processors for this "
-            f"process, {most}, so {most} will work. Give {most} or less, or -1 for all "
+            f"process, {most}, so {most} will work. Use {most} or less, or -1 for all "
             "processors.",
             UserWarning,
             of_result=False,  # the scores are the same with any number of workers

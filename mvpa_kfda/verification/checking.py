@@ -103,7 +103,7 @@ def verify(
     if not isinstance(result, SubjectResult):
         raise TypeError(
             f"verify checks what decoding functions return; got {type(result).__name__}"
-            ". Give the results of the subjects, one by one."
+            ". Verify the results of the subjects, one by one."
         )
     if n_cells is not None:
         check_count("n_cells", n_cells, minimum=1)

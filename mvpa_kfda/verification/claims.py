@@ -72,7 +72,7 @@ class Claims(DifferencesMixin):
             raise ValueError(
                 f"The result was made by {function}, which is given other data than "
                 f"{type(data).__name__} with these ({type(error).__name__}: {error}). "
-                "Give verify what it was given, by the same names."
+                "Pass the same data to verify, by the same argument names."
             ) from error
 
     def _read_rest(self, given):

@@ -68,7 +68,7 @@ def rescaled(data, info, scale, given, train_on, result, others=None):
     """
     if scale == "covariance":
         if "scale" not in given:
-            raise NotCovered("scale= was a noise covariance; give it again")
+            raise NotCovered("scale= was a noise covariance; pass it again")
         whitener = mne.cov.compute_whitener(given["scale"], info, verbose=False)[0]
         return np.einsum("ij,njt->nit", whitener, data if others is None else others)
     types, kernel = np.array(info.get_channel_types()), result.parameters["kernel"]
@@ -145,7 +145,7 @@ def reread_sources(result, stcs, y, given):
         values = np.arange(n_values)
         near = [np.add.outer(each * n_values, values).ravel() for each in columns]
     elif "radius" in parameters:
-        raise NotCovered("src= was given, which says where sources are; give it again")
+        raise NotCovered("src= was given, which says where sources are; pass it again")
 
     def train(position):
         *row, window = position

@@ -463,7 +463,7 @@ def in_template(volume):
 def plot_surface(result, picture, views, cut_coords, bg_img):
     """Draw the hemispheres, side by side, from each view."""
     if cut_coords is not None:
-        raise ValueError("A surface has no cuts; leave out cut_coords, or give views.")
+        raise ValueError("A surface has no cuts; leave out cut_coords, or pass views.")
     views = ("lateral", "medial") if views is None else np.atleast_1d(views)
     space = result.geometry
     surface = space.base if space.kind == "regions" else space

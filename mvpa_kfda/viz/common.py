@@ -70,9 +70,9 @@ def find_marked(result, metric, correction, alpha, min_score):
         return result.metrics[metric] >= check_finite("min_score", min_score), None
     if not result.has_p:
         raise ValueError(
-            "This result has no label permutations, so nothing is significant. Give "
-            "the lowest score that counts, e.g. min_score=0.6, or run the analysis "
-            "again with n_permutations=1000 or so."
+            "This result has no label permutations, so nothing is significant. Set the "
+            "lowest score that counts, e.g. min_score=0.6, or run the analysis again "
+            "with n_permutations=1000 or so."
         )
     p = result.p_of_map(correction, metric)
     return p <= alpha, p

@@ -283,7 +283,7 @@ def _check_predicted(result):
     if not hasattr(result, "predicted"):
         raise TypeError(
             f"A {kind} has no predictions of single trials, so that nothing can be "
-            "counted. Give a result of one subject, or add up their matrices: "
+            "counted. Pass a result of one subject, or add up their matrices: "
             'scoring=["accuracy", "confusion_matrix"].'
         )
     if not len(result.classes):
@@ -437,7 +437,7 @@ def _find_voxel(space, columns, at):
     if distance[nearest] > np.linalg.norm(space.voxel_size):
         raise ValueError(
             f"Invalid value for 'at': {at!r}. The nearest voxel of the mask is "
-            f"{distance[nearest]:.0f} mm away. Give a place inside of it."
+            f"{distance[nearest]:.0f} mm away. Choose a position inside it."
         )
     return nearest
 
@@ -473,8 +473,8 @@ def _find_named(names, at, numbers, noun):
             )
         if len(there) > 1:
             raise ValueError(
-                f"Invalid value for 'at': {len(there)} {noun} are named {at!r}. Give "
-                f"the number of one: {quoted(numbers[there].tolist(), 20)}."
+                f"Invalid value for 'at': {len(there)} {noun} are named {at!r}. Choose "
+                f"one by its number: {quoted(numbers[there].tolist(), 20)}."
             )
         return int(there[0])
     if isinstance(at, Integral) and not isinstance(at, bool):

@@ -206,8 +206,8 @@ def _plot_time(
     two_groups = is_score and result.is_difference and result.has_subjects
     if (two_panels or two_groups) and (color, label) != (None, None):
         raise ValueError(
-            "This figure has several curves, so it takes no color and no label. Give "
-            "group_inference labels=, or plot another map, e.g. metric='statistic'."
+            "This figure has several curves, so it takes no color and no label. Pass "
+            "labels= to group_inference, or plot another map, e.g. metric='statistic'."
         )
     if two_panels:
         return _plot_pair(result, marks, show, legend)

@@ -129,8 +129,8 @@ def _shown(result, metric, correction, alpha, min_score, options):
     if min_score is not None:
         if alpha is not None:
             raise ValueError(
-                "alpha and min_score both say which positions are shown; give one of "
-                "the two."
+                "alpha and min_score both say which positions are shown; pass only one "
+                "of the two."
             )
         shown = result.metrics[metric] >= check_finite("min_score", min_score)
         return shown, f"{metric_in_text(metric)} ≥ {min_score:g}"

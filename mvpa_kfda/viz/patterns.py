@@ -182,7 +182,7 @@ def _cuts(places, weights, n):
 def _draw_surfaces(figure, boxes, surface, maps, views, cut_coords, bg_img, colors):
     """Draw rows of hemispheres, each from every side."""
     if cut_coords is not None:
-        raise ValueError("A surface has no cuts; leave out cut_coords, or give views.")
+        raise ValueError("A surface has no cuts; leave out cut_coords, or pass views.")
     views = ("lateral", "medial") if views is None else np.atleast_1d(views)
     sides = [(part, str(view)) for part in surface.coordinates for view in views]
     for box, values in zip(boxes, maps.T, strict=True):
