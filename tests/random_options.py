@@ -1,6 +1,7 @@
 """Calls of decoding functions with options drawn at random, for checks of anything."""
 
 import numpy as np
+from sklearn.metrics.pairwise import laplacian_kernel
 from sklearn.model_selection import (
     GroupKFold,
     KFold,
@@ -12,6 +13,9 @@ from sklearn.model_selection import (
 from mvpa_kfda import (
     RBF,
     DegreesOfFreedom,
+    EmpiricalMap,
+    GraphSmooth,
+    Nystrom,
     Polynomial,
     Ridge,
     Shrinkage,
@@ -27,7 +31,8 @@ from mvpa_kfda import (
 N, P, T = 24, 4, 4
 NEAR = np.abs(np.subtract.outer(np.arange(P), np.arange(P))) <= 1
 LINEAR_ONLY = ("ledoit_wolf", "oas")
-KERNELS = ["linear", "linear", "linear", RBF(), RBF(0.1), Polynomial(2)]
+KERNELS = ["linear", "linear", "linear", "linear", RBF(), RBF(0.1), Polynomial(2)]
+KERNELS += [EmpiricalMap("rbf"), GraphSmooth(NEAR), laplacian_kernel]
 PENALTIES = [
     *("auto", "auto", "ledoit_wolf", "oas", 0.1, 2.0, "tuned"),
     *(Ridge(3.0), Shrinkage(0.2), DegreesOfFreedom(2.5)),
@@ -37,9 +42,12 @@ PENALTIES = [
 STEPS = [None, None, None, "zscore", "pca", "whiten", ["zscore", "pca"]]
 FOLDS = [None, 3, 4, KFold(4), KFold(3, shuffle=True, random_state=1), LeaveOneOut()]
 FOLDS += [ShuffleSplit(4, random_state=2), StratifiedKFold(3), GroupKFold(2)]
+FOLDS += [[(np.arange(8, N), np.arange(8)), (np.arange(N - 8), np.arange(N - 8, N))]]
 SCORES = [
     *("accuracy", "balanced_accuracy", "roc_auc", "kappa", "f1", "recall_macro"),
     ["accuracy", "roc_auc", "precision"],
+    ["pairwise_accuracy", "crossnobis"],
+    ["crossnobis_distances", "accuracy", {"one": [("a", "b")]}],
 ]
 OF_NUMBERS = ["r2", "pearsonr", ["neg_mean_squared_error", "r2"]]
 
@@ -87,6 +95,8 @@ def random_call(seed):
             options["average_test"] = bool(rng.integers(2))
         elif rng.random() < 0.2:
             options["n_repeats"] = 2
+    if options["reg"] != "auto" and rng.random() < 0.1:
+        options["approx"] = Nystrom(8, sampling=some(["kmeans", "uniform"]))
     if over_time and rng.random() < 0.4:
         options |= {"window": 2, "window_mode": some(["mean", "concatenate"])}
     data = {}

@@ -28,8 +28,9 @@ from mvpa_kfda import RBF, KernelFDA, Polynomial, Ridge, Tuned, cross_validate
 from mvpa_kfda.kfda import tuning
 from mvpa_kfda.kfda.criteria import MEASURES, _of_usable_models
 from mvpa_kfda.kfda.direct import LowRankInverse, apply, make_targets, prepare
-from mvpa_kfda.kfda.folds import InnerFolds, make_folds
+from mvpa_kfda.kfda.folds import InnerFolds, Layout, batch_tests, make_folds
 from mvpa_kfda.kfda.hat import (
+    hat_from_features,
     make_hat,
     spectrum_of,
     spectrum_of_features,
@@ -39,7 +40,12 @@ from mvpa_kfda.kfda.kernels import Linear
 from mvpa_kfda.kfda.nystrom import Nystrom
 from mvpa_kfda.kfda.penalties import CRITERIA
 from mvpa_kfda.kfda.rules import RuleTerms, contrasts, usable
-from mvpa_kfda.kfda.tuning import BestCandidates, tune_spectra, tuned_plan
+from mvpa_kfda.kfda.tuning import (
+    BestCandidates,
+    inner_plan,
+    tune_spectra,
+    tuned_plan,
+)
 from mvpa_kfda.utils.record import recorded
 
 #: Class counts, unbalanced.
@@ -784,3 +790,17 @@ def test_no_leakage_on_noise():
 
 def test_every_criterion_is_measured():
     assert set(CRITERIA) == {"squared_error", *MEASURES}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_single_precision_refuses_what_it_cannot_resolve(dtype):
+    # Without the last group two trials are left for two features: all but the penalty
+    # is singular, and residuals in single precision times its inverse are noise.
+    X = np.random.default_rng(0).standard_normal((5, 2))
+    tests = [np.array([0, 1]), np.array([2, 3, 4])]
+    layout = Layout(np.arange(5), np.empty(5, int), batch_tests(tests))
+    plans = [
+        inner_plan(hat_from_features(X, Ridge(lam)), None, None, layout, dtype, None)
+        for lam in (1e-6, 1e-2)
+    ]
+    assert [plan is None for plan in plans] == [dtype == "float32", False]

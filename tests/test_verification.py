@@ -8,13 +8,18 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.metrics.pairwise import laplacian_kernel
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
 import build
 from entries import DATA, ENTRIES, everywhere
 from mvpa_kfda import (
+    EmpiricalMap,
+    GraphSmooth,
     Nystrom,
+    Penalty,
+    Tuned,
     Verification,
     cross_validate,
     decode_arrays,
@@ -52,6 +57,7 @@ def decode(X, y, **options):
 
 X, Y = trials()
 WHOLE = {"n_cells": None, "groups": RUNS}
+TUNED = Tuned([0.1, 10.0], cv=3)
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +110,76 @@ def test_repeats_hold_and_their_frauds_are_found(options):
     other = decode(X, Y, **options | {"random_state": 1})
     forged = replace(other, options=result.options, parameters=result.parameters)
     assert not verify(forged, X, Y, n_cells=30, **given).ok
+
+
+NEXT = np.abs(np.subtract.outer(np.arange(6), np.arange(6))) == 1
+LIST = list(KFold(4).split(X, Y))
+#: What files hold only the name or the checksum of, and is passed to `verify` again.
+AGAIN = {
+    "a function": {"kernel": laplacian_kernel},
+    "functions to choose from": {"kernel": ["linear", laplacian_kernel], "reg": TUNED},
+    "a map by a function": {"kernel": EmpiricalMap(laplacian_kernel)},
+    "a graph": {"kernel": GraphSmooth(NEXT)},
+    "a matrix": {"kernel": Penalty(2 * np.eye(6) + 0.1), "reg": "ledoit_wolf"},
+    "averages by a list of folds": {"cv": LIST, "average": 2, "n_repeats": 2},
+}
+ANYTHING = {
+    "a map": {"kernel": EmpiricalMap("rbf")},
+    "landmarks": {"approx": Nystrom(20), "kernel": "rbf"},
+    "directions": {"approx": Nystrom(4, sampling="uniform")},
+    "single trials": {"average": 2, "average_test": False},
+    "again, single trials": {
+        **{"average": 2, "average_test": False, "n_repeats": 2},
+        **{"reg": TUNED, "confounds": np.arange(40.0) % 7},
+    },
+    "averages by a kernel": {"average": 2, "kernel": "rbf", "n_repeats": 2},
+    "single trials by a kernel": {"average": 2, "average_test": False, "kernel": "rbf"},
+    "a list of folds": {"cv": LIST},
+    "averages by kernels": {"average": 2, "kernel": ["rbf", "linear"], "reg": TUNED},
+    "pairs": {"scoring": ["accuracy", {"both": [("cat", "dog")]}]},
+    "distances": {"scoring": ["crossnobis", "crossnobis_distances"]},
+    "pairs of pairs": {"scoring": ["pairwise_accuracy", "pairwise_accuracies"]},
+}
+
+
+def decode_anything(options):
+    options = {"groups": None, "cv": 4, "n_permutations": 5} | options
+    given = {name: options[name] for name in ("confounds",) if name in options}
+    return decode(X[:, :, :2], Y, **options), {"n_cells": None} | given
+
+
+@pytest.mark.parametrize("options", (AGAIN | ANYTHING).values(), ids=AGAIN | ANYTHING)
+def test_any_option_holds_and_an_edited_number_is_found(options):
+    result, given = decode_anything(options)
+    found = verify(result, X[:, :, :2], Y, **given)
+    assert found.ok, found
+    (name, *_), null = result.scoring, result.null.copy()
+    null[2, 1] += 0.025
+    forged = replace(result, nulls=result.nulls | {name: null})
+    assert not verify(forged, X[:, :, :2], Y, **given).ok
+
+
+@pytest.mark.parametrize("options", AGAIN.values(), ids=AGAIN)
+def test_what_is_not_in_the_file_is_passed_again(options, tmp_path):
+    result, given = decode_anything(options)
+    result.save(tmp_path / "result.h5")
+    name = "kernel" if "kernel" in options else "cv"
+    how = tmp_path / "result.h5", X[:, :, :2], Y
+    assert f"pass the same {name} again" in verify(*how, **given).verdict
+    assert verify(*how, **given, **{name: options[name]}).ok
+    others = {"kernel": GraphSmooth(NEXT, strength=2.0), "cv": LIST[::-1]}
+    found = verify(*how, **given, **{name: others[name]})
+    assert "cannot be verified because" in found.verdict
+
+
+@pytest.mark.parametrize("table", ["pairwise_accuracies", "crossnobis_distances"])
+def test_an_edited_table_of_pairs_is_found(table):
+    result = decode(X, Y, scoring=["accuracy", table], n_permutations=0)
+    assert verify(result, X, Y, groups=RUNS).ok
+    forged = result.metrics[table].copy()
+    forged[2] += 0.02 * (1 - np.eye(2))
+    forged = replace(result, metrics=result.metrics | {table: forged})
+    assert not verify(forged, X, Y, **WHOLE).ok
 
 
 # ------------------------------------------------------------------- ten seeded frauds
@@ -256,9 +332,13 @@ def test_other_inputs_are_named(honest, words):
 
 def test_what_cannot_be_verified_is_never_fine(honest):
     unknown = replace(honest, inputs={}, options={})
-    approximated = decode(X, Y, approx=Nystrom(20), groups=None)
-    for result in (unknown, approximated):
-        found = verify(result, X, Y, groups=None)
+    of_spheres = searchlight(
+        X[:, :, 0], Y, adjacency=NEXT, kernel=GraphSmooth(NEXT), n_permutations=0
+    )
+    for result in (unknown, of_spheres):
+        given = {} if result is unknown else {"adjacency": NEXT}
+        data = X if result is unknown else X[:, :, 0]
+        found = verify(result, data, Y, groups=None, **given)
         assert not found.ok
         assert "cannot be verified because" in str(found)
 
@@ -410,15 +490,23 @@ def test_the_verdict_is_shown_in_notebooks(honest):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_no_false_alarms_with_random_options():
-    verified = 0
-    for seed in range(1000):
+    verified = forged = 0
+    for seed in range(2200):
         function, arguments, data, options = random_call(seed)
         try:
             result = function(*arguments, **data, **options)
-        except ValueError:  # options that do not go together
+        except (ValueError, TypeError):  # options that do not go together
             continue
         found = verify(result, *arguments, **data, n_cells=6, random_state=seed)
         assert not found.differences, (seed, found)
         assert not found.n_differ, (seed, found)
         verified += found.ok
-    assert verified > 300
+        if found.ok and result.nulls and seed % 10 == 0:
+            name, null = result.scoring[0], result.null.copy()
+            null[0] += 0.1
+            other = replace(result, nulls=result.nulls | {name: null})
+            found = verify(other, *arguments, **data, n_cells=None)
+            assert not found.ok, (seed, found)
+            forged += 1
+    assert verified >= 1000
+    assert forged >= 50

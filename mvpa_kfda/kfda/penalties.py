@@ -74,7 +74,7 @@ class Moments:
     @property
     def noise(self):
         """The size of eigenvalues that are zero but for rounding."""
-        return self.n * np.finfo(float).eps * self.eigenvalues[-1]
+        return 10 * self.n * np.finfo(float).eps * self.eigenvalues[-1]
 
 
 class _Rule(Recorded):

@@ -136,15 +136,29 @@ def inner_plan(hat, te, solver, layout, dtype, rank):
     inverses = []
     for batch in layout.batches:
         index = batch.index(hat.n)
+        size = 1.0
         if is_low_rank(hat, batch.m):
             inverse, ok = invert_low_rank(hat, index, te)
+            inverted = inverse.core
         else:
-            (blocks,) = invert_blocks(_inner_blocks(hat, te, solver, index)[None])
-            inverse, ok = DenseInverse(blocks), invertible(blocks)
-        if not ok.all():
+            blocks = _inner_blocks(hat, te, solver, index)
+            size = _largest_diagonal(blocks)
+            (inverted,) = invert_blocks(blocks[None])
+            inverse, ok = DenseInverse(inverted), invertible(inverted)
+        condition = size * _largest_diagonal(inverted)
+        if not ok.all() or (condition > _CONDITION[np.dtype(dtype).name]).any():
             return None
         inverses.append(inverse.astype(dtype))
     return Plan(None, layout, tuple(inverses), rank)
+
+
+#: What residuals of a precision can be multiplied with: inverses are exact to more.
+_CONDITION = {"float64": np.inf, "float32": 1e5}
+
+
+def _largest_diagonal(matrices):
+    """Return the largest entries (k,) of the diagonals of positive matrices."""
+    return np.einsum("kmm->km", matrices).max(axis=1)
 
 
 def _inner_blocks(hat, te, solver, index):

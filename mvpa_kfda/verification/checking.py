@@ -57,6 +57,9 @@ def verify(
         What else the function was given that is data, by the same names: ``groups``,
         ``confounds``, ``train_on``, ``X_test``, ``test_epochs``, ``y_test``,
         ``mask_img``, ``labels_img``, ``adjacency``, ``sensors``, ``src``, ``mesh``.
+        Of a file also what files hold only the name or the checksum of: ``kernel``, if
+        it is a function, a graph or a matrix, and ``cv``, if it is a list of folds and
+        trials are averaged.
 
     Returns
     -------
@@ -180,6 +183,11 @@ class _Cells:
             claims.agrees(*each, cell.slack(name, folds, models))
             for name, each in compared
         )
+        if b == 0 and fold is None:
+            fine &= all(
+                claims.agrees_on_table(position, name, cell.score(name, folds, models))
+                for name in claims.tables
+            )
         where = position if len(position) != 1 else position[0]
         stored, again = compared[0][1] if compared else (np.nan, np.nan)
         return {
@@ -217,7 +225,7 @@ class Cell:
 
     def _true(self, made, second=False):
         """Return what is to be predicted of the samples of a repeat."""
-        return self.claims.of_samples(self.claims.true(self.permutation, second), made)
+        return self.claims.of_tested(self.claims.true(self.permutation, second), made)
 
     def model(self, fold):
         """Return the prediction of a fold's test trials."""
@@ -225,20 +233,22 @@ class Cell:
         made, train, test = self._place(fold)
         labels = claims.of_samples(claims.labels[self.permutation], made)
         groups = claims.of_samples(claims.groups, made)
-        X, X_test = made.averaged(X), made.averaged(X_test)
-        confounds = made.averaged(claims.confounds)
+        inside = claims.averages_in_feature_space
+        seen = X if inside else None
+        X, X_test = made.trained(X, inside), made.tested(X_test, inside)
+        confounds = made.trained(claims.confounds)
         trained = Sample(X, labels, groups, confounds)[train]
-        confounds = made.averaged(claims.confounds_test)
+        confounds = made.tested(claims.confounds_test)
         tested = Sample(X_test, self._true(made), None, confounds)
         everybody = None if claims.learns_in_folds else X
-        return refit(trained, tested[test], claims.method, everybody)
+        return refit(trained, tested[test], claims.method, everybody, seen)
 
     @cached_property
     def models(self):
         """The predictions of all folds."""
         return [self.model(fold) for fold in range(len(self.claims.folds))]
 
-    def score(self, name, folds, models, second):
+    def score(self, name, folds, models, second=False):
         """Return a metric of some folds, perhaps against the labels of another null.
 
         The mean over repeats.
@@ -249,8 +259,8 @@ class Cell:
             true = self._true(made, second)[test]
             each = true, model.predicted, model.scores, len(train)
             sets.setdefault(fold // self.claims.n_folds, []).append(each)
-        n_classes = self.claims.method.n_classes
-        return np.mean([score(name, each, n_classes) for each in sets.values()])
+        how = self.claims.method.n_classes, self.claims.chosen_pairs
+        return np.mean([score(name, each, *how) for each in sets.values()], axis=0)
 
     def slack(self, name, folds, models):
         """Return by how much ties may change a metric."""
@@ -262,6 +272,8 @@ class Cell:
         share = sum(int(model.ties.sum()) for model in models) / n
         if name == "accuracy":
             return share
+        if name == "crossnobis" or name in self.claims.chosen_pairs:
+            return np.inf if share else 0.0  # of scores, which a penalty may change
         if name != "roc_auc":  # one prediction is of a class, which may be small
             return share * 2 * self.claims.method.n_classes
         return undecided_pairs(models)

@@ -16,13 +16,12 @@ from . import imaging, recordings
 from . import reading as arrays
 from .differences import DifferencesMixin
 from .drawing import DrawnFolds, cut_folds, redraw_folds, redraw_labels, splitter_of
+from .kernels import LINEAR, completed
 from .reading import NotCovered
 from .refit import Recipe
 from .rounds import Round, regrouped, reshuffled
-from .scoring import is_covered
+from .scoring import PAIRS, is_covered
 
-#: The kernels and penalties that `refit` has.
-KERNELS = ("Linear", "RBF", "Polynomial", "Precomputed")
 #: How nearly numbers must agree, by the precision of the run.
 TOLERANCES = {"float64": 1e-6, "float32": 1e-3}
 #: Scores of classes that are nearer than this are ties, relative to their size.
@@ -40,6 +39,7 @@ class Claims(DifferencesMixin):
     result: object
     reading: object
     options: dict
+    given: dict = field(default_factory=dict)
     unverified: list = field(default_factory=list)
     notes: list = field(default_factory=list)
 
@@ -55,7 +55,7 @@ class Claims(DifferencesMixin):
         if inputs["function"] not in READERS:
             raise NotCovered(f"results of {inputs['function']} are not refitted yet")
         options = recorded(result.options)
-        claims = cls(result, None, options)
+        claims = cls(result, None, options, given)
         claims._check_covered()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -83,8 +83,9 @@ class Claims(DifferencesMixin):
         table = given.get("confounds")
         if read.confounds is None and table is not None:
             read.confounds = read_confounds(table, n)
-        if read.train_on is None and given.get("train_on") is not None:
-            read.train_on = read_train_on(given["train_on"], n).mask
+        asked = given.get("train_on") if not read.is_split else None
+        if read.train_on is None and asked is not None:
+            read.train_on = read_train_on(asked, n).mask
         read.note(y=read.y, groups=read.groups, y_test=read.y_test)
         read.note(train_on=read.train_on)
         for name in ("confounds", "confounds_test"):
@@ -96,21 +97,13 @@ class Claims(DifferencesMixin):
     def _check_covered(self):
         """Refuse what `refit` does not have."""
         parameters = self.result.parameters
-        for kernel in self._kernels:
-            if kernel["name"] not in KERNELS or kernel.get("approx") is not None:
-                raise NotCovered(f"kernel {as_call(kernel)} is not refitted yet")
-        if self.n_repeats > 1 and self.options.get("train_on") is not None:
-            raise NotCovered("repeats with train_on are not refitted yet")
-        if parameters.get("average_test") is False:
-            raise NotCovered("average_test=False is not refitted yet")
-        if parameters.get("average") and not self._is_linear:
-            raise NotCovered("averages in feature space are not refitted yet")
         regression = parameters.get("task") == "regression"
         n_classes = None if regression else len(self.result.classes)
         missing = [
             name
             for name in self.result.metrics
-            if not is_covered(name, n_classes) and name != "confusion_matrix"
+            if not is_covered(name, n_classes, self.chosen_pairs)
+            and name not in ("confusion_matrix", *PAIRS.values())
         ]
         if missing:
             self.unverified.append(f"{' and '.join(missing)} are not computed here yet")
@@ -122,11 +115,32 @@ class Claims(DifferencesMixin):
     def _kernels(self):
         parameters = self.result.parameters
         several = parameters["kernel"].get("kernels")
-        return tuple(parameters.get("kernels") or several or [parameters["kernel"]])
+        several = parameters.get("kernels") or several or [parameters["kernel"]]
+        again = self.given.get("kernel", self.result.options.get("kernel"))
+        again = again if isinstance(again, list | tuple) else [again] * len(several)
+        return tuple(map(completed, several, again))
 
     @property
-    def _is_linear(self):
-        return all(kernel["name"] == "Linear" for kernel in self._kernels)
+    def averages_in_feature_space(self):
+        """Whether averages are means in the feature space of a kernel."""
+        if self.result.parameters.get("average") is None:
+            return False
+        return not all(kernel["name"] in LINEAR for kernel in self._kernels)
+
+    @property
+    def chosen_pairs(self):
+        """Metrics of pairs of classes by name: the table, and which of its entries."""
+        parameters, labels = self.result.parameters, list(map(str, self.result.classes))
+        numbers = np.zeros((len(labels),) * 2, int)
+        first, second = np.triu_indices(len(labels), 1)
+        numbers[first, second] = numbers[second, first] = np.arange(len(first))
+        return {
+            name: (
+                parameters["pairs_of"],
+                [numbers[tuple(labels.index(str(x)) for x in pair)] for pair in pairs],
+            )
+            for name, pairs in parameters.get("pairs", {}).items()
+        }
 
     @cached_property
     def method(self):
@@ -153,6 +167,7 @@ class Claims(DifferencesMixin):
         own = folds is not None and (
             folds.chosen is not None or not folds.are_complements(len(self.codes))
         )
+        own = own or self.result.parameters.get("average_test") is False
         return own or bool(self.method.steps) or self.reading.confounds is not None
 
     # ---------------------------------------------------------- trials, folds, labels
@@ -204,9 +219,16 @@ class Claims(DifferencesMixin):
         return self.result.parameters.get("n_repeats", 1)
 
     @property
+    def regroups(self):
+        """Whether every labelling has averages, or folds, of its own."""
+        parameters = self.result.parameters
+        moves = parameters.get("average") and parameters.get("train_on") is not None
+        return self.n_repeats > 1 or parameters.get("average_test") is False or moves
+
+    @property
     def _members(self):
         """The trials in each average, where they are grouped once."""
-        return self.result.members if self.n_repeats == 1 else None
+        return None if self.regroups else self.result.members
 
     def _first(self, values):
         """Return values of trials, or those of the first trial of each average."""
@@ -221,7 +243,11 @@ class Claims(DifferencesMixin):
 
     def of_samples(self, values, made):
         """Return values of a repeat's samples; averages made once have theirs here."""
-        return values if self.n_repeats == 1 else made.first(values)
+        return made.first(values) if self.regroups else values
+
+    def of_tested(self, values, made):
+        """Return values of what a repeat tests."""
+        return made.first_tested(values) if self.regroups else values
 
     @cached_property
     def _rounds(self):
@@ -229,7 +255,7 @@ class Claims(DifferencesMixin):
 
     def _make_round(self, permutation, repeat):
         parameters = self.result.parameters
-        if self.n_repeats == 1:
+        if not self.regroups:
             return Round(self._members, self._folds_of(permutation))
         codes, groups = self._drawn[0][permutation], self.groups
         if parameters["average"] is not None:
@@ -252,8 +278,13 @@ class Claims(DifferencesMixin):
         if self.n_repeats > 1 and self.result.parameters["average"] is None:
             return DrawnFolds(self.round(0).pairs)
         folds = redraw_folds(asked, codes, groups, reading.numbers, chosen)
-        if folds is None and self.n_repeats > 1:
-            raise NotCovered("folds were given as a list, and averages drawn from them")
+        if folds is None:
+            folds = self._folds_given_again
+        if folds is None and self.regroups:
+            raise NotCovered(
+                "folds were given as a list, and averages drawn from them; pass the "
+                "same cv again"
+            )
         if folds is None:
             self.notes.append(
                 "The folds are those that the file lists; the options do not say how "
@@ -263,6 +294,16 @@ class Claims(DifferencesMixin):
         if chosen is not None:
             folds = cut_folds(folds, chosen)
         return self._average_folds(folds)
+
+    @property
+    def _folds_given_again(self):
+        """The folds of a list that is the one that is recorded."""
+        again = self.given.get("cv", self.result.options.get("cv"))
+        if not isinstance(again, list | tuple) or is_record(again[0][0]):
+            return None  # a file has no more than checksums of them
+        if recorded(list(again)) != self.options["cv"]:
+            raise NotCovered("cv is another list of folds than that recorded")
+        return DrawnFolds([tuple(map(np.asarray, pair)) for pair in again])
 
     def _average_folds(self, folds):
         """Return the folds of averages, where trials are averaged."""
@@ -292,8 +333,8 @@ class Claims(DifferencesMixin):
         pairs, start = [], 0
         for repeat in range(self.n_repeats):
             made = self.round(0, repeat)
-            pairs += [(start + train, start + test) for train, test in made.pairs]
-            start += len(self.codes) if made.members is None else len(made.members)
+            pairs += [(start + train, start + test) for train, test in made.listed()]
+            start += made.n_tested(len(self.codes)) if self.regroups else 0
         return pairs
 
     @property
@@ -367,8 +408,20 @@ class Claims(DifferencesMixin):
         return [
             name
             for name in self.result.scalar_metrics
-            if is_covered(name, self.method.n_classes)
+            if is_covered(name, self.method.n_classes, self.chosen_pairs)
         ]
+
+    @property
+    def tables(self):
+        """The tables of pairs of classes."""
+        return [name for name in PAIRS.values() if name in self.result.metrics]
+
+    def agrees_on_table(self, position, name, again):
+        """Tell whether a table of pairs is the stored one."""
+        kind = "accuracy" if name == "pairwise_accuracies" else "crossnobis"
+        stored = np.asarray(self.result.rdm(kind))[position]
+        tolerance = TOLERANCES[self.result.parameters["dtype"]]
+        return np.allclose(stored, again, tolerance, tolerance, equal_nan=True)
 
     @cached_property
     def is_decoded(self):

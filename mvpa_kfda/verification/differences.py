@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .scoring import score
+from .scoring import PAIRS, score
 
 #: What is said of inputs by their names.
 _INPUTS = {
@@ -68,15 +68,13 @@ class DifferencesMixin:
 
     def _codes_of_file(self):
         """Return the classes of the samples of all repeats."""
-        if self.n_repeats == 1:
-            return self.codes
         rounds = [self.round(0, repeat) for repeat in range(self.n_repeats)]
-        return np.concatenate([each.first(self.codes) for each in rounds])
+        return np.concatenate([self.of_tested(self.codes, each) for each in rounds])
 
     def _differences_of_averages(self):
         """Check who is averaged with whom."""
         members, (_, codes) = self.result.members, self.single
-        if self.n_repeats > 1:
+        if self.regroups:
             rounds = [self.round(0, repeat) for repeat in range(self.n_repeats)]
             drawn = np.concatenate([each.members for each in rounds])
             if not np.array_equal(drawn, members):
@@ -131,13 +129,18 @@ class DifferencesMixin:
         predicted = np.asarray(self.result.predicted)
         n_classes = self.method.n_classes
         for name in self.metrics:
-            if name == "roc_auc":
-                continue
+            if name == "roc_auc" or name in (*PAIRS, *self.chosen_pairs):
+                continue  # scores of classes are not in the file
             stored = np.asarray(self.result.metrics[name])
             for position in map(tuple, np.argwhere(self.is_decoded)):
                 again = np.mean(
                     [
-                        score(name, self._sets(predicted[position], repeat), n_classes)
+                        score(
+                            name,
+                            self._sets(predicted[position], repeat),
+                            n_classes,
+                            self.chosen_pairs,
+                        )
                         for repeat in range(self.n_repeats)
                     ]
                 )
@@ -171,7 +174,7 @@ class DifferencesMixin:
     def _sets(self, predicted, repeat):
         """Return what the file predicts of the test sets of one repeat."""
         made, k = self.round(0, repeat), self.n_folds
-        true = self.of_samples(self.true(0), made)
+        true = self.of_tested(self.true(0), made)
         of_file = self.folds[repeat * k : (repeat + 1) * k]
         return [
             (true[test], predicted[rows], None, 0)

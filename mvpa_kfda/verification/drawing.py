@@ -123,12 +123,16 @@ class _Rule:
         return np.array(found, bool).reshape(-1) == self.as_asked
 
 
-def redraw_labels(codes, parameters, n_permutations, folds, groups, tested=None):
+def redraw_labels(
+    codes, parameters, n_permutations, folds, groups, tested=None, alike=True
+):
     """Return the labels that are trained with and tested, (P + 1, n) each.
 
     By the seed and the scheme that the result records. Two labellings of a trial move
-    together; `tested` None: they are the same.
+    together; `tested` None: they are the same. Classes that are `alike` may be renamed
+    without changing a score.
     """
+    alike = alike and (tested is None or np.array_equal(tested, codes))
     tested = codes if tested is None else tested
     if folds is not None and folds.chosen is not None:
         return _draw_chosen(codes, parameters, n_permutations, folds, groups)
@@ -144,6 +148,7 @@ def redraw_labels(codes, parameters, n_permutations, folds, groups, tested=None)
             permute=parameters["permute"],
             random_state=parameters["random_state"],
             classes=used // n_classes,
+            alike=alike,
         )
     return np.divmod(used[drawn.labels], n_classes)
 
@@ -161,7 +166,8 @@ def _draw_chosen(codes, parameters, n_permutations, folds, groups):
         pairs = [(np.setdiff1d(of_rows, test), test) for test in tests]
         among = DrawnFolds(pairs, fold_of, folds.as_asked)
     groups = None if groups is None else groups[rows]
-    moved, _ = redraw_labels(codes[rows], parameters, n_permutations, among, groups)
+    drawn = codes[rows], parameters, n_permutations, among, groups
+    moved, _ = redraw_labels(*drawn, alike=False)
     labels = np.tile(codes, (len(moved), 1))
     labels[:, rows] = moved
     return labels, np.tile(codes, (len(moved), 1))

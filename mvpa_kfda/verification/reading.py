@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..data.confounds import read_train_on
 from ..utils.fingerprints import Fingerprint
 
 
@@ -39,6 +40,8 @@ class Reading:
     confounds_test: np.ndarray | None = None
     #: Which trials are trained with; all others are tested.
     train_on: np.ndarray | None = None
+    #: Whether `train_on` has done its part, since there are no folds.
+    is_split: bool = False
     #: Whether other trials are tested, so that there are no folds.
     other_trials: bool = False
     #: What was read, as a result records it.
@@ -101,14 +104,19 @@ def reread_arrays(result, data, y, given):
 def reread_pairs(result, data, y, given):
     """Return the `Reading` of `generalize_arrays`."""
     X, parameters = np.asarray(data, float), result.parameters
-    other = given.get("X_test")
+    other, y, y_test = given.get("X_test"), np.asarray(y), given.get("y_test")
     X_test = X if other is None else np.asarray(other, float)
+    whole = {"data": X, "data_test": None if other is None else X_test}
+    is_split = given.get("train_on") is not None and parameters["cv"] is None
+    if is_split:
+        chosen = read_train_on(given["train_on"], len(y)).mask
+        y_test = y[~chosen] if y_test is None else np.asarray(y_test)[~chosen]
+        X, X_test, y, other = X[chosen], X_test[~chosen], y[chosen], X_test
     reading = pairs_of_times(X, X_test, parameters, y)
-    reading.y_test = (
-        None if given.get("y_test") is None else np.asarray(given["y_test"])
-    )
+    reading.y_test = None if y_test is None else np.asarray(y_test)
+    reading.is_split = is_split
     reading.other_trials = other is not None and parameters["cv"] is None
-    reading.note(data=X, data_test=None if other is None else X_test)
+    reading.note(**whole)
     return reading
 
 

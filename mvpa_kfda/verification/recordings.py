@@ -118,6 +118,7 @@ def reread_pairs_of_epochs(result, epochs, y, given):
     reading.groups = None if sets.groups is None else np.asarray(sets.groups)
     reading.y_test = None if sets.y_test is None else np.asarray(sets.y_test)
     reading.numbers, reading.train_on = sets.numbers, mask
+    reading.is_split = sets.train_on is not None and not with_folds
     confounds = confounds_of_epochs(epochs, was("confounds"))
     reading.confounds, reading.confounds_test = sets.part(confounds)
     other = sets.data_test is not sets.data

@@ -24,12 +24,9 @@ from sklearn.base import clone
 from sklearn.covariance import ledoit_wolf_shrinkage, oas
 from sklearn.decomposition import KernelPCA
 from sklearn.linear_model import LinearRegression, Ridge
-from sklearn.metrics.pairwise import (
-    euclidean_distances,
-    polynomial_kernel,
-    rbf_kernel,
-)
 from sklearn.model_selection import KFold
+
+from .kernels import LINEAR, kernel_values, whitened
 
 #: Two numbers that are nearer than this, relative to what they are made of, are equal.
 ROUNDING = 1e-9
@@ -50,11 +47,6 @@ class Recipe:
     gram: np.ndarray | None = None  #: a precomputed kernel matrix
     rounding: float = ROUNDING  #: scores that are nearer are ties
 
-    @property
-    def is_linear(self):
-        """Whether trials are compared by the inner products of their features."""
-        return all(kernel["name"] == "Linear" for kernel in self.kernels)
-
 
 @dataclass(frozen=True)
 class Sample:
@@ -72,6 +64,15 @@ class Sample:
 
 
 @dataclass(frozen=True)
+class Known:
+    """What is known without labels, by which kernels and penalties are set."""
+
+    X: np.ndarray  #: the trials that a relative penalty is relative to
+    seen: np.ndarray  #: single trials, of which kernels take a width or landmarks
+    gram: np.ndarray | None  #: a precomputed kernel matrix
+
+
+@dataclass(frozen=True)
 class Prediction:
     """What a model says of its test trials."""
 
@@ -82,12 +83,12 @@ class Prediction:
     doubt: np.ndarray | None = None  #: what rounding may do to scores, (n_test,)
 
 
-def refit(train, test, method, everybody=None):
+def refit(train, test, method, everybody=None, seen=None):
     """Train on some trials, and predict others.
 
-    Widths of kernels and penalties that no label has a part in are those of
-    `everybody`, as features without labels; None: of the training trials, once the
-    steps are done.
+    Penalties that no label has a part in are those of `everybody`, as features without
+    labels; None: of the training trials, once the steps are done. Widths of kernels are
+    those of the trials that are `seen`; None: of the same.
     """
     X, X_test = without_confounds(train, test)
     for step in method.steps:
@@ -95,8 +96,9 @@ def refit(train, test, method, everybody=None):
         X, X_test = step.transform(X), step.transform(X_test)
     train = replace(train, X=X)
     everybody = X if everybody is None else everybody
-    kernel, lam, unsure = choose_penalty(train, method, everybody)
-    Z, Z_test = coordinates(kernel, X, X_test, everybody, method.gram)
+    known = Known(everybody, everybody if seen is None else seen, method.gram)
+    kernel, lam, unsure = choose_penalty(train, method, known)
+    Z, Z_test = coordinates(kernel, X, X_test, known)
     if method.n_classes is None:
         values = Ridge(alpha=lam).fit(Z, train.labels).predict(Z_test)
         return Prediction(values, None, np.full(len(values), unsure), lam)
@@ -146,25 +148,7 @@ def without_confounds(train, test):
     return left[0] * kept, left[1] * kept
 
 
-# ------------------------------------------------------------------------------ kernels
-
-
-def kernel_values(kernel, A, B, everybody, gram=None):
-    """Return the kernel's values between trials A (n_a, p) and B (n_b, p)."""
-    if kernel["name"] == "Linear":
-        return A @ B.T
-    if kernel["name"] == "Precomputed":  # features are the numbers of the trials
-        return gram[np.ix_(A[:, 0], B[:, 0])]
-    if kernel["name"] == "RBF":
-        gamma = kernel["gamma"]
-        if gamma == "median":
-            centred = everybody - everybody.mean(axis=0)
-            distances = euclidean_distances(centred, squared=True)
-            gamma = 1 / np.median(distances[np.triu_indices(len(distances), k=1)])
-        return rbf_kernel(A, B, gamma=gamma)
-    assert kernel["name"] == "Polynomial"
-    degree, gamma, coef0 = (kernel[name] for name in ("degree", "gamma", "coef0"))
-    return polynomial_kernel(A, B, degree=degree, gamma=gamma, coef0=coef0)
+# -------------------------------------------------------------------------- coordinates
 
 
 def centred(K):
@@ -172,15 +156,20 @@ def centred(K):
     return K - K.mean(axis=0) - K.mean(axis=1, keepdims=True) + K.mean()
 
 
-def coordinates(kernel, X, X_test, everybody, gram):
+def gram_of(kernel, X, known):
+    """Return the centred kernel matrix of trials."""
+    return centred(kernel_values(kernel, X, X, known.seen, known.gram))
+
+
+def coordinates(kernel, X, X_test, known):
     """Return training and test trials in the kernel's feature space, less the mean."""
-    if kernel["name"] == "Linear" and X.shape[1] < len(X):
+    if kernel["name"] == "Linear" and X.ndim == 2 and X.shape[1] < len(X):
         mean = X.mean(axis=0)
         return X - mean, X_test - mean
     components = KernelPCA(kernel="precomputed", eigen_solver="dense")
-    components.fit(kernel_values(kernel, X, X, everybody, gram))
+    components.fit(kernel_values(kernel, X, X, known.seen, known.gram))
     return (
-        components.transform(kernel_values(kernel, each, X, everybody, gram))
+        components.transform(kernel_values(kernel, each, X, known.seen, known.gram))
         for each in (X, X_test)
     )
 
@@ -188,25 +177,30 @@ def coordinates(kernel, X, X_test, everybody, gram):
 # ---------------------------------------------------------------------------- penalties
 
 
-def choose_penalty(train, method, everybody):
+def choose_penalty(train, method, known):
     """Return the kernel, lambda, and whether rounding may have decided on them."""
     reg = method.reg
     if isinstance(reg, dict) and reg["name"] == "Tuned":
-        return tuned(train, method, everybody)
+        return tuned(train, method, known)
     (kernel,) = method.kernels
     if reg == "auto":
-        K = centred(kernel_values(kernel, train.X, train.X, everybody, method.gram))
+        K = gram_of(kernel, train.X, known)
         return kernel, *automatic(K, train, method.n_classes, method.rounding)
-    K = centred(kernel_values(kernel, everybody, everybody, everybody, method.gram))
-    return kernel, without_labels(reg, K, everybody, method.is_linear), False
+    return (
+        kernel,
+        without_labels(reg, gram_of(kernel, known.X, known), kernel, known),
+        False,
+    )
 
 
-def without_labels(reg, K, X, is_linear):
+def without_labels(reg, K, kernel, known):
     """Return the lambda of a rule that looks at no labels, by a centred kernel matrix.
 
-    X are the features that it is of. Only a linear kernel counts them.
+    Only linear kernels have a number of features.
     """
-    p = X.shape[1] if is_linear else len(K)
+    while kernel["name"] == "LowRank":  # an approximation of one
+        kernel = kernel["kernel"]
+    p = known.X.shape[-1] if kernel["name"] in LINEAR else len(K)
     scale = np.trace(K) / len(K)
     if isinstance(reg, int | float):
         return reg * scale
@@ -216,6 +210,7 @@ def without_labels(reg, K, X, is_linear):
         return lambda_of_freedom(reg["df"], np.linalg.eigvalsh(K))
     if isinstance(reg, dict) and reg["name"] == "Shrinkage":
         return shrunk(reg["gamma"], K, p)
+    X = whitened(kernel, known.X)
     gamma = ledoit_wolf_shrinkage(X) if reg == "ledoit_wolf" else oas(X)[1]
     if is_white(X):  # rounding would decide
         gamma = 1.0
@@ -239,7 +234,7 @@ def shrunk(gamma, K, p):
 
 def lambda_of_freedom(df, values):
     """Return the lambda for which 1 + sum s / (s + lambda) = df, by bisection."""
-    values = values[values > len(values) * np.finfo(float).eps * values.max()]
+    values = values[values > 10 * len(values) * np.finfo(float).eps * values.max()]
     low, high = np.log(values.min()) - 50, np.log(values.max()) + 50
     for _ in range(200):
         middle = (low + high) / 2
@@ -299,20 +294,17 @@ def groups_within(groups):
     return numbers if 1 < len(names) < len(groups) else None
 
 
-def tuned(train, method, everybody):
+def tuned(train, method, known):
     """Return the kernel and lambda that predict training trials best when left out."""
     tuning, best, chosen, unsure = method.reg, np.inf, None, False
     splits = list(inner_splits(tuning["cv"], train))
     for kernel in method.kernels:
-        single = replace(method, kernels=(kernel,))
-        K = centred(kernel_values(kernel, everybody, everybody, everybody, method.gram))
-        lambdas = grid_of(tuning["grid"], K, everybody, single.is_linear)
+        lambdas = grid_of(tuning["grid"], kernel, known)
         losses, n_left_out = np.zeros(len(lambdas)), 0
         for rows, left_out in splits:
             part, others = train[rows], train[left_out]
-            both = part.X, others.X
-            Z, Z_test = coordinates(kernel, *both, everybody, method.gram)
-            how = Z, part.labels, Z_test, others.labels, single, tuning["criterion"]
+            Z, Z_test = coordinates(kernel, part.X, others.X, known)
+            how = Z, part.labels, Z_test, others.labels, method, tuning["criterion"]
             losses += [loss_of(lam, *how) for lam in lambdas]
             n_left_out += len(left_out)
         for lam, loss in zip(lambdas, losses / n_left_out, strict=True):
@@ -322,13 +314,14 @@ def tuned(train, method, everybody):
     return *chosen, unsure
 
 
-def grid_of(grid, K, everybody, is_linear):
+def grid_of(grid, kernel, known):
     """Return the lambdas that a tuned penalty is chosen from, the largest first."""
+    K = gram_of(kernel, known.X, known)
     if grid != "auto":
-        each = (without_labels(reg, K, everybody, is_linear) for reg in grid)
+        each = (without_labels(reg, K, kernel, known) for reg in grid)
         return sorted(each, reverse=True)
     values = np.linalg.eigvalsh(K)
-    smallest = values[values > len(K) * np.finfo(float).eps * values[-1]].min()
+    smallest = values[values > 10 * len(K) * np.finfo(float).eps * values[-1]].min()
     return np.geomspace(values[-1], max(1e-3 * smallest, 1e-7 * values[-1]), 20)
 
 

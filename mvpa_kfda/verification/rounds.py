@@ -17,18 +17,45 @@ class Round:
     members: np.ndarray | None
     #: Training and test sets, of trials or of averages.
     pairs: list
+    #: Whether models that are trained with averages are tested on single trials.
+    tests_trials: bool = False
 
-    def averaged(self, values):
-        """Return values (n, ...) of trials, or their means over each average."""
+    def trained(self, values, in_feature_space=False):
+        """Return values (n, ...) of trials, or their means over each average.
+
+        Where means are those in the feature space of a kernel, the trials of each
+        average, (m, k, ...), which the kernel is the mean over.
+        """
         if self.members is None or values is None:
             return values
-        return values[self.members].mean(axis=1)
+        each = values[self.members]
+        return each if in_feature_space else each.mean(axis=1)
+
+    def tested(self, values, in_feature_space=False):
+        """Return the same of what is tested."""
+        if not self.tests_trials:
+            return self.trained(values, in_feature_space)
+        return values[:, np.newaxis] if in_feature_space else values
 
     def first(self, values):
         """Return values (n, ...) of trials, or those of each average's first trial."""
         if self.members is None or values is None:
             return values
         return values[self.members[:, 0]]
+
+    def first_tested(self, values):
+        """Return the same of what is tested."""
+        return values if self.tests_trials else self.first(values)
+
+    def listed(self):
+        """Return training and test sets as a file lists them."""
+        if not self.tests_trials:
+            return self.pairs
+        return [(np.sort(self.members[a], axis=None), b) for a, b in self.pairs]
+
+    def n_tested(self, n):
+        """Return how many samples there are to test, of n trials."""
+        return n if self.members is None or self.tests_trials else len(self.members)
 
 
 def regrouped(parameters, codes, folds, groups, permutation, repeat):
@@ -56,11 +83,15 @@ def regrouped(parameters, codes, folds, groups, permutation, repeat):
             mine = order[cell[order] == each * n_classes + c]
             members += mine[: size * k].reshape(size, k).tolist()
     members = np.array(members, int)
-    pairs = [
+    sides = [
         tuple(np.flatnonzero(np.isin(members[:, 0], rows)) for rows in pair)
         for pair in folds.pairs
     ]
-    return Round(members, pairs)
+    if parameters["average_test"]:
+        return Round(members, sides)
+    tests = (test for _, test in folds.pairs)
+    pairs = [(train, test) for (train, _), test in zip(sides, tests, strict=True)]
+    return Round(members, pairs, tests_trials=True)
 
 
 def reshuffled(asked, codes, groups, seed, n_repeats, repeat):

@@ -1,5 +1,7 @@
 """Scores of refitted predictions, by scikit-learn where it has them."""
 
+from itertools import combinations
+
 import numpy as np
 from scipy.special import logsumexp
 from sklearn import metrics
@@ -23,6 +25,11 @@ OF_NUMBERS = {
         np.corrcoef(y, p)[0, 1] if np.ptp(p) and np.ptp(y) else 0.0
     ),
 }
+#: Metrics that are means over pairs of classes, and the table of each.
+PAIRS = {
+    "pairwise_accuracy": "pairwise_accuracies",
+    "crossnobis": "crossnobis_distances",
+}
 
 
 def _kappa(true, predicted):
@@ -31,11 +38,11 @@ def _kappa(true, predicted):
     return (np.mean(true == predicted) - by_chance) / (1 - by_chance or np.inf)
 
 
-def is_covered(name, n_classes):
+def is_covered(name, n_classes, chosen=()):
     """Tell whether a metric can be computed here."""
     if n_classes is None:
         return name in OF_NUMBERS
-    return name == "roc_auc" or _stem(name) in POOLED
+    return name == "roc_auc" or _stem(name) in POOLED or name in (*PAIRS, *chosen)
 
 
 def _stem(name):
@@ -43,21 +50,60 @@ def _stem(name):
     return name.removesuffix("_macro")
 
 
-def score(name, sets, n_classes):
+def score(name, sets, n_classes, chosen):
     """Return one metric of several test sets, each (true, predicted, scores, n_train).
 
-    None where it is undefined.
+    Some metrics are means over `chosen` pairs of classes: (table, which of its
+    entries), by name.
     """
     true, predicted = (np.concatenate([each[i] for each in sets]) for i in (0, 1))
     if n_classes is None:
         return OF_NUMBERS[name](true, predicted)
     if name == "roc_auc":
         return _areas(sets, n_classes)
+    if name in PAIRS.values():
+        return pairs_of_classes(name, sets, n_classes)
+    if name in PAIRS or name in chosen:
+        table, some = chosen.get(name, (PAIRS.get(name), slice(None)))
+        values = pairs_of_classes(table, sets, n_classes)[some]
+        return np.nan_to_num(_mean(values), nan=0.5 if "accura" in table else 0.0)
     if _stem(name) not in ("recall", "precision", "f1"):
         return POOLED[name](true, predicted)
     binary = n_classes == 2 and not name.endswith("_macro")
     how = {"average": "binary"} if binary else {"average": "macro"}
     return POOLED[_stem(name)](true, predicted, zero_division=0, **how)
+
+
+def pairs_of_classes(table, sets, n_classes):
+    """Return the accuracy or the distance of each pair of classes; NaN if not tested.
+
+    The share of the trials of i whose score of i is above that of j, and of those of j
+    the other way round: their mean is the accuracy. The difference of these two scores,
+    in its mean over trials of i less its mean over those of j, times the degrees of
+    freedom within classes, is the squared distance.
+    """
+    found = []
+    for i, j in combinations(range(n_classes), 2):
+        wins, distances = {i: [], j: []}, []
+        for true, _, scores, n_train in sets:
+            seen = np.isfinite(scores).all(axis=0)
+            known = np.where(seen, scores, -1e300)  # no trial is of an unseen class
+            further = known[:, i] - known[:, j]
+            for k, sign in ((i, 1), (j, -1)):
+                wins[k] += ((1 + np.sign(sign * further[true == k])) / 2).tolist()
+            if seen[i] and seen[j] and {i, j} <= set(true):
+                apart = further[true == i].mean() - further[true == j].mean()
+                distances.append((n_train - seen.sum()) * apart)
+        accuracy = (_mean(wins[i]) + _mean(wins[j])) / 2
+        found.append(accuracy if "accura" in table else _mean(distances))
+    return np.array(found)
+
+
+def _mean(values):
+    """Return the mean of what is defined; NaN of nothing."""
+    values = np.asarray(values, float)
+    values = values[~np.isnan(values)]
+    return values.mean() if len(values) else np.nan
 
 
 def _areas(sets, n_classes):
