@@ -44,40 +44,34 @@ from mvpa_kfda import (
     searchlight,
 )
 from mvpa_kfda.cli.main import main
-from mvpa_kfda.group.comparison import METHODS as COMPARISONS
-from mvpa_kfda.group.latency import CRITERIA as ONSETS
-from mvpa_kfda.group.listed import MethodName
+from mvpa_kfda.group.latency import ONSETS
+from mvpa_kfda.group.listed import ComparisonName, MethodName, OnsetName
 from mvpa_kfda.group.records import MAY_DIFFER, NUMBERS
 from mvpa_kfda.group.second_level import METHODS as GROUP_METHODS
 from mvpa_kfda.inference.corrections import CORRECTIONS
 from mvpa_kfda.inference.corrections import NAMED as ALL_CORRECTIONS
-from mvpa_kfda.inference.listed import CorrectionName
-from mvpa_kfda.inference.permutation import _SCHEMES
+from mvpa_kfda.inference.listed import CorrectionName, Permute
+from mvpa_kfda.inference.permutation import SCHEMES
 from mvpa_kfda.kfda import kernels, listed, nystrom, penalties, smoothness
-from mvpa_kfda.kfda.folds import GIVEN
 from mvpa_kfda.kfda.kernels import kernel_words
 from mvpa_kfda.kfda.penalties import penalty_words
+from mvpa_kfda.kfda.splits import GIVEN, SPLITTERS
 from mvpa_kfda.kfda.steps import STEPS, step_words
 from mvpa_kfda.metrics.classes import METRICS
 from mvpa_kfda.metrics.numbers import REGRESSION_METRICS
 from mvpa_kfda.reports.citations import REFERENCES, STYLES, cited_in
 from mvpa_kfda.reports.findings import PACKAGES
-from mvpa_kfda.reports.groups import (
-    COMPARISON_WORDS,
-    CRITERION_OF_ONSET,
-)
 from mvpa_kfda.reports.summary import HEADINGS
 from mvpa_kfda.reports.words import (
     NOT_SAID,
-    SCHEME_WORDS,
     SETTING_WORDS,
-    SPLITTER_WORDS,
     metric_words,
     p_words,
     splitter_words,
     tuning_words,
 )
 from mvpa_kfda.results.base import SubjectResult
+from mvpa_kfda.results.comparison import COMPARISON_TESTS
 from mvpa_kfda.results.kinds import RESULTS
 from mvpa_kfda.utils.axes import AXES
 from mvpa_kfda.utils.record import recorded
@@ -647,7 +641,7 @@ def test_grammar_of_groups_without_a_chance_level(alternative):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
-@pytest.mark.parametrize("method", COMPARISONS)
+@pytest.mark.parametrize("method", COMPARISON_TESTS)
 @pytest.mark.parametrize("kind", ["TimeResult", "DecodingResult", "VolumeResult"])
 def test_grammar_of_comparisons(method, kind):
     for alternative in ("two-sided", "greater"):
@@ -792,6 +786,8 @@ def named_entries():
     words |= {name: each.words for name, each in penalties.CRITERIA.items()}
     words |= {name: each.words for name, each in ALL_CORRECTIONS.items()}
     words |= {f"group {name}": each.words for name, each in GROUP_METHODS.items()}
+    for entries in (SCHEMES, COMPARISON_TESTS, ONSETS):
+        words |= {f"{name} of {len(entries)}": e.words for name, e in entries.items()}
     return words | {name: each.words for name, each in nystrom.SAMPLING.items()}
 
 
@@ -831,15 +827,15 @@ def test_names_that_are_listed_are_those_of_the_entries():
         (listed.CriterionName, penalties.CRITERIA),
         (listed.StepName, STEPS),
         (CorrectionName, CORRECTIONS),
+        (Permute, ("auto", *SCHEMES)),
         (MethodName, GROUP_METHODS),
+        (ComparisonName, COMPARISON_TESTS),
+        (OnsetName, ONSETS),
     ):
         assert get_args(names) == (*there,)
 
 
 def test_everything_registered_has_words():
-    assert set(_SCHEMES) == set(SCHEME_WORDS)
-    assert set(COMPARISONS) == set(COMPARISON_WORDS)
-    assert set(ONSETS) == set(CRITERION_OF_ONSET)
     axes = [getattr(kind, "axes", None) for kind in RESULTS.values()]
     names = {name for of in axes if isinstance(of, dict) for name in of}
     assert names - {"positions"} == set(AXES)
@@ -849,7 +845,7 @@ def test_everything_registered_has_words():
 def test_splitters_of_scikit_learn_have_words():
     split = {name for name in ms.__all__ if hasattr(getattr(ms, name), "split")}
     abstract = {name for name in split if name.startswith("Base")}
-    assert split - abstract == set(SPLITTER_WORDS) - {GIVEN}
+    assert split - abstract == set(SPLITTERS) - {GIVEN}
     for given in (
         *(ms.KFold(3), ms.GroupKFold(3), ms.StratifiedGroupKFold(3), ms.LeavePOut(2)),
         *(ms.LeavePGroupsOut(1), ms.ShuffleSplit(3), ms.GroupShuffleSplit(3)),

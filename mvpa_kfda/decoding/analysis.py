@@ -19,11 +19,11 @@ from ..kfda.folds import (
     cross_folds,
     left_out_folds,
     make_folds,
-    sees_labels,
 )
 from ..kfda.kernels import needs_gram
 from ..kfda.models import kernels_of
 from ..kfda.penalties import Auto, Tuned, name_of_rule
+from ..kfda.splits import sees_labels
 from ..kfda.steps import Learned, check_kernel_after
 from ..metrics.chosen import record_pairs
 from ..metrics.classes import METRICS, chance_level

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..data.confounds import Confounds
 from ..data.images import Classes, choose_images, read_labels
 from ..inference.permutation import (
+    SCHEMES,
     Permute,
     find_biased,
     find_exchange,
@@ -59,14 +60,6 @@ if TYPE_CHECKING:
 
 #: Classes that a line names one by one.
 _NAMED = 6
-
-#: How the schemes of permutations are worded.
-_SCHEMES = {
-    "within_folds": "exchanged among trials of the same training and test sets",
-    "within_groups": "exchanged among the trials of a group",
-    "groups": "of whole groups exchanged",
-    "free": "exchanged among all trials",
-}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -198,7 +191,8 @@ class Design:
         """Word what may be exchanged, and how many arrangements there are."""
         parameters = self.parameters
         moved = "labels" if len(self.classes) else "values"
-        words = f"{moved} {_SCHEMES[parameters['permute']]}"
+        among = SCHEMES[parameters["permute"]].words
+        words = f"{moved} permuted {among.format(trials='trials', and_group='')}"
         count = parameters.get("arrangements")
         if count is None:
             return words
@@ -386,7 +380,7 @@ def design_of(result: SubjectResult) -> Design:
     >>> X, y = rng.normal(size=(40, 5)), rng.permutation(np.tile([0, 1], 20))
     >>> design_of(cross_validate(X, y, cv=5, n_permutations=99, random_state=0))
     <Design: 40 trials, 2 classes (0 20, 1 20); 5 folds (KFold(n_splits=5, \
-random_state=None, shuffle=False)); labels exchanged among all trials, 1.4e+11 \
+random_state=None, shuffle=False)); labels permuted among all trials, 1.4e+11 \
 arrangements; no problem found>
     """
     if not isinstance(result, SubjectResult):
@@ -400,7 +394,7 @@ arrangements; no problem found>
     chosen = None if folds is None else folds.chosen
     known = {"cv": _worded_cv(parameters["cv"])} if "cv" in parameters else {}
     blocks = None
-    if result.n_permutations and parameters.get("permute") in _SCHEMES:
+    if result.n_permutations and parameters.get("permute") in SCHEMES:
         blocks, more = _exchange_of(result, y, folds, groups, chosen)
         known |= more
     problems = []

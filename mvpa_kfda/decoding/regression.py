@@ -23,8 +23,9 @@ from numpy.typing import ArrayLike
 
 from ..data.confounds import Confounds, read_confounds
 from ..inference.permutation import Permutations, permute_labels
-from ..kfda.folds import Folds, make_folds, may_see_labels, sees_labels
+from ..kfda.folds import Folds, make_folds
 from ..kfda.penalties import Tuned
+from ..kfda.splits import may_see_labels, sees_labels
 from ..metrics.names import (
     FunctionMetric,
     RegressionScoring,

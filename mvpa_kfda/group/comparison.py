@@ -32,7 +32,7 @@ from ..inference.null import (
     level_of_side,
 )
 from ..results.base import Result, SubjectResult
-from ..results.comparison import ComparisonResult
+from ..results.comparison import COMPARISON_TESTS, ComparisonResult
 from ..results.kinds import keeps_warnings
 from ..results.load import load_result
 from ..utils.advice import advice
@@ -56,10 +56,10 @@ from .arguments import (
     check_two_names,
     warn_if_above,
 )
+from .listed import ComparisonName
 from .statistics import MapTest
 from .subjects import ResultOrPath, is_path
 
-METHODS = ("permutation", "both")
 #: What changes its sign at a time.
 UNITS = ("trials", "groups")
 
@@ -77,7 +77,7 @@ _RECORDED = ("mode", "permute", "n_permutations", "exact", "random_state")
 def compare(
     result_a: ResultOrPath,
     result_b: ResultOrPath,
-    method: Literal["permutation", "both"] = "permutation",
+    method: ComparisonName = "permutation",
     correction: CorrectionNames = "max",
     *,
     labels: Sequence[str] | None = None,
@@ -227,7 +227,7 @@ def compare(
     >>> comparison.scores > 0.2, comparison.pvalues() <= 0.05
     (True, True)
     """
-    check_option("method", method, METHODS)
+    check_option("method", method, COMPARISON_TESTS)
     corrections = check_corrections(correction, method)
     check_option("alternative", alternative, ALTERNATIVES)
     unit = check_option("flip", "trials" if flip is None else flip, UNITS)

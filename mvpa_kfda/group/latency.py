@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from os import PathLike
-from typing import Literal
+from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -32,10 +32,8 @@ from ..utils.checks import (
 from ..utils.files import versions
 from ..utils.memory import check_many
 from .arguments import check_list_names, join_lists
+from .listed import OnsetName
 from .subjects import ResultOrPath, gather_subjects, is_path
-
-#: What a time course has to exceed from its onset on.
-CRITERIA = ("peak-fraction", "t")
 
 #: An onset that lasts at all has to last for so many samples.
 FEWEST_SAMPLES = 3
@@ -95,14 +93,15 @@ def locate(times, scores, chance, counts, rule):
     for rows in batches(len(counts), len(times)):
         mean, error = _mean_and_error(scores, counts[rows])
         top = mean[:, window].max(axis=1, keepdims=True)
-        excess = _excess(mean - chance, error, top - chance, tie, rule, len(scores))
+        heights = mean - chance, error, top - chance, tie
+        excess = ONSETS[rule.criterion].excess(*heights, rule, len(scores))
         stays = _stays(excess[:, window] > tie, n_stay)
         onsets[rows] = _first_stay(excess[:, window], stays, times[window])
         peaks[rows] = times[window][(mean[:, window] >= top - tie).argmax(axis=1)]
         # Noise may be the onset where the mean is above the level from the start of the
         # window on, or at times before the window and before 0 s.
         early[rows] = stays[:, 0]
-        if rule.criterion == "peak-fraction":
+        if ONSETS[rule.criterion].spares_baseline:
             early[rows] |= _stays(excess[:, before] > tie, n_stay).any(axis=1)
     return onsets, peaks, early
 
@@ -157,12 +156,47 @@ def _mean_and_error(scores, counts):
     return mean + centre, np.sqrt(np.maximum(least, variance) / (n - 1))
 
 
-def _excess(height, error, top, tie, rule, n_subjects):
-    """Return how far heights (m, T) are above what an onset takes."""
-    if rule.criterion == "t":
-        return height - student.isf(rule.level, n_subjects - 1) * error
+def _above_fraction(height, error, top, tie, rule, n_subjects):
+    """Return how far heights (m, T) are above a fraction of the peak height."""
     # A course that never rises above chance has no onset.
     return np.where(top > tie, height - rule.fraction * top, -1.0)
+
+
+def _above_error(height, error, top, tie, rule, n_subjects):
+    """Return how far heights (m, T) are above what a t-test takes."""
+    return height - student.isf(rule.level, n_subjects - 1) * error
+
+
+class Onset(NamedTuple):
+    """What a time course has to exceed from its onset on."""
+
+    #: How far heights are above it.
+    excess: Callable
+    #: For the methods section.
+    words: str
+    #: What makes it harder to exceed.
+    advice: str
+    #: Whether noise before 0 s should not exceed it.
+    spares_baseline: bool
+
+
+#: The criteria by name.
+ONSETS = {
+    "peak-fraction": Onset(
+        _above_fraction,
+        "The onset was the first time at which the mean across subjects exceeded "
+        "{fraction} % of its peak height above {base} for at least {duration} s",
+        "a larger fraction",
+        spares_baseline=True,
+    ),
+    "t": Onset(
+        _above_error,
+        "The onset was the first time at which the mean across subjects exceeded "
+        "{base} in Student's *t*-test at a level of {level} for at least {duration} s",
+        "a smaller level",
+        spares_baseline=False,
+    ),
+}
 
 
 def _stays(above, n_stay):
@@ -210,7 +244,7 @@ def bootstrap_latency(
     paired: bool = False,
     labels: Sequence[str] | None = None,
     metric: str | None = None,
-    criterion: Literal["peak-fraction", "t"] = "peak-fraction",
+    criterion: OnsetName = "peak-fraction",
     fraction: float = 0.5,
     level: float = 0.05,
     min_duration: float = 0.05,
@@ -368,7 +402,7 @@ def bootstrap_latency(
     >>> latency.to_dataframe()["latency"].tolist()
     ['onset', 'peak']
     """
-    check_option("criterion", criterion, CRITERIA)
+    check_option("criterion", criterion, ONSETS)
     rule = Rule(
         criterion,
         check_share("fraction", fraction),
@@ -591,13 +625,12 @@ def _warn_of_noise(latency, n_early):
     if share <= MOST_WITHOUT:
         return
     first = max(part.window[0] for part in latency.parts or (latency,))
-    before, advice = "", "a smaller level"
-    if latency.parameters["criterion"] == "peak-fraction":
+    onset, before = ONSETS[latency.parameters["criterion"]], ""
+    if onset.spares_baseline:
         before = ", or before 0 s, where it can only be noise"
-        advice = "a larger fraction"
     warn(
         f"In {100 * share:.0f} % of the resamples the mean is already above the level "
         f"of the onset at the start of the window, {first:.3f} s{before}: onset and "
         f"interval may be due to noise. Use window=..., a longer min_duration, or "
-        f"{advice}."
+        f"{onset.advice}."
     )

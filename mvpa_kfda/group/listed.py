@@ -1,9 +1,12 @@
-"""Names of group methods, for type checkers, editors and the command line.
+"""Names of methods and criteria, for type checkers, editors and the command line.
 
-They are those of the entries in :mod:`mvpa_kfda.group.second_level`, in their order.
+They are those of the entries in :mod:`mvpa_kfda.group.second_level`,
+:mod:`mvpa_kfda.results.comparison` and :mod:`mvpa_kfda.group.latency`, in their order.
 Nothing else is loaded here.
 """
 
 from typing import Literal
 
 MethodName = Literal["prevalence", "i-test", "bootstrap", "sign-flip", "t", "wilcoxon"]
+ComparisonName = Literal["permutation", "both"]
+OnsetName = Literal["peak-fraction", "t"]

@@ -1,6 +1,7 @@
-"""Names of corrections, for type checkers, editors and the command line.
+"""Names of corrections and schemes, for type checkers, editors and the command line.
 
-They are those of the entries in :mod:`mvpa_kfda.inference.corrections`, in their order.
+They are those of the entries in :mod:`mvpa_kfda.inference.corrections` and
+:mod:`mvpa_kfda.inference.permutation`, in their order.
 Nothing else is loaded here.
 """
 
@@ -23,3 +24,5 @@ CorrectionName = Literal[
 OF_COURSES = ("cluster-depth",)
 #: The false discovery rate of clusters, which only a method of groups has.
 CLUSTER_FDR = "cluster-fdr"
+#: The scheme of permutations, or that it is to be chosen.
+Permute = Literal["auto", "within_folds", "within_groups", "groups", "free"]

@@ -12,8 +12,9 @@ no trace of that. So a splitter that looks at labels has to be shown the shuffle
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 from scipy.special import gammaln
@@ -22,12 +23,11 @@ from ..utils.checks import check_count, check_option, check_per_trial, generator
 from ..utils.memory import check_many
 from ..utils.problems import Problem
 from .clusters import batches
+from .listed import Permute
 
 #: With fewer rearrangements than this, no p-value can reach 0.05.
 FEWEST = 20
 
-#: What may be exchanged.
-Permute = Literal["auto", "within_folds", "within_groups", "groups", "free"]
 #: Splitters that do not look at the labels, for messages.
 BLIND = "an integer, KFold, GroupKFold, LeaveOneOut, LeaveOneGroupOut, ShuffleSplit"
 
@@ -446,7 +446,7 @@ def _units_of(codes, n_permutations, folds, groups, permute):
     scheme = permute
     if permute == "auto":
         scheme = _choose(codes, folds, groups, n_permutations > 0)
-    return codes, scheme, _SCHEMES[scheme](codes, folds, groups)
+    return codes, scheme, SCHEMES[scheme].units(codes, folds, groups)
 
 
 def _check_codes(codes, folds):
@@ -469,13 +469,10 @@ def _check_codes(codes, folds):
 def _only_one(scheme, folds):
     """Word that a scheme allows the observed labels only."""
     name = "" if folds is None else folds.name
-    alike = {
-        "within_folds": f"that share a fold of {name} (and a group, if given)",
-        "within_groups": "of a group",
-    }
+    alike = SCHEMES[scheme].alike.format(name=name)
     return (
         f"permute={scheme!r} allows only one arrangement of these labels, the observed "
-        f"one: the trials {alike.get(scheme, 'given')} all have the same label. Use "
+        f"one: the trials {alike} all have the same label. Use "
         "another scheme (labels that are constant within groups: permute='groups'), "
         "other folds, or n_permutations=0."
     )
@@ -541,12 +538,30 @@ def _free(codes, folds, groups):
     return _Units(codes, blocks, np.arange(len(codes)))
 
 
-#: The schemes by name, and what they let change places.
-_SCHEMES = {
-    "within_folds": _within_folds,
-    "within_groups": _within_groups,
-    "groups": _groups,
-    "free": _free,
+@dataclass(frozen=True)
+class Scheme:
+    """Which labels may change places."""
+
+    #: The units that do, of codes, folds and groups.
+    units: Callable
+    #: Among which {trials} they are permuted.
+    words: str
+    #: Which trials have the same label if only one arrangement is possible.
+    alike: str = "given"
+
+
+#: The schemes by name.
+SCHEMES = {
+    "within_folds": Scheme(
+        _within_folds,
+        "among {trials} of the same training and test sets{and_group}",
+        "that share a fold of {name} (and a group, if given)",
+    ),
+    "within_groups": Scheme(
+        _within_groups, "among {trials} of the same group", "of a group"
+    ),
+    "groups": Scheme(_groups, "across whole groups"),
+    "free": Scheme(_free, "among all {trials}"),
 }
 
 

@@ -24,6 +24,7 @@ from ..utils.checks import check_count, warn
 from ..utils.memory import check_many
 from ..utils.problems import Problem
 from ..utils.record import recorded
+from .splits import GIVEN, splitter_of
 
 
 @dataclass(frozen=True)
@@ -269,28 +270,6 @@ def lay_out(folds, n):
     return Layout.of_all(np.arange(n)) if folds is None else folds.layout
 
 
-#: What is recorded of folds that were given one by one.
-GIVEN = "given"
-
-#: Splitters that never look at the labels, so that labels may be shuffled freely.
-_LABEL_BLIND = (
-    ms.KFold,
-    ms.RepeatedKFold,
-    ms.GroupKFold,
-    ms.LeaveOneOut,
-    ms.LeavePOut,
-    ms.LeaveOneGroupOut,
-    ms.LeavePGroupsOut,
-    ms.ShuffleSplit,
-    ms.GroupShuffleSplit,
-    ms.TimeSeriesSplit,
-)
-_STRATIFIED = (
-    ms.StratifiedKFold,
-    ms.RepeatedStratifiedKFold,
-    ms.StratifiedGroupKFold,
-    ms.StratifiedShuffleSplit,
-)
 #: Trials that test sets may hold beyond those of a partition, as 1000 times 2000.
 _MOST_TESTED = 2_000_000
 #: Folds that are enough for most, where there are more than trials.
@@ -301,20 +280,6 @@ _MOST_UNKNOWN = 10_000
 DEFAULT_FOLDS = 10
 #: Labels that are counted at a time.
 _LABELS_AT_A_TIME = 2**22
-
-
-def sees_labels(cv):
-    """Tell whether a splitter is known to look at the labels."""
-    return isinstance(cv, _STRATIFIED)
-
-
-def may_see_labels(cv):
-    """Tell whether a splitter looks at the labels, for all that is known of it.
-
-    Explicit sets look at nothing any more, wherever they come from.
-    """
-    blind = type(cv) in (*_LABEL_BLIND, ms.PredefinedSplit)
-    return callable(getattr(cv, "split", None)) and not blind
 
 
 def make_folds(cv, codes, groups=None, classes=None, numbers=None, trained=None):
@@ -374,10 +339,9 @@ def make_folds(cv, codes, groups=None, classes=None, numbers=None, trained=None)
     trains, tests = zip(*pairs, strict=True)
     if all(len(train) + len(test) == len(codes) for train, test in pairs):
         trains = None  # to be worked out
-    if type(cv) in _STRATIFIED:
-        sees_labels = True
-    elif type(cv) in _LABEL_BLIND:
-        sees_labels = False
+    entry = splitter_of(type(cv))
+    if entry is not None and entry.sees_labels is not None:
+        sees_labels = entry.sees_labels
     elif trains is None and _is_leave_one_out(tests, len(codes)):
         sees_labels = False
     else:

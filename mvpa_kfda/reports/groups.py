@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..group.latency import ONSETS
 from ..group.second_level import METHODS
 from ..inference.corrections import ADJUSTMENTS
+from ..results.comparison import COMPARISON_TESTS
 from ..results.group import GroupResult
-from ..utils.checks import check_option, counted
+from ..utils.checks import check_option, counted, ranged, times_words
 from ..utils.rounding import number
 from ..viz.common import DEFAULT_NAMES, DEFAULT_RESULTS
 from .citations import name
@@ -26,9 +28,7 @@ from .words import (
     enumerated,
     metric_words,
     p_words,
-    ranged,
     splitter_words,
-    times_words,
 )
 
 #: What scores are compared with, by the alternative.
@@ -36,22 +36,6 @@ _SIDES = {
     "greater": "one-sided, for {higher}",
     "less": "one-sided, for {lower}",
     "two-sided": "two-sided",
-}
-
-#: Method of `compare` -> the test.
-COMPARISON_WORDS = {
-    "permutation": (
-        "The difference was compared with its null distribution under label "
-        "permutations shared by both analyses ({permutations}), the null hypothesis "
-        "being that neither carries information about the classes."
-    ),
-    "both": (
-        "A difference had to be significant in two tests, and the larger *p*-value is "
-        "reported [@Berger1982]: the difference was compared with its null "
-        "distribution under label permutations shared by both analyses "
-        "({permutations}), and differences in correctness for each {unit} with a null "
-        "distribution from random sign flips ({flips}) [@McNemar1947]."
-    ),
 }
 
 
@@ -376,7 +360,8 @@ def _comparison_test(result):
     p, n = result.parameters, result.n_permutations
     n_flips = p.get("n_flips") or n
     unit = "group" if p.get("flip") == "groups" else "trial"
-    test = COMPARISON_WORDS[result.method].format(
+    test = COMPARISON_TESTS[result.method]
+    words = test.words.format(
         unit=unit,
         permutations=counted(n, "permutation", ","),
         flips=counted(n_flips, "sign flip", ","),
@@ -386,27 +371,14 @@ def _comparison_test(result):
         "higher": f"higher scores in {first}",
         "lower": f"higher scores in {second}",
     }
-    draws = "permutations or flips" if result.method == "both" else "permutations"
     return [
-        test,
+        words,
         f"Tests were {_SIDES[result.alternative].format(**sides)}.",
-        _FORMULA.format(draws=draws),
+        _FORMULA.format(draws=test.draws),
     ]
 
 
 # -------------------------------------------------------------------------- latencies
-
-#: Criterion of an onset -> words.
-CRITERION_OF_ONSET = {
-    "peak-fraction": (
-        "The onset was the first time at which the mean across subjects exceeded "
-        "{fraction} % of its peak height above {base} for at least {duration} s"
-    ),
-    "t": (
-        "The onset was the first time at which the mean across subjects exceeded "
-        "{base} in Student's *t*-test at a level of {level} for at least {duration} s"
-    ),
-}
 
 
 def latency_paragraphs(result, asked):
@@ -446,14 +418,14 @@ def _onset(result):
     p = result.parameters
     if "criterion" not in p:
         return []
-    check_option("criterion", p["criterion"], CRITERION_OF_ONSET)
+    check_option("criterion", p["criterion"], ONSETS)
     base = "chance"
     if p.get("baseline") is not None:
         first, last = map(number, p["baseline"])
         base = f"the mean from {first} to {last} s"
     elif np.isfinite(result.chance):
         base = f"chance ({number(result.chance)})"
-    sentence = CRITERION_OF_ONSET[p["criterion"]].format(
+    sentence = ONSETS[p["criterion"]].words.format(
         base=base,
         fraction=number(100 * p["fraction"]),
         level=number(p["level"]),

@@ -14,13 +14,14 @@ import numpy as np
 
 from ..inference.corrections import CorrectionName
 from ..inference.null import Alternative, check_level
+from ..inference.permutation import SCHEMES
 from ..metrics.names import find_metric, is_of_one_class
 from ..results.base import Result, SubjectResult
 from ..results.comparison import ComparisonResult
 from ..results.group import GroupResult
 from ..results.latency import Latency
 from ..utils.advice import advice
-from ..utils.checks import check_option, check_share, counted
+from ..utils.checks import check_option, check_share, counted, ranged, times_words
 from ..utils.record import is_record
 from ..utils.rounding import number
 from ..viz.common import channel_label
@@ -38,12 +39,9 @@ from .groups import comparison_paragraphs, group_paragraphs, latency_paragraphs
 from .model import folds_of, model_of, sample_noun, windows_of
 from .recordings import named_groups, recordings_of
 from .words import (
-    SCHEME_WORDS,
     SECOND_TEST,
     enumerated,
     metric_words,
-    ranged,
-    times_words,
 )
 
 #: Classes that are named one by one; of more only the range of their counts is told.
@@ -511,7 +509,7 @@ def _permutations(result, alternative):
         noun = f"training {noun}"
         scored = "trained on the permuted labels and tested on the true ones"
     group = " (and the same group)" if result.groups is not None else ""
-    scheme = f" {SCHEME_WORDS[p['permute']]}" if "permute" in p else ""
+    scheme = f" {SCHEMES[p['permute']].words}" if "permute" in p else ""
     scheme = scheme.format(trials=noun, and_group=group)
     drawn = f" at random {times_words(n)}{scheme}"
     if p.get("exact"):

@@ -7,7 +7,7 @@ import numpy as np
 from ..kfda.kernels import kernel_words
 from ..kfda.penalties import penalty_words
 from ..kfda.steps import step_words
-from ..utils.checks import counted
+from ..utils.checks import counted, ranged
 from ..utils.record import is_record
 from ..utils.rounding import number
 from .citations import name
@@ -15,7 +15,6 @@ from .words import (
     auto_words,
     capital,
     enumerated,
-    ranged,
     splitter_words,
     tuning_words,
 )

@@ -4,13 +4,12 @@ import re
 
 import numpy as np
 
-from ..utils.checks import counted, plural
+from ..utils.checks import counted, plural, ranged
 from ..utils.record import as_call
 from ..utils.rounding import number
 from .citations import name, outside_names
 from .words import (
     enumerated,
-    ranged,
 )
 
 #: What groups of trials are called where they are neither runs nor sessions.

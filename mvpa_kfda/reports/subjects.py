@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..utils.checks import counted, plural, some_of
+from ..utils.checks import counted, plural, ranged, some_of, times_words
 from ..utils.rounding import number
 from .citations import name
 from .model import model_of, windows_of
@@ -10,9 +10,7 @@ from .recordings import named_groups, recordings_of
 from .words import (
     SETTING_WORDS,
     enumerated,
-    ranged,
     splitter_words,
-    times_words,
 )
 
 

@@ -7,14 +7,12 @@ the entries are given.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ..kfda.automatic import GRID
-from ..kfda.folds import GIVEN
 from ..kfda.kernels import kernel_words
 from ..kfda.penalties import CRITERIA
+from ..kfda.splits import SPLITTERS
 from ..metrics.names import find_metric
-from ..utils.checks import counted, enumerated, plural
+from ..utils.checks import counted, enumerated
 from ..utils.record import is_record
 from ..utils.rounding import nearest, rounded
 from .citations import name
@@ -30,17 +28,6 @@ def capital(text):
 def p_words(p):
     """Word a p-value: three decimals, or that it is below the last of them."""
     return f"*p* = {rounded(p)}" if nearest(p) >= 0.001 else "*p* < 0.001"
-
-
-def ranged(values, noun):
-    """Word a number of things, or the smallest and the largest of several numbers."""
-    low, high = min(values), max(values)
-    return counted(high, noun) if low == high else f"{low} to {counted(high, noun)}"
-
-
-def times_words(n):
-    """Word how often."""
-    return {1: "once", 2: "twice"}.get(n, f"{n:,} times")
 
 
 # ------------------------------------------------------------------------- of settings
@@ -174,75 +161,6 @@ def tuning_words(recorded, kernels, has_groups):
 # ---------------------------------------------------------------------------- of folds
 
 
-def _fold(numbers):
-    """Word "5-fold" of one number of folds, "3- to 5-fold" of several, or of none."""
-    if not len(numbers):
-        return "k-fold"
-    low, high = min(numbers), max(numbers)
-    return f"{low}-fold" if low == high else f"{low}- to {high}-fold"
-
-
-def _k_fold(kind="", more=""):
-    kind, more = kind and f"{kind} ", more and f" {more}"
-    return lambda given, k: f"{kind}{_fold(k)} cross-validation{more}"
-
-
-def _some(numbers, noun):
-    """Word how many, or 3 to 5 of several numbers, or that it is not known."""
-    return ranged(numbers, noun) if len(numbers) else plural(noun)
-
-
-def _splits(kind, of=""):
-    return lambda given, k: _some(k, f"{kind} split") + of
-
-
-def _k_folds(given, k):
-    """Word folds of neighbouring trials, as a number of folds makes them, or others."""
-    if given["shuffle"]:
-        return _k_fold()(given, k)
-    return f"cross-validation in {_some(k, 'contiguous fold')}"
-
-
-def _repeated(kind=""):
-    """Word a splitter that repeats folds; k of them in all."""
-
-    def words(given, k):
-        r = given["n_repeats"]
-        folds = _k_fold(kind)(given, [each // r for each in k])
-        return f"{folds}, repeated {times_words(r)} with different random folds"
-
-    return words
-
-
-_WHOLE = "with groups kept intact"
-#: Class of a splitter of scikit-learn -> words, of its arguments and numbers of folds.
-SPLITTER_WORDS: dict[str, Callable] = {
-    "KFold": _k_folds,
-    "StratifiedKFold": _k_fold("stratified"),
-    "GroupKFold": _k_fold(more=_WHOLE),
-    "StratifiedGroupKFold": _k_fold("stratified", _WHOLE),
-    "RepeatedKFold": _repeated(),
-    "RepeatedStratifiedKFold": _repeated("stratified"),
-    "LeaveOneOut": lambda given, k: "leave-one-out cross-validation",
-    "LeavePOut": lambda given, k: f"leave-{given['p']}-out cross-validation",
-    "LeaveOneGroupOut": lambda given, k: "leave-one-group-out cross-validation",
-    "LeavePGroupsOut": lambda given, k: (
-        f"cross-validation that leaves {counted(given['n_groups'], 'group')} out "
-        "at a time"
-    ),
-    "ShuffleSplit": _splits("random"),
-    "StratifiedShuffleSplit": _splits("stratified random"),
-    "GroupShuffleSplit": _splits("random", " of groups"),
-    "PredefinedSplit": lambda given, k: "cross-validation in predefined folds",
-    "TimeSeriesSplit": _splits("successive", " in time"),
-    GIVEN: lambda given, k: (
-        "a predefined split"
-        if set(k) == {1}
-        else "cross-validation in predefined folds"
-    ),
-}
-
-
 def splitter_words(recorded, n_folds=None):
     """Word a splitter as it is recorded, with a number of folds or one per subject."""
     given = recorded if is_record(recorded) else {"name": recorded}
@@ -250,9 +168,9 @@ def splitter_words(recorded, n_folds=None):
     if n_folds is None:
         n_folds = given.get("n_splits", [])
     n_folds = [n_folds] if isinstance(n_folds, int) else list(n_folds)
-    if kind not in SPLITTER_WORDS:
+    if kind not in SPLITTERS:
         return f"cross-validation with the splitter {name(kind)}"
-    words = SPLITTER_WORDS[kind](given, n_folds)
+    words = SPLITTERS[kind].words(given, n_folds)
     moved = "groups" if "Group" in kind else "trials"
     return f"{words}, {moved} in random order" if given.get("shuffle") else words
 
@@ -270,14 +188,6 @@ def metric_words(metric):
 
 
 # ---------------------------------------------------------------------------- of tests
-
-#: Permutation scheme -> among which {trials} the labels changed places.
-SCHEME_WORDS = {
-    "within_folds": "among {trials} of the same training and test sets{and_group}",
-    "within_groups": "among {trials} of the same group",
-    "groups": "across whole groups",
-    "free": "among all {trials}",
-}
 
 #: What is tested twice in time generalization.
 SECOND_TEST = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,34 @@ from .values import optional_array, plain
 #: Metrics whose scores vary most without an effect.
 WIDEST_AT_CHANCE = ("accuracy", "balanced_accuracy", "roc_auc", "pearsonr")
 
-#: Method of a comparison -> what it is called in figures.
+
+class ComparisonTest(NamedTuple):
+    """What a method of `compare` is called in figures and in the methods section."""
+
+    title: str
+    words: str
+    #: What was drawn.
+    draws: str
+
+
+#: The methods of comparisons by name; the tests are in `group.comparison`.
 COMPARISON_TESTS = {
-    "permutation": "Permutation test of a difference",
-    "both": "Permutation and sign-flip tests of a difference",
+    "permutation": ComparisonTest(
+        "Permutation test of a difference",
+        "The difference was compared with its null distribution under label "
+        "permutations shared by both analyses ({permutations}), the null hypothesis "
+        "being that neither carries information about the classes.",
+        "permutations",
+    ),
+    "both": ComparisonTest(
+        "Permutation and sign-flip tests of a difference",
+        "A difference had to be significant in two tests, and the larger *p*-value is "
+        "reported [@Berger1982]: the difference was compared with its null "
+        "distribution under label permutations shared by both analyses "
+        "({permutations}), and differences in correctness for each {unit} with a null "
+        "distribution from random sign flips ({flips}) [@McNemar1947].",
+        "permutations or flips",
+    ),
 }
 
 
@@ -225,7 +249,7 @@ class ComparisonResult(TestedMap):
             Parts of a title, which commas join.
         """
         test = COMPARISON_TESTS[self.method]
-        return [test, *self._trials(), *self._worded_draws()]
+        return [test.title, *self._trials(), *self._worded_draws()]
 
     def description(self) -> list[str]:
         """Return parts of a line: the trials, the method, and the draws.

@@ -68,6 +68,17 @@ def counted(number, noun, form=""):
     return f"{number:{form}} {plural(noun, number)}"
 
 
+def ranged(values, noun):
+    """Word a number of things, or the smallest and the largest of several numbers."""
+    low, high = min(values), max(values)
+    return counted(high, noun) if low == high else f"{low} to {counted(high, noun)}"
+
+
+def times_words(n):
+    """Word how often."""
+    return {1: "once", 2: "twice"}.get(n, f"{n:,} times")
+
+
 def word_bytes(size):
     """Word a number of bytes."""
     for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
