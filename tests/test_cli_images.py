@@ -521,7 +521,7 @@ def test_confounds_are_averaged_within_blocks(inside, tmp_path, capsys, no_figur
     assert_allclose(result.lambdas, expected.lambdas, rtol=1e-9, atol=0)
     capsys.readouterr()
     assert main([*command, "motion", "odd", "--out", str(tmp_path / "other")]) == 2
-    assert "'odd' of --confounds holds several values" in capsys.readouterr().err
+    assert "'odd' of --confounds has several values" in capsys.readouterr().err
 
 
 def test_no_block_is_both_trained_with_and_tested(inside, tmp_path, capsys, no_figures):

@@ -471,7 +471,7 @@ def test_comparison_of_single_numbers():
 
 
 def test_single_numbers_have_no_other_map():
-    with pytest.raises(ValueError, match="one position only, so 'gamma_0' is a number"):
+    with pytest.raises(ValueError, match="only one position, so 'gamma_0' is a number"):
         plot_group(group(single(), marked=[()]), metric="gamma_0")
 
 
