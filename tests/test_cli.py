@@ -391,7 +391,7 @@ def test_running_again_replaces_the_output(folder, tmp_path):
             ["words", "--train-on", "block < 4", "--groups", "block"],
             r"--train-on 'block < 4' leaves no trial to test .* or pass other folds\.$",
         ),
-        (["words", "--null", "max", "--test-file", "x"], "--test-file, --null belongs"),
+        (["words", "--null", "max", "--test-file", "x"], "--test-file, --null belong"),
         (["words", "--no-same-trials"], "--same-trials belongs to time generalization"),
         (["words", "--generalize", "--sensors"], "either --generalize or --sensors"),
         (["words", "--generalize", "--same-trials"], "Add --test-file"),

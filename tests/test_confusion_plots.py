@@ -197,11 +197,11 @@ def test_other_results_are_refused():
     with pytest.raises(ValueError, match=r"at=\(a training time, a test time\)"):
         plot_confusion(generalize_arrays(DATA, NAMES, cv=4), at=0.1)
     for draw in (plot_confusion, plot_recall):
-        with pytest.raises(TypeError, match="has no predictions of single trials"):
+        with pytest.raises(TypeError, match="has no predictions for single trials"):
             draw(build.group())
         with pytest.raises(TypeError, match="predicts continuous values and has no"):
             draw(build.result("TimeRegressionResult", scoring="r2"))
-    with pytest.raises(ValueError, match="not one over time alone"):
+    with pytest.raises(ValueError, match="is not a time course"):
         plot_recall(generalize_arrays(DATA, NAMES, cv=4))
 
 
