@@ -28,20 +28,23 @@ PLACES = (
 #: How labels are read.
 LABELS = (
     Option(
-        "--by", "by", "COLUMN", "metadata column of the classes; else the event names"
+        "--by",
+        "by",
+        "COLUMN",
+        "metadata column with the classes (default: event names)",
     ),
     Option(
         "--classes",
         "classes",
         "EVENT",
-        "of epochs, the events or tags that are the classes, as they were given",
+        "for epochs: the events or tags that were used as classes",
         several=True,
     ),
     Option(
         "--labels",
         "labels",
         "TABLE",
-        "of images, the table or tables with one row per volume",
+        "for images: the table or tables with one row per volume",
         Path,
         several=True,
     ),
@@ -49,7 +52,7 @@ LABELS = (
         "--label-column",
         "label_column",
         "COLUMN",
-        "column of the classes there",
+        "column with the classes",
         default="label",
     ),
     Option(
@@ -74,8 +77,8 @@ ARRAYS = (
     *("labels_img", "sensors"),
 )
 _DATA = (
-    "the data that it was made of: a file of epochs (-epo.fif), images, or an .npz "
-    "file of NumPy's with the arrays X and y, and groups, X_test and so on"
+    "the data that were decoded: a file of epochs (-epo.fif), images, or a NumPy .npz "
+    "file with the arrays X and y, and optionally groups, X_test and so on"
 )
 
 
@@ -109,7 +112,7 @@ def add_rerun(commands):
     """Add the command that makes a result again."""
     parser = commands.add_parser(
         "rerun",
-        help="compute a saved result again from the data",
+        help="recompute a saved result from the data",
         usage="%(prog)s RESULT DATA [DATA ...] [options]",
         description="Run the analysis of a saved result (.h5) again, with its options "
         "and its seed, write RESULT_rerun.h5, and report whether all "
@@ -168,8 +171,8 @@ def _run_rerun(arguments):
     result = mvpa_kfda.load_result(arguments.file)
     if not isinstance(result, SubjectResult) or not result.inputs:
         raise ValueError(
-            f"{arguments.file} does not say which function made it. Results of groups, "
-            "and those made of other results, cannot be run again."
+            f"{arguments.file} does not record which function computed it. Group "
+            "results, and others computed from results, cannot be run again."
         )
     stem = f"{arguments.file.stem}_rerun"
     check_out(arguments.out, stem)
@@ -219,7 +222,7 @@ def _read(arguments):
         return (mne.read_epochs(first, verbose="error"), y), more
     if arguments.labels is None:
         raise ValueError(
-            f"{first.name} is taken for images, whose labels are in a table. Add "
+            f"{first.name} is read as images, which need a table of labels. Add "
             "--labels TABLE."
         )
     from .reading import read_volumes
@@ -246,6 +249,7 @@ def _read_arrays(path):
     if missing or unknown:
         what = f"has no array {missing[0]!r}" if missing else f"has {unknown[0]!r}"
         raise ValueError(
-            f"{path} {what}. It must hold X and y, and may hold {', '.join(ARRAYS)}."
+            f"{path} {what}. It must contain X and y, and may contain "
+            f"{', '.join(ARRAYS)}."
         )
     return (arrays.pop("X"), arrays.pop("y")), arrays
