@@ -24,6 +24,7 @@ from mvpa_kfda import (
     cross_validate,
     decode_arrays,
     decode_epochs,
+    decode_regions,
     generalize_arrays,
     load_result,
     searchlight,
@@ -173,6 +174,37 @@ def test_what_is_not_in_the_file_is_passed_again(options, tmp_path):
     others = {"kernel": GraphSmooth(NEXT, strength=2.0), "cv": LIST[::-1]}
     found = verify(*how, **given, **{name: others[name]})
     assert "cannot be verified because" in found.verdict
+
+
+POSITIONS = {
+    "spheres": (searchlight, {"adjacency": NEXT | np.eye(6, dtype=bool)}),
+    "regions": (decode_regions, {"labels_img": np.array([1, 1, 1, 2, 2, 2])}),
+}
+
+
+@pytest.mark.parametrize("kernel", [GraphSmooth(NEXT), Penalty(np.diag(range(1, 7)))])
+@pytest.mark.parametrize(("function", "places"), POSITIONS.values(), ids=POSITIONS)
+def test_every_position_has_its_part_of_a_graph(function, places, kernel, tmp_path):
+    options = {"kernel": kernel, "reg": 0.1, "n_permutations": 3, "random_state": 0}
+    function(X[:, :, 0], Y, **places, **options).save(tmp_path / "map.h5")
+    how = tmp_path / "map.h5", X[:, :, 0], Y
+    found = verify(*how, **places, kernel=kernel, n_cells=None)
+    assert found.ok, found
+    assert "pass the same kernel again" in verify(*how, **places).verdict
+    result = load_result(how[0])
+    forged = replace(result, options=result.options | {"reg": 0.2})
+    forged = replace(forged, parameters=result.parameters | {"reg": 0.2})
+    assert not verify(forged, *how[1:], **places, kernel=kernel, n_cells=None).ok
+
+
+def test_a_graph_of_named_channels_is_cut_to_those_decoded(tmp_path):
+    epochs = build.epochs(X)
+    graph = GraphSmooth((NEXT, epochs.ch_names[::-1]))
+    options = {"kernel": graph, "n_permutations": 3, "random_state": 0}
+    result = decode_epochs(epochs, Y, picks=epochs.ch_names[1:5], **options)
+    result.save(tmp_path / "result.h5")
+    found = verify(tmp_path / "result.h5", epochs, Y, n_cells=None, kernel=graph)
+    assert found.ok, found
 
 
 @pytest.mark.parametrize("table", ["pairwise_accuracies", "crossnobis_distances"])

@@ -252,7 +252,8 @@ class Cell:
         confounds = elsewhere.tested(claims.confounds_test)
         tested = Sample(X_test, true, None, confounds)
         everybody = None if claims.learns_in_folds else X
-        return refit(trained, tested[test], claims.method, everybody, seen)
+        method = claims.method_at(self.position)
+        return refit(trained, tested[test], method, everybody, seen)
 
     @cached_property
     def models(self):

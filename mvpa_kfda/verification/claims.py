@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,7 +16,7 @@ from . import imaging, recordings
 from . import reading as arrays
 from .differences import DifferencesMixin
 from .drawing import DrawnFolds, cut_folds, redraw_folds, redraw_labels, splitter_of
-from .kernels import LINEAR, completed
+from .kernels import LINEAR, completed, for_columns
 from .reading import NotCovered
 from .refit import Recipe
 from .rounds import Round, regrouped, reshuffled
@@ -118,7 +118,18 @@ class Claims(DifferencesMixin):
         several = parameters.get("kernels") or several or [parameters["kernel"]]
         again = self.given.get("kernel", self.result.options.get("kernel"))
         again = again if isinstance(again, list | tuple) else [again] * len(several)
-        return tuple(map(completed, several, again))
+        names = parameters.get("ch_names")
+        return tuple(
+            completed(*each, names) for each in zip(several, again, strict=True)
+        )
+
+    def method_at(self, position):
+        """Return how models are trained at a position, maybe of some features only."""
+        if self.reading.columns is None:
+            return self.method
+        columns = self.reading.columns(position)
+        kernels = [for_columns(each, columns) for each in self.method.kernels]
+        return replace(self.method, kernels=tuple(kernels))
 
     @property
     def averages_in_feature_space(self):
