@@ -24,6 +24,8 @@ from mvpa_kfda import (
     cross_validate,
     decode_arrays,
     decode_epochs,
+    decode_regions,
+    generalize_arrays,
     load_result,
     searchlight,
     verify,
@@ -114,6 +116,7 @@ def test_repeats_hold_and_their_frauds_are_found(options):
 
 NEXT = np.abs(np.subtract.outer(np.arange(6), np.arange(6))) == 1
 LIST = list(KFold(4).split(X, Y))
+OWN = [(train[::2], test) for train, test in LIST]
 #: What files hold only the name or the checksum of, and is passed to `verify` again.
 AGAIN = {
     "a function": {"kernel": laplacian_kernel},
@@ -122,6 +125,7 @@ AGAIN = {
     "a graph": {"kernel": GraphSmooth(NEXT)},
     "a matrix": {"kernel": Penalty(2 * np.eye(6) + 0.1), "reg": "ledoit_wolf"},
     "averages by a list of folds": {"cv": LIST, "average": 2, "n_repeats": 2},
+    "averages with training sets of their own": {"cv": OWN, "average": 2},
 }
 ANYTHING = {
     "a map": {"kernel": EmpiricalMap("rbf")},
@@ -170,6 +174,37 @@ def test_what_is_not_in_the_file_is_passed_again(options, tmp_path):
     others = {"kernel": GraphSmooth(NEXT, strength=2.0), "cv": LIST[::-1]}
     found = verify(*how, **given, **{name: others[name]})
     assert "cannot be verified because" in found.verdict
+
+
+POSITIONS = {
+    "spheres": (searchlight, {"adjacency": NEXT | np.eye(6, dtype=bool)}),
+    "regions": (decode_regions, {"labels_img": np.array([1, 1, 1, 2, 2, 2])}),
+}
+
+
+@pytest.mark.parametrize("kernel", [GraphSmooth(NEXT), Penalty(np.diag(range(1, 7)))])
+@pytest.mark.parametrize(("function", "places"), POSITIONS.values(), ids=POSITIONS)
+def test_every_position_has_its_part_of_a_graph(function, places, kernel, tmp_path):
+    options = {"kernel": kernel, "reg": 0.1, "n_permutations": 3, "random_state": 0}
+    function(X[:, :, 0], Y, **places, **options).save(tmp_path / "map.h5")
+    how = tmp_path / "map.h5", X[:, :, 0], Y
+    found = verify(*how, **places, kernel=kernel, n_cells=None)
+    assert found.ok, found
+    assert "pass the same kernel again" in verify(*how, **places).verdict
+    result = load_result(how[0])
+    forged = replace(result, options=result.options | {"reg": 0.2})
+    forged = replace(forged, parameters=result.parameters | {"reg": 0.2})
+    assert not verify(forged, *how[1:], **places, kernel=kernel, n_cells=None).ok
+
+
+def test_a_graph_of_named_channels_is_cut_to_those_decoded(tmp_path):
+    epochs = build.epochs(X)
+    graph = GraphSmooth((NEXT, epochs.ch_names[::-1]))
+    options = {"kernel": graph, "n_permutations": 3, "random_state": 0}
+    result = decode_epochs(epochs, Y, picks=epochs.ch_names[1:5], **options)
+    result.save(tmp_path / "result.h5")
+    found = verify(tmp_path / "result.h5", epochs, Y, n_cells=None, kernel=graph)
+    assert found.ok, found
 
 
 @pytest.mark.parametrize("table", ["pairwise_accuracies", "crossnobis_distances"])
@@ -343,15 +378,62 @@ def test_what_cannot_be_verified_is_never_fine(honest):
         assert "cannot be verified because" in str(found)
 
 
-def test_scores_of_permuted_labels_that_were_not_kept_are_said():
+def summarised(null):
+    """Return a result that keeps a summary of its null, and how to verify it."""
     near = np.eye(6, dtype=bool)
-    options = {"adjacency": near, "n_permutations": 9, "null": "max"}
-    result = searchlight(X[:, :, 0], Y, groups=RUNS, **options)
-    found = verify(result, X[:, :, 0], Y, groups=RUNS, adjacency=near)
-    assert not found.ok
+    options = {"groups": RUNS, "adjacency": near}
+    result = searchlight(
+        X[:, :, 0], Y, n_permutations=9, null=null, random_state=0, **options
+    )
+    return result, {"data": X[:, :, 0], "y": Y, **options}
+
+
+@pytest.mark.parametrize("null", ["max", "stream"])
+@pytest.mark.parametrize("n_cells", [8, None])
+def test_what_is_kept_of_a_null_holds(null, n_cells):
+    result, given = summarised(null)
+    found = verify(result, **given, n_cells=n_cells)
     assert not found.differences
+    assert found.cells["ok"].all(), found
+    # Of the largest clusters there is nothing to compare with, which is said.
+    assert found.ok == (null == "max")
+    assert ("the largest clusters" in found.verdict) == (null == "stream")
+    of_maxima = found.cells["position"] == "all"
+    assert of_maxima.sum() == (1 if n_cells else 9)
+    assert (found.cells["permutation"] == "all").sum() == (1 if n_cells else 6)
+
+
+@pytest.mark.parametrize("name", ["maximum", "exceedances", "moments"])
+def test_an_edited_summary_of_a_null_is_found(name):
+    result, given = summarised("stream")
+    summary = result.null_summaries["accuracy"]
+    edited = summary[name].copy()
+    edited.flat[3] += {"maximum": 0.025, "exceedances": 1, "moments": 0.001}[name]
+    forged = {"accuracy": summary | {name: edited}}
+    found = verify(replace(result, null_summaries=forged), **given, n_cells=None)
+    assert "1 of" in found.verdict, found
+
+
+def test_a_large_map_is_not_refitted_for_its_maxima(monkeypatch):
+    monkeypatch.setattr("mvpa_kfda.verification.kept._MOST", 5)
+    result, given = summarised("max")
+    found = verify(result, **given)
     assert found.cells["ok"].all()
-    assert "null='max'" in str(found)
+    assert not found.ok
+    assert "the largest score of each permutation and the p-values" in found.verdict
+
+
+def test_time_generalization_tests_other_averages_where_labels_stay():
+    options = {"n_permutations": 5, "random_state": 0, "average": 2}
+    for cv, n_repeats in ((OWN, 1), (LIST, 2)):
+        how = options | {"cv": cv, "n_repeats": n_repeats}
+        result = generalize_arrays(X, Y, **how)
+        found = verify(result, X, Y, n_cells=None)
+        assert found.ok, found
+        second = result.second_nulls["accuracy"].copy()
+        second[2, 1, 1] += 0.025
+        forged = replace(result, second_nulls={"accuracy": second})
+        assert not verify(forged, X, Y, n_cells=None).ok
 
 
 def test_wrong_data_are_refused(honest):

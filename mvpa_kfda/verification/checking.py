@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from typing import Any
 
@@ -14,6 +14,7 @@ from ..results.base import SubjectResult
 from ..results.load import load_result
 from ..utils.checks import check_count, draw_seed
 from .claims import Claims
+from .kept import Kept
 from .reading import NotCovered
 from .refit import Sample, refit
 from .scoring import score
@@ -136,6 +137,7 @@ class _Cells:
     def refitted(self, n_cells, rng):
         """Return a table of cells that were drawn, and refitted."""
         rows = [self._row(*cell) for cell in self._drawn(n_cells, rng)]
+        rows += Kept(self.claims, partial(Cell, self.claims)).rows(n_cells, rng)
         return pd.DataFrame(rows)
 
     def _drawn(self, n_cells, rng):
@@ -223,25 +225,35 @@ class Cell:
         made = self.claims.round(self.permutation, repeat)
         return made, *made.pairs[number]
 
-    def _true(self, made, second=False):
-        """Return what is to be predicted of the samples of a repeat."""
-        return self.claims.of_tested(self.claims.true(self.permutation, second), made)
+    def _tested(self, fold, second=False):
+        """Return the repeat whose samples a fold tests, and what is true of them.
 
-    def model(self, fold):
-        """Return the prediction of a fold's test trials."""
+        Labels that stay have their own averages, in the places of the others.
+        """
+        claims = self.claims
+        b = self.permutation if claims.moves(second) else 0
+        made = claims.round(
+            b if claims.regroups else self.permutation, fold // claims.n_folds
+        )
+        return made, claims.of_tested(claims.true(self.permutation, second), made)
+
+    def model(self, fold, second=False):
+        """Return the prediction of a fold's test trials, maybe for the second null."""
         claims, (X, X_test) = self.claims, self._features
         made, train, test = self._place(fold)
         labels = claims.of_samples(claims.labels[self.permutation], made)
         groups = claims.of_samples(claims.groups, made)
         inside = claims.averages_in_feature_space
         seen = X if inside else None
-        X, X_test = made.trained(X, inside), made.tested(X_test, inside)
+        elsewhere, true = self._tested(fold, second)
+        X, X_test = made.trained(X, inside), elsewhere.tested(X_test, inside)
         confounds = made.trained(claims.confounds)
         trained = Sample(X, labels, groups, confounds)[train]
-        confounds = made.tested(claims.confounds_test)
-        tested = Sample(X_test, self._true(made), None, confounds)
+        confounds = elsewhere.tested(claims.confounds_test)
+        tested = Sample(X_test, true, None, confounds)
         everybody = None if claims.learns_in_folds else X
-        return refit(trained, tested[test], claims.method, everybody, seen)
+        method = claims.method_at(self.position)
+        return refit(trained, tested[test], method, everybody, seen)
 
     @cached_property
     def models(self):
@@ -255,8 +267,10 @@ class Cell:
         """
         sets = {}
         for fold, model in zip(folds, models, strict=True):
-            made, train, test = self._place(fold)
-            true = self._true(made, second)[test]
+            _, train, test = self._place(fold)
+            if second and self.claims.regroups:  # other averages are tested
+                model = self.model(fold, second)
+            true = self._tested(fold, second)[1][test]
             each = true, model.predicted, model.scores, len(train)
             sets.setdefault(fold // self.claims.n_folds, []).append(each)
         how = self.claims.method.n_classes, self.claims.chosen_pairs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,7 +16,7 @@ from . import imaging, recordings
 from . import reading as arrays
 from .differences import DifferencesMixin
 from .drawing import DrawnFolds, cut_folds, redraw_folds, redraw_labels, splitter_of
-from .kernels import LINEAR, completed
+from .kernels import LINEAR, completed, for_columns
 from .reading import NotCovered
 from .refit import Recipe
 from .rounds import Round, regrouped, reshuffled
@@ -118,7 +118,18 @@ class Claims(DifferencesMixin):
         several = parameters.get("kernels") or several or [parameters["kernel"]]
         again = self.given.get("kernel", self.result.options.get("kernel"))
         again = again if isinstance(again, list | tuple) else [again] * len(several)
-        return tuple(map(completed, several, again))
+        names = parameters.get("ch_names")
+        return tuple(
+            completed(*each, names) for each in zip(several, again, strict=True)
+        )
+
+    def method_at(self, position):
+        """Return how models are trained at a position, maybe of some features only."""
+        if self.reading.columns is None:
+            return self.method
+        columns = self.reading.columns(position)
+        kernels = [for_columns(each, columns) for each in self.method.kernels]
+        return replace(self.method, kernels=tuple(kernels))
 
     @property
     def averages_in_feature_space(self):
@@ -222,8 +233,8 @@ class Claims(DifferencesMixin):
     def regroups(self):
         """Whether every labelling has averages, or folds, of its own."""
         parameters = self.result.parameters
-        moves = parameters.get("average") and parameters.get("train_on") is not None
-        return self.n_repeats > 1 or parameters.get("average_test") is False or moves
+        own = parameters.get("average") and self.result.trains is not None
+        return self.n_repeats > 1 or parameters.get("average_test") is False or own
 
     @property
     def _members(self):
@@ -395,10 +406,13 @@ class Claims(DifferencesMixin):
 
     def true(self, permutation, second=False):
         """Return what is to be predicted (n_test,), under some permutation."""
-        moves = not second
+        return self._as_labels(self._drawn[1][permutation if self.moves(second) else 0])
+
+    def moves(self, second):
+        """Tell whether what is to be predicted moves with the labels trained with."""
         if self.reading.y_test is not None and not self.reading.other_trials:
-            moves = second  # labels of their own stay, and move for the second null
-        return self._as_labels(self._drawn[1][permutation if moves else 0])
+            return second  # labels of their own stay, and move for the second null
+        return not second
 
     # --------------------------------------------------------------------- the scores
 
@@ -432,15 +446,17 @@ class Claims(DifferencesMixin):
     def n_nulls(self):
         """How many permutations have scores in the file."""
         nulls = self.result.nulls
-        n = len(next(iter(nulls.values()))) if nulls else 0
-        if self.result.parameters["n_permutations"] and not n:
-            words = (
-                "the scores under permuted labels are not in the file (null="
-                f"{self.result.parameters.get('null')!r})"
-            )
-            if words not in self.unverified:
-                self.unverified.append(words)
-        return n
+        return len(next(iter(nulls.values()))) if nulls else 0
+
+    @property
+    def summaries(self):
+        """What is kept of other nulls: (metric, whether the second one, summary)."""
+        return [
+            (name, second, summary)
+            for second, kind in enumerate(("null_summaries", "second_summaries"))
+            for name, summary in getattr(self.result, kind, {}).items()
+            if name in self.metrics
+        ]
 
     def stored(self, name, position, fold, b):
         """Yield the stored scores of a cell, and whether of the second null."""
@@ -456,14 +472,18 @@ class Claims(DifferencesMixin):
             if not np.isnan(of_fold):  # else of a single class, say
                 yield of_fold, False
 
-    def agrees(self, stored, again, slack=0.0):
+    def agrees(self, stored, again, slack=0.0, single=False):
         """Tell whether two scores are the same, but for rounding and what ties do."""
         if np.isnan(stored):
             return False
-        tolerance = TOLERANCES[self.result.parameters["dtype"]]
-        if self.result.parameters.get("null") == "full":
-            tolerance = max(tolerance, 1e-6)
+        tolerance = self.tolerance(single)
         return bool(abs(stored - again) <= tolerance * max(1, abs(again)) + slack)
+
+    def tolerance(self, single=False):
+        """Return how nearly scores agree, that may be kept in single precision."""
+        tolerance = TOLERANCES[self.result.parameters["dtype"]]
+        single = single or self.result.parameters.get("null") == "full"
+        return max(tolerance, 2e-6) if single else tolerance
 
     def agrees_on_penalty(self, position, fold, lam):
         """Tell whether a lambda is the stored one."""

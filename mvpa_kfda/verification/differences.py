@@ -111,10 +111,15 @@ class DifferencesMixin:
 
     def _differences_of_draws(self):
         """Compare the number of permutations with that which the options make."""
-        for name, null in self.result.nulls.items():
-            if len(null) != len(self.labels) - 1:
+        sizes = {name: len(null) for name, null in self.result.nulls.items()}
+        for name, _, summary in self.summaries:
+            sizes[name] = len(summary["maximum"])
+        if self.result.parameters["n_permutations"] and not sizes:
+            yield "the file has no scores under permuted labels"
+        for name, size in sizes.items():
+            if size != len(self.labels) - 1:
                 yield (
-                    f"the file has {len(null)} scores under permuted labels ({name}), "
+                    f"the file has {size} scores under permuted labels ({name}), "
                     f"and the options make {len(self.labels) - 1}"
                 )
                 return

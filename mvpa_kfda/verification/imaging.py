@@ -63,7 +63,8 @@ def _of_images(result, images, members, own, y, given):
     scored = z_scores(X, all_y, all_groups) if result.parameters["standardize"] else X
     scored = labels.take(scored)
     members = keep_usable(members, usable_columns(X) & usable_columns(scored), own)
-    reading.train = lambda position: scored[:, members[[position[0]]].indices]
+    reading.columns = lambda position: members[[position[0]]].indices
+    reading.train = lambda position: scored[:, reading.columns(position)]
     reading.numbers = labels.take(np.arange(len(X)))
     reading.confounds = labels.confounds
     reading.train_on = None if labels.train_on is None else labels.train_on.mask

@@ -34,14 +34,15 @@ _NOT_IN_FILES = {
 _MANY = 2000
 
 
-def completed(record, again):
+def completed(record, again, ch_names=None):
     """Return the record of a kernel with what a file does not hold put in.
 
-    `again` is the kernel as it was given to the function that returned the result.
+    `again` is the kernel as it was given to the function that returned the result; a
+    graph of channels by their names is cut to those that were decoded.
     """
     if "kernel" in record:  # an approximation, or a map, of another kernel
         inner = again if record["name"] == "LowRank" else getattr(again, "kernel", None)
-        return record | {"kernel": completed(record["kernel"], inner)}
+        return record | {"kernel": completed(record["kernel"], inner, ch_names)}
     if record["name"] not in _NOT_IN_FILES:
         return record
     said = record["function"] if record["name"] == "Callable" else record
@@ -53,6 +54,8 @@ def completed(record, again):
         )
     if record["name"] == "Callable":
         return record | {"function": again}
+    if ch_names is not None and getattr(again, "names", None) is not None:
+        again = again.for_channels(ch_names)
     name = "Omega" if record["name"] == "Penalty" else "adjacency"
     matrix = getattr(again, name)
     return record | {name: matrix.toarray() if issparse(matrix) else matrix}
@@ -113,8 +116,6 @@ def whitened(kernel, X):
     if kernel["name"] == "Linear":
         return X
     omega = penalty_matrix(kernel)
-    if X.shape[1] % len(omega):  # as in a searchlight
-        raise NotCovered("every position has features, and so a penalty, of its own")
     omega = block_diag(*[omega] * (X.shape[1] // len(omega)))
     return np.linalg.solve(np.linalg.cholesky(omega), X.T).T
 
@@ -126,6 +127,21 @@ def penalty_matrix(kernel):
     edges = kernel["adjacency"]
     laplacian = np.diag(edges.sum(axis=1)) - edges
     return kernel["strength"] * laplacian + kernel["eps"] * np.eye(len(edges))
+
+
+def for_columns(kernel, columns):
+    """Return a kernel for some of the features: the weights of others are zero.
+
+    Of a graph those edges are left that are between two of them.
+    """
+    cut = {
+        name: kernel[name][np.ix_(columns, columns)]
+        for name in ("Omega", "adjacency")
+        if name in kernel
+    }
+    if "kernel" in kernel:
+        cut["kernel"] = for_columns(kernel["kernel"], columns)
+    return kernel | cut
 
 
 # -------------------------------------------------------------------------- landmarks

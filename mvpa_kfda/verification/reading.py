@@ -33,6 +33,8 @@ class Reading:
     test: Callable | None = None
     #: Labels to be predicted, where they are others.
     y_test: np.ndarray | None = None
+    #: Position -> which of all features these are; None: all of them.
+    columns: Callable | None = None
     #: The numbers of the trials in the recording, where they are known.
     numbers: np.ndarray | None = None
     #: Columns (n, k) that are taken out, of the trials trained with and of others.

@@ -40,6 +40,7 @@ def reread_epochs(result, epochs, y, given):
     if given.get("sensors", options.get("sensors")) is not None:
         pairs = find_neighbours(info, given.get("sensors", options.get("sensors")))
         near = [neighbours_of(i, pairs) for i in range(len(picks))]
+        reading.columns = lambda position: near[position[0]]
 
     def train(position):
         *row, window = position
@@ -154,6 +155,8 @@ def reread_sources(result, stcs, y, given):
         return in_window(of_row, starts[window], width, parameters["window_mode"])
 
     reading = Reading(train, np.shape(result.scores), np.asarray(y))
+    if near:
+        reading.columns = lambda position: near[position[0]]
     reading.note(data=np.moveaxis(data, 1, 2))
     return reading
 
