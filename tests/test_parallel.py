@@ -227,11 +227,12 @@ def test_not_more_workers_than_processors(backend, monkeypatch):
     with parallel_config(backend=backend):
         with pytest.warns(UserWarning, match=match) as caught:
             places = set(run_in_parallel(place, (), range(16), 5))
-        assert len(caught) == 1
-        assert caught[0].filename == __file__
+        # Python 3.12 and 3.13 warn of every fork where there are threads.
+        ours = [each for each in caught if each.category is UserWarning]
+        assert [each.filename for each in ours] == [__file__]
         assert len(places) == 2
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", UserWarning)
         with parallel_config(backend=backend, n_jobs=5):
             assert len(set(run_in_parallel(place, (), range(16)))) == 2
         with parallel_config(backend=backend):
