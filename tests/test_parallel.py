@@ -4,7 +4,6 @@ import contextlib
 import gc
 import os
 import platform
-import resource
 import signal
 import subprocess
 import sys
@@ -33,6 +32,7 @@ from mvpa_kfda.utils.parallel import (
     run_in_parallel,
 )
 
+on_posix = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 LOCAL = ["loky", "threading", "multiprocessing"]
 LOST = "connection to the scheduler of .* was lost.* Start a cluster .* same call again"
 
@@ -89,6 +89,8 @@ def page_faults(item):
     """Count the pages that 20 temporaries of 2 MB take from the system."""
     if platform.libc_ver()[0] != "glibc":
         return 0  # other systems have their own ways
+    import resource
+
     before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
     for _ in range(20):
         np.ones(250_000)  # from 4 MB on NumPy asks for huge pages, which are few
@@ -274,6 +276,7 @@ def test_errors_of_the_function_arrive(backend):
         list(run_in_parallel(fail, (), range(30), 2))
 
 
+@on_posix
 def test_a_killed_worker_of_joblib():
     words = "A worker process was killed, most often because .* Use fewer workers .n_jo"
     with pytest.raises(WorkersLostError, match=words) as raised:
@@ -283,6 +286,7 @@ def test_a_killed_worker_of_joblib():
     assert list(again) == EXPECTED[:10]
 
 
+@on_posix
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["loky", "multiprocessing"])
 def test_workers_end_with_a_killed_script(backend):
@@ -307,6 +311,7 @@ def test_closing_is_quiet_and_quick(backend):
         assert list(again) == EXPECTED[:10]
 
 
+@on_posix
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", LOCAL)
 def test_interrupting_stops_the_workers(backend, tmp_path):
@@ -518,6 +523,7 @@ def test_dask_workers_killed_at_any_time(n_workers, n_killed, seconds):
             assert list(results) == EXPECTED
 
 
+@on_posix
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_dask_worker_that_dies_while_the_data_are_sent(number):
@@ -532,6 +538,7 @@ def test_a_dask_worker_that_dies_while_the_data_are_sent(number):
             assert list(results) == EXPECTED
 
 
+@on_posix
 @pytest.mark.slow
 def test_dask_workers_that_keep_dying():
     with start_cluster(2) as cluster, Client(cluster), parallel_config(backend="dask"):
