@@ -11,6 +11,7 @@ import threading
 import time
 import warnings
 from dataclasses import dataclass
+from multiprocessing import get_all_start_methods, get_context
 
 import numpy as np
 import pytest
@@ -209,6 +210,19 @@ def test_results_are_those_of_a_loop(backend):
     with parallel_config(backend=backend or "loky"):
         results = run_in_parallel(column_sum, (make_data(), 2), range(40), n_jobs)
         assert list(results) == EXPECTED
+
+
+@pytest.mark.parametrize(
+    "method", [name for name in get_all_start_methods() if name != "fork"]
+)
+def test_workers_that_begin_anew_give_the_same(method, monkeypatch):
+    """As on Windows and macOS (spawn), and with Python 3.14 on Linux (forkserver)."""
+    context = get_context(method)
+    monkeypatch.setattr("joblib.parallel.DEFAULT_MP_CONTEXT", context)
+    with parallel_config(backend="multiprocessing"):
+        results = run_in_parallel(column_sum, (make_data(), 2), range(40), 2)
+        assert list(results) == EXPECTED
+        assert os.getpid() not in set(run_in_parallel(where, (), range(4), 2))
 
 
 def test_the_number_of_workers():
