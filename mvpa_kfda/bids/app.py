@@ -13,6 +13,7 @@ from ..reports.html import equal_p
 from ..reports.summary import smallest_p
 from ..results.kinds import keeps_warnings
 from ..utils.checks import counted
+from ..utils.files import write_text
 from .analyses import ANALYSES
 from .bold import check_estimate, unused_by
 from .config import word_config
@@ -299,7 +300,7 @@ def _write_config(folder, level, desc, config):
     path = folder / f"{level}_desc-{desc}_config.toml"
     values = {key: value for key, value, _ in config.values()}
     text = word_config(level, values, heading)
-    in_place(path, lambda draft: draft.write_text(text, encoding="utf-8"))
+    in_place(path, lambda draft: write_text(draft, text))
 
 
 def _write_page(paths, page, title):

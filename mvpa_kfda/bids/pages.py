@@ -13,6 +13,7 @@ from ..inference.corrections import CORRECTIONS
 from ..reports.html import STYLE, facts_html, paragraph
 from ..results.load import load_result
 from ..utils.checks import counted
+from ..utils.files import write_text
 from .fates import word_runs
 from .find import entities_of
 from .sources import checksum
@@ -140,7 +141,7 @@ def write_overview(folder, dataset):
     parts = [*_of_group(folder, records), *_of_subjects(folder, records)]
     html = _PAGE.format(title=escape(title), style=STYLE, body="\n".join(parts))
     path = folder / NAME
-    in_place(path, lambda draft: draft.write_text(html, encoding="utf-8"))
+    in_place(path, lambda draft: write_text(draft, html))
     return path
 
 

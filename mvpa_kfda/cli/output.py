@@ -231,7 +231,8 @@ def _write_figures(result, stem, correction):
 def save_table(table, path, **options):
     """Write a table."""
     table = plain_cells(table)
-    write_whole(path, lambda draft: table.to_csv(draft, index=False, **options))
+    options = {"index": False, "lineterminator": "\n", **options}
+    write_whole(path, lambda draft: table.to_csv(draft, **options))
 
 
 def save_figure(path, plot, **options):
