@@ -66,6 +66,8 @@ _NULL, _NEGATIVE = 1e-11, 1e-7
 #: Squared trials of a group for each direction, from which a group is large: pairs of
 #: trials then cost more than what the group adds to every direction.
 _FEW = 10
+#: In how many stretches of pairs those of training trials are looked up.
+_MOST_STRETCHES = 3
 #: A share of the labels' squares that is rounding.
 _ROUNDING = {"float64": 1e-9, "float32": 1e-5}
 #: Less than this is no direction, but rounding.
@@ -84,7 +86,7 @@ class TrialGroups:
     groups: np.ndarray | None
 
     def of(self, rows):
-        """Return the groups of some trials, None where there are none to leave out.
+        """Return the :class:`GroupRows` of some trials, None where there are none.
 
         A group of every trial's own is no group, and a single one cannot be left out.
         """
@@ -93,7 +95,8 @@ class TrialGroups:
         key = rows.tobytes()
         if key not in self._known:
             names, numbers = np.unique(self.groups[rows], return_inverse=True)
-            self._known[key] = numbers if 1 < len(names) < len(rows) else None
+            some = 1 < len(names) < len(rows)
+            self._known[key] = GroupRows.of(numbers) if some else None
         return self._known[key]
 
     @cached_property
@@ -132,100 +135,123 @@ def eigenvectors(matrix):
     return values[first:][::-1], vectors[:, first:][:, ::-1]
 
 
-def explained(values):
-    """Return what ridge regression explains of directions, (L, r)."""
-    return values / (values + GRID[:, None] * values[0])
+@dataclass(frozen=True, eq=False)
+class GroupRows:
+    """Which trials of a training set belong to the same of R groups."""
 
-
-@dataclass(frozen=True)
-class LargeGroups:
-    """The groups of a training set, in the directions of its kernel."""
-
-    #: The sums of eigenvectors over groups (R, r), and their sizes (R,).
-    sums: np.ndarray
+    #: The number of each trial's group, (n_train,), and the groups' sizes (R,).
+    numbers: np.ndarray
     sizes: np.ndarray
-    #: Where the trials of every group are (R, size); short groups repeat a trial.
-    places: np.ndarray
-    #: The eigenvectors by groups (R, r, size), zero where a trial is repeated.
-    vectors: np.ndarray
-    #: What is explained of every direction, (L, r).
-    explained: np.ndarray
+    #: The trials of every group (R, size); a short one repeats the first, and the
+    #: weights (R, size, 1) of what is repeated are zero.
+    rows: np.ndarray
+    weights: np.ndarray
 
     @classmethod
-    def of(cls, numbers, U, values, places):
-        """Return those of eigenvectors U (n, r), of trials at places of contrasts."""
-        rows = [np.flatnonzero(numbers == g) for g in range(numbers.max() + 1)]
-        at = np.zeros((len(rows), max(map(len, rows))), int)
-        vectors = np.zeros((len(rows), U.shape[1], at.shape[1]))
-        for g, mine in enumerate(rows):
-            at[g, : len(mine)] = places[mine]
-            vectors[g, :, : len(mine)] = U[mine].T
+    def of(cls, numbers):
+        """Return those of groups with these numbers (n_train,), from zero."""
         sizes = np.bincount(numbers)
-        return cls(vectors.sum(axis=2), sizes, at, vectors, explained(values))
+        rows = np.zeros((len(sizes), sizes.max()), int)
+        for g, size in enumerate(sizes):
+            rows[g, :size] = np.flatnonzero(numbers == g)
+        weights = np.arange(sizes.max()) < sizes[:, None]
+        return cls(numbers, sizes, rows, weights[..., None].astype(float))
 
-    def axes(self, places):
-        """Return the eigenvectors (n_train, r) of trials at places of contrasts."""
-        U = np.zeros((places.max() + 1, self.vectors.shape[1]))
-        for g, size in enumerate(self.sizes):
-            U[self.places[g, :size]] = self.vectors[g, :, :size].T
-        return U[places]
 
-    def project(self, T, mean, products):
+@dataclass(frozen=True, eq=False)
+class GroupDirections:
+    """The groups of a training set, in the directions of its kernel."""
+
+    groups: GroupRows
+    #: The eigenvalues (r,), and eigenvectors (n_train, r) of trials at places of n.
+    values: np.ndarray
+    U: np.ndarray
+    places: np.ndarray
+    n: int
+    #: The pairs of all trials of a group; None: they are many.
+    pairs: tuple | None = None
+
+    @cached_property
+    def vectors(self):
+        """The eigenvectors by groups, (R, size, r)."""
+        return self.U[self.groups.rows] * self.groups.weights
+
+    @cached_property
+    def sums(self):
+        """The sums of eigenvectors over groups, (R, r)."""
+        return self.vectors.sum(axis=1)
+
+    @cached_property
+    def explained(self):
+        """What ridge regression explains of every direction, (L, r)."""
+        return self.values / (self.values + GRID[:, None] * self.values[0])
+
+    @cached_property
+    def by_pairs(self):
+        """What takes fewer products for many label vectors, if groups are small."""
+        return PairMaps.of(self)
+
+    def project(self, T, mean, products=None):
         """Return c (q, r, B) of contrasts T (q, n, B), and what groups explain (L, B).
 
         Of their own labels: the sum of x'Hx over groups, with a group's contrasts x
-        less the mean (q, B) of all, and its block H of the hat matrix.
+        less the mean (q, B) of all, and its block H of the hat matrix. Perhaps with
+        the products of contrasts of all pairs, (pairs, B), summed over contrasts.
         """
-        parts = self.vectors @ (T[:, self.places] - mean[:, None, None])
+        if products is not None:
+            return self.by_pairs.project(T, mean, products)
+        rows = self.places[self.groups.rows]
+        parts = self.vectors.swapaxes(1, 2) @ (T[:, rows] - mean[:, None, None])
         energy = np.einsum("qgrb,qgrb->rb", parts, parts)
         return parts.sum(axis=1), self.explained @ energy
 
 
-@dataclass(frozen=True)
-class SmallGroups:
-    """The same for groups that have few pairs of trials, by products of these."""
+@dataclass(frozen=True, eq=False)
+class PairMaps:
+    """The same for many label vectors, by products of pairs of trials of a group."""
 
-    sums: np.ndarray
-    sizes: np.ndarray
     #: From contrasts (n,) to c, and to what is explained of them and a constant in
     #: their group, (r + L, n).
     left: np.ndarray
     #: From the products of pairs, (L, pairs), and of constants, (L,).
     of_pairs: np.ndarray
     of_constants: np.ndarray
+    #: Which pairs are of training trials, neighbours together; others add nothing.
+    used: tuple
 
     @classmethod
-    def of(cls, numbers, U, values, places, pairs, n):
-        """Return those of eigenvectors U (n_train, r), of trials at places of n.
-
-        With the pairs of all n trials; those with a test trial are of no account.
-        """
-        members = np.equal.outer(np.arange(numbers.max() + 1), numbers)
-        sums = members.astype(float) @ U
-        whole, own = np.zeros((2, n, U.shape[1]))
-        whole[places], own[places] = U, sums[numbers]
-        first, second = pairs
-        products = whole[first] * whole[second]
-        products[first != second] *= 2
-        share = explained(values)
+    def of(cls, groups):
+        """Return those of :class:`GroupDirections`."""
+        U, places, sums = groups.U, groups.places, groups.sums
+        whole, own = np.zeros((2, groups.n, U.shape[1]))
+        whole[places], own[places] = U, sums[groups.groups.numbers]
+        trained = np.zeros(groups.n, bool)
+        trained[places] = True
+        first, second = groups.pairs
+        share, used = groups.explained, _stretches(trained[first] & trained[second])
+        of_pairs = np.empty((len(share), len(first)))
+        for some in used:
+            products = whole[first[some]] * whole[second[some]]
+            products[first[some] != second[some]] *= 2
+            of_pairs[:, some] = share @ products.T
         left = np.concatenate([whole.T, share @ (whole * own).T])
-        constants = share @ np.square(sums).sum(axis=0)
-        return cls(sums, np.bincount(numbers), left, share @ products.T, constants)
-
-    def axes(self, places):
-        """Return the eigenvectors (n_train, r) of trials at places of contrasts."""
-        return self.left[: self.sums.shape[1], places].T
+        return cls(left, of_pairs, share @ np.square(sums).sum(axis=0), used)
 
     def project(self, T, mean, products):
-        """Return c (q, r, B) of contrasts T (q, n, B), and what groups explain (L, B).
-
-        With the products of contrasts of all pairs, (pairs, B), summed over contrasts.
-        """
-        both, rank = self.left @ T, self.sums.shape[1]
-        own = self.of_pairs @ products
+        """Do as :meth:`GroupDirections.project`."""
+        both, rank = self.left @ T, len(self.left) - len(self.of_constants)
+        own = sum(self.of_pairs[:, some] @ products[some] for some in self.used)
         own -= 2 * np.einsum("qlb,qb->lb", both[:, rank:], mean)
         own += self.of_constants[:, None] * np.square(mean).sum(axis=0)
         return both[:, :rank], own
+
+
+def _stretches(chosen):
+    """Return slices of what is chosen (n,); all of it where there would be many."""
+    edges = np.flatnonzero(np.diff(chosen, prepend=False, append=False))
+    if len(edges) > 2 * _MOST_STRETCHES:
+        return (slice(None),)
+    return tuple(slice(*each) for each in edges.reshape(-1, 2))
 
 
 @dataclass(frozen=True)
@@ -243,10 +269,11 @@ class TrainingSpectrum:
 
     @classmethod
     def of(cls, values, n, groups=None):
-        """Return that of n trials, perhaps in `LargeGroups` or `SmallGroups`."""
+        """Return that of n trials, perhaps with their `GroupDirections`."""
         if groups is None:
             return cls(values, n, 1.0, n - 1)
-        between = (np.square(groups.sums) / groups.sizes[:, None]).sum(axis=0)
+        sizes = groups.groups.sizes
+        between = (np.square(groups.sums) / sizes[:, None]).sum(axis=0)
         return cls(values, n, 1 - between, n - len(groups.sums))
 
     @property

@@ -24,8 +24,7 @@ from itertools import islice
 import numpy as np
 
 from .automatic import (
-    LargeGroups,
-    SmallGroups,
+    GroupDirections,
     TrainingSpectra,
     TrainingSpectrum,
     TrialGroups,
@@ -47,6 +46,8 @@ from .tuning import Choice
 
 #: Bytes of the products of contrasts that are handled at a time.
 _CACHE_BYTES = 2**21
+#: Label vectors for which it pays to prepare products of pairs.
+_MANY = 32
 #: By how much test trials may add to the scatter of a feature, lest digits are lost.
 _MOST_LOST = 1e3
 
@@ -96,7 +97,7 @@ class FoldBasis:
     take: np.ndarray | None
     #: Whether products are shared with other folds.
     is_shared: bool
-    groups: LargeGroups | SmallGroups | None
+    groups: GroupDirections | None
 
     def project(self, T, shared, T_te, mean):
         """Return c (q, r, B), and what groups explain (L, B) where there are any.
@@ -119,7 +120,7 @@ class FoldBasis:
             weights = c @ self.left
             return weights[:, :-1] @ X.T + weights[:, -1:]
         if self.groups is not None:
-            return c @ self.groups.axes(places).T
+            return c @ self.groups.U.T
         return c @ (self.left if self.take is not None else self.left[:, places])
 
 
@@ -221,11 +222,8 @@ class BasisMaker(MapMaker):
         places, numbers, groups = self.place[train], self.groups.of(train), None
         right = right.astype(self.dtype)
         if numbers is not None:
-            about = numbers, U, values, places
-            if self.pairs is None:
-                groups = LargeGroups.of(*about)
-            else:
-                groups = SmallGroups.of(*about, self.pairs, len(self.place))
+            n = len(self.place)
+            groups = GroupDirections(numbers, values, U, places, n, self.pairs)
             spectrum = TrainingSpectrum.of(values, len(train), groups)
             return FoldBasis(spectrum, right[:0], right, None, False, groups)
         left, take = padded(U.T, places, len(self.layout.order))
@@ -256,7 +254,8 @@ def apply_bases(maker, bases, T, targets=None):
         if each.is_shared and "features" not in shared:
             shared["features"] = maker.products @ T
         if each.groups is not None and "pairs" not in shared:
-            shared["pairs"] = maker.pairs and pair_products(maker.pairs, T, targets)
+            wanted = maker.pairs is not None and T.shape[2] >= _MANY
+            shared["pairs"] = pair_products(maker.pairs, T, targets) if wanted else None
         return shared.get("pairs" if each.groups is not None else "features")
 
     for number, batch in enumerate(maker.layout.batches):
@@ -383,7 +382,7 @@ class AutoPlan(PlanMixin):
         everything, groups = np.arange(n), None
         numbers = self.groups.of(everything)
         if numbers is not None:
-            groups = LargeGroups.of(numbers, U, w, everything)
+            groups = GroupDirections(numbers, w, U, everything, n)
         spectrum = TrainingSpectrum.of(w, n, groups)
         left = U.T.astype(self.dtype)
         basis = FoldBasis(spectrum, left, left[:, :0].T, None, False, groups)
