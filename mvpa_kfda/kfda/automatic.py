@@ -51,10 +51,11 @@ References
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations_with_replacement
 
 import numpy as np
 from scipy.linalg import lapack
+
+from .direct import cross_product
 
 #: Lambda over the largest eigenvalue, the largest first.
 GRID = 10.0 ** (np.arange(3, -22, -2) * 7 / 24)
@@ -63,9 +64,9 @@ _TOLERANCE = 0.1
 #: Eigenvalues that are zero but for rounding, as a share of the largest; and how far
 #: below zero the smallest lambda still lifts them.
 _NULL, _NEGATIVE = 1e-11, 1e-7
-#: Squared trials of a group for each direction, from which a group is large: pairs of
-#: trials then cost more than what the group adds to every direction.
-_FEW = 10
+#: Squared trials of a group for each direction and contrast, from which a group is
+#: large: pairs of trials then cost more than what the group adds to every direction.
+_FEW = 1
 #: In how many stretches of pairs those of training trials are looked up.
 _MOST_STRETCHES = 3
 #: A share of the labels' squares that is rounding.
@@ -115,10 +116,15 @@ class TrialGroups:
             second.append(rows[j])
         return np.concatenate(first), np.concatenate(second)
 
-    def are_small(self, rank):
+    def are_small(self, rank, n_contrasts):
         """Tell whether pairs of trials are fewer than what groups add to directions."""
+        return self._squared_size <= _FEW * rank * n_contrasts
+
+    @cached_property
+    def _squared_size(self):
+        """The square of the number of trials in a trial's group, on average."""
         _, sizes = np.unique(self.groups, return_counts=True)
-        return (np.square(sizes).sum() / sizes.sum()) ** 2 <= _FEW * rank
+        return (np.square(sizes).sum() / sizes.sum()) ** 2
 
 
 def eigenvectors(matrix):
@@ -168,8 +174,6 @@ class GroupDirections:
     U: np.ndarray
     places: np.ndarray
     n: int
-    #: The pairs of all trials of a group; None: they are many.
-    pairs: tuple | None = None
 
     @cached_property
     def vectors(self):
@@ -186,29 +190,41 @@ class GroupDirections:
         """What ridge regression explains of every direction, (L, r)."""
         return self.values / (self.values + GRID[:, None] * self.values[0])
 
-    @cached_property
-    def by_pairs(self):
-        """What takes fewer products for many label vectors, if groups are small."""
-        return PairMaps.of(self)
-
-    def project(self, T, mean, products=None):
+    def project(self, T, mean, pairs=None):
         """Return c (q, r, B) of contrasts T (q, n, B), and what groups explain (L, B).
 
         Of their own labels: the sum of x'Hx over groups, with a group's contrasts x
-        less the mean (q, B) of all, and its block H of the hat matrix. Perhaps with
-        the products of contrasts of all pairs, (pairs, B), summed over contrasts.
+        less the mean (q, B) of all, and its block H of the hat matrix. By the
+        :class:`PairProducts`, where that takes less time.
         """
-        if products is not None:
-            return self.by_pairs.project(T, mean, products)
+        if pairs is not None:
+            if "by pairs" not in self._kept:
+                self._kept["by pairs"] = PairMaps.of(self, pairs.first, pairs.second)
+            return self._kept["by pairs"].project(T, mean, pairs.products)
         rows = self.places[self.groups.rows]
         parts = self.vectors.swapaxes(1, 2) @ (T[:, rows] - mean[:, None, None])
         energy = np.einsum("qgrb,qgrb->rb", parts, parts)
         return parts.sum(axis=1), self.explained @ energy
 
+    @cached_property
+    def _kept(self):
+        return {}
+
+
+@dataclass(frozen=True)
+class PairProducts:
+    """The products of many label vectors' contrasts, of pairs of trials of a group."""
+
+    #: The trials of every pair, among the n of contrasts.
+    first: np.ndarray
+    second: np.ndarray
+    #: The products, (pairs, B), summed over contrasts.
+    products: np.ndarray
+
 
 @dataclass(frozen=True, eq=False)
 class PairMaps:
-    """The same for many label vectors, by products of pairs of trials of a group."""
+    """What `GroupDirections` are for many label vectors, if groups are small."""
 
     #: From contrasts (n,) to c, and to what is explained of them and a constant in
     #: their group, (r + L, n).
@@ -220,14 +236,13 @@ class PairMaps:
     used: tuple
 
     @classmethod
-    def of(cls, groups):
-        """Return those of :class:`GroupDirections`."""
+    def of(cls, groups, first, second):
+        """Return those of `GroupDirections`, with the pairs of trials of a group."""
         U, places, sums = groups.U, groups.places, groups.sums
         whole, own = np.zeros((2, groups.n, U.shape[1]))
         whole[places], own[places] = U, sums[groups.groups.numbers]
         trained = np.zeros(groups.n, bool)
         trained[places] = True
-        first, second = groups.pairs
         share, used = groups.explained, _stretches(trained[first] & trained[second])
         of_pairs = np.empty((len(share), len(first)))
         for some in used:
@@ -238,7 +253,7 @@ class PairMaps:
         return cls(left, of_pairs, share @ np.square(sums).sum(axis=0), used)
 
     def project(self, T, mean, products):
-        """Do as :meth:`GroupDirections.project`."""
+        """Do as `GroupDirections`, with the products (pairs, B) of contrasts."""
         both, rank = self.left @ T, len(self.left) - len(self.of_constants)
         own = sum(self.of_pairs[:, some] @ products[some] for some in self.used)
         own -= 2 * np.einsum("qlb,qb->lb", both[:, rank:], mean)
@@ -296,6 +311,22 @@ class TrainingSpectrum:
         """The grid (L,)."""
         return GRID * self.values[0]
 
+    @cached_property
+    def left(self):
+        """Shares l of the grid, and their squares behind, (2 L, r)."""
+        lam = self.lambdas[:, None]
+        left = lam / (self.values + lam)
+        return np.concatenate([left, left**2])
+
+    @cached_property
+    def share(self):
+        """The means of l (L,), within groups where there are any."""
+        within = np.broadcast_to(self.within, self.values.shape)
+        rest = self.n_within - within.sum()  # where l is one
+        if rest < _NO_DIRECTION:
+            rest = 0
+        return (self.left[: len(GRID)] @ within + rest) / self.n_within
+
     def degrees_of_freedom(self, lam):
         """Return the trace of the hat matrix for a lambda."""
         return float(1 + (self.values / (self.values + lam)).sum())
@@ -326,23 +357,15 @@ class TrainingSpectra:
     @cached_property
     def left(self):
         """Shares l, and their squares behind, (k, 2 L, r); 1 where no direction is."""
-        left = np.ones((len(self.of_sets), len(GRID), self.rank))
+        left = np.ones((len(self.of_sets), 2 * len(GRID), self.rank))
         for out, each in zip(left, self.of_sets, strict=True):
-            lam = each.lambdas[:, None]
-            np.divide(lam, each.values + lam, out=out[:, : len(each.values)])
-        return np.concatenate([left, left**2], axis=1)
+            out[:, : len(each.values)] = each.left
+        return left
 
     @cached_property
     def share(self):
         """The means of l (k, L, 1), within groups where there are any."""
-        sets = self.of_sets
-        within = np.zeros((len(sets), self.rank, 1))
-        for out, each in zip(within, sets, strict=True):
-            out[: len(each.values), 0] = each.within
-        n_within = np.reshape([each.n_within for each in sets], (-1, 1, 1))
-        rest = n_within - within.sum(axis=1, keepdims=True)  # where l is one
-        rest[rest < _NO_DIRECTION] = 0
-        return (self.left[:, : len(GRID)] @ within + rest) / n_within
+        return np.stack([each.share for each in self.of_sets])[..., None]
 
     @cached_property
     def is_full(self):
@@ -379,7 +402,8 @@ class TrainingSpectra:
     def _sums(self, labels):
         """Return e_1, with e_2 behind, as shares of |T|^2, (k, 2 L, B)."""
         sums = self.left @ labels.energy
-        sums += labels.beside[:, None]
+        if labels.beside.any():
+            sums += labels.beside[:, None]
         sums *= (1 / labels.size)[:, None]
         return sums
 
@@ -404,8 +428,9 @@ class TrainingSpectra:
                 free = along - first
                 free += second  # P'P
                 np.divide(np.square(along, out=along), free, out=free)
-                np.subtract(1, free, out=second, where=first > second)
-        second[~np.isfinite(second)] = np.inf
+                second = np.where(first > second, 1 - free, second)
+        if not np.isfinite(second).all():
+            second[~np.isfinite(second)] = np.inf
         return second
 
     def _largest(self, errors, are_classes):
@@ -438,18 +463,17 @@ class _Labels:
         none = spectra.is_full | (beside <= rounding * size)
         return cls(C, S, energy, np.where(size > 0, size, 1), np.where(none, 0, beside))
 
-    def cross_product(self, left):
-        """Return T'(T - fitted), (q, q, k, B), with shares l (k, r, B) that are left.
+    def cross_product(self, left, explained):
+        """Return T'(T - fitted), (q, q, k, B), of c that is left and c explained.
 
         Without anything beside the directions it is a sum over these. Otherwise what is
         explained is taken off: the difference is never small then.
         """
-        all_there = self.beside == 0
-        weights = np.where(all_there[:, None], left, left - 1)
-        A = np.where(all_there, 0.0, self.S)
-        for i, j in combinations_with_replacement(range(len(self.C)), 2):
-            A[i, j] += np.einsum("krb,krb,krb->kb", weights, self.C[i], self.C[j])
-            A[j, i] = A[i, j]
+        all_there, A = self.beside == 0, 0.0
+        if not all_there.all():
+            A = self.S - cross_product(explained, self.C)
+        if all_there.any():
+            A = np.where(all_there, cross_product(left, self.C), A)
         return A
 
 
@@ -466,20 +490,24 @@ class ChosenPenalties:
 
     @cached_property
     def left(self):
-        """The shares l of the chosen lambdas, (k, r, B)."""
-        return self.spectra.at(self.index)
+        """What is left of c by the chosen lambdas, (q, k, r, B)."""
+        return self.labels.C * self.spectra.at(self.index)
+
+    @cached_property
+    def explained(self):
+        """What is explained of c, (q, k, r, B)."""
+        return self.labels.C - self.left
 
     @property
     def A(self):
         """The training cross-products T'(T - fitted), (q, q, k, B)."""
-        return self.labels.cross_product(self.left)
+        return self.labels.cross_product(self.left, self.explained)
 
     @property
-    def explained(self):
+    def explained_of_first(self):
         """What is explained of c of the first label vector, q rows for each set."""
-        left, C = self.left[..., 0], self.labels.C[..., 0].swapaxes(0, 1)
+        found = self.explained[..., 0].swapaxes(0, 1)
         sizes = [len(each.values) for each in self.spectra.of_sets]
-        found = C * (1 - left)[:, None]
         return [each[:, :r] for each, r in zip(found, sizes, strict=True)]
 
     def record(self):

@@ -25,6 +25,7 @@ import numpy as np
 
 from .automatic import (
     GroupDirections,
+    PairProducts,
     TrainingSpectra,
     TrainingSpectrum,
     TrialGroups,
@@ -171,11 +172,21 @@ class BasisMaker(MapMaker):
             and self.X.shape[1] < len(train)
         )
 
+    def pair_products(self, T, targets):
+        """Return the `PairProducts` of T (q, n, B); None where they do not pay."""
+        q, _, n_columns = T.shape
+        small = self.groups.are_small(min(self.X.shape), q)
+        if n_columns < _MANY or not small:
+            return None
+        first, second = self.pairs
+        if targets is not None:
+            return PairProducts(first, second, targets.products(first, second))
+        products = np.einsum("qpb,qpb->pb", T[:, first], T[:, second])
+        return PairProducts(first, second, products.astype(float, copy=False))
+
     @cached_property
     def pairs(self):
-        """Pairs of trials of a group, in the layout's order; None: they are many."""
-        if self.groups.groups is None or not self.groups.are_small(min(self.X.shape)):
-            return None
+        """Pairs of trials of a group, in the layout's order: first and second."""
         first, second = self.groups.pairs
         return self.place[first], self.place[second]
 
@@ -223,7 +234,7 @@ class BasisMaker(MapMaker):
         right = right.astype(self.dtype)
         if numbers is not None:
             n = len(self.place)
-            groups = GroupDirections(numbers, values, U, places, n, self.pairs)
+            groups = GroupDirections(numbers, values, U, places, n)
             spectrum = TrainingSpectrum.of(values, len(train), groups)
             return FoldBasis(spectrum, right[:0], right, None, False, groups)
         left, take = padded(U.T, places, len(self.layout.order))
@@ -254,8 +265,7 @@ def apply_bases(maker, bases, T, targets=None):
         if each.is_shared and "features" not in shared:
             shared["features"] = maker.products @ T
         if each.groups is not None and "pairs" not in shared:
-            wanted = maker.pairs is not None and T.shape[2] >= _MANY
-            shared["pairs"] = pair_products(maker.pairs, T, targets) if wanted else None
+            shared["pairs"] = maker.pair_products(T, targets)
         return shared.get("pairs" if each.groups is not None else "features")
 
     for number, batch in enumerate(maker.layout.batches):
@@ -269,10 +279,10 @@ def apply_bases(maker, bases, T, targets=None):
                 each.project(T, share(each), new[:, i], mean[:, i])
                 for i, each in enumerate(some)
             ]
-            C, chosen = choose(some, found, S[:, :, folds], T.dtype, targets)
+            chosen = choose(some, found, S[:, :, folds], T.dtype, targets)
             if targets:
                 A[:, :, folds] = chosen.A
-            C = C * (1 - chosen.left)  # the choice keeps C
+            C = chosen.explained
             for i, each in enumerate(some):
                 np.matmul(each.right, C[:, i, : each.right.shape[1]], out=out[:, i])
             out += mean[:, :, None]
@@ -282,23 +292,15 @@ def apply_bases(maker, bases, T, targets=None):
         yield E, A if targets else None, choices
 
 
-def pair_products(pairs, T, targets=None):
-    """Return the products of contrasts T (q, n, B) of pairs of rows, (pairs, B)."""
-    if targets is not None:
-        return targets.products(*pairs)
-    first, second = pairs
-    return np.einsum("qpb,qpb->pb", T[:, first], T[:, second]).astype(float, copy=False)
-
-
 def choose(bases, found, S, dtype, targets):
-    """Return C (q, k, r, B) and the :class:`~.automatic.ChosenPenalties` of k sets.
+    """Return the :class:`~.automatic.ChosenPenalties` of k sets.
 
     Of what the bases of training sets found (`project`), and contrasts with a
     cross-product S, in a precision; without targets, they are no classes.
     """
     spectra = TrainingSpectra(tuple(each.spectrum for each in bases))
     C, own = _side_by_side(found, spectra.rank, dtype)
-    return C, spectra.choose(C, own, S, targets is not None)
+    return spectra.choose(C, own, S, targets is not None)
 
 
 def _squares(batch, T, means, n_train):
@@ -399,7 +401,7 @@ class AutoPlan(PlanMixin):
             S = S[None, None, None]
         else:
             S = targets.terms.scatter
-        return choose([self._basis[0]], [self._project(T)], S, self.dtype, targets)[1]
+        return choose([self._basis[0]], [self._project(T)], S, self.dtype, targets)
 
     def block_size(self, n_classes, want_scores=False):
         """Return how many label vectors to process at a time."""
