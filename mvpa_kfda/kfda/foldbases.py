@@ -45,8 +45,9 @@ from .kernels import Linear, gram_of, needs_gram
 from .penalties import Ridge
 from .tuning import Choice
 
-#: Bytes of the products of contrasts that are handled at a time.
-_CACHE_BYTES = 2**21
+#: Bytes of the products of contrasts that are handled at a time, of some folds, and of
+#: all that a block of label vectors has in one fold: blocks that are small take longer.
+_CACHE_BYTES, _BLOCK_BYTES = 2**21, 3 * 2**22
 #: Label vectors for which it pays to prepare products of pairs.
 _MANY = 32
 #: By how much test trials may add to the scatter of a feature, lest digits are lost.
@@ -468,4 +469,4 @@ def block_size(shape, n_classes):
     """Return how many label vectors to process at a time, of values of some shape."""
     q = n_classes - 1
     values = (q * (q + 5) // 2 + 4) * min(shape)
-    return int(np.clip(2 * _CACHE_BYTES // (8 * values), 32, 512))
+    return int(np.clip(_BLOCK_BYTES // (8 * values), 32, 512))
