@@ -75,7 +75,17 @@ ARRAYS = (
 )
 _DATA = (
     "the data that it was made of: a file of epochs (-epo.fif), images, or an .npz "
-    "file of NumPy's with the arrays X and y, and groups, X_test and so on"
+    "file of NumPy's with the arrays X and y, and groups, X_test and so on; for the "
+    "result of a group, the results (.h5) of its subjects"
+)
+#: Of results of groups.
+OTHER = Option(
+    "--other",
+    "other",
+    "RESULT",
+    "for a group, the results of the other group or condition",
+    Path,
+    several=True,
 )
 
 
@@ -131,18 +141,22 @@ def _add_arguments(parser):
     """Add the result and its data."""
     parser.add_argument("file", metavar="RESULT", type=Path, help="a saved result, .h5")
     parser.add_argument("data", metavar="DATA", type=Path, nargs="+", help=_DATA)
-    add_options(parser, (*LABELS, *PLACES))
+    add_options(parser, (*LABELS, *PLACES, OTHER))
 
 
 def _run_verify(arguments):
     """Check the result, and print the verdict and the cells."""
+    from ..results.group import GroupResult
     from ..results.load import load_result
     from ..verification.checking import verify
 
     check_there(arguments.file, *arguments.data)
     result = load_result(arguments.file)
     cells = None if arguments.cells == "all" else _whole(arguments.cells)
-    (data, y), more = _read(arguments)
+    if isinstance(result, GroupResult):
+        (data, y), more = _read_subjects(arguments)
+    else:
+        (data, y), more = _read(arguments)
     how = {"n_cells": cells, "random_state": arguments.seed}
     found = verify(result, data, y, **how, **more)
     tell(*repr(found).splitlines())
@@ -161,26 +175,52 @@ def _run_rerun(arguments):
     import mvpa_kfda
 
     from ..results.base import SubjectResult
+    from ..results.group import GroupResult
 
     check_there(arguments.file, *arguments.data)
     result = mvpa_kfda.load_result(arguments.file)
-    if not isinstance(result, SubjectResult) or not result.inputs:
+    made = isinstance(result, SubjectResult | GroupResult) and result.inputs
+    if not made:
         raise ValueError(
-            f"{arguments.file} does not say which function made it. Results of groups, "
-            "and those made of other results, cannot be run again."
+            f"{arguments.file} does not say which function made it. Results that were "
+            "made of a single other one cannot be run again."
         )
     stem = f"{arguments.file.stem}_rerun"
     check_out(arguments.out, stem)
     options = result.procedure
-    (data, y), more = _read(arguments)
     function = getattr(mvpa_kfda, result.inputs["function"])
-    again = function(data, y, **options | more)
+    if isinstance(result, GroupResult):
+        (data, _), more = _read_subjects(arguments)
+        again = _group_again(function, result, data, more)
+    else:
+        (data, y), more = _read(arguments)
+        again = function(data, y, **options | more)
     path = arguments.out / f"{stem}.h5"
     again.save(path, overwrite=True)
     same = replace(again, versions=result.versions, warnings=result.warnings) == result
     tell(f"Wrote {path}", "All numbers are the same." if same else "Numbers differ.")
     tell(_word_versions(result.versions, again.versions))
     return 0 if same else 1
+
+
+def _read_subjects(arguments):
+    """Return the paths of subjects' results as data, and those of the others."""
+    if arguments.other is None:
+        return (arguments.data, None), {}
+    check_there(*arguments.other)
+    return (arguments.data, None), {"other": arguments.other}
+
+
+def _group_again(function, group, files, more):
+    """Return the group's result again, of the files in its order and by its names."""
+    from ..verification.members import find_members
+
+    found, _, wrong = find_members(group, files, **more)
+    if wrong:
+        raise ValueError(f"These are not the results of the group: {'; '.join(wrong)}.")
+    n = len(group.subjects)
+    more = {"other": found[n:]} if more else {}
+    return function(found[:n], **group.procedure, **more, subjects=group.subjects)
 
 
 def _word_versions(old, new):

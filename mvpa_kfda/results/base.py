@@ -31,6 +31,7 @@ from ..inference.null import ALTERNATIVES, Alternative
 from ..metrics.names import is_of_one_class, metric_in_text
 from ..utils.checks import check_option, check_path, check_share, counted
 from ..utils.files import same_content, write_result_file
+from ..utils.fingerprints import checksum_of
 from ..utils.rounding import rounded
 from ..viz.common import CORRECTION_LABELS, make_figure, with_null
 from ..viz.notebook import make_html
@@ -737,6 +738,20 @@ class SubjectResult(RankedMixin, OptionsMixin, ScoreMap, Generic[Scores]):
     def places(self) -> Places:
         """The positions: `kind`, `axes`, `coordinates` and, in a brain, `geometry`."""
         return Places.of(self)
+
+    @property
+    def checksum(self) -> str:
+        """SHA-256 of scores, permuted scores, predictions and recorded inputs.
+
+        Groups record it of each subject, see :func:`~mvpa_kfda.verify`.
+        """
+        maps = {"predicted": {"": self.predicted}}
+        for kind in ("metrics", "nulls", "second_nulls"):
+            maps[kind] = getattr(self, kind, {})
+        arrays = {f"{k} {n}": x for k, each in maps.items() for n, x in each.items()}
+        read = {k: [v] if isinstance(v, str) else v for k, v in self.inputs.items()}
+        read.pop("files", None)  # which may be called otherwise elsewhere
+        return checksum_of(arrays, read)
 
     def null_of(self, metric: str) -> NDArray:
         """Return the scores under permuted labels, if all of them were kept.

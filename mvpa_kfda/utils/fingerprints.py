@@ -67,6 +67,23 @@ class Fingerprint:
         return list(astuple(self))
 
 
+def checksum_of(arrays, texts):
+    """Return a SHA-256 of arrays and lists of texts by name, in order of the names.
+
+    That of lines in UTF-8, each with a name and, of an array, its `Fingerprint` as one
+    of rows: what has fewer than two axes is one row.
+    """
+    lines = [
+        f"{name} {kind.dtype} {kind.shape} {kind.sha256}"
+        for name, kind in (
+            (name, Fingerprint.of(np.atleast_2d(values)))
+            for name, values in sorted(arrays.items())
+        )
+    ]
+    lines += [f"{name} {' '.join(words)}" for name, words in sorted(texts.items())]
+    return sha256("\n".join(lines).encode()).hexdigest()
+
+
 def _joined(digests):
     """Return the checksum of checksums, as text."""
     return sha256(b"".join(digests)).hexdigest()
