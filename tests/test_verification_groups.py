@@ -3,14 +3,16 @@
 from dataclasses import replace
 from functools import cache
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import build
-from mvpa_kfda import group_inference, load_result, verify
+from mvpa_kfda import __version__, group_inference, load_result, verify
 from mvpa_kfda.cli.main import main
 from mvpa_kfda.group.second_level import METHODS
+from mvpa_kfda.reports.verified import verification_html
 from mvpa_kfda.verification import groups
 
 pytestmark = [
@@ -172,6 +174,7 @@ def test_frauds_are_found(forge, saved, tmp_path):
     found = verify(tmp_path / "group.h5", saved, n_cells=None)
     assert found.ok, found
     assert str(found) == "The result holds: 63 cells recomputed, all equal."
+    assert "All 3 positions and 60 permutations were compared" in repr(found)
     forge(group).save(tmp_path / "forged.h5")
     found = verify(tmp_path / "forged.h5", saved, n_cells=None)
     assert not found.ok
@@ -247,3 +250,35 @@ def test_the_commands_take_groups(saved, tmp_path, monkeypatch, capsys):
         for command in ("verify", "rerun"):
             given = [command, "pairs.h5", *files[:2], "--other", *files[2:4]]
             assert main(given) == 0, capsys.readouterr()
+
+
+def test_reports_say_how_to_verify_and_what_was_found(saved, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    group = group_inference(saved, "sign-flip", "max", **OPTIONS)
+    assert "mvpa_kfda.verify(result, data)" in verification_html(group)
+    group.save("group.h5")
+    files = [str(path) for path in saved]
+
+    def said():
+        return verification_html(load_result("group.h5"))
+
+    assert "mvpa-kfda verify group.h5 DATA" in said()  # all have one name
+    assert "has not been verified" in said()
+    assert main(["verify", "group.h5", *files]) == 0
+    assert "has not been verified" in said()
+    assert main(["verify", "group.h5", *files, "--record"]) == 0
+    assert "The result holds: 13 cells recomputed, all equal." in said()
+    assert f"by mvpa_kfda {__version__}" in said()
+    one_edited_score(group).save("group.h5", overwrite=True)
+    assert "has not been verified" in said()
+    assert main(["verify", "group.h5", *files, "--record"]) == 1
+    assert "The result does NOT hold" in said()
+    Path("group.verified.json").write_text("[]")
+    assert "has not been verified" in said()
+    result = load_result(saved[0])
+    assert "does not say of what data" in verification_html(replace(result, inputs={}))
+    assert "mvpa-kfda verify result.h5 DATA" in verification_html(result)
+    inputs = result.inputs | {"files": ["words-epo.fif, 123 bytes"]}
+    replace(result, inputs=inputs).save("words.h5")
+    line = "mvpa-kfda verify words.h5 words-epo.fif"
+    assert line in verification_html(load_result("words.h5"))

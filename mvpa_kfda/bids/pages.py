@@ -13,6 +13,7 @@ from ..inference.corrections import CORRECTIONS
 from ..reports.html import STYLE, facts_html, paragraph
 from ..results.load import load_result
 from ..utils.checks import counted
+from ..verification.records import record_path
 from .fates import word_runs
 from .find import entities_of
 from .sources import checksum
@@ -94,8 +95,9 @@ def _seal(text, paths):
     """Return a comment with a checksum of a page and of results and their records."""
     found = sha256(text)
     for path in sorted(paths):
-        own = path, path.with_suffix(".json")
-        found.update("".join(checksum(each) for each in own).encode())
+        own = path, path.with_suffix(".json"), record_path(path)
+        there = [each for each in own if each.is_file()]
+        found.update("".join(checksum(each) for each in there).encode())
     return _SEAL + found.hexdigest().encode() + b" -->\n"
 
 

@@ -78,6 +78,24 @@ _DATA = (
     "file of NumPy's with the arrays X and y, and groups, X_test and so on; for the "
     "result of a group, the results (.h5) of its subjects"
 )
+#: Of results in the output of the bids command.
+BIDS = (
+    Option(
+        "--bids-dir",
+        "bids_dir",
+        "DIR",
+        "for a result of mvpa-kfda bids, the dataset, from which the data are read as "
+        "its .json file says; DATA is left out then",
+        Path,
+    ),
+    Option(
+        "--derivatives",
+        "derivatives",
+        "DIR",
+        "with --bids-dir, the preprocessed data",
+        Path,
+    ),
+)
 #: Of results of groups.
 OTHER = Option(
     "--other",
@@ -94,7 +112,7 @@ def add_verify(commands):
     parser = commands.add_parser(
         "verify",
         help="verify a saved result against the data",
-        usage="%(prog)s RESULT DATA [DATA ...] [options]",
+        usage="%(prog)s RESULT [DATA ...] [options]",
         description="Verify a saved result (.h5) against the data: folds and permuted "
         "labels are drawn again, the models of some cells (a position, a "
         "fold, a permutation) are refitted with scikit-learn, and their "
@@ -102,7 +120,8 @@ def add_verify(commands):
         "exit status is 0 if everything agrees, 1 if something differs or "
         "cannot be verified, and 2 after an error.",
     )
-    _add_arguments(parser)
+    _add_arguments(parser, "*")
+    add_options(parser, BIDS)
     parser.add_argument(
         "--cells",
         metavar="N",
@@ -111,6 +130,12 @@ def add_verify(commands):
     )
     parser.add_argument(
         "--seed", metavar="S", type=int, help="random seed for the selection of cells"
+    )
+    parser.add_argument(
+        "--record",
+        action="store_true",
+        help="write what was found to a file beside the result, RESULT.verified.json, "
+        "which its report then shows",
     )
     parser.set_defaults(run=_run_verify)
 
@@ -126,7 +151,7 @@ def add_rerun(commands):
         "numbers are the same. The exit status is 0 if they are, 1 if not, "
         "and 2 after an error.",
     )
-    _add_arguments(parser)
+    _add_arguments(parser, "+")
     parser.add_argument(
         "--out",
         metavar="DIR",
@@ -137,10 +162,10 @@ def add_rerun(commands):
     parser.set_defaults(run=_run_rerun)
 
 
-def _add_arguments(parser):
+def _add_arguments(parser, n_data):
     """Add the result and its data."""
     parser.add_argument("file", metavar="RESULT", type=Path, help="a saved result, .h5")
-    parser.add_argument("data", metavar="DATA", type=Path, nargs="+", help=_DATA)
+    parser.add_argument("data", metavar="DATA", type=Path, nargs=n_data, help=_DATA)
     add_options(parser, (*LABELS, *PLACES, OTHER))
 
 
@@ -153,13 +178,16 @@ def _run_verify(arguments):
     check_there(arguments.file, *arguments.data)
     result = load_result(arguments.file)
     cells = None if arguments.cells == "all" else _whole(arguments.cells)
-    if isinstance(result, GroupResult):
-        (data, y), more = _read_subjects(arguments)
+    is_group = isinstance(result, GroupResult)
+    if not arguments.data:
+        (data, y), more = _read_of_output(arguments, is_group)
     else:
-        (data, y), more = _read(arguments)
+        (data, y), more = (_read_subjects if is_group else _read)(arguments)
     how = {"n_cells": cells, "random_state": arguments.seed}
     found = verify(result, data, y, **how, **more)
     tell(*repr(found).splitlines())
+    if arguments.record:
+        found.record(arguments.file)
     return 0 if found.ok else 1
 
 
@@ -209,6 +237,27 @@ def _read_subjects(arguments):
         return (arguments.data, None), {}
     check_there(*arguments.other)
     return (arguments.data, None), {"other": arguments.other}
+
+
+def _read_of_output(arguments, is_group):
+    """Return the data, or subjects' results, of a result of ``mvpa-kfda bids``."""
+    from ..bids.again import read_again, subjects_of_group
+    from .bids import participant_options
+
+    if is_group:
+        found = subjects_of_group(arguments.file)
+        check_there(*found)
+        return (found, None), {}
+    if arguments.bids_dir is None:
+        raise ValueError(
+            "Give the DATA that the result was made of, or --bids-dir for a result of "
+            "mvpa-kfda bids."
+        )
+    places = ("bids_dir", "derivatives", "mask_img", "labels_img", "lut")
+    options = {name: getattr(arguments, name) for name in places}
+    check_there(*(options[n] for n in places[2:] if options[n] is not None))
+    data, y, more = read_again(arguments.file, participant_options() | options)
+    return (data, y), more
 
 
 def _group_again(function, group, files, more):

@@ -44,6 +44,7 @@ from .summary import (
     word_answer,
     word_question,
 )
+from .verified import verification_html
 
 
 @dataclass(frozen=True)
@@ -470,5 +471,6 @@ SECTIONS = (
     Section("Design", "design", _design),
     Section("Penalty", "methods", _penalty),
     Section("Methods", "methods", _methods, by_correction=True),
+    Section("Verification", "methods", verification_html),
     Section("Parameters and versions", "methods", _details),
 )

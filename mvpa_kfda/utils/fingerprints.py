@@ -21,6 +21,8 @@ import numpy as np
 
 #: What was read since `collected_inputs` began; None outside of it.
 _INPUTS = ContextVar("inputs", default=None)
+#: Bytes of a file that are read at once.
+_AT_ONCE = 2**20
 #: Files that are listed one by one.
 _LISTED = 20
 
@@ -82,6 +84,15 @@ def checksum_of(arrays, texts):
     ]
     lines += [f"{name} {' '.join(words)}" for name, words in sorted(texts.items())]
     return sha256("\n".join(lines).encode()).hexdigest()
+
+
+def file_checksum(path):
+    """Return the SHA-256 of the content of a file."""
+    found = sha256()
+    with Path(path).open("rb") as file:
+        while content := file.read(_AT_ONCE):
+            found.update(content)
+    return found.hexdigest()
 
 
 def _joined(digests):

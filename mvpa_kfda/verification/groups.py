@@ -5,6 +5,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from ..utils.checks import counted
 from ..utils.record import recorded
 from .anew import BY_LABELS, Anew
 from .corrections import uncorrected
@@ -66,7 +67,13 @@ class _Checked:
             f"{name} is {stored:.6g}{where}, and {again:.6g} when recomputed"
             for name, stored, again, where in self._different()
         ]
-        return Verification(cells, tuple(differences), tuple(self.unverified))
+        return Verification(
+            cells, tuple(differences), tuple(self.unverified), self.notes()
+        )
+
+    def notes(self):
+        """Return what to know of the check."""
+        return ()
 
     def draw(self, n_cells, rng):
         """Draw positions that are looked at, and permutations."""
@@ -276,6 +283,14 @@ class _Whole(_Checked):
         """Draw what the table shows; all positions are looked at."""
         super().draw(n_cells, rng)
         self.at = np.arange(self.anew.scores.shape[1])
+
+    def notes(self):
+        """Return what to know of the check."""
+        n, n_permutations = len(self.at), self.anew.n_permutations
+        words = counted(n, "position")
+        if n_permutations:
+            words += f" and {counted(n_permutations, 'permutation')}"
+        return (f"All {words} were compared; the table shows a sample.",)
 
     def _largest(self, numbers):
         """Return the most extreme statistics of some permutations."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from html import escape
+from os import PathLike
 
 import pandas as pd
 
-from ..utils.checks import counted
+from ..utils.checks import check_path, counted
+from .records import write_record
 
 #: The columns of a table of cells.
 COLUMNS = (
@@ -84,6 +86,25 @@ class Verification:
         ties = int(self.cells.get("n_ties", pd.Series(0)).sum())
         also = f" ({counted(ties, 'tie')} within rounding)" if ties else ""
         return f"The result holds: {counted(n, 'cell')} {what}, all equal{also}."
+
+    def record(self, fname: str | PathLike[str]) -> None:
+        """Write the verdict beside the file of the result, for its report.
+
+        ``result.h5`` gets ``result.verified.json``, with the verdict, the number of
+        cells, the date, the version of this package and the SHA-256 of the file. If the
+        file changes, its report no longer shows the verdict.
+
+        Parameters
+        ----------
+        fname : str or path-like
+            The file that was verified.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        """
+        write_record(check_path(fname, "fname"), self)
 
     def __str__(self):
         """Return the verdict."""
