@@ -71,7 +71,7 @@ def test_the_lines_of_eeg_verify(tmp_path, monkeypatch, capsys):
     assert is_of(page, [path])
     assert run_line(line, "--cells", "3", "--record") == 0
     assert not is_of(page, [path])
-    found = verification_html(load_result(path))
+    found = verification_html(load_result(path), path)
     assert line in found
     assert "The result holds: 3 cells refitted, all equal." in found
     # The data of another subject are no longer those of the result.

@@ -255,12 +255,12 @@ def test_the_commands_take_groups(saved, tmp_path, monkeypatch, capsys):
 def test_reports_say_how_to_verify_and_what_was_found(saved, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     group = group_inference(saved, "sign-flip", "max", **OPTIONS)
-    assert "mvpa_kfda.verify(result, data)" in verification_html(group)
+    assert "mvpa_kfda.verify(result, subjects)" in verification_html(group)
     group.save("group.h5")
     files = [str(path) for path in saved]
 
     def said():
-        return verification_html(load_result("group.h5"))
+        return verification_html(load_result("group.h5"), "group.h5")
 
     assert "mvpa-kfda verify group.h5 DATA" in said()  # all have one name
     assert "has not been verified" in said()
@@ -277,8 +277,8 @@ def test_reports_say_how_to_verify_and_what_was_found(saved, tmp_path, monkeypat
     assert "has not been verified" in said()
     result = load_result(saved[0])
     assert "does not say of what data" in verification_html(replace(result, inputs={}))
-    assert "mvpa-kfda verify result.h5 DATA" in verification_html(result)
+    assert "mvpa-kfda verify result.h5 DATA" in verification_html(result, saved[0])
     inputs = result.inputs | {"files": ["words-epo.fif, 123 bytes"]}
     replace(result, inputs=inputs).save("words.h5")
     line = "mvpa-kfda verify words.h5 words-epo.fif"
-    assert line in verification_html(load_result("words.h5"))
+    assert line in verification_html(load_result("words.h5"), "words.h5")

@@ -16,7 +16,7 @@ _DESCRIPTION = "dataset_description.json"
 _OWN = "bids::"
 
 
-def record_of(path):
+def find_record(path):
     """Return what the output says of a result, and the folder of the output."""
     path = Path(path).absolute()
     record = read_json(path.with_suffix(".json"))
@@ -31,7 +31,7 @@ def record_of(path):
 
 def subjects_of_group(path):
     """Return the results that a test of the group was made of."""
-    record, root = record_of(path)
+    record, root = find_record(path)
     names = [name for name in record["Inputs"] if name.startswith(_OWN)]
     return [root / name.removeprefix(_OWN) for name in names]
 
@@ -42,7 +42,7 @@ def read_again(path, options):
     `options` are those of the level participant, by default or as given now; what the
     record of the result has takes their place.
     """
-    record, root = record_of(path)
+    record, root = find_record(path)
     check_dataset(options["bids_dir"], "--bids-dir")
     if options["derivatives"]:
         check_dataset(options["derivatives"], "--derivatives")

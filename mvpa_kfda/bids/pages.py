@@ -11,7 +11,6 @@ from urllib.parse import quote
 
 from ..inference.corrections import CORRECTIONS
 from ..reports.html import STYLE, facts_html, paragraph
-from ..results.load import load_result
 from ..utils.checks import counted
 from ..verification.records import record_path
 from .fates import word_runs
@@ -55,8 +54,7 @@ def write_page(paths, page, title):
     from ..reports.page import report  # draws
 
     named = {_word_entities(path): path for path in paths}
-    results = {name: load_result(path) for name, path in named.items()}
-    made = report(results, None, title, correction=_corrections_of(paths[0]))
+    made = report(named, None, title, correction=_corrections_of(paths[0]))
     for name, path in named.items():
         if facts := _facts_of(path):
             heading = "How trials were made" + (f": {name}" if len(named) > 1 else "")

@@ -14,19 +14,19 @@ from .html import paragraph
 _DATA = "DATA"
 
 
-def verification_html(result):
-    """Return the command that verifies a result, and what was found before."""
+def verification_html(result, path=None):
+    """Return the command that verifies a result, and what it found in a file."""
     if not isinstance(result, SubjectResult | GroupResult):
         return ""
     if not result.inputs:
         return paragraph(
             "This result cannot be verified: it does not say of what data it was made."
         )
-    path = getattr(result, "_file", None)
     if path is None:
+        what = "data" if isinstance(result, SubjectResult) else "subjects"
         return paragraph(
-            "mvpa_kfda.verify(result, data) verifies it from the data; a report of the "
-            "saved result says how, and whether it was done."
+            f"In Python, mvpa_kfda.verify(result, {what}) verifies it. A page about "
+            "its file says whether that was done."
         )
     return _how(result, Path(path)) + _status(path)
 

@@ -31,7 +31,6 @@ from ..inference.null import ALTERNATIVES, Alternative
 from ..metrics.names import is_of_one_class, metric_in_text
 from ..utils.checks import check_option, check_path, check_share, counted
 from ..utils.files import same_content, write_result_file
-from ..utils.fingerprints import checksum_of
 from ..utils.rounding import rounded
 from ..viz.common import CORRECTION_LABELS, make_figure, with_null
 from ..viz.notebook import make_html
@@ -40,7 +39,7 @@ from .clusters import ClusterMaps, cluster_table, refuse_single
 from .discoveries import DiscoveriesMixin, RankedMixin
 from .kinds import figure_method, record
 from .places import Places
-from .procedure import OptionsMixin
+from .procedure import ChecksumMixin, OptionsMixin
 from .tables import make_dataset
 from .values import arrays, optional_array, plain, plain_values
 
@@ -528,7 +527,9 @@ class ScoreMap(DiscoveriesMixin, Result):
 
 
 @record
-class SubjectResult(RankedMixin, OptionsMixin, ScoreMap, Generic[Scores]):
+class SubjectResult(
+    RankedMixin, ChecksumMixin, OptionsMixin, ScoreMap, Generic[Scores]
+):
     """Scores of one subject's trials, and their scores under permuted labels.
 
     A new kind of map is a subclass with one field of coordinates per axis and `axes`
@@ -738,20 +739,6 @@ class SubjectResult(RankedMixin, OptionsMixin, ScoreMap, Generic[Scores]):
     def places(self) -> Places:
         """The positions: `kind`, `axes`, `coordinates` and, in a brain, `geometry`."""
         return Places.of(self)
-
-    @property
-    def checksum(self) -> str:
-        """SHA-256 of scores, permuted scores, predictions and recorded inputs.
-
-        Groups record it of each subject, see :func:`~mvpa_kfda.verify`.
-        """
-        maps = {"predicted": {"": self.predicted}}
-        for kind in ("metrics", "nulls", "second_nulls"):
-            maps[kind] = getattr(self, kind, {})
-        arrays = {f"{k} {n}": x for k, each in maps.items() for n, x in each.items()}
-        read = {k: [v] if isinstance(v, str) else v for k, v in self.inputs.items()}
-        read.pop("files", None)  # which may be called otherwise elsewhere
-        return checksum_of(arrays, read)
 
     def null_of(self, metric: str) -> NDArray:
         """Return the scores under permuted labels, if all of them were kept.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from os import PathLike
 from typing import Any
 
@@ -55,12 +54,9 @@ def load_result(path: str | PathLike[str]) -> Any:
             f"{', '.join(sorted(RESULTS))}."
         )
     try:
-        result = RESULTS[name](**content)
+        return RESULTS[name](**content)
     # What fields of other types or shapes make of the class.
     except Exception as error:
         raise ValueError(
             f"{path} is damaged: its entries do not make a {name} ({error})."
         ) from error
-    # No field, and not of what `replace` makes of it; reports name the file.
-    object.__setattr__(result, "_file", os.path.abspath(path))
-    return result
