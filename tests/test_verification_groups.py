@@ -139,7 +139,13 @@ def one_edited_p_of_a_subject(group):
 
 
 def another_seed_than_recorded(group):
-    return replace(group, options=group.options | {"random_state": 1})
+    parameters = group.parameters | {"random_state": 1}
+    options = group.options | {"random_state": 1}
+    return replace(group, options=options, parameters=parameters)
+
+
+def another_seed_in_its_words(group):
+    return replace(group, parameters=group.parameters | {"random_state": 1})
 
 
 def another_method_than_recorded(group):
@@ -161,6 +167,7 @@ FRAUDS = {
     one_edited_p_value: "p (max) is",
     one_edited_p_of_a_subject: "the p of sub-01 is",
     another_seed_than_recorded: "recomputed cells differ",
+    another_seed_in_its_words: "random_state is 1, and 0 in the options",
     another_method_than_recorded: "method is 'bootstrap', and 'prevalence' in the",
     one_permutation_less: "the file has 59 second-level permutations, and should",
     p_values_that_are_not_there: "the file has no p-values by max",
@@ -181,10 +188,81 @@ def test_frauds_are_found(forge, saved, tmp_path):
     assert FRAUDS[forge] in str(found)
 
 
+#: Numbers that say nothing of the test, or that others decide.
+NOT_CHECKED = {"scoring", "first_level_smallest_p", "n_alike"}
+
+
+def numbers_of(value, path=()):
+    """Yield the paths to all numbers, and arrays of them, in nested dicts and lists."""
+    if isinstance(value, dict):
+        for name, each in value.items():
+            if name not in NOT_CHECKED:
+                yield from numbers_of(each, (*path, name))
+    elif isinstance(value, list | tuple) and value and not np.shape(value):
+        for number, each in enumerate(value):
+            yield from numbers_of(each, (*path, number))
+    elif np.asarray(value).dtype.kind in "iuf" and np.size(value):
+        yield path
+
+
+def changed(value, path):
+    """Return a copy in which the last number at a path is another one."""
+    if path:
+        keys = value.keys() if isinstance(value, dict) else range(len(value))
+        items = {
+            k: changed(value[k], path[1:]) if k == path[0] else value[k] for k in keys
+        }
+        return items if isinstance(value, dict) else list(items.values())
+    if not np.ndim(value):
+        value = 0.5 if np.isnan(value) else value
+        return value + 1 if isinstance(value, int) else value * 1.01 + 0.001
+    values = np.array(value)
+    values.flat[-1] = values.flat[-1] + 1 if values.dtype.kind in "iu" else 0.4321
+    return values
+
+
+@pytest.mark.parametrize(
+    ("kind", "method", "names", "with_other"),
+    [
+        ("TimeResult", "prevalence", ["max", "cluster"], False),
+        ("TimeResult", "bootstrap", ["cluster-size", "tfce"], False),
+        ("GeneralizationResult", "bootstrap", ["cluster"], False),
+        ("TimeResult", "i-test", ["none"], False),
+        ("TimeResult", "sign-flip", ["tfce"], False),
+        ("TimeResult", "sign-flip", ["max"], True),
+        ("TimeResult", "t", ["cluster"], True),
+        ("VolumeResult", "wilcoxon", ["none"], False),
+    ],
+)
+def test_every_number_of_a_group_is_checked(kind, method, names, with_other):
+    options = OPTIONS | {"threshold": 0.2}
+    other = subjects(kind, 10)[:4] if with_other else None
+    group = group_inference(subjects(kind), method, names, other=other, **options)
+    given = {"other": other} if with_other else {}
+    assert verify(group, subjects(kind), **given).ok
+    fields = {
+        name: getattr(group, name)
+        for name in group.__dataclass_fields__
+        if name not in ("options", "inputs", "places", "versions", "classes")
+    }
+    fields["parameters"] = {
+        name: value
+        for name, value in fields["parameters"].items()
+        if not name.startswith("first_level") or name.endswith("permutations")
+    }
+    paths = list(numbers_of(fields))
+    assert ("statistic",) in paths
+    assert ("subject_scores",) in paths
+    for path in paths:
+        name, *rest = path
+        forged = replace(group, **{name: changed(getattr(group, name), rest)})
+        assert not verify(forged, subjects(kind), **given).ok, path
+
+
 def test_other_subjects_are_named(saved):
     group = group_inference(saved, "sign-flip", "max", **OPTIONS)
     assert verify(group, saved[::-1]).ok  # in any order, by their names
-    assert verify(group, subjects()).ok
+    assert verify(group, subjects()[::-1]).ok  # which have none
     one, two = (path.read_bytes() for path in saved[:2])
     saved[0].write_bytes(two)
     saved[1].write_bytes(one)
@@ -201,6 +279,8 @@ def test_other_subjects_are_named(saved):
     assert not found.ok
     assert len(found.cells) == 0
     assert "the result of sub-05 is another one than recorded" in str(found)
+    found = [*subjects()[:4], subjects("TimeResult", 10)[0]]
+    assert "the result of sub-05 is another one" in str(verify(group, found))
     found = str(verify(group, subjects()[:4]))
     assert "the result of sub-05 is not given" in found
     found = str(verify(group, [*subjects(), subjects("TimeResult", 10)[0]]))

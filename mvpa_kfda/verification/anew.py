@@ -46,13 +46,17 @@ class Anew:
     @cached_property
     def nulls(self):
         """The scores under permuted labels, of each test and subject (P, C)."""
-        n_tests = min(len(each.nulls) for each in self.members)
-        if n_tests == 0:
+        if self.n_tests == 0:
             raise NotCovered("a subject's result has no scores under permuted labels")
         return [
             [each.nulls[k][:, self.counted] for each in self.members]
-            for k in range(n_tests)
+            for k in range(self.n_tests)
         ]
+
+    @property
+    def n_tests(self):
+        """How many nulls the subjects have, all of which are to be rejected."""
+        return min(len(each.nulls) for each in self.members)
 
     @cached_property
     def exempt(self):
@@ -203,20 +207,14 @@ class Anew:
 
     def null(self, test, exempt, rows, at=slice(None)):
         """Return the `Null` of a test, of the permutations `rows` at some positions."""
-        by_labels = self.options["method"] in BY_LABELS
-        two_sided = self.options["alternative"] == "two-sided"
-        level = self.options["threshold"]
-        two_groups = self._has_two_groups
-        dof = len(self.members) - 2 if two_groups else self.n_first - 1
-        theory = stats.norm if self.options["method"] == "wilcoxon" else stats.t(dof)
         return Null(
             observed=test.observed()[at].astype(float),
             null=rows,
             alternative=self.options["alternative"],
             near=self.near,
-            standard=not by_labels,
-            level=level,
-            height=float(theory.isf(level / 2 if two_sided else level)),
+            standard=self.options["method"] not in BY_LABELS,
+            level=self.options["threshold"],
+            height=self.height,
             edges=self.edges,
             exempt=exempt[at],
         )
@@ -233,6 +231,17 @@ class Anew:
             self.null(test, exempt, self.rows(test, numbers, at), at)
             for test, exempt in zip(self.tests, self.exempt, strict=False)
         ]
+
+    @property
+    def height(self):
+        """The t, or the normal deviate, above which clusters are."""
+        level, dof = self.options["threshold"], self.n_first - 1
+        if self.options["alternative"] == "two-sided":
+            level = level / 2
+        if self._has_two_groups:
+            dof = len(self.members) - 2
+        theory = stats.norm if self.options["method"] == "wilcoxon" else stats.t(dof)
+        return float(theory.isf(level))
 
     @cached_property
     def whole_nulls(self):

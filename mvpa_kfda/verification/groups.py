@@ -18,8 +18,9 @@ from .verdict import Verification
 WHOLE = 2**23
 #: How nearly numbers must agree, in double and in single precision.
 _TOLERANCE, _TOLERANCE_OF_SINGLE = 1e-6, 1e-5
-#: What a result says again that its options say.
-_SAID_TWICE = ("method", "alternative", "alpha", "paired", "metric", "correction")
+#: What a result says again that its options say, in fields and in parameters.
+_FIELDS = ("method", "alternative", "alpha", "paired", "metric", "correction")
+_PARAMETERS = ("n_permutations", "threshold", "random_state", "order", "hypothesis")
 
 
 def verify_group(group, subjects, other, n_cells, rng):
@@ -40,13 +41,14 @@ def verify_group(group, subjects, other, n_cells, rng):
 
 def _differences_of_options(group):
     """Return where a result says something else than its options."""
-    found = []
-    for name in _SAID_TWICE:
-        said, option = getattr(group, name), group.options[name]
-        said = list(said) if isinstance(said, tuple) else said
-        if said != option:
-            found.append(f"{name} is {said!r}, and {option!r} in the options")
-    return found
+    said = {name: getattr(group, name) for name in _FIELDS}
+    said["correction"] = list(said["correction"])
+    said |= {k: group.parameters[k] for k in _PARAMETERS if k in group.parameters}
+    return [
+        f"{name} is {value!r}, and {group.options[name]!r} in the options"
+        for name, value in said.items()
+        if value != group.options[name]
+    ]
 
 
 class _Checked:
@@ -248,6 +250,12 @@ class _Checked:
         yield "score_chance", group.score_chance, anew.members[0].chance, None
         chance = anew.members[0].chance if anew.has_one_list else 0.0
         yield "chance", group.chance, chance, None
+        n_tests = 1
+        if anew.options["method"] in BY_LABELS:
+            told, n_tests = group.parameters["first_level_permutations"], anew.n_tests
+            again = [len(each.nulls[0]) for each in anew.members]
+            yield "first_level_permutations", told, again, None
+        yield "n_tests", group.parameters["n_tests"], n_tests, None
         for kind, stored in group.mean_matrices.items():
             with np.errstate(invalid="ignore"):
                 each = [member.matrices[kind] for member in anew.members[:n]]
@@ -290,7 +298,9 @@ class _Whole(_Checked):
         words = counted(n, "position")
         if n_permutations:
             words += f" and {counted(n_permutations, 'permutation')}"
-        return (f"All {words} were compared; the table shows a sample.",)
+        shown = len(self.drawn) + len(self.permutations)
+        sample = "; the table shows a sample" if shown < n + n_permutations else ""
+        return (f"All {words} were compared{sample}.",)
 
     def _largest(self, numbers):
         """Return the most extreme statistics of some permutations."""
@@ -307,6 +317,12 @@ class _Whole(_Checked):
         yield from super()._compared()
         group, anew = self.group, self.anew
         if not anew.is_drawn:
+            yield "observed_max", group.observed_max, np.nan, None
+            height = np.nan if anew.options["method"] in BY_LABELS else anew.height
+            yield "cluster_height", group.cluster_height, height, None
+            if group.cluster_scores is not None:
+                stored = self._stored(group.cluster_scores)
+                yield "cluster_scores", stored, anew.statistic, self.at
             return
         yield "the largest of a permutation", group.null_max, anew.largest, None
         most = np.max([null.sided(null.observed).max() for null in anew.whole_nulls])
@@ -314,7 +330,7 @@ class _Whole(_Checked):
         if group.cluster_scores is not None:
             stored = self._stored(group.cluster_scores)
             yield "cluster_scores", stored, anew.cluster_scores, self.at
-            yield "cluster_height", group.cluster_height, anew.whole_nulls[0].cut, None
+        yield "cluster_height", group.cluster_height, anew.whole_nulls[0].cut, None
         if len(group.ranks):
             ranks, statistics = anew.ranks()
             for stored, again in zip(self._stored(group.ranks), ranks, strict=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -64,6 +65,7 @@ def find_members(group, entries, other=None):
     found, results, wrong = [], [], []
     for argument, given, names, key in lists:
         loaded = load_all(given, argument)
+        given = list(given)
         names = [str(name).removesuffix(_OTHER) for name in names]
         order, differ = in_order(given, loaded, names, list(group.inputs[key]))
         found += [given[i] for i in order]
@@ -79,9 +81,9 @@ def in_order(entries, results, names, sums):
     """
     found = [result.checksum for result in results]
     places = _named(entries, names)
-    if places is None and len(found) == len(names):
+    if places is None and len(found) == len(names) and sorted(found) != sorted(sums):
         places = range(len(names))
-    if places is None:  # some are missing, or too many, and no name tells which
+    if places is None:  # no name tells which they are
         places = [sums.index(each) if each in sums else None for each in found]
     given = {place: i for i, place in enumerate(places) if place is not None}
     taken = {k: sums.index(found[i]) for k, i in given.items() if found[i] in sums}
@@ -110,7 +112,7 @@ def _named(entries, names):
     """
     if not all(map(_is_path, entries)):
         return None
-    paths = [os.path.abspath(entry) for entry in entries]
+    paths = [Path(os.path.abspath(entry)).as_posix() for entry in entries]
     for before in ("sub-", ""):
         words = [f"{before}{name.removeprefix(before)}" for name in names]
         ends = r"(?<![A-Za-z0-9]){}(?![A-Za-z0-9])"
