@@ -11,6 +11,7 @@ import pytest
 import build
 from mvpa_kfda import __version__, group_inference, load_result, verify
 from mvpa_kfda.cli.main import main
+from mvpa_kfda.data.space import VolumeSpace
 from mvpa_kfda.group.second_level import METHODS
 from mvpa_kfda.reports.verified import verification_html
 from mvpa_kfda.verification import groups
@@ -188,6 +189,36 @@ def test_frauds_are_found(forge, saved, tmp_path):
     assert FRAUDS[forge] in str(found)
 
 
+def brain(mask, seed, undecoded=()):
+    """Return a made result of a row of voxels, the first of them at one place."""
+    affine = np.diag([3.0, 3.0, 3.0, 1.0])
+    rng, n = np.random.default_rng(seed), int(np.sum(mask))
+    scores, null = rng.normal(0.6, 0.1, n), rng.normal(0.5, 0.1, (9, n))
+    scores[list(undecoded)] = np.nan
+    pairs = np.stack([np.arange(n - 1), np.arange(1, n)])
+    space = VolumeSpace(np.reshape(mask, (-1, 1, 1)) > 0, affine)
+    null = null.astype(np.float32)
+    return build.made_of_images(space, scores, null, pairs)
+
+
+def test_other_grids_hold():
+    masks = [[1] * 9, [1] * 8 + [0], [0] + [1] * 9]
+    results = [brain(mask, seed, [3]) for seed, mask in enumerate(masks)]
+    names = ["max", "cluster", "cluster-size", "tfce"]
+    options = OPTIONS | {"threshold": 0.2, "resample": True}
+    for method in METHODS:
+        asked = METHODS[method].only or names
+        with pytest.warns(RuntimeWarning, match="different positions"):
+            group = group_inference(results, method, asked, **options)
+        found = verify(group, results)
+        assert found.ok, found
+    options = group.options | {"resample": False}
+    found = verify(replace(group, options=options), results)
+    assert "the positions of subject 2 are others than in the file" in str(found)
+    found = verify(replace(group, places=replace(group.places, pairs=None)), results)
+    assert "neighbours are others than those of subject 1" in str(found)
+
+
 #: Numbers that say nothing of the test, or that others decide.
 NOT_CHECKED = {"scoring", "first_level_smallest_p", "n_alike"}
 
@@ -287,6 +318,34 @@ def test_other_subjects_are_named(saved):
     assert "number 6 is none of the results of the group" in found
     found = str(verify(group, subjects(), other=subjects()))
     assert "the results of the other list are given, and were not" in found
+
+
+def test_frauds_are_found_in_a_sample(monkeypatch):
+    monkeypatch.setattr(groups, "WHOLE", 0)
+    group = group_inference(subjects(), "bootstrap", "max", **OPTIONS)
+    p = {name: each / 2 for name, each in group.p_maps.items()}
+    for forged in (
+        another_seed_than_recorded(group),
+        one_edited_score(group),
+        one_edited_statistic(group),
+        replace(group, p_maps=group.p_maps | {"none": p["none"]}),
+        replace(group, p_maps=group.p_maps | {"max": p["max"]}),
+        replace(group, subject_p=group.subject_p / 2),
+    ):
+        assert not verify(forged, subjects(), n_cells=10, random_state=0).ok
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_checksums_are_of_the_content(kind, tmp_path):
+    first = subjects(kind)[0]
+    first.save(tmp_path / "result.h5")
+    assert load_result(tmp_path / "result.h5").checksum == first.checksum
+    assert replace(first, versions={}).checksum == first.checksum
+    predicted = edited(first.predicted, -1, 1).astype(first.predicted.dtype)
+    metrics = {name: np.asarray(x) + 0.01 for name, x in first.metrics.items()}
+    nulls = {name: edited(x, -1, 0.01) for name, x in first.nulls.items()}
+    for forged in ({"predicted": predicted}, {"metrics": metrics}, {"nulls": nulls}):
+        assert replace(first, **forged).checksum != first.checksum
 
 
 def test_a_result_of_nobody_is_not_verified():

@@ -29,6 +29,7 @@ def verify_group(group, subjects, other, n_cells, rng):
         raise NotCovered("it does not say of which results it was made")
     _, results, differences = find_members(group, subjects, other)
     differences += _differences_of_options(group)
+    differences += _differences_of_places(group, results)
     if differences:
         return Verification(differences=tuple(differences))
     members = [read_member(result, group, group.places) for result in results]
@@ -49,6 +50,29 @@ def _differences_of_options(group):
         for name, value in said.items()
         if value != group.options[name]
     ]
+
+
+def _names(group):
+    """Return the names of the subjects of one list or of both."""
+    others = [] if group.other_subjects is None else group.other_subjects
+    return [*group.subjects, *others]
+
+
+def _differences_of_places(group, results):
+    """Return whose positions are others than those of the group."""
+    names = _names(group)
+    found = []
+    for name, result in zip(names, results, strict=False):
+        differ = result.places.difference(group.places, within_sample=True)
+        may = group.options["resample"] and result is not results[0]
+        if differ and not (may and result.places.in_voxels):
+            found.append(
+                f"the positions of {name} are others than in the file: {differ}"
+            )
+    pairs = [each.places.pairs for each in (group, *results[:1])]
+    if len(pairs) > 1 and not np.array_equal(*pairs):
+        found.append(f"neighbours are others than those of {names[0]}")
+    return found
 
 
 class _Checked:
@@ -238,7 +262,7 @@ class _Checked:
         """Compare scores, and what is made of them alone."""
         group, anew, n = self.group, self.anew, self.anew.n_first
         everywhere = np.arange(anew.scores.shape[1])
-        names = [*group.subjects, *([] if anew.has_one_list else group.other_subjects)]
+        names = _names(group)
         stored = [self._stored(group.subject_scores)]
         if not anew.has_one_list:
             stored.append(self._stored(group.other_scores))
