@@ -381,6 +381,12 @@ def test_the_commands_take_groups(saved, tmp_path, monkeypatch, capsys):
     assert "the result of sub-01 is not given" in capsys.readouterr().out
     assert main(["rerun", "group.h5", *files[1:]]) == 2
     assert "the result of sub-01 is not given" in capsys.readouterr().err
+    single = ["verify", files[0], "data.npz"]
+    np.savez("data.npz", X=[1], y=[1])
+    assert main([*single, "--other", files[1]]) == 2
+    assert "--other is for groups; result.h5 is of one" in capsys.readouterr().err
+    assert main([*single, "--bids-dir", "."]) == 2
+    assert "either DATA or --bids-dir" in capsys.readouterr().err
     for paired in (True, False):
         options = OPTIONS | {"other": saved[2:4], "paired": paired}
         names = ["a", "b"] if paired else None

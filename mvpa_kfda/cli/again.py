@@ -116,7 +116,8 @@ def add_verify(commands):
         description="Verify a saved result (.h5) against the data: folds and permuted "
         "labels are drawn again, the models of some cells (a position, a "
         "fold, a permutation) are refitted with scikit-learn, and their "
-        "predictions and scores are compared with those in the file. The "
+        "predictions and scores are compared with those in the file. The result of "
+        "a group is recomputed from the results of its subjects. The "
         "exit status is 0 if everything agrees, 1 if something differs or "
         "cannot be verified, and 2 after an error.",
     )
@@ -179,6 +180,8 @@ def _run_verify(arguments):
     result = load_result(arguments.file)
     cells = None if arguments.cells == "all" else _whole(arguments.cells)
     is_group = isinstance(result, GroupResult)
+    if arguments.data and arguments.bids_dir is not None:
+        raise ValueError("Give either DATA or --bids-dir.")
     if not arguments.data:
         (data, y), more = _read_of_output(arguments, is_group)
     else:
@@ -289,6 +292,10 @@ def _read(arguments):
 
     What is not given is left out.
     """
+    if arguments.other is not None:
+        raise ValueError(
+            f"--other is for groups; {arguments.file.name} is of one subject."
+        )
     more = {k: v for k, v in given(arguments, PLACES).items() if v is not None}
     for paths in more.values():
         check_there(*(paths if isinstance(paths, list) else [paths]))
