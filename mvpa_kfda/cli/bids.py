@@ -345,6 +345,12 @@ def _options_of(level):
     return {option.flag.removeprefix("--"): option for option in options}
 
 
+def participant_options():
+    """Return the options of the level participant by default."""
+    options = _options_of("participant").values()
+    return {option.argument: option.default for option in options}
+
+
 def add_bids(commands):
     """Add the command to the parser of commands."""
     parser = commands.add_parser(

@@ -37,9 +37,9 @@ from .checks import check_path
 #: The attribute of the file that says it is a result file, and of which format.
 VERSION_NAME = "mvpa_kfda_format"
 #: The layout as a whole; 1 and 2 were trees of h5io around a text of JSON, in 3
-#: groups had no checksums, in 4 kernels, penalties and splitters were text, and in 5
-#: nothing was said of the input.
-FORMAT_VERSION = 6
+#: groups had no checksums, in 4 kernels, penalties and splitters were text, in 5
+#: nothing was said of the input, and in 6 not of which results a group was made.
+FORMAT_VERSION = 7
 MAX_DEPTH = 32
 #: Every group and dataset takes more than that, in bytes.
 HEADER_SIZE = 64
