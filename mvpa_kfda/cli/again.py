@@ -218,8 +218,8 @@ def _run_rerun(arguments):
     made = isinstance(result, SubjectResult | GroupResult) and result.inputs
     if not made:
         raise ValueError(
-            f"{arguments.file} does not record which function computed it. Results that "
-            "were computed from a single other one cannot be run again."
+            f"{arguments.file} does not record which function computed it. Results "
+            "that were computed from a single other one cannot be run again."
         )
     stem = f"{arguments.file.stem}_rerun"
     check_out(arguments.out, stem)
