@@ -29,6 +29,8 @@ class Verification:
         predictions differ (not known for permuted labels), ``n_ties``, how many are
         decided by rounding, the ``score`` in the result (of its first metric), the
         ``score_refitted``, and whether everything agrees, ``ok``.
+        Of a null that is kept as a summary, ``position`` "all" is a row of the largest
+        score of a permutation, ``permutation`` "all" one of the p-value of a position.
     differences : tuple of str
         What differs, apart from cells: the data, folds, scores.
     unverified : tuple of str
