@@ -43,6 +43,8 @@ STEPS = [None, None, None, "zscore", "pca", "whiten", ["zscore", "pca"]]
 FOLDS = [None, 3, 4, KFold(4), KFold(3, shuffle=True, random_state=1), LeaveOneOut()]
 FOLDS += [ShuffleSplit(4, random_state=2), StratifiedKFold(3), GroupKFold(2)]
 FOLDS += [[(np.arange(8, N), np.arange(8)), (np.arange(N - 8), np.arange(N - 8, N))]]
+#: Training sets of which trials are left out that are not tested either.
+OWN = [(np.arange(N)[start::3], np.arange(N)[start + 1 :: 3]) for start in (0, 1)]
 SCORES = [
     *("accuracy", "balanced_accuracy", "roc_auc", "kappa", "f1", "recall_macro"),
     ["accuracy", "roc_auc", "precision"],
@@ -113,4 +115,8 @@ def random_call(seed):
         data["labels_img"] = np.array([1, 1, 2, 2])
     if function is generalize_arrays and rng.random() < 0.3:
         data["y_test"] = rng.permutation(y)
+    if rng.random() < 0.1:
+        options["cv"] = OWN
+    if function not in (cross_validate, regress) and rng.random() < 0.15:
+        options["null"] = some(["max", "stream", "full"])
     return function, (X, y), data, options

@@ -125,7 +125,10 @@ def samples_first(epochs, picks, name="epochs"):
     if isinstance(epochs, EpochsTFR):
         data = check_array(_power(epochs, name)[:, picks], f"The data of {name}", 4)
     else:
-        data = check_array(epochs.get_data(picks=picks), f"The data of {name}", 3)
+        # All channels, as they are in memory, need no copy: one more is made below.
+        everything = list(picks) == list(range(len(epochs.ch_names)))
+        how = {"copy": False} if everything else {"picks": picks}
+        data = check_array(epochs.get_data(**how), f"The data of {name}", 3)
     note_input("data" if name == "epochs" else "data_test", data)
     # The features of a time point are contiguous then.
     return np.array(np.moveaxis(data, (0, 1), (-2, -1)), order="C")

@@ -206,9 +206,11 @@ class _Cells:
             for stored, second in claims.stored(name, position, fold, b)
         ]
         fine &= n_differ == 0
+        slacks = [cell.slack(name, folds, models) for name, _ in compared]
+        claims.say_if_undecided(slacks)
         fine &= all(
-            claims.agrees(*each, cell.slack(name, folds, models))
-            for name, each in compared
+            claims.agrees(*each, slack)
+            for (_, each), slack in zip(compared, slacks, strict=True)
         )
         if b == 0 and fold is None:
             fine &= all(

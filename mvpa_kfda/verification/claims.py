@@ -479,6 +479,15 @@ class Claims(DifferencesMixin):
         tolerance = self.tolerance(single)
         return bool(abs(stored - again) <= tolerance * max(1, abs(again)) + slack)
 
+    def say_if_undecided(self, slacks):
+        """Say where scores are not compared, as ties may change them by any amount."""
+        words = (
+            "In some cells rounding may have decided between penalties, so that their "
+            "scores were not compared."
+        )
+        if np.isinf(slacks).any() and words not in self.notes:
+            self.notes.append(words)
+
     def tolerance(self, single=False):
         """Return how nearly scores agree, that may be kept in single precision."""
         tolerance = TOLERANCES[self.result.parameters["dtype"]]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 #: Permutations, or positions, up to which all of them are refitted.
-_MOST = 200
+_MOST = 500
 
 
 @dataclass

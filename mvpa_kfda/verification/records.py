@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from .. import __version__
-from ..utils.files import write_whole
+from ..utils.files import write_text, write_whole
 from ..utils.fingerprints import file_checksum
 
 #: What the names of records end in, in place of .h5.
@@ -34,7 +34,7 @@ def write_record(path, found):
     }
     text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
     target = record_path(path)
-    write_whole(target, lambda draft: Path(draft).write_text(text, encoding="utf-8"))
+    write_whole(target, lambda draft: write_text(draft, text))
     return target
 
 
