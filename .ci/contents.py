@@ -16,7 +16,10 @@ WHEEL = re.compile(
 )
 NEEDED = {
     ".whl": ("mvpa_kfda/__init__.py", "mvpa_kfda/__init__.pyi", "mvpa_kfda/py.typed"),
-    ".gz": ("LICENSE", "CHANGES.rst", "CITATION.cff", "tests/test_oracle.py"),
+    ".gz": (
+        *("LICENSE", "CHANGES.rst", "CITATION.cff", "codemeta.json"),
+        *("tests/test_oracle.py", "doc/paper/paper.md", "doc/paper/paper.bib"),
+    ),
 }
 
 

@@ -266,7 +266,7 @@ def test_a_class_too_small_for_the_folds_is_named(data):
     with pytest.warns(UserWarning, match=r"cv=10 leaves .* 20 folds are used"):
         assert cross_validate(X, y).parameters["n_folds"] == 20
     y[:3] = "cat"
-    with pytest.raises(ValueError, match=r"Class 'rare' has 1 trial to train with"):
+    with pytest.raises(ValueError, match=r"Class 'rare' has 1 trial to train on"):
         cross_validate(X, y)
     cv = ms.RepeatedStratifiedKFold(n_splits=5)
     with pytest.raises(ValueError, match="Class 'rare' has 1 trial, "):

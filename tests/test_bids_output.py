@@ -197,7 +197,7 @@ def steps(*warnings):
         (steps(None, "Odd."), ["sub-2 task-x: Odd."]),
         (
             steps("There are 3 of 24.", "There are 5 of 24.", None),
-            ["2 of 3 subjects: There are 3 of 24. (The numbers are of sub-1 task-x.)"],
+            ["2 of 3 subjects: There are 3 of 24. (The numbers are those of sub-1"],
         ),
         (steps("No 3.", "None at all."), ["sub-1 task-x: No 3.", "sub-2 task-x: None"]),
         ([Step("group", "done", "", ("Few.",))] * 2, ["group: Few."]),

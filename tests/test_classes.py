@@ -375,7 +375,7 @@ def test_the_command_generalizes_classes(inside, capsys):
 
 REFUSED = {
     "--classes face house --by run": "--classes .* cannot be combined with --by",
-    "--classes face a=house": "gives some classes a name and others none",
+    "--classes face a=house": "names some classes but not others",
     "--classes a=face a=house": "gives two classes the same name",
     "--classes face house --task regression --by run": "combined with --by",
     "--classes face hose": r"error: --classes names 'hose', which .* 'right'\.$",

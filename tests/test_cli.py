@@ -214,8 +214,8 @@ def test_generalize_passes_every_option_on(folder, tmp_path, epochs, capsys):
 @pytest.mark.parametrize(
     ("options", "arguments", "folds"),
     [
-        ("--train-on 'block < 4'", {"train_on": "block < 4"}, "24 other trials"),
-        ("--test-file other-epo.fif", {"test_epochs": True}, "30 other trials"),
+        ("--train-on 'block < 4'", {"train_on": "block < 4"}, "24 separate trials"),
+        ("--test-file other-epo.fif", {"test_epochs": True}, "30 separate trials"),
         (
             "--test-file late-epo.fif --same-trials --cv 4",
             {"test_epochs": True, "same_trials": True, "cv": 4},
@@ -224,7 +224,7 @@ def test_generalize_passes_every_option_on(folder, tmp_path, epochs, capsys):
         (
             "--test-file late-epo.fif --no-same-trials",
             {"test_epochs": True, "same_trials": False},
-            "60 other trials",
+            "60 separate trials",
         ),
     ],
 )
@@ -323,7 +323,7 @@ def test_nothing_significant_is_said(tmp_path, capsys):
     assert main(["epochs", file, "--permutations", "20", "--out", out]) == 0
     assert "Above chance: at no time point" in capsys.readouterr().out
     assert main(["epochs", file, "--permutations", "10", "--out", out]) == 0
-    assert "Above chance: out of reach, more permutations" in capsys.readouterr().out
+    assert "Above chance: not attainable, more permutations" in capsys.readouterr().out
     command = ["epochs", file, "--permutations", "0", "--out", out]
     assert main([*command, "--picks", f"{noise.ch_names[0]}, {noise.ch_names[1]}"]) == 0
     assert "2 channels" in capsys.readouterr().out
@@ -391,7 +391,7 @@ def test_running_again_replaces_the_output(folder, tmp_path):
             ["words", "--train-on", "block < 4", "--groups", "block"],
             r"--train-on 'block < 4' leaves no trial to test .* or pass other folds\.$",
         ),
-        (["words", "--null", "max", "--test-file", "x"], "--test-file, --null belongs"),
+        (["words", "--null", "max", "--test-file", "x"], "--test-file, --null belong"),
         (["words", "--no-same-trials"], "--same-trials belongs to time generalization"),
         (["words", "--generalize", "--sensors"], "either --generalize or --sensors"),
         (["words", "--generalize", "--same-trials"], "Add --test-file"),

@@ -165,7 +165,7 @@ def test_drifts_of_fmriprep_take_the_place_of_others(
     assert main([*map(str, command)]) == 0
     told = capsys.readouterr()
     assert told.err == ""
-    assert ("no model of drifts but confounds" in told.out) == (drifts is None)
+    assert ("no drift model other than confounds" in told.out) == (drifts is None)
     confounds, kept = load_confounds([*map(str, bold)], strategy=strategy, **tuned)
     betas = single_trial_betas(
         bold,

@@ -384,7 +384,7 @@ def test_nothing_significant_is_said(inside, tmp_path, capsys, no_figures):
     assert len(peaks) == 0
     assert list(peaks.columns)[:4] == ["x", "y", "z", "score"]
     run(tmp_path / "b", BOLD, *SHORT, *options, 10)
-    assert "Above chance: out of reach, more permutations" in capsys.readouterr().out
+    assert "Above chance: not attainable, more permutations" in capsys.readouterr().out
 
 
 def test_only_the_first_peaks_are_printed(inside, tmp_path, capsys, monkeypatch):
@@ -521,7 +521,7 @@ def test_confounds_are_averaged_within_blocks(inside, tmp_path, capsys, no_figur
     assert_allclose(result.lambdas, expected.lambdas, rtol=1e-9, atol=0)
     capsys.readouterr()
     assert main([*command, "motion", "odd", "--out", str(tmp_path / "other")]) == 2
-    assert "'odd' of --confounds holds several values" in capsys.readouterr().err
+    assert "'odd' of --confounds has several values" in capsys.readouterr().err
 
 
 def test_no_block_is_both_trained_with_and_tested(inside, tmp_path, capsys, no_figures):
@@ -623,7 +623,7 @@ def test_what_a_correction_lacks_is_said(inside, tmp_path, capsys, no_figures):
     said = "Above chance: no voxel; more permutations, or 125 of them at p = 0.05, are"
     assert f"{said} needed (p <= 0.05, correction 'fdr'" in capsys.readouterr().out
     run(tmp_path, BOLD, *SHORT, *options, "bonferroni")
-    assert "Above chance: out of reach, more perm" in capsys.readouterr().out
+    assert "Above chance: not attainable, more perm" in capsys.readouterr().out
 
 
 def test_no_more_jobs_than_processors(
@@ -709,9 +709,9 @@ REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
             "second.csv has 24 rows for the 32 volumes of bold.nii.gz. A table needs",
         ),
         ([*BOLD, "first.csv"], "2 tables for 1 images. Use one table for all"),
-        ([*BOLD, "--label-column", "x"], "--label-column: 'x' is no .*'label', 'run'"),
-        ([*BOLD, "--groups", "x"], "--groups: 'x' is no column .*'label', 'run', 'ch"),
-        ([*BOLD, "--confounds", "run", "x"], "--confounds: 'x' is no column of --lab"),
+        ([*BOLD, "--label-column", "x"], "--label-column: 'x' is not .*'label', 'run'"),
+        ([*BOLD, "--groups", "x"], "--groups: 'x' is not a .*'label', 'run', 'ch"),
+        ([*BOLD, "--confounds", "run", "x"], "--confounds: 'x' is not a column of --"),
         ([*BOLD[:3], "holes.tsv", "--confounds", "code"], "'code' of --labels is empt"),
         ([*BOLD, "--train-on", "task == 1"], "--train-on 'task == 1' is no query on "),
         ([*BOLD, "--train-on", "run > 9", *SHORT], "--train-on 'run > 9' selects none"),
@@ -765,7 +765,7 @@ REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
                 *(*BOLD, "--threshold", ".01", "--correction", "cluster"),
                 *("--null", "stream"),
             ],
-            "--null stream forms clusters at p <= 0.05. .* take --null full",
+            "--null stream forms clusters at p <= 0.05. .* use --null full",
         ),
         ([*BOLD, *SHORT, "--seed", "-3"], "Invalid value for --seed: -3"),
         ([*BOLD, "--jobs", "0"], "--jobs: 0"),
@@ -946,7 +946,7 @@ def test_stopped_run_is_continued(inside, tmp_path, capsys, stop, no_figures):
     assert main(command) == 130
     printed = capsys.readouterr()
     assert printed.err == (
-        "mvpa-kfda: stopped; the same command with --resume continues the run\n"
+        "mvpa-kfda: stopped; run the same command with --resume to continue\n"
     )
     let_go()
     checkpoint = tmp_path / "bold_searchlight.checkpoint"
@@ -955,7 +955,7 @@ def test_stopped_run_is_continued(inside, tmp_path, capsys, stop, no_figures):
         assert kept.finished == {0}
     assert main(command) == 2
     message = capsys.readouterr().err
-    assert f"{checkpoint} is there, from a run that was stopped. Add --re" in message
+    assert f"{checkpoint} is from an interrupted run. Add --re" in message
     for other, named in (
         (["--radius", "4"], "radius was 3.0 and is 4.0"),
         (["--groups", "chunk"], "the data of groups differ"),
@@ -999,8 +999,8 @@ def test_error_says_that_the_run_can_be_continued(
     command = [*LONG, "--out", str(tmp_path)]
     assert main(command) == 2
     assert capsys.readouterr().err == (
-        "mvpa-kfda: error: no space left (The same command with --resume continues "
-        "the run.)\n"
+        "mvpa-kfda: error: no space left (Run the same command with --resume "
+        "to continue.)\n"
     )
     let_go()
     assert main([*command, "--resume"]) == 0
@@ -1060,7 +1060,7 @@ def test_signals_stop_a_run_that_continues(
     finally:
         signal.signal(signal.SIGINT, before)
     assert capsys.readouterr().err == (
-        "mvpa-kfda: stopped; the same command with --resume continues the run\n"
+        "mvpa-kfda: stopped; run the same command with --resume to continue\n"
     )
     (path,) = tmp_path.iterdir()
     assert path.name == "bold_searchlight.checkpoint"  # closed: no log beside it
@@ -1070,8 +1070,8 @@ def test_lost_workers_say_how_to_go_on_in_a_shell(inside, tmp_path, capsys, stop
     stop(WorkersLostError("A worker was killed. Use fewer workers (n_jobs)."))
     assert main([*LONG, "--out", str(tmp_path)]) == 2
     assert capsys.readouterr().err == (
-        "mvpa-kfda: error: A worker was killed. Use fewer workers (--jobs). (The same "
-        "command with --resume continues the run.)\n"
+        "mvpa-kfda: error: A worker was killed. Use fewer workers (--jobs). (Run the "
+        "same command with --resume to continue.)\n"
     )
 
 

@@ -257,7 +257,7 @@ def test_regions_pass_the_method_on(folder, tmp_path, capsys):
         ("--nystrom 0", "--nystrom 0 is not a number of landmarks"),
         ("--nystrom 99", "--nystrom 99 has more landmarks .*leave out --nystrom"),
         ("--nystrom 9 --reg oas", "got --nystrom 9. Use a number, --reg auto, --df or"),
-        ("--smooth 1 --kernel rbf", "--smooth is a linear kernel.*--kernel rbf"),
+        ("--smooth 1 --kernel rbf", "--smooth sets a linear kernel.*--kernel rbf"),
         ("--smooth -1", "Invalid value for --smooth: -1"),
         ("--smooth nan", "--smooth: nan. Allowed: a finite number. It is 0 or more.$"),
         ("--smooth 1 --picks Cz,Pz", "--smooth needs four or more channels"),
@@ -265,11 +265,17 @@ def test_regions_pass_the_method_on(folder, tmp_path, capsys):
         ("--task regression", "needs --by COLUMN"),
         ("--task regression --by condition", "--by must name .*<U7.*leave --task out"),
         ("--task regression --by gone", "--by gone is not a metadata column.*'rt'"),
-        ("--task regression --by rt --sensors", "--sensors is for classes"),
-        ("--task regression --by rt --train-on block<3", "--train-on is for classes"),
+        (
+            "--task regression --by rt --sensors",
+            "--sensors cannot be combined with --task",
+        ),
+        (
+            "--task regression --by rt --train-on block<3",
+            "--train-on cannot be combined with --task",
+        ),
         (
             "--task regression --by rt --components 1 --average 2",
-            "--components, --average is for classes.*or leave out --task regression",
+            "--components, --average cannot be combined with --task regression",
         ),
         (
             "--task regression --by rt --reg tuned --criterion accuracy",
@@ -305,9 +311,12 @@ def test_regions_pass_the_method_on(folder, tmp_path, capsys):
         ("--no-average-test", "--no-average-test says .* Use --average K; with"),
         (
             "--task regression --by rt --repeats 2 --equalize --no-average-test",
-            "--repeats, --equalize, --no-average-test is for classes",
+            "--repeats, --equalize, --no-average-test cannot be combined with --task",
         ),
-        ("--task regression --by rt --generalize", "--generalize is for classes"),
+        (
+            "--task regression --by rt --generalize",
+            "--generalize cannot be combined with --task",
+        ),
         ("--task regression --by rt --scoring accuracy", "--scoring: 'accuracy'.*r2"),
     ],
 )

@@ -197,11 +197,11 @@ def test_other_results_are_refused():
     with pytest.raises(ValueError, match=r"at=\(a training time, a test time\)"):
         plot_confusion(generalize_arrays(DATA, NAMES, cv=4), at=0.1)
     for draw in (plot_confusion, plot_recall):
-        with pytest.raises(TypeError, match="has no predictions of single trials"):
+        with pytest.raises(TypeError, match="has no predictions for single trials"):
             draw(build.group())
-        with pytest.raises(TypeError, match="predicts numbers and has no classes"):
+        with pytest.raises(TypeError, match="predicts continuous values and has no"):
             draw(build.result("TimeRegressionResult", scoring="r2"))
-    with pytest.raises(ValueError, match="not one over time alone"):
+    with pytest.raises(ValueError, match="is not a time course"):
         plot_recall(generalize_arrays(DATA, NAMES, cv=4))
 
 
@@ -238,7 +238,7 @@ def test_colors_are_white_at_chance_and_their_scale_is_said(c, separation):
     assert shade(ax, high)[0] > 2 * shade(ax, high)[2]  # red
     assert shade(ax, 0)[2] > shade(ax, 0)[0]  # blue
     bar = ax.images[0].colorbar.ax
-    assert bar.get_ylabel().startswith("Share of the true class")
+    assert bar.get_ylabel().startswith("Proportion of the true class")
     assert f"chance, {1 / c:.3g}" in bar.get_ylabel()
     (chance,) = (x for x in bar.lines if x.get_label().startswith("chance"))
     assert_allclose(chance.get_ydata(), 1 / c, rtol=1e-12)

@@ -1,20 +1,25 @@
 """The files around the package: what cites, describes, checks and releases it."""
 
-import json
+import datetime
 import re
 import runpy
+import shutil
 import zipfile
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
 
-import mvpa_kfda
 from test_package import EXTRAS, ROOT, read_metadata
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("[!c]*.yml"))
-RUN = (ROOT / ".ci" / "run").read_text()
+RUN = (ROOT / ".ci" / "run").read_text("utf-8")
+RELEASE = runpy.run_path(str(ROOT / ".ci" / "release.py"))
+
+
+#: What jobs may do besides reading.
+RIGHTS = {"codeql": {"security-events"}, "publish": {"id-token", "attestations"}}
 
 
 def read_yaml(path):
@@ -27,17 +32,121 @@ def steps():
     return re.search(r"(?m)^steps=\((.*)\)$", RUN).group(1).split()
 
 
-def test_version_and_licence_are_the_same_everywhere():
-    citation = read_yaml(ROOT / "CITATION.cff")
-    description = json.loads((ROOT / "codemeta.json").read_text("utf-8"))
-    metadata = read_metadata()
-    assert citation["version"] == description["version"] == mvpa_kfda.__version__
-    assert citation["license"] == metadata["metadata"]["license"]
-    assert description["license"].endswith("/" + citation["license"])
-    assert description["description"] == metadata["metadata"]["description"]
-    oldest = metadata["options"]["python_requires"]
-    assert description["runtimePlatform"] == f"Python {oldest}"
-    assert citation["title"].startswith("mvpa_kfda: ")
+@pytest.mark.parametrize("words", RELEASE["ALWAYS"])
+def test_what_has_to_agree_at_any_time_does(words):
+    assert list(RELEASE["ALWAYS"][words](RELEASE["Project"](ROOT))) == []
+
+
+@pytest.fixture
+def copied(tmp_path):
+    """Return a function that changes a file in a copy of what describes the project."""
+    names = ("CITATION.cff", "CHANGES.rst", "README.rst", "codemeta.json", "setup.cfg")
+    folders = (".github", "doc/paper", "doc/benchmarks/figures")
+    more = ("pyproject.toml", "mvpa_kfda/__init__.py")
+    for name in (*names, *more, "doc/install.rst", "doc/package_page.rst"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    for name in folders:
+        shutil.copytree(ROOT / name, tmp_path / name)
+
+    def change(name, pattern, new):
+        path = tmp_path / name
+        text, n = re.subn(pattern, new, path.read_text("utf-8"), count=1, flags=re.M)
+        assert n == 1
+        path.write_text(text, encoding="utf-8", newline="\n")
+        return RELEASE["Project"](tmp_path)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "new", "fault"),
+    [
+        ("mvpa_kfda/__init__.py", r"0\.1\.0\.dev0", "0.2.0", "CITATION.cff version"),
+        ("codemeta.json", '"MEG", ', "", "codemeta.json keywords"),
+        ("codemeta.json", "exact|Exact", "Fast", "codemeta.json description"),
+        ("CITATION.cff", "license: .*", "license: MIT", "CITATION.cff license"),
+        ("CITATION.cff", "name: mvpa.*", "name: Me", "setup.cfg author"),
+        ("CITATION.cff", r"\Z", "url: https://a.org\n", "setup.cfg Documentation"),
+        ("CITATION.cff", r"\Z", "doi: 10.5281/zenodo.1\n", "codemeta.json identifier"),
+        (
+            "setup.cfg",
+            r"^.*Python :: 3\.12\n",
+            "",
+            "setup.cfg: Python 3.10, 3.11, 3.13",
+        ),
+        (
+            "setup.cfg",
+            r"(?<=requires = )>=3\.10",
+            ">=3.11",
+            "setup.cfg python_requires",
+        ),
+        (".github/workflows/tests.yml", ', "3.14"', "", "tests.yml: "),
+        (".github/workflows/tests.yml", "@[0-9a-f]{40}", "@v7", "tests.yml: actions/"),
+        (".github/workflows/tests.yml", "# v7", "# v6", "tests.yml: actions/checkout"),
+        ("doc/paper/paper.md", "^# Summary", "# Abstract", "paper.md: "),
+        ("doc/paper/paper.md", r"@Hanke2009", "@Hanke2010", "paper: Hanke2009"),
+        (
+            "doc/paper/paper.md",
+            r"speed\.png",
+            "fast.png",
+            "paper.md: there is no figure",
+        ),
+    ],
+)
+def test_what_does_not_agree_is_found(copied, name, pattern, new, fault):
+    project = copied(name, pattern, new)
+    faults = [f for check in RELEASE["ALWAYS"].values() for f in check(project)]
+    assert [text for text in faults if text.startswith(fault)] != []
+
+
+def test_the_list_of_a_tag_says_what_is_missing(copied):
+    date = datetime.date(2030, 1, 2)
+    addresses = "repository-code: https://a.org/b\nurl: https://a.org\n"
+    copied("CITATION.cff", r"\Z", f"date-released: {date}\n{addresses}")
+    copied("CHANGES.rst", r"^(\d\S+) \(.+\)$", rf"\1 ({date})")
+    for name in ("CITATION.cff", "codemeta.json", "mvpa_kfda/__init__.py"):
+        project = copied(name, r"0\.1\.0\.dev0", "0.1.0")
+    check = RELEASE["check_tag"]
+    # Whether the front page tells how to install a release is seen by the next line.
+    files = ("README.rst", "doc/install.rst")
+    faults = {*check(project, "v0.1.0", date)}
+    told = {f"{name}: does not say pip install mvpa-kfda" for name in files}
+    assert faults <= told
+    assert {*check(project, "v0.1.1", date)} - faults == {
+        "tag: 'v0.1.1' should be 'v0.1.0'"
+    }
+    later = date + datetime.timedelta(8)
+    (stale,) = {*check(project, "v0.1.0", later)} - faults
+    assert "not of the last seven days" in stale
+    project = copied("README.rst", "^Use$", "Use TODO")
+    (placeholder,) = {*check(project, "v0.1.0", date)} - faults
+    assert "'TODO' is a placeholder" in placeholder
+
+
+def test_a_version_in_development_is_no_release():
+    project = RELEASE["Project"](ROOT)
+    if ".dev" in project.version:
+        faults = list(RELEASE["check_tag"](project, "v0.1.0", datetime.date.today()))
+        for name in RELEASE["FILLED_IN"]:
+            assert f"CITATION.cff: fill in {name}" in faults
+
+
+def test_the_figure_of_the_paper_is_that_of_the_benchmarks():
+    own = (ROOT / "doc" / "paper" / "speed.png").read_bytes()
+    assert own == (ROOT / "doc" / "benchmarks" / "figures" / "paper.png").read_bytes()
+
+
+def test_numbers_of_the_paper_are_those_of_the_benchmarks():
+    paper = (ROOT / "doc" / "paper" / "paper.md").read_text("utf-8")
+    results = ROOT / "doc" / "benchmarks"
+    times = re.findall(r"\| (\d[\d.]* (?:s|min))\b", paper)
+    assert len(times) == 8
+    text = "".join(
+        (results / f"results_{name}.rst").read_text("utf-8")
+        for name in ("epochs", "searchlight")
+    )
+    assert [time for time in times if time not in text] == []
 
 
 def test_citation_says_who_and_what():
@@ -99,15 +208,20 @@ def test_a_workflow_runs_all_tests_with_the_oldest_versions():
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 def test_workflow_has_steps_that_exist_and_few_rights(path):
     workflow = read_yaml(path)
-    assert workflow["permissions"] == {"contents": "read"}
-    for job in workflow["jobs"].values():
-        assert 0 < job["timeout-minutes"] <= 60
+    assert workflow["permissions"] == {}
+    for name, job in workflow["jobs"].items():
+        rights = {right for right, kind in job["permissions"].items() if kind != "read"}
+        assert rights <= RIGHTS.get(name, set())
+        assert 0 < job["timeout-minutes"] <= 180
         matrix = job.get("strategy", {}).get("matrix", {})
         for step in job["steps"]:
             assert ("uses" in step) != ("run" in step)
             called = re.findall(r"bash \.ci/run (.+)", step.get("run", ""))
-            if called == ["${{ matrix.step }}"]:
+            if called == ["$STEPS"]:
+                assert step["env"] == {"STEPS": "${{ matrix.step }}"}
                 called = matrix["step"]
+            if step.get("uses", "").startswith("actions/checkout@"):
+                assert step["with"]["persist-credentials"] is False
             assert set(" ".join(called).split()) <= set(steps())
 
 
@@ -120,7 +234,11 @@ def test_workflows_run_every_step():
 
 def test_release_uploads_without_a_password():
     jobs = read_yaml(ROOT / ".github" / "workflows" / "release.yml")["jobs"]
-    assert jobs["publish"]["permissions"] == {"id-token": "write"}
+    rights = {"id-token": "write", "attestations": "write"}
+    assert jobs["publish"]["permissions"] == rights
+    (tried,) = [step for step in jobs["build"]["steps"] if "run" in step]
+    assert {*tried["env"]} == {"TAG", "DIST"}
+    assert all(f"${{{name}:" in RUN for name in tried["env"])
     assert "secrets." not in str(jobs)
 
 

@@ -680,7 +680,7 @@ NOT_EPOCHS = "an mne.Epochs or EpochsTFR object; got"
         (spoiled((..., 2), 5e-6), r"At -0\.010 s: The trials do not differ.*flat data"),
         (spoiled(..., 0.0), r"At -0\.030 s: The trials do not differ"),
         (lambda e: e["ant"], r"y holds one class only \('ant'\)"),
-        (with_one_ant, "Class 'ant' has 1 trial to train with"),
+        (with_one_ant, "Class 'ant' has 1 trial to train on"),
         (lambda e: e[:0], "epochs is empty.*drop_log"),
         (lambda e: e.drop(range(48), verbose=False), "epochs is empty"),
         (lambda e: e.get_data(), f"{NOT_EPOCHS} ndarray.*decode_arrays"),

@@ -335,7 +335,7 @@ def test_warnings_of_all_subjects_are_counted(tmp_path, capsys):
         result.save(tmp_path / f"{name}.h5")
     names, out = sorted(map(str, tmp_path.glob("*.h5"))), str(tmp_path / "out")
     assert main(["group", *names, "--method", "t", "--out", out]) == 0
-    assert f"Warned: {told[0]}\n" in capsys.readouterr().out
+    assert f"Warning: {told[0]}\n" in capsys.readouterr().out
     assert main(["methods", f"{out}/group_t.h5"]) == 0
     assert told[0] in capsys.readouterr().out.replace("\n", " ")
 

@@ -383,7 +383,9 @@ def test_p_values_of_a_distribution_are_never_out_of_reach():
     found = texts(plot_group(result))
     assert "no time point at p ≤ 0.05 (max-statistic correction)" in found
     few = group(time(), method="sign-flip", n_permutations=9)
-    assert any("out of reach with 9 permutations" in x for x in texts(plot_group(few)))
+    assert any(
+        "not attainable with 9 permutations" in x for x in texts(plot_group(few))
+    )
 
 
 def test_comparison_has_both_time_courses_and_their_difference():
@@ -469,7 +471,7 @@ def test_comparison_of_single_numbers():
 
 
 def test_single_numbers_have_no_other_map():
-    with pytest.raises(ValueError, match="one position only, so 'gamma_0' is a number"):
+    with pytest.raises(ValueError, match="only one position, so 'gamma_0' is a number"):
         plot_group(group(single(), marked=[()]), metric="gamma_0")
 
 
@@ -766,7 +768,7 @@ def test_null_max_of_other_alternatives():
 
 def test_null_max_out_of_reach_and_of_one_position():
     ax = plot_null_max(group(single(), null_max=np.arange(9) / 10))
-    words = "p ≤ 0.05 is out of reach with 9 permutations, global null"
+    words = "p ≤ 0.05 is not attainable with 9 permutations, global null"
     assert words in texts(ax)
     assert ax.get_xlabel() == "Accuracy, lowest of all subjects"
     axes = plt.subplots()[1]
@@ -919,4 +921,4 @@ def test_clusters_of_the_bootstrap_are_drawn_whether_significant_or_not(marked):
     result.p_maps["cluster-fdr"] = result.p_maps["max"]
     words = " ".join(texts(plot_group(result)))
     assert "FDR correction of clusters" in words
-    assert "out of reach" not in words
+    assert "not attainable" not in words

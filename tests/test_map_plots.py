@@ -194,7 +194,7 @@ def test_that_nothing_is_significant_is_said(plot, result, position):
     assert f"no {position} at p ≤ 0.05 (max-statistic correction)" in legend(drawn)
     assert len(map_axes(drawn).collections) == 1
     drawn = plot(result(), alpha=0.001)
-    text = "p ≤ 0.001 (max-statistic correction) is out of reach with 99 permutations"
+    text = "p ≤ 0.001 (max-statistic correction) is not attainable with 99 permutations"
     assert text in legend(drawn)
 
 

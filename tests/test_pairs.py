@@ -678,7 +678,7 @@ def test_the_command_line_searches_for_pairs(tmp_path, labels, capsys):
         main(["searchlight", *map(str, [tmp_path / "bold.nii.gz", *paths]), *wrong])
         == 2
     )
-    assert "--scoring face: is no list of pairs" in capsys.readouterr().err
+    assert "--scoring face: is not a list of pairs" in capsys.readouterr().err
 
 
 def test_memory_of_tables_is_known_beforehand(monkeypatch):

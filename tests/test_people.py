@@ -351,7 +351,7 @@ def test_positions_without_scores_have_no_prevalence():
     share, interval = group.prevalence(), group.interval(0.9)
     assert_array_equal(np.isnan(share.mode), ~group.counted)
     assert_array_equal(np.isnan(interval.low), ~group.counted)
-    with pytest.raises(ValueError, match="no figure of shares at"):
+    with pytest.raises(ValueError, match=r"Proportions at .* cannot be plotted"):
         share.plot()
 
 

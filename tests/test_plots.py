@@ -176,7 +176,9 @@ def test_bars_lie_below_the_curve_and_the_band():
 
 
 def test_a_level_out_of_reach_is_said():
-    label = "p ≤ 0.001 (max-statistic correction) is out of reach with 199 permutations"
+    label = (
+        "p ≤ 0.001 (max-statistic correction) is not attainable with 199 permutations"
+    )
     assert label in legend(plot_time(time_result(), alpha=0.001))
 
 
@@ -189,7 +191,9 @@ def test_a_level_out_of_reach_by_classes_of_equal_numbers_is_said():
     with pytest.warns(UserWarning, match=words):
         result = decode_arrays(X, y, scoring=["accuracy", "recall"], **options)
     assert_allclose(result.pvalues("none"), 0.1, rtol=1e-12)
-    assert "is out of reach with 19 permutations" in " ".join(legend(plot_time(result)))
+    assert "is not attainable with 19 permutations" in " ".join(
+        legend(plot_time(result))
+    )
     assert result.smallest_p(metric="accuracy") == pytest.approx(0.1, rel=1e-12)
     assert result.smallest_p(metric="recall") == pytest.approx(0.05, rel=1e-12)
     group = group_inference(

@@ -336,7 +336,9 @@ def test_figures_are_drawn_by_nilearn():
 def test_columns_of_an_array_have_no_figure():
     X, y = make_data(2)
     result = decode_regions(X, y, labels_img=LABELS, groups=GROUPS)
-    with pytest.raises(ValueError, match=r"no place in a brain. Use result.patterns"):
+    with pytest.raises(
+        ValueError, match=r"no location in a brain. Use result.patterns"
+    ):
         result.plot_patterns()
 
 

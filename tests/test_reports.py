@@ -62,12 +62,12 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:With .* subjects and:RuntimeWarning"),
 ]
 
-#: What every page has, and those of single subjects.
+#: What every page has, those of single subjects, and those of groups.
 ALWAYS = {"Summary", "Scores", "Peaks", "Methods", "Parameters and versions"}
-OF_TRIALS = ALWAYS | {"Design"}
+OF_TRIALS = ALWAYS | {"Design", "Verification"}
 OF_NUMBERS = OF_TRIALS | {"Null distribution"}
 OF_MAPS = OF_NUMBERS | {"Confusion"}
-OF_GROUPS = ALWAYS | {"Null distribution", "Subjects"}
+OF_GROUPS = ALWAYS | {"Null distribution", "Subjects", "Verification"}
 
 #: Kind of result -> the sections of its page.
 PAGES = {
@@ -757,6 +757,8 @@ def test_same_results_give_the_same_page():
 def test_a_loaded_result_gives_the_same_page(tmp_path):
     result_of("group").save(tmp_path / "group.h5")
     assert report(load_result(tmp_path / "group.h5")).html == page_of("group").html
+    of_file = report({"all": tmp_path / "group.h5"})
+    assert "mvpa-kfda verify group.h5 DATA" in read(of_file, "Verification").texts
 
 
 def test_several_results_have_a_table_and_a_part_each():
@@ -810,7 +812,7 @@ def test_files_are_not_replaced_unasked(tmp_path):
         ({}, ValueError, "There are no results"),
         (3, TypeError, "got int"),
         ([1], TypeError, "Result 1 is no result but of type int"),
-        ("result.h5", TypeError, r"report\(load_result\(path\)\)"),
+        ("result.h5", FileNotFoundError, "There is no file result.h5"),
         ({1: None}, TypeError, "name must be text; got 1"),
         ({" ": None}, TypeError, "name must be text"),
     ],

@@ -183,7 +183,7 @@ def test_the_figure_has_the_curve():
     assert_array_equal(chance.get_xydata(), [[0, 0], [1, 1]])
     texts = [text.get_text() for text in ax.get_legend().get_texts()]
     assert texts == [f"bear, AUC = {roc.auc:.3f}", "chance (0.5)"]
-    assert ax.get_title(loc="left").endswith("\nScores of all folds pooled")
+    assert ax.get_title(loc="left").endswith("\nScores pooled across folds")
     assert ax.get_xlabel() == "False positive rate"
     assert ax.get_ylabel() == "True positive rate"
     assert "2 classes" in ax.get_title(loc="left")

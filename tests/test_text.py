@@ -1,6 +1,7 @@
 """Names from files reach terminals and tables as text, and steer nothing."""
 
 import ast
+import io
 import re
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from mvpa_kfda import decode_arrays
 from mvpa_kfda.bids.write import write_table as write_tsv
 from mvpa_kfda.cli.main import main
 from mvpa_kfda.cli.output import save_table
-from mvpa_kfda.utils.text import plain_cells, plain_text
+from mvpa_kfda.utils.text import plain_cells, plain_text, tell
 
 #: Clears the screen, renames the window, hides text, turns it round, forges a line.
 NAMES = ["\x1b[2Jface", "a\x9b31m", "b\u202etxt", "c\rWrote", "d\nWrote all", "e\udc80"]
@@ -90,3 +91,10 @@ def test_no_text_goes_around():
                 assert words != "sys.stderr.write", place
                 if words.endswith(".to_csv") and words != "plain_cells(table).to_csv":
                     assert "table = plain_cells(table)" in ast.unparse(tree), place
+
+
+def test_signs_that_a_stream_has_not_are_written_out():
+    """A pipe on Windows, for one; a run of hours must not end there."""
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="cp1252", newline="\n")
+    tell("\u03b3 = 0.3, caf\u00e9", file=stream)
+    assert stream.buffer.getvalue() == b"\\u03b3 = 0.3, caf\xe9\n"

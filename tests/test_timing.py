@@ -136,7 +136,7 @@ def test_the_command_has_the_same_default(tmp_path, capsys):
     assert main([*map(str, command)]) == 0
     told = capsys.readouterr()
     assert told.err == ""
-    assert "slices at 0.5 of a scan (StartTime)" in told.out
+    assert "slice times at 0.5 of the TR (StartTime)" in told.out
     (made,) = tmp_path.glob("*_betas.nii.gz")
     found = nibabel.load(made).get_fdata()
     expected = values(estimate(bold(), slice_time_ref=0.5))
@@ -145,7 +145,7 @@ def test_the_command_has_the_same_default(tmp_path, capsys):
     assert main([*map(str, command)]) == 0
     told = capsys.readouterr()
     assert "warning: --slice-time-ref is not given" in told.err
-    assert "slices at 0 of a scan (default)" in told.out
+    assert "slice times at 0 of the TR (default)" in told.out
 
 
 # -------------------------------------------------------------------------- CIFTI runs

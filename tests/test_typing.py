@@ -27,7 +27,7 @@ NAMES = {
     "metric": (MetricName, METRICS),
     "regression metric": (RegressionMetricName, REGRESSION_METRICS),
     "group method": (MethodName, METHODS),
-    "permute": (permutation.Permute | str, ("auto", *permutation._SCHEMES)),
+    "permute": (permutation.Permute | str, ("auto", *permutation.SCHEMES)),
 }
 
 

@@ -239,7 +239,7 @@ def test_groups_are_viewed_alike(seen):
         ("volume", {"min_score": "a"}, "'min_score': 'a'"),
         ("volume", {"alpha": 0.05, "min_score": 0.6}, "pass only one of the two"),
         ("volume", {"kind": "surface"}, "'kind': 'surface'"),
-        ("volume", {"hemi": "left"}, "hemi chooses a side of a surface"),
+        ("volume", {"hemi": "left"}, "hemi selects a hemisphere of surfaces"),
         ("volume", {"vlim": (1, 0)}, r"'vlim': \(1, 0\)"),
         ("volume", {"cmap": "no_colors"}, "no_colors"),
         ("surface", {"hemi": "top"}, "'hemi': 'top'"),

@@ -146,7 +146,11 @@ def test_significant_voxels_are_outlined(overlays):
     ("n_permutations", "options", "label"),
     [
         (0, {}, []),
-        (P, {"alpha": 0.001}, ["p ≤ 0.001 (max-statistic correction) is out of reach"]),
+        (
+            P,
+            {"alpha": 0.001},
+            ["p ≤ 0.001 (max-statistic correction) is not attainable"],
+        ),
         (0, {"min_score": 0.9}, ["no voxel with Accuracy ≥ 0.9"]),
     ],
 )

@@ -59,6 +59,7 @@ def test_a_cluster_gives_the_same_result(client, compute):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="not on Windows")
 @pytest.mark.parametrize("with_checkpoint", [False, True])
 def test_a_killed_worker_loses_nothing(
     client, compute, monkeypatch, tmp_path, with_checkpoint

@@ -2,7 +2,9 @@
 
 import ast
 import os
+import re
 import socket
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,7 @@ from nibabel import Nifti1Image
 import build
 import mvpa_kfda
 from mvpa_kfda import decode_arrays, report
-from mvpa_kfda.bids.write import in_place
+from mvpa_kfda.bids.write import in_place, write_table
 from mvpa_kfda.cli.common import check_out
 from mvpa_kfda.cli.output import save_figure, save_table
 from mvpa_kfda.utils.checkpoint import Checkpoint
@@ -73,6 +75,7 @@ WRITERS = {
 }
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no such files on Windows")
 @pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
 @pytest.mark.parametrize("writer", WRITERS)
 def test_what_is_no_file_is_left_alone(writer, kind, places, result, tmp_path):
@@ -105,6 +108,81 @@ def test_links_to_files_stay_links(tmp_path):
     assert (tmp_path / "real.csv").read_text() == "a\n1\n"
 
 
+@pytest.mark.parametrize("number", [5, 32])
+def test_a_file_that_is_open_elsewhere_is_replaced_when_it_is_closed(
+    number, tmp_path, monkeypatch
+):
+    """As on Windows, where such a file cannot be replaced."""
+    replace, tried = os.replace, []
+
+    def refuse(draft, target):
+        tried.append(target)
+        if len(tried) <= n_times:
+            error = PermissionError(13, "Permission denied")
+            error.winerror = number
+            raise error
+        replace(draft, target)
+
+    monkeypatch.setattr(os, "replace", refuse)
+    monkeypatch.setattr("mvpa_kfda.utils.files.time.sleep", lambda seconds: None)
+    path, table = tmp_path / "x.csv", pd.DataFrame({"a": [1]})
+    n_times = 3
+    save_table(table, path)
+    assert path.read_bytes() == b"a\n1\n"
+    for write in (save_table, write_table):
+        tried.clear()
+        n_times = 100
+        match = r"x\.csv cannot be replaced, because another program has it open"
+        with pytest.raises(PermissionError, match=match):
+            write(table * 2, path)
+        assert len(tried) == 5
+        assert path.read_bytes() == b"a\n1\n"
+        assert os.listdir(tmp_path) == ["x.csv"]
+
+
+def test_other_refusals_are_not_waited_for(tmp_path, monkeypatch):
+    def refuse(draft, target):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "replace", refuse)
+    monkeypatch.setattr("mvpa_kfda.utils.files.time.sleep", pytest.fail)
+    with pytest.raises(PermissionError, match="Permission denied"):
+        save_table(pd.DataFrame({"a": [1]}), tmp_path / "x.csv")
+    assert os.listdir(tmp_path) == []
+
+
+def test_lines_end_alike_on_all_systems(result, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "linesep", "\r\n")
+    table = pd.DataFrame({"a": [1, 2]})
+    save_table(table, tmp_path / "x.csv", sep="\t")
+    write_table(table, tmp_path / "x.tsv")
+    for name in ("x.csv", "x.tsv"):
+        assert (tmp_path / name).read_bytes() == b"a\n1\n2\n"
+
+
+#: Calls that open text, and what says that it is none.
+_OPENED = re.compile(r"(^|\.)(open|read_text|write_text|fdopen)$")
+_BINARY = re.compile(r"'[rwax]b\+?'|'[rwax]\+?b'")
+
+
+def test_text_is_read_and_written_by_a_stated_encoding():
+    """The one of the system is another one on Windows, as are ends of lines."""
+    for path in Path(mvpa_kfda.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            words, place = ast.unparse(node), f"{path}:{node.lineno}"
+            named = {keyword.arg for keyword in node.keywords}
+            if isinstance(node.func, ast.Attribute) and node.func.attr == "to_csv":
+                assert "lineterminator" in named or None in named, place
+            elif _OPENED.search(ast.unparse(node.func)) and not _BINARY.search(words):
+                stated = "encoding" in named or _name(node.func) == "write_text"
+                if isinstance(node.func, ast.Attribute) and "write_text" in words:
+                    stated = {"encoding", "newline"} <= named
+                # Pages of a browser, and files of other packages, are not ours.
+                assert stated or "webbrowser" in words, f"{place} {words}"
+
+
 def test_a_page_can_be_saved_again(result, tmp_path):
     page = report(result, tmp_path / "page.html")
     assert os.listdir(tmp_path) == ["page.html"]
@@ -121,13 +199,15 @@ def test_no_writer_goes_around_the_check():
     """Every call that writes a file is handed to a function that looks first."""
     for path in Path(mvpa_kfda.__file__).parent.rglob("*.py"):
         text = path.read_text("utf-8")
-        if not any(f".{name}" in text for name in _WRITE):
+        if not any(name in text for name in _WRITE):
             continue
         tree = ast.parse(text)
         covered = set()
         for node in ast.walk(tree):
             handed = isinstance(node, ast.Call) and _name(node.func) in _CHECKED
-            named = isinstance(node, ast.FunctionDef) and node.name == "write"
+            named = isinstance(node, ast.FunctionDef) and node.name in (
+                *("write", "write_text"),
+            )
             if handed or named:
                 covered |= set(ast.walk(node))
         for node in set(ast.walk(tree)) - covered:

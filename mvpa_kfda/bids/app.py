@@ -13,8 +13,10 @@ from ..reports.html import equal_p
 from ..reports.summary import smallest_p
 from ..results.kinds import keeps_warnings
 from ..utils.checks import counted
+from ..utils.files import write_text
 from .analyses import ANALYSES
 from .bold import check_estimate, unused_by
+from .commands import verify_command
 from .config import word_config
 from .find import HEAD, check_dataset, find_units
 from .gather import gather_results
@@ -193,7 +195,7 @@ def _decode_unit(unit, options, method, desc, keys):
     start = time.perf_counter()
     analysis, corrections = ANALYSES[options["analysis"]], options["correction"]
     inputs = find_inputs(unit, options)
-    output, kept = _outputs_of(unit, inputs, options, desc)
+    output, kept = outputs_of(unit, inputs, options, desc)
     output.check()
     to_keep = options["keep_betas"] and unit.kind == "bold" and kept.trials is None
     if output.result_is_there and to_keep:
@@ -228,7 +230,7 @@ def _sources(inputs, trials, options):
     return [uri(path, places) for path in sources_of(inputs.runs, trials.table)]
 
 
-def _outputs_of(unit, inputs, options, desc):
+def outputs_of(unit, inputs, options, desc):
     """Return the files of the result of a unit, and those of its trials."""
     folder = options["output_dir"] / f"sub-{unit.subject}"
     page = _page(options["output_dir"], f"sub-{unit.subject}", desc)
@@ -238,8 +240,9 @@ def _outputs_of(unit, inputs, options, desc):
     entities = {"ses": unit.session, "task": unit.task} | space_entities(unit.space)
     stem = stem_of(f"sub-{unit.subject}", entities | {"desc": desc})
     places, of_results = dataset_places(options), _of_results(options, _unused(options))
+    line = verify_command(folder / f"{stem}_decoding.h5", options)
     return (
-        Output(folder, stem, inputs.record(places), of_results, page),
+        Output(folder, stem, inputs.record(places), of_results, page, line),
         KeptTrials(folder, stem, inputs.record(places, OF_TRIALS), of_results),
     )
 
@@ -299,7 +302,7 @@ def _write_config(folder, level, desc, config):
     path = folder / f"{level}_desc-{desc}_config.toml"
     values = {key: value for key, value, _ in config.values()}
     text = word_config(level, values, heading)
-    in_place(path, lambda draft: draft.write_text(text, encoding="utf-8"))
+    in_place(path, lambda draft: write_text(draft, text))
 
 
 def _write_page(paths, page, title):
@@ -384,7 +387,8 @@ def _test(entities, gathered, options, method, keys):
     inputs = {uri(path, places): checksum(path) for path in files.values()}
     stem = stem_of("group", entities)
     page = options["output_dir"] / f"{stem}_report.html"
-    output = Output(folder, stem, inputs, _of_results(options), page)
+    line = verify_command(folder / f"{stem}_decoding.h5", options, of_group=True)
+    output = Output(folder, stem, inputs, _of_results(options), page, line)
     output.check()
     if output.is_complete:
         return "there", "; ".join(["there already", *gathered.notes])

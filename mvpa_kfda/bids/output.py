@@ -14,6 +14,7 @@ from hashlib import sha256
 import numpy as np
 
 from ..results.load import load_result
+from .commands import KEY
 from .sources import checksum
 from .write import (
     COLUMNS,
@@ -29,7 +30,7 @@ from .write import (
 
 #: The ends of all names that files of a result may have, behind its stem.
 _ENDS = (
-    r"_(decoding\.(h5|tsv|json)|peaks\.(tsv|json)"
+    r"_(decoding\.(h5|tsv|json|verified\.json)|peaks\.(tsv|json)"
     r"|stat-[A-Za-z0-9]+_statmap\.(nii\.gz|json))"
 )
 
@@ -37,13 +38,15 @@ _ENDS = (
 class Output:
     """The files of one result.
 
-    `inputs` maps the names of files to their checksums, and `page` is where the result
-    is shown. Of the options those are recorded that were given or have a value of their
-    own; what the others came to is among the parameters of the result.
+    `inputs` maps the names of files to their checksums, `page` is where the result is
+    shown, and `line` the command that verifies it. Of the options those are recorded
+    that were given or have a value of their own; what the others came to is among the
+    parameters of the result.
     """
 
-    def __init__(self, folder, stem, inputs, options, page):
+    def __init__(self, folder, stem, inputs, options, page, line):
         self.folder, self.stem, self.page = folder, stem, page
+        self._line = line
         given = {name: each for name, each in options.items() if each is not None}
         self.inputs, self.options = inputs, as_json(given)
         text = json.dumps([self.inputs, self.options], sort_keys=True)
@@ -172,6 +175,7 @@ class Output:
             "Options": self.options,
             "Parameters": as_json(result.parameters),
             "Versions": as_json(result.versions),
+            KEY: self._line,
         }
 
     def _write_tables(self, result, corrections, maps, sources):

@@ -11,8 +11,9 @@ from urllib.parse import quote
 
 from ..inference.corrections import CORRECTIONS
 from ..reports.html import STYLE, facts_html, paragraph
-from ..results.load import load_result
 from ..utils.checks import counted
+from ..utils.files import write_text
+from ..verification.records import record_path
 from .fates import word_runs
 from .find import entities_of
 from .sources import checksum
@@ -54,8 +55,7 @@ def write_page(paths, page, title):
     from ..reports.page import report  # draws
 
     named = {_word_entities(path): path for path in paths}
-    results = {name: load_result(path) for name, path in named.items()}
-    made = report(results, None, title, correction=_corrections_of(paths[0]))
+    made = report(named, None, title, correction=_corrections_of(paths[0]))
     for name, path in named.items():
         if facts := _facts_of(path):
             heading = "How trials were made" + (f": {name}" if len(named) > 1 else "")
@@ -94,8 +94,9 @@ def _seal(text, paths):
     """Return a comment with a checksum of a page and of results and their records."""
     found = sha256(text)
     for path in sorted(paths):
-        own = path, path.with_suffix(".json")
-        found.update("".join(checksum(each) for each in own).encode())
+        own = path, path.with_suffix(".json"), record_path(path)
+        there = [each for each in own if each.is_file()]
+        found.update("".join(checksum(each) for each in there).encode())
     return _SEAL + found.hexdigest().encode() + b" -->\n"
 
 
@@ -140,7 +141,7 @@ def write_overview(folder, dataset):
     parts = [*_of_group(folder, records), *_of_subjects(folder, records)]
     html = _PAGE.format(title=escape(title), style=STYLE, body="\n".join(parts))
     path = folder / NAME
-    in_place(path, lambda draft: draft.write_text(html, encoding="utf-8"))
+    in_place(path, lambda draft: write_text(draft, html))
     return path
 
 

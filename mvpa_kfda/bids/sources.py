@@ -12,12 +12,11 @@ from pathlib import Path
 import nibabel
 
 from ..utils.checks import quoted
+from ..utils.fingerprints import file_checksum as checksum
 from .find import entities_of, same_value, stem_of_file
 
 #: Options that are files; of those of trials, images of trials are made.
 OF_TRIALS, OF_RESULTS = ("mask_img",), ("labels_img", "lut")
-#: Bytes that are read at once.
-_AT_ONCE = 2**20
 #: What MNE-BIDS reads beside a recording, by the last part of the name.
 _BESIDE = (
     *("events.tsv", "events.json", "channels.tsv", "electrodes.tsv"),
@@ -96,15 +95,6 @@ def find_inputs(unit, options):
 
 
 # ---------------------------------------------------------------------------- contents
-
-
-def checksum(path):
-    """Return a checksum of the content of a file."""
-    found = sha256()
-    with path.open("rb") as file:
-        while content := file.read(_AT_ONCE):
-            found.update(content)
-    return found.hexdigest()
 
 
 def _read_state(path, subject):

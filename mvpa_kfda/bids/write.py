@@ -15,7 +15,7 @@ from .. import __version__
 from ..reports.methods import methods_text
 from ..utils.axes import BY_COLUMN
 from ..utils.checks import quoted
-from ..utils.files import check_target
+from ..utils.files import check_target, move_into_place, write_text
 from ..utils.text import plain_cells
 
 NAME = "mvpa_kfda"
@@ -175,10 +175,10 @@ def describe_dataset(folder, links):
     }
     write_json(folder / "dataset_description.json", content)
     lines = "".join(f"{line}\n" for line in _IGNORED)
-    in_place(folder / ".bidsignore", lambda draft: draft.write_text(lines))
+    in_place(folder / ".bidsignore", lambda draft: write_text(draft, lines))
     readme = folder / "README.md"
     if not readme.exists():  # others may have said more
-        in_place(readme, lambda draft: draft.write_text(_README, encoding="utf-8"))
+        in_place(readme, lambda draft: write_text(draft, _README))
 
 
 def _relative(path, folder):
@@ -201,7 +201,7 @@ def read_json(path):
 def write_json(path, content):
     """Write a JSON file, whole or not at all."""
     text = json.dumps(content, indent=2, ensure_ascii=False, default=_plain)
-    in_place(path, lambda draft: draft.write_text(f"{text}\n", encoding="utf-8"))
+    in_place(path, lambda draft: write_text(draft, f"{text}\n"))
 
 
 def as_json(content):
@@ -228,7 +228,7 @@ def add_citations(folder, result, corrections):
     # In the order of the authors, which the keys begin with.
     ordered = sorted(filter(None, entries), key=lambda entry: entry.partition("{")[2])
     text = "\n\n".join(ordered)
-    in_place(path, lambda draft: draft.write_text(f"{text}\n", encoding="utf-8"))
+    in_place(path, lambda draft: write_text(draft, f"{text}\n"))
 
 
 def in_place(path, write):
@@ -238,7 +238,7 @@ def in_place(path, write):
     draft = path.with_name(f".{uuid.uuid4().hex[:8]}_{path.name}")
     try:
         write(draft)
-        os.replace(draft, path)
+        move_into_place(draft, path)
     finally:
         draft.unlink(missing_ok=True)
 
@@ -247,7 +247,9 @@ def write_table(table, path):
     """Write a table as BIDS has them."""
 
     def write(draft):
-        plain_cells(table).to_csv(draft, sep="\t", index=False, na_rep="n/a")
+        plain_cells(table).to_csv(
+            draft, sep="\t", index=False, na_rep="n/a", lineterminator="\n"
+        )
 
     in_place(path, write)
 

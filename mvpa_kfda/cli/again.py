@@ -28,20 +28,23 @@ PLACES = (
 #: How labels are read.
 LABELS = (
     Option(
-        "--by", "by", "COLUMN", "metadata column of the classes; else the event names"
+        "--by",
+        "by",
+        "COLUMN",
+        "metadata column with the classes (default: event names)",
     ),
     Option(
         "--classes",
         "classes",
         "EVENT",
-        "of epochs, the events or tags that are the classes, as they were given",
+        "for epochs: the events or tags that were used as classes",
         several=True,
     ),
     Option(
         "--labels",
         "labels",
         "TABLE",
-        "of images, the table or tables with one row per volume",
+        "for images: the table or tables with one row per volume",
         Path,
         several=True,
     ),
@@ -49,7 +52,7 @@ LABELS = (
         "--label-column",
         "label_column",
         "COLUMN",
-        "column of the classes there",
+        "column with the classes",
         default="label",
     ),
     Option(
@@ -74,8 +77,36 @@ ARRAYS = (
     *("labels_img", "sensors"),
 )
 _DATA = (
-    "the data that it was made of: a file of epochs (-epo.fif), images, or an .npz "
-    "file of NumPy's with the arrays X and y, and groups, X_test and so on"
+    "the data that were decoded: a file of epochs (-epo.fif), images, or a NumPy .npz "
+    "file with the arrays X and y, and optionally groups, X_test and so on; for the "
+    "result of a group, the results (.h5) of its subjects"
+)
+#: Of results in the output of the bids command.
+BIDS = (
+    Option(
+        "--bids-dir",
+        "bids_dir",
+        "DIR",
+        "for a result of mvpa-kfda bids, the dataset, from which the data are read as "
+        "its .json file says; DATA is left out then",
+        Path,
+    ),
+    Option(
+        "--derivatives",
+        "derivatives",
+        "DIR",
+        "with --bids-dir, the preprocessed data",
+        Path,
+    ),
+)
+#: Of results of groups.
+OTHER = Option(
+    "--other",
+    "other",
+    "RESULT",
+    "for a group, the results of the other group or condition",
+    Path,
+    several=True,
 )
 
 
@@ -84,15 +115,17 @@ def add_verify(commands):
     parser = commands.add_parser(
         "verify",
         help="verify a saved result against the data",
-        usage="%(prog)s RESULT DATA [DATA ...] [options]",
+        usage="%(prog)s RESULT [DATA ...] [options]",
         description="Verify a saved result (.h5) against the data: folds and permuted "
         "labels are drawn again, the models of some cells (a position, a "
         "fold, a permutation) are refitted with scikit-learn, and their "
-        "predictions and scores are compared with those in the file. The "
+        "predictions and scores are compared with those in the file. The result of "
+        "a group is recomputed from the results of its subjects. The "
         "exit status is 0 if everything agrees, 1 if something differs or "
         "cannot be verified, and 2 after an error.",
     )
-    _add_arguments(parser)
+    _add_arguments(parser, "*")
+    add_options(parser, BIDS)
     parser.add_argument(
         "--cells",
         metavar="N",
@@ -102,6 +135,12 @@ def add_verify(commands):
     parser.add_argument(
         "--seed", metavar="S", type=int, help="random seed for the selection of cells"
     )
+    parser.add_argument(
+        "--record",
+        action="store_true",
+        help="write what was found to a file beside the result, RESULT.verified.json, "
+        "which its report then shows",
+    )
     parser.set_defaults(run=_run_verify)
 
 
@@ -109,14 +148,14 @@ def add_rerun(commands):
     """Add the command that makes a result again."""
     parser = commands.add_parser(
         "rerun",
-        help="compute a saved result again from the data",
+        help="recompute a saved result from the data",
         usage="%(prog)s RESULT DATA [DATA ...] [options]",
         description="Run the analysis of a saved result (.h5) again, with its options "
         "and its seed, write RESULT_rerun.h5, and report whether all "
         "numbers are the same. The exit status is 0 if they are, 1 if not, "
         "and 2 after an error.",
     )
-    _add_arguments(parser)
+    _add_arguments(parser, "+")
     parser.add_argument(
         "--out",
         metavar="DIR",
@@ -127,25 +166,34 @@ def add_rerun(commands):
     parser.set_defaults(run=_run_rerun)
 
 
-def _add_arguments(parser):
+def _add_arguments(parser, n_data):
     """Add the result and its data."""
     parser.add_argument("file", metavar="RESULT", type=Path, help="a saved result, .h5")
-    parser.add_argument("data", metavar="DATA", type=Path, nargs="+", help=_DATA)
-    add_options(parser, (*LABELS, *PLACES))
+    parser.add_argument("data", metavar="DATA", type=Path, nargs=n_data, help=_DATA)
+    add_options(parser, (*LABELS, *PLACES, OTHER))
 
 
 def _run_verify(arguments):
     """Check the result, and print the verdict and the cells."""
+    from ..results.group import GroupResult
     from ..results.load import load_result
     from ..verification.checking import verify
 
     check_there(arguments.file, *arguments.data)
     result = load_result(arguments.file)
     cells = None if arguments.cells == "all" else _whole(arguments.cells)
-    (data, y), more = _read(arguments)
+    is_group = isinstance(result, GroupResult)
+    if arguments.data and arguments.bids_dir is not None:
+        raise ValueError("Give either DATA or --bids-dir.")
+    if not arguments.data:
+        (data, y), more = _read_of_output(arguments, is_group)
+    else:
+        (data, y), more = (_read_subjects if is_group else _read)(arguments)
     how = {"n_cells": cells, "random_state": arguments.seed}
     found = verify(result, data, y, **how, **more)
     tell(*repr(found).splitlines())
+    if arguments.record:
+        found.record(arguments.file)
     return 0 if found.ok else 1
 
 
@@ -163,26 +211,73 @@ def _run_rerun(arguments):
     import mvpa_kfda
 
     from ..results.base import SubjectResult
+    from ..results.group import GroupResult
 
     check_there(arguments.file, *arguments.data)
     result = mvpa_kfda.load_result(arguments.file)
-    if not isinstance(result, SubjectResult) or not result.inputs:
+    made = isinstance(result, SubjectResult | GroupResult) and result.inputs
+    if not made:
         raise ValueError(
-            f"{arguments.file} does not say which function made it. Results of groups, "
-            "and those made of other results, cannot be run again."
+            f"{arguments.file} does not record which function computed it. Results that "
+            "were computed from a single other one cannot be run again."
         )
     stem = f"{arguments.file.stem}_rerun"
     check_out(arguments.out, stem)
     options = result.procedure
-    (data, y), more = _read(arguments)
     function = getattr(mvpa_kfda, result.inputs["function"])
-    again = function(data, y, **options | more)
+    if isinstance(result, GroupResult):
+        (data, _), more = _read_subjects(arguments)
+        again = _group_again(function, result, data, more)
+    else:
+        (data, y), more = _read(arguments)
+        again = function(data, y, **options | more)
     path = arguments.out / f"{stem}.h5"
     again.save(path, overwrite=True)
     same = replace(again, versions=result.versions, warnings=result.warnings) == result
     tell(f"Wrote {path}", "All numbers are the same." if same else "Numbers differ.")
     tell(_word_versions(result.versions, again.versions))
     return 0 if same else 1
+
+
+def _read_subjects(arguments):
+    """Return the paths of subjects' results as data, and those of the others."""
+    if arguments.other is None:
+        return (arguments.data, None), {}
+    check_there(*arguments.other)
+    return (arguments.data, None), {"other": arguments.other}
+
+
+def _read_of_output(arguments, is_group):
+    """Return the data, or subjects' results, of a result of ``mvpa-kfda bids``."""
+    from ..bids.again import read_again, subjects_of_group
+    from .bids import participant_options
+
+    if is_group:
+        found = subjects_of_group(arguments.file)
+        check_there(*found)
+        return (found, None), {}
+    if arguments.bids_dir is None:
+        raise ValueError(
+            "Give the DATA that the result was made of, or --bids-dir for a result of "
+            "mvpa-kfda bids."
+        )
+    places = ("bids_dir", "derivatives", "mask_img", "labels_img", "lut")
+    options = {name: getattr(arguments, name) for name in places}
+    check_there(*(options[n] for n in places[2:] if options[n] is not None))
+    data, y, more = read_again(arguments.file, participant_options() | options)
+    return (data, y), more
+
+
+def _group_again(function, group, files, more):
+    """Return the group's result again, of the files in its order and by its names."""
+    from ..verification.members import find_members
+
+    found, _, wrong = find_members(group, files, **more)
+    if wrong:
+        raise ValueError(f"These are not the results of the group: {'; '.join(wrong)}.")
+    n = len(group.subjects)
+    more = {"other": found[n:]} if more else {}
+    return function(found[:n], **group.procedure, **more, subjects=group.subjects)
 
 
 def _word_versions(old, new):
@@ -202,6 +297,10 @@ def _read(arguments):
 
     What is not given is left out.
     """
+    if arguments.other is not None:
+        raise ValueError(
+            f"--other is for groups; {arguments.file.name} is of one subject."
+        )
     more = {k: v for k, v in given(arguments, PLACES).items() if v is not None}
     for paths in more.values():
         check_there(*(paths if isinstance(paths, list) else [paths]))
@@ -219,7 +318,7 @@ def _read(arguments):
         return (mne.read_epochs(first, verbose="error"), y), more
     if arguments.labels is None:
         raise ValueError(
-            f"{first.name} is taken for images, whose labels are in a table. Add "
+            f"{first.name} is read as images, which need a table of labels. Add "
             "--labels TABLE."
         )
     from .reading import read_volumes
@@ -246,6 +345,7 @@ def _read_arrays(path):
     if missing or unknown:
         what = f"has no array {missing[0]!r}" if missing else f"has {unknown[0]!r}"
         raise ValueError(
-            f"{path} {what}. It must hold X and y, and may hold {', '.join(ARRAYS)}."
+            f"{path} {what}. It must contain X and y, and may contain "
+            f"{', '.join(ARRAYS)}."
         )
     return (arrays.pop("X"), arrays.pop("y")), arrays

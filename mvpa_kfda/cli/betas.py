@@ -236,8 +236,8 @@ def _run_betas(arguments):
         f"Estimated {counted(len(betas.table), 'trial')} of "
         f"{counted(len(arguments.images), 'run')} by {arguments.method}: "
         f"{', '.join(f'{name} {n}' for name, n in types)}",
-        f"Scans are {timing['t_r']:g} s apart, slices at {timing['slice_time_ref']:g} "
-        f"of a scan ({timing['slice_time_ref_from']}); {_word_drifts(timing)}",
+        f"TR {timing['t_r']:g} s, slice times at {timing['slice_time_ref']:g} of the "
+        f"TR ({timing['slice_time_ref_from']}); {_word_drifts(timing)}",
         f"Wrote {', '.join(map(str, files))}",
         f"Decode them: {advice}",
         f"Took {time.perf_counter() - start:.1f} s",
@@ -261,8 +261,8 @@ def _drifts(arguments):
         ]
         if flags:
             raise ValueError(
-                f"--fmriprep {' '.join(arguments.strategy)} takes fMRIPrep's model of "
-                f"drifts, and {' and '.join(flags)} would add another. Leave one of "
+                f"--fmriprep {' '.join(arguments.strategy)} uses fMRIPrep's drift "
+                f"model, and {' and '.join(flags)} would add another. Leave one of "
                 "them out."
             )
         options["drift_model"] = "none"
@@ -271,11 +271,11 @@ def _drifts(arguments):
 
 
 def _word_drifts(parameters):
-    """Word the model of drifts."""
+    """Word the drift model."""
     model = parameters["drift_model"]
     if model == "cosine":
         return f"drifts slower than {parameters['high_pass']:g} Hz"
-    return "no model of drifts but confounds" if model is None else f"{model} drifts"
+    return "no drift model other than confounds" if model is None else f"{model} drifts"
 
 
 def _write(betas, stem):

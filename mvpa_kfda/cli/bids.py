@@ -345,6 +345,12 @@ def _options_of(level):
     return {option.flag.removeprefix("--"): option for option in options}
 
 
+def participant_options():
+    """Return the options of the level participant by default."""
+    options = _options_of("participant").values()
+    return {option.argument: option.default for option in options}
+
+
 def add_bids(commands):
     """Add the command to the parser of commands."""
     parser = commands.add_parser(
@@ -415,7 +421,7 @@ def _run_bids(arguments):
             else:
                 tell(f"{outcome.name}: {outcome.words}")
     except KeyboardInterrupt:
-        raise KeyboardInterrupt("stopped; the same command continues") from None
+        raise KeyboardInterrupt("stopped; run the same command to continue") from None
     finally:
         for text in _word_warnings(done):
             arguments.say("warning: ", text)
@@ -489,7 +495,9 @@ def _word_warnings(outcomes):
             for text, about in texts.items():
                 yield f"{', '.join(dict.fromkeys(o.name for o in about))}: {text}"
             continue
-        differ = f" (The numbers are of {about[0].name}.)" if len(texts) > 1 else ""
+        differ = (
+            f" (The numbers are those of {about[0].name}.)" if len(texts) > 1 else ""
+        )
         yield f"{len(shared)} of {len(subjects)} subjects: {text}{differ}"
 
 
@@ -501,7 +509,9 @@ def _settle(arguments):
     for other in LEVELS:
         for key, option in _options_of(other).items():
             if option.argument in given and option.argument not in arguments_of:
-                raise ValueError(f"--{key} is not for the level {level}. Leave it out.")
+                raise ValueError(
+                    f"--{key} does not apply to the level {level}. Leave it out."
+                )
     read = {}
     if arguments.config is not None:
         from ..bids.config import read_config
@@ -526,7 +536,8 @@ def _participants(app, settled, config):
     """Decode every subject."""
     if CLUSTER_FDR in settled["correction"]:
         raise ValueError(
-            "--correction cluster-fdr is for the level group. Take another here."
+            "--correction cluster-fdr is for the level group only. Use another one "
+            "here."
         )
     arguments = argparse.Namespace(**settled)
     check_penalty(arguments)

@@ -234,7 +234,7 @@ def check_penalty(arguments):
         raise ValueError("Use either --reg or --df, not both: each sets the penalty.")
     if arguments.criterion and arguments.reg != "tuned":
         raise ValueError(
-            "--criterion says by what a penalty is tuned. Add --reg tuned, or leave "
+            "--criterion sets how a penalty is tuned. Add --reg tuned, or leave "
             "--criterion out."
         )
 
@@ -297,8 +297,8 @@ def _split_pairs(item):
     pairs = [tuple(split_commas([pair.replace(":", ",")])) for pair in words.split(",")]
     if not all(len(pair) == 2 and all(pair) for pair in pairs):
         raise ValueError(
-            f"--scoring {item} is no list of pairs of classes. Write A:B, or NAME=A:B,"
-            "C:D for the mean over several."
+            f"--scoring {item} is not a list of pairs of classes. Write A:B, or "
+            "NAME=A:B,C:D for the mean over several."
         )
     return {name.strip() if is_named else ", ".join(map(" / ".join, pairs)): pairs}
 
@@ -317,8 +317,8 @@ def split_classes(items, what):
         return split_commas(items)
     if not all(named):
         raise ValueError(
-            f"--classes {' '.join(items)} gives some classes a name and others none. "
-            f"Write NAME={what},{what} for each, or names of {what.lower()}s alone."
+            f"--classes {' '.join(items)} names some classes but not others. Write "
+            f"NAME={what},{what} for each, or list the {what.lower()}s without names."
         )
     pairs = [item.split("=", 1) for item in items]
     classes = {name.strip(): split_commas([names]) for name, names in pairs}
@@ -348,13 +348,13 @@ def check_null_options(null, correction):
     maps, entirely = needs_all_maps(correction)
     if null == "stream" and entirely:
         raise ValueError(
-            f"--correction {correction} needs every permutation's map. Take --null "
+            f"--correction {correction} needs every permutation's map. Use --null "
             "full, or leave --null out."
         )
     if null == "max" and maps:
         others = "" if entirely else " or --null stream"
         raise ValueError(
-            f"--correction {correction} needs more than the maxima. Take --null full"
+            f"--correction {correction} needs more than the maxima. Use --null full"
             f"{others}, or leave --null out."
         )
 
@@ -363,7 +363,7 @@ def check_course(correction, made):
     """Refuse a correction for time courses where `made`, in words, is a map."""
     if correction in OF_COURSES:
         raise ValueError(
-            f"--correction {correction} is for time courses, and {made}. Take "
+            f"--correction {correction} is for time courses, and {made}. Use "
             "--correction max for single positions, or cluster or tfce."
         )
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import get_args
 
 from ..group.listed import MethodName
-from ..inference.listed import CLUSTER_FDR, CorrectionName
+from ..inference.listed import CLUSTER_FDR, Alternative, CorrectionName
 from ..utils.text import tell
 from .common import Option, add_options, add_out, check_out, given
 
 METHODS = get_args(MethodName)
 CORRECTIONS = (*get_args(CorrectionName), CLUSTER_FDR)
-ALTERNATIVES = ("greater", "less", "two-sided")
+ALTERNATIVES = get_args(Alternative)
 
 
 def _hypothesis(text):
@@ -227,7 +227,7 @@ def _word(result):
     if result.method == "prevalence":
         yield _word_prevalence(result)
     for text in result.worded_subject_warnings:
-        yield f"Warned: {text}"
+        yield f"Warning: {text}"
     if _in_brain(result) and (result.pvalues() <= result.alpha).any():
         yield result.peaks().head(_MOST).to_string(index=False)
 
@@ -241,7 +241,7 @@ def _word_prevalence(result):
 
     bound, largest = np.asarray(result.gamma_0), result.largest_gamma_0
     if not np.isfinite(bound).any():
-        return "Prevalence: no bound, as a prevalence of 0 is nowhere rejected"
+        return "Prevalence: no bound, as a prevalence of 0 is not rejected anywhere"
     shown, most = rounded_down(np.nanmax(bound)), rounded_down(largest)
     return (
         f"Prevalence: more than {shown} of the population have an effect somewhere (no "

@@ -100,15 +100,15 @@ IMAGES_OPTIONS = (
         "--dtype",
         "dtype",
         ("float64", "float32"),
-        "precision in which labels are processed",
+        "floating-point precision of the computations with labels",
         default="float64",
     ),
     Option(
         "--threshold",
         "threshold",
         "P",
-        "p-level that forms clusters, for --correction cluster; with any other than "
-        "the default all maps are kept",
+        "cluster-forming p-level, for --correction cluster; values other than the "
+        "default keep all maps",
         float,
         CLUSTER_LEVEL,
     ),
@@ -155,8 +155,9 @@ REGIONS_OPTIONS = (
         "--atlas-threshold",
         "atlas_threshold",
         "VALUE",
-        "with maps of probabilities: voxels are in all regions whose maps are at or "
-        "above it there, in the unit of the atlas; else in that of the highest map",
+        "for probability maps: a voxel belongs to each region whose map reaches this "
+        "value, in the unit of the atlas (default: to the region with the highest "
+        "value)",
         float,
     ),
     Option(
@@ -186,9 +187,9 @@ ONE_PER_TRIAL = (
     "permuted one by one, see --average-blocks."
 )
 EPILOG = (
-    f"Metrics: {', '.join(METRICS)}. A run that was stopped is continued by the same "
-    "command with --resume: until all is written, what is finished is kept in a file "
-    "whose name ends in .checkpoint."
+    f"Metrics: {', '.join(METRICS)}. An interrupted run is continued by the same "
+    "command with --resume: until all files are written, finished parts are kept in a "
+    "file whose name ends in .checkpoint."
 )
 
 
@@ -199,7 +200,7 @@ def add_searchlight(commands):
         help="decode images around each voxel",
         usage="%(prog)s IMAGE [IMAGE ...] --labels TABLE [options]",
         description="Decode the volumes of an image from the voxels in a sphere around "
-        "every voxel, and write maps (.nii.gz; of CIFTI files .dscalar.nii), tables "
+        "every voxel, and write maps (.nii.gz; for CIFTI files .dscalar.nii), tables "
         "(.csv), figures (.png) and a "
         f"result (.h5), their names beginning with IMAGE_searchlight. {ONE_PER_TRIAL}",
         epilog=EPILOG,
@@ -215,7 +216,7 @@ def add_regions(commands):
         help="decode images from atlas regions, or from the whole mask",
         usage="%(prog)s IMAGE [IMAGE ...] --labels TABLE [--atlas ATLAS] [options]",
         description="Decode the volumes of an image from all voxels of each region, or "
-        "of the whole mask, and write maps (.nii.gz; of CIFTI files .dscalar.nii), "
+        "of the whole mask, and write maps (.nii.gz; for CIFTI files .dscalar.nii), "
         "tables (.csv), figures (.png) and a result (.h5), their names beginning with "
         f"IMAGE_regions. {ONE_PER_TRIAL}",
         epilog=EPILOG,
@@ -282,8 +283,8 @@ def _check(arguments, *paths):
     checkpoint = _checkpoint(arguments)
     if checkpoint.exists() and _is_begun(checkpoint) and not arguments.resume:
         raise ValueError(
-            f"{checkpoint} is there, from a run that was stopped. Add --resume to "
-            "continue that run, or delete the file to start anew."
+            f"{checkpoint} is from an interrupted run. Add --resume to continue that "
+            "run, or delete the file to start again."
         )
 
 
@@ -304,7 +305,7 @@ def _check_level(arguments):
     if arguments.null == "stream":
         raise ValueError(
             f"--null stream forms clusters at p <= {CLUSTER_LEVEL}. With "
-            f"--threshold {level:g} take --null full, or leave --null out."
+            f"--threshold {level:g} use --null full, or leave --null out."
         )
 
 
@@ -420,7 +421,7 @@ def _kept_until_written(path):
         if not _worth_keeping(path):
             raise
         raise KeyboardInterrupt(
-            "stopped; the same command with --resume continues the run"
+            "stopped; run the same command with --resume to continue"
         ) from None
     except (OSError, RuntimeError, MemoryError) as error:
         from ..utils.parallel import WorkersLostError
@@ -430,7 +431,7 @@ def _kept_until_written(path):
         if isinstance(error.__cause__, WorkersLostError):
             error = error.__cause__  # without how to go on in Python
         raise RuntimeError(
-            f"{one_line(error)} (The same command with --resume continues the run.)"
+            f"{one_line(error)} (Run the same command with --resume to continue.)"
         ) from error
     except BaseException:
         _worth_keeping(path)

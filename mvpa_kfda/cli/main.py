@@ -391,15 +391,16 @@ def _check_generalize(arguments):
     values["--same-trials"] = arguments.same_trials
     flags = [flag for flag, value in values.items() if value is not None]
     if flags and not arguments.generalize:
+        verb = "belongs" if len(flags) == 1 else "belong"
         raise ValueError(
-            f"{', '.join(flags)} belongs to time generalization. Add --generalize, or "
+            f"{', '.join(flags)} {verb} to time generalization. Add --generalize, or "
             f"leave {flags[0]} out."
         )
     if arguments.generalize and arguments.sensors:
         raise ValueError("Use either --generalize or --sensors, not both.")
     if arguments.same_trials is not None and arguments.test_epochs is None:
         raise ValueError(
-            "--same-trials says something about a test file. Add --test-file, or leave "
+            "--same-trials describes a test file. Add --test-file, or leave "
             "--same-trials out."
         )
     check_null_options(arguments.null, arguments.correction)
@@ -414,8 +415,8 @@ def _check_method(arguments):
     check_penalty(arguments)
     if arguments.strength is not None and arguments.kernel != "linear":
         raise ValueError(
-            f"--smooth is a linear kernel of its own, so that --kernel "
-            f"{arguments.kernel} has no place. Leave one of them out."
+            "--smooth sets a linear kernel and cannot be combined with --kernel "
+            f"{arguments.kernel}. Leave one of them out."
         )
     if arguments.task == "classification":
         return
@@ -437,8 +438,8 @@ def _check_method(arguments):
     flags = [flag for flag, value in of_classes.items() if value]
     if flags:
         raise ValueError(
-            f"{', '.join(flags)} is for classes. Leave it out, or leave out --task "
-            "regression."
+            f"{', '.join(flags)} cannot be combined with --task regression, which has "
+            "no classes. Leave one of them out."
         )
 
 

@@ -53,7 +53,7 @@ FIGURES = {
 UNEQUAL = 1.5
 
 #: What is said where even the smallest p-value is too large.
-OUT_OF_REACH = "out of reach, more permutations are needed"
+OUT_OF_REACH = "not attainable, more permutations are needed"
 
 
 def write_and_print(result, name, stem, correction, start):
@@ -63,7 +63,7 @@ def write_and_print(result, name, stem, correction, start):
     best = np.unravel_index(np.argmax(result.scores), result.shape)
     at = [result.along(axis)[i] for axis, i in zip(result.axes, best, strict=True)]
     n_channels = len(result.parameters["ch_names"])
-    tested = f"tested on {counted(result.n_tested, 'other trial')}"
+    tested = f"tested on {counted(result.n_tested, 'separate trial')}"
     if result.parameters["n_folds"]:
         tested = ", ".join(result.worded_folds())
     tell(
@@ -149,7 +149,7 @@ def _write_tables(result, peaks, stem, correction):
         pairs = f"every {noun} and pair of classes"
         tables[f"_{metric}.csv"] = result.to_dataframe(metric=metric), pairs
     if peaks is not None:
-        what = "significant regions" if noun == "region" else "peaks of clusters"
+        what = "significant regions" if noun == "region" else "cluster peaks"
         tables["_peaks.csv"] = peaks, what
     for ending, (table, _) in tables.items():
         table = table.round(dict.fromkeys("xyz", 3))  # mm
@@ -231,7 +231,8 @@ def _write_figures(result, stem, correction):
 def save_table(table, path, **options):
     """Write a table."""
     table = plain_cells(table)
-    write_whole(path, lambda draft: table.to_csv(draft, index=False, **options))
+    options = {"index": False, "lineterminator": "\n", **options}
+    write_whole(path, lambda draft: table.to_csv(draft, **options))
 
 
 def save_figure(path, plot, **options):

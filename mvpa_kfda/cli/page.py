@@ -46,7 +46,6 @@ def add_report(commands):
 def _run_report(arguments):
     """Load the results, make the page, and say where it is."""
     from ..reports.page import check_page, report
-    from ..results.load import load_result
     from ..utils.checks import expand_pattern
 
     paths = [path for name in arguments.files for path in expand_pattern(name)]
@@ -57,10 +56,7 @@ def _run_report(arguments):
     options = {"title": arguments.title, "overwrite": arguments.overwrite}
     options["correction"] = arguments.correction
     check_page(output, arguments.overwrite)  # before large files are read
-    results = {
-        name: load_result(path) for name, path in zip(_names(paths), paths, strict=True)
-    }
-    report(results, output, **options)
+    report(dict(zip(_names(paths), paths, strict=True)), output, **options)
     tell(f"Wrote {output}")
 
 

@@ -92,7 +92,7 @@ def _check_column(table, column, flag):
 
     if column not in table.columns:
         raise ValueError(
-            f"{flag}: {column!r} is no column of --labels. The columns are: "
+            f"{flag}: {column!r} is not a column of --labels. The columns are: "
             f"{quoted(table.columns.tolist())}."
         )
 
@@ -200,9 +200,9 @@ def _average_rows(table, blocks, confounds):
             rows[name] = by_block.mean().to_numpy()
         elif (by_block.nunique() > 1).any():
             raise ValueError(
-                f"The column {name!r} of --confounds holds several values in a block, "
-                "and they are no numbers that could be averaged. Make it a column of "
-                "numbers, or leave out --average-blocks."
+                f"The column {name!r} of --confounds has several values within a "
+                "block that are not numbers and cannot be averaged. Use a numeric "
+                "column, or leave out --average-blocks."
             )
     return rows
 

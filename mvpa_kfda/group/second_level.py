@@ -24,6 +24,7 @@ from ..results.kinds import keeps_warnings
 from ..results.prevalence import NULLS, share_of
 from ..utils.checks import Seed, check_count, counted, draw_seed, warn
 from ..utils.files import versions
+from ..utils.fingerprints import files_of
 from . import listed
 from .arguments import (
     CLUSTER_FDR,
@@ -468,6 +469,9 @@ def group_inference(
     tested = method.test(group, request)
     own = own_tests(group, alpha) if method.by_labels else None
     result = _pack(name, group, request, tested, labels, alpha, own)
+    asked = {"paired": bool(paired), "resample": bool(resample)}
+    asked["labels"] = None if other is None else list(labels)
+    result = replace(result, **_provenance(entries, group, request, result, asked))
     warn_if_out_of_reach(result, NULLS["majority"])
     return result
 
@@ -585,6 +589,28 @@ def _pack(name, group, request, tested, labels, alpha, own):
         mean_matrices={} if compared else group.matrices,
         classes=None if compared else group.classes,
     )
+
+
+def _provenance(entries, group, request, result, asked):
+    """Return the options of the call, and what says which results it was given."""
+    n_first, sums = request.n_first, list(group.checksums)
+    inputs = {"function": "group_inference", "files": files_of(entries)}
+    inputs["results"] = sums[:n_first]
+    if sums[n_first:]:
+        inputs["other"] = sums[n_first:]
+    options = {
+        "method": result.method,
+        "correction": list(request.corrections),
+        "order": request.order,
+        "hypothesis": request.share,
+        "metric": group.metric,
+        "alternative": request.alternative,
+        "alpha": result.alpha,
+        "n_permutations": request.n_permutations,
+        "threshold": request.threshold,
+        "random_state": request.seed,
+    }
+    return {"options": options | asked, "inputs": inputs}
 
 
 # -------------------------------------------------------------------- what can come out

@@ -15,11 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from nilearn.image import resample_to_img
-from nilearn.image.resampling import BoundingBoxError
 
-from ..data.space import VolumeSpace
-from ..data.volumes import NilearnWarnings
+from ..data.resampling import nearest_voxels, take_voxels
 from ..metrics.classes import METRICS
 from ..metrics.names import metric_limits
 from ..metrics.numbers import REGRESSION_METRICS
@@ -87,6 +84,8 @@ class Subjects:
     #: these classes, (c,) or None.
     matrices: dict
     classes: np.ndarray | None
+    #: Checksums of their results (S,).
+    checksums: tuple = ()
 
     def expand(self, values, fill=np.nan):
         """Put values (..., C) of the positions that count into the shape of the map."""
@@ -114,6 +113,7 @@ class _SubjectMaps:
     #: Of pairs of classes (V, pairs) by kind, and these classes.
     matrices: dict
     classes: np.ndarray | None
+    checksum: str
 
 
 class MeanMatrices:
@@ -184,6 +184,7 @@ def gather_subjects(
     found = differences(records, len(words) if n_first is None else n_first)
     tell_differences(found, names, words)
     about = {
+        "checksums": tuple(maps.checksum for maps in subject_maps),
         "first_level": shared(records),
         "differences": {each.name: each.of(names) for each in found},
         "warnings": told,
@@ -356,6 +357,7 @@ def _read(entry, who, first, metric, need_nulls, resample, seen):
             for kind, values in result.matrices.items()
         },
         classes=result.classes,
+        checksum=result.checksum,
     )
     if first is None:
         return maps
@@ -521,32 +523,6 @@ def _largest_ratio(result):
         return 1.0
     counts = np.unique(result.true_classes, return_counts=True)[1]
     return float(counts.max() / counts.min())
-
-
-def nearest_voxels(space, onto):
-    """Return the voxel of `space` nearest to each voxel of `onto` (W,), -1 for none."""
-    # One image, of the voxels' numbers, is resampled in place of every map.
-    # SciPy, beneath nilearn, gives nothing for a place that is beyond the centre of the
-    # grid's last voxel, be it by rounding only. An empty voxel all around mends that.
-    affine = space.affine.copy()
-    affine[:3, 3] -= space.affine[:3, :3].sum(axis=1)
-    padded = VolumeSpace(np.pad(space.mask, 1), affine)
-    # Numbers from 1, for 0 is outside; as floats, for nilearn makes integers smaller.
-    numbers = padded.to_img(1.0 + np.arange(space.n_positions), dtype=np.float64)
-    target = onto.to_img(np.zeros(onto.n_positions))
-    try:
-        with NilearnWarnings():
-            moved = resample_to_img(numbers, target, interpolation="nearest")
-    except BoundingBoxError:  # the grids do not overlap
-        return np.full(onto.n_positions, -1)
-    return np.asarray(moved.dataobj)[onto.mask].astype(np.intp) - 1
-
-
-def take_voxels(values, nearest):
-    """Return values (..., V) at voxels `nearest` (W,), NaN where there is none."""
-    taken = np.take(values, nearest, axis=-1, mode="wrap")
-    taken[..., nearest < 0] = np.nan
-    return taken
 
 
 # ------------------------------------------------------------------------- all subjects

@@ -1,6 +1,6 @@
 """Names of corrections and schemes, for type checkers, editors and the command line.
 
-They are those of the entries in :mod:`mvpa_kfda.inference.corrections` and
+Corrections and schemes are the entries in :mod:`mvpa_kfda.inference.corrections` and
 :mod:`mvpa_kfda.inference.permutation`, in their order.
 Nothing else is loaded here.
 """
@@ -24,5 +24,7 @@ CorrectionName = Literal[
 OF_COURSES = ("cluster-depth",)
 #: The false discovery rate of clusters, which only a method of groups has.
 CLUSTER_FDR = "cluster-fdr"
+#: Which scores are tested for.
+Alternative = Literal["greater", "less", "two-sided"]
 #: The scheme of permutations, or that it is to be chosen.
 Permute = Literal["auto", "within_folds", "within_groups", "groups", "free"]

@@ -12,13 +12,14 @@ scores. Of ranks extremes are found, and scores counted, in a fraction of the ti
 
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 from scipy.stats import norm
 
 from ..utils.checks import check_flag, check_numbers, check_option, check_positive
 from .clusters import as_graph, batches, largest_clusters, tfce_of_graph
+from .listed import Alternative
 
 #: Scores that differ by less than this, relative to their size, are ties. Rounding to
 #: float32 leaves equal scores at most one unit, about 1.2e-7, apart.
@@ -28,7 +29,6 @@ TIES = {
 }
 
 #: Which scores are the interesting ones: large, small, or either.
-Alternative = Literal["greater", "less", "two-sided"]
 ALTERNATIVES = get_args(Alternative)
 
 

@@ -51,10 +51,11 @@ References
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations_with_replacement
 
 import numpy as np
 from scipy.linalg import lapack
+
+from .direct import cross_product
 
 #: Lambda over the largest eigenvalue, the largest first.
 GRID = 10.0 ** (np.arange(3, -22, -2) * 7 / 24)
@@ -63,9 +64,11 @@ _TOLERANCE = 0.1
 #: Eigenvalues that are zero but for rounding, as a share of the largest; and how far
 #: below zero the smallest lambda still lifts them.
 _NULL, _NEGATIVE = 1e-11, 1e-7
-#: Squared trials of a group for each direction, from which a group is large: pairs of
-#: trials then cost more than what the group adds to every direction.
-_FEW = 10
+#: Squared trials of a group for each direction and contrast, from which a group is
+#: large: pairs of trials then cost more than what the group adds to every direction.
+_FEW = 1
+#: In how many stretches of pairs those of training trials are looked up.
+_MOST_STRETCHES = 3
 #: A share of the labels' squares that is rounding.
 _ROUNDING = {"float64": 1e-9, "float32": 1e-5}
 #: Less than this is no direction, but rounding.
@@ -84,7 +87,7 @@ class TrialGroups:
     groups: np.ndarray | None
 
     def of(self, rows):
-        """Return the groups of some trials, None where there are none to leave out.
+        """Return the :class:`GroupRows` of some trials, None where there are none.
 
         A group of every trial's own is no group, and a single one cannot be left out.
         """
@@ -93,7 +96,8 @@ class TrialGroups:
         key = rows.tobytes()
         if key not in self._known:
             names, numbers = np.unique(self.groups[rows], return_inverse=True)
-            self._known[key] = numbers if 1 < len(names) < len(rows) else None
+            some = 1 < len(names) < len(rows)
+            self._known[key] = GroupRows.of(numbers) if some else None
         return self._known[key]
 
     @cached_property
@@ -112,10 +116,15 @@ class TrialGroups:
             second.append(rows[j])
         return np.concatenate(first), np.concatenate(second)
 
-    def are_small(self, rank):
+    def are_small(self, rank, n_contrasts):
         """Tell whether pairs of trials are fewer than what groups add to directions."""
+        return self._squared_size <= _FEW * rank * n_contrasts
+
+    @cached_property
+    def _squared_size(self):
+        """The square of the number of trials in a trial's group, on average."""
         _, sizes = np.unique(self.groups, return_counts=True)
-        return (np.square(sizes).sum() / sizes.sum()) ** 2 <= _FEW * rank
+        return (np.square(sizes).sum() / sizes.sum()) ** 2
 
 
 def eigenvectors(matrix):
@@ -132,100 +141,132 @@ def eigenvectors(matrix):
     return values[first:][::-1], vectors[:, first:][:, ::-1]
 
 
-def explained(values):
-    """Return what ridge regression explains of directions, (L, r)."""
-    return values / (values + GRID[:, None] * values[0])
+@dataclass(frozen=True, eq=False)
+class GroupRows:
+    """Which trials of a training set belong to the same of R groups."""
 
-
-@dataclass(frozen=True)
-class LargeGroups:
-    """The groups of a training set, in the directions of its kernel."""
-
-    #: The sums of eigenvectors over groups (R, r), and their sizes (R,).
-    sums: np.ndarray
+    #: The number of each trial's group, (n_train,), and the groups' sizes (R,).
+    numbers: np.ndarray
     sizes: np.ndarray
-    #: Where the trials of every group are (R, size); short groups repeat a trial.
-    places: np.ndarray
-    #: The eigenvectors by groups (R, r, size), zero where a trial is repeated.
-    vectors: np.ndarray
-    #: What is explained of every direction, (L, r).
-    explained: np.ndarray
+    #: The trials of every group (R, size); a short one repeats the first, and the
+    #: weights (R, size, 1) of what is repeated are zero.
+    rows: np.ndarray
+    weights: np.ndarray
 
     @classmethod
-    def of(cls, numbers, U, values, places):
-        """Return those of eigenvectors U (n, r), of trials at places of contrasts."""
-        rows = [np.flatnonzero(numbers == g) for g in range(numbers.max() + 1)]
-        at = np.zeros((len(rows), max(map(len, rows))), int)
-        vectors = np.zeros((len(rows), U.shape[1], at.shape[1]))
-        for g, mine in enumerate(rows):
-            at[g, : len(mine)] = places[mine]
-            vectors[g, :, : len(mine)] = U[mine].T
+    def of(cls, numbers):
+        """Return those of groups with these numbers (n_train,), from zero."""
         sizes = np.bincount(numbers)
-        return cls(vectors.sum(axis=2), sizes, at, vectors, explained(values))
+        rows = np.zeros((len(sizes), sizes.max()), int)
+        for g, size in enumerate(sizes):
+            rows[g, :size] = np.flatnonzero(numbers == g)
+        weights = np.arange(sizes.max()) < sizes[:, None]
+        return cls(numbers, sizes, rows, weights[..., None].astype(float))
 
-    def axes(self, places):
-        """Return the eigenvectors (n_train, r) of trials at places of contrasts."""
-        U = np.zeros((places.max() + 1, self.vectors.shape[1]))
-        for g, size in enumerate(self.sizes):
-            U[self.places[g, :size]] = self.vectors[g, :, :size].T
-        return U[places]
 
-    def project(self, T, mean, products):
+@dataclass(frozen=True, eq=False)
+class GroupDirections:
+    """The groups of a training set, in the directions of its kernel."""
+
+    groups: GroupRows
+    #: The eigenvalues (r,), and eigenvectors (n_train, r) of trials at places of n.
+    values: np.ndarray
+    U: np.ndarray
+    places: np.ndarray
+    n: int
+
+    @cached_property
+    def vectors(self):
+        """The eigenvectors by groups, (R, size, r)."""
+        return self.U[self.groups.rows] * self.groups.weights
+
+    @cached_property
+    def sums(self):
+        """The sums of eigenvectors over groups, (R, r)."""
+        return self.vectors.sum(axis=1)
+
+    @cached_property
+    def explained(self):
+        """What ridge regression explains of every direction, (L, r)."""
+        return self.values / (self.values + GRID[:, None] * self.values[0])
+
+    def project(self, T, mean, pairs=None):
         """Return c (q, r, B) of contrasts T (q, n, B), and what groups explain (L, B).
 
         Of their own labels: the sum of x'Hx over groups, with a group's contrasts x
-        less the mean (q, B) of all, and its block H of the hat matrix.
+        less the mean (q, B) of all, and its block H of the hat matrix. By the
+        :class:`PairProducts`, where that takes less time.
         """
-        parts = self.vectors @ (T[:, self.places] - mean[:, None, None])
+        if pairs is not None:
+            if "by pairs" not in self._kept:
+                self._kept["by pairs"] = PairMaps.of(self, pairs.first, pairs.second)
+            return self._kept["by pairs"].project(T, mean, pairs.products)
+        rows = self.places[self.groups.rows]
+        parts = self.vectors.swapaxes(1, 2) @ (T[:, rows] - mean[:, None, None])
         energy = np.einsum("qgrb,qgrb->rb", parts, parts)
         return parts.sum(axis=1), self.explained @ energy
 
+    @cached_property
+    def _kept(self):
+        return {}
+
 
 @dataclass(frozen=True)
-class SmallGroups:
-    """The same for groups that have few pairs of trials, by products of these."""
+class PairProducts:
+    """The products of many label vectors' contrasts, of pairs of trials of a group."""
 
-    sums: np.ndarray
-    sizes: np.ndarray
+    #: The trials of every pair, among the n of contrasts.
+    first: np.ndarray
+    second: np.ndarray
+    #: The products, (pairs, B), summed over contrasts.
+    products: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class PairMaps:
+    """What `GroupDirections` are for many label vectors, if groups are small."""
+
     #: From contrasts (n,) to c, and to what is explained of them and a constant in
     #: their group, (r + L, n).
     left: np.ndarray
     #: From the products of pairs, (L, pairs), and of constants, (L,).
     of_pairs: np.ndarray
     of_constants: np.ndarray
+    #: Which pairs are of training trials, neighbours together; others add nothing.
+    used: tuple
 
     @classmethod
-    def of(cls, numbers, U, values, places, pairs, n):
-        """Return those of eigenvectors U (n_train, r), of trials at places of n.
-
-        With the pairs of all n trials; those with a test trial are of no account.
-        """
-        members = np.equal.outer(np.arange(numbers.max() + 1), numbers)
-        sums = members.astype(float) @ U
-        whole, own = np.zeros((2, n, U.shape[1]))
-        whole[places], own[places] = U, sums[numbers]
-        first, second = pairs
-        products = whole[first] * whole[second]
-        products[first != second] *= 2
-        share = explained(values)
+    def of(cls, groups, first, second):
+        """Return those of `GroupDirections`, with the pairs of trials of a group."""
+        U, places, sums = groups.U, groups.places, groups.sums
+        whole, own = np.zeros((2, groups.n, U.shape[1]))
+        whole[places], own[places] = U, sums[groups.groups.numbers]
+        trained = np.zeros(groups.n, bool)
+        trained[places] = True
+        share, used = groups.explained, _stretches(trained[first] & trained[second])
+        of_pairs = np.empty((len(share), len(first)))
+        for some in used:
+            products = whole[first[some]] * whole[second[some]]
+            products[first[some] != second[some]] *= 2
+            of_pairs[:, some] = share @ products.T
         left = np.concatenate([whole.T, share @ (whole * own).T])
-        constants = share @ np.square(sums).sum(axis=0)
-        return cls(sums, np.bincount(numbers), left, share @ products.T, constants)
-
-    def axes(self, places):
-        """Return the eigenvectors (n_train, r) of trials at places of contrasts."""
-        return self.left[: self.sums.shape[1], places].T
+        return cls(left, of_pairs, share @ np.square(sums).sum(axis=0), used)
 
     def project(self, T, mean, products):
-        """Return c (q, r, B) of contrasts T (q, n, B), and what groups explain (L, B).
-
-        With the products of contrasts of all pairs, (pairs, B), summed over contrasts.
-        """
-        both, rank = self.left @ T, self.sums.shape[1]
-        own = self.of_pairs @ products
+        """Do as `GroupDirections`, with the products (pairs, B) of contrasts."""
+        both, rank = self.left @ T, len(self.left) - len(self.of_constants)
+        own = sum(self.of_pairs[:, some] @ products[some] for some in self.used)
         own -= 2 * np.einsum("qlb,qb->lb", both[:, rank:], mean)
         own += self.of_constants[:, None] * np.square(mean).sum(axis=0)
         return both[:, :rank], own
+
+
+def _stretches(chosen):
+    """Return slices of what is chosen (n,); all of it where there would be many."""
+    edges = np.flatnonzero(np.diff(chosen, prepend=False, append=False))
+    if len(edges) > 2 * _MOST_STRETCHES:
+        return (slice(None),)
+    return tuple(slice(*each) for each in edges.reshape(-1, 2))
 
 
 @dataclass(frozen=True)
@@ -243,10 +284,11 @@ class TrainingSpectrum:
 
     @classmethod
     def of(cls, values, n, groups=None):
-        """Return that of n trials, perhaps in `LargeGroups` or `SmallGroups`."""
+        """Return that of n trials, perhaps with their `GroupDirections`."""
         if groups is None:
             return cls(values, n, 1.0, n - 1)
-        between = (np.square(groups.sums) / groups.sizes[:, None]).sum(axis=0)
+        sizes = groups.groups.sizes
+        between = (np.square(groups.sums) / sizes[:, None]).sum(axis=0)
         return cls(values, n, 1 - between, n - len(groups.sums))
 
     @property
@@ -268,6 +310,22 @@ class TrainingSpectrum:
     def lambdas(self):
         """The grid (L,)."""
         return GRID * self.values[0]
+
+    @cached_property
+    def left(self):
+        """Shares l of the grid, and their squares behind, (2 L, r)."""
+        lam = self.lambdas[:, None]
+        left = lam / (self.values + lam)
+        return np.concatenate([left, left**2])
+
+    @cached_property
+    def share(self):
+        """The means of l (L,), within groups where there are any."""
+        within = np.broadcast_to(self.within, self.values.shape)
+        rest = self.n_within - within.sum()  # where l is one
+        if rest < _NO_DIRECTION:
+            rest = 0
+        return (self.left[: len(GRID)] @ within + rest) / self.n_within
 
     def degrees_of_freedom(self, lam):
         """Return the trace of the hat matrix for a lambda."""
@@ -299,23 +357,15 @@ class TrainingSpectra:
     @cached_property
     def left(self):
         """Shares l, and their squares behind, (k, 2 L, r); 1 where no direction is."""
-        left = np.ones((len(self.of_sets), len(GRID), self.rank))
+        left = np.ones((len(self.of_sets), 2 * len(GRID), self.rank))
         for out, each in zip(left, self.of_sets, strict=True):
-            lam = each.lambdas[:, None]
-            np.divide(lam, each.values + lam, out=out[:, : len(each.values)])
-        return np.concatenate([left, left**2], axis=1)
+            out[:, : len(each.values)] = each.left
+        return left
 
     @cached_property
     def share(self):
         """The means of l (k, L, 1), within groups where there are any."""
-        sets = self.of_sets
-        within = np.zeros((len(sets), self.rank, 1))
-        for out, each in zip(within, sets, strict=True):
-            out[: len(each.values), 0] = each.within
-        n_within = np.reshape([each.n_within for each in sets], (-1, 1, 1))
-        rest = n_within - within.sum(axis=1, keepdims=True)  # where l is one
-        rest[rest < _NO_DIRECTION] = 0
-        return (self.left[:, : len(GRID)] @ within + rest) / n_within
+        return np.stack([each.share for each in self.of_sets])[..., None]
 
     @cached_property
     def is_full(self):
@@ -352,7 +402,8 @@ class TrainingSpectra:
     def _sums(self, labels):
         """Return e_1, with e_2 behind, as shares of |T|^2, (k, 2 L, B)."""
         sums = self.left @ labels.energy
-        sums += labels.beside[:, None]
+        if labels.beside.any():
+            sums += labels.beside[:, None]
         sums *= (1 / labels.size)[:, None]
         return sums
 
@@ -377,8 +428,9 @@ class TrainingSpectra:
                 free = along - first
                 free += second  # P'P
                 np.divide(np.square(along, out=along), free, out=free)
-                np.subtract(1, free, out=second, where=first > second)
-        second[~np.isfinite(second)] = np.inf
+                second = np.where(first > second, 1 - free, second)
+        if not np.isfinite(second).all():
+            second[~np.isfinite(second)] = np.inf
         return second
 
     def _largest(self, errors, are_classes):
@@ -411,18 +463,17 @@ class _Labels:
         none = spectra.is_full | (beside <= rounding * size)
         return cls(C, S, energy, np.where(size > 0, size, 1), np.where(none, 0, beside))
 
-    def cross_product(self, left):
-        """Return T'(T - fitted), (q, q, k, B), with shares l (k, r, B) that are left.
+    def cross_product(self, left, explained):
+        """Return T'(T - fitted), (q, q, k, B), of c that is left and c explained.
 
         Without anything beside the directions it is a sum over these. Otherwise what is
         explained is taken off: the difference is never small then.
         """
-        all_there = self.beside == 0
-        weights = np.where(all_there[:, None], left, left - 1)
-        A = np.where(all_there, 0.0, self.S)
-        for i, j in combinations_with_replacement(range(len(self.C)), 2):
-            A[i, j] += np.einsum("krb,krb,krb->kb", weights, self.C[i], self.C[j])
-            A[j, i] = A[i, j]
+        all_there, A = self.beside == 0, 0.0
+        if not all_there.all():
+            A = self.S - cross_product(explained, self.C)
+        if all_there.any():
+            A = np.where(all_there, cross_product(left, self.C), A)
         return A
 
 
@@ -439,20 +490,24 @@ class ChosenPenalties:
 
     @cached_property
     def left(self):
-        """The shares l of the chosen lambdas, (k, r, B)."""
-        return self.spectra.at(self.index)
+        """What is left of c by the chosen lambdas, (q, k, r, B)."""
+        return self.labels.C * self.spectra.at(self.index)
+
+    @cached_property
+    def explained(self):
+        """What is explained of c, (q, k, r, B)."""
+        return self.labels.C - self.left
 
     @property
     def A(self):
         """The training cross-products T'(T - fitted), (q, q, k, B)."""
-        return self.labels.cross_product(self.left)
+        return self.labels.cross_product(self.left, self.explained)
 
     @property
-    def explained(self):
+    def explained_of_first(self):
         """What is explained of c of the first label vector, q rows for each set."""
-        left, C = self.left[..., 0], self.labels.C[..., 0].swapaxes(0, 1)
+        found = self.explained[..., 0].swapaxes(0, 1)
         sizes = [len(each.values) for each in self.spectra.of_sets]
-        found = C * (1 - left)[:, None]
         return [each[:, :r] for each, r in zip(found, sizes, strict=True)]
 
     def record(self):

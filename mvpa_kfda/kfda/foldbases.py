@@ -24,8 +24,8 @@ from itertools import islice
 import numpy as np
 
 from .automatic import (
-    LargeGroups,
-    SmallGroups,
+    GroupDirections,
+    PairProducts,
     TrainingSpectra,
     TrainingSpectrum,
     TrialGroups,
@@ -45,8 +45,11 @@ from .kernels import Linear, gram_of, needs_gram
 from .penalties import Ridge
 from .tuning import Choice
 
-#: Bytes of the products of contrasts that are handled at a time.
-_CACHE_BYTES = 2**21
+#: Bytes of the products of contrasts that are handled at a time, of some folds, and of
+#: all that a block of label vectors has in one fold: blocks that are small take longer.
+_CACHE_BYTES, _BLOCK_BYTES = 2**21, 3 * 2**22
+#: Label vectors for which it pays to prepare products of pairs.
+_MANY = 32
 #: By how much test trials may add to the scatter of a feature, lest digits are lost.
 _MOST_LOST = 1e3
 
@@ -96,7 +99,7 @@ class FoldBasis:
     take: np.ndarray | None
     #: Whether products are shared with other folds.
     is_shared: bool
-    groups: LargeGroups | SmallGroups | None
+    groups: GroupDirections | None
 
     def project(self, T, shared, T_te, mean):
         """Return c (q, r, B), and what groups explain (L, B) where there are any.
@@ -119,7 +122,7 @@ class FoldBasis:
             weights = c @ self.left
             return weights[:, :-1] @ X.T + weights[:, -1:]
         if self.groups is not None:
-            return c @ self.groups.axes(places).T
+            return c @ self.groups.U.T
         return c @ (self.left if self.take is not None else self.left[:, places])
 
 
@@ -170,11 +173,21 @@ class BasisMaker(MapMaker):
             and self.X.shape[1] < len(train)
         )
 
+    def pair_products(self, T, targets):
+        """Return the `PairProducts` of T (q, n, B); None where they do not pay."""
+        q, _, n_columns = T.shape
+        small = self.groups.are_small(min(self.X.shape), q)
+        if n_columns < _MANY or not small:
+            return None
+        first, second = self.pairs
+        if targets is not None:
+            return PairProducts(first, second, targets.products(first, second))
+        products = np.einsum("qpb,qpb->pb", T[:, first], T[:, second])
+        return PairProducts(first, second, products.astype(float, copy=False))
+
     @cached_property
     def pairs(self):
-        """Pairs of trials of a group, in the layout's order; None: they are many."""
-        if self.groups.groups is None or not self.groups.are_small(min(self.X.shape)):
-            return None
+        """Pairs of trials of a group, in the layout's order: first and second."""
         first, second = self.groups.pairs
         return self.place[first], self.place[second]
 
@@ -221,11 +234,8 @@ class BasisMaker(MapMaker):
         places, numbers, groups = self.place[train], self.groups.of(train), None
         right = right.astype(self.dtype)
         if numbers is not None:
-            about = numbers, U, values, places
-            if self.pairs is None:
-                groups = LargeGroups.of(*about)
-            else:
-                groups = SmallGroups.of(*about, self.pairs, len(self.place))
+            n = len(self.place)
+            groups = GroupDirections(numbers, values, U, places, n)
             spectrum = TrainingSpectrum.of(values, len(train), groups)
             return FoldBasis(spectrum, right[:0], right, None, False, groups)
         left, take = padded(U.T, places, len(self.layout.order))
@@ -256,7 +266,7 @@ def apply_bases(maker, bases, T, targets=None):
         if each.is_shared and "features" not in shared:
             shared["features"] = maker.products @ T
         if each.groups is not None and "pairs" not in shared:
-            shared["pairs"] = maker.pairs and pair_products(maker.pairs, T, targets)
+            shared["pairs"] = maker.pair_products(T, targets)
         return shared.get("pairs" if each.groups is not None else "features")
 
     for number, batch in enumerate(maker.layout.batches):
@@ -270,10 +280,10 @@ def apply_bases(maker, bases, T, targets=None):
                 each.project(T, share(each), new[:, i], mean[:, i])
                 for i, each in enumerate(some)
             ]
-            C, chosen = choose(some, found, S[:, :, folds], T.dtype, targets)
+            chosen = choose(some, found, S[:, :, folds], T.dtype, targets)
             if targets:
                 A[:, :, folds] = chosen.A
-            C = C * (1 - chosen.left)  # the choice keeps C
+            C = chosen.explained
             for i, each in enumerate(some):
                 np.matmul(each.right, C[:, i, : each.right.shape[1]], out=out[:, i])
             out += mean[:, :, None]
@@ -283,23 +293,15 @@ def apply_bases(maker, bases, T, targets=None):
         yield E, A if targets else None, choices
 
 
-def pair_products(pairs, T, targets=None):
-    """Return the products of contrasts T (q, n, B) of pairs of rows, (pairs, B)."""
-    if targets is not None:
-        return targets.products(*pairs)
-    first, second = pairs
-    return np.einsum("qpb,qpb->pb", T[:, first], T[:, second]).astype(float, copy=False)
-
-
 def choose(bases, found, S, dtype, targets):
-    """Return C (q, k, r, B) and the :class:`~.automatic.ChosenPenalties` of k sets.
+    """Return the :class:`~.automatic.ChosenPenalties` of k sets.
 
     Of what the bases of training sets found (`project`), and contrasts with a
     cross-product S, in a precision; without targets, they are no classes.
     """
     spectra = TrainingSpectra(tuple(each.spectrum for each in bases))
     C, own = _side_by_side(found, spectra.rank, dtype)
-    return C, spectra.choose(C, own, S, targets is not None)
+    return spectra.choose(C, own, S, targets is not None)
 
 
 def _squares(batch, T, means, n_train):
@@ -383,7 +385,7 @@ class AutoPlan(PlanMixin):
         everything, groups = np.arange(n), None
         numbers = self.groups.of(everything)
         if numbers is not None:
-            groups = LargeGroups.of(numbers, U, w, everything)
+            groups = GroupDirections(numbers, w, U, everything, n)
         spectrum = TrainingSpectrum.of(w, n, groups)
         left = U.T.astype(self.dtype)
         basis = FoldBasis(spectrum, left, left[:, :0].T, None, False, groups)
@@ -400,7 +402,7 @@ class AutoPlan(PlanMixin):
             S = S[None, None, None]
         else:
             S = targets.terms.scatter
-        return choose([self._basis[0]], [self._project(T)], S, self.dtype, targets)[1]
+        return choose([self._basis[0]], [self._project(T)], S, self.dtype, targets)
 
     def block_size(self, n_classes, want_scores=False):
         """Return how many label vectors to process at a time."""
@@ -467,4 +469,4 @@ def block_size(shape, n_classes):
     """Return how many label vectors to process at a time, of values of some shape."""
     q = n_classes - 1
     values = (q * (q + 5) // 2 + 4) * min(shape)
-    return int(np.clip(2 * _CACHE_BYTES // (8 * values), 32, 512))
+    return int(np.clip(_BLOCK_BYTES // (8 * values), 32, 512))

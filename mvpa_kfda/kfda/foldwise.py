@@ -349,7 +349,7 @@ class FoldwisePlan(PlanMixin):
         """
         if isinstance(self.reg, Auto) and not self._parts:
             choices = self._choices(np.asarray(codes)[None], n_classes)
-            explained = chain.from_iterable(each.explained for each in choices)
+            explained = chain.from_iterable(each.explained_of_first for each in choices)
             for (train, _), basis, c in zip(
                 self.pairs, self.maps, explained, strict=True
             ):

@@ -8,7 +8,7 @@ from pathlib import Path
 import mne
 
 from .. import __version__
-from ..utils.files import write_whole
+from ..utils.files import write_text, write_whole
 from .html import SCRIPT, STYLE
 
 #: What lets phones show a page at their own width.
@@ -45,7 +45,7 @@ class Page(mne.Report):
         if path.suffix.lower() in (".html", ".htm"):
             html = path.read_text(encoding="utf-8")
             page = framed(html)
-            write_whole(path, lambda draft: draft.write_text(page, encoding="utf-8"))
+            write_whole(path, lambda draft: write_text(draft, page))
             if open_browser:
                 webbrowser.open_new_tab(path.as_uri())
         return written

@@ -13,6 +13,7 @@ import pandas as pd
 
 from ..inference.corrections import CorrectionNames, known_corrections
 from ..results.base import Result
+from ..results.load import load_result
 from ..utils.checks import check_path, some_of
 from ..utils.files import check_target, write_whole
 from ..utils.problems import who_was_told
@@ -23,12 +24,14 @@ from .summary import by_name, corrections_of, heading, smallest_p, word_answer
 if TYPE_CHECKING:
     import mne
 
+ResultOrPath = Result | str | PathLike[str]
+
 #: Results whose interactive views a page has, at most.
 _MOST_LARGE = 4
 
 
 def report(
-    results: Result | Sequence[Result] | Mapping[str, Result],
+    results: ResultOrPath | Sequence[ResultOrPath] | Mapping[str, ResultOrPath],
     fname: str | PathLike[str] | None = None,
     title: str | None = None,
     *,
@@ -44,10 +47,11 @@ def report(
 
     Parameters
     ----------
-    results : result, sequence of results, or dict of str -> result
-        Results of any function of this package or of `load_result`, including groups,
-        comparisons and latencies. Several results get an overview table and a part
-        each, named by the keys of a dict.
+    results : result, path, sequence of these, or dict of str -> result or path
+        Results of any function of this package, or the files that their ``save`` wrote,
+        including groups, comparisons and latencies. Several results get an overview
+        table and a part each, named by the keys of a dict. Of a file, the page also
+        says how to verify it, and what :meth:`Verification.record` kept.
     fname : path-like or None
         The file to write, with the extension .html; None writes no file.
     title : str or None
@@ -85,7 +89,7 @@ def report(
     >>> page = report(result, title="Faces and houses")
     >>> page.save("page.html", overwrite=True, open_browser=False)  # doctest: +SKIP
     """
-    named = by_name(results, "report")
+    named, paths = _read(results)
     title = _check_title(title, named)
     if correction is not None:
         correction = _check_correction(correction, named)
@@ -108,7 +112,7 @@ def report(
     for name, result in named.items():
         corrections = corrections_of(result, correction)
         for section in sections:
-            html = section.html(result, corrections)
+            html = section.html(result, corrections, paths.get(name))
             for text in shared:
                 html = html.replace(paragraph(text, "warning"), "")
             if html:
@@ -118,6 +122,29 @@ def report(
         options = {"open_browser": False, "overwrite": True, "verbose": "error"}
         write_whole(fname, lambda draft: page.save(draft, **options))
     return page
+
+
+def _read(results):
+    """Return results by name, and the paths of those that are read from files."""
+    if isinstance(results, str | PathLike):
+        results = [results]
+    if isinstance(results, Mapping):
+        given = results = {name: _loaded(each) for name, each in results.items()}
+        named = by_name({name: each for name, (each, _) in given.items()}, "report")
+    elif isinstance(results, Sequence):
+        given = [_loaded(each) for each in results]
+        named = by_name([each for each, _ in given], "report")
+        given = dict(zip(named, given, strict=True))
+    else:
+        return by_name(results, "report"), {}
+    return named, {name: path for name, (_, path) in given.items()}
+
+
+def _loaded(entry):
+    """Return a result, and its path if it is read from there."""
+    if isinstance(entry, str | PathLike):
+        return load_result(entry), entry
+    return entry, None
 
 
 def _intro(named, is_shortened):

@@ -44,6 +44,7 @@ from .summary import (
     word_answer,
     word_question,
 )
+from .verified import verification_html
 
 
 @dataclass(frozen=True)
@@ -59,12 +60,13 @@ class Section:
     by_correction: bool = False
     #: Whether it is left out of pages about many results.
     is_large: bool = False
+    #: Whether that also takes the file that a result was read from, or None.
+    by_file: bool = False
 
-    def html(self, result, corrections):
+    def html(self, result, corrections, path=None):
         """Return what the section has of a result."""
-        return (
-            self.make(result, corrections) if self.by_correction else self.make(result)
-        )
+        more = (corrections,) if self.by_correction else ()
+        return self.make(result, *more, *((path,) if self.by_file else ()))
 
 
 def _draw(plot, alternative, caption="", **options):
@@ -470,5 +472,6 @@ SECTIONS = (
     Section("Design", "design", _design),
     Section("Penalty", "methods", _penalty),
     Section("Methods", "methods", _methods, by_correction=True),
+    Section("Verification", "methods", verification_html, by_file=True),
     Section("Parameters and versions", "methods", _details),
 )

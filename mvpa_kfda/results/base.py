@@ -39,7 +39,7 @@ from .clusters import ClusterMaps, cluster_table, refuse_single
 from .discoveries import DiscoveriesMixin, RankedMixin
 from .kinds import figure_method, record
 from .places import Places
-from .procedure import OptionsMixin
+from .procedure import ChecksumMixin, OptionsMixin
 from .tables import make_dataset
 from .values import arrays, optional_array, plain, plain_values
 
@@ -527,7 +527,9 @@ class ScoreMap(DiscoveriesMixin, Result):
 
 
 @record
-class SubjectResult(RankedMixin, OptionsMixin, ScoreMap, Generic[Scores]):
+class SubjectResult(
+    RankedMixin, ChecksumMixin, OptionsMixin, ScoreMap, Generic[Scores]
+):
     """Scores of one subject's trials, and their scores under permuted labels.
 
     A new kind of map is a subclass with one field of coordinates per axis and `axes`

@@ -33,6 +33,7 @@ from .kinds import figure_method, record, result_kind
 from .people import PeopleMixin
 from .places import Places, unpack_places
 from .prevalence import BY_HOLM, NULLS, PrevalenceMixin, share_of
+from .procedure import OptionsMixin
 from .sources import make_source_estimate
 from .values import arrays, optional_array, plain
 from .views import ViewMixin
@@ -621,7 +622,7 @@ GROUP_TESTS = {
 
 
 @result_kind
-class GroupResult(PeopleMixin, MatricesMixin, PrevalenceMixin, TestedMap):
+class GroupResult(OptionsMixin, PeopleMixin, MatricesMixin, PrevalenceMixin, TestedMap):
     """Group inference across subjects, see :func:`group_inference`.
 
     Parameters
@@ -683,6 +684,11 @@ class GroupResult(PeopleMixin, MatricesMixin, PrevalenceMixin, TestedMap):
         and the size of that test ("anywhere"), how the subjects were analysed
         ("first_level"), and how some of them differ from the first
         ("first_level_differences": field -> other value -> their names).
+    inputs : dict of str -> str or list of str
+        The ``"function"`` that returned the result, the ``"files"`` of the subjects by
+        name and size, and the checksum of each subject's result (``"results"``, and
+        ``"other"`` of the second list), by which :func:`~mvpa_kfda.verify` recognises
+        different ones. Ignored in comparisons of results.
 
     Examples
     --------

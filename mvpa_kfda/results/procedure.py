@@ -10,6 +10,7 @@ from typing import Any
 from sklearn import model_selection
 
 from ..kfda import nystrom, penalties, smoothness
+from ..utils.fingerprints import checksum_of
 from ..utils.record import as_call, is_record, known, recorded
 from .kinds import record
 
@@ -110,6 +111,24 @@ class OptionsMixin:
         """Whether groups were left out that were given as an array."""
         named = self.options.get("groups") is not None
         return self.groups is not None and self.parameters["cv"] and not named
+
+
+class ChecksumMixin:
+    """A result of a subject, which groups recognise."""
+
+    @property
+    def checksum(self) -> str:
+        """SHA-256 of scores, permuted scores, predictions and recorded inputs.
+
+        Groups record it of each subject, see :func:`~mvpa_kfda.verify`.
+        """
+        maps = {"predicted": {"": self.predicted}}
+        for kind in ("metrics", "nulls", "second_nulls"):
+            maps[kind] = getattr(self, kind, {})
+        arrays = {f"{k} {n}": x for k, each in maps.items() for n, x in each.items()}
+        read = {k: [v] if isinstance(v, str) else v for k, v in self.inputs.items()}
+        read.pop("files", None)  # which may be called otherwise elsewhere
+        return checksum_of(arrays, read)
 
 
 def passed_on(bound, data, parameters):

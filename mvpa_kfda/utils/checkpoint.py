@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from .checks import check_path
-from .files import check_target, draft_of
+from .files import check_target, draft_of, move_into_place
 from .parallel import WorkersLostError
 from .record import as_call
 from .signals import ending_in_order
@@ -254,7 +254,7 @@ def _create(path):
     except sqlite3.Error as error:
         raise OSError(f"SQLite cannot make {path}: {error}.") from error
     except OSError:  # a filesystem without links
-        os.replace(draft, path)
+        move_into_place(draft, path)
     finally:
         draft.unlink(missing_ok=True)
 

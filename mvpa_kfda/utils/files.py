@@ -22,6 +22,7 @@ import platform
 import re
 import stat
 import struct
+import time
 import uuid
 import zlib
 from functools import cache
@@ -36,9 +37,9 @@ from .checks import check_path
 #: The attribute of the file that says it is a result file, and of which format.
 VERSION_NAME = "mvpa_kfda_format"
 #: The layout as a whole; 1 and 2 were trees of h5io around a text of JSON, in 3
-#: groups had no checksums, in 4 kernels, penalties and splitters were text, and in 5
-#: nothing was said of the input.
-FORMAT_VERSION = 6
+#: groups had no checksums, in 4 kernels, penalties and splitters were text, in 5
+#: nothing was said of the input, and in 6 not of which results a group was made.
+FORMAT_VERSION = 7
 MAX_DEPTH = 32
 #: Every group and dataset takes more than that, in bytes.
 HEADER_SIZE = 64
@@ -52,6 +53,12 @@ BLOCK = 2**20
 SUPERBLOCKS = (b"\x89HDF\r\n\x1a\n\x02\x08", b"\x89HDF\r\n\x1a\n\x03\x08")
 PLAIN = {kind.__name__: kind for kind in (bool, int, float, str)}
 TIME_TYPE = re.compile(r"[mM]8(\[\d*[a-zA-Z]{1,2}\])?")
+
+
+#: Seconds to wait before files that are open elsewhere are moved again; at last none.
+_RETRIES = (0.05, 0.2, 0.5, 1, None)
+#: Windows: access denied, and sharing violation.
+_OPEN_ELSEWHERE = (5, 32)
 
 
 class _RefusedError(ValueError):
@@ -88,7 +95,7 @@ def write_result_file(path, class_name, fields, *, overwrite=False):
             file.write(seal)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(draft, target)
+        move_into_place(draft, target)
     finally:
         draft.unlink(missing_ok=True)
 
@@ -103,10 +110,10 @@ def check_target(path):
     Examples
     --------
     >>> from mvpa_kfda.utils.files import check_target
-    >>> check_target("/dev/null")
+    >>> check_target(".")
     Traceback (most recent call last):
     ...
-    OSError: /dev/null is a device, not a file; use the name of a file.
+    IsADirectoryError: . is a folder; use the name of a file.
     """
     folder = Path(os.path.realpath(path)).parent
     if not folder.is_dir():
@@ -138,9 +145,32 @@ def write_whole(path, write):
     draft = target.with_name(f".{uuid.uuid4().hex[:8]}_{target.name}")
     try:
         write(draft)
-        os.replace(draft, target)
+        move_into_place(draft, target)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def move_into_place(draft, target):
+    """Move a finished file to its place, in one step, in place of what is there."""
+    # Windows does not replace a file that is open, and scanners open new ones briefly.
+    for seconds in _RETRIES:
+        try:
+            os.replace(draft, target)
+            return
+        except PermissionError as error:
+            if getattr(error, "winerror", None) not in _OPEN_ELSEWHERE:
+                raise
+            if seconds is None:
+                raise PermissionError(
+                    f"{target} cannot be replaced, because another program has it "
+                    "open. Close it there, or choose another name."
+                ) from error
+        time.sleep(seconds)
+
+
+def write_text(path, text):
+    """Write text as it is on all systems: UTF-8, with one sign at the end of a line."""
+    path.write_text(text, encoding="utf-8", newline="\n")
 
 
 def draft_of(path):

@@ -21,6 +21,8 @@ import numpy as np
 
 #: What was read since `collected_inputs` began; None outside of it.
 _INPUTS = ContextVar("inputs", default=None)
+#: Bytes of a file that are read at once.
+_AT_ONCE = 2**20
 #: Files that are listed one by one.
 _LISTED = 20
 
@@ -65,6 +67,32 @@ class Fingerprint:
     def record(self):
         """Return it as a list of texts, which takes little room in a file."""
         return list(astuple(self))
+
+
+def checksum_of(arrays, texts):
+    """Return a SHA-256 of arrays and lists of texts by name, in order of the names.
+
+    That of lines in UTF-8, each with a name and, of an array, its `Fingerprint` as one
+    of rows: what has fewer than two axes is one row.
+    """
+    lines = [
+        f"{name} {kind.dtype} {kind.shape} {kind.sha256}"
+        for name, kind in (
+            (name, Fingerprint.of(np.atleast_2d(values)))
+            for name, values in sorted(arrays.items())
+        )
+    ]
+    lines += [f"{name} {' '.join(words)}" for name, words in sorted(texts.items())]
+    return sha256("\n".join(lines).encode()).hexdigest()
+
+
+def file_checksum(path):
+    """Return the SHA-256 of the content of a file."""
+    found = sha256()
+    with Path(path).open("rb") as file:
+        while content := file.read(_AT_ONCE):
+            found.update(content)
+    return found.hexdigest()
 
 
 def _joined(digests):

@@ -52,7 +52,7 @@ def _group_limits():
     """Yield the memory limits of this process's control groups, on Linux."""
     lines = []
     with suppress(OSError):
-        lines = _OWN_GROUPS.read_text().splitlines()
+        lines = _OWN_GROUPS.read_text(encoding="utf-8").splitlines()
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if not controllers:  # version 2, one tree for everything
@@ -66,4 +66,4 @@ def _group_limits():
         for folder in (group, *group.parents):
             if folder.is_relative_to(root):
                 with suppress(OSError, ValueError):  # no such file, or "max"
-                    yield int((folder / name).read_text())
+                    yield int((folder / name).read_text(encoding="utf-8"))

@@ -39,7 +39,12 @@ def tell(*lines, file=None):
     a name\nwith a line break
     the next line
     """
-    print(*map(plain_text, lines), sep="\n", file=file or sys.stdout, flush=True)
+    stream = file or sys.stdout
+    text = "\n".join(map(plain_text, lines))
+    if encoding := getattr(stream, "encoding", None):
+        # A pipe on Windows, for one, has not every sign; a result is worth more.
+        text = text.encode(encoding, "backslashreplace").decode(encoding)
+    print(text, file=stream, flush=True)
 
 
 def plain_cells(table):

@@ -11,9 +11,11 @@ import numpy as np
 import pandas as pd
 
 from ..results.base import SubjectResult
+from ..results.group import GroupResult
 from ..results.load import load_result
 from ..utils.checks import check_count, draw_seed
 from .claims import Claims
+from .groups import verify_group
 from .kept import Kept
 from .reading import NotCovered
 from .refit import Sample, refit
@@ -40,17 +42,25 @@ def verify(
     and permuted labels are drawn anew, and scores are worked out again from the
     predictions that the result holds, at all positions.
 
+    The result of a group is checked against those of its subjects, which are
+    identified by checksums: second-level permutations are drawn anew, and statistics
+    and p-values are worked out again.
+
     Parameters
     ----------
     result : result | str | path-like
-        What a decoding function returned, or a file that its ``save`` wrote.
-    data : array_like | mne.Epochs | images | list of mne.SourceEstimate
-        The data that the function was given, its first argument.
+        What a decoding function or `group_inference` returned, or a file that its
+        ``save`` wrote.
+    data : array_like | mne.Epochs | images | list
+        The data that the function was given, its first argument, such as a list of
+        source estimates. For a group, the list of its subjects' results, or paths.
     y : array_like | str | list | dict | tuple | None
         The labels that it was given, its second argument.
     n_cells : int | None
         How many cells to refit. About half of them are of the observed labels, the
-        others of permuted ones. None: all there are, which may take long.
+        others of permuted ones. None: all there are, which may take long. Of a group
+        with no more than 8 million numbers (permutations times positions) everything
+        is compared, whatever this says, and it is the number of rows of the table.
     random_state : int | None
         Seed of the draw of cells. None draws others every time, so that nobody can
         know beforehand which will be checked.
@@ -61,6 +71,7 @@ def verify(
         Of a file also what files hold only the name or the checksum of: ``kernel``, if
         it is a function, a graph or a matrix, and ``cv``, if it is a list of folds and
         trials are averaged.
+        For a group, ``other``, the results of the other group or condition.
 
     Returns
     -------
@@ -72,7 +83,8 @@ def verify(
     Raises
     ------
     TypeError
-        If what is given is no result, or no data that a decoding function takes.
+        If what is given is no result, or no data that a decoding function takes, or for
+        a group anything but results of subjects.
     ValueError
         If the file is not a result file, or is damaged.
 
@@ -104,15 +116,18 @@ def verify(
     """
     if isinstance(result, str | PathLike):
         result = load_result(result)
-    if not isinstance(result, SubjectResult):
+    if not isinstance(result, SubjectResult | GroupResult):
         raise TypeError(
-            f"verify checks what decoding functions return; got {type(result).__name__}"
-            ". Verify the results of the subjects, one by one."
+            "verify checks what decoding functions and group_inference return; got "
+            f"{type(result).__name__}. Pass the results that it was made of."
         )
     if n_cells is not None:
         check_count("n_cells", n_cells, minimum=1)
     rng = np.random.default_rng(draw_seed(random_state))
     try:
+        if isinstance(result, GroupResult):
+            _refuse_labels(y, given)
+            return verify_group(result, data, given.get("other"), n_cells, rng)
         claims = Claims.of(result, data, y, given)
         differences = claims.differences()
         if differences:
@@ -126,6 +141,16 @@ def verify(
         unverified=tuple(claims.unverified),
         notes=tuple(claims.notes),
     )
+
+
+def _refuse_labels(y, given):
+    """Refuse what is data of subjects, where their results are given."""
+    wrong = ["y"] * (y is not None) + sorted(set(given) - {"other"})
+    if wrong:
+        raise TypeError(
+            "A group is verified with the results of its subjects, and those of the "
+            f"other list as other=; got {', '.join(wrong)}."
+        )
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from html import escape
+from os import PathLike
 
 import pandas as pd
 
-from ..utils.checks import counted
+from ..utils.checks import check_path, counted
+from .records import write_record
 
 #: The columns of a table of cells.
 COLUMNS = (
@@ -28,7 +30,12 @@ class Verification:
         observed labels), ``n_trials`` tested, ``n_differ``, how many of their
         predictions differ (not known for permuted labels), ``n_ties``, how many are
         decided by rounding, the ``score`` in the result (of its first metric), the
-        ``score_refitted``, and whether everything agrees, ``ok``.
+        ``score_refitted``, and whether everything agrees, ``ok``. Of a group, the
+        ``position`` and second-level ``permutation`` (0: the observed scores), the
+        statistic in the result as ``score`` (of permutations the most extreme one of
+        all positions, with "largest" for a position) and as recomputed,
+        ``score_refitted``, the p-value by the first correction and as recomputed,
+        ``p`` and ``p_refitted``, and ``ok``.
         Of a null that is kept as a summary, ``position`` "all" is a row of the largest
         score of a permutation, ``permutation`` "all" one of the p-value of a position.
     differences : tuple of str
@@ -70,16 +77,36 @@ class Verification:
     def verdict(self) -> str:
         """One line that says it."""
         found, n = list(self.differences), len(self.cells)
+        what = "refitted" if "fold" in self.cells else "recomputed"
         if self.n_differ:
-            found.append(f"{self.n_differ} of {counted(n, 'refitted cell')} differ")
+            found.append(f"{self.n_differ} of {counted(n, f'{what} cell')} differ")
         if found:
             return f"The result does NOT hold: {'; '.join(found)}."
         if self.unverified:
             reasons = "; ".join(self.unverified)
             return f"The result cannot be verified because {reasons}."
-        ties = int(self.cells["n_ties"].sum())
+        ties = int(self.cells.get("n_ties", pd.Series(0)).sum())
         also = f" ({counted(ties, 'tie')} within rounding)" if ties else ""
-        return f"The result holds: {counted(n, 'cell')} refitted, all equal{also}."
+        return f"The result holds: {counted(n, 'cell')} {what}, all equal{also}."
+
+    def record(self, fname: str | PathLike[str]) -> None:
+        """Write the verdict beside the file of the result, for its report.
+
+        ``result.h5`` gets ``result.verified.json``, with the verdict, the number of
+        cells, the date, the version of this package and the SHA-256 of the file. If the
+        file changes, its report no longer shows the verdict.
+
+        Parameters
+        ----------
+        fname : str or path-like
+            The file that was verified.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        """
+        write_record(check_path(fname, "fname"), self)
 
     def __str__(self):
         """Return the verdict."""

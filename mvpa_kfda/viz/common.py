@@ -340,7 +340,7 @@ def significance_label(label, p, alpha, smallest, n_permutations, position):
     # Without permutations, p is that of a distribution, and can be as small as any.
     if n_permutations and smallest > alpha:
         drawn = counted(n_permutations, "permutation", ",")
-        return f"{label} is out of reach with {drawn}"
+        return f"{label} is not attainable with {drawn}"
     return f"no {position} at {label}"
 
 
@@ -356,8 +356,8 @@ def make_figure(result, **options):
     taken = sorted({"ax", "show"} & set(options))
     if taken:
         raise TypeError(
-            f"figure() makes a figure of its own and does not show it, so it takes no "
-            f"{' and no '.join(taken)}; use plot() for that."
+            "figure() creates a new figure without showing it, so it does not take "
+            f"{' or '.join(taken)}; use plot() instead."
         )
     return draw_apart(result.plot, **options)
 

@@ -102,7 +102,7 @@ def find_confusion(result, at="peak"):
     if (predicted < 0).all():
         raise ValueError(
             f"Invalid value for 'at': {at!r}. Nothing could be decoded there; choose "
-            "another place."
+            "another position."
         )
     return Confusion(_count(result, predicted), where)
 
@@ -243,8 +243,8 @@ def plot_recall(
     if list(result.axes) != ["times"]:
         raise ValueError(
             f"plot_recall draws curves over time, and a {type(result).__name__} is not "
-            "one over time alone. Use plot_confusion(result, at=...), which shows the "
-            "recall of each class at one place."
+            "a time course. Use plot_confusion(result, at=...), which shows the recall "
+            "of each class at one position."
         )
     times = result.times
     counts = (_count(result, each[np.newaxis]) for each in result.predicted)
@@ -282,13 +282,14 @@ def _check_predicted(result):
     kind = type(result).__name__
     if not hasattr(result, "predicted"):
         raise TypeError(
-            f"A {kind} has no predictions of single trials, so that nothing can be "
-            "counted. Pass a result of one subject, or add up their matrices: "
+            f"A {kind} has no predictions for single trials, so there is nothing "
+            "to count. Pass a result of one subject, or add up their matrices: "
             'scoring=["accuracy", "confusion_matrix"].'
         )
     if not len(result.classes):
         raise TypeError(
-            f"A {kind} predicts numbers and has no classes; use plot_predictions."
+            f"A {kind} predicts continuous values and has no classes; use "
+            "plot_predictions."
         )
 
 
@@ -344,7 +345,7 @@ def _peak(result):
     """Return the position where the first metric is highest, and words for it."""
     scores = np.ravel(result.scores)
     if not np.isfinite(scores).any():
-        raise ValueError("This result has no scores, so no peak.")
+        raise ValueError("This result has no scores, and so no peak.")
     place = int(np.nanargmax(scores))
     label = metric_in_text(result.scoring[0])
     return place, f"At {result.worded_place(place)}, where {label} is highest"
@@ -535,7 +536,7 @@ def _add_scale(ax, image, chance):
     bar = figure.colorbar(image, ax=ax, shrink=0.8, aspect=25, pad=0.03)
     scale = word_scale(ax)
     low, high = image.norm.vmin, image.norm.vmax
-    label = "Share of the true class"
+    label = "Proportion of the true class"
     if low <= chance <= high:
         draw_chance(bar.ax, chance)
         label += f"\n(dashed: chance, {chance:.3g})"

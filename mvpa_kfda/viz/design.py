@@ -161,10 +161,10 @@ def _draw_trials(ax, design, lines):
         style = {"cmap": ListedColormap(colors), "norm": norm}
     mesh = _mesh(ax, values, **style)
     title = {"trial": "Trials", "average": "Averages"}[design.noun]
-    where = "in recording" if design.groups is None else "in its group"
+    where = "in order of recording" if design.groups is None else "within its group"
     ax.set(title=title, xlabel=f"{design.noun.capitalize()} {where}")
     if design.groups is None and len(lines) > 1:
-        ax.set_xlabel(f"{design.noun.capitalize()} in its line")
+        ax.set_xlabel(f"{design.noun.capitalize()} within its line")
     _number_columns(ax, values.shape[1], first=1)
     handles = _mark_chosen(ax, design, lines)
     if 0 < c <= _NAMED:

@@ -339,7 +339,7 @@ def plot_roc(
     ax.plot([0, 1], [0, 1], color="0.5", lw=1.0, ls=(0, (5, 3)), label="chance (0.5)")
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     ax.set(xlabel="False positive rate", ylabel="True positive rate")
-    note = "Scores of all folds pooled"
+    note = "Scores pooled across folds"
     finish(ax, result, False, note=note, legend=legend)
     if own:
         height = CURVES_HEIGHT + LINE_HEIGHT * ax.get_title(loc="left").count("\n")

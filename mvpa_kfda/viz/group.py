@@ -292,7 +292,7 @@ def _plot_single(
     metric, correction = check_request(result, metric, correction, alpha)
     if metric != result.metric:
         raise ValueError(
-            f"There is one position only, so {metric!r} is a number and not a map: "
+            f"There is only one position, so {metric!r} is a number and not a map: "
             f"{result.metrics[metric]:.3g}. Plots show the map {result.metric!r}."
         )
     ax = axes_or_new(ax, figsize=(5.0, 4.4))
@@ -435,7 +435,7 @@ def _draw_quantile(ax, result, alpha):
     b = int(np.floor(alpha * (len(null) + 1) + 1e-9)) - 1
     if b < 0:
         drawn = counted(len(null), result.draw_noun, ",")
-        label = f"p ≤ {alpha:g} is out of reach with {drawn}"
+        label = f"p ≤ {alpha:g} is not attainable with {drawn}"
         ax.plot([], [], " ", label=with_null(result, label))
         return
     bound = np.sort(null)[::-1][b]

@@ -94,8 +94,8 @@ def view_map(
     kinds = views_of(result.geometry)
     if not kinds:
         raise ValueError(
-            f"There is no view of {result.geometry.describe()}, which have no place in "
-            "a brain. Use to_dataframe() or plot()."
+            f"There is no view of {result.geometry.describe()}, which have no location "
+            "in a brain. Use to_dataframe() or plot()."
         )
     kind = kinds[0] if kind is None else check_option("kind", kind, kinds)
     if np.isnan(values).all():
@@ -193,7 +193,7 @@ def _view_volume(result, picture, hemi, cut_coords, bg_img):
     from nilearn.plotting import view_img
 
     if hemi != "both":
-        raise ValueError("hemi chooses a side of a surface, and these are voxels.")
+        raise ValueError("hemi selects a hemisphere of surfaces, not of voxels.")
     space = result.geometry
     volume = volume_of(space)
     flat = flat_axis(volume)
@@ -272,7 +272,7 @@ def _view_surface(result, picture, hemi, cut_coords, bg_img):
     except ImportError:
         raise ImportError(
             "The interactive view of a surface needs plotly, which is not installed. "
-            "Install it by pip install plotly; result.view() then shows it."
+            "Install it with pip install plotly; result.view() then works."
         ) from None
 
 

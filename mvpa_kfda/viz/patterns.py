@@ -84,8 +84,8 @@ def plot_patterns(
     space, positions = part_to_draw(result.geometry.base)
     if space is None:
         raise ValueError(
-            f"There is no figure of these patterns: they are of "
-            f"{result.geometry.base.noun}s, which have no place in a brain. Use "
+            "There is no figure of these patterns: they are patterns of "
+            f"{result.geometry.base.noun}s, which have no location in a brain. Use "
             "result.patterns()."
         )
     maps = maps[positions]

@@ -55,8 +55,8 @@ def plot_shares(
     over_time = [*shares.places.axes] == ["times"]
     if shares.shape and not over_time:
         raise ValueError(
-            f"There is no figure of shares at {shares.places.describe()}: figures are "
-            "of time courses and single numbers. Use to_dataframe()."
+            f"Proportions at {shares.places.describe()} cannot be plotted, only time "
+            "courses and single numbers. Use to_dataframe()."
         )
     ax = axes_or_new(ax, figsize=(7.0, 4.2) if over_time else (5.0, 4.2))
     edges = sample_edges(shares.times) if over_time else np.array([-0.5, 0.5])
@@ -64,7 +64,7 @@ def plot_shares(
         np.atleast_1d, (shares.low, shares.high, shares.mode, shares.bound)
     )
     percent = f"{100 * shares.confidence:g} %"
-    words = "difference" if shares.is_difference else "share"
+    words = "difference" if shares.is_difference else "proportion"
     band = {"baseline": low, "fill": True, "alpha": 0.3, "lw": 0}
     interval = f"{percent} interval"
     ax.stairs(high, edges, color=SCORE_COLOR, label=interval, zorder=2, **band)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..metrics.pairs import squares
+from ..metrics.classes import METRICS
+from ..metrics.pairs import TABLES, squares
 from ..utils.checks import check_option
 from .common import (
     COLORS,
@@ -18,6 +19,7 @@ from .common import (
     draws_names,
     inches_of,
     maybe_show,
+    metric_label,
     new_figure,
     short_names,
 )
@@ -35,13 +37,6 @@ _COLORS = "viridis"
 _LONGEST = 16
 #: Classes that are named at the matrices, at most.
 _NAMED = 40
-#: What classes have that do not differ.
-_CHANCES = {"crossnobis": 0.0, "accuracy": 0.5}
-#: What a color means.
-_LABELS = {
-    "crossnobis": "Crossnobis distance",
-    "accuracy": "Accuracy of the pair",
-}
 
 
 @draws_names
@@ -107,7 +102,8 @@ def plot_rdm(
     """
     found = [_matrix(result, kind, each) for each in _each_place(result, at)]
     matrices = [matrix for matrix, _ in found]
-    chance = _CHANCES[result.kind_of(kind)]
+    metric = METRICS[TABLES[result.kind_of(kind)]]
+    chance = metric.chance(None)
     finite = np.concatenate([matrix[np.isfinite(matrix)] for matrix in matrices])
     reach = max(finite.max(initial=chance), chance + 1e-9)
     low, high = (chance, reach) if vlim is None else check_vlim(vlim)
@@ -123,7 +119,7 @@ def plot_rdm(
         image = ax.imshow(shown, vmin=low, vmax=high, cmap=cmap or _COLORS)
         ax.set_title(where, fontsize="medium")
         _name_rows(ax, names, is_first=ax is axes[0])
-    label = _LABELS[result.kind_of(kind)]
+    label = metric_label(metric.summary)
     figure.colorbar(image, ax=list(axes), label=label, shrink=0.8, aspect=25)
     figure.suptitle(describe(result), fontsize="medium", x=0.02, ha="left")
     return maybe_show(figure, show)
@@ -180,14 +176,14 @@ def plot_mds(
     1
     """
     found = [_matrix(result, kind, each) for each in _each_place(result, at)]
-    chance = _CHANCES[result.kind_of(kind)]
-    is_squared = result.kind_of(kind) == "crossnobis"
+    kind = result.kind_of(kind)
+    chance, is_squared = METRICS[TABLES[kind]].chance(None), kind == "crossnobis"
     planes = []
     for matrix, where in found:
         if not np.isfinite(matrix).all():
             raise ValueError(
-                f"Some pair of classes was not tested ({where}), so that the classes "
-                "have no places in a plane. Use folds that test every pair."
+                f"Some pair of classes was not tested ({where}), so the classes cannot "
+                "be arranged in a plane. Use folds that test every pair."
             )
         apart = np.maximum(matrix - chance, 0)
         plane = _scale(np.sqrt(apart) if is_squared else apart, random_state)

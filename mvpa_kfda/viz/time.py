@@ -160,9 +160,9 @@ def repeats_of(result, metric):
     """Return the score of every repeat (positions..., r); refuse results without."""
     if metric not in result.repeats:
         raise ValueError(
-            "repeats=True draws the score of every repeat, and this result has none: "
-            "it was computed once. Run the analysis again with n_repeats=20 or so, or "
-            "leave repeats out."
+            "repeats=True draws the score of each repeat, but this result was computed "
+            "only once. Run the analysis again with n_repeats=20 or so, or leave "
+            "repeats out."
         )
     return result.repeats[metric]
 

@@ -1,0 +1,429 @@
+"""Results of groups are worked out again from those of their subjects."""
+
+from dataclasses import replace
+from functools import cache
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import build
+from mvpa_kfda import __version__, group_inference, load_result, verify
+from mvpa_kfda.cli.main import main
+from mvpa_kfda.data.space import VolumeSpace
+from mvpa_kfda.group.second_level import METHODS
+from mvpa_kfda.reports.verified import verification_html
+from mvpa_kfda.verification import groups
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:With .* the smallest:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:.*reach.* the first or:RuntimeWarning"),
+]
+KINDS = [
+    *("DecodingResult", "RegressionResult", "TimeResult", "TimeRegressionResult"),
+    *("TimeFrequencyResult", "SensorTimeResult", "GeneralizationResult"),
+    *("VolumeResult", "regions", "SourceResult", "SourceTimeResult"),
+]
+COURSES = ("TimeResult", "TimeRegressionResult")
+OPTIONS = {"n_permutations": 60, "random_state": 0, "alpha": 0.3}
+
+
+@cache
+def subjects(kind="TimeResult", first=0):
+    """Return results of five subjects."""
+    options = {"scoring": "pearsonr"} if "Regression" in kind else {}
+    return [build.result(kind, seed, **options) for seed in range(first, first + 5)]
+
+
+def corrections_of(kind, method, side):
+    """Return all corrections that a method has for a kind of map."""
+    if METHODS[method].only:
+        return list(METHODS[method].only)
+    names = ["none", "max", "max-step-down", "holm", "fdr"]
+    if kind not in ("DecodingResult", "RegressionResult"):
+        names += ["cluster", "cluster-size", "tfce"]
+    if kind in COURSES:
+        names.append("cluster-depth")
+    return names + ["cluster-fdr"] * (method == "bootstrap" and side == "greater")
+
+
+@pytest.mark.parametrize(("kind", "method"), list(product(KINDS, METHODS)))
+def test_every_kind_by_every_method_holds(kind, method):
+    options = OPTIONS | {"threshold": 0.1}
+    for side in METHODS[method].alternatives:
+        names = corrections_of(kind, method, side)
+        group = group_inference(
+            subjects(kind), method, names, alternative=side, **options
+        )
+        found = verify(group, subjects(kind), random_state=0)
+        assert found.ok, found
+
+
+@pytest.mark.parametrize(
+    ("kind", "paired", "method"),
+    build.every_pair(
+        list(product(KINDS, [False, True], ["sign-flip", "t", "wilcoxon"]))
+    ),
+)
+def test_two_lists_hold(kind, paired, method):
+    other = subjects(kind, 10)
+    names = corrections_of(kind, method, "two-sided")
+    options = OPTIONS | {"other": other, "paired": paired, "threshold": 0.2}
+    group = group_inference(subjects(kind), method, names, **options)
+    found = verify(group, subjects(kind), other=other, random_state=0)
+    assert found.ok, found
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_large_maps_hold_by_a_sample(method, monkeypatch):
+    monkeypatch.setattr(groups, "WHOLE", 0)
+    for side in METHODS[method].alternatives:
+        names = ["none", "fdr"] if METHODS[method].only else ["max", "none", "fdr"]
+        group = group_inference(subjects(), method, names, alternative=side, **OPTIONS)
+        found = verify(group, subjects(), n_cells=4, random_state=0)
+        if method == "bootstrap" and side == "two-sided":
+            assert not found.differences
+            assert "n_cells=None" in str(found)
+            continue
+        assert found.ok, found
+        assert len(found.cells) == 2 + min(2, group.n_permutations) or (
+            method == "i-test" and len(found.cells) == 3
+        )
+    group = group_inference(subjects(), "sign-flip", "tfce", **OPTIONS)
+    found = verify(group, subjects(), n_cells=4)
+    assert not found.ok
+    assert "p-values by tfce need all maps" in str(found)
+    assert verify(group, subjects(), n_cells=None).ok
+
+
+# ------------------------------------------------------------------------------- frauds
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """Return the files of five subjects."""
+    files = []
+    for number, result in enumerate(subjects(), start=1):
+        files.append(tmp_path / f"sub-{number:02d}" / "result.h5")
+        files[-1].parent.mkdir()
+        result.save(files[-1])
+    return files
+
+
+def edited(values, index, by):
+    """Return a copy of an array in which one number is another one."""
+    values = np.array(values, float)
+    values[index] += by
+    return values
+
+
+def one_edited_score(group):
+    return replace(group, subject_scores=edited(group.subject_scores, (2, 1), 0.01))
+
+
+def one_edited_statistic(group):
+    return replace(group, statistic=edited(group.statistic, 1, 0.01))
+
+
+def one_edited_null(group):
+    return replace(group, null_max=edited(group.null_max, 7, 0.01))
+
+
+def one_edited_p_value(group):
+    p = group.p_maps | {"max": edited(group.p_maps["max"], 1, -0.01)}
+    return replace(group, p_maps=p)
+
+
+def one_edited_p_of_a_subject(group):
+    return replace(group, subject_p=edited(group.subject_p, (0, 2), 0.01))
+
+
+def another_seed_than_recorded(group):
+    parameters = group.parameters | {"random_state": 1}
+    options = group.options | {"random_state": 1}
+    return replace(group, options=options, parameters=parameters)
+
+
+def another_seed_in_its_words(group):
+    return replace(group, parameters=group.parameters | {"random_state": 1})
+
+
+def another_method_than_recorded(group):
+    return replace(group, options=group.options | {"method": "prevalence"})
+
+
+def one_permutation_less(group):
+    return replace(group, null_max=group.null_max[:-1])
+
+
+def p_values_that_are_not_there(group):
+    return replace(group, p_maps={"none": group.p_maps["none"]})
+
+
+FRAUDS = {
+    one_edited_score: "the score of sub-03 is",
+    one_edited_statistic: "statistic is",
+    one_edited_null: "the largest of a permutation is",
+    one_edited_p_value: "p (max) is",
+    one_edited_p_of_a_subject: "the p of sub-01 is",
+    another_seed_than_recorded: "recomputed cells differ",
+    another_seed_in_its_words: "random_state is 1, and 0 in the options",
+    another_method_than_recorded: "method is 'bootstrap', and 'prevalence' in the",
+    one_permutation_less: "the file has 59 second-level permutations, and should",
+    p_values_that_are_not_there: "the file has no p-values by max",
+}
+
+
+@pytest.mark.parametrize("forge", FRAUDS, ids=lambda forge: forge.__name__)
+def test_frauds_are_found(forge, saved, tmp_path):
+    group = group_inference(saved, "bootstrap", "max", **OPTIONS)
+    group.save(tmp_path / "group.h5")
+    found = verify(tmp_path / "group.h5", saved, n_cells=None)
+    assert found.ok, found
+    assert str(found) == "The result holds: 63 cells recomputed, all equal."
+    assert "All 3 positions and 60 permutations were compared" in repr(found)
+    forge(group).save(tmp_path / "forged.h5")
+    found = verify(tmp_path / "forged.h5", saved, n_cells=None)
+    assert not found.ok
+    assert FRAUDS[forge] in str(found)
+
+
+def brain(mask, seed, undecoded=()):
+    """Return a made result of a row of voxels, the first of them at one place."""
+    affine = np.diag([3.0, 3.0, 3.0, 1.0])
+    rng, n = np.random.default_rng(seed), int(np.sum(mask))
+    scores, null = rng.normal(0.6, 0.1, n), rng.normal(0.5, 0.1, (9, n))
+    scores[list(undecoded)] = np.nan
+    pairs = np.stack([np.arange(n - 1), np.arange(1, n)])
+    space = VolumeSpace(np.reshape(mask, (-1, 1, 1)) > 0, affine)
+    null = null.astype(np.float32)
+    return build.made_of_images(space, scores, null, pairs)
+
+
+def test_other_grids_hold():
+    masks = [[1] * 9, [1] * 8 + [0], [0] + [1] * 9]
+    results = [brain(mask, seed, [3]) for seed, mask in enumerate(masks)]
+    names = ["max", "cluster", "cluster-size", "tfce"]
+    options = OPTIONS | {"threshold": 0.2, "resample": True}
+    for method in METHODS:
+        asked = METHODS[method].only or names
+        with pytest.warns(RuntimeWarning, match="different positions"):
+            group = group_inference(results, method, asked, **options)
+        found = verify(group, results)
+        assert found.ok, found
+    options = group.options | {"resample": False}
+    found = verify(replace(group, options=options), results)
+    assert "the positions of subject 2 are others than in the file" in str(found)
+    found = verify(replace(group, places=replace(group.places, pairs=None)), results)
+    assert "neighbours are others than those of subject 1" in str(found)
+
+
+#: Numbers that say nothing of the test, or that others decide.
+NOT_CHECKED = {"scoring", "first_level_smallest_p", "n_alike"}
+
+
+def numbers_of(value, path=()):
+    """Yield the paths to all numbers, and arrays of them, in nested dicts and lists."""
+    if isinstance(value, dict):
+        for name, each in value.items():
+            if name not in NOT_CHECKED:
+                yield from numbers_of(each, (*path, name))
+    elif isinstance(value, list | tuple) and value and not np.shape(value):
+        for number, each in enumerate(value):
+            yield from numbers_of(each, (*path, number))
+    elif np.asarray(value).dtype.kind in "iuf" and np.size(value):
+        yield path
+
+
+def changed(value, path):
+    """Return a copy in which the last number at a path is another one."""
+    if path:
+        keys = value.keys() if isinstance(value, dict) else range(len(value))
+        items = {
+            k: changed(value[k], path[1:]) if k == path[0] else value[k] for k in keys
+        }
+        return items if isinstance(value, dict) else list(items.values())
+    if not np.ndim(value):
+        value = 0.5 if np.isnan(value) else value
+        return value + 1 if isinstance(value, int) else value * 1.01 + 0.001
+    values = np.array(value)
+    values.flat[-1] = values.flat[-1] + 1 if values.dtype.kind in "iu" else 0.4321
+    return values
+
+
+@pytest.mark.parametrize(
+    ("kind", "method", "names", "with_other"),
+    [
+        ("TimeResult", "prevalence", ["max", "cluster"], False),
+        ("TimeResult", "bootstrap", ["cluster-size", "tfce"], False),
+        ("GeneralizationResult", "bootstrap", ["cluster"], False),
+        ("TimeResult", "i-test", ["none"], False),
+        ("TimeResult", "sign-flip", ["tfce"], False),
+        ("TimeResult", "sign-flip", ["max"], True),
+        ("TimeResult", "t", ["cluster"], True),
+        ("VolumeResult", "wilcoxon", ["none"], False),
+    ],
+)
+def test_every_number_of_a_group_is_checked(kind, method, names, with_other):
+    options = OPTIONS | {"threshold": 0.2}
+    other = subjects(kind, 10)[:4] if with_other else None
+    group = group_inference(subjects(kind), method, names, other=other, **options)
+    given = {"other": other} if with_other else {}
+    assert verify(group, subjects(kind), **given).ok
+    fields = {
+        name: getattr(group, name)
+        for name in group.__dataclass_fields__
+        if name not in ("options", "inputs", "places", "versions", "classes")
+    }
+    fields["parameters"] = {
+        name: value
+        for name, value in fields["parameters"].items()
+        if not name.startswith("first_level") or name.endswith("permutations")
+    }
+    paths = list(numbers_of(fields))
+    assert ("statistic",) in paths
+    assert ("subject_scores",) in paths
+    for path in paths:
+        name, *rest = path
+        forged = replace(group, **{name: changed(getattr(group, name), rest)})
+        assert not verify(forged, subjects(kind), **given).ok, path
+
+
+def test_other_subjects_are_named(saved):
+    group = group_inference(saved, "sign-flip", "max", **OPTIONS)
+    assert verify(group, saved[::-1]).ok  # in any order, by their names
+    assert verify(group, subjects()[::-1]).ok  # which have none
+    one, two = (path.read_bytes() for path in saved[:2])
+    saved[0].write_bytes(two)
+    saved[1].write_bytes(one)
+    found = str(verify(group, saved))
+    assert "the results of sub-01 and sub-02 are swapped" in found
+    saved[0].write_bytes(one)
+    assert "the result given as sub-02 is that of sub-01" in str(verify(group, saved))
+    saved[1].write_bytes(two)
+    assert "the result of sub-04 is not given" in str(
+        verify(group, [*saved[:3], saved[4]])
+    )
+    subjects("TimeResult", 10)[0].save(saved[4], overwrite=True)
+    found = verify(group, saved)
+    assert not found.ok
+    assert len(found.cells) == 0
+    assert "the result of sub-05 is another one than recorded" in str(found)
+    found = [*subjects()[:4], subjects("TimeResult", 10)[0]]
+    assert "the result of sub-05 is another one" in str(verify(group, found))
+    found = str(verify(group, subjects()[:4]))
+    assert "the result of sub-05 is not given" in found
+    found = str(verify(group, [*subjects(), subjects("TimeResult", 10)[0]]))
+    assert "number 6 is none of the results of the group" in found
+    found = str(verify(group, subjects(), other=subjects()))
+    assert "the results of the other list are given, and were not" in found
+
+
+def test_frauds_are_found_in_a_sample(monkeypatch):
+    monkeypatch.setattr(groups, "WHOLE", 0)
+    group = group_inference(subjects(), "bootstrap", "max", **OPTIONS)
+    p = {name: each / 2 for name, each in group.p_maps.items()}
+    for forged in (
+        another_seed_than_recorded(group),
+        one_edited_score(group),
+        one_edited_statistic(group),
+        replace(group, p_maps=group.p_maps | {"none": p["none"]}),
+        replace(group, p_maps=group.p_maps | {"max": p["max"]}),
+        replace(group, subject_p=group.subject_p / 2),
+    ):
+        assert not verify(forged, subjects(), n_cells=10, random_state=0).ok
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_checksums_are_of_the_content(kind, tmp_path):
+    first = subjects(kind)[0]
+    first.save(tmp_path / "result.h5")
+    assert load_result(tmp_path / "result.h5").checksum == first.checksum
+    assert replace(first, versions={}).checksum == first.checksum
+    predicted = edited(first.predicted, -1, 1).astype(first.predicted.dtype)
+    metrics = {name: np.asarray(x) + 0.01 for name, x in first.metrics.items()}
+    nulls = {name: edited(x, -1, 0.01) for name, x in first.nulls.items()}
+    for forged in ({"predicted": predicted}, {"metrics": metrics}, {"nulls": nulls}):
+        assert replace(first, **forged).checksum != first.checksum
+
+
+def test_a_result_of_nobody_is_not_verified():
+    group = group_inference(subjects(), "sign-flip", "max", **OPTIONS)
+    found = verify(replace(group, inputs={}, options={}), subjects())
+    assert not found.ok
+    assert "cannot be verified because" in str(found)
+
+
+def test_wrong_arguments_are_refused():
+    group = group_inference(subjects(), "sign-flip", "max", **OPTIONS)
+    with pytest.raises(TypeError, match="got y, groups"):
+        verify(group, subjects(), ["a"], groups=[1])
+    with pytest.raises(TypeError, match="must be a list of results or paths"):
+        verify(group, subjects()[0])
+    with pytest.raises(TypeError, match="got int among them"):
+        verify(group, [*subjects()[:4], 3])
+
+
+# ------------------------------------------------------------------------ the commands
+
+
+def test_the_commands_take_groups(saved, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    files = [str(path) for path in saved]
+    group_inference(saved, "sign-flip", "max", **OPTIONS).save("group.h5")
+    assert main(["verify", "group.h5", *files, "--cells", "4"]) == 0
+    assert "4 cells recomputed, all equal" in capsys.readouterr().out
+    assert main(["rerun", "group.h5", *files[::-1]]) == 0
+    assert "All numbers are the same" in capsys.readouterr().out
+    assert load_result("group_rerun.h5") == load_result("group.h5")
+    assert main(["verify", "group.h5", *files[1:]]) == 1
+    assert "the result of sub-01 is not given" in capsys.readouterr().out
+    assert main(["rerun", "group.h5", *files[1:]]) == 2
+    assert "the result of sub-01 is not given" in capsys.readouterr().err
+    single = ["verify", files[0], "data.npz"]
+    np.savez("data.npz", X=[1], y=[1])
+    assert main([*single, "--other", files[1]]) == 2
+    assert "--other is for groups; result.h5 is of one" in capsys.readouterr().err
+    assert main([*single, "--bids-dir", "."]) == 2
+    assert "either DATA or --bids-dir" in capsys.readouterr().err
+    for paired in (True, False):
+        options = OPTIONS | {"other": saved[2:4], "paired": paired}
+        names = ["a", "b"] if paired else None
+        group = group_inference(saved[:2], "t", "none", subjects=names, **options)
+        group.save("pairs.h5", overwrite=True)
+        for command in ("verify", "rerun"):
+            given = [command, "pairs.h5", *files[:2], "--other", *files[2:4]]
+            assert main(given) == 0, capsys.readouterr()
+
+
+def test_reports_say_how_to_verify_and_what_was_found(saved, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    group = group_inference(saved, "sign-flip", "max", **OPTIONS)
+    assert "mvpa_kfda.verify(result, subjects)" in verification_html(group)
+    group.save("group.h5")
+    files = [str(path) for path in saved]
+
+    def said():
+        return verification_html(load_result("group.h5"), "group.h5")
+
+    assert "mvpa-kfda verify group.h5 DATA" in said()  # all have one name
+    assert "has not been verified" in said()
+    assert main(["verify", "group.h5", *files]) == 0
+    assert "has not been verified" in said()
+    assert main(["verify", "group.h5", *files, "--record"]) == 0
+    assert "The result holds: 13 cells recomputed, all equal." in said()
+    assert f"by mvpa_kfda {__version__}" in said()
+    one_edited_score(group).save("group.h5", overwrite=True)
+    assert "has not been verified" in said()
+    assert main(["verify", "group.h5", *files, "--record"]) == 1
+    assert "The result does NOT hold" in said()
+    Path("group.verified.json").write_text("[]")
+    assert "has not been verified" in said()
+    result = load_result(saved[0])
+    assert "does not say of what data" in verification_html(replace(result, inputs={}))
+    assert "mvpa-kfda verify result.h5 DATA" in verification_html(result, saved[0])
+    inputs = result.inputs | {"files": ["words-epo.fif, 123 bytes"]}
+    replace(result, inputs=inputs).save("words.h5")
+    line = "mvpa-kfda verify words.h5 words-epo.fif"
+    assert line in verification_html(load_result("words.h5"), "words.h5")
