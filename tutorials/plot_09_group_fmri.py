@@ -69,9 +69,11 @@ def simulate_images(number):
 
 # %%
 # We compute a searchlight map with 100 label permutations for each participant, and
-# save it.
+# save it. A fixed penalty takes a fraction of the time of the default, which selects
+# one for every sphere, training set and permutation.
 
-settings = {"groups": "run", "radius": 13, "n_permutations": 100, "verbose": False}
+settings = {"groups": "run", "radius": 13, "n_permutations": 100, "reg": 0.1}
+settings["verbose"] = False
 folder = Path(tempfile.mkdtemp())
 for number in everyone:
     result = searchlight(

@@ -30,15 +30,14 @@ class Verification:
         observed labels), ``n_trials`` tested, ``n_differ``, how many of their
         predictions differ (not known for permuted labels), ``n_ties``, how many are
         decided by rounding, the ``score`` in the result (of its first metric), the
-        ``score_refitted``, and whether everything agrees, ``ok``. Of a null that is
-        kept as a summary, ``position`` "all" is a row of the largest score of a
-        permutation, ``permutation`` "all" one of the p-value of a position.
-        Of a group, the
+        ``score_refitted``, and whether everything agrees, ``ok``. Of a group, the
         ``position`` and second-level ``permutation`` (0: the observed scores), the
         statistic in the result as ``score`` (of permutations the most extreme one of
         all positions, with "largest" for a position) and as recomputed,
         ``score_refitted``, the p-value by the first correction and as recomputed,
         ``p`` and ``p_refitted``, and ``ok``.
+        Of a null that is kept as a summary, ``position`` "all" is a row of the largest
+        score of a permutation, ``permutation`` "all" one of the p-value of a position.
     differences : tuple of str
         What differs, apart from cells: the data, folds, scores.
     unverified : tuple of str
