@@ -111,10 +111,9 @@ for peak, place in effects:
 #
 # With ``src`` and ``radius`` (in mm), each source is decoded together with those around
 # it. In volumes, as here, these are spheres; on the cortex, distances are measured
-# along the mesh. A fixed penalty saves time where there are many of them.
+# along the mesh.
 
 stcs, space = invert(epochs)
-options["reg"] = 0.1
 where = decode_sources(stcs, y, src=space, radius=20.0, **options)
 print(where)
 where.plot(correction="max")
