@@ -586,7 +586,7 @@ def test_no_false_alarms_with_random_options():
             null[0] += 0.1
             other = replace(result, nulls=result.nulls | {name: null})
             found = verify(other, *arguments, **data, n_cells=None)
-            assert not found.ok, (seed, found)
-            forged += 1
+            assert not found.ok or found.notes, (seed, found)  # not compared, and said
+            forged += not found.ok
     assert verified >= 1000
     assert forged >= 50
