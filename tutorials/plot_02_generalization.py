@@ -92,7 +92,8 @@ for correction in ("none", "cluster", "tfce", "max"):
 # information about the classes, but the model was trained at a time with no or
 # different information. As trials of a class resemble each other at the test time, even
 # such a model may classify a whole class correctly, by chance and in all folds alike.
-# Cells off the diagonal therefore have to pass two tests, described in :doc:`/guide/generalization`.
+# Cells off the diagonal therefore have to pass two tests, described in
+# :doc:`/guide/generalization`.
 #
 # The same permutations are used in all cells, so the correction takes the dependence
 # between cells into account. The diagonal equals the result of `decode_epochs`,
