@@ -78,10 +78,10 @@ result.plot(correction="max")
 # -----------
 #
 # Corrections answer different questions (see :doc:`/guide/corrections`). ``"max"``
-# allows claims about single time points. ``"cluster"`` and ``"tfce"`` gain power from sustained
-# effects, but a cluster is significant only as a whole. ``"fdr"`` allows some false
-# positives among the significant time points, and without a correction they are to be
-# expected.
+# allows claims about single time points. ``"cluster"`` and ``"tfce"`` gain power from
+# sustained effects, but a cluster is significant only as a whole. ``"fdr"`` allows some
+# false positives among the significant time points, and without a correction they are
+# to be expected.
 
 corrections = ["none", "fdr", "cluster", "tfce", "max", "bonferroni"]
 fig, ax = plt.subplots(figsize=(7, 3), layout="constrained")
