@@ -116,7 +116,8 @@ ax.tick_params(axis="x", labelsize=5)
 # averages the scans from four to eight seconds after each onset.
 #
 # Estimates must not use the class labels. With ``others="by_type"`` [2]_ they do, and
-# p-values can be too small; for numbers see the guide.
+# p-values can be too small; for numbers see
+# :doc:`/guide/betas`.
 
 
 def mean_scans(runs, events):
