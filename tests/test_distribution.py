@@ -119,7 +119,7 @@ def test_the_list_of_a_tag_says_what_is_missing(copied):
     later = date + datetime.timedelta(8)
     (stale,) = {*check(project, "v0.1.0", later)} - faults
     assert "not of the last seven days" in stale
-    project = copied("README.rst", "^Use$", "Use TODO")
+    project = copied("README.rst", "^Start$", "Start TODO")
     (placeholder,) = {*check(project, "v0.1.0", date)} - faults
     assert "'TODO' is a placeholder" in placeholder
 
