@@ -586,7 +586,9 @@ def test_no_false_alarms_with_random_options():
             null[0] += 0.1
             other = replace(result, nulls=result.nulls | {name: null})
             found = verify(other, *arguments, **data, n_cells=None)
-            assert not found.ok or found.notes, (seed, found)  # not compared, and said
+            # Ties may hide it, of which the cells and a note tell.
+            hidden = found.notes or found.cells["n_ties"].any()
+            assert not found.ok or hidden, (seed, found)
             forged += not found.ok
     assert verified >= 1000
     assert forged >= 50
