@@ -452,6 +452,14 @@ def test_ties_are_no_differences():
     assert found.cells["n_ties"].sum() > 0
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_training_sets_of_one_class_have_the_largest_penalty():
+    features, y = X[:8, :, 0], np.array(["a", "a", "b", "b", "a", "b", "a", "b"])
+    folds = [(np.array([0, 1]), np.arange(2, 8)), (np.arange(2, 8), np.array([0, 1]))]
+    result = cross_validate(features, y, cv=folds, n_permutations=0)
+    assert verify(result, features, y, n_cells=None, cv=folds).ok
+
+
 @pytest.mark.parametrize("gamma", [0.01, 0.5])
 def test_refits_are_linear_discriminants(gamma):
     train, y, test = X[:, :, 0], Y, trials(seed=1)[0][:, :, 0]

@@ -258,6 +258,8 @@ def automatic(K, train, n_classes, rounding=ROUNDING):
     groups = groups_within(train.groups)
     values, axes = eigh((K + K.T) / 2)
     lambdas = values[-1] * 10.0 ** (np.arange(3, -22, -2) * 7 / 24)
+    if not T.any():  # of one class alone
+        return lambdas[0], False
     errors = []
     for lam in lambdas:
         left = lam / (np.maximum(values, 0) + lam)  # the share that is not explained
