@@ -160,10 +160,11 @@ class ComparisonResult(TestedMap):
         confidence : float
             Confidence of the interval.
         alternative : {"two-sided", "greater", "less"}
-            "two-sided": both ends. "greater": a lower bound only, and "less" an upper
-            one.
+            "two-sided": both limits. "greater": only a lower bound; "less": only an
+            upper one.
         simultaneous : bool
-            Whether the intervals of all positions hold at once, with this confidence.
+            Whether the intervals of all positions hold simultaneously, with this
+            confidence.
 
         Returns
         -------
