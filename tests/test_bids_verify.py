@@ -107,9 +107,9 @@ def test_what_is_not_there_is_said(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(out)
     (path,) = out.rglob("sub-01*.h5")
     assert main(["verify", str(path)]) == 2
-    assert "Give the DATA" in capsys.readouterr().err
+    assert "The data are missing" in capsys.readouterr().err
     assert main(["verify", str(path), "--bids-dir", str(out)]) == 2
     assert "nothing to decode" in capsys.readouterr().err
     load_result(path).save(tmp_path / "alone.h5")
     assert main(["verify", str(tmp_path / "alone.h5"), "--bids-dir", str(root)]) == 2
-    assert "is no result of mvpa-kfda bids" in capsys.readouterr().err
+    assert "is not a result in the output of mvpa-kfda bids" in capsys.readouterr().err

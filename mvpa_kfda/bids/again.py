@@ -23,8 +23,8 @@ def find_record(path):
     roots = [each for each in path.parents if (each / _DESCRIPTION).is_file()]
     if not roots or not isinstance(record, dict) or "Inputs" not in record:
         raise ValueError(
-            f"{path.name} is no result of mvpa-kfda bids, with the .json file beside "
-            "it, in its output. Give the data that it was made of."
+            f"{path.name} is not a result in the output of mvpa-kfda bids, with its "
+            ".json file beside it. List the files that were decoded (DATA) instead."
         )
     return record, roots[0]
 
@@ -58,8 +58,8 @@ def read_again(path, options):
     if not runs:
         raise ValueError(
             f"{options['bids_dir']} does not hold the recordings of {Path(path).name}: "
-            f"{', '.join(record['Sources'])}. Give the dataset with --bids-dir, and "
-            "preprocessed data with --derivatives."
+            f"{', '.join(record['Sources'])}. Use the same dataset as --bids-dir, "
+            "and the same preprocessed data as --derivatives."
         )
     unit = replace(units[0], recordings=tuple(runs))
     check_readers([unit])

@@ -184,7 +184,7 @@ def _run_verify(arguments):
     cells = None if arguments.cells == "all" else _whole(arguments.cells)
     is_group = isinstance(result, GroupResult)
     if arguments.data and arguments.bids_dir is not None:
-        raise ValueError("Give either DATA or --bids-dir.")
+        raise ValueError("Use either DATA or --bids-dir, not both.")
     if not arguments.data:
         (data, y), more = _read_of_output(arguments, is_group)
     else:
@@ -258,8 +258,8 @@ def _read_of_output(arguments, is_group):
         return (found, None), {}
     if arguments.bids_dir is None:
         raise ValueError(
-            "Give the DATA that the result was made of, or --bids-dir for a result of "
-            "mvpa-kfda bids."
+            "The data are missing. List the files that were decoded (DATA), or use "
+            "--bids-dir for a result of mvpa-kfda bids."
         )
     places = ("bids_dir", "derivatives", "mask_img", "labels_img", "lut")
     options = {name: getattr(arguments, name) for name in places}
