@@ -469,11 +469,13 @@ def test_a_list_of_kernels_is_not_for_auto():
 
 def test_groups_of_a_training_set():
     groups = automatic.TrialGroups(np.array(["b", "b", "a", "c"]))
-    assert_array_equal(groups.of(np.arange(4)).numbers, [1, 1, 0, 2])
-    assert_array_equal(groups.of(np.array([0, 1, 3])).numbers, [0, 0, 1])
-    assert groups.of(np.array([0, 1])) is None
-    assert groups.of(np.array([0, 2, 3])) is None
-    assert automatic.TrialGroups(None).of(np.arange(3)) is None
+    found = groups.of(np.array([[0, 1, 3], [0, 2, 3]]))
+    assert_array_equal(found.numbers, [[0, 0, 1], [1, 0, 2]])
+    assert_array_equal(found.sizes, [[2, 1, 0], [1, 1, 1]])
+    assert groups.can_be_left_out(np.array([0, 1, 3]))
+    assert not groups.can_be_left_out(np.array([0, 1]))
+    assert not groups.can_be_left_out(np.array([0, 2, 3]))
+    assert not automatic.TrialGroups(None).can_be_left_out(np.arange(3))
 
 
 @pytest.mark.slow

@@ -53,7 +53,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import lapack
 
 from .direct import cross_product
 
@@ -67,8 +66,6 @@ _NULL, _NEGATIVE = 1e-11, 1e-7
 #: Squared trials of a group for each direction and contrast, from which a group is
 #: large: pairs of trials then cost more than what the group adds to every direction.
 _FEW = 1
-#: In how many stretches of pairs those of training trials are looked up.
-_MOST_STRETCHES = 3
 #: A share of the labels' squares that is rounding.
 _ROUNDING = {"float64": 1e-9, "float32": 1e-5}
 #: Less than this is no direction, but rounding.
@@ -86,18 +83,24 @@ class TrialGroups:
 
     groups: np.ndarray | None
 
-    def of(self, rows):
-        """Return the :class:`GroupRows` of some trials, None where there are none.
+    def can_be_left_out(self, rows):
+        """Tell whether some trials have groups to leave out.
 
         A group of every trial's own is no group, and a single one cannot be left out.
         """
         if self.groups is None:
-            return None
+            return False
         key = rows.tobytes()
         if key not in self._known:
-            names, numbers = np.unique(self.groups[rows], return_inverse=True)
-            some = 1 < len(names) < len(rows)
-            self._known[key] = GroupRows.of(numbers) if some else None
+            self._known[key] = 1 < len(np.unique(self.groups[rows])) < len(rows)
+        return self._known[key]
+
+    def of(self, sets):
+        """Return the :class:`GroupRows` of sets of trials (k, n_train)."""
+        key = sets.tobytes(), len(sets)
+        if key not in self._known:
+            numbers = [np.unique(self.groups[s], return_inverse=True)[1] for s in sets]
+            self._known[key] = GroupRows.of(np.stack(numbers))
         return self._known[key]
 
     @cached_property
@@ -127,84 +130,109 @@ class TrialGroups:
         return (np.square(sizes).sum() / sizes.sum()) ** 2
 
 
-def eigenvectors(matrix):
-    """Return the positive eigenvalues (r,) of a symmetric matrix, the largest first.
+def eigenvectors(matrices):
+    """Return the positive eigenvalues (k, r) of symmetric matrices (k, n, n).
 
-    And their eigenvectors (., r).
+    The largest first, and their eigenvectors (k, n, r). Where a matrix has fewer than
+    others, zeros follow.
     """
-    values, vectors, failed = lapack.dsyevd(matrix.T, lower=1)
-    if failed:
-        raise ValueError("The eigenvalues of the kernel matrix were not found.")
-    if values[0] < -_NEGATIVE * values[-1]:
-        raise ValueError(_INDEFINITE.format(values[0], values[-1]))
-    first = np.searchsorted(values, _NULL * values[-1], side="right")
-    return values[first:][::-1], vectors[:, first:][:, ::-1]
+    values, vectors = np.linalg.eigh(matrices)
+    values, vectors = values[:, ::-1], vectors[:, :, ::-1]
+    least, largest = values[:, -1], values[:, 0]
+    wrong = np.flatnonzero(least < -_NEGATIVE * largest)
+    if len(wrong):
+        raise ValueError(_INDEFINITE.format(least[wrong[0]], largest[wrong[0]]))
+    is_direction = values > _NULL * largest[:, None]
+    rank = is_direction.sum(axis=1).max()
+    values, vectors = values[:, :rank], vectors[:, :, :rank]
+    if not is_direction[:, :rank].all():
+        values = values * is_direction[:, :rank]
+        vectors = vectors * is_direction[:, None, :rank]
+    return values, vectors
+
+
+def inverse_roots(values):
+    """Return values (k, r) to the power of -1/2, zero where they are zero."""
+    with np.errstate(divide="ignore"):
+        return np.where(values > 0, 1 / np.sqrt(values), 0.0)
 
 
 @dataclass(frozen=True, eq=False)
 class GroupRows:
-    """Which trials of a training set belong to the same of R groups."""
+    """Which trials of k training sets belong to the same of R groups."""
 
-    #: The number of each trial's group, (n_train,), and the groups' sizes (R,).
+    #: The number of each trial's group, (k, n_train), and the groups' sizes (k, R),
+    #: zero where a set has fewer groups than others.
     numbers: np.ndarray
     sizes: np.ndarray
-    #: The trials of every group (R, size); a short one repeats the first, and the
-    #: weights (R, size, 1) of what is repeated are zero.
+    #: The trials of every group (k, R, size); a short one repeats the first, and the
+    #: weights (k, R, size, 1) of what is repeated are zero.
     rows: np.ndarray
     weights: np.ndarray
 
     @classmethod
     def of(cls, numbers):
-        """Return those of groups with these numbers (n_train,), from zero."""
-        sizes = np.bincount(numbers)
-        rows = np.zeros((len(sizes), sizes.max()), int)
-        for g, size in enumerate(sizes):
-            rows[g, :size] = np.flatnonzero(numbers == g)
-        weights = np.arange(sizes.max()) < sizes[:, None]
+        """Return those of groups with these numbers (k, n_train), from zero."""
+        n_groups = numbers.max() + 1
+        sizes = np.stack([np.bincount(each, minlength=n_groups) for each in numbers])
+        rows = np.zeros((*sizes.shape, sizes.max()), int)
+        for i, g in np.ndindex(sizes.shape):
+            rows[i, g, : sizes[i, g]] = np.flatnonzero(numbers[i] == g)
+        weights = np.arange(sizes.max()) < sizes[..., None]
         return cls(numbers, sizes, rows, weights[..., None].astype(float))
 
 
 @dataclass(frozen=True, eq=False)
 class GroupDirections:
-    """The groups of a training set, in the directions of its kernel."""
+    """The groups of k training sets, in the directions of their kernels."""
 
     groups: GroupRows
-    #: The eigenvalues (r,), and eigenvectors (n_train, r) of trials at places of n.
-    values: np.ndarray
+    #: The eigenvectors (k, n_train, r) of trials at places (k, n_train) of n.
     U: np.ndarray
     places: np.ndarray
     n: int
+    #: What ridge regression explains of every direction, (k, L, r).
+    explained: np.ndarray
 
     @cached_property
     def vectors(self):
-        """The eigenvectors by groups, (R, size, r)."""
-        return self.U[self.groups.rows] * self.groups.weights
+        """The eigenvectors by groups, (k, R, size, r)."""
+        sets = np.arange(len(self.U))[:, None, None]
+        return self.U[sets, self.groups.rows] * self.groups.weights
+
+    @cached_property
+    def rows(self):
+        """Where the trials of groups are among the n, (k, R, size)."""
+        return self.places[np.arange(len(self.U))[:, None, None], self.groups.rows]
 
     @cached_property
     def sums(self):
-        """The sums of eigenvectors over groups, (R, r)."""
-        return self.vectors.sum(axis=1)
+        """The sums of eigenvectors over groups, (k, R, r)."""
+        return self.vectors.sum(axis=2)
 
     @cached_property
-    def explained(self):
-        """What ridge regression explains of every direction, (L, r)."""
-        return self.values / (self.values + GRID[:, None] * self.values[0])
+    def between(self):
+        """The share of every direction that is between groups, (k, r)."""
+        sizes = np.maximum(self.groups.sizes, 1)
+        return (np.square(self.sums) / sizes[..., None]).sum(axis=1)
 
-    def project(self, T, mean, pairs=None):
-        """Return c (q, r, B) of contrasts T (q, n, B), and what groups explain (L, B).
+    def project(self, T, mean, pairs=None, sets=slice(None)):
+        """Return c (q, k, r, B) of contrasts T (q, n, B), and what groups explain.
 
-        Of their own labels: the sum of x'Hx over groups, with a group's contrasts x
-        less the mean (q, B) of all, and its block H of the hat matrix. By the
-        :class:`PairProducts`, where that takes less time.
+        The latter of their own labels, (k, L, B): the sum of x'Hx over groups, with a
+        group's contrasts x less the mean (q, k, B) of all, and its block H of the hat
+        matrix. By the :class:`PairProducts`, where that takes less time. Of some of the
+        sets.
         """
         if pairs is not None:
             if "by pairs" not in self._kept:
                 self._kept["by pairs"] = PairMaps.of(self, pairs.first, pairs.second)
-            return self._kept["by pairs"].project(T, mean, pairs.products)
-        rows = self.places[self.groups.rows]
-        parts = self.vectors.swapaxes(1, 2) @ (T[:, rows] - mean[:, None, None])
-        energy = np.einsum("qgrb,qgrb->rb", parts, parts)
-        return parts.sum(axis=1), self.explained @ energy
+            return self._kept["by pairs"].project(T, mean, pairs.products, sets)
+        x = T[:, self.rows[sets]] - mean[:, :, None, None]
+        parts = self.vectors[sets].swapaxes(2, 3) @ x
+        c = parts.sum(axis=2)
+        energy = np.square(parts, out=parts).sum(axis=2).sum(axis=0)
+        return c, self.explained[sets] @ energy
 
     @cached_property
     def _kept(self):
@@ -227,150 +255,79 @@ class PairMaps:
     """What `GroupDirections` are for many label vectors, if groups are small."""
 
     #: From contrasts (n,) to c, and to what is explained of them and a constant in
-    #: their group, (r + L, n).
+    #: their group, (k, r + L, n).
     left: np.ndarray
-    #: From the products of pairs, (L, pairs), and of constants, (L,).
+    #: From the products of pairs, (k, L, pairs), and of constants, (k, L).
     of_pairs: np.ndarray
     of_constants: np.ndarray
-    #: Which pairs are of training trials, neighbours together; others add nothing.
-    used: tuple
 
     @classmethod
     def of(cls, groups, first, second):
         """Return those of `GroupDirections`, with the pairs of trials of a group."""
-        U, places, sums = groups.U, groups.places, groups.sums
-        whole, own = np.zeros((2, groups.n, U.shape[1]))
-        whole[places], own[places] = U, sums[groups.groups.numbers]
-        trained = np.zeros(groups.n, bool)
-        trained[places] = True
-        share, used = groups.explained, _stretches(trained[first] & trained[second])
-        of_pairs = np.empty((len(share), len(first)))
-        for some in used:
-            products = whole[first[some]] * whole[second[some]]
-            products[first[some] != second[some]] *= 2
-            of_pairs[:, some] = share @ products.T
-        left = np.concatenate([whole.T, share @ (whole * own).T])
-        return cls(left, of_pairs, share @ np.square(sums).sum(axis=0), used)
+        U, places, share = groups.U, groups.places, groups.explained
+        sets = np.arange(len(U))[:, None]
+        whole, own = np.zeros((2, len(U), groups.n, U.shape[2]))
+        whole[sets, places] = U  # zero in trials that are not trained with
+        own[sets, places] = groups.sums[sets, groups.groups.numbers]
+        products = whole[:, first] * whole[:, second]
+        products[:, first != second] *= 2
+        of_pairs = share @ products.swapaxes(1, 2)
+        left = [whole.swapaxes(1, 2), share @ (whole * own).swapaxes(1, 2)]
+        constants = np.square(groups.sums).sum(axis=1)
+        of_constants = (share @ constants[:, :, None])[:, :, 0]
+        return cls(np.concatenate(left, axis=1), of_pairs, of_constants)
 
-    def project(self, T, mean, products):
+    def project(self, T, mean, products, sets):
         """Do as `GroupDirections`, with the products (pairs, B) of contrasts."""
-        both, rank = self.left @ T, len(self.left) - len(self.of_constants)
-        own = sum(self.of_pairs[:, some] @ products[some] for some in self.used)
-        own -= 2 * np.einsum("qlb,qb->lb", both[:, rank:], mean)
-        own += self.of_constants[:, None] * np.square(mean).sum(axis=0)
-        return both[:, :rank], own
+        both, of_constants = self.left[sets] @ T[:, None], self.of_constants[sets]
+        rank = both.shape[2] - of_constants.shape[1]
+        own = self.of_pairs[sets] @ products
+        own -= 2 * np.einsum("qklb,qkb->klb", both[:, :, rank:], mean)
+        own += of_constants[:, :, None] * np.square(mean).sum(axis=0)[:, None]
+        return both[:, :, :rank], own
 
 
-def _stretches(chosen):
-    """Return slices of what is chosen (n,); all of it where there would be many."""
-    edges = np.flatnonzero(np.diff(chosen, prepend=False, append=False))
-    if len(edges) > 2 * _MOST_STRETCHES:
-        return (slice(None),)
-    return tuple(slice(*each) for each in edges.reshape(-1, 2))
+@dataclass(frozen=True, eq=False)
+class TrainingSpectra:
+    """What is known of k training sets of equal size without labels."""
 
-
-@dataclass(frozen=True)
-class TrainingSpectrum:
-    """What is known of a training set without labels."""
-
-    #: The positive eigenvalues of its centred kernel, the largest first, (r,).
+    #: The positive eigenvalues of their centred kernels, the largest first, (k, r);
+    #: zeros follow where a set has fewer.
     values: np.ndarray
-    #: The number of trials.
+    #: The number of trials, and of groups (k,); 1 without any.
     n: int
-    #: The share of every direction (r,) that is within groups, and how many directions
-    #: that are there are; without groups all.
-    within: np.ndarray | float
-    n_within: int
+    n_groups: np.ndarray
+    #: Shares l of the grid, and their squares behind, (k, 2 L, r).
+    left: np.ndarray
+    #: The means of l (k, L, 1), within groups where there are any.
+    share: np.ndarray
 
     @classmethod
     def of(cls, values, n, groups=None):
-        """Return that of n trials, perhaps with their `GroupDirections`."""
-        if groups is None:
-            return cls(values, n, 1.0, n - 1)
-        sizes = groups.groups.sizes
-        between = (np.square(groups.sums) / sizes[:, None]).sum(axis=0)
-        return cls(values, n, 1 - between, n - len(groups.sums))
+        """Return those of sets of n trials, perhaps with their `GroupDirections`."""
+        lam = (GRID * values[:, :1])[:, :, None]
+        left = lam / (values[:, None] + lam)
+        within, n_groups = (values > 0).astype(float), np.ones(len(values), int)
+        if groups is not None:
+            within -= groups.between
+            n_groups = (groups.groups.sizes > 0).sum(axis=1)
+        n_within = n - n_groups
+        rest = n_within - within.sum(axis=1)  # where l is one
+        rest[rest < _NO_DIRECTION] = 0
+        share = left @ within[:, :, None]
+        share += rest[:, None, None]
+        share /= n_within[:, None, None]
+        return cls(values, n, n_groups, np.concatenate([left, left**2], 1), share)
+
+    def __getitem__(self, sets):
+        """Return those of some of the sets."""
+        of_sets = (self.n_groups[sets], self.left[sets], self.share[sets])
+        return TrainingSpectra(self.values[sets], self.n, *of_sets)
 
     @property
-    def n_groups(self):
-        """The number of groups; 1 without any."""
-        return self.n - self.n_within
-
-    @property
-    def scale(self):
-        """trace(K_c) / n, the mean squared norm of a centred trial."""
-        return self.values.sum() / self.n
-
-    @property
-    def is_full(self):
-        """Whether the directions are all that centred trials can have."""
-        return len(self.values) == self.n - 1
-
-    @property
-    def lambdas(self):
-        """The grid (L,)."""
-        return GRID * self.values[0]
-
-    @cached_property
-    def left(self):
-        """Shares l of the grid, and their squares behind, (2 L, r)."""
-        lam = self.lambdas[:, None]
-        left = lam / (self.values + lam)
-        return np.concatenate([left, left**2])
-
-    @cached_property
-    def share(self):
-        """The means of l (L,), within groups where there are any."""
-        within = np.broadcast_to(self.within, self.values.shape)
-        rest = self.n_within - within.sum()  # where l is one
-        if rest < _NO_DIRECTION:
-            rest = 0
-        return (self.left[: len(GRID)] @ within + rest) / self.n_within
-
-    def degrees_of_freedom(self, lam):
-        """Return the trace of the hat matrix for a lambda."""
-        return float(1 + (self.values / (self.values + lam)).sum())
-
-
-@dataclass(frozen=True)
-class TrainingSpectra:
-    """The spectra of k training sets of equal size, side by side.
-
-    Attributes
-    ----------
-    of_sets : tuple of TrainingSpectrum
-        Those of each by itself.
-    """
-
-    of_sets: tuple[TrainingSpectrum, ...]
-
-    @property
-    def rank(self):
-        """The largest number of directions r."""
-        return max(len(each.values) for each in self.of_sets)
-
-    @property
-    def n(self):
-        """The number of trials."""
-        return self.of_sets[0].n
-
-    @cached_property
-    def left(self):
-        """Shares l, and their squares behind, (k, 2 L, r); 1 where no direction is."""
-        left = np.ones((len(self.of_sets), 2 * len(GRID), self.rank))
-        for out, each in zip(left, self.of_sets, strict=True):
-            out[:, : len(each.values)] = each.left
-        return left
-
-    @cached_property
-    def share(self):
-        """The means of l (k, L, 1), within groups where there are any."""
-        return np.stack([each.share for each in self.of_sets])[..., None]
-
-    @cached_property
     def is_full(self):
         """Whether the directions are all that there can be, (k, 1)."""
-        return np.array([[each.is_full] for each in self.of_sets])
+        return (self.values > 0).sum(axis=1, keepdims=True) == self.n - 1
 
     def at(self, index):
         """Return l (k, r, B) of the lambdas with an index (k, B)."""
@@ -409,7 +366,7 @@ class TrainingSpectra:
 
     def _between(self, own, size, sums):
         """Return rho (k, L, B) of groups that explain so much of their own labels."""
-        R = np.reshape([each.n_groups for each in self.of_sets], (-1, 1, 1))
+        R = self.n_groups[:, None, None]
         between = 1 - own / size[:, None] - sums[:, : len(GRID)] / R
         return np.sqrt(np.maximum(between, 0) * (self.share * R / (R - 1)))
 
@@ -505,22 +462,21 @@ class ChosenPenalties:
 
     @property
     def explained_of_first(self):
-        """What is explained of c of the first label vector, q rows for each set."""
-        found = self.explained[..., 0].swapaxes(0, 1)
-        sizes = [len(each.values) for each in self.spectra.of_sets]
-        return [each[:, :r] for each, r in zip(found, sizes, strict=True)]
+        """What is explained of c of the first label vector, (q, r) for each set."""
+        return list(self.explained[..., 0].swapaxes(0, 1))
 
     def record(self):
         """Return what the first label vector chose, lists over the training sets."""
-        sets, first = self.spectra.of_sets, self.index[:, 0]
-        lambdas = [each.lambdas[i] for each, i in zip(sets, first, strict=True)]
-        df = [s.degrees_of_freedom(lam) for s, lam in zip(sets, lambdas, strict=True)]
-        grids = [each.lambdas[None] for each in sets]
+        values = self.spectra.values
+        grids = GRID * values[:, :1]
+        lambdas = grids[np.arange(len(grids)), self.index[:, 0]]
         return {
-            "lambda": lambdas,
-            "degrees_of_freedom": df,
-            "kernel": [0] * len(sets),
-            "grid": grids,
-            "scale": [[each.scale] for each in sets],
-            "criterion": [errors[None] for errors in self.errors],
+            "lambda": list(lambdas),
+            "degrees_of_freedom": list(
+                1 + (values / (values + lambdas[:, None])).sum(axis=1)
+            ),
+            "kernel": [0] * len(values),
+            "grid": list(grids[:, None]),
+            "scale": list(values.sum(axis=1, keepdims=True) / self.spectra.n),
+            "criterion": list(self.errors[:, None]),
         }

@@ -19,20 +19,20 @@ where they can.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 
 import numpy as np
 
 from .automatic import (
+    GRID,
     GroupDirections,
     PairProducts,
     TrainingSpectra,
-    TrainingSpectrum,
     TrialGroups,
     eigenvectors,
+    inverse_roots,
 )
 from .direct import PlanMixin, make_targets, prepare
-from .foldmaps import MapMaker, padded, training_means
+from .foldmaps import MapMaker, training_means
 from .folds import Layout
 from .hat import (
     centre_features,
@@ -48,6 +48,8 @@ from .tuning import Choice
 #: Bytes of the products of contrasts that are handled at a time, of some folds, and of
 #: all that a block of label vectors has in one fold: blocks that are small take longer.
 _CACHE_BYTES, _BLOCK_BYTES = 2**21, 3 * 2**22
+#: Bytes of the matrices of folds that are decomposed in one call.
+_TOGETHER_BYTES = 2**24
 #: Label vectors for which it pays to prepare products of pairs.
 _MANY = 32
 #: By how much test trials may add to the scatter of a feature, lest digits are lost.
@@ -86,49 +88,61 @@ class Source:
 
 
 @dataclass(frozen=True)
-class FoldBasis:
-    """The eigenvectors of a fold's training set."""
+class FoldBases:
+    """The eigenvectors of the training sets of k folds."""
 
-    spectrum: TrainingSpectrum
-    #: From contrasts to c: of all trials in the layout's order (r, n), or of those that
-    #: are taken; where it is shared, from products with features and ones (r, p + 1).
-    left: np.ndarray
-    #: U_te, (m, r).
+    spectra: TrainingSpectra
+    #: From contrasts to c: of all trials in the layout's order (k, r, n), or of those
+    #: that are taken; where it is shared, from products with features and ones
+    #: (k, r, p + 1); none with groups.
+    left: np.ndarray | None
+    #: U_te, (k, m, r).
     right: np.ndarray
-    #: Where the training trials are in the layout's order; None: `left` is of all.
+    #: Where the training trials are in the layout's order, (k, n_train); None: `left`
+    #: is of all.
     take: np.ndarray | None
     #: Whether products are shared with other folds.
     is_shared: bool
     groups: GroupDirections | None
 
-    def project(self, T, shared, T_te, mean):
-        """Return c (q, r, B), and what groups explain (L, B) where there are any.
+    def __len__(self):
+        return len(self.right)
 
-        Of contrasts T (q, n, B), of which T_te (q, m, B) are tested, with a mean (q, B)
-        over training. `shared` holds the products of all trials with features and ones,
-        or where groups are small those of pairs.
+    def n_values(self, n_contrasts):
+        """Return how many values a label vector's contrasts become in every fold."""
+        products = n_contrasts * (n_contrasts + 3) // 2
+        of_groups = 0 if self.groups is None else self.groups.sums.shape[1]
+        return max(products, n_contrasts * of_groups) * self.spectra.values.shape[1]
+
+    def project(self, T, shared, T_te, mean, sets=slice(None)):
+        """Return c (q, k, r, B), and what groups explain (k, L, B) where there are any.
+
+        Of contrasts T (q, n, B), of which T_te (q, k, m, B) are tested, with a mean
+        (q, k, B) over training, for some of the folds. `shared` holds the products of
+        all trials with features and ones, or where groups are small those of pairs.
         """
         if self.groups is not None:
-            return self.groups.project(T, mean, shared)
+            return self.groups.project(T, mean, shared, sets)
         if self.is_shared:
-            c = self.left @ shared
-            c -= self.right.T @ T_te
+            c = self.left[sets] @ shared[:, None]
+            c -= self.right[sets].swapaxes(1, 2) @ T_te
             return c, None
-        return self.left @ (T if self.take is None else T[:, self.take]), None
+        T = T[:, None] if self.take is None else T[:, self.take[sets]]
+        return self.left[sets] @ T, None
 
-    def scores(self, c, X, places):
-        """Return c U' (q, n_train) of training trials X (n_train, p) at places."""
+    def scores(self, i, c, X, places):
+        """Return c U' (q, n_train) of training trials X (n_train, p) of fold i."""
         if self.is_shared:
-            weights = c @ self.left
+            weights = c @ self.left[i]
             return weights[:, :-1] @ X.T + weights[:, -1:]
         if self.groups is not None:
-            return c @ self.groups.U.T
-        return c @ (self.left if self.take is not None else self.left[:, places])
+            return c @ self.groups.U[i].T
+        return c @ (self.left[i] if self.take is not None else self.left[i][:, places])
 
 
 @dataclass(frozen=True)
 class BasisMaker(MapMaker):
-    """The data of one position, of which every fold's :class:`FoldBasis` is made.
+    """The data of one position, of which :class:`FoldBases` are made.
 
     Attributes
     ----------
@@ -143,29 +157,59 @@ class BasisMaker(MapMaker):
     groups: TrialGroups
     are_plain: bool
 
-    def __call__(self, train, test, transform):
-        """Return the basis of a fold, `transform` being its fitted steps."""
-        if self._may_subtract(train, test):
-            found = self._subtracted(train, test)
-            if found is not None:
-                return found
-        return super().__call__(train, test, transform)
+    def chunks(self, pairs):
+        """Return slices of (train, test) pairs that may have their bases together.
+
+        Those of sets of equal size, all of which have groups to leave out, or none.
+        """
+        kinds = [
+            (len(train), len(test), self.groups.can_be_left_out(train))
+            for train, test in pairs
+        ]
+        n_train, p = kinds[0][0], self.X.shape[1]
+        most = max(1, _TOGETHER_BYTES // (8 * max(n_train, p) * min(n_train, p)))
+        chunks, start = [], 0
+        for stop in range(1, len(kinds) + 1):
+            at_end = stop == len(kinds) or kinds[stop] != kinds[start]
+            if at_end or stop - start == most:
+                chunks.append(slice(start, stop))
+                start = stop
+        return chunks
+
+    def together(self, pairs):
+        """Return the bases of some folds in one go; None if that cannot be done."""
+        trains, tests = (np.stack(sets) for sets in zip(*pairs, strict=True))
+        if needs_gram(self.kernel):
+            return self._of_grams(trains, tests)
+        return self._subtracted(trains, tests) if self._may_subtract(pairs[0]) else None
+
+    def stacked(self, pairs, parts):
+        """Return the bases of folds, of what `__call__` returned for each of them."""
+        rank = max(len(values) for values, _, _ in parts)
+        arrays = []
+        for each in zip(*parts, strict=True):
+            out = np.zeros((len(each), *each[0].shape[:-1], rank))
+            for place, some in zip(out, each, strict=True):
+                place[..., : some.shape[-1]] = some
+            arrays.append(out)
+        return self._pack_bases(np.stack([train for train, _ in pairs]), *arrays)
 
     def prefers_features(self, rank, n):
         """Tell whether features are decomposed rather than the kernel matrix."""
         return rank < n
 
-    def fitted(self, train, basis, c):
+    def fitted(self, train, bases, i, c):
         """Return the scores (q, n_train) of training trials, of c (q, r) that is left.
 
         Scores less their mean, of the chosen lambda: c times what that explains.
         """
         places = self.place[train]
-        X = self.centred[places] if basis.is_shared else None
-        return basis.scores(c, X, places)
+        X = self.centred[places] if bases.is_shared else None
+        return bases.scores(i, c, X, places)
 
-    def _may_subtract(self, train, test):
+    def _may_subtract(self, pair):
         """Tell whether training scatter may be that of all trials less the others'."""
+        train, test = pair
         return (
             self.are_plain
             and isinstance(self.kernel, Linear)
@@ -196,60 +240,87 @@ class BasisMaker(MapMaker):
         """The scatter matrix of all trials, (p, p)."""
         return self.centred.T @ self.centred
 
-    def _subtracted(self, train, test):
-        """Return the basis from the scatter of all trials; None if digits were lost."""
-        new, n = self.centred[self.place[test]], len(train)
-        mean = new.sum(axis=0) / -n
-        scatter = self.scatter - new.T @ new
-        scatter -= n * mean[:, None] * mean
-        if not (self.squares <= _MOST_LOST * scatter.diagonal()).all():
+    def _subtracted(self, trains, tests):
+        """Return bases from the scatter of all trials; None if digits were lost."""
+        new, n = self.centred[self.place[tests]], trains.shape[1]
+        mean = new.sum(axis=1) / -n
+        scatter = self.scatter - new.swapaxes(1, 2) @ new
+        scatter -= n * mean[:, :, None] * mean[:, None]
+        left_over = np.einsum("kpp->kp", scatter)
+        if not (self.squares <= _MOST_LOST * left_over).all():
             return None
         values, V = eigenvectors(scatter)
-        root = V / np.sqrt(values)
-        right = (new - mean) @ root
-        if self.groups.of(train) is not None:
-            U = (self.centred[self.place[train]] - mean) @ root
-            return self._pack_basis(train, values, U, right)
-        left = np.empty((len(values), len(root) + 1), self.dtype)
-        left[:, :-1], left[:, -1] = root.T, mean @ -root
+        root = V * inverse_roots(values)[:, None]
+        right = (new - mean[:, None]) @ root
+        if self.groups.can_be_left_out(trains[0]):
+            U = (self.centred[self.place[trains]] - mean[:, None]) @ root
+            return self._pack_bases(trains, values, U, right)
+        left = np.empty((len(values), values.shape[1], root.shape[1] + 1), self.dtype)
+        left[:, :, :-1] = root.swapaxes(1, 2)
+        left[:, :, -1] = (mean[:, None] @ -root)[:, 0]
         right = right.astype(self.dtype, copy=False)
-        return FoldBasis(TrainingSpectrum.of(values, n), left, right, None, True, None)
+        return FoldBases(TrainingSpectra.of(values, n), left, right, None, True, None)
+
+    def _of_grams(self, trains, tests):
+        """Return bases from a precomputed kernel matrix."""
+        K = self.X[trains[:, :, None], trains[:, None]]
+        cross = self.X[tests[:, :, None], trains[:, None]]
+        cross -= K.mean(axis=1, keepdims=True)
+        values, U = eigenvectors(np.stack([centre_gram(each)[0] for each in K]))
+        U = U - U.mean(axis=1, keepdims=True)
+        roots = inverse_roots(values)
+        right = cross @ U * np.square(roots)[:, None]
+        return self._pack_bases(trains, values, U, right)
 
     def _dual(self, train, K, K_te, n_features):
-        """Return the basis of kernel matrices (n_train, n_train) and (m, n_train)."""
-        Kc, _ = centre_gram(K)
-        values, U = eigenvectors(Kc)
-        U = U - U.mean(axis=0)
+        """Return w, U and U_te of kernels (n_train, n_train) and (m, n_train)."""
+        values, U = axes_of_gram(K)
         cross = K_te - K.mean(axis=0)
-        return self._pack_basis(train, values, U, cross @ U / values)
+        return values, U, cross @ U / values
 
     def _primal(self, train, test, F, weights, n_features):
-        """Return the basis of features F (n_train + m, r)."""
+        """Return w, U and U_te of features F (n_train + m, r)."""
         n = len(train)  # the others are tested
         root, values, offset, Fc = principal_axes(F[:n])
-        return self._pack_basis(train, values, Fc @ root, (F[n:] - offset) @ root)
+        return values, Fc @ root, (F[n:] - offset) @ root
 
-    def _pack_basis(self, train, values, U, right):
-        """Return the basis of U (n_train, r) and U_te, in the computing precision."""
-        places, numbers, groups = self.place[train], self.groups.of(train), None
+    def _pack_bases(self, trains, values, U, right):
+        """Return bases of U (k, n_train, r) and U_te, in the computing precision."""
+        places, n, (k, n_train) = self.place[trains], len(self.place), trains.shape
         right = right.astype(self.dtype)
-        if numbers is not None:
-            n = len(self.place)
-            groups = GroupDirections(numbers, values, U, places, n)
-            spectrum = TrainingSpectrum.of(values, len(train), groups)
-            return FoldBasis(spectrum, right[:0], right, None, False, groups)
-        left, take = padded(U.T, places, len(self.layout.order))
-        spectrum = TrainingSpectrum.of(values, len(train))
-        left = left.astype(self.dtype)
-        return FoldBasis(spectrum, left, right, take, False, None)
+        if self.groups.can_be_left_out(trains[0]):
+            groups, spectra = with_groups(self.groups.of(trains), values, U, places, n)
+            return FoldBases(spectra, None, right, None, False, groups)
+        left, take = U.swapaxes(1, 2).astype(self.dtype), places
+        if n < 2 * n_train:  # products with zeros are cheaper than a copy of the trials
+            wide, take = np.zeros((k, n, U.shape[2]), self.dtype), None
+            wide[np.arange(k)[:, None], places] = U
+            left = wide.swapaxes(1, 2)
+        spectra = TrainingSpectra.of(values, n_train)
+        return FoldBases(spectra, left, right, take, False, None)
+
+
+def with_groups(rows, values, U, places, n):
+    """Return `GroupDirections` of trials at places of n, and their spectra."""
+    explained = values[:, None] / (
+        values[:, None] + GRID[:, None] * values[:, None, :1]
+    )
+    groups = GroupDirections(rows, U, places, n, explained)
+    return groups, TrainingSpectra.of(values, U.shape[1], groups)
+
+
+def axes_of_gram(K):
+    """Return the eigenvalues (r,) of a kernel matrix (n, n), centred, and U (n, r)."""
+    values, U = eigenvectors(centre_gram(K)[0][None])
+    return values[0], U[0] - U[0].mean(axis=0)
 
 
 def principal_axes(F):
     """Return V w^(-1/2) (p, r) and w (r,) of features F, their mean and F less that."""
     offset = F.mean(axis=0)
     Fc, moments = scatter_moments(F - offset, centred=True)
-    values, V = eigenvectors(moments.matrix)
-    return V / np.sqrt(values), values, offset, Fc
+    values, V = eigenvectors(moments.matrix[None])
+    return V[0] / np.sqrt(values[0]), values[0], offset, Fc
 
 
 def apply_bases(maker, bases, T, targets=None):
@@ -262,7 +333,7 @@ def apply_bases(maker, bases, T, targets=None):
     bases, total, shared = iter(bases), T.sum(axis=1), {}
 
     def share(each):
-        """Return what a basis shares with others."""
+        """Return what bases share with others."""
         if each.is_shared and "features" not in shared:
             shared["features"] = maker.products @ T
         if each.groups is not None and "pairs" not in shared:
@@ -274,18 +345,13 @@ def apply_bases(maker, bases, T, targets=None):
         T_te, of_folds = batch.of(T), targets and targets.folds[number]
         S = of_folds.terms.scatter if of_folds else _squares(batch, T, means, n_train)
         E, A, choices = np.empty_like(T_te), np.empty(S.shape, T.dtype), []
-        for folds, some in _some(bases, batch.k, T):
+        for folds, each, sets in _some(bases, batch.k, T):
             new, mean, out = T_te[:, folds], means[:, folds], E[:, folds]
-            found = [
-                each.project(T, share(each), new[:, i], mean[:, i])
-                for i, each in enumerate(some)
-            ]
-            chosen = choose(some, found, S[:, :, folds], T.dtype, targets)
+            found = each.project(T, share(each), new, mean, sets)
+            chosen = choose(each.spectra[sets], found, S[:, :, folds], T.dtype, targets)
             if targets:
                 A[:, :, folds] = chosen.A
-            C = chosen.explained
-            for i, each in enumerate(some):
-                np.matmul(each.right, C[:, i, : each.right.shape[1]], out=out[:, i])
+            np.matmul(each.right[sets], chosen.explained, out=out)
             out += mean[:, :, None]
             np.subtract(new, out, out=out)
             if T.shape[2] == 1:
@@ -293,15 +359,14 @@ def apply_bases(maker, bases, T, targets=None):
         yield E, A if targets else None, choices
 
 
-def choose(bases, found, S, dtype, targets):
+def choose(spectra, found, S, dtype, targets):
     """Return the :class:`~.automatic.ChosenPenalties` of k sets.
 
-    Of what the bases of training sets found (`project`), and contrasts with a
-    cross-product S, in a precision; without targets, they are no classes.
+    Of what was found of their contrasts (`project`), which have a cross-product S, in a
+    precision; without targets, they are no classes.
     """
-    spectra = TrainingSpectra(tuple(each.spectrum for each in bases))
-    C, own = _side_by_side(found, spectra.rank, dtype)
-    return spectra.choose(C, own, S, targets is not None)
+    C, own = found
+    return spectra.choose(C.astype(dtype, copy=False), own, S, targets is not None)
 
 
 def _squares(batch, T, means, n_train):
@@ -315,33 +380,15 @@ def _squares(batch, T, means, n_train):
 
 
 def _some(bases, k, T):
-    """Yield slices of k folds, and their bases: as many as fit the cache.
-
-    All of them have groups to leave out, or none.
-    """
-    (q, _, n_columns), start, some, most = T.shape, 0, [], 0
-    for each in islice(bases, k):
-        others = some and (each.groups is None) != (some[0].groups is None)
-        if some and (len(some) == most or others):
-            yield slice(start, start + len(some)), some
-            start, some = start + len(some), []
-        if not some:
-            size = 8 * q * (q + 3) // 2 * len(each.spectrum.values) * n_columns
-            most = max(1, _CACHE_BYTES // size)
-        some.append(each)
-    yield slice(start, start + len(some)), some
-
-
-def _side_by_side(found, rank, dtype):
-    """Return C (q, k, r, B) and what groups explain (k, L, B) or None, of k sets."""
-    own = None if found[0][1] is None else np.stack([each for _, each in found])
-    if len(found) == 1:
-        return found[0][0].astype(dtype, copy=False)[:, None], own
-    q, _, n_columns = found[0][0].shape
-    C = np.zeros((q, len(found), rank, n_columns), dtype)
-    for i, (c, _) in enumerate(found):
-        C[:, i, : c.shape[1]] = c
-    return C, own
+    """Yield slices of k folds, bases, and which of these; as many as fit the cache."""
+    (q, _, n_columns), start = T.shape, 0
+    while start < k:
+        each = next(bases)
+        most = max(1, _CACHE_BYTES // (8 * each.n_values(q) * n_columns))
+        for first in range(0, len(each), most):
+            sets = slice(first, min(first + most, len(each)))
+            yield slice(start + sets.start, start + sets.stop), each, sets
+        start += len(each)
 
 
 @dataclass(frozen=True)
@@ -371,29 +418,30 @@ class AutoPlan(PlanMixin):
         return Layout.of_all(np.arange(len(self.source.values)))
 
     @cached_property
-    def _basis(self):
+    def _bases(self):
         """The basis of all trials, and what makes scores of rows, (columns + 1, r)."""
         values, n = self.source.values, len(self.source.values)
         if self.source.are_features:
             root, w, offset, Fc = principal_axes(values)
             U, origin = Fc @ root, offset @ root
         else:
-            w, U = eigenvectors(centre_gram(values)[0])
-            U = U - U.mean(axis=0)
+            w, U = axes_of_gram(values)
             root = U / w
             origin = values.mean(axis=0) @ root
-        everything, groups = np.arange(n), None
-        numbers = self.groups.of(everything)
-        if numbers is not None:
-            groups = GroupDirections(numbers, w, U, everything, n)
-        spectrum = TrainingSpectrum.of(w, n, groups)
-        left = U.T.astype(self.dtype)
-        basis = FoldBasis(spectrum, left, left[:, :0].T, None, False, groups)
-        return basis, np.vstack([root, -origin]).astype(self.dtype)
+        everything, groups = np.arange(n)[None], None
+        spectra = TrainingSpectra.of(w[None], n)
+        if self.groups.can_be_left_out(everything[0]):
+            rows = self.groups.of(everything)
+            groups, spectra = with_groups(rows, w[None], U[None], everything, n)
+        left = U.T[None].astype(self.dtype)
+        bases = FoldBases(
+            spectra, left, left[:, :, :0].swapaxes(1, 2), None, False, groups
+        )
+        return bases, np.vstack([root, -origin]).astype(self.dtype)
 
     def _project(self, T):
-        """Return c (q, r, B), and what groups explain, of contrasts T (q, n, B)."""
-        return self._basis[0].project(T, None, None, T.mean(axis=1))
+        """Return c (q, 1, r, B), and what groups explain, of contrasts T (q, n, B)."""
+        return self._bases[0].project(T, None, None, T.mean(axis=1, keepdims=True))
 
     def _choose(self, T, targets=None):
         """Return what contrasts T (q, n, B) choose; without targets, as no classes."""
@@ -402,7 +450,8 @@ class AutoPlan(PlanMixin):
             S = S[None, None, None]
         else:
             S = targets.terms.scatter
-        return choose([self._basis[0]], [self._project(T)], S, self.dtype, targets)
+        spectra = self._bases[0].spectra
+        return choose(spectra, self._project(T), S, self.dtype, targets)
 
     def block_size(self, n_classes, want_scores=False):
         """Return how many label vectors to process at a time."""
@@ -419,10 +468,10 @@ class AutoPlan(PlanMixin):
         For rows (x, 1), of lambdas with an index (1, B), see
         :mod:`mvpa_kfda.kfda.transfer`.
         """
-        basis, expansion = self._basis
+        bases, expansion = self._bases
         c = self._project(T)[0].astype(self.dtype, copy=False)
-        c *= 1 - TrainingSpectra((basis.spectrum,)).at(index)[0]
-        g = (expansion @ c)[:, None]
+        c *= 1 - bases.spectra.at(index)
+        g = expansion @ c
         g[:, :, -1] += T.mean(axis=1)[:, None]
         return g
 

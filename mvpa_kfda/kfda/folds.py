@@ -141,6 +141,13 @@ class Contiguous:
         return replace(self, fold_of=self.fold_of[chosen])
 
 
+def _all_but(rows, n):
+    """Return which of n rows are not among some."""
+    others = np.ones(n, bool)
+    others[rows] = False
+    return np.flatnonzero(others)
+
+
 @dataclass(frozen=True)
 class Folds:
     """The test sets of a cross-validation.
@@ -185,8 +192,7 @@ class Folds:
         """The folds as a list of (train, test) index arrays."""
         if self.trains is not None:
             return list(zip(self.trains, self.tests, strict=True))
-        rows = np.arange(self.n)
-        return [(np.delete(rows, test), test) for test in self.tests]
+        return [(_all_but(test, self.n), test) for test in self.tests]
 
     @property
     def rows_of_all(self):

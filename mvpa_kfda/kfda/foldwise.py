@@ -196,7 +196,8 @@ class FoldwisePlan(PlanMixin):
     @property
     def parts(self):
         """Yield every fold's part, kept if memory allows."""
-        yield from self._each(self._part, self._parts)
+        make = partial(self._named, self._part)
+        yield from self._each(make, self._parts, len(self.pairs))
 
     def _part(self, number):
         """Return the part of a fold."""
@@ -236,12 +237,16 @@ class FoldwisePlan(PlanMixin):
     def _maps(self):
         return {}
 
-    def _each(self, make, kept):
-        """Yield make(number) for every fold, from `kept` or kept there."""
-        for number in range(len(self.pairs)):
+    @cached_property
+    def _bases(self):
+        return {}
+
+    def _each(self, make, kept, count):
+        """Yield make(number) for all numbers, from `kept` or kept there."""
+        for number in range(count):
             value = kept.get(number)
             if value is None:
-                value = self._named(make, number)
+                value = make(number)
                 if self.n_bytes <= _MOST:
                     kept[number] = value
             yield value
@@ -258,14 +263,36 @@ class FoldwisePlan(PlanMixin):
 
     @property
     def maps(self):
-        """Yield every fold's :class:`~mvpa_kfda.kfda.foldmaps.FoldMap`.
+        """Yield every fold's :class:`~mvpa_kfda.kfda.foldmaps.FoldMap`."""
+        make = partial(self._named, self._map)
+        yield from self._each(make, self._maps, len(self.pairs))
 
-        Or :class:`~mvpa_kfda.kfda.foldbases.FoldBasis`, where labels choose lambda.
-        """
-        yield from self._each(self._map, self._maps)
+    @property
+    def bases(self):
+        """Yield the :class:`~mvpa_kfda.kfda.foldbases.FoldBases` of every chunk."""
+        yield from self._each(self._bases_of, self._bases, len(self._chunks))
+
+    def _bases_of(self, chunk):
+        """Return the bases of a chunk of folds, by its number."""
+        numbers = self._chunks[chunk]
+        pairs = self.pairs[numbers]
+        try:
+            found = self._maker.together(pairs)
+        except ValueError:  # of a fold that is named below
+            found = None
+        if found is None:
+            some = range(len(self.pairs))[numbers]
+            parts = [self._named(self._map, number) for number in some]
+            found = self._maker.stacked(pairs, parts)
+        return found
+
+    @cached_property
+    def _chunks(self):
+        """Slices of folds whose bases are made together."""
+        return self._maker.chunks(self.pairs)
 
     def _map(self, number):
-        """Return the map of a fold."""
+        """Return the map of a fold, or what its basis is made of."""
         train, test = self.pairs[number]
         if not self.learned and isinstance(self.kernel, (Linear, Precomputed)):
             return self._maker(train, test, self._learn(train))
@@ -274,7 +301,7 @@ class FoldwisePlan(PlanMixin):
 
     @cached_property
     def _maker(self):
-        """What makes the map of a fold."""
+        """What makes maps, or bases, of folds."""
         about = self.X, self.kernel, self.reg, self.layout, self.dtype
         if isinstance(self.reg, Auto):
             return BasisMaker(*about, self.inner, not self.learned)
@@ -307,7 +334,7 @@ class FoldwisePlan(PlanMixin):
     def _by_bases(self, T, targets=None):
         """Yield residuals (q, k, m, B) and A (q, q, k, B) of every batch of folds."""
         choices, keep = [], T.shape[2] == 1 and not self._observed
-        for E, A, chosen in apply_bases(self._maker, self.maps, T, targets):
+        for E, A, chosen in apply_bases(self._maker, self.bases, T, targets):
             choices += chosen
             yield E, A
         if keep:  # the observed ones come first, and are asked for again
@@ -350,10 +377,9 @@ class FoldwisePlan(PlanMixin):
         if isinstance(self.reg, Auto) and not self._parts:
             choices = self._choices(np.asarray(codes)[None], n_classes)
             explained = chain.from_iterable(each.explained_of_first for each in choices)
-            for (train, _), basis, c in zip(
-                self.pairs, self.maps, explained, strict=True
-            ):
-                yield train, self._maker.fitted(train, basis, c)
+            for chunk, bases in zip(self._chunks, self.bases, strict=True):
+                for i, (train, _) in enumerate(self.pairs[chunk]):
+                    yield train, self._maker.fitted(train, bases, i, next(explained))
             return
         if self._has_parts:
             for part in self.parts:
@@ -408,7 +434,7 @@ class FoldwisePlan(PlanMixin):
             T = targets.T
         choices = self._observed.get(T.tobytes())
         if choices is None:
-            found = apply_bases(self._maker, self.maps, T, targets)
+            found = apply_bases(self._maker, self.bases, T, targets)
             choices = [each for _, _, chosen in found for each in chosen]
         return choices
 
