@@ -6,6 +6,8 @@ test_contract.py, test_methods.py and test_foldwise.py.
 """
 
 from dataclasses import dataclass
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -36,7 +38,9 @@ from mvpa_kfda import (
     regress,
 )
 from mvpa_kfda.decoding import positions
-from mvpa_kfda.kfda import automatic, foldbases, foldwise
+from mvpa_kfda.kfda import automatic, foldbases, foldwise, leaveoneout
+from mvpa_kfda.kfda.folds import make_folds
+from mvpa_kfda.kfda.kernels import Linear
 
 SEED = 3
 
@@ -113,6 +117,20 @@ CASES = {
     "one feature": Case((15, 15, 15), 1),
     "a rare class": Case((18, 18, 2), 9, separation=1.0),
     "leave one out": Case((9, 9, 9), 5, LeaveOneOut()),
+    "leave one out, more features": Case((9, 9, 9), 40, LeaveOneOut()),
+    "leave one out, two classes": Case((13, 11), 30, LeaveOneOut()),
+    "leave one out, as many features": Case((13, 11), 23, LeaveOneOut()),
+    "leave one out, ten": Case((3,) * 10, 12, LeaveOneOut(), separation=1.5),
+    "leave one out, one feature": Case((12, 14), 1, LeaveOneOut()),
+    "leave one out, trials alike": Case((14, 14), 60, LeaveOneOut(), spoil=alike),
+    "leave one out, far away": Case((12, 12), 6, LeaveOneOut(), spoil=far),
+    "leave one out, rbf": Case(
+        (11, 11),
+        5,
+        LeaveOneOut(),
+        kernel=RBF(0.05),
+        gram=partial(rbf_kernel, gamma=0.05),
+    ),
     "overlapping": Case((15, 15), 6, ShuffleSplit(4, test_size=9, random_state=0)),
     "a part": Case(
         (15, 15, 15), 6, ShuffleSplit(3, test_size=9, train_size=20, random_state=0)
@@ -226,6 +244,7 @@ def test_equals_refits(case, monkeypatch):
 #: With linear kernels, and without classes that a fold does not train on.
 WITH_PATTERNS = (
     *("two classes", "three", "three, more features", "constant features"),
+    *("leave one out", "leave one out, more features", "leave one out, far away"),
     *("overlapping", "a part", "runs", "runs, more features", "runs across folds"),
 )
 
@@ -279,12 +298,14 @@ def test_cases_choose_differently():
 
 
 @pytest.mark.parametrize("p", [6, 60])
-@pytest.mark.parametrize("n_groups", [None, 5])
+@pytest.mark.parametrize("n_groups", [None, 5, "leave one out"])
 @pytest.mark.parametrize("steps", [None, "zscore"])
 def test_numbers_are_predicted_as_by_refits(p, n_groups, steps):
     X, _ = build.features((20, 20), p, SEED)
     y, groups = build.values_of(X), None
     cv = list(KFold(4).split(X))
+    if n_groups == "leave one out":
+        cv, n_groups = list(LeaveOneOut().split(X)), None
     if n_groups is not None:
         groups = build.groups_of(len(y), n_groups)
         cv = list(LeaveOneGroupOut().split(X, y, groups))
@@ -303,10 +324,60 @@ def test_numbers_are_predicted_as_by_refits(p, n_groups, steps):
         assert_allclose(result.predicted[test], predicted, rtol=1e-8)
 
 
-def test_numbers_without_noise_are_predicted_without_error():
+@pytest.mark.parametrize("cv", [KFold(4), LeaveOneOut()], ids=["4", "one out"])
+def test_numbers_without_noise_are_predicted_without_error(cv):
     X, _ = build.features((20, 20), 6, SEED)
-    result = regress(X, 3 * X[:, 0] + 7, reg="auto")
+    result = regress(X, 3 * X[:, 0] + 7, cv=cv, reg="auto", scoring="r2")
     assert result.scores > 1 - 1e-6
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(("p", "c"), [(5, 2), (30, 2), (60, 3), (60, 7)])
+def test_both_ways_to_leave_one_out_are_the_same(p, c, dtype, monkeypatch):
+    X, y = build.features((30 // c,) * c, p, SEED)
+    order = np.random.default_rng(0).permutation(len(y))
+    plan = plan_of(X[order], LeaveOneOut(), y[order], dtype)
+    labels = build.permuted(y[order], 20, plan.folds.pairs, seed=0, permute="free")
+    found, record = [*plan.predict(labels, c, True)], plan.penalty(labels[:1], c)
+    fitted = [*plan.fitted(labels[0], c)]
+    assert plan._one_left_out is not None
+    monkeypatch.setattr(leaveoneout, "_CACHE_BYTES", 1)  # one trial at a time
+    (again,) = plan_of(X[order], LeaveOneOut(), y[order], dtype).predict(labels, c)
+    assert_array_equal(again.predicted, found[0].predicted)
+    monkeypatch.setattr(foldwise.FoldwisePlan, "_one_left_out", None)
+    by_folds = plan_of(X[order], LeaveOneOut(), y[order], dtype)
+    (expected,) = by_folds.predict(labels, c, True)
+    exact = dtype == "float64"
+    atol = 1e-8 if exact else 1e-3
+    size = np.abs(expected.class_scores).max()
+    assert np.mean(found[0].predicted == expected.predicted) > (0.999 if exact else 0.9)
+    if exact:
+        scores = found[0].class_scores
+        assert_allclose(scores, expected.class_scores, rtol=0, atol=atol * size)
+    for name, values in by_folds.penalty(labels[:1], c).items():
+        assert_allclose(record[name], values, rtol=1e-7 if exact else 1e-3, atol=atol)
+    for (train, mine), (rows, others) in zip(
+        fitted, by_folds.fitted(labels[0], c), strict=True
+    ):
+        assert_array_equal(train, rows)
+        assert_allclose(mine, others, rtol=0, atol=atol)
+
+
+def plan_of(X, cv, y, dtype):
+    folds = make_folds(cv, y)
+    task = SimpleNamespace(
+        folds=folds, inner=automatic.TrialGroups(None), dtype=dtype, rank=None
+    )
+    source = foldbases.Source.of(X, Linear(), len(y) - 1)
+    return foldwise.auto_plan(source, task)
+
+
+def test_one_far_trial_is_left_out_by_a_decomposition_of_its_own():
+    X, y = build.features((12, 12), 6, SEED)
+    assert plan_of(X, LeaveOneOut(), y, "float64")._one_left_out is not None
+    assert plan_of(X, KFold(24), y, "float64")._one_left_out is not None
+    assert plan_of(X, KFold(12), y, "float64")._one_left_out is None
+    assert plan_of(far(X), LeaveOneOut(), y, "float64")._one_left_out is None
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf", RBF(0.05)], ids=str)

@@ -228,10 +228,12 @@ class GroupDirections:
             if "by pairs" not in self._kept:
                 self._kept["by pairs"] = PairMaps.of(self, pairs.first, pairs.second)
             return self._kept["by pairs"].project(T, mean, pairs.products, sets)
-        x = T[:, self.rows[sets]] - mean[:, :, None, None]
-        parts = self.vectors[sets].swapaxes(2, 3) @ x
-        c = parts.sum(axis=2)
-        energy = np.square(parts, out=parts).sum(axis=2).sum(axis=0)
+        left, rows = self.vectors[sets].swapaxes(2, 3), self.rows[sets]
+        c, energy = np.empty((len(T), *left[:, 0, :, 0].shape, T.shape[2])), 0.0
+        for i in range(len(T)):  # one at a time stays in the cache
+            parts = left @ (T[i, rows] - mean[i, :, None, None])
+            parts.sum(axis=1, out=c[i])
+            energy += np.einsum("kgrb,kgrb->krb", parts, parts)
         return c, self.explained[sets] @ energy
 
     @cached_property
@@ -352,8 +354,8 @@ class TrainingSpectra:
         labels = _Labels.of(self, C, S)
         sums = self._sums(labels)
         share = self.share if own is None else self._between(own, labels.size, sums)
-        errors = self._errors(sums, share, are_classes)
-        index = self._largest(errors, are_classes)
+        errors = errors_left_out(sums, share, are_classes)
+        index = index_of_largest(errors, self.n, are_classes)
         return ChosenPenalties(self, index, errors[..., 0], labels)
 
     def _sums(self, labels):
@@ -370,31 +372,42 @@ class TrainingSpectra:
         between = 1 - own / size[:, None] - sums[:, : len(GRID)] / R
         return np.sqrt(np.maximum(between, 0) * (self.share * R / (R - 1)))
 
-    def _errors(self, sums, share, are_classes):
-        r"""Return the errors (k, L, B) of left-out trials; the sums are used up.
 
-        As shares of the squares of T, :math:`P^\top P = 1 - 2 e_1 + e_2`, and without a
-        scale the error is :math:`e_2`, the residuals' square.
-        """
-        first, second = sums[:, : len(GRID)], sums[:, len(GRID) :]
-        with np.errstate(all="ignore"):  # what has no value is not chosen
-            first *= 1 / share
-            second *= 1 / np.square(share)
-            if are_classes:
-                along = 1 - first  # T'P
-                free = along - first
-                free += second  # P'P
-                np.divide(np.square(along, out=along), free, out=free)
-                second = np.where(first > second, 1 - free, second)
-        if not np.isfinite(second).all():
-            second[~np.isfinite(second)] = np.inf
-        return second
+def errors_left_out(sums, share, are_classes):
+    r"""Return the errors (k, L, B) of left-out trials; the sums are used up.
 
-    def _largest(self, errors, are_classes):
-        """Return the index (k, B) of the largest lambda that is as good as the best."""
-        least = errors.min(axis=1, keepdims=True)
-        margin = _TOLERANCE / self.n * (1 if are_classes else least)
-        return (errors <= least + margin).argmax(axis=1)
+    Of e_1, with e_2 behind, as shares of the squares of T, (k, 2 L, B), and rho. With
+    these shares :math:`P^\top P = 1 - 2 e_1 + e_2`, and without a scale the error is
+    :math:`e_2`, the residuals' square.
+    """
+    first, second = sums[:, : len(GRID)], sums[:, len(GRID) :]
+    with np.errstate(all="ignore"):  # what has no value is not chosen
+        first *= 1 / share
+        second *= 1 / np.square(share)
+        if are_classes:
+            along = 1 - first  # T'P
+            free = along - first
+            free += second  # P'P
+            np.divide(np.square(along, out=along), free, out=free)
+            second = np.where(first > second, 1 - free, second)
+    if not np.isfinite(second).all():
+        second[~np.isfinite(second)] = np.inf
+    return second
+
+
+def index_of_largest(errors, n, are_classes):
+    """Return the index (k, B) of the largest lambda that is as good as the best.
+
+    Of errors (k, L, B) of training sets of n trials.
+    """
+    least = errors.min(axis=1, keepdims=True)
+    margin = _TOLERANCE / n * (1 if are_classes else least)
+    return (errors <= least + margin).argmax(axis=1)
+
+
+def rounding_of(dtype):
+    """Return the share of labels' squares that is rounding in a precision."""
+    return _ROUNDING[np.dtype(dtype).name]
 
 
 @dataclass(frozen=True)
@@ -413,7 +426,7 @@ class _Labels:
     @classmethod
     def of(cls, spectra, C, S):
         """Return those of contrasts C in the directions of spectra."""
-        rounding = _ROUNDING[C.dtype.name]
+        rounding = rounding_of(C.dtype)
         C = C.astype(np.float64, copy=False)
         energy, size = np.einsum("qkrb,qkrb->krb", C, C), np.einsum("qqkb->kb", S)
         beside = size - energy.sum(axis=1)

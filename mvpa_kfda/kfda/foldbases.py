@@ -112,7 +112,7 @@ class FoldBases:
         """Return how many values a label vector's contrasts become in every fold."""
         products = n_contrasts * (n_contrasts + 3) // 2
         of_groups = 0 if self.groups is None else self.groups.sums.shape[1]
-        return max(products, n_contrasts * of_groups) * self.spectra.values.shape[1]
+        return max(products, of_groups) * self.spectra.values.shape[1]
 
     def project(self, T, shared, T_te, mean, sets=slice(None)):
         """Return c (q, k, r, B), and what groups explain (k, L, B) where there are any.
@@ -343,7 +343,7 @@ def apply_bases(maker, bases, T, targets=None):
     for number, batch in enumerate(maker.layout.batches):
         n_train, means = training_means(batch, T, total)
         T_te, of_folds = batch.of(T), targets and targets.folds[number]
-        S = of_folds.terms.scatter if of_folds else _squares(batch, T, means, n_train)
+        S = of_folds.terms.scatter if of_folds else squares_of(batch, T, means, n_train)
         E, A, choices = np.empty_like(T_te), np.empty(S.shape, T.dtype), []
         for folds, each, sets in _some(bases, batch.k, T):
             new, mean, out = T_te[:, folds], means[:, folds], E[:, folds]
@@ -369,7 +369,7 @@ def choose(spectra, found, S, dtype, targets):
     return spectra.choose(C.astype(dtype, copy=False), own, S, targets is not None)
 
 
-def _squares(batch, T, means, n_train):
+def squares_of(batch, T, means, n_train):
     """Return the sums of squares (1, 1, k, B) of training values T (1, n, B)."""
     if batch.trains is not None:
         squares = [np.square(T[0, train]).sum(axis=0) for train in batch.trains]

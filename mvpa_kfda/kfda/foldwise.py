@@ -12,6 +12,7 @@ Penalties that are relative, and widths of kernels, are those of the training tr
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
@@ -33,6 +34,7 @@ from .foldmaps import MapMaker, apply_maps
 from .folds import Folds, lay_out
 from .hat import make_hat, spectrum_of
 from .kernels import KernelChoice, Linear, Precomputed, kernels_of, needs_gram
+from .leaveoneout import OneLeftOut
 from .penalties import Auto, Tuned
 from .rules import contrasts
 from .steps import Learned
@@ -331,10 +333,29 @@ class FoldwisePlan(PlanMixin):
         for batch, (E, _) in zip(self.batches, found, strict=True):
             yield batch, E
 
+    @cached_property
+    def _one_left_out(self):
+        """What leaves every trial out once without bases; None where that cannot be."""
+        first, n = self.batches[0], len(self.X)
+        leaves_one = len(self.batches) == 1 and first.m == 1 and first.k == n > 2
+        plain = not self.learned and isinstance(self.kernel, (Linear, Precomputed))
+        if not (leaves_one and plain and first.trains is None):
+            return None
+        if self.inner.groups is not None:
+            return None
+        with suppress(ValueError):  # of folds that bases name
+            return OneLeftOut.of(self._maker)
+
+    def _apply(self, T, targets=None):
+        """Yield residuals, A and choices of every batch, see `apply_bases`."""
+        if self._one_left_out is not None:
+            return self._one_left_out.apply(T, targets)
+        return apply_bases(self._maker, self.bases, T, targets)
+
     def _by_bases(self, T, targets=None):
         """Yield residuals (q, k, m, B) and A (q, q, k, B) of every batch of folds."""
         choices, keep = [], T.shape[2] == 1 and not self._observed
-        for E, A, chosen in apply_bases(self._maker, self.bases, T, targets):
+        for E, A, chosen in self._apply(T, targets):
             choices += chosen
             yield E, A
         if keep:  # the observed ones come first, and are asked for again
@@ -377,6 +398,10 @@ class FoldwisePlan(PlanMixin):
         if isinstance(self.reg, Auto) and not self._parts:
             choices = self._choices(np.asarray(codes)[None], n_classes)
             explained = chain.from_iterable(each.explained_of_first for each in choices)
+            if self._one_left_out is not None:
+                for (train, _), c in zip(self.pairs, explained, strict=True):
+                    yield train, self._one_left_out.fitted(train, c)
+                return
             for chunk, bases in zip(self._chunks, self.bases, strict=True):
                 for i, (train, _) in enumerate(self.pairs[chunk]):
                     yield train, self._maker.fitted(train, bases, i, next(explained))
@@ -434,7 +459,7 @@ class FoldwisePlan(PlanMixin):
             T = targets.T
         choices = self._observed.get(T.tobytes())
         if choices is None:
-            found = apply_bases(self._maker, self.bases, T, targets)
+            found = self._apply(T, targets)
             choices = [each for _, _, chosen in found for each in chosen]
         return choices
 
