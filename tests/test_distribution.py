@@ -153,8 +153,8 @@ def test_citation_says_who_and_what():
     citation = read_yaml(ROOT / "CITATION.cff")
     assert {"cff-version", "message", "title", "authors"} <= set(citation)
     (article,) = citation["references"]
-    method = (ROOT / "doc" / "method.rst").read_text("utf-8")
-    assert article["title"] in " ".join(method.split())
+    papers = (ROOT / "doc" / "method" / "references.rst").read_text("utf-8")
+    assert article["title"] in " ".join(papers.split())
 
 
 def test_package_page_has_no_relative_figure():
