@@ -24,7 +24,9 @@ def make_html(result, facts, with_figure=True):
     )
     title = escape(type(result).__name__)
     picture = _picture(result) if with_figure and _draws_fast(result) else ""
-    return f"<div><strong>{title}</strong><table>{rows}</table>{picture}</div>"
+    # Pages without a doctype draw tables in black, on dark ones too, unless told.
+    table = f'<table style="color: inherit">{rows}</table>'
+    return f"<div><strong>{title}</strong>{table}{picture}</div>"
 
 
 def _draws_fast(result):
