@@ -59,6 +59,7 @@ html_title = "mvpa_kfda"
 html_static_path = ["_static"]
 html_css_files = ["style.css"]
 html_show_sourcelink = False
+html_search_scorer = str(Path(__file__).parent / "_extensions" / "scorer.js")
 # Pages that stand alone in their part would have an empty column.
 html_sidebars = {page: [] for page in ("index", "install", "search", "genindex")}
 html_theme_options = {
