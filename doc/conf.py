@@ -1,12 +1,16 @@
 """Configuration of the documentation. The build needs no network."""
 
+import re
+import sys
 from pathlib import Path
 
 import matplotlib as mpl
+from sphinx.util import logging
 
 import mvpa_kfda
 
 mpl.use("Agg")
+sys.path.append(str(Path(__file__).parent / "_extensions"))
 
 project = "mvpa_kfda"
 author = "mvpa_kfda developers"
@@ -19,6 +23,7 @@ extensions = [
     "sphinx.ext.mathjax",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
+    "cells",
 ]
 root_doc = "index"
 templates_path = ["_templates"]
@@ -41,7 +46,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_memory": False,
     "parallel": 2,
-    "capture_repr": (),
+    "capture_repr": ("_repr_html_",),
     "remove_config_comments": True,
     "show_signature": False,
     "doc_module": ("mvpa_kfda",),
@@ -54,6 +59,7 @@ html_title = "mvpa_kfda"
 html_static_path = ["_static"]
 html_css_files = ["style.css"]
 html_show_sourcelink = False
+html_search_scorer = str(Path(__file__).parent / "_extensions" / "scorer.js")
 # Pages that stand alone in their part would have an empty column.
 html_sidebars = {page: [] for page in ("index", "install", "search", "genindex")}
 html_theme_options = {
@@ -62,6 +68,28 @@ html_theme_options = {
     "secondary_sidebar_items": ["on-this-page"],
     "show_toc_level": 2,
 }
+
+
+def is_shown(number, output):
+    """Tell whether some number of the output, rounded, is this one."""
+    digits = len(number.partition(".")[2])
+    return any(
+        f"{float(shown):.{digits}f}" == number
+        for shown in re.findall(r"\d+\.\d+", output)
+    )
+
+
+def check_openings(app):
+    """Warn of numbers that a tutorial begins with, but does not compute."""
+    for page in sorted(Path(app.srcdir, "auto_tutorials").glob("plot_*.rst")):
+        opening, _, rest = page.read_text("utf-8").partition("GENERATED FROM PYTHON")
+        answer = opening.split("\n\n", 1)[-1]
+        output = "".join(re.findall(r"(?s)code-block:: none\n(.*?)\n\S", rest))
+        output += "".join(re.findall(r"<t[dh].*?</t[dh]>", rest))
+        for number in re.findall(r"(?<![\w.])\d+\.\d+", answer):
+            if not is_shown(number, output):
+                text = f"{page.stem} begins with {number}, which it does not compute"
+                logging.getLogger(__name__).warning(text)
 
 
 def write_example(app, error):
@@ -78,4 +106,5 @@ def write_example(app, error):
 
 
 def setup(app):
+    app.connect("builder-inited", check_openings, priority=900)  # after the gallery
     app.connect("build-finished", write_example)

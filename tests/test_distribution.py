@@ -10,6 +10,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
+from mvpa_kfda.reports.citations import REFERENCES
 from test_package import EXTRAS, ROOT, read_metadata
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -153,8 +154,22 @@ def test_citation_says_who_and_what():
     citation = read_yaml(ROOT / "CITATION.cff")
     assert {"cff-version", "message", "title", "authors"} <= set(citation)
     (article,) = citation["references"]
-    method = (ROOT / "doc" / "method.rst").read_text("utf-8")
-    assert article["title"] in " ".join(method.split())
+    papers = (ROOT / "doc" / "method" / "references.rst").read_text("utf-8")
+    assert article["title"] in " ".join(papers.split())
+
+
+def test_references_of_the_pages_are_those_that_reports_cite():
+    page = (ROOT / "doc" / "method" / "references.rst").read_text("utf-8")
+    entries = dict(re.findall(r"(?m)^\.\. \[(\w+)\] ((?:.+\n?(?:   .+\n)*))", page))
+    assert list(entries) == sorted(entries)
+    shared = entries.keys() & REFERENCES.keys()
+    assert len(shared) > 30
+    for key in shared:
+        text, known = " ".join(entries[key].split()), REFERENCES[key]
+        assert known.title.lower() in text.lower()
+        assert f"({known.year})" in text
+        listed = re.findall(r"https://doi\.org/(\S+)", text)
+        assert listed == ([known.doi] if known.doi and "arXiv" not in text else [])
 
 
 def test_package_page_has_no_relative_figure():

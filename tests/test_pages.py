@@ -190,6 +190,9 @@ def test_accuracies_of_the_front_page_are_measured():
         assert re.findall(r"[\d.]+(?= %)", others) == [lda, svm]
 
 
+#: Start pages, and the folders of their chapters.
+PARTS = {"user_guide": "guide", "method": "method", "group": "group"}
+
 #: What newcomers search for, in the words of the field.
 SEARCHED = (
     *("RDM", "multiple comparisons", "unbalanced", "SLURM", "fMRIPrep", "BIDS"),
@@ -205,7 +208,7 @@ def found_first():
     """
     glossary = (DOC / "glossary.rst").read_text().split(".. glossary::")[1]
     found = re.findall(r"(?m)^   (\w.*)$", glossary)
-    for folder in (DOC, DOC / "guide"):
+    for folder in (DOC, *(DOC / name for name in PARTS.values())):
         for page in map(Path.read_text, folder.glob("*.rst")):
             found += re.findall(r"(?m)^(\S.*)\n(?:={4,}|-{4,}|~{4,})$", page)
     return found
@@ -217,16 +220,67 @@ def test_search_finds(words, found_first):
     assert any(map(pattern.search, found_first))
 
 
-def test_every_chapter_of_the_guide_is_offered_by_a_question():
-    page = (DOC / "user_guide.rst").read_text()
+@pytest.mark.parametrize("start", PARTS)
+def test_every_chapter_is_offered_by_a_question(start):
+    page = (DOC / f"{start}.rst").read_text()
     questions, _, tree = page.partition(".. toctree::")
+    listed = re.findall(r"(?m)^   (\w[\w/]+)$", tree)
     offered = re.findall(r":doc:`([\w/]+)`", questions)
-    assert offered == re.findall(r"(?m)^   (\w[\w/]+)$", tree)
-    assert {f"guide/{path.stem}" for path in (DOC / "guide").glob("*.rst")} < set(
-        offered
-    )
-    for path in (DOC / "guide").glob("*.rst"):
+    assert [name for name in offered if name in listed] == listed
+    chapters = list((DOC / PARTS[start]).glob("*.rst"))
+    assert {f"{PARTS[start]}/{path.stem}" for path in chapters} <= set(listed)
+    for path in chapters:
         assert len(path.read_text().split()) < 2200, path
+
+
+#: Pages of words and tables only: a dictionary, and lists.
+WITHOUT_FIGURES = ("other_programs", "references")
+
+
+def long_pages():
+    """Return the pages that are long enough to need a figure."""
+    chapters = [*(DOC / "guide").glob("*.rst"), *(DOC / "group").glob("*.rst")]
+    pages = [*chapters, DOC / "rdm.rst", DOC / "checking.rst"]
+    return [
+        page
+        for page in pages
+        if page.stem not in WITHOUT_FIGURES and len(page.read_text().split()) > 900
+    ]
+
+
+@pytest.mark.parametrize("page", long_pages(), ids=lambda page: page.stem)
+def test_a_long_page_has_a_figure(page):
+    assert re.search(r"(?m)^\.\. (image|cell)::", page.read_text())
+
+
+def cells_of_a_notebook():
+    """Return the code of the pages that is run when they are built."""
+    pattern = r"(?m)^\.\. cell::\n(?:   .*\n)*\n((?:   .*\n|\n)+)"
+    return [
+        pytest.param(inspect.cleandoc(code), id=f"{page.stem}-{i}")
+        for page in sorted(DOC.rglob("*.rst"))
+        for i, code in enumerate(re.findall(pattern, page.read_text()))
+    ]
+
+
+@pytest.mark.parametrize("code", cells_of_a_notebook())
+def test_cells_of_pages_end_with_what_they_show(code):
+    assert isinstance(ast.parse(code).body[-1], ast.Expr)
+
+
+@pytest.mark.parametrize(
+    "tutorial", sorted((ROOT / "tutorials").glob("*.py")), ids=lambda path: path.stem
+)
+def test_a_tutorial_begins_with_its_answer(tutorial):
+    """Its first paragraph has two to four sentences and the call, then the story."""
+    page = ast.get_docstring(ast.parse(tutorial.read_text()))
+    _, _, answer, story = page.split("\n\n", 3)
+    call = re.search(r"``[\w\s.,()*\"=-]+``|:func:`~mvpa_kfda\.\w+`", answer)
+    assert call, answer
+    sentences = re.split(r"[.?!] (?=[A-Z`:])", answer.replace("\n", " "))
+    assert 2 <= len(sentences) <= 4
+    assert len(answer.split()) < 110
+    assert story
 
 
 def ours(page):

@@ -4,12 +4,17 @@ How large a penalty? Selection without leakage
 
 Simulated EEG, and noise. About half a minute.
 
+Nothing has to be chosen: ``reg="auto"``, the default of all functions, selects the
+penalty within each training set, and again for each permutation. On noise, accuracy is
+then at chance, 0.48 ± 0.015 in 30 data sets, whereas the best of 30 penalties and
+kernels reaches 0.56 without any information. Where there is information, the selected
+penalties are near the best ones.
+
 With more than a handful of channels, a discriminant needs a penalty: without one it
-fits the noise. How large should it be? Trying several values and keeping the best one
-is valid, provided that test trials are not involved. By default, the penalty is
-selected in this way. This tutorial looks at the selected values, shows what happens if
-the selection is done incorrectly, on data without any information, and compares the
-alternatives.
+fits the noise. Trying several values and keeping the best one is valid, provided that
+test trials are not involved. This tutorial looks at the selected values, shows what
+happens if the selection is done incorrectly, and compares the alternatives, such as
+:class:`~mvpa_kfda.Tuned`.
 """
 
 # %%
@@ -77,7 +82,8 @@ ax.legend(frameon=False, fontsize="small")
 # circles show the default, ``reg="auto"``, at the median of the values selected on the
 # ten training sets. They are near the maximum of their curves, and test trials were not
 # involved: on each training set, generalized cross-validation estimates in closed form
-# how well each of 13 penalties predicts left-out trials (see :doc:`/method`).
+# how well each of 13 penalties predicts left-out trials (see
+# :doc:`/method/penalties`).
 #
 # Selecting and reporting on the same trials
 # ------------------------------------------
@@ -133,7 +139,8 @@ for name, values in accuracy.items():
 # each training set, each penalty of the grid is evaluated by leave-one-out prediction
 # of the training trials. That sounds expensive: 10 folds, 20 penalties and 90 trials
 # are 18,000 models. None of them is trained. All their predictions follow from one
-# decomposition of the kernel matrix and one small matrix per fold (see :doc:`/method`).
+# decomposition of the kernel matrix and one small matrix per fold (see
+# :doc:`/method/penalties`).
 
 X, y = problems["100 trials, 70 features, shared noise"]
 result = cross_validate(X, y, reg="tuned", n_permutations=200, random_state=0)

@@ -4,12 +4,17 @@ Smooth discriminants: penalising differences between neighbours
 
 Handwritten digits and simulated EEG. About 5 seconds.
 
-A ridge penalty treats all pixels, sensors or voxels as unrelated. But neighbours are
-similar, and weights that change abruptly from one to the next are rarely plausible.
-Penalised discriminant analysis (Hastie, Buja & Tibshirani, 1995) therefore penalises
-differences between neighbouring weights. In ``mvpa_kfda`` such a penalty is a kernel,
-so cross-validation and permutations are as exact and as fast as with any other.
-Handwritten digits show its effect, then we turn to EEG sensors.
+``kernel=GraphSmooth(adjacency)`` penalises differences between the weights of
+neighbouring pixels, sensors or voxels. Discriminants of handwritten digits then
+resemble strokes instead of grainy images. If images are shifted by a pixel, smooth
+discriminants predict a little better: their accuracy is 0.368 with a tuned strength,
+that of the ridge penalty 0.357. As the penalty is a kernel, cross-validation and
+permutations are as exact and as fast as with any other.
+
+A ridge penalty treats all features as unrelated. But neighbours are similar, and
+weights that change abruptly from one to the next are rarely plausible. Penalised
+discriminant analysis (Hastie, Buja & Tibshirani, 1995) therefore penalises differences
+between neighbouring weights. We begin with digits, then turn to EEG sensors.
 """
 
 # %%
@@ -141,7 +146,8 @@ moved = np.stack(
 
 cv = RepeatedStratifiedKFold(n_splits=5, n_repeats=2, random_state=0)
 flexible = (4, 7, 10, 15, 20, 30, 45)
-samples = [draw(10) for _ in range(10)]
+mixed = np.random.default_rng(1).permutation(100)  # digits in random order
+samples = [draw(10)[mixed] for _ in range(10)]
 
 fig, axes = plt.subplots(1, 2, figsize=(7.5, 3.2), layout="constrained")
 for ax, data, title in zip(axes, (images, moved), ("centred", "shifted"), strict=True):

@@ -4,14 +4,16 @@ Many trials: low-rank kernels
 
 Simulated points, thousands of trials. About 10 seconds.
 
-Direct cross-validation is based on one matrix with a row and a column for each trial.
-That is no problem for 500 trials. But its memory grows with the square of the number of
-trials, and the time to invert it with the cube. If trials are pulses, heartbeats or
-fixations, there can be tens of thousands.
+``approx=Nystrom(100)`` represents all trials by 100 *landmarks*. Here 4,000 trials are
+decoded as accurately as with the exact kernel, 0.974, in a fraction of the time. Memory
+grows with the number of trials instead of its square: for 32,000 trials, 0.026 GB
+instead of 8.2 GB.
 
-With a linear kernel and fewer features than half the number of trials, there is nothing
-to do: the matrix is never computed. For all other kernels, a few *landmarks* can
-represent all trials. This is the Nyström method.
+Direct cross-validation is based on one matrix with a row and a column for each trial.
+That is no problem for 500 trials. But if trials are pulses, heartbeats or fixations,
+there can be tens of thousands. With a linear kernel and fewer features than half the
+number of trials, there is nothing to do: the matrix is never computed. For all other
+kernels, use landmarks. This is the Nyström method.
 """
 
 # %%
@@ -33,7 +35,7 @@ from mvpa_kfda import RBF, KernelFDA, Nystrom, cross_validate
 def simulate(n_trials, seed=0):
     """Return features (n_trials, 2) and classes: the arms of a spiral."""
     rng = np.random.default_rng(seed)
-    y = np.arange(n_trials) % 4
+    y = rng.permutation(np.arange(n_trials) % 4)
     radius = rng.uniform(0.3, 2.5, n_trials)
     angle = 2 * radius + y * np.pi / 2
     X = radius * np.array([np.cos(angle), np.sin(angle)])

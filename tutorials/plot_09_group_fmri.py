@@ -4,9 +4,15 @@ Does it hold in the population? Group analysis of fMRI
 
 Simulated fMRI of twelve people. About 15 seconds.
 
-Twelve searchlight maps are combined in one group map. What does it show: where someone
-has information, or where most people have? All data are simulated on the MNI brain that
-comes with nilearn, so we know the answer and need no download.
+``group_inference(files, "prevalence", "max")`` combines twelve searchlight maps. It
+shows in 79 of 3,666 spheres that someone has information, all of them within reach of
+the two areas where everyone does. For one sphere chosen beforehand it shows more: at
+least a proportion of 0.776 of the population have information there. A test of the mean
+(``"bootstrap"``) also marks an area where only three of twelve have information.
+
+What does a group map show: where someone has information, or where most people have?
+All data are simulated on the MNI brain that comes with nilearn, so we know the answer
+and need no download.
 """
 
 # %%
@@ -99,7 +105,10 @@ result.plot(cut_coords=(40, -52, -18))
 
 files = sorted(folder.glob("sub-*/searchlight.h5"))
 group = group_inference(files, "prevalence", "max", random_state=0)
-print(group)
+group
+
+# %%
+
 group.plot(cut_coords=(40, -52, -18))
 
 # %%

@@ -4,11 +4,16 @@ Pseudo-trials and unequal classes: how many repeats are enough?
 
 Simulated EEG of an oddball task. About 15 seconds.
 
+``decode_epochs(epochs, average=5, equalize=True, n_repeats=20)`` averages five trials
+at a time, with equal numbers of averages in both classes, and repeats the random
+grouping twenty times. Repeats matter: the same data have an accuracy between 0.417 and
+1.000 with a single grouping, and between 0.650 and 0.742 with twenty. Permuted labels
+go through the same groupings, so p-values account for them.
+
 Averages of a few trials are less noisy than single trials, so many laboratories decode
-such pseudo-trials. The trials of each average are drawn at random, and with a single
-draw the result depends on it. This tutorial shows how much, how many repeats are needed
-until it no longer matters, how p-values are obtained, and how to deal with classes of
-unequal size.
+such pseudo-trials. This tutorial shows how much depends on the random grouping, how
+many repeats are needed until it no longer matters, how p-values are obtained, and how
+to deal with classes of unequal size.
 """
 
 # %%

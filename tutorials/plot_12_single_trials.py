@@ -4,11 +4,17 @@ One image per trial: from BOLD runs to single-trial estimates
 
 Simulated BOLD runs of eight people. About 15 seconds.
 
+``single_trial_betas(runs, events)`` turns BOLD runs into one image per trial, which all
+decoding functions accept. With fast trials, its default (least squares separate) leads
+to a mean accuracy of 0.688 in the informative area, one model of all trials to 0.620,
+and averaged scans to 0.642. The searchlights of eight people then show the area in the
+group, and nothing elsewhere.
+
 A searchlight needs one image per trial. In event-related designs, responses to
-successive trials overlap, so these images have to be estimated. Which method works
-best? This tutorial goes from BOLD runs and events to single trials, searchlights and
-the group. All data are simulated on the MNI brain that comes with nilearn, so we know
-the answer and need no download.
+successive trials overlap, so these images have to be estimated. This tutorial goes from
+BOLD runs and events to single trials, searchlights and the group. All data are
+simulated on the MNI brain that comes with nilearn, so we know the answer and need no
+download.
 """
 
 # %%

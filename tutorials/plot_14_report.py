@@ -4,10 +4,14 @@ Sharing results: a self-contained report
 
 Simulated EEG of a few people. About 15 seconds.
 
+``report(result, "subject.html")`` writes one HTML file that needs neither a network nor
+the data: a summary, figures, tables, design, parameters, warnings and a methods
+paragraph. It accepts the result of a subject or of a group, and many results together.
+``methods_text(result)`` gives the methods paragraph alone, with numbers that come from
+the result.
+
 Supervisors, reviewers and colleagues want to see an analysis without running it.
-Results contain everything needed: figures, tables, design, parameters and warnings.
-This tutorial puts them in one HTML report, for a subject and for a group, together with
-a methods paragraph. All data are simulated.
+Results contain everything needed. All data are simulated.
 """
 
 # %%

@@ -4,10 +4,15 @@ BIDS datasets: from recordings to group results in two commands
 
 Simulated EEG in a BIDS dataset. About 15 seconds.
 
+``mvpa-kfda bids dataset output participant`` decodes all subjects of a BIDS dataset,
+and ``mvpa-kfda bids dataset output group`` runs the group test. Here five subjects have
+peak accuracies between 0.667 and 0.917 (chance: 0.333), and the group has 7 of 26
+significant time points. Both commands write tables, reports and an overview with links
+to them.
+
 Datasets in the Brain Imaging Data Structure are described by their file names and
-accompanying tables. So one command can decode all subjects, and a second one can run
-the group analysis. We create a small EEG dataset with MNE-BIDS, run both, and look at
-their output. Nothing is downloaded.
+accompanying tables, so no further description is needed. We create a small EEG dataset
+with MNE-BIDS, run both commands, and look at their output. Nothing is downloaded.
 """
 
 # %%

@@ -4,10 +4,16 @@ Regression: predicting reaction times
 
 Simulated EEG and reaction times. About 10 seconds.
 
+``decode_epochs(epochs, "seconds", task="regression")`` predicts reaction times at each
+time point, with the same folds, permutations and corrections as for classes. Here they
+can be predicted around 300 ms; with a drift in the signals also before the stimulus (R²
+= 0.11), unless the trial number is removed with ``confounds="trial"``. Sorting trials
+into "fast" and "slow" instead finds a weak effect in 38 of 100 data sets rather than in
+71.
+
 Not all variables are categorical. Reaction times, ratings and contrasts are continuous,
-and sorting trials into "fast" and "slow" discards part of the information. Ridge
-regression predicts the values themselves, with the same folds, permutations and
-corrections. In addition, it requires some care with drifts.
+and sorting them into classes discards part of the information. Ridge regression
+predicts the values themselves. In addition, it requires some care with drifts.
 """
 
 # %%
@@ -79,11 +85,11 @@ for ax, result, title in zip(
 
 # %%
 # In the upper figure, reaction times can be predicted *before the stimulus*. The reason
-# is drift: signals reveal how late in the session it is, and late in the session
-# reactions are slow. The permutations reflect this in part: reaction times are permuted
-# within blocks, so those of late blocks remain slow, and the grey band has moved up
-# with the score. But it does not move far enough, since there is drift within blocks,
-# too, and the score is misleading.
+# is drift, of which the warning speaks: signals reveal how late in the session it is,
+# and late in the session reactions are slow. The permutations reflect this in part:
+# reaction times are permuted within blocks, so those of late blocks remain slow, and
+# the grey band has moved up with the score. But it does not move far enough, since
+# there is drift within blocks, too, and the score is misleading.
 #
 # In the lower figure, the trial number is regressed out of the signals in each fold
 # with ``confounds=``. Only the response at 300 ms remains. This also affects validity:

@@ -4,10 +4,14 @@ Representational dissimilarity: twelve conditions over time
 
 Simulated EEG of twelve pictures. About 20 seconds.
 
+``decode_arrays(..., scoring="crossnobis_distances")`` and ``result.rdm()`` give a
+representational dissimilarity matrix (RDM) at each time: the distances of all pairs of
+conditions, from one multi-class model. Here twelve pictures differ from each other at
+120 ms, and at 240 ms houses differ from the rest. Across eight subjects, distances
+between kinds of pictures are above zero from 0.08 to 0.32 s.
+
 With many conditions, the question is less whether they differ than *which* do, when,
-and how much. Each pair has a distance at each time: a representational dissimilarity
-matrix (RDM). One multi-class model covers all pairs, so this costs little more than
-accuracy. For definitions and interpretation see :doc:`/rdm`.
+and how much. For definitions and interpretation see :doc:`/rdm`.
 """
 
 # %%

@@ -50,12 +50,12 @@ class Method:
         (n_x, n_y)``. From a list of these, one is selected with a tuned `reg`.
     reg : float | str | penalty object
         The penalty. ``"auto"`` selects it on each training set, and again for each
-        permutation, in closed form (see :doc:`/method`); ``"tuned"`` or :class:`Tuned`
-        by cross-validation within the training set. The others use no labels, and are
-        faster. A float is relative: lambda = reg * trace(K_c) / n, with the centred
-        kernel matrix K_c of all n trials, so the unit of the features does not matter.
-        :class:`Ridge` is absolute, :class:`Shrinkage` in units of the covariance's
-        trace, :class:`DegreesOfFreedom` sets the flexibility of the model;
+        permutation, in closed form (see :doc:`/method/penalties`); ``"tuned"`` or
+        :class:`Tuned` by cross-validation within the training set. The others use no
+        labels, and are faster. A float is relative: lambda = reg * trace(K_c) / n, with
+        the centred kernel matrix K_c of all n trials, so the unit of the features does
+        not matter. :class:`Ridge` is absolute, :class:`Shrinkage` in units of the
+        covariance's trace, :class:`DegreesOfFreedom` sets the flexibility of the model;
         ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels and
         independent trials (for single scans it is too small).
     n_components : int | None

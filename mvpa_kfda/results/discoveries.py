@@ -137,12 +137,12 @@ class DiscoveriesMixin:
 
         .. math:: |S| - \min_k \left(\#\{j \in S: r_0(j) \ge \lambda k\} + k - 1\right)
 
-        positions of the set S have an effect [1]_, see ``doc/method.rst``. The bound
-        does not say which positions these are, and a bound of 0 does not mean that
-        there is no effect. Neighbours share trials and searchlights share voxels, so a
-        position "with an effect" is one whose own decoding finds information. Bounds
-        for small sets require many permutations: with P permutations and m positions in
-        the map, the bound is 0 for sets of m / (P + 1) positions or fewer.
+        positions of the set S have an effect [1]_, see :doc:`/method/discoveries`. The
+        bound does not say which positions these are, and a bound of 0 does not mean
+        that there is no effect. Neighbours share trials and searchlights share voxels,
+        so a position "with an effect" is one whose own decoding finds information.
+        Bounds for small sets require many permutations: with P permutations and m
+        positions in the map, the bound is 0 for sets of m / (P + 1) positions or fewer.
 
         References
         ----------

@@ -14,17 +14,23 @@ from .common import make_figure
 #: Dots per inch of the figure, which make about 500 of its width.
 _DPI = 72
 
+#: Names on one line, and words beside the first.
+_NAME = "text-align: left; vertical-align: top; white-space: nowrap"
+#: Pages may center tables. Those without a doctype draw them in black, even if dark.
+_TABLE = "margin-left: 0; color: inherit"
+
 
 def make_html(result, facts, with_figure=True):
     """Return the HTML of a result: of the facts, name -> words, and of its figure."""
     rows = "".join(
-        f'<tr><th style="text-align: left">{escape(name)}</th>'
+        f'<tr><th style="{_NAME}">{escape(name)}</th>'
         f'<td style="text-align: left">{escape(words)}</td></tr>'
         for name, words in facts.items()
     )
     title = escape(type(result).__name__)
     picture = _picture(result) if with_figure and _draws_fast(result) else ""
-    return f"<div><strong>{title}</strong><table>{rows}</table>{picture}</div>"
+    table = f'<table style="{_TABLE}">{rows}</table>'
+    return f"<div><strong>{title}</strong>{table}{picture}</div>"
 
 
 def _draws_fast(result):
