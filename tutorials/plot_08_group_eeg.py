@@ -6,7 +6,7 @@ Simulated EEG of twelve people. About 20 seconds.
 
 ``group_inference(files, "prevalence", "max")`` combines the saved results of the
 subjects. Here it shows at 6 of 32 time points that someone in the population has an
-effect, and at the best of them that more than a proportion of 0.46 does; in fact, ten
+effect, and at the best of them that a proportion of more than 0.46 does; in fact, ten
 of twelve do. ``"sign-flip"`` tests the mean, :func:`~mvpa_kfda.bootstrap_latency`
 estimates when decoding starts and peaks, and :func:`~mvpa_kfda.compare` tests two
 decoders.

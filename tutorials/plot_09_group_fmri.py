@@ -6,9 +6,9 @@ Simulated fMRI of twelve people. About 15 seconds.
 
 ``group_inference(files, "prevalence", "max")`` combines twelve searchlight maps. It
 shows in 79 of 3,666 spheres that someone has information, all of them within reach of
-the two areas where everyone does. For one sphere chosen beforehand it shows more: at
-least a proportion of 0.776 of the population have information there. A test of the mean
-(``"bootstrap"``) also marks an area where only three of twelve have information.
+the two areas where everyone does. For one sphere chosen beforehand it shows more: a
+proportion of more than 0.776 of the population have information there. A test of the
+mean (``"bootstrap"``) also marks an area where only three of twelve have information.
 
 What does a group map show: where someone has information, or where most people have?
 All data are simulated on the MNI brain that comes with nilearn, so we know the answer

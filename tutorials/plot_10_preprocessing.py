@@ -7,9 +7,9 @@ Simulated EEG and fMRI in runs. About 10 seconds.
 ``preprocess="zscore"`` (or ``"pca"``, ``"whiten"``) and ``confounds=`` fit these steps
 to the training trials of each fold only, which is always valid and cheap even with many
 permutations. Fitted to all trials at once, z-scores raise the accuracy of bad
-recordings to 0.606, where new recordings have 0.405. A confound removed from all trials
-beforehand pushes the accuracy of data without an effect down to 0.41 (chance: 0.5);
-removed in each fold, it is 0.50.
+recordings to 0.606, where new recordings have 0.405 (chance: 0.333). A confound removed
+from all trials beforehand pushes the accuracy of data without an effect down to 0.41
+(chance: 0.5); removed in each fold, it is 0.50.
 
 Features are z-scored, reduced to principal components or whitened, or confounds are
 removed, before they are decoded. Such steps are fitted to trials. If they are fitted to
