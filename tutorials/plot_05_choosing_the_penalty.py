@@ -158,7 +158,7 @@ result.plot_tuning()
 # predicts continuous targets with the same penalties.
 #
 # Although nothing is trained, this has a cost: a tuned penalty takes 10 to 40 times as
-# long as a fixed one, the default three to six times with permutations. A short grid,
+# long as a fixed one, the default two to twelve times with permutations. A short grid,
 # ``Tuned([0.01, 0.1, 1, 10, 100])``, takes a third of the time of the long one.
 #
 # Which penalty is *best* depends on the ``criterion``: the squared error of the coded
