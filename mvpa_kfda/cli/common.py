@@ -193,7 +193,8 @@ NULL = Option(
 
 
 def add_options(parser, options):
-    """Add options to a parser, or to a group of one."""
+    """Add options to a parser, or to a group of one; return what was added."""
+    added = []
     for option in options:
         shown = option.default is not None and option.type is not bool
         default = f"(default: {option.default})" if shown else ""
@@ -208,7 +209,9 @@ def add_options(parser, options):
             keywords |= {"metavar": option.takes, "type": option.type}
         if option.several:
             keywords |= {"nargs": "+", "action": "extend"}
-        parser.add_argument(option.flag, dest=option.argument, **keywords)
+        action = parser.add_argument(option.flag, dest=option.argument, **keywords)
+        added.append(action)
+    return added
 
 
 def given(arguments, options):
