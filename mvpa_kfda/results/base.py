@@ -83,7 +83,8 @@ class Result:
     #: Whether there are activation patterns, and whether penalties were tuned.
     has_patterns: ClassVar[bool] = False
     is_tuned: ClassVar[bool] = False
-    #: Methods that draw single trials' predictions.
+    #: Whether there are predictions of single trials, and which methods draw them.
+    has_predictions: ClassVar[bool] = False
     trial_figures: ClassVar[tuple[str, ...]] = ()
     #: Where the positions are in a brain; None of all other results.
     geometry: ClassVar[Any] = None
@@ -590,6 +591,8 @@ class SubjectResult(
     fold_metrics: dict[str, NDArray] = field(default_factory=dict)
     trains: tuple[NDArray, ...] | None = None
     repeats: dict[str, NDArray] = field(default_factory=dict)
+
+    has_predictions: ClassVar[bool] = True
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
