@@ -6,14 +6,12 @@ from numbers import Integral, Real
 
 import numpy as np
 
+from ..utils.axes import AXES
 from ..utils.record import as_call, is_record
 
 #: Coordinate -> its unit.
-_UNITS = {
-    **dict.fromkeys(("time", "train_time", "test_time"), "s"),
-    **dict.fromkeys("xyz", "mm"),
-    "freq": "Hz",
-}
+_UNITS = {axis.column: axis.unit for axis in AXES.values() if axis.unit}
+_UNITS |= dict.fromkeys("xyz", "mm")
 #: Field of arrays by position -> dimensions before and after those of the positions.
 _FIELDS = {
     "predicted": ((), ("trial",)),
