@@ -40,9 +40,8 @@ from ..utils.checks import (
     warn_of_angles,
     word_bytes,
 )
-from ..utils.files import versions
 from ..utils.fingerprints import note_input
-from ..utils.record import recorded
+from ..utils.record import recorded, versions
 from .averaging import Averaging
 from .orders import warn_of_order
 from .problems import (

@@ -9,8 +9,8 @@ from ..kfda.kernels import RBF, Linear, Polynomial
 from ..kfda.models import kernels_of
 from ..metrics.names import FunctionMetric
 from ..utils.checkpoint import digest
-from ..utils.files import versions
 from ..utils.parallel import one_blas_thread
+from ..utils.record import versions
 
 #: Kernels that are known by how they are written.
 _NAMED = (Linear, RBF, Polynomial)

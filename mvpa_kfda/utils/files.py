@@ -1,4 +1,4 @@
-"""Result files: a flat, fixed HDF5 layout, and the versions recorded in it.
+"""Result files: a flat, fixed HDF5 layout.
 
 A dict is a group, any other value a dataset of numbers or of text, under its own name.
 The attribute `kind` says what Python makes of it. h5py, MATLAB and R read the values
@@ -18,15 +18,12 @@ before the HDF5 library opens the file: the older ones end Python on much damage
 
 import math
 import os
-import platform
 import re
 import stat
 import struct
 import time
 import uuid
 import zlib
-from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 
 import h5py
@@ -524,21 +521,3 @@ def _join(kind, parts):
     if kind == "objects":
         return np.fromiter(items, dtype=object)
     return {"list": list, "tuple": tuple}[kind](items)
-
-
-# ---------------------------------------------------------------------------- versions
-
-
-def versions():
-    """Return the versions of everything that bears on the numbers."""
-    from .. import __version__
-
-    python = platform.python_version()
-    return {"mvpa_kfda": __version__, "python": python, **_of_packages()}
-
-
-@cache
-def _of_packages():
-    """Return the versions of packages; looking one up takes a millisecond or two."""
-    packages = ("numpy", "scipy", "scikit-learn", "mne", "nilearn", "joblib")
-    return {name: version(name) for name in packages}
