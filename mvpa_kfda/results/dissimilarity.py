@@ -169,8 +169,8 @@ class DissimilarityMixin(MatricesMixin):
         c, found = len(self.classes), dict(metrics)
         if self.keeps_condensed:
             return found
-        for name in TABLES.values():
-            values = np.asarray(found.get(name, 0.0))
+        for name in found.keys() & TABLES.values():
+            values = np.asarray(found[name])
             if values.shape == (*self.shape, n_pairs(c)):
                 found[name] = squares(values, c, self.chances[name])
         return found
