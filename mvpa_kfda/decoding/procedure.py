@@ -26,6 +26,7 @@ from ..metrics.names import Scoring
 from ..utils.checks import (
     Precision,
     Seed,
+    check_checkpoint,
     check_count,
     check_dtype,
     check_flag,
@@ -34,7 +35,7 @@ from ..utils.checks import (
 )
 from .positions import cut_windows
 from .repeating import Repeating
-from .resume import check_checkpoint, resumed_seed
+from .resume import resumed_seed
 from .sizes import NULLS, KeptNull
 
 

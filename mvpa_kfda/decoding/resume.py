@@ -1,7 +1,5 @@
 """What makes two runs the same one, so that a checkpoint may continue it."""
 
-import os
-
 import numpy as np
 
 from ..kfda.folds import InnerFolds
@@ -14,15 +12,6 @@ from ..utils.record import versions
 
 #: Kernels that are known by how they are written.
 _NAMED = (Linear, RBF, Polynomial)
-
-
-def check_checkpoint(checkpoint):
-    """Refuse what is no path."""
-    if not isinstance(checkpoint, str | os.PathLike | None):
-        raise TypeError(
-            f"Invalid value for 'checkpoint': {checkpoint!r}. Allowed: None, or the "
-            "path of a file."
-        )
 
 
 def resumed_seed(kept, random_state):

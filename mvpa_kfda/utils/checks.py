@@ -340,12 +340,21 @@ def check_dtype(dtype):
     return np.dtype(check_option("dtype", name, ("float64", "float32")))
 
 
+def check_checkpoint(checkpoint):
+    """Refuse what is no path."""
+    if not isinstance(checkpoint, str | os.PathLike | None):
+        raise TypeError(
+            f"Invalid value for 'checkpoint': {checkpoint!r}. Allowed: None, or the "
+            "path of a file."
+        )
+
+
 def check_numbers(X, name, of_complex=""):
     """Return an array of real numbers of any shape, not copied if it is one.
 
     `of_complex` says what to do with complex ones.
     """
-    if not may_hold_numbers(X):
+    if not (isinstance(X, np.ndarray) or may_hold_numbers(X)):
         raise TypeError(
             f"{name} must be an array of numbers; got {described(X)}.{advice(X)}"
         )
