@@ -49,12 +49,12 @@ from .problems import (
     warn_of_absent_classes,
     warn_of_confounds,
     warn_of_sizes,
+    warn_of_spread,
 )
 from .procedure import Procedure
 from .repeats import Samples
 from .run import Task, is_foldwise, run
 from .sizes import check_null
-from .spreads import warn_of_spread
 
 #: Trials above which an exact kernel matrix is worth a word.
 _MANY = 10_000
@@ -158,7 +158,8 @@ class Analysis:
 
     def warn_of(self, positions):
         """Warn of what the data at some positions say of p-values."""
-        warn_of_spread(positions, self)
+        if self.permutations.n_permutations:
+            warn_of_spread(positions, self)
 
     def average(self, data, kernel, axis=0):
         """Return data and kernel of pseudo-trials, if trials are to be averaged.
