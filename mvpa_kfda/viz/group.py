@@ -240,7 +240,7 @@ def _draw_time(ax, result, metric, marks, color, label):
 
 def _plot_with_bound(result, marks, color, label, show, legend):
     """Plot the scores above the prevalence bound."""
-    figure, (upper, lower) = _two_panels((7.0, 5.8), (2.4, 1))
+    figure, (upper, lower) = _two_panels((2.4, 1))
     _draw_time(upper, result, result.metric, marks, color, label)
     draw_bound(lower, result, color)
     return _finish_panels(figure, result, show, legend, label)
@@ -248,7 +248,7 @@ def _plot_with_bound(result, marks, color, label, show, legend):
 
 def _plot_pair(result, marks, show, legend):
     """Plot the time courses of two lists or results above their difference."""
-    figure, (upper, lower) = _two_panels((7.0, 5.8), (1, 1))
+    figure, (upper, lower) = _two_panels((1, 1))
     upper.set_ylabel(score_label(result))
     if result.has_subjects:
         draw_two_groups(upper, result)
@@ -267,9 +267,9 @@ def _two_lines(result, inches):
     return "\n".join(fit_label(line, inches) for line in lines)
 
 
-def _two_panels(figsize, heights):
+def _two_panels(heights):
     """Make a figure with two Axes, one above the other, that share their times."""
-    figure = new_figure(figsize, "constrained")
+    figure = new_figure((7.0, 5.8), "constrained")
     return figure, figure.subplots(2, sharex=True, height_ratios=heights)
 
 
