@@ -15,6 +15,7 @@ from .common import (
     ANALYSIS_OPTIONS,
     CORRECTIONS,
     METRICS,
+    WINDOWS,
     Option,
     add_options,
     analysis_arguments,
@@ -201,14 +202,7 @@ HEAD_OPTIONS = (
         "deviation; channel: divide each channel by its own; none: no scaling",
         default="auto",
     ),
-    Option(
-        "--window",
-        "window",
-        "S",
-        "window length in seconds (default: single samples)",
-        float,
-    ),
-    Option("--step", "step", "S", "step between windows in seconds", float),
+    *WINDOWS,
     Option(
         "--window-mode",
         "window_mode",
