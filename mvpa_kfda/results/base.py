@@ -37,14 +37,7 @@ from ..viz.notebook import make_html
 from ..viz.null import plot_map_null
 from .clusters import ClusterMaps, cluster_table, refuse_single
 from .discoveries import DiscoveriesMixin, RankedMixin
-from .kinds import (
-    arrays,
-    figure_method,
-    optional_array,
-    plain,
-    plain_values,
-    record,
-)
+from .kinds import arrays, figure_method, optional_array, plain, plain_values, record
 from .places import Places
 from .procedure import ChecksumMixin, OptionsMixin
 from .tables import make_dataset

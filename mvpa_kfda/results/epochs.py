@@ -287,11 +287,7 @@ class GeneralizationResult(
                     "The second nulls of a GeneralizationResult must have the names "
                     f"and shapes of the first, {shapes}."
                 )
-        for name in self.null_summaries:
-            if self._summary(name).exceedances.shape != self.shape:
-                raise ValueError(
-                    f"The summary of {name!r} does not fit a map of {self.shape}."
-                )
+        self._check_summaries()
 
     @property
     def n_tested(self) -> int:

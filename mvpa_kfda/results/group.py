@@ -29,14 +29,7 @@ from .clusters import ClusterMaps, cluster_table, refuse_single
 from .discoveries import levels_of, of_sides
 from .dissimilarity import MatricesMixin
 from .images import make_image_of, map_of_p, peak_table
-from .kinds import (
-    arrays,
-    figure_method,
-    optional_array,
-    plain,
-    record,
-    result_kind,
-)
+from .kinds import arrays, figure_method, optional_array, plain, record, result_kind
 from .people import PeopleMixin
 from .places import Places, unpack_places
 from .prevalence import BY_HOLM, NULLS, PrevalenceMixin, share_of
