@@ -14,13 +14,6 @@ from ..utils.record import versions
 _NAMED = (Linear, RBF, Polynomial)
 
 
-def resumed_seed(kept, random_state):
-    """Return the seed, where none is given that of the run that is continued."""
-    if kept and kept.description and random_state is None:
-        return kept.description["random_state"]
-    return random_state
-
-
 def describe_run(positions, first, analysis, parameters, known):
     """Return all that a checkpoint's parts depend on, by the names of arguments.
 
