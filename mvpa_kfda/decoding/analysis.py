@@ -25,9 +25,13 @@ from ..kfda.models import kernels_of
 from ..kfda.penalties import Auto, Tuned, name_of_rule
 from ..kfda.splits import sees_labels
 from ..kfda.steps import Learned, check_kernel_after
-from ..metrics.chosen import record_pairs
 from ..metrics.classes import METRICS, chance_level
-from ..metrics.names import check_scoring, function_metrics, name_functions
+from ..metrics.names import (
+    check_scoring,
+    function_metrics,
+    name_functions,
+    record_pairs,
+)
 from ..utils.checks import (
     check_array,
     check_components,

@@ -22,7 +22,7 @@ from ..inference.corrections import corrected_p_values
 from ..inference.permutation import permute_labels
 from ..kfda.kernels import needs_gram
 from ..kfda.penalties import Auto, Tuned, name_of_rule
-from ..metrics.chosen import PairsMetric
+from ..metrics.names import PairsMetric
 from ..utils.advice import SIN_AND_COS
 from ..utils.checks import angle_unit, counted, quoted, warn
 from ..utils.problems import Problem
