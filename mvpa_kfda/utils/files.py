@@ -37,6 +37,8 @@ VERSION_NAME = "mvpa_kfda_format"
 #: groups had no checksums, in 4 kernels, penalties and splitters were text, in 5
 #: nothing was said of the input, and in 6 not of which results a group was made.
 FORMAT_VERSION = 7
+#: Endings of files that hold brain images and never results.
+_IMAGE_ENDINGS = (".nii", ".nii.gz", ".gii")
 MAX_DEPTH = 32
 #: Every group and dataset takes more than that, in bytes.
 HEADER_SIZE = 64
@@ -60,6 +62,16 @@ _OPEN_ELSEWHERE = (5, 32)
 
 class _RefusedError(ValueError):
     """A file that is not a result file; the text continues "<path> ..."."""
+
+
+def refuse_image(path, advice=""):
+    """Refuse endings of images, which other programs would fail to open."""
+    path = os.fspath(check_path(path))
+    if path.lower().endswith(_IMAGE_ENDINGS):
+        raise ValueError(
+            f"{path!r} has the ending of an image, but a result file is HDF5 (.h5); "
+            f"{advice or 'use a path that ends in .h5'}."
+        )
 
 
 def write_result_file(path, class_name, fields, *, overwrite=False):
