@@ -288,7 +288,7 @@ def test_streamed_clusters_follow_the_adjacency():
     )
     adjacency = (ring + ring.T).astype(bool)
     data, task = make_problem((12, 12), null="stream")
-    positions = make_positions(data, [4, 9, 7, 20, 3], adjacency=adjacency)
+    positions = make_positions(data, [4, 9, 7, 20, 3], adjacency=lambda: adjacency)
     streamed = run(positions, task, 1, False)
     kept = run(positions, make_problem((12, 12), null="full")[1], 1, False)
     expected = summarize_null(

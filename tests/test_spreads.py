@@ -7,7 +7,7 @@ import pytest
 from sklearn.model_selection import KFold
 
 from mvpa_kfda import cross_validate, decode_arrays, searchlight
-from mvpa_kfda.decoding.spreads import find_spread
+from mvpa_kfda.decoding.problems import find_spread
 
 CLASSES = np.array(["quiet", "noisy"])
 

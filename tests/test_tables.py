@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import build
-from mvpa_kfda import decode_arrays
+from mvpa_kfda import decode_arrays, searchlight
 from mvpa_kfda.results.load import RESULTS
 
 xarray = pytest.importorskip("xarray")
@@ -122,6 +122,24 @@ def test_folds_trials_classes_and_repeats():
     assert_array_equal(again.accuracy_repeats, repeated.repeats["accuracy"])
     assert again.attrs["parameter_n_repeats"] == 2
     assert_array_equal(again["class"], repeated.classes)
+
+
+def test_tables_of_pairs():
+    X, codes = build.trials((12, 12, 12), 4, 3)
+    options = {"reg": 0.1, "cv": 4, "scoring": ["crossnobis", "crossnobis_distances"]}
+    y, cube = np.array(["a", "b", "c"])[codes], X.transpose(0, 2, 1)
+    images, inside = (
+        build.volume(cube.reshape(-1, 3, 2, 2)),
+        build.mask(np.ones((3, 2, 2))),
+    )
+    volume = searchlight(images, y, radius=4.0, mask_img=inside, **options)
+    distances = volume.to_xarray().crossnobis_distances
+    assert distances.dims == ("voxel", "pair")
+    assert_array_equal(distances.sel(pair="a / c"), volume.rdm()[:, 1])
+    course = decode_arrays(X, y, **options)
+    matrices = course.to_xarray().crossnobis_distances
+    assert matrices.dims == ("time", "true_class", "predicted_class")
+    assert_array_equal(matrices, course.metrics["crossnobis_distances"])
 
 
 def test_subjects_of_a_group():

@@ -16,12 +16,11 @@ from ..utils.checks import counted
 from ..utils.files import write_text
 from .analyses import ANALYSES
 from .bold import check_estimate, unused_by
-from .commands import verify_command
 from .config import word_config
 from .find import HEAD, check_dataset, find_units
 from .gather import gather_results
 from .kept import KeptTrials
-from .output import Output, is_whole
+from .output import Output, is_whole, verify_command
 from .pages import is_of, seal_page, write_overview, write_page
 from .read import check_readers, read_trials
 from .record import with_recordings

@@ -8,13 +8,14 @@ is there is taken for done only if all of it is as it was written.
 import json
 import os
 import re
+import shlex
 from functools import cached_property
 from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 
 from ..results.load import load_result
-from .commands import KEY
 from .sources import checksum
 from .write import (
     COLUMNS,
@@ -33,6 +34,10 @@ _ENDS = (
     r"_(decoding\.(h5|tsv|json|verified\.json)|peaks\.(tsv|json)"
     r"|stat-[A-Za-z0-9]+_statmap\.(nii\.gz|json))"
 )
+#: The key of the command in JSON files.
+VERIFY = "Verify"
+#: Options of the command that are files, and what the analysis calls them.
+_FILES = {"mask_img": "--mask", "labels_img": "--atlas", "lut": "--atlas-names"}
 
 
 class Output:
@@ -175,7 +180,7 @@ class Output:
             "Options": self.options,
             "Parameters": as_json(result.parameters),
             "Versions": as_json(result.versions),
-            KEY: self._line,
+            VERIFY: self._line,
         }
 
     def _write_tables(self, result, corrections, maps, sources):
@@ -287,3 +292,29 @@ def _check_plain(path):
             f"{path} would be replaced, but is a link or no file at all. Move it away; "
             "with DataLad, unlock the output first."
         )
+
+
+# ------------------------------------------------------------- how a result is verified
+
+
+def verify_command(path, options, of_group=False):
+    """Return the command that verifies a result, from the folder of the output."""
+    folder = options["output_dir"]
+    words = ["mvpa-kfda", "verify", Path(path).relative_to(folder).as_posix()]
+    if of_group:
+        return shlex.join(words)
+    places = {
+        "--bids-dir": options["bids_dir"],
+        "--derivatives": options["derivatives"],
+    }
+    places |= {flag: options.get(name) for name, flag in _FILES.items()}
+    for flag, place in places.items():
+        if place is not None:
+            words += [flag, _relative(place, folder)]
+    return shlex.join(words)
+
+
+def _relative(path, folder):
+    """Return where something is, as seen from a folder."""
+    path, folder = os.path.realpath(path), os.path.realpath(folder)
+    return Path(os.path.relpath(path, folder)).as_posix()

@@ -13,7 +13,7 @@ from ..inference.corrections import CORRECTIONS
 from ..reports.html import STYLE, facts_html, paragraph
 from ..utils.checks import counted
 from ..utils.files import write_text
-from ..verification.records import record_path
+from ..verification.verdict import record_path
 from .fates import word_runs
 from .find import entities_of
 from .sources import checksum

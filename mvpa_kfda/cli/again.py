@@ -7,7 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..utils.text import tell
-from .common import Option, add_options, check_out, check_there, given, split_classes
+from .common import (
+    LABEL_COLUMN,
+    Option,
+    add_options,
+    check_out,
+    check_there,
+    given,
+    split_classes,
+)
 
 #: What else says which data they are, by the arguments of the functions.
 PLACES = (
@@ -48,13 +56,7 @@ LABELS = (
         Path,
         several=True,
     ),
-    Option(
-        "--label-column",
-        "label_column",
-        "COLUMN",
-        "column with the classes",
-        default="label",
-    ),
+    LABEL_COLUMN,
     Option(
         "--drop",
         "drop",

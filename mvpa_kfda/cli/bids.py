@@ -15,6 +15,7 @@ from .common import (
     ANALYSIS_OPTIONS,
     CORRECTIONS,
     METRICS,
+    WINDOWS,
     Option,
     add_options,
     analysis_arguments,
@@ -201,14 +202,7 @@ HEAD_OPTIONS = (
         "deviation; channel: divide each channel by its own; none: no scaling",
         default="auto",
     ),
-    Option(
-        "--window",
-        "window",
-        "S",
-        "window length in seconds (default: single samples)",
-        float,
-    ),
-    Option("--step", "step", "S", "step between windows in seconds", float),
+    *WINDOWS,
     Option(
         "--window-mode",
         "window_mode",
@@ -387,13 +381,11 @@ def add_bids(commands):
         if not new:
             continue
         new = [_OF_BOTH.get(option.flag, option) for option in new]
-        add_options(parser.add_argument_group(title), new)
-    # As the other commands call it, whose messages have that name.
-    parser.add_argument("--jobs", dest="n_jobs", type=int, help=argparse.SUPPRESS)
-    given = {o.argument for level in LEVELS for o in _options_of(level).values()}
-    for action in parser._actions:
-        if action.dest in given:
+        for action in add_options(parser.add_argument_group(title), new):
             action.default = argparse.SUPPRESS  # what is given can be told by this
+    # As the other commands call it, whose messages have that name.
+    hidden = {"default": argparse.SUPPRESS, "help": argparse.SUPPRESS}
+    parser.add_argument("--jobs", dest="n_jobs", type=int, **hidden)
     # A message that names options of other commands is no help with a whole dataset.
     parser.set_defaults(run=_run_bids, command="bids")
 

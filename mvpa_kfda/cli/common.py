@@ -36,28 +36,18 @@ KERNELS = tuple(name for name in get_args(KernelName) if name != "precomputed")
 CLUSTER_LEVEL = 0.05
 
 
-def _penalty(text):
-    """Return the number or the name that ``--reg`` was given."""
-    if text in PENALTIES:
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is neither a number nor one of {', '.join(PENALTIES)}"
-        ) from None
+def number_or_name(number, names, words):
+    """Return what reads one of some names, or else a number of a type."""
 
+    def read(text):
+        if text in names:
+            return text
+        try:
+            return number(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is neither {words}") from None
 
-def _average(text):
-    """Return the number or the name that ``--average`` was given."""
-    if text == "max":
-        return text
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is neither a number of trials nor max"
-        ) from None
+    return read
 
 
 #: An option: its flag; what the functions call it; what stands for its value in the
@@ -68,6 +58,26 @@ Option = namedtuple(
     "Option",
     "flag argument takes help type default several required",
     defaults=(str, None, False, False),
+)
+
+#: Options of time courses.
+WINDOWS = (
+    Option(
+        "--window",
+        "window",
+        "S",
+        "window length in seconds (default: single samples)",
+        float,
+    ),
+    Option("--step", "step", "S", "step between windows in seconds", float),
+)
+#: Option of tables of images.
+LABEL_COLUMN = Option(
+    "--label-column",
+    "label_column",
+    "COLUMN",
+    "column with the classes",
+    default="label",
 )
 
 #: Options of every analysis.
@@ -81,7 +91,7 @@ ANALYSIS_OPTIONS = (
         "(default); a number: relative to the variance of a trial, the fastest; "
         "ledoit_wolf, oas: estimated, as fast as a number; tuned: selected on each "
         "training set by cross-validation, takes 10 to 40 times as long as a number",
-        _penalty,
+        number_or_name(float, PENALTIES, f"a number nor one of {', '.join(PENALTIES)}"),
     ),
     Option(
         "--criterion",
@@ -138,7 +148,7 @@ ANALYSIS_OPTIONS = (
         "K",
         "number of trials of one class averaged into a pseudo-trial, within test sets; "
         "max: the size of the smallest class there",
-        _average,
+        number_or_name(int, ("max",), "a number of trials nor max"),
     ),
     Option(
         "--repeats",
@@ -193,7 +203,8 @@ NULL = Option(
 
 
 def add_options(parser, options):
-    """Add options to a parser, or to a group of one."""
+    """Add options to a parser, or to a group of one; return what was added."""
+    added = []
     for option in options:
         shown = option.default is not None and option.type is not bool
         default = f"(default: {option.default})" if shown else ""
@@ -208,7 +219,9 @@ def add_options(parser, options):
             keywords |= {"metavar": option.takes, "type": option.type}
         if option.several:
             keywords |= {"nargs": "+", "action": "extend"}
-        parser.add_argument(option.flag, dest=option.argument, **keywords)
+        action = parser.add_argument(option.flag, dest=option.argument, **keywords)
+        added.append(action)
+    return added
 
 
 def given(arguments, options):

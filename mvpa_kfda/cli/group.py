@@ -9,24 +9,18 @@ from typing import get_args
 from ..group.listed import MethodName
 from ..inference.listed import CLUSTER_FDR, Alternative, CorrectionName
 from ..utils.text import tell
-from .common import Option, add_options, add_out, check_out, given
+from .common import (
+    Option,
+    add_options,
+    add_out,
+    check_out,
+    given,
+    number_or_name,
+)
 
 METHODS = get_args(MethodName)
 CORRECTIONS = (*get_args(CorrectionName), CLUSTER_FDR)
 ALTERNATIVES = get_args(Alternative)
-
-
-def _hypothesis(text):
-    """Return the share or the name that ``--hypothesis`` was given."""
-    if text in ("global", "majority"):
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is neither a share from 0 to 1 nor 'global' or 'majority'"
-        ) from None
-
 
 #: Options of the command, which all go to `group_inference`.
 GROUP_OPTIONS = (
@@ -59,7 +53,11 @@ GROUP_OPTIONS = (
         "SHARE",
         "i-test: global, majority or a proportion, chosen beforehand (default: "
         "majority)",
-        _hypothesis,
+        number_or_name(
+            float,
+            ("global", "majority"),
+            "a share from 0 to 1 nor 'global' or 'majority'",
+        ),
     ),
     Option(
         "--alternative",

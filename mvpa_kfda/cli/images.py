@@ -13,6 +13,7 @@ from .common import (
     ANALYSIS_OPTIONS,
     CLUSTER_LEVEL,
     CORRECTION,
+    LABEL_COLUMN,
     METRICS,
     NULL,
     Option,
@@ -44,13 +45,7 @@ IMAGES_OPTIONS = (
         several=True,
         required=True,
     ),
-    Option(
-        "--label-column",
-        "label_column",
-        "COLUMN",
-        "column with the classes",
-        default="label",
-    ),
+    LABEL_COLUMN,
     Option(
         "--drop",
         "drop",

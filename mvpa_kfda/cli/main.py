@@ -19,6 +19,7 @@ from .common import (
     METRICS,
     NULL,
     REGRESSION_METRICS,
+    WINDOWS,
     Option,
     Parser,
     add_options,
@@ -76,14 +77,7 @@ EPOCHS_OPTIONS = (
         "channels, e.g. Cz,Pz or misc (default: all good data channels)",
         several=True,
     ),
-    Option(
-        "--window",
-        "window",
-        "S",
-        "window length in seconds (default: single samples)",
-        float,
-    ),
-    Option("--step", "step", "S", "step between windows in seconds", float),
+    *WINDOWS,
     Option(
         "--smooth",
         "strength",

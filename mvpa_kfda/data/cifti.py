@@ -27,7 +27,7 @@ from nilearn.surface import PolyMesh, load_surf_mesh
 from ..utils.advice import advice, described
 from ..utils.checks import expand_pattern, quoted
 from .grayordinates import GrayordinateSpace, ParcelSpace, cortex, short
-from .volumes import as_mask, check_several, listed, read
+from .volumes import as_mask, check_several, listed, open_image, read
 
 #: How the names of CIFTI files end.
 _ENDING = re.compile(r"\.[dp](scalar|tseries|label|conn)(\.nii)?$", re.IGNORECASE)
@@ -83,15 +83,8 @@ def _holds_cifti(item):
 
 def load_cifti(item, name):
     """Return a `Cifti` of an image or a path; refuse matrices of connections."""
-    if isinstance(item, str | os.PathLike):
-        path = Path(item).expanduser()
-        if not path.is_file():
-            raise FileNotFoundError(f"{name}: {str(path)!r} is no file.")
-        try:
-            item = nibabel.load(path)
-        # Of nibabel: no image, a damaged header, or XML that is not CIFTI's.
-        except Exception as error:
-            raise ValueError(f"{name}: {str(path)!r} is no image: {error}") from error
+    # Errors of nibabel: no image, a damaged header, or XML that is not CIFTI's.
+    item = open_image(item, name, Exception)
     if not isinstance(item, Cifti2Image):
         raise TypeError(
             f"{name} must be a CIFTI image, or the path of one ({_ALLOWED}); got "

@@ -160,7 +160,7 @@ def _power(tfr, name):
     return tfr.data
 
 
-def sampling_rate(epochs, window, step, name="epochs"):
+def sampling_rate(epochs, window, step):
     """Return the samples per second, by the distance of the times if there are two."""
     sfreq = float(epochs.info["sfreq"])
     distances = np.diff(epochs.times)
@@ -171,7 +171,7 @@ def sampling_rate(epochs, window, step, name="epochs"):
         return float(1 / distances.mean())
     if window is not None or step is not None:
         raise ValueError(
-            f"The times of {name} are not evenly spaced: {distances.min():g} to "
+            f"The times of epochs are not evenly spaced: {distances.min():g} to "
             f"{distances.max():g} s apart. Leave out window and step, which are in "
             "seconds, or resample to even times."
         )

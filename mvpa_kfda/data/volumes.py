@@ -92,16 +92,23 @@ def _expand(item):
     return [item]
 
 
+def open_image(item, name, errors):
+    """Return the image at a path, anything else as it is; say which file has errors."""
+    if not isinstance(item, str | os.PathLike):
+        return item
+    path = Path(item).expanduser()
+    if not path.is_file():
+        raise FileNotFoundError(f"{name}: {str(path)!r} is no file.")
+    try:
+        return nibabel.load(path)
+    except errors as error:
+        raise ValueError(f"{name}: {str(path)!r} is no image: {error}") from error
+
+
 def load_volume(item, name):
     """Return an image with 3 or 4 dimensions, its data not yet read."""
-    if isinstance(item, str | os.PathLike):
-        path = Path(item).expanduser()
-        if not path.is_file():
-            raise FileNotFoundError(f"{name}: {str(path)!r} is no file.")
-        try:
-            item = nibabel.load(path)
-        except (nibabel.filebasedimages.ImageFileError, OSError, EOFError) as error:
-            raise ValueError(f"{name}: {str(path)!r} is no image: {error}") from error
+    errors = nibabel.filebasedimages.ImageFileError, OSError, EOFError
+    item = open_image(item, name, errors)
     if not isinstance(item, SpatialImage):
         raise TypeError(
             f"{name} must be a volume, or the path of one, e.g. a .nii.gz file; got "

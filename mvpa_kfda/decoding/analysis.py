@@ -25,9 +25,13 @@ from ..kfda.models import kernels_of
 from ..kfda.penalties import Auto, Tuned, name_of_rule
 from ..kfda.splits import sees_labels
 from ..kfda.steps import Learned, check_kernel_after
-from ..metrics.chosen import record_pairs
 from ..metrics.classes import METRICS, chance_level
-from ..metrics.names import check_scoring, function_metrics, name_functions
+from ..metrics.names import (
+    check_scoring,
+    function_metrics,
+    name_functions,
+    record_pairs,
+)
 from ..utils.checks import (
     check_array,
     check_components,
@@ -40,9 +44,8 @@ from ..utils.checks import (
     warn_of_angles,
     word_bytes,
 )
-from ..utils.files import versions
 from ..utils.fingerprints import note_input
-from ..utils.record import recorded
+from ..utils.record import recorded, versions
 from .averaging import Averaging
 from .orders import warn_of_order
 from .problems import (
@@ -50,12 +53,12 @@ from .problems import (
     warn_of_absent_classes,
     warn_of_confounds,
     warn_of_sizes,
+    warn_of_spread,
 )
 from .procedure import Procedure
 from .repeats import Samples
 from .run import Task, is_foldwise, run
 from .sizes import check_null
-from .spreads import warn_of_spread
 
 #: Trials above which an exact kernel matrix is worth a word.
 _MANY = 10_000
@@ -159,7 +162,8 @@ class Analysis:
 
     def warn_of(self, positions):
         """Warn of what the data at some positions say of p-values."""
-        warn_of_spread(positions, self)
+        if self.permutations.n_permutations:
+            warn_of_spread(positions, self)
 
     def average(self, data, kernel, axis=0):
         """Return data and kernel of pseudo-trials, if trials are to be averaged.

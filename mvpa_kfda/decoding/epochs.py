@@ -30,6 +30,7 @@ from ..kfda.models import for_channels
 from ..results.decoding import TimeRegressionResult
 from ..results.epochs import SensorTimeResult, TimeFrequencyResult, TimeResult
 from ..results.patterns import pack_info
+from ..utils.axes import AXES
 from ..utils.checks import check_option
 from .analysis import decode
 from .options import (
@@ -382,7 +383,7 @@ def _lay_out(epochs, info, sensors, starts, kind):
     if isinstance(epochs, EpochsTFR):
         # One frequency after the other along the samples.
         first = len(epochs.times) * np.arange(len(epochs.freqs))[:, np.newaxis]
-        names = tuple(f"{freq:g} Hz" for freq in epochs.freqs)
+        names = tuple(AXES["freqs"].place.format(f"{x:g}") for x in epochs.freqs)
         rows = {"starts": first + starts, "names": names}
         return TimeFrequencyResult, rows, kept | {"freqs": epochs.freqs}
     if sensors is None:
@@ -392,7 +393,7 @@ def _lay_out(epochs, info, sensors, starts, kind):
     near[tuple(pairs)] = near[tuple(pairs[::-1])] = True
     rows = {
         "starts": np.tile(starts, (len(near), 1)),
-        "names": tuple(f"sensor {name}" for name in info["ch_names"]),
+        "names": tuple(map(AXES["ch_names"].place.format, info["ch_names"])),
         "channels": tuple(np.flatnonzero(row) for row in near),
     }
     kept |= {"ch_names": info["ch_names"], "adjacency": pairs}

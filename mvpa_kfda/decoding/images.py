@@ -236,7 +236,7 @@ def _lay_out(images, geometry, labels, analysis, standardize):
         model.reg,
         name=partial(_word_position, space),
         folds=analysis.folds,
-        adjacency=adjacency_among(geometry.pairs, space.n_positions, filled),
+        adjacency=partial(adjacency_among, geometry.pairs, space.n_positions, filled),
         words=space.describe(),
         scaling=scaling,
     )

@@ -15,7 +15,6 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from scipy import sparse
 from sklearn import config_context
 
 from ..kfda.direct import prepare_sorted
@@ -50,8 +49,9 @@ class Positions(Protocol):
         Positions along every axis of the map; () for a single one.
     row : tuple of int
         The cells of the map that every position fills; () for one.
-    adjacency : sparse matrix | None
-        Which of the cells that are run touch; None: those next on the map.
+    adjacency : callable | None
+        Returns which of the cells that are run touch, for nulls that form clusters;
+        None: those next on the map.
     exempt : ndarray of bool | None
         Cells at which the scores against the task's second labels do not count.
     fewer : str
@@ -62,7 +62,7 @@ class Positions(Protocol):
 
     shape: tuple
     row: tuple = ()
-    adjacency: sparse.sparray | None = None
+    adjacency: Callable | None = None
     exempt: np.ndarray | None = None
     fewer: str = "fewer positions"
     worker_bytes: int = 0
@@ -218,7 +218,7 @@ class WindowPositions(Positions):
     #: The channels of every row; None takes all in all rows.
     channels: Sequence | None = None
     #: Which of the positions touch; None: those next on the map.
-    adjacency: sparse.sparray | None = None
+    adjacency: Callable | None = None
 
     fewer = "fewer times (step=, crop or decimate)"
 
@@ -489,8 +489,8 @@ class SubsetPositions(Positions):
         ``name(position) -> str``, what a position is called in messages.
     folds : Folds | None
         The test sets of the run, whose blocks take memory; None: of a partition.
-    adjacency : sparse matrix | None
-        Which of the positions with features touch; None: those next on the map.
+    adjacency : callable | None
+        Returns which of the positions with features touch; None: those next on the map.
     words : str
         What the positions are, in messages.
     scaling : RunScaling | None
@@ -504,7 +504,7 @@ class SubsetPositions(Positions):
     reg: object
     name: Callable = _by_number
     folds: Folds | None = None
-    adjacency: sparse.sparray | None = None
+    adjacency: Callable | None = None
     words: str = "positions"
     scaling: RunScaling | None = None
 

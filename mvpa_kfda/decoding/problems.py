@@ -5,16 +5,24 @@ unequal; folds may cut through groups; runs may be too short for z-scores; a con
 may follow the classes, be a number that stands for something else, or have a category
 that no training trial has. What concerns the order of trials has a module of its own,
 and what concerns folds, permutations or averages alone is found where these are made.
+
+Classes may also vary unequally, which permutations take for information: labels are
+exchanged as if classes were alike in everything, not in their means alone. Where one
+class varies more, exchanged labels spread its trials over both classes. Then predicted
+labels of the observed classes are not distributed as those of the exchanged ones,
+though no mean differs.
 """
 
 import warnings
 
 import numpy as np
+from scipy.stats import f_oneway
 
 from ..inference.corrections import corrected_p_values
 from ..inference.permutation import permute_labels
+from ..kfda.kernels import needs_gram
 from ..kfda.penalties import Auto, Tuned, name_of_rule
-from ..metrics.chosen import PairsMetric
+from ..metrics.names import PairsMetric
 from ..utils.advice import SIN_AND_COS
 from ..utils.checks import angle_unit, counted, quoted, warn
 from ..utils.problems import Problem
@@ -37,6 +45,22 @@ _Z_SCORES = "z-scores within runs remove it (standardize='zscore_sample' for ima
 #: Distinct whole numbers that may number runs, and of what share of all from the first
 #: to the last there have to be some.
 _FEWEST_RUNS, _NUMBERED = 3, 0.5
+
+#: How many positions of a map are looked at, and features of each, at most.
+_MOST_POSITIONS, _MOST_FEATURES = 16, 200
+
+#: Ratios of distances that matter, if equal classes have one as large no more often.
+_SPREAD, _SPREAD_LEVEL = 1.4, 1e-4
+
+#: Fewer trials of a class say nothing about how they vary.
+_FEWEST_TRIALS = 4
+
+#: Squared distances below this part of their mean are taken for it: logarithms of what
+#: is next to nothing are no measure of it.
+_NEAR_ZERO = 1e-2
+
+#: Metrics that compare ranks and not predicted labels.
+_OF_RANKS = {"roc_auc"}
 
 
 def find_absent_class(folds, codes, classes):
@@ -390,3 +414,86 @@ def find_short_runs(y, groups):
         "faces and houses)."
     )
     return Problem("short_runs", text, {"groups": int(short.sum()), "images": size})
+
+
+# ---------------------------------------------------------- classes that vary unequally
+
+
+def warn_of_spread(positions, analysis):
+    """Warn where classes differ in variance, and scores of predicted labels are tested.
+
+    At some positions of the map. Precomputed kernels are not looked at, and of several
+    labels of a trial it is those trained with that count.
+    """
+    kernel = getattr(positions, "kernel", None)
+    of_ranks = set(analysis.task.scoring) <= _OF_RANKS
+    if of_ranks or (kernel is not None and needs_gram(kernel)):
+        return
+    numbers = [number for block in positions.blocks() for number in block]
+    numbers = np.array(numbers, np.intp)
+    if not len(numbers):
+        return
+    at = np.linspace(0, len(numbers) - 1, _MOST_POSITIONS).astype(int)
+    some = numbers[np.unique(at)]
+    signals = [_thinned(positions.signal(number)) for number in some]
+    codes, chosen = analysis.codes, analysis.chosen
+    if len(codes) != len(signals[0]):  # in repeats these are of averages, drawn later
+        codes, _, chosen = analysis.single
+    if chosen is not None:
+        codes, signals = codes[chosen], [signal[chosen] for signal in signals]
+    problem = find_spread(signals, codes, analysis.classes)
+    if problem:
+        problem.warn()
+
+
+def find_spread(signals, codes, classes):
+    """Return the `Problem` of classes whose trials vary more or less, or None.
+
+    Of signals (n, p), by the distances of trials from the median of their class, in
+    standard deviations of each feature, and by logarithms of these: single trials that
+    are far out decide nothing.
+    """
+    present = np.flatnonzero(np.bincount(codes) >= _FEWEST_TRIALS)
+    kept = np.isin(codes, present)
+    if len(present) < 2:
+        return None
+    codes = codes[kept]
+    squares = np.mean([_squares(signal[kept], codes) for signal in signals], axis=0)
+    logs = np.log(np.maximum(squares, _NEAR_ZERO * squares.mean())) / 2
+    of_classes = [logs[codes == k] for k in present]
+    means = np.array([each.mean() for each in of_classes])
+    ratio = float(np.exp(np.ptp(means)))
+    if ratio < _SPREAD or f_oneway(*of_classes).pvalue >= _SPREAD_LEVEL:
+        return None
+    least, most = present[means.argmin()], present[means.argmax()]
+    text = (
+        f"Trials of class {str(classes[most])!r} vary {ratio:.1f} times as much as "
+        f"those of {str(classes[least])!r} (distances from the median of their class). "
+        "Permuting labels makes the classes alike in every respect, so unequal "
+        "variance counts as information: accuracy and other scores of predicted labels "
+        "can exceed the permutations although all means are equal, especially if the "
+        "more variable class is rare. A small p-value shows that the classes differ, "
+        "not how. For claims about means, test scoring='roc_auc' with equal numbers of "
+        "trials."
+    )
+    return Problem("spread", text, {"ratio": ratio})
+
+
+def _thinned(signal):
+    """Return a signal (n, p) with not too many features, evenly spaced."""
+    return signal[:, :: -(-signal.shape[1] // _MOST_FEATURES)]
+
+
+def _squares(signal, codes):
+    """Return the squared distance (n,) of each trial from the median of its class."""
+    rest = np.array(signal, dtype=np.float64)
+    size = np.abs(rest).max(axis=0)
+    for k, count in zip(*np.unique(codes, return_counts=True), strict=True):
+        rest[codes == k] -= np.median(rest[codes == k], axis=0)
+        # Trials are near to a median that few of them make.
+        rest[codes == k] *= np.sqrt(count / (count - 1))
+    scale = np.sqrt(np.mean(rest**2, axis=0))
+    varies = scale > np.finfo(float).eps * size
+    if not varies.any():
+        return np.ones(len(rest))
+    return np.mean((rest[:, varies] / scale[varies]) ** 2, axis=1)

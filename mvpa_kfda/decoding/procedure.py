@@ -26,6 +26,7 @@ from ..metrics.names import Scoring
 from ..utils.checks import (
     Precision,
     Seed,
+    check_checkpoint,
     check_count,
     check_dtype,
     check_flag,
@@ -34,7 +35,6 @@ from ..utils.checks import (
 )
 from .positions import cut_windows
 from .repeating import Repeating
-from .resume import check_checkpoint, resumed_seed
 from .sizes import NULLS, KeptNull
 
 
@@ -282,8 +282,10 @@ class Procedure:
 
     def resumed(self, checkpoint):
         """Return the same with the seed of the run that a checkpoint continues."""
-        seed = resumed_seed(checkpoint, self.running.random_state)
-        return replace(self, running=replace(self.running, random_state=seed))
+        running, known = self.running, checkpoint and checkpoint.description
+        if running.random_state is None and known:
+            running = replace(running, random_state=known["random_state"])
+        return replace(self, running=running)
 
 
 #: The parts of a procedure, by name.

@@ -43,8 +43,8 @@ from ..utils.checks import (
     draw_seed,
     warn_of_angles,
 )
-from ..utils.files import versions
 from ..utils.memory import check_memory
+from ..utils.record import versions
 from .analysis import (
     check_foldwise,
     decode,

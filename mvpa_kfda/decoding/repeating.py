@@ -19,8 +19,7 @@ from ..kfda.splits import may_see_labels
 from ..utils.checks import check_count, check_flag, check_option
 from ..utils.memory import check_many
 from .averaging import average_trials, check_disjoint, count_cells, find_left_out
-from .repeats import Regrouped, Reshuffled
-from .splitters import Shown, seeded_splitters
+from .repeats import Regrouped, Reshuffled, Shown, seeded_splitters
 
 #: Repeats that are enough for a mean score.
 _ENOUGH = 100

@@ -1,7 +1,5 @@
 """What makes two runs the same one, so that a checkpoint may continue it."""
 
-import os
-
 import numpy as np
 
 from ..kfda.folds import InnerFolds
@@ -9,27 +7,11 @@ from ..kfda.kernels import RBF, Linear, Polynomial
 from ..kfda.models import kernels_of
 from ..metrics.names import FunctionMetric
 from ..utils.checkpoint import digest
-from ..utils.files import versions
 from ..utils.parallel import one_blas_thread
+from ..utils.record import versions
 
 #: Kernels that are known by how they are written.
 _NAMED = (Linear, RBF, Polynomial)
-
-
-def check_checkpoint(checkpoint):
-    """Refuse what is no path."""
-    if not isinstance(checkpoint, str | os.PathLike | None):
-        raise TypeError(
-            f"Invalid value for 'checkpoint': {checkpoint!r}. Allowed: None, or the "
-            "path of a file."
-        )
-
-
-def resumed_seed(kept, random_state):
-    """Return the seed, where none is given that of the run that is continued."""
-    if kept and kept.description and random_state is None:
-        return kept.description["random_state"]
-    return random_state
 
 
 def describe_run(positions, first, analysis, parameters, known):

@@ -539,7 +539,7 @@ class NullStore:
                 self._observed.reshape(shape),
                 self._null.reshape((-1, *shape)),
                 with_clusters=True,
-                adjacency=self._adjacency,
+                adjacency=self._adjacency() if self._adjacency else None,
                 exempt=self._exempt,
             )
 

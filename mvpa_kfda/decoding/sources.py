@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING
 
@@ -240,7 +241,7 @@ def _lay_out(reader, windows, src, radius):
         "starts": np.tile(windows.starts, (len(names), 1)),
         "names": np.char.add("vertex ", names),
         "channels": Rows(near.members.indptr * len(of_each), features.ravel()),
-        "adjacency": sensor_time_adjacency(near.pairs, *shape),
+        "adjacency": partial(sensor_time_adjacency, near.pairs, *shape),
     }
     sources = near.form.pack() | {"tstep": tstep}
     fields = {"vertices": names, "adjacency": near.pairs, "sources": sources}

@@ -45,8 +45,7 @@ from ..utils.checks import (
     quoted,
     warn,
 )
-from ..utils.files import versions
-from ..utils.record import as_call
+from ..utils.record import as_call, versions
 from ..viz.common import DEFAULT_RESULTS
 from .arguments import (
     N_PERMUTATIONS,

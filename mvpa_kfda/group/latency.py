@@ -29,8 +29,8 @@ from ..utils.checks import (
     draw_seed,
     warn,
 )
-from ..utils.files import versions
 from ..utils.memory import check_many
+from ..utils.record import versions
 from .arguments import check_list_names, join_lists
 from .listed import OnsetName
 from .subjects import ResultOrPath, gather_subjects, is_path

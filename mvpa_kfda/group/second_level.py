@@ -23,8 +23,8 @@ from ..results.group import GroupResult
 from ..results.kinds import keeps_warnings
 from ..results.prevalence import NULLS, share_of
 from ..utils.checks import Seed, check_count, counted, draw_seed, warn
-from ..utils.files import versions
 from ..utils.fingerprints import files_of
+from ..utils.record import versions
 from . import listed
 from .arguments import (
     CLUSTER_FDR,

@@ -385,9 +385,8 @@ NAMED = CORRECTIONS | {
 CorrectionName = listed.CorrectionName | str
 CorrectionNames = CorrectionName | Sequence[CorrectionName]
 
-#: Those that need no more than the uncorrected p-values, and the false discovery rates.
+#: Those that need no more than the uncorrected p-values.
 ADJUSTMENTS = tuple(name for name, known in CORRECTIONS.items() if known.adjust)
-FALSE_DISCOVERY = tuple(n for n, known in CORRECTIONS.items() if known.false_discovery)
 
 _ALIASES = {known.alias: name for name, known in CORRECTIONS.items() if known.alias}
 

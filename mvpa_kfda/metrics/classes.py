@@ -262,6 +262,8 @@ class Metric:
     of_one_class: bool = False
     #: The shape of its table for c classes; None: it is one number per label vector.
     table: Callable | None = None
+    #: What is along the axes of this table.
+    along: tuple = ()
     #: What the tables of repeats are joined by.
     join: Callable = np.sum
     #: The metric that is one number for such a table, its mean.
@@ -333,6 +335,7 @@ METRICS = {
         "the confusion matrix",
         highest=np.inf,
         table=lambda c: (c, c),
+        along=("true_class", "predicted_class"),
     ),
     "pairwise_accuracy": Metric(
         pairs.pairwise_accuracy,
@@ -351,6 +354,7 @@ METRICS = {
         "accuracies of pairs",
         words="the accuracy of every pair of classes",
         table=lambda c: (pairs.n_pairs(c),),
+        along=("pair",),
         join=mean_of_defined,
         summary="pairwise_accuracy",
         needs_class_scores=True,
@@ -377,6 +381,7 @@ METRICS = {
         highest=np.inf,
         words="the crossnobis distance of every pair of classes",
         table=lambda c: (pairs.n_pairs(c),),
+        along=("pair",),
         join=mean_of_defined,
         summary="crossnobis",
         needs_class_scores=True,

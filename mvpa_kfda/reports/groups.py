@@ -166,8 +166,8 @@ _P = (
 
 def _group_draws(result, correction):
     """Say what the null distribution over subjects is made of."""
-    n, p = result.n_permutations, result.parameters
-    if result.method in ("t", "wilcoxon") and correction in ("none", *ADJUSTMENTS):
+    n, p, method = result.n_permutations, result.parameters, METHODS[result.method]
+    if method.parametric and correction in ("none", *ADJUSTMENTS):
         return [
             "Uncorrected *p*-values come from the theoretical distribution of the "
             "statistic."
@@ -181,7 +181,7 @@ def _group_draws(result, correction):
         ]
     if not n:
         return []
-    if result.method in ("prevalence", "bootstrap"):
+    if method.by_labels:
         first = p.get("first_level_permutations") or []
         of = f" of {ranged(first, 'label permutation')}" if len(first) else ""
         if result.method == "prevalence" and correction in ("none", *ADJUSTMENTS):

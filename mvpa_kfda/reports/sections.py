@@ -29,6 +29,7 @@ from ..viz.common import (
     names_of_two,
 )
 from ..viz.confusion import find_confusion, plot_confusion, plot_recall
+from ..viz.diagnostics import plot_predictions, plot_roc
 from ..viz.interactive import views_of
 from ..viz.patterns import part_to_draw
 from .claims import claims_of
@@ -205,10 +206,16 @@ _NULL_WORDS = (
     "permutation, with that of the data as a line."
 )
 
-#: Method of a result -> its title, and what its figure shows.
+#: Name of a figure of single trials -> what draws it, and what it shows.
 _MORE_FIGURES = {
-    "plot_roc": "ROC curve: true positive rate against false positive rate.",
-    "plot_predictions": "Predicted against true values of all trials.",
+    "plot_roc": (
+        plot_roc,
+        "ROC curve: true positive rate against false positive rate.",
+    ),
+    "plot_predictions": (
+        plot_predictions,
+        "Predicted against true values of all trials.",
+    ),
 }
 
 
@@ -216,10 +223,10 @@ def _trials(result):
     """Return the figures of single trials' predictions."""
     found = []
     for name in result.trial_figures:
-        alternative = _MORE_FIGURES[name]
+        draw, alternative = _MORE_FIGURES[name]
         if name == "plot_roc" and len(result.classes) > 2:
             continue
-        found.append(_draw(getattr(result, name), alternative))
+        found.append(_draw(draw, alternative, result=result))
     return "".join(found)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..results.base import SubjectResult
 from ..results.group import GroupResult
-from ..verification.records import read_record
+from ..verification.verdict import read_record
 from .html import paragraph
 
 #: What stands for a file whose name is not known.

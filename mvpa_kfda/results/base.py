@@ -9,7 +9,6 @@ of them; what was tested over subjects or between results has p-values alone, se
 
 from __future__ import annotations
 
-import os
 from dataclasses import field, fields
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -29,19 +28,18 @@ from ..inference.corrections import (
 )
 from ..inference.null import ALTERNATIVES, Alternative
 from ..metrics.names import is_of_one_class, metric_in_text
-from ..utils.checks import check_option, check_path, check_share, counted
-from ..utils.files import same_content, write_result_file
+from ..utils.checks import check_option, check_share, counted
+from ..utils.files import refuse_image, same_content, write_result_file
 from ..utils.rounding import rounded
 from ..viz.common import CORRECTION_LABELS, make_figure, with_null
 from ..viz.notebook import make_html
 from ..viz.null import plot_map_null
 from .clusters import ClusterMaps, cluster_table, refuse_single
 from .discoveries import DiscoveriesMixin, RankedMixin
-from .kinds import figure_method, record
+from .kinds import arrays, figure_method, optional_array, plain, plain_values, record
 from .places import Places
 from .procedure import ChecksumMixin, OptionsMixin
 from .tables import make_dataset
-from .values import arrays, optional_array, plain, plain_values
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -51,9 +49,6 @@ if TYPE_CHECKING:
 
 #: What the scores and p-values of a result are: an array, or at one position a float.
 Scores = TypeVar("Scores")
-
-#: Endings of files that hold brain images and never results.
-_IMAGE_ENDINGS = (".nii", ".nii.gz", ".gii")
 
 #: From so many scores of permutations on p-values take longer than a glance.
 _MANY_SCORES = 5_000_000
@@ -83,7 +78,8 @@ class Result:
     #: Whether there are activation patterns, and whether penalties were tuned.
     has_patterns: ClassVar[bool] = False
     is_tuned: ClassVar[bool] = False
-    #: Methods that draw single trials' predictions.
+    #: Whether there are predictions of single trials, and which methods draw them.
+    has_predictions: ClassVar[bool] = False
     trial_figures: ClassVar[tuple[str, ...]] = ()
     #: Where the positions are in a brain; None of all other results.
     geometry: ClassVar[Any] = None
@@ -113,21 +109,10 @@ class Result:
         ValueError
             If the file has the extension of an image: .nii, .nii.gz or .gii.
         """
-        self._refuse_image(check_path(path))
+        images = "for an image use result.to_img(...).to_filename(path)"
+        refuse_image(path, images if hasattr(self, "to_img") else "")
         write_result_file(
             path, type(self).__name__, self._content(), overwrite=overwrite
-        )
-
-    def _refuse_image(self, path):
-        """Refuse endings of images, which other programs would fail to open."""
-        if not os.fspath(path).lower().endswith(_IMAGE_ENDINGS):
-            return
-        advice = "use a path that ends in .h5"
-        if hasattr(self, "to_img"):
-            advice = "for an image use result.to_img(...).to_filename(path)"
-        raise ValueError(
-            f"{os.fspath(path)!r} has the ending of an image, but a result file is "
-            f"HDF5 (.h5); {advice}."
         )
 
     def _content(self):
@@ -590,6 +575,8 @@ class SubjectResult(
     fold_metrics: dict[str, NDArray] = field(default_factory=dict)
     trains: tuple[NDArray, ...] | None = None
     repeats: dict[str, NDArray] = field(default_factory=dict)
+
+    has_predictions: ClassVar[bool] = True
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""

@@ -11,7 +11,8 @@ import numpy as np
 
 from ..inference.clusters import find_clusters
 from ..inference.discoveries import n_true
-from ..utils.checks import counted
+from ..utils.axes import AXES
+from ..utils.checks import counted, plural
 
 #: The columns of every table, in their order, and those of true discoveries.
 COLUMNS = ("from", "to", "places", "mass", "size", "p", "peak")
@@ -129,10 +130,10 @@ def _row(maps, columns, members):
 
 
 #: Columns of places that go from somewhere to somewhere: in seconds, or in mm.
-_ALONG = ("time", "train_time", "test_time", "x", "y", "z")
+_ALONG = {axis.column for axis in AXES.values() if axis.is_time} | set("xyz")
 
 #: Columns of names that are listed; of vertices there are too many.
-_NAMED = ("sensor", "region", "structure", "feature", "parcel")
+_NAMED = (AXES["ch_names"].column, "region", "structure", "feature", "parcel")
 
 
 def _one_or_all(values):
@@ -146,19 +147,21 @@ def _worded(places, here, size):
         if name in here and here[name].dtype.kind not in "iu":
             return ", ".join(map(str, dict.fromkeys(here[name].tolist())))
     if "vertices" in places.axes:
-        return _worded_vertices(here["vertex"])
+        return _worded_vertices(here[AXES["vertices"].column])
     if "freqs" in places.axes:
-        low, high = here["freq"].min(), here["freq"].max()
-        return f"{low:.3g} Hz" if low == high else f"{low:.3g} to {high:.3g} Hz"
+        axis = AXES["freqs"]
+        low, high = (f"{end(here[axis.column]):.3g}" for end in (np.min, np.max))
+        return axis.place.format(low if low == high else f"{low} to {high}")
     if places.geometry is not None:
         return counted(size, places.geometry.noun)
-    return counted(size, "time" if len(places.axes) == 1 else "pair of times")
+    noun = AXES["times"].noun
+    return counted(size, noun if len(places.axes) == 1 else f"pair of {plural(noun)}")
 
 
 def _worded_vertices(names):
     """Word how many vertices of which structures there are among names at times."""
     structures = [name.rpartition(" ")[0] for name in dict.fromkeys(names.tolist())]
     return ", ".join(
-        f"{counted(structures.count(name), 'vertex')} of {name}"
+        f"{counted(structures.count(name), AXES['vertices'].noun)} of {name}"
         for name in dict.fromkeys(structures)
     )

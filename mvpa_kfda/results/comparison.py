@@ -12,9 +12,8 @@ from ..inference.null import ALTERNATIVES, Alternative
 from ..utils.checks import check_flag, check_option, check_share, counted, quoted
 from ..viz.common import DEFAULT_RESULTS
 from .group import TestedMap
-from .kinds import result_kind
+from .kinds import optional_array, plain, result_kind
 from .people import MeanInterval
-from .values import optional_array, plain
 
 #: Metrics whose scores vary most without an effect.
 WIDEST_AT_CHANCE = ("accuracy", "balanced_accuracy", "roc_auc", "pearsonr")

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..metrics.chosen import NamedPairs, name_pairs, number_pairs
 from ..metrics.classes import METRICS, mean_of_defined
+from ..metrics.names import NamedPairs, name_pairs, number_pairs
 from ..metrics.pairs import TABLES, n_pairs, squares
 from ..utils.checks import check_option
 from ..viz.rdm import plot_mds, plot_rdm
@@ -169,8 +169,8 @@ class DissimilarityMixin(MatricesMixin):
         c, found = len(self.classes), dict(metrics)
         if self.keeps_condensed:
             return found
-        for name in TABLES.values():
-            values = np.asarray(found.get(name, 0.0))
+        for name in found.keys() & TABLES.values():
+            values = np.asarray(found[name])
             if values.shape == (*self.shape, n_pairs(c)):
                 found[name] = squares(values, c, self.chances[name])
         return found

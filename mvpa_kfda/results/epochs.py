@@ -22,12 +22,11 @@ from ..viz.time import plot_time
 from .base import SubjectResult
 from .dissimilarity import DissimilarityMixin
 from .evidence import EvidenceMixin
-from .kinds import figure_method, result_kind
+from .kinds import arrays, figure_method, result_kind
 from .onset import OnsetMixin
 from .patterns import PatternsMixin, unpack_info
 from .places import sensor_time_adjacency
 from .summaries import SummariesMixin
-from .values import arrays
 
 if TYPE_CHECKING:
     from mne import Info
@@ -288,11 +287,7 @@ class GeneralizationResult(
                     "The second nulls of a GeneralizationResult must have the names "
                     f"and shapes of the first, {shapes}."
                 )
-        for name in self.null_summaries:
-            if self._summary(name).exceedances.shape != self.shape:
-                raise ValueError(
-                    f"The summary of {name!r} does not fit a map of {self.shape}."
-                )
+        self._check_summaries()
 
     @property
     def n_tested(self) -> int:

@@ -29,13 +29,12 @@ from .clusters import ClusterMaps, cluster_table, refuse_single
 from .discoveries import levels_of, of_sides
 from .dissimilarity import MatricesMixin
 from .images import make_image_of, map_of_p, peak_table
-from .kinds import figure_method, record, result_kind
+from .kinds import arrays, figure_method, optional_array, plain, record, result_kind
 from .people import PeopleMixin
 from .places import Places, unpack_places
 from .prevalence import BY_HOLM, NULLS, PrevalenceMixin, share_of
 from .procedure import OptionsMixin
 from .sources import make_source_estimate
-from .values import arrays, optional_array, plain
 from .views import ViewMixin
 
 if TYPE_CHECKING:
@@ -602,14 +601,20 @@ class _TestWords(NamedTuple):
     test: str
     of_two_groups: str
     statistic: str
+    #: Whether it tests against the subjects' permuted labels.
+    by_labels: bool = False
 
 
 #: Method of a group -> its words. A prevalence test and a bootstrap have one group.
 GROUP_TESTS = {
-    "prevalence": _TestWords("Prevalence test", "", "{score}, lowest of all subjects"),
-    "i-test": _TestWords("i-test", "", "{score}, subject number i from the lowest"),
+    "prevalence": _TestWords(
+        "Prevalence test", "", "{score}, lowest of all subjects", by_labels=True
+    ),
+    "i-test": _TestWords(
+        "i-test", "", "{score}, subject number i from the lowest", by_labels=True
+    ),
     "bootstrap": _TestWords(
-        "Bootstrap of permuted means", "", "{score}, mean over subjects"
+        "Bootstrap of permuted means", "", "{score}, mean over subjects", by_labels=True
     ),
     "sign-flip": _TestWords(
         "Sign-flip test", "Permutation test of two groups", "t over subjects"
@@ -812,7 +817,7 @@ class GroupResult(OptionsMixin, PeopleMixin, MatricesMixin, PrevalenceMixin, Tes
     @property
     def _skewed(self):
         """Whether the statistic has no value of its own for "no effect"."""
-        return self.method in ("prevalence", "i-test", "bootstrap")
+        return GROUP_TESTS[self.method].by_labels
 
     def pvalues(
         self,
@@ -997,7 +1002,7 @@ class GroupResult(OptionsMixin, PeopleMixin, MatricesMixin, PrevalenceMixin, Tes
     def draw_noun(self) -> str:
         """Name of one draw of the null distribution."""
         two_groups = self.is_difference and not self.paired
-        combined = self.method in ("prevalence", "i-test", "bootstrap")
+        combined = GROUP_TESTS[self.method].by_labels
         return "permutation" if two_groups or combined else "sign flip"
 
     def title_parts(self) -> list[str]:

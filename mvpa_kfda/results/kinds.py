@@ -2,6 +2,7 @@
 
 A class of results describes its own fields only. The docs that users read have those
 of its bases as well, with shapes of its own, and its figures are functions of `viz`.
+Fields hold arrays, and floats where there is a single number.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
+
+import numpy as np
 
 from ..utils.checks import collected_warnings
 
@@ -136,3 +139,27 @@ def _without_first(doc):
     """Return the docs of a function without its first parameter and its examples."""
     doc = re.sub(r"(\nParameters\n-+\n)\S.*\n(?: .*\n)+", r"\1", doc, count=1)
     return _EXAMPLES.sub("", doc)
+
+
+# ------------------------------------------------------------------ values of fields
+
+
+def plain(value):
+    """Return an array, or a Python float where there is a single number."""
+    value = np.asarray(value)
+    return float(value) if value.ndim == 0 else value
+
+
+def plain_values(values):
+    """Return a dict with arrays, or floats where there are single numbers."""
+    return {name: plain(value) for name, value in values.items()}
+
+
+def arrays(values):
+    """Return a dict with arrays."""
+    return {name: np.asarray(value) for name, value in values.items()}
+
+
+def optional_array(value):
+    """Return an array, or None."""
+    return None if value is None else np.asarray(value)

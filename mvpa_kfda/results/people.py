@@ -12,10 +12,9 @@ from ..inference.intervals import FEWEST, interval_of_mean
 from ..inference.null import ALTERNATIVES, Alternative
 from ..utils.checks import check_flag, check_option, check_share, counted
 from ..utils.rounding import rounded
-from ..viz.people import plot_shares
-from .kinds import figure_method, record
+from ..viz.group import plot_shares
+from .kinds import figure_method, plain, record
 from .places import Places
-from .values import plain
 
 if TYPE_CHECKING:
     from pandas import DataFrame

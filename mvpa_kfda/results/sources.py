@@ -191,11 +191,7 @@ class SourceTimeResult(
             raise ValueError(
                 f"A result of {n} vertices needs sources of as many; got {n_sources}."
             )
-        for name in self.null_summaries:
-            if self._summary(name).exceedances.shape != self.shape:
-                raise ValueError(
-                    f"The summary of {name!r} does not fit a map of {self.shape}."
-                )
+        self._check_summaries()
 
     def _adjacency(self):
         """Return which positions are neighbours: in space, or one step in time."""

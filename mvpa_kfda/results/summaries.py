@@ -56,6 +56,14 @@ class SummariesMixin:
         """Return what was kept of a metric's null."""
         return NullSummary.from_arrays(self.null_summaries[metric])
 
+    def _check_summaries(self):
+        """Raise a ValueError unless the summaries fit the map."""
+        for name in self.null_summaries:
+            if self._summary(name).exceedances.shape != self.shape:
+                raise ValueError(
+                    f"The summary of {name!r} does not fit a map of {self.shape}."
+                )
+
     def kept_nulls(self, metric: str) -> list[Any]:
         """Return what was kept of each null distribution of a metric.
 

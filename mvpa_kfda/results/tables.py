@@ -6,14 +6,13 @@ from numbers import Integral, Real
 
 import numpy as np
 
+from ..metrics.classes import METRICS
+from ..utils.axes import AXES
 from ..utils.record import as_call, is_record
 
 #: Coordinate -> its unit.
-_UNITS = {
-    **dict.fromkeys(("time", "train_time", "test_time"), "s"),
-    **dict.fromkeys("xyz", "mm"),
-    "freq": "Hz",
-}
+_UNITS = {axis.column: axis.unit for axis in AXES.values() if axis.unit}
+_UNITS |= dict.fromkeys("xyz", "mm")
 #: Field of arrays by position -> dimensions before and after those of the positions.
 _FIELDS = {
     "predicted": ((), ("trial",)),
@@ -30,8 +29,8 @@ _LABELS = {
     "other_subjects": "other_subject",
     "groups": "trial",
 }
-#: Dimensions of a confusion matrix.
-_CONFUSION = ("true_class", "predicted_class")
+#: Dimensions of matrices of classes.
+_CONFUSION = METRICS["confusion_matrix"].along
 _LARGEST = 2**31 - 1  # integer in an attribute of a netCDF file of version 3
 
 
@@ -95,7 +94,9 @@ def _maps(result, table, places, dims):
         maps[name] = dims, _plain(values), {"chance": float(chance)} if known else {}
     for name, values in result.metrics.items():
         if not result._is_scalar(name):
-            maps[name] = (*dims, *_CONFUSION), np.asarray(values)
+            is_matrix = np.ndim(values) == len(dims) + len(_CONFUSION)
+            along = _CONFUSION if is_matrix else METRICS[name].along
+            maps[name] = (*dims, *along), np.asarray(values)
     return maps
 
 
@@ -133,6 +134,9 @@ def _labels(result, used, variables):
             for name in (*_CONFUSION, "class"):
                 if name in used or name == "class":
                     coords[name] = (name,), _plain(values)
+    if "pair" in used:
+        names = [" / ".join(map(str, pair)) for pair in result.pairs]
+        coords["pair"] = ("pair",), _plain(names)
     return coords
 
 

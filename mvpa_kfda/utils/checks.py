@@ -340,12 +340,21 @@ def check_dtype(dtype):
     return np.dtype(check_option("dtype", name, ("float64", "float32")))
 
 
+def check_checkpoint(checkpoint):
+    """Refuse what is no path."""
+    if not isinstance(checkpoint, str | os.PathLike | None):
+        raise TypeError(
+            f"Invalid value for 'checkpoint': {checkpoint!r}. Allowed: None, or the "
+            "path of a file."
+        )
+
+
 def check_numbers(X, name, of_complex=""):
     """Return an array of real numbers of any shape, not copied if it is one.
 
     `of_complex` says what to do with complex ones.
     """
-    if not may_hold_numbers(X):
+    if not (isinstance(X, np.ndarray) or may_hold_numbers(X)):
         raise TypeError(
             f"{name} must be an array of numbers; got {described(X)}.{advice(X)}"
         )
@@ -458,15 +467,15 @@ def check_array(X, name="X", ndim=2):
     return X
 
 
-def check_gram(K, name="X"):
+def check_gram(K):
     """Return a finite, square, symmetric precomputed kernel matrix."""
-    K = check_array(K, name)
+    K = check_array(K)
     if K.shape[0] != K.shape[1]:
         raise ValueError(
-            f"With kernel='precomputed', {name} must be square, (n_trials, n_trials); "
+            "With kernel='precomputed', X must be square, (n_trials, n_trials); "
             f"got {K.shape}."
         )
-    check_symmetric(K, f"With kernel='precomputed', {name}")
+    check_symmetric(K, "With kernel='precomputed', X")
     return K
 
 
@@ -560,7 +569,7 @@ def check_per_trial(values, n_trials, name):
     return native(values)
 
 
-def plain_labels(y, name="y"):
+def plain_labels(y):
     """Return labels as scikit-learn takes them; refuse missing ones."""
     values = y if np.ma.is_masked(y) else None
     if isinstance(y, list | tuple):
@@ -570,7 +579,7 @@ def plain_labels(y, name="y"):
     odd = np.ma.is_masked(y) or (values is not None and values.dtype.kind in "OT")
     if not odd or values.ndim != 1:
         return y
-    return check_per_trial(y, len(y), name)
+    return check_per_trial(y, len(y), "y")
 
 
 def _decoded(values, name):
@@ -583,26 +592,26 @@ def _decoded(values, name):
         ) from None
 
 
-def check_labels(y, n_trials, name="y"):
+def check_labels(y, n_trials):
     """Return the sorted classes and each trial's integer code into them."""
-    y = check_per_trial(y, n_trials, name)
+    y = check_per_trial(y, n_trials, "y")
     whole = y.dtype.kind not in "fc" or np.isfinite(y) & (y == np.rint(y))
     if y.dtype.kind == "c" or not np.all(whole):
         raise ValueError(
-            f"{name} looks continuous ({len(np.unique(y))} distinct values); class "
+            f"y looks continuous ({len(np.unique(y))} distinct values); class "
             "labels are strings, whole numbers or booleans."
         )
     if len(y) == 0:
-        raise ValueError(f"{name} is empty; decoding needs one label per trial.")
+        raise ValueError("y is empty; decoding needs one label per trial.")
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
-            f"{name} holds one class only ({classes[0].item()!r}); decoding needs two "
+            f"y holds one class only ({classes[0].item()!r}); decoding needs two "
             "or more."
         )
     if len(classes) == n_trials:
         raise ValueError(
-            f"{name} holds a different label for each of the {n_trials} trials; every "
+            f"y holds a different label for each of the {n_trials} trials; every "
             "class needs two or more trials."
         )
     return classes, codes.astype(np.intp)

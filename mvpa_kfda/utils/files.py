@@ -1,4 +1,4 @@
-"""Result files: a flat, fixed HDF5 layout, and the versions recorded in it.
+"""Result files: a flat, fixed HDF5 layout.
 
 A dict is a group, any other value a dataset of numbers or of text, under its own name.
 The attribute `kind` says what Python makes of it. h5py, MATLAB and R read the values
@@ -18,15 +18,12 @@ before the HDF5 library opens the file: the older ones end Python on much damage
 
 import math
 import os
-import platform
 import re
 import stat
 import struct
 import time
 import uuid
 import zlib
-from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 
 import h5py
@@ -40,6 +37,8 @@ VERSION_NAME = "mvpa_kfda_format"
 #: groups had no checksums, in 4 kernels, penalties and splitters were text, in 5
 #: nothing was said of the input, and in 6 not of which results a group was made.
 FORMAT_VERSION = 7
+#: Endings of files that hold brain images and never results.
+_IMAGE_ENDINGS = (".nii", ".nii.gz", ".gii")
 MAX_DEPTH = 32
 #: Every group and dataset takes more than that, in bytes.
 HEADER_SIZE = 64
@@ -63,6 +62,16 @@ _OPEN_ELSEWHERE = (5, 32)
 
 class _RefusedError(ValueError):
     """A file that is not a result file; the text continues "<path> ..."."""
+
+
+def refuse_image(path, advice=""):
+    """Refuse endings of images, which other programs would fail to open."""
+    path = os.fspath(check_path(path))
+    if path.lower().endswith(_IMAGE_ENDINGS):
+        raise ValueError(
+            f"{path!r} has the ending of an image, but a result file is HDF5 (.h5); "
+            f"{advice or 'use a path that ends in .h5'}."
+        )
 
 
 def write_result_file(path, class_name, fields, *, overwrite=False):
@@ -524,21 +533,3 @@ def _join(kind, parts):
     if kind == "objects":
         return np.fromiter(items, dtype=object)
     return {"list": list, "tuple": tuple}[kind](items)
-
-
-# ---------------------------------------------------------------------------- versions
-
-
-def versions():
-    """Return the versions of everything that bears on the numbers."""
-    from .. import __version__
-
-    python = platform.python_version()
-    return {"mvpa_kfda": __version__, "python": python, **_of_packages()}
-
-
-@cache
-def _of_packages():
-    """Return the versions of packages; looking one up takes a millisecond or two."""
-    packages = ("numpy", "scipy", "scikit-learn", "mne", "nilearn", "joblib")
-    return {name: version(name) for name in packages}

@@ -1,4 +1,4 @@
-"""What is kept of an object: the name of its class, and its arguments as plain values.
+"""What results record: objects by class name and arguments, and versions of packages.
 
 A kernel, penalty, splitter or step is ``{"name": "RBF", "gamma": "median"}``: a file,
 a JSON text and a comparison of two runs need nothing more. A function is
@@ -7,8 +7,11 @@ a JSON text and a comparison of two runs need nothing more. A function is
 
 import inspect
 import os
+import platform
 import zlib
 from dataclasses import fields, is_dataclass
+from functools import cache
+from importlib.metadata import version
 from typing import ClassVar
 
 import numpy as np
@@ -109,3 +112,21 @@ def as_call(value):
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(as_call, value))}]"
     return repr(value)
+
+
+# ---------------------------------------------------------------------------- versions
+
+
+def versions():
+    """Return the versions of everything that bears on the numbers."""
+    from .. import __version__
+
+    python = platform.python_version()
+    return {"mvpa_kfda": __version__, "python": python, **_of_packages()}
+
+
+@cache
+def _of_packages():
+    """Return the versions of packages; looking one up takes a millisecond or two."""
+    packages = ("numpy", "scipy", "scikit-learn", "mne", "nilearn", "joblib")
+    return {name: version(name) for name in packages}

@@ -43,8 +43,8 @@ def rounded(value, decimals=3, sign=""):
     return f"{abs(words) if words == 0 else words:{sign}f}"
 
 
-def rounded_down(value, decimals=2):
-    """Word a bound with so many decimals, never as more than it is.
+def rounded_down(value):
+    """Word a bound with two decimals, never as more than it is.
 
     Examples
     --------
@@ -52,18 +52,18 @@ def rounded_down(value, decimals=2):
     ('0.59', '0.30')
     """
     meant = Decimal(f"{float(value):.{_SURE}g}")
-    return f"{meant.quantize(Decimal(1).scaleb(-decimals), rounding=ROUND_FLOOR):f}"
+    return f"{meant.quantize(Decimal('0.01'), rounding=ROUND_FLOOR):f}"
 
 
-def nearest(value, decimals=3):
-    """Return a number that is rounded to so many decimals, as a float.
+def nearest(value):
+    """Return a number that is rounded to three decimals, as a float.
 
     Examples
     --------
     >>> nearest(0.0125), nearest(3.0)
     (0.013, 3.0)
     """
-    return float(rounded(value, decimals))
+    return float(rounded(value, 3))
 
 
 def to_digits(value, digits=3):

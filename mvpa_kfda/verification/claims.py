@@ -11,6 +11,7 @@ from sklearn import decomposition, feature_selection, preprocessing
 
 from ..data.confounds import read_confounds, read_train_on
 from ..results.epochs import GeneralizationResult
+from ..results.summaries import SummariesMixin
 from ..utils.record import as_call, is_record, recorded
 from . import imaging, recordings
 from . import reading as arrays
@@ -451,10 +452,15 @@ class Claims(DifferencesMixin):
     @property
     def summaries(self):
         """What is kept of other nulls: (metric, whether the second one, summary)."""
+        result, kept = self.result, []
+        if isinstance(result, SummariesMixin):
+            kept.append(result.null_summaries)
+        if isinstance(result, GeneralizationResult):
+            kept.append(result.second_summaries)
         return [
             (name, second, summary)
-            for second, kind in enumerate(("null_summaries", "second_summaries"))
-            for name, summary in getattr(self.result, kind, {}).items()
+            for second, summaries in enumerate(kept)
+            for name, summary in summaries.items()
             if name in self.metrics
         ]
 

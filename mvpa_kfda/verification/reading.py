@@ -71,12 +71,6 @@ def in_window(data, start, width, mode):
     return np.concatenate([samples[:, :, i] for i in range(width)], axis=1)
 
 
-def as_floats(values):
-    """Return an array of numbers in double precision, as it is in memory if it is."""
-    values = np.asarray(values)
-    return values if values.dtype.kind == "f" else values.astype(float)
-
-
 def reread_table(result, data, y, given):
     """Return the `Reading` of `cross_validate` and `regress`."""
     X = np.asarray(data, float)

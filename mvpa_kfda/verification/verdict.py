@@ -1,21 +1,33 @@
-"""The verdict on a result."""
+"""The verdict on a result, and the small JSON file that keeps it beside the result.
+
+It holds the checksum of the file that was verified, and counts for that file only.
+"""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from html import escape
 from os import PathLike
+from pathlib import Path
 
 import pandas as pd
 
+from .. import __version__
 from ..utils.checks import check_path, counted
-from .records import write_record
+from ..utils.files import write_text, write_whole
+from ..utils.fingerprints import file_checksum
 
 #: The columns of a table of cells.
 COLUMNS = (
     *("position", "fold", "permutation", "n_trials", "n_differ", "n_ties"),
     *("score", "score_refitted", "ok"),
 )
+#: What the names of records end in, in place of .h5.
+ENDING = ".verified.json"
+#: What a record has to say.
+_KEYS = {"ok", "verdict", "date", "mvpa_kfda"}
 
 
 @dataclass(frozen=True, repr=False)
@@ -124,3 +136,41 @@ class Verification:
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
         table = self.cells.to_html(index=False) if len(self.cells) else ""
         return f"<p><b>{escape(self.verdict)}</b></p>{notes}{table}"
+
+
+# ------------------------------------------------------------------- the file beside it
+
+
+def record_path(path):
+    """Return where the record of a file is."""
+    return Path(path).with_suffix(ENDING)
+
+
+def write_record(path, found):
+    """Write what a `Verification` found of the result in a file."""
+    path = Path(path)
+    record = {
+        "file": path.name,
+        "sha256": file_checksum(path),
+        "ok": found.ok,
+        "verdict": found.verdict,
+        "n_cells": len(found.cells),
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "mvpa_kfda": __version__,
+    }
+    text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
+    target = record_path(path)
+    write_whole(target, lambda draft: write_text(draft, text))
+    return target
+
+
+def read_record(path):
+    """Return the record of a file as it is now; None if there is none of it."""
+    path = Path(path)
+    try:
+        record = json.loads(record_path(path).read_text(encoding="utf-8"))
+        same = record["sha256"] == file_checksum(path)
+        known = {**record, "ok": bool(record["ok"])}
+        return known if same and known.keys() >= _KEYS else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -280,7 +280,7 @@ def _draw_recall(ax, times, recall, classes):
 def _check_predicted(result):
     """Refuse results without predictions of single trials, or without classes."""
     kind = type(result).__name__
-    if not hasattr(result, "predicted"):
+    if not result.has_predictions:
         raise TypeError(
             f"A {kind} has no predictions for single trials, so there is nothing "
             "to count. Pass a result of one subject, or add up their matrices: "

@@ -32,6 +32,7 @@ from .common import (
     draw_bars,
     draw_chance,
     draw_histogram,
+    draw_once,
     draws_names,
     finish,
     fit_label,
@@ -240,7 +241,7 @@ def _draw_time(ax, result, metric, marks, color, label):
 
 def _plot_with_bound(result, marks, color, label, show, legend):
     """Plot the scores above the prevalence bound."""
-    figure, (upper, lower) = _two_panels((7.0, 5.8), (2.4, 1))
+    figure, (upper, lower) = _two_panels((2.4, 1))
     _draw_time(upper, result, result.metric, marks, color, label)
     draw_bound(lower, result, color)
     return _finish_panels(figure, result, show, legend, label)
@@ -248,7 +249,7 @@ def _plot_with_bound(result, marks, color, label, show, legend):
 
 def _plot_pair(result, marks, show, legend):
     """Plot the time courses of two lists or results above their difference."""
-    figure, (upper, lower) = _two_panels((7.0, 5.8), (1, 1))
+    figure, (upper, lower) = _two_panels((1, 1))
     upper.set_ylabel(score_label(result))
     if result.has_subjects:
         draw_two_groups(upper, result)
@@ -267,9 +268,9 @@ def _two_lines(result, inches):
     return "\n".join(fit_label(line, inches) for line in lines)
 
 
-def _two_panels(figsize, heights):
+def _two_panels(heights):
     """Make a figure with two Axes, one above the other, that share their times."""
-    figure = new_figure(figsize, "constrained")
+    figure = new_figure((7.0, 5.8), "constrained")
     return figure, figure.subplots(2, sharex=True, height_ratios=heights)
 
 
@@ -576,3 +577,73 @@ def _draw_window(ax, course):
         if holds_samples:
             ax.axvspan(start, end, fc=OUTSIDE_COLOR, lw=0, zorder=0.5, label=label)
             label = None  # once in the legend
+
+
+# ------------------------------------------------------------- shares of a population
+
+
+@draws_names
+def plot_shares(
+    shares, *, legend: bool = True, ax: Axes | None = None, show: bool = False
+) -> Axes:
+    """Plot shares of people with an effect, over time or a single one.
+
+    A line is the most probable share, a band the interval of the highest density, and a
+    dashed line the lower bound. A dotted line is where the majority begins; of a
+    difference of two shares, where there is none. Each time point stands for itself.
+
+    Parameters
+    ----------
+    shares : Prevalence or PrevalenceDifference
+        The shares.
+    legend : bool
+        Draw the legend.
+    ax : matplotlib Axes or None
+        Where to draw; None makes a figure.
+    show : bool
+        Show the figure at once.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+        The Axes drawn into.
+
+    Raises
+    ------
+    ValueError
+        If the shares are of a map other than a time course.
+    """
+    over_time = [*shares.places.axes] == ["times"]
+    if shares.shape and not over_time:
+        raise ValueError(
+            f"Proportions at {shares.places.describe()} cannot be plotted, only time "
+            "courses and single numbers. Use to_dataframe()."
+        )
+    ax = axes_or_new(ax, figsize=(7.0, 4.2) if over_time else (5.0, 4.2))
+    edges = sample_edges(shares.times) if over_time else np.array([-0.5, 0.5])
+    low, high, mode, bound = map(
+        np.atleast_1d, (shares.low, shares.high, shares.mode, shares.bound)
+    )
+    percent = f"{100 * shares.confidence:g} %"
+    words = "difference" if shares.is_difference else "proportion"
+    band = {"baseline": low, "fill": True, "alpha": 0.3, "lw": 0}
+    interval = f"{percent} interval"
+    ax.stairs(high, edges, color=SCORE_COLOR, label=interval, zorder=2, **band)
+    line = {"baseline": None, "color": SCORE_COLOR, "zorder": 3}
+    ax.stairs(mode, edges, lw=1.8, label=f"most probable {words}", **line)
+    ax.stairs(bound, edges, lw=1.2, ls="--", label=f"{percent} lower bound", **line)
+    dotted = {"color": "black", "lw": 0.9, "ls": ":", "zorder": 1.5}
+    if shares.is_difference:
+        draw_once(ax, 0.0, label="no difference", **dotted)
+        ax.set(ylim=(-1, 1), ylabel="Difference in the proportion of people")
+    else:
+        draw_once(ax, 0.5, label="majority (0.5)", **dotted)
+        ax.set(ylim=(0, 1), ylabel="Proportion of people with an effect")
+    if over_time:
+        finish_times([ax], shares.times)
+    else:
+        ax.set_xticks([])
+        ax.spines[["top", "right"]].set_visible(False)
+    if legend:
+        add_legend(ax)
+    return maybe_show(ax, show)
