@@ -988,6 +988,8 @@ REFUSED = [
     ("y", np.array(["ant", 1] * 18, dtype=object), "of type int, str"),
     ("y", lambda entry: np.ma.masked_equal(CODES, 2), "y is masked"),
     ("groups", np.arange(N - 1), "groups must hold one value per trial"),
+    ("groups", 3, "groups must hold one value per .*; got"),
+    ("y", 3, "y must hold one value per .*; got"),
     ("groups", np.ma.masked_equal(np.arange(N) % 4, 2), "groups is masked for 9 of 36"),
     ("confounds", np.ma.masked_less(SPEED, 0.0), r"confounds is masked for \d+ of 36"),
     (
