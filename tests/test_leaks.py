@@ -91,9 +91,18 @@ def changed(found, before, trials):
     return differ or (scores is not None and (scores != expected)[..., trials, :].any())
 
 
-@every_method
-@pytest.mark.parametrize("entry", FOLDED.values(), ids=FOLDED)
-def test_test_trials_change_no_prediction_but_their_own(entry, method):
+#: Every other pair of an entry and a method, by turns; the others follow below.
+PAIRS = list(product(FOLDED, METHODS))
+CHOSEN = [
+    (name, method)
+    for name, method in PAIRS
+    if (list(FOLDED).index(name) + list(METHODS).index(method)) % 2
+]
+
+
+@pytest.mark.parametrize(("name", "method"), CHOSEN)
+def test_test_trials_change_no_prediction_but_their_own(name, method):
+    entry = FOLDED[name]
     speed = spoiled(SPEED, NEVER)
     before = unspoiled(entry, "thinned", method)
     found = run(entry, spoiled(DATA, NEVER), speed, THINNED, method)
@@ -103,7 +112,13 @@ def test_test_trials_change_no_prediction_but_their_own(entry, method):
 
 @pytest.mark.parametrize(
     ("name", "cv", "method"),
-    build.every_pair(list(product(FOLDED, FOLDS, METHODS))),
+    build.every_pair(
+        [
+            (name, cv, method)
+            for name, cv, method in product(FOLDED, FOLDS, METHODS)
+            if (name, method) not in CHOSEN
+        ]
+    ),
 )
 def test_trials_change_predictions_where_they_are_trained_with(name, cv, method):
     entry = FOLDED[name]
