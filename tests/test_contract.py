@@ -1116,11 +1116,21 @@ WRONG = (ValueError, TypeError)
 
 
 def mistakes():
-    """Return a parameter for each entry and the wrong options it can be given."""
+    """Return a parameter for each entry and some wrong options it can be given.
+
+    Every entry is given something wrong for each of its arguments, and every other row
+    of the tables: those that take data of a kind have the rows by turns.
+    """
     single = [({argument: value}, message) for argument, value, message in REFUSED]
+    turns = {}
     for name, entry in ENTRIES.items():
-        for number, (options, message) in enumerate(single + CONFLICTS):
-            if all(map(entry.has, options)):
+        met = set()
+        rows = list(enumerate(single + CONFLICTS))
+        turn = turns[entry.holder] = turns.get(entry.holder, -1) + 1
+        for number, (options, message) in rows[turn % 2 :: 2] + rows[1 - turn % 2 :: 2]:
+            due = number % 2 == turn % 2 or tuple(options) not in met
+            if due and all(map(entry.has, options)):
+                met.add(tuple(options))
                 label = f"{name}-{'-'.join(options)}-{number}"
                 yield pytest.param(entry, options, message, id=label)
 
