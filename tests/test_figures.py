@@ -304,8 +304,13 @@ def image_in(html):
     return plt.imread(io.BytesIO(b64decode(data, validate=True)))
 
 
-@pytest.mark.parametrize("n_permutations", [0, 39])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "n_permutations"),
+    [
+        *[(kind, 39) for kind in KINDS],
+        *[(kind, 0) for kind in ("DecodingResult", "RegressionResult", "TimeResult")],
+    ],
+)
 def test_notebooks_show_facts_and_a_figure(kind, n_permutations):
     result = result_of(kind, n_permutations)
     html = result._repr_html_()

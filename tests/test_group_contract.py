@@ -90,12 +90,7 @@ def assert_survives(result, path):
 
 #: Every kind by two of the methods, every method by several kinds. What methods make of
 #: the scores of any kind is verified in `test_verification_groups`, every pair of them.
-SOME = [
-    (kind, method)
-    for i, kind in enumerate(KINDS)
-    for j, method in enumerate(METHODS)
-    if (i + j) % (len(METHODS) // 2) == 0
-]
+SOME = build.by_turns(KINDS, METHODS, len(METHODS) // 2)
 
 
 @pytest.mark.parametrize(("kind", "method"), SOME)

@@ -91,13 +91,8 @@ def changed(found, before, trials):
     return differ or (scores is not None and (scores != expected)[..., trials, :].any())
 
 
-#: Every other pair of an entry and a method, by turns; the others follow below.
-PAIRS = list(product(FOLDED, METHODS))
-CHOSEN = [
-    (name, method)
-    for name, method in PAIRS
-    if (list(FOLDED).index(name) + list(METHODS).index(method)) % 2
-]
+#: Every other pair of an entry and a method; the others follow below.
+CHOSEN = build.by_turns(FOLDED, METHODS)
 
 
 @pytest.mark.parametrize(("name", "method"), CHOSEN)
