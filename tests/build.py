@@ -66,6 +66,19 @@ def every_pair(rows):
     return [rows[i] for i in sorted(chosen)]
 
 
+def by_turns(first, second, share=2):
+    """Return one in so many of the pairs of two lists, as evenly as in a Latin square.
+
+    For what is tested elsewhere pair by pair, or does not depend on the other one.
+    """
+    return [
+        (a, b)
+        for i, a in enumerate(first)
+        for j, b in enumerate(second)
+        if (i + j) % share == 0
+    ]
+
+
 def balanced(n, n_classes):
     """Return class sizes that differ by one at most and sum to n."""
     return [(n + k) // n_classes for k in reversed(range(n_classes))]

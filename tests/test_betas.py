@@ -117,20 +117,20 @@ def of_first(**changes):
 # ------------------------------------------------------------------ equal to nilearn
 
 
-@pytest.mark.parametrize("others", ["together", "by_type"])
 @pytest.mark.parametrize(
-    ("method", "noise_model", "hrf_model"),
+    ("method", "noise_model", "hrf_model", "others"),
     [
-        ("lss", "ols", "glover"),
-        ("lss", "ols", "spm + derivative"),
-        ("lss", "ols", "glover + derivative + dispersion"),
-        ("lss", "ols", response),
-        ("lss", "ols", [response]),
-        ("lss", "ar1", "spm"),
-        ("lss", "ar1", "glover + derivative"),
-        ("lsa", "ols", "spm"),
-        ("lsa", "ols", "glover + derivative"),
-        ("lsa", "ar1", "glover"),
+        ("lss", "ols", "glover", "together"),
+        ("lss", "ols", "glover", "by_type"),
+        ("lss", "ols", "spm + derivative", "by_type"),
+        ("lss", "ols", "glover + derivative + dispersion", "together"),
+        ("lss", "ols", response, "together"),
+        ("lss", "ols", [response], "by_type"),
+        ("lss", "ar1", "spm", "by_type"),
+        ("lss", "ar1", "glover + derivative", "together"),
+        ("lsa", "ols", "spm", "together"),
+        ("lsa", "ols", "glover + derivative", "by_type"),
+        ("lsa", "ar1", "glover", "together"),
     ],
 )
 def test_equal_to_models_of_nilearn(method, noise_model, hrf_model, others):

@@ -32,8 +32,14 @@ def features(rng, groups=None, spread=2.0):
     return offsets[groups] + rng.normal(size=(len(groups), 8))
 
 
-def stratified(rng):
-    return features(rng), np.arange(40) % 2, {"cv": StratifiedKFold(10)}
+def stratified(rng, **options):
+    return features(rng), np.arange(40) % 2, {"cv": StratifiedKFold(10), **options}
+
+
+def listed(rng):
+    # Folds that do not follow the labels when these are shuffled.
+    X, y, _ = stratified(rng)
+    return X, y, {"cv": list(StratifiedKFold(10).split(X, y))}
 
 
 def stratified_wide(rng):
@@ -96,25 +102,33 @@ def crossed(rng, **options):
 
 
 PROBLEMS = {
-    "stratified": (stratified, "within_folds"),
-    "stratified, unbalanced": (stratified_unbalanced, "within_folds"),
+    "stratified": (stratified, "free"),
+    "stratified, unbalanced": (stratified_unbalanced, "free"),
+    "stratified, within folds": (
+        partial(stratified, permute="within_folds"),
+        "within_folds",
+    ),
     "leave one out": (leave_one_out, "free"),
     "leave one run out": (leave_one_run_out, "within_groups"),
     "runs across folds": (runs_across_folds, "within_groups"),
     "between subjects": (between_subjects, "groups"),
-    "z-scores": (partial(stepped, preprocess="zscore"), "within_folds"),
-    "components": (partial(stepped, preprocess="pca"), "within_folds"),
-    "whitening": (partial(stepped, preprocess="whiten"), "within_folds"),
+    "z-scores": (partial(stepped, preprocess="zscore"), "free"),
+    "z-scores, within folds": (
+        partial(stepped, preprocess="zscore", permute="within_folds"),
+        "within_folds",
+    ),
+    "components": (partial(stepped, preprocess="pca"), "free"),
+    "whitening": (partial(stepped, preprocess="whiten"), "free"),
     "z-scores, tuned": (
         partial(stepped, preprocess="zscore", reg=Tuned()),
-        "within_folds",
+        "free",
     ),
-    "confounds": (confounded, "within_folds"),
+    "confounds": (confounded, "free"),
     "overlapping": (
         partial(lasting, cv=StratifiedShuffleSplit(10, random_state=0)),
-        "within_folds",
+        "free",
     ),
-    "time series": (partial(lasting, cv=TimeSeriesSplit(4)), "within_folds"),
+    "time series": (partial(lasting, cv=TimeSeriesSplit(4)), "free"),
     "few training trials": (
         partial(lasting, cv=ShuffleSplit(5, train_size=0.5, random_state=0)),
         "free",
@@ -174,20 +188,21 @@ def test_forgetting_the_subjects_finds_effects_in_noise():
 
 
 @pytest.mark.filterwarnings("ignore:permute='free'")
-def test_free_shuffling_over_stratified_folds_is_biased():
+def test_free_shuffling_over_fixed_stratified_folds_is_biased():
     # Observed labels are one draw from the shuffles within folds, so these stand for
     # them, with far less spread. 40 trials, 20 features, 2 classes, 10 folds: 0.006.
-    within = simulate(stratified, 200, 200, permute="within_folds")
-    free = simulate(stratified, 200, 200, permute="free")
+    within = simulate(listed, 200, 200, permute="within_folds")
+    free = simulate(listed, 200, 200, permute="free")
     gaps = [a.null.mean() - b.null.mean() for a, b in zip(within, free, strict=True)]
     assert np.std(gaps) / np.sqrt(200) < 0.001
     assert np.mean(gaps) == pytest.approx(0.006, abs=0.002)
     assert np.mean([result.null.mean() for result in free]) < 0.497
 
 
-def test_shuffling_within_stratified_folds_is_not_biased():
-    # With 60 features free shuffling would show a gap of 0.010.
-    results = simulate(stratified_wide, 1500, 40)
+@pytest.mark.parametrize("permute", ["free", "within_folds"])
+def test_stratified_folds_that_follow_the_labels_are_not_biased(permute):
+    # With 60 features free shuffling over fixed folds would show a gap of 0.010.
+    results = simulate(stratified_wide, 1500, 40, permute=permute)
     gaps = [result.scores - result.null.mean() for result in results]
     error = np.std(gaps) / np.sqrt(len(gaps))
     assert error < 0.003

@@ -20,7 +20,14 @@ from mvpa_kfda import (
     searchlight,
     simulate_epochs,
 )
+from mvpa_kfda.cli import output
 from mvpa_kfda.cli.main import main
+
+
+@pytest.fixture(autouse=True)
+def no_figures(monkeypatch):
+    """Draw nothing, which is most of the time that a short command takes."""
+    monkeypatch.setattr(output, "save_figure", lambda *_, **options: None)
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +58,9 @@ def folder(tmp_path_factory):
     nibabel.save(Nifti1Image(bold, affine), folder / "bold.nii.gz")
     whole = np.ones((4, 4, 3), np.uint8)
     nibabel.save(Nifti1Image(whole, affine), folder / "mask.nii.gz")
+    some = np.zeros((4, 4, 3), np.uint8)
+    some[:2, 1] = 1
+    nibabel.save(Nifti1Image(some, affine), folder / "some.nii.gz")
     atlas = np.repeat([1, 2], 24).reshape(4, 4, 3).astype(np.int16)
     nibabel.save(Nifti1Image(atlas, affine), folder / "atlas.nii.gz")
     table = pd.DataFrame({"label": labels, "run": np.repeat(range(6), 6)})
@@ -150,7 +160,10 @@ def test_smooth_takes_the_neighbours_of_picked_channels(folder, tmp_path, option
 @pytest.mark.parametrize(
     ("option", "scoring"), [("", "r2"), ("--scoring pearsonr,r2", ["pearsonr", "r2"])]
 )
-def test_regression_predicts_a_column(folder, tmp_path, capsys, option, scoring):
+def test_regression_predicts_a_column(
+    folder, tmp_path, capsys, monkeypatch, option, scoring
+):
+    monkeypatch.undo()  # of figures
     words = "--task regression --by rt --groups block --permutations 99", option
     assert run(folder, tmp_path, "epochs", "words-epo.fif", *words) == 0
     expected = decode_epochs(
@@ -189,6 +202,8 @@ def image_options(folder):
 def test_searchlight_passes_the_method_on(folder, tmp_path, capsys):
     data, options, words = image_options(folder)
     near = f"{words} --radius 4 --reg tuned --average 3"
+    near += f" --process-mask {folder}/some.nii.gz"
+    options["process_mask_img"] = str(folder / "some.nii.gz")
     near += " --preprocess zscore --confounds motion"
     options |= {"preprocess": "zscore", "confounds": "motion"}
     assert run(folder, tmp_path, "searchlight", "bold.nii.gz", near) == 0

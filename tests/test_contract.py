@@ -449,13 +449,15 @@ FOLDWISE = {
 
 
 def foldwise(methods):
-    """Parametrise by entries, what folds learn, and methods, each two together."""
+    """Parametrise by entries, what folds learn, and methods.
+
+    Of entries and what folds learn, every other pair: all of them follow below.
+    """
     names = [
         (name, what, method)
-        for name, entry in ENTRIES.items()
-        for what, (options, _) in FOLDWISE.items()
+        for name, what in build.by_turns(ENTRIES, FOLDWISE)
         for method in methods
-        if all(map(entry.has, options))
+        if all(map(ENTRIES[name].has, FOLDWISE[what][0]))
     ]
     return pytest.mark.parametrize(
         ("entry", "options", "learned", "method"),
@@ -607,7 +609,18 @@ LEARNED = {
     "affine": ["zscore", TWO],
     "other": ["zscore", QuantileTransformer(n_quantiles=9)],
 }
-both_kinds = pytest.mark.parametrize("steps", LEARNED)
+
+
+def kinds_by_turns(argument):
+    """Parametrise by entries that have an argument, and one of the kinds by turns."""
+    return pytest.mark.parametrize(
+        ("entry", "steps"),
+        [
+            pytest.param(ENTRIES[name], steps, id=f"{name}-{steps}")
+            for name, steps in build.by_turns(ENTRIES, LEARNED)
+            if ENTRIES[name].has(argument)
+        ],
+    )
 
 
 def learned_options(entry, steps):
@@ -673,8 +686,7 @@ def test_workers_change_no_bit(entry):
     assert_equal_results(entry(X, n_jobs=2, **options), entry(X, **options))
 
 
-@both_kinds
-@entries_with("n_jobs")
+@kinds_by_turns("n_jobs")
 def test_workers_change_no_bit_of_what_folds_learn(entry, steps):
     options = learned_options(entry, steps)
     X = DATA if entry.holder in ("table", "image") else LONG
@@ -702,9 +714,8 @@ def test_batches_change_no_bit(entry, batch_size):
     assert_equal_results(entry(batch_size=batch_size, **options), expected)
 
 
-@both_kinds
 @pytest.mark.parametrize("batch_size", [1, 7])
-@entries_with("batch_size")
+@kinds_by_turns("batch_size")
 def test_batches_change_nothing_of_what_folds_learn(entry, steps, batch_size):
     result = entry(batch_size=batch_size, **learned_options(entry, steps))
     expected = learned_result_of(entry, steps)
@@ -767,8 +778,7 @@ def test_single_precision_is_close(entry):
         assert_allclose(single.null, double.null, rtol=0, atol=2.1 / N)
 
 
-@both_kinds
-@entries_with("dtype")
+@kinds_by_turns("dtype")
 def test_single_precision_is_close_where_folds_learn(entry, steps):
     double = learned_result_of(entry, steps)
     single = entry(dtype="float32", **learned_options(entry, steps))
@@ -880,8 +890,7 @@ def test_saved_results_come_back(entry):
     assert_equal_results(reloaded(result), result)
 
 
-@both_kinds
-@entries_with("preprocess")
+@kinds_by_turns("preprocess")
 def test_saved_results_of_what_folds_learn_come_back(entry, steps):
     result = learned_result_of(entry, steps)
     loaded = reloaded(result)
@@ -988,6 +997,8 @@ REFUSED = [
     ("y", np.array(["ant", 1] * 18, dtype=object), "of type int, str"),
     ("y", lambda entry: np.ma.masked_equal(CODES, 2), "y is masked"),
     ("groups", np.arange(N - 1), "groups must hold one value per trial"),
+    ("groups", 3, "groups must hold one value per .*; got"),
+    ("y", 3, "y must hold one value per .*; got"),
     ("groups", np.ma.masked_equal(np.arange(N) % 4, 2), "groups is masked for 9 of 36"),
     ("confounds", np.ma.masked_less(SPEED, 0.0), r"confounds is masked for \d+ of 36"),
     (
@@ -1114,11 +1125,21 @@ WRONG = (ValueError, TypeError)
 
 
 def mistakes():
-    """Return a parameter for each entry and the wrong options it can be given."""
+    """Return a parameter for each entry and some wrong options it can be given.
+
+    Every entry is given something wrong for each of its arguments, and every other row
+    of the tables: those that take data of a kind have the rows by turns.
+    """
     single = [({argument: value}, message) for argument, value, message in REFUSED]
+    turns = {}
     for name, entry in ENTRIES.items():
-        for number, (options, message) in enumerate(single + CONFLICTS):
-            if all(map(entry.has, options)):
+        met = set()
+        rows = list(enumerate(single + CONFLICTS))
+        turn = turns[entry.holder] = turns.get(entry.holder, -1) + 1
+        for number, (options, message) in rows[turn % 2 :: 2] + rows[1 - turn % 2 :: 2]:
+            due = number % 2 == turn % 2 or tuple(options) not in met
+            if due and all(map(entry.has, options)):
+                met.add(tuple(options))
                 label = f"{name}-{'-'.join(options)}-{number}"
                 yield pytest.param(entry, options, message, id=label)
 

@@ -68,17 +68,6 @@ def figures_with(*arguments):
     return pytest.mark.parametrize(("kind", "name"), chosen)
 
 
-@figures_with("show")
-def test_figures_are_shown_on_request_only(kind, name, monkeypatch):
-    shown = []
-    monkeypatch.setattr(plt, "show", lambda: shown.append(True))
-    plot = getattr(result_of(kind), name)
-    plot()
-    assert not shown
-    plot(show=True)
-    assert shown == [True]
-
-
 @figures_with("ax")
 def test_the_given_axes_are_used(kind, name):
     _, axes = plt.subplots(1, 2)
@@ -87,16 +76,24 @@ def test_the_given_axes_are_used(kind, name):
     assert len(plt.get_fignums()) == 2
 
 
-@pytest.mark.parametrize("long_words", [False, True])
-@figures_with()
-def test_nothing_is_cut_off(kind, name, long_words):
-    plot, options = getattr(result_of(kind), name), {}
-    if long_words:  # of what is out of reach
-        known = inspect.signature(plot).parameters
-        options |= {"alpha": 1e-5} if "alpha" in known else {}
-        tested = {"correction": "cluster", "threshold": 0.01}
-        options |= tested if "threshold" in known else {}
-    drawn = plot(**options)
+def options_of(kind, name):
+    """Yield the options of a figure's tests: none, and those that make words long."""
+    known = inspect.signature(getattr(result_of(kind, reg=0.3), name)).parameters
+    yield {}
+    # Words about what is out of reach.
+    options = {"alpha": 1e-5} if "alpha" in known else {}
+    tested = {"correction": "cluster", "threshold": 0.01}
+    options |= tested if "threshold" in known else {}
+    if options:
+        yield options
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "options"),
+    [(*figure, options) for figure in FIGURES for options in options_of(*figure)],
+)
+def test_nothing_is_cut_off(kind, name, options):
+    drawn = getattr(result_of(kind), name)(**options)
     figure = drawn if isinstance(drawn, plt.Figure) else drawn.figure
     figure.canvas.draw()
     inside = figure.bbox.padded(1)
@@ -114,14 +111,20 @@ def legends(figure):
 
 
 @pytest.mark.parametrize(("kind", "name"), FIGURES)
-def test_legends_are_left_out_on_request(kind, name):
+def test_legends_and_windows_are_what_is_asked_for(kind, name, monkeypatch):
+    shown = []
+    monkeypatch.setattr(plt, "show", lambda: shown.append(True))
     plot = getattr(result_of(kind), name)
+    without = {"show": True, "legend": False}
     if name == "plot_confusion":  # whose cells say all
         assert "legend" not in inspect.signature(plot).parameters
-        return
+        del without["legend"]
     options = {"kind": "glass_brain"} if kind == "VolumeResult" else {}
-    assert legends(plot(**options).figure)
-    drawn = plot(legend=False, **options)
+    drawn = plot(**options)
+    assert not shown
+    assert legends(drawn.figure) or name == "plot_confusion"
+    drawn = plot(**without, **options)
+    assert shown == [True]
     assert not legends(drawn.figure)
     assert drawn.figure.get_layout_engine() is not None or kind == "VolumeResult"
 
@@ -301,8 +304,13 @@ def image_in(html):
     return plt.imread(io.BytesIO(b64decode(data, validate=True)))
 
 
-@pytest.mark.parametrize("n_permutations", [0, 39])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "n_permutations"),
+    [
+        *[(kind, 39) for kind in KINDS],
+        *[(kind, 0) for kind in ("DecodingResult", "RegressionResult", "TimeResult")],
+    ],
+)
 def test_notebooks_show_facts_and_a_figure(kind, n_permutations):
     result = result_of(kind, n_permutations)
     html = result._repr_html_()

@@ -389,11 +389,12 @@ def eight():
         ({"n_permutations": 0}, "n_permutations"),
         ({"metric": "roc_auc"}, "roc_auc"),
         ({"paired": True}, "pass other="),
+        ({"resample": np.array([1j, 2])}, "'resample': .* Allowed: True or False"),
         ({"subjects": ["a"]}, "subjects must name each of the 8 results"),
     ],
 )
 def test_wrong_arguments_are_explained(eight, options, match):
-    with pytest.raises(ValueError, match=match):
+    with pytest.raises((ValueError, TypeError), match=match):
         group_inference(eight, **options)
 
 

@@ -88,14 +88,17 @@ def differing(result):
     yield "scores of another metric", replace(result, **more)
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "RegressionResult"])
+ALL_KINDS = [*KINDS, "RegressionResult"]
+
+
+@pytest.mark.parametrize("kind", ALL_KINDS)
 def test_one_subject_differs_in_one_thing(kind, monkeypatch):
     monkeypatch.setattr(sections, "_draw", lambda *drawn, **options: "")
     monkeypatch.setattr(sections, "views_of", lambda space: [])
     others, how = subjects(kind), {"n_permutations": 49, "random_state": 0}
     expected, names = group_inference(others, **how), []
     place = 0 if kind == "TimeResult" else 2  # the one that others are compared with
-    for thing, one in differing(others[place]):
+    for number, (thing, one) in enumerate(differing(others[place])):
         results = [*others[:place], one, *others[place + 1 :]]
         if thing in REFUSED:
             with pytest.raises(ValueError, match=r"Subject [23]"):
@@ -108,7 +111,8 @@ def test_one_subject_differs_in_one_thing(kind, monkeypatch):
         assert "of 5 subjects" in text
         for odd in ("None", "ANOTHER", "[", "{"):
             assert odd not in text, (thing, text)
-        assert "5 subjects" in "".join(report(group).html)
+        if number % len(ALL_KINDS) == ALL_KINDS.index(kind):  # pages by turns
+            assert "5 subjects" in "".join(report(group).html)
         names.append(thing)
     assert {*others[0].parameters, *others[0].versions} - REFUSED <= {*names}
 

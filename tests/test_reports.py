@@ -32,6 +32,7 @@ from mvpa_kfda import (
     simulate_epochs,
 )
 from mvpa_kfda.cli.main import main
+from mvpa_kfda.reports import sections
 from mvpa_kfda.reports.figures import (
     best_place,
     plot_channel_patterns,
@@ -182,6 +183,12 @@ def assert_worded(page):
     # BibTeX has braces of its own, and warnings quote what was given.
     words = " ".join(text for part in texts for text in part if "@" not in text)
     assert not re.search(r"\bnan\b|\bNone\b(?! of)|\binf\b|[{}]", words)
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Leave out the figures, for tests of what stands beside them."""
+    monkeypatch.setattr(sections, "_draw", lambda *plot, **options: "")
 
 
 # ------------------------------------------------------------------ what is on a page
@@ -678,7 +685,7 @@ def test_page_asks_no_host_for_anything(kind, tmp_path):
 HOSTILE = ["<b>x</b>", '"&<script>alert(1)</script>', "$\\frac$"]
 
 
-def test_pages_say_who_made_them(tmp_path, monkeypatch):
+def test_pages_say_who_made_them(tmp_path, monkeypatch, undrawn):
     opened = []
     monkeypatch.setattr(webbrowser, "open_new_tab", opened.append)
     page = report(result_of("TimeResult"), tmp_path / "page.html")
@@ -742,7 +749,7 @@ def test_facts_are_text():
 
 
 @pytest.mark.parametrize("title", ["<i>Title</i>", 'a "b" & c'])
-def test_titles_are_text(title, tmp_path):
+def test_titles_are_text(title, tmp_path, undrawn):
     report(result_of("latency"), tmp_path / "page.html", title)
     reader = Reader((tmp_path / "page.html").read_text("utf-8"))
     assert "i" not in {tag for tag, _ in reader.tags}
@@ -761,7 +768,7 @@ def test_a_loaded_result_gives_the_same_page(tmp_path):
     assert "mvpa-kfda verify group.h5 DATA" in read(of_file, "Verification").texts
 
 
-def test_several_results_have_a_table_and_a_part_each():
+def test_several_results_have_a_table_and_a_part_each(undrawn):
     kinds = ("TimeResult", "group", "latency")
     named = {"01": result_of(kinds[0]), "two": result_of(kinds[1])}
     named["<b>"] = result_of(kinds[2])
@@ -783,7 +790,7 @@ def test_several_results_have_a_table_and_a_part_each():
     assert all(re.fullmatch(r"[A-Za-z_][\w-]*", each) for each in ids)
 
 
-def test_a_list_is_numbered():
+def test_a_list_is_numbered(undrawn):
     page = report([result_of("latency"), result_of("latency")])
     assert [row[0] for row in read(page, "All results").rows[1:]] == [
         "Result 1",
@@ -795,7 +802,7 @@ def test_a_list_is_numbered():
 # ------------------------------------------------------------------------ what is wrong
 
 
-def test_files_are_not_replaced_unasked(tmp_path):
+def test_files_are_not_replaced_unasked(tmp_path, undrawn):
     path = tmp_path / "page.html"
     path.write_text("mine")
     with pytest.raises(FileExistsError, match="overwrite=True"):
@@ -864,7 +871,9 @@ def test_command_shows_the_corrections_that_it_is_given(saved):
     assert all(escape(each) in text for each in alternatives)
 
 
-def test_command_takes_patterns_and_names_results_by_their_files(saved, capsys):
+def test_command_takes_patterns_and_names_results_by_their_files(
+    saved, capsys, undrawn
+):
     assert main(["report", "*.h5", "--output", "both.html"]) == 0
     assert capsys.readouterr().out == "Wrote both.html\n"
     reader = Reader((saved / "both.html").read_text("utf-8"))
@@ -889,7 +898,7 @@ def test_command_refuses_in_one_line(saved, arguments, match, capsys):
     assert match in line
 
 
-def test_command_tells_files_of_one_name_apart(saved, capsys):
+def test_command_tells_files_of_one_name_apart(saved, capsys, undrawn):
     (saved / "sub").mkdir()
     (saved / "sub" / "latency.h5").write_bytes((saved / "latency.h5").read_bytes())
     assert main(["report", "latency.h5", "sub/latency.h5"]) == 0

@@ -22,7 +22,7 @@ from ..inference.prevalence import prevalence_p
 from ..results.group import GroupResult
 from ..results.kinds import keeps_warnings
 from ..results.prevalence import NULLS, share_of
-from ..utils.checks import Seed, check_count, counted, draw_seed, warn
+from ..utils.checks import Seed, check_count, check_flag, counted, draw_seed, warn
 from ..utils.fingerprints import files_of
 from ..utils.record import versions
 from . import listed
@@ -434,6 +434,7 @@ def group_inference(
         hypothesis = share_of("majority" if hypothesis is None else hypothesis)
     alternative = check_alternative(alternative, method, corrections, other is not None)
     check_other(other, paired, name, method)
+    resample = check_flag("resample", resample)
     alpha, labels = check_alpha(alpha), check_list_names(labels, other)
     n_permutations = N_PERMUTATIONS if n_permutations is None else n_permutations
     check_count("n_permutations", n_permutations, minimum=1)
@@ -469,7 +470,7 @@ def group_inference(
     tested = method.test(group, request)
     own = own_tests(group, alpha) if method.by_labels else None
     result = _pack(name, group, request, tested, labels, alpha, own)
-    asked = {"paired": bool(paired), "resample": bool(resample)}
+    asked = {"paired": bool(paired), "resample": resample}
     asked["labels"] = None if other is None else list(labels)
     result = replace(result, **_provenance(entries, group, request, result, asked))
     warn_if_out_of_reach(result, NULLS["majority"])

@@ -60,7 +60,10 @@ class Fingerprint:
             values = values.astype(values.dtype.newbyteorder("<"), copy=False)
             dtype, rows = values.dtype.name, map(np.ascontiguousarray, values)
         else:  # 1 and True are no other labels than "1" and "True"
-            dtype, rows = "text", (str(each).encode() for each in values.tolist())
+            # A single value is no list, which is said where trials are counted.
+            # Names of files may hold halves of characters.
+            texts, how = map(str, np.atleast_1d(values).tolist()), "surrogatepass"
+            dtype, rows = "text", (each.encode("utf-8", how) for each in texts)
         rows = [sha256(row).digest() for row in rows]
         return cls(dtype, shape, _joined(rows), _joined(sorted(rows)))
 
