@@ -291,17 +291,27 @@ class PairMaps:
 
 @dataclass(frozen=True, eq=False)
 class TrainingSpectra:
-    """What is known of k training sets of equal size without labels."""
+    """What is known of k training sets of equal size without labels.
 
-    #: The positive eigenvalues of their centred kernels, the largest first, (k, r);
-    #: zeros follow where a set has fewer.
+    Attributes
+    ----------
+    values : ndarray, shape (k, r)
+        The positive eigenvalues of their centred kernels, the largest first; zeros
+        follow where a set has fewer.
+    n : int
+        The number of trials.
+    n_groups : ndarray of int, shape (k,)
+        The number of groups; 1 without any.
+    left : ndarray, shape (k, 2 L, r)
+        Shares l of the grid, and their squares behind.
+    share : ndarray, shape (k, L, 1)
+        The means of l, within groups where there are any.
+    """
+
     values: np.ndarray
-    #: The number of trials, and of groups (k,); 1 without any.
     n: int
     n_groups: np.ndarray
-    #: Shares l of the grid, and their squares behind, (k, 2 L, r).
     left: np.ndarray
-    #: The means of l (k, L, 1), within groups where there are any.
     share: np.ndarray
 
     @classmethod

@@ -49,10 +49,19 @@ _CACHE_BYTES = 2**20
 
 @dataclass(frozen=True, eq=False)
 class OneLeftOut:
-    """All trials, in the layout's order, each of which is left out once."""
+    """All trials, in the layout's order, each of which is left out once.
+
+    Attributes
+    ----------
+    layout : Layout
+        The folds.
+    w : ndarray, shape (r,)
+        The positive eigenvalues of the trials' centred kernel, the largest first.
+    U : ndarray, shape (n, r)
+        Their eigenvectors.
+    """
 
     layout: object
-    #: The eigenvalues of their centred kernel (r,), and eigenvectors (n, r).
     w: np.ndarray
     U: np.ndarray
 
