@@ -32,7 +32,7 @@ from mvpa_kfda import (
     generalize_epochs,
     load_result,
 )
-from mvpa_kfda.decoding import sizes
+from mvpa_kfda.decoding import generalization, sizes
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda.folds import make_folds
 
@@ -277,6 +277,25 @@ def test_what_was_not_kept_is_refused_with_advice(by_null, null):
     assert_array_equal(diagonal.scores, np.diag(result.scores))
     with pytest.raises(ValueError, match=r"were not kept .*null='full'"):
         diagonal.pvalues()
+
+
+def test_test_features_are_kept_for_all_folds_up_to_a_limit(monkeypatch):
+    X, codes = build.trials((9, 9, 9), 5, 3)
+    gathered, results = [], []
+    gather = generalization.GeneralizationPositions._test_features
+
+    def spy(self, windows, order):
+        gathered.append(isinstance(order, slice))
+        return gather(self, windows, order)
+
+    monkeypatch.setattr(generalization.GeneralizationPositions, "_test_features", spy)
+    for limit in (8 * X.size, 8 * X.size - 1):
+        monkeypatch.setattr(generalization._Chunks, "_MOST", limit)
+        options = {"cv": 3, "preprocess": "zscore", "reg": 0.3}
+        results.append(generalize_arrays(X, codes, **options))
+        assert any(gathered) == (limit == 8 * X.size)
+        gathered.clear()
+    assert_array_equal(results[0].predicted, results[1].predicted)
 
 
 def test_auto_keeps_what_is_small(by_null, monkeypatch):

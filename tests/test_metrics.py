@@ -182,9 +182,11 @@ def test_auc_ranks_what_is_more_than_rounding(dtype, apart, alike):
     for gap, expected in ((apart, 0.75), (0.0, 0.625), (alike, 0.625), (-apart, 0.5)):
         # Next to a label vector of small scores, without any ties.
         columns = [[1.0, 1.0 + 3 * gap, 2.0, 3.0], 1e-3 * np.arange(1.0, 5.0)]
-        scores = np.stack([np.zeros((4, 2)), np.stack(columns, axis=1)], axis=1)
-        values = roc_auc(np.tile(true, 2), scores.astype(dtype), ((1, 4, 60),))
-        assert_allclose(values, [expected, 0.75], rtol=1e-12)
+        # And next to one in which the largest scores are this pair.
+        columns.append([1e-3, 2e-3, 3.0, 3.0 + 3 * gap])
+        scores = np.stack([np.zeros((4, 3)), np.stack(columns, axis=1)], axis=1)
+        values = roc_auc(np.tile(true, 3), scores.astype(dtype), ((1, 4, 60),))
+        assert_allclose(values, [expected, 0.75, expected], rtol=1e-12)
 
 
 def test_auc_of_many_trials_keeps_its_digits():

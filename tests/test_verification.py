@@ -13,7 +13,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
 import build
-from entries import DATA, ENTRIES, everywhere
+from entries import DATA, ENTRIES, NAMES, everywhere
 from mvpa_kfda import (
     EmpiricalMap,
     GraphSmooth,
@@ -80,6 +80,12 @@ def test_every_entry_holds(entry, tmp_path):
     assert found.ok, found
     assert (found.cells["permutation"] == 0).any()
     assert (found.cells["permutation"] > 0).any()
+
+
+def test_areas_of_three_classes_hold():
+    result = decode_arrays(DATA, NAMES, scoring="roc_auc", n_permutations=3, cv=3)
+    found = verify(result, DATA, NAMES, n_cells=None)
+    assert found.ok, found
 
 
 @everywhere
