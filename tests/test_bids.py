@@ -855,6 +855,7 @@ def test_mistakes_are_said_before_anything_is_done(
         (["--by", "onset >"], "no expression on them: "),
         (["--by", "onset + 0.5"], "numbers"),
         (["--where", "trial_type == 'cat'"], "--where and --by leave no event"),
+        (["--where", "trial_type == 'cat'"], "trial_type is 'button', 'face/left', "),
         (["--where", "trial_type == 'button'"], "gives all events one label, 'button'"),
         (["--where", "onset"], "is not true or false for each event"),
         (["--train-on", "onset > 1e6"], "selects none of the"),

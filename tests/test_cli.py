@@ -594,3 +594,21 @@ def test_defaults_are_those_of_python_or_the_help_says_why():
             if option.argument in known and option.default is not None:
                 differs = known[option.argument].default != option.default
                 assert differs == ("in Python" in option.help), option.flag
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["epochs", "x-epo.fif", "--corection", "max"], "Did you mean --correction?"),
+        (["epochs", "x-epo.fif", "--corection=max"], "Did you mean --correction?"),
+        (["bids", "in", "out", "group", "--tsk", "faces"], "Did you mean --task?"),
+    ],
+)
+def test_misspelt_options_are_told_the_nearest(capsys, given, message):
+    assert main(given) == 2
+    assert capsys.readouterr().err.endswith(f"{given[-1]}. {message}\n")
+
+
+def test_options_like_no_other_get_no_advice(capsys):
+    assert main(["epochs", "x-epo.fif", "--zzzz"]) == 2
+    assert capsys.readouterr().err.endswith("unrecognized arguments: --zzzz\n")

@@ -166,7 +166,16 @@ def label_events(table, by, where):
     kept = ~labels.isna() & chosen
     if not kept.any():
         what = "--by" if where is None else "--where and --by"
-        raise ValueError(f"{what} leave no event: all are n/a or not chosen.")
+        verb = "leaves" if where is None else "leave"
+        named = _columns_in(by, table) + _columns_in(where, table)
+        there = "; ".join(
+            f"{name} is {quoted(sorted(set(as_texts(table[name]))), 10)}"
+            for name in dict.fromkeys(named)
+        )
+        raise ValueError(
+            f"{what} {verb} no event: all are n/a or not chosen."
+            + (f" In the events, {there}." if there else "")
+        )
     of_kept = labels[kept].infer_objects()
     if of_kept.dtype.kind == "f" and (of_kept == of_kept.round()).all():
         of_kept = of_kept.astype(int)  # whole numbers beside an n/a

@@ -14,6 +14,7 @@ import re
 import sys
 import tempfile
 from collections import namedtuple
+from difflib import get_close_matches
 from pathlib import Path
 from typing import get_args
 
@@ -562,6 +563,18 @@ class Parser(argparse.ArgumentParser):
         if "required: IMAGE" in message:  # an option with several values took them
             message += ". Put the images first, before the options."
         raise ValueError(message)
+
+    def parse_args(self, args=None, namespace=None):
+        """Parse all arguments; of an option that there is not, name the nearest."""
+        parsed, left = self.parse_known_args(args, namespace)
+        if left:
+            options = self.options(getattr(parsed, "command", None), alone=True)
+            flags = [flag for each in options.values() for flag in each.option_strings]
+            wrong = next((each for each in left if each.startswith("-")), "")
+            near = get_close_matches(wrong.split("=")[0], flags, n=1)
+            hint = f". Did you mean {near[0]}?" if near else ""
+            self.error(f"unrecognized arguments: {' '.join(left)}{hint}")
+        return parsed
 
     def options(self, command=None, alone=False):
         """Return all options by what functions call them, those of a command first.
