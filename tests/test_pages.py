@@ -135,9 +135,9 @@ BRAIN = (
     "float64, n_jobs=2, starting the workers included"
 )
 STATED = {
-    "4.8 s": ("epochs", EEG, 1),
-    "1.3 s": ("epochs", f"{EEG}, reg=0.3", 1),
-    "3.7 s": ("epochs", EEG, 2),
+    "3.1 s": ("epochs", EEG, 1),
+    "1.2 s": ("epochs", f"{EEG}, reg=0.3", 1),
+    "3.5 s": ("epochs", EEG, 2),
     "9.2 s": ("searchlight", SPHERES, 1),
     "71 s": ("searchlight", SPHERES, 2),
     "1.8 min": ("searchlight", BRAIN, 1),
