@@ -124,6 +124,9 @@ CASES = {
     "leave one out, one feature": Case((12, 14), 1, LeaveOneOut()),
     "leave one out, trials alike": Case((14, 14), 60, LeaveOneOut(), spoil=alike),
     "leave one out, far away": Case((12, 12), 6, LeaveOneOut(), spoil=far),
+    "one out again and again": Case(
+        (9, 7), 12, ShuffleSplit(16, test_size=1, random_state=0)
+    ),
     "leave one out, rbf": Case(
         (11, 11),
         5,

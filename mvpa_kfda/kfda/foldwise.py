@@ -336,12 +336,10 @@ class FoldwisePlan(PlanMixin):
     @cached_property
     def _one_left_out(self):
         """What leaves every trial out once without bases; None where that cannot be."""
-        first, n = self.batches[0], len(self.X)
-        leaves_one = len(self.batches) == 1 and first.m == 1 and first.k == n > 2
-        plain = not self.learned and isinstance(self.kernel, (Linear, Precomputed))
-        if not (leaves_one and plain and first.trains is None):
-            return None
-        if self.inner.groups is not None:
+        n, folds = len(self.X), self.folds
+        is_plain = not self.learned and isinstance(self.kernel, (Linear, Precomputed))
+        is_each = folds.trains is None and len(folds.tests) == n and folds.is_partition
+        if not (is_plain and is_each and n > 2) or self.inner.groups is not None:
             return None
         with suppress(ValueError):  # of folds that bases name
             return OneLeftOut.of(self._maker)
