@@ -194,14 +194,12 @@ def test_generalize_passes_every_option_on(folder, tmp_path, epochs, capsys):
     printed = capsys.readouterr()
     assert printed.err == ""
     n = len(expected.train_times)
-    assert (
-        f"10 channels, {n} training times x {n} testing times, 5 folds" in printed.out
-    )
+    assert f"10 channels, {n} training times x {n} test times, 5 folds" in printed.out
     i, j = np.unravel_index(expected.scores.argmax(), expected.shape)
     best = report_line(printed.out, "Best roc_auc: ")
     assert best.startswith(
         f"{expected.scores.max():.3f} at training time {expected.train_times[i]:.3f} "
-        f"s, testing time {expected.test_times[j]:.3f} s (chance 0.500)"
+        f"s, test time {expected.test_times[j]:.3f} s (chance 0.500)"
     )
     share = (expected.pvalues("max") <= 0.05).mean()
     assert 0 < share < 1
@@ -310,7 +308,7 @@ def test_sensors_make_a_searchlight(folder, tmp_path, capsys):
     assert list(table.columns) == ["sensor", "time", "accuracy", "p", "p_max"]
     assert (tmp_path / "words_sensors.png").stat().st_size > 10_000
     printed = capsys.readouterr().out
-    assert f"16 sensors x {len(expected.times)} times, 10 folds" in printed
+    assert f"16 sensors x {len(expected.times)} time points, 10 folds" in printed
     i, j = np.unravel_index(expected.scores.argmax(), expected.shape)
     place = f"at sensor {expected.ch_names[i]}, {expected.times[j]:.3f} s"
     assert place in report_line(printed, "Best accuracy: ")

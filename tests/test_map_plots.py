@@ -312,7 +312,7 @@ def test_testing_times_go_across_and_training_times_up():
     assert_allclose(ax.get_xlim(), [-0.3, 0.7], rtol=0, atol=1e-12)
     assert_allclose(ax.get_ylim(), [-0.15, 0.45], rtol=0, atol=1e-12)
     assert (ax.get_xlabel(), ax.get_ylabel()) == (
-        "Testing time (s)",
+        "Test time (s)",
         "Training time (s)",
     )
 
@@ -324,7 +324,7 @@ def test_everything_is_named():
     )
     assert legend(ax) == [
         "p ≤ 0.05 (max-statistic correction)",
-        "training time = testing time",
+        "training time = test time",
         "onset (0 s)",
         "chance (0.4)",
     ]

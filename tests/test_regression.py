@@ -558,7 +558,7 @@ def test_repr_has_no_classes():
     assert text.endswith("| 40 trials, 10 folds, 30 permutations>")
     text = repr(time_result())
     assert text.startswith("<TimeRegressionResult: r2 peak 0.")
-    assert "6 times, 0.000 to 0.500" in text
+    assert "6 time points, 0.000 to 0.500 s" in text
 
 
 def test_histogram_shows_the_null():

@@ -208,8 +208,8 @@ def test_repr_is_one_informative_line():
     text = repr(time_result())
     assert "\n" not in text
     assert f"roc_auc peak {time_result().scores.max():.3f} (chance 0.500)" in text
-    assert "5 times, -0.100 to 0.100" in text
-    words = "3 train times, 0.000 to 2.000 | 3 test times, 0.000 to 2.000 |"
+    assert "5 time points, -0.100 to 0.100 s" in text
+    words = "3 training times, 0.000 to 2.000 s | 3 test times, 0.000 to 2.000 s |"
     assert words in repr(build.result("GeneralizationResult"))
 
 

@@ -13,6 +13,7 @@ from dataclasses import fields
 import numpy as np
 
 from ..results.images import VolumeResult
+from ..utils.axes import AXES
 from ..utils.checks import counted, quoted
 from ..utils.files import write_whole
 from ..utils.rounding import percent, rounded
@@ -22,16 +23,6 @@ from ..viz.patterns import part_to_draw
 from .common import CLUSTER_LEVEL
 
 ALPHA = 0.05
-
-#: Axes of a map -> words for what is along each of them, and for one position.
-WORDS = {
-    ("times",): (("time point",), "{:.3f} s"),
-    ("ch_names", "times"): (("sensor", "time"), "sensor {}, {:.3f} s"),
-    ("train_times", "test_times"): (
-        ("training time", "testing time"),
-        "training time {:.3f} s, testing time {:.3f} s",
-    ),
-}
 
 #: Peaks that are printed; the table has all of them.
 MOST_PEAKS = 5
@@ -59,9 +50,10 @@ OUT_OF_REACH = "not attainable, more permutations are needed"
 def write_and_print(result, name, stem, correction, start):
     """Write figure, table and result, and print what came out."""
     files = _write(result, stem, correction)
-    nouns, place = WORDS[tuple(result.axes)]
     best = np.unravel_index(np.argmax(result.scores), result.shape)
-    at = [result.along(axis)[i] for axis, i in zip(result.axes, best, strict=True)]
+    axes = [AXES[name] for name in result.axes]
+    at = [_word_along(result, *where) for where in zip(axes, best, strict=True)]
+    sizes = [axis.count(n) for axis, n in zip(axes, result.shape, strict=True)]
     n_channels = len(result.parameters["ch_names"])
     tested = f"tested on {counted(result.n_tested, 'separate trial')}"
     if result.parameters["n_folds"]:
@@ -69,13 +61,19 @@ def write_and_print(result, name, stem, correction, start):
     tell(
         f"Decoded {name}: {result.worded_trials()}, {_word_predicted(result)}, "
         f"{counted(n_channels, 'channel')}, "
-        f"{' x '.join(map(counted, result.shape, nouns))}, {tested}"
+        f"{' x '.join(sizes)}, {tested}"
     )
-    tell(_word_best(result, best, place.format(*at)))
+    tell(_word_best(result, best, ", ".join(at)))
     if result.n_permutations:
         tell(_word_significant(result, correction, _word_where(result, correction)))
     tell(f"Wrote {', '.join(map(str, files))}")
     tell(f"Took {time.perf_counter() - start:.1f} s")
+
+
+def _word_along(result, axis, i):
+    """Word one coordinate along an axis; times to the millisecond."""
+    value = result.along(axis.field)[i]
+    return axis.place.format(value if isinstance(value, str) else f"{value:.3f}")
 
 
 def _write(result, stem, correction):

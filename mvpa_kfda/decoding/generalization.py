@@ -386,7 +386,7 @@ class _PairsOfTimes:
     keep_class_scores
         ... They are those of the diagonal, where training and test time are the same.
     preprocess
-        ... What is learned at a training time is applied at every testing time.
+        ... What is learned at a training time is applied at every test time.
     """
 
 

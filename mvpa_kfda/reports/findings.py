@@ -10,7 +10,7 @@ from ..inference.corrections import CORRECTIONS, NAMED, check_correction, is_of_
 from ..inference.null import ALTERNATIVES
 from ..results.base import SubjectResult
 from ..utils.axes import AXES, BY_COLUMN, point_of_axes
-from ..utils.checks import check_option, counted, plural
+from ..utils.checks import check_option, plural
 from ..utils.rounding import number, rounded
 from .citations import name
 from .words import (
@@ -46,7 +46,7 @@ def positions_of(places):
     for axis in map(AXES.get, places.axes):
         noun, unit = axis.point or axis.noun, axis.end
         values = places.coordinates[axis.field]
-        words = counted(len(values), noun)
+        words = axis.count(len(values))
         if unit and len(values) > 1:
             words += f" from {number(values[0])} to {number(values[-1])}{unit}"
         elif unit:
@@ -74,7 +74,7 @@ def word_place(row):
         for axis, x in zip(axes, row.values(), strict=True)
     ]
     parts = [axis.place.format(x) for axis, x in zip(axes, values, strict=True)]
-    return f"{'for' if 'train_time' in row else 'at'} {enumerated(parts)}"
+    return f"at {enumerated(parts)}"
 
 
 def _word_grayordinate(row):

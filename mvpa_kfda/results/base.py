@@ -28,6 +28,7 @@ from ..inference.corrections import (
 )
 from ..inference.null import ALTERNATIVES, Alternative
 from ..metrics.names import is_of_one_class, metric_in_text
+from ..utils.axes import AXES
 from ..utils.checks import check_option, check_share, counted
 from ..utils.files import refuse_image, same_content, write_result_file
 from ..utils.rounding import rounded
@@ -1172,13 +1173,12 @@ class SubjectResult(
     def _worded_positions(self):
         """Word the positions of the map, one text per axis."""
         parts = []
-        for axis, column in self.axes.items():
-            values = self.along(axis)
+        for name in self.axes:
+            values, axis = self.along(name), AXES[name]
             if len(values):
                 first, last = (_worded(value) for value in values[[0, -1]])
-                number = counted(len(values), column.replace("_", " "))
                 ends = first if len(values) == 1 else f"{first} to {last}"
-                parts.append(f"{number}, {ends}")
+                parts.append(f"{axis.count(len(values))}, {ends}{axis.end}")
         return parts
 
 

@@ -6,7 +6,7 @@ shows a result asks the entry. Positions of a brain are worded by their space.
 
 from dataclasses import dataclass
 
-from .checks import enumerated, plural
+from .checks import counted, enumerated, plural
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,10 @@ class Axis:
         """What figures and tables write at the axis, "Time (s)"."""
         noun = self.noun[:1].upper() + self.noun[1:]
         return f"{noun} ({self.unit})" if self.unit else noun
+
+    def count(self, number):
+        """Word so many coordinates, "101 time points"."""
+        return counted(number, self.point or self.noun)
 
     @property
     def is_time(self):
@@ -67,7 +71,7 @@ AXES = {
             noun="training time",
             unit="s",
             about="Time at which the classifier was trained",
-            place="training at {} s",
+            place="training time {} s",
         ),
         Axis(
             field="test_times",
@@ -75,7 +79,7 @@ AXES = {
             noun="test time",
             unit="s",
             about="Time at which the classifier was tested",
-            place="testing at {} s",
+            place="test time {} s",
         ),
         Axis(
             field="freqs",

@@ -69,10 +69,10 @@ def plot_generalization(
     ax: Axes | None = None,
     show: bool = False,
 ) -> Axes:
-    """Plot decoding scores over training and testing times.
+    """Plot decoding scores over training and test times.
 
     Shows the score of every pair of times as a color, white at chance, with an outline
-    around the cells with p <= alpha, a dotted line where training and testing time are
+    around the cells with p <= alpha, a dotted line where training and test time are
     the same, and the onset of the stimulus at 0 s.
 
     Parameters
@@ -107,7 +107,7 @@ def plot_generalization(
     Returns
     -------
     ax : matplotlib Axes
-        The Axes drawn into: testing times across, training times up, in seconds.
+        The Axes drawn into: test times across, training times up, in seconds.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def plot_generalization(
     >>> from mvpa_kfda.viz.maps import plot_generalization
     >>> result = generalize_epochs(simulate_epochs(n_trials=30), step=0.1, cv=5)
     >>> plot_generalization(result).get_xlabel()
-    'Testing time (s)'
+    'Test time (s)'
     """
     options = {"threshold": threshold, "alternative": alternative}
     picture = make_picture(
@@ -142,13 +142,13 @@ def plot_generalization(
             color=LINE_COLOR,
             lw=1,
             ls=":",
-            label="training time = testing time",
+            label="training time = test time",
         )
     draw_onset(ax.axvline, across)
     draw_onset(ax.axhline, up, label=not across[0] <= 0 <= across[-1])
     same_span = np.isclose(np.ptp(across), np.ptp(up), rtol=1e-6, atol=0)
     ax.set(
-        xlabel="Testing time (s)",
+        xlabel=AXES["test_times"].label,
         ylabel=AXES["train_times"].label,
         aspect="equal" if same_span else "auto",
     )
