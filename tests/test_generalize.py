@@ -6,6 +6,7 @@ trained on exactly the permuted labels.
 """
 
 import pickle
+import warnings
 from dataclasses import replace
 
 import joblib
@@ -744,6 +745,19 @@ def test_epochs_that_overlap_in_time_are_warned_about(shift):
     assert result.parameters["mode"] == "other_trials"
     for same_trials in (True, False):  # once said, nothing is asked
         generalize_epochs(epochs, test_epochs=other, same_trials=same_trials)
+
+
+@pytest.mark.parametrize("apart", [0, 1])
+def test_epochs_overlap_down_to_one_common_sample(apart):
+    epochs = make_epochs(*make_arrays(n=40, n_times=40), tmin=-0.1)
+    other = processed(epochs)
+    other.events[:, 0] += 39 + apart
+    other.events[0, 0] -= 1 + apart  # the shifts differ
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        generalize_epochs(epochs, test_epochs=other)
+    words = [str(each.message) for each in seen]
+    assert any("overlap with them" in each for each in words) == (not apart)
 
 
 def test_another_recording_with_the_same_timing_is_not_warned_about(recwarn):

@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 
 import build
-from mvpa_kfda import __version__, group_inference, load_result, verify
+from mvpa_kfda import (
+    __version__,
+    decode_arrays,
+    group_inference,
+    load_result,
+    verify,
+)
 from mvpa_kfda.cli.main import main
 from mvpa_kfda.data.space import VolumeSpace
 from mvpa_kfda.group.second_level import METHODS
@@ -58,6 +64,20 @@ def test_every_kind_by_every_method_holds(kind, method):
         )
         found = verify(group, subjects(kind), random_state=0)
         assert found.ok, found
+
+
+def test_depths_in_long_clusters_hold():
+    several = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X, y = rng.standard_normal((24, 2, 10)), np.arange(24) % 2
+        X[:, :, 3:8] += y[:, None, None] * np.array([0.4, 0.8, 1.6, 1.2, 0.8])
+        several.append(decode_arrays(X, y, reg=0.1, n_permutations=30, random_state=0))
+    options = OPTIONS | {"threshold": 0.2}
+    group = group_inference(several, "sign-flip", "cluster-depth", **options)
+    p = group.pvalues("cluster-depth")
+    assert len(np.unique(p[3:8])) > 2  # they change with the depth
+    assert verify(group, several).ok
 
 
 @pytest.mark.parametrize(

@@ -358,8 +358,10 @@ def _overlap(epochs, test_epochs):
         return False
     sfreq = epochs.info["sfreq"]
     distance = test_epochs.events[:, 0] - epochs.events[:, 0]
-    first, last = epochs.times[[0, -1]] * sfreq
-    start, stop = (distance[:, None] + test_epochs.times[[0, -1]] * sfreq).T
+    (first, last), ends = (
+        np.rint(each.times[[0, -1]] * sfreq) for each in (epochs, test_epochs)
+    )
+    start, stop = (distance[:, None] + ends).T
     overlap = (first <= stop) & (start <= last)
     # A constant shift is more likely that of another recording with the same timing.
     return bool(overlap.all() and np.ptp(distance) > 0)

@@ -250,7 +250,6 @@ def compare(
     names = {"none", "max", *corrections}.difference(ADJUSTMENTS)
     scores, tested = _run(a, b, method, metric, places, names, asked)
     counted = np.isfinite(tested.p["none"])
-    chance = a.chances[metric] if metric in a.chances else 1 / len(a.classes)
     comparison = ComparisonResult(
         metric=f"{metric}_difference",
         method=method,
@@ -261,7 +260,7 @@ def compare(
         chance=0.0,
         scores_a=np.where(counted, scores[0], np.nan),
         scores_b=np.where(counted, scores[1], np.nan),
-        score_chance=chance,
+        score_chance=a.chances[metric],
         statistic=tested.statistic,
         p_maps=tested.p,
         observed_max=tested.observed_max,
@@ -346,7 +345,7 @@ def _other_trials(a, b):
         "members": (a.members, b.members),
     }
     for name, (of_a, of_b) in pairs.items():
-        if _same(of_a, of_b):
+        if np.array_equal(of_a, of_b):
             continue
         if name == "members":
             return "other averages of trials, or averages in one only"
@@ -357,13 +356,6 @@ def _other_trials(a, b):
     if not np.isin(np.concatenate(a.tests), np.concatenate(b.tests)).any():
         return "no tested trial in common"
     return ""
-
-
-def _same(values, others):
-    """Tell whether two arrays are equal, or both are missing."""
-    if values is None or others is None:
-        return values is others
-    return np.array_equal(values, others)
 
 
 def _worded_trials(result):
@@ -554,11 +546,11 @@ def _permuted(a, b, metric):
 def _other_permutations(a, b):
     """Word what makes label permutations of the same trials differ, a list."""
     words = []
-    if not _same(a.groups, b.groups):
+    if not np.array_equal(a.groups, b.groups):
         words.append("groups")
     if not _same_folds(a.folds, b.folds):
         words.append(f"folds (cv: {_worded_folds(a)} and {_worded_folds(b)})")
-    if not _same(a.train_rows, b.train_rows):
+    if not np.array_equal(a.train_rows, b.train_rows):
         words.append("trials to train with (train_on)")
     of_a, of_b = ({"mode": "plain", **result.parameters} for result in (a, b))
     names = [*_RECORDED]
