@@ -499,7 +499,7 @@ def changed(**columns):
     [
         (
             changed(onset={12: 143.0}, trial_type={12: "a"}),
-            r"over to 1 trial \('a' at 143 s of the run\)",
+            r"kept for 1 trial \('a' at 143 s of the run\)",
         ),
         (changed(duration={3: 60.0}), "1 trial of 11 began before the previous"),
         (EVENTS[0].assign(duration=0.0), "All trials have a duration of 0, and"),
@@ -508,6 +508,18 @@ def changed(**columns):
 def test_what_is_doubtful_is_said(table, match):
     with pytest.warns(RuntimeWarning, match=match):
         of_first(events=table)
+
+
+def test_trials_whose_scans_were_left_out_are_told():
+    onset = changed()["onset"][3]
+    first = int(onset / T_R) + 1
+    for n_out, is_told in ((1, False), (6, True)):
+        kept = np.delete(np.arange(LENGTHS[0]), np.arange(first, first + n_out))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            of_first(events=changed(), sample_masks=kept)
+        told = " ".join(str(each.message) for each in caught)
+        assert (f"at {onset:g} s of the run" in told) == is_told
 
 
 # ------------------------------------------------------------------- what is refused

@@ -287,26 +287,28 @@ def _design_matrix(run, events, options):
         ) from error
 
 
-def _warn_of_late_trials(runs, kernels, t_r):
-    """Warn of trials whose response comes after the end of the run."""
-    late = []
+def _warn_of_missed_trials(runs, kernels, t_r):
+    """Warn of trials whose response no scan shows, or none that is kept."""
+    missed = []
     for run in runs:
         trials, times = run.trials, run.frame_times
         ends = (trials["onset"] + trials["duration"]).to_numpy()
-        near = np.flatnonzero(ends + RESPONSE > times[-1])
+        near = ends + RESPONSE > times[-1]
+        some_left_out = len(times[run.kept]) < len(times)
+        near = np.flatnonzero(near | some_left_out)
         if len(near) == 0:
             continue
         n, more = len(times), int(np.ceil((ends.max() + RESPONSE - times[-1]) / t_r))
         longer = times[0] + np.arange(n + max(more, 1)) * t_r
         power = _regressors(trials.iloc[near], kernels[:1], longer)[:, :, 0] ** 2
-        share = power[:, :n].sum(axis=1) / power.sum(axis=1)
-        late += [run.label(number) for number in near[share < _SEEN]]
-    if late:
+        share = power[:, :n][:, run.kept].sum(axis=1) / power.sum(axis=1)
+        missed += [run.label(number) for number in near[share < _SEEN]]
+    if missed:
         warn(
-            "The run ends before half of the response is over to "
-            f"{counted(len(late), 'trial')} ({', '.join(late[:3])}"
-            f"{', ...' if len(late) > 3 else ''}). Such estimates are mostly noise: "
-            "drop them."
+            "Less than half of the response is in scans that were measured and kept "
+            f"for {counted(len(missed), 'trial')} ({', '.join(missed[:3])}"
+            f"{', ...' if len(missed) > 3 else ''}). Their estimates are noisier than "
+            "those of the other trials: consider leaving them out."
         )
 
 
@@ -705,7 +707,7 @@ def single_trial_betas(
     n_values = max(runs.lengths) * len(kernels)
     check_number(len(table), runs.most_images, n_values)
     models = [_lay_out(design, kernels, options) for design in designs]
-    _warn_of_late_trials(designs, kernels, options["t_r"])
+    _warn_of_missed_trials(designs, kernels, options["t_r"])
     runs.fit(mask_img, options["smoothing_fwhm"])
     weights = [each for each, _ in models]
     values = _estimate_all(runs, designs, weights, options, verbose)
