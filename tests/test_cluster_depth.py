@@ -11,9 +11,9 @@ from scipy.stats import norm
 
 from mvpa_kfda import compare, decode_arrays, generalize_arrays, group_inference
 from mvpa_kfda.bids.analyses import ANALYSES
-from mvpa_kfda.inference import clusters as _clusters
 from mvpa_kfda.inference.corrections import correct, corrected_p_values
 from mvpa_kfda.inference.null import ALTERNATIVES, FullNull
+from mvpa_kfda.utils import memory
 
 alternatives = pytest.mark.parametrize("alternative", ALTERNATIVES)
 #: What a window cuts off is warned of, in tests where it does not matter, too.
@@ -102,7 +102,7 @@ def smooth_rows(seed, n_rows=40, n_times=30, width=1.0, effect=0.0):
 @pytest.mark.parametrize("height", [None, 0.8])
 @pytest.mark.parametrize("decimals", [0, None])
 def test_p_values_are_those_of_plain_loops(alternative, height, decimals, monkeypatch):
-    monkeypatch.setattr(_clusters, "_BATCH", 200)
+    monkeypatch.setattr(memory, "_BATCH", 200)
     seen, lengths = set(), set()
     for seed, (width, effect) in enumerate([(0, 0), (1, 0), (1, 2), (2, -2), (3, 3)]):
         rows = smooth_rows(seed, width=width, effect=effect)

@@ -10,8 +10,8 @@ from mne.utils import check_version
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from mvpa_kfda.inference import clusters as _clusters
 from mvpa_kfda.inference.clusters import find_clusters, tfce
+from mvpa_kfda.utils import memory
 
 
 def smooth_maps(m, shape, seed=0):
@@ -67,8 +67,8 @@ def test_find_clusters_equals_mne(shape, adjacency, threshold, monkeypatch):
     maps = smooth_maps(25, shape)
     maps[3] = -9
     expected = [mne_clusters(row, threshold, adjacency) for row in maps]
-    for batch in (_clusters._BATCH, 300, 1):  # maps of a graph go in batches
-        monkeypatch.setattr(_clusters, "_BATCH", batch)
+    for batch in (memory._BATCH, 300, 1):  # maps of a graph go in batches
+        monkeypatch.setattr(memory, "_BATCH", batch)
         labels, masses = find_clusters(maps, threshold, adjacency)
         assert labels.shape == maps.shape
         assert sorted(np.unique(labels[labels > 0])) == list(range(1, len(masses) + 1))
@@ -145,8 +145,8 @@ def test_tfce_by_hand():
 def test_tfce_of_a_map_does_not_depend_on_the_others(adjacency, monkeypatch):
     maps = smooth_maps(20, (60,), seed=3).round(1)
     expected = [tfce(row[np.newaxis], adjacency)[0] for row in maps]
-    for batch in (_clusters._BATCH, 130, 1):
-        monkeypatch.setattr(_clusters, "_BATCH", batch)
+    for batch in (memory._BATCH, 130, 1):
+        monkeypatch.setattr(memory, "_BATCH", batch)
         assert_array_equal(tfce(maps, adjacency), expected)
 
 

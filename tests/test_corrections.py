@@ -10,7 +10,6 @@ from scipy.stats import false_discovery_control, norm
 
 import islands
 from mvpa_kfda import generalize_arrays
-from mvpa_kfda.inference import clusters as _clusters
 from mvpa_kfda.inference.clusters import tfce
 from mvpa_kfda.inference.corrections import (
     CORRECTIONS,
@@ -23,6 +22,7 @@ from mvpa_kfda.inference.corrections import (
     smallest_p_value,
 )
 from mvpa_kfda.inference.null import ALTERNATIVES, FullNull, summarize_null
+from mvpa_kfda.utils import memory
 from mvpa_kfda.viz.common import check_request
 
 corrections = pytest.mark.parametrize("correction", CORRECTIONS)
@@ -169,7 +169,7 @@ def brute_force(rows, correction, alternative, neighbours, threshold, height):
 def test_every_correction_equals_brute_force(
     correction, alternative, height, graph, monkeypatch
 ):
-    monkeypatch.setattr(_clusters, "_BATCH", 100)
+    monkeypatch.setattr(memory, "_BATCH", 100)
     seen = set()
     for seed in range(2):
         rows = tied_rows(60, seed=seed) - (0 if height is None else 0.43)
@@ -191,7 +191,7 @@ def test_every_correction_equals_brute_force(
 def test_a_lazy_null_equals_an_array(
     correction, alternative, dtype, height, monkeypatch
 ):
-    monkeypatch.setattr(_clusters, "_BATCH", 60)
+    monkeypatch.setattr(memory, "_BATCH", 60)
     of_courses = CORRECTIONS[correction].of_courses
     for shape in ((12,),) if of_courses else ((), (7,), (3, 5)):
         rows = np.random.default_rng(1).normal(size=(45, *shape)).astype(dtype)

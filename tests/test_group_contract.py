@@ -174,7 +174,7 @@ def test_batches_change_nothing(method, monkeypatch):
     names = list(METHODS[method].only) or names
     results = subjects("TimeFrequencyResult")
     before = group_inference(results, method, names, **OPTIONS)
-    monkeypatch.setattr("mvpa_kfda.inference.clusters._BATCH", 7)
+    monkeypatch.setattr("mvpa_kfda.utils.memory._BATCH", 7)
     after = group_inference(results, method, names, **OPTIONS)
     for name in names:
         assert_allclose(after.pvalues(name), before.pvalues(name), rtol=1e-12, atol=0)

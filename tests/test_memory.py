@@ -11,7 +11,7 @@ from mvpa_kfda.decoding.positions import FeaturePositions
 from mvpa_kfda.group import latency, recombined
 from mvpa_kfda.group.latency import draw_subjects
 from mvpa_kfda.group.recombined import draw_recombinations
-from mvpa_kfda.inference import clusters, exchange, permutation
+from mvpa_kfda.inference import exchange, permutation
 from mvpa_kfda.inference.exchange import draw_labels, draw_signs
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda.kernels import Linear
@@ -203,7 +203,7 @@ def test_very_many_are_told_before_they_are_drawn(monkeypatch, draw):
 
 @pytest.mark.parametrize("size", [1, 70, 10**6])
 def test_parts_of_a_draw_are_those_of_one(monkeypatch, size):
-    monkeypatch.setattr(clusters, "_BATCH", size)
+    monkeypatch.setattr(memory, "_BATCH", size)
     codes = np.repeat([0, 1], 30)
     labels, rng = np.tile(codes, (99, 1)), np.random.default_rng(3)
     found = permute_labels(codes, 99, folds=None, random_state=3).labels

@@ -7,7 +7,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from mvpa_kfda.inference import clusters as _clusters
 from mvpa_kfda.inference.corrections import (
     CORRECTIONS,
     corrected_p_values,
@@ -15,6 +14,7 @@ from mvpa_kfda.inference.corrections import (
     p_values_from_summary,
 )
 from mvpa_kfda.inference.null import FullNull, NullSummary, summarize_null
+from mvpa_kfda.utils import memory
 
 #: What a summary can tell, if it has clusters.
 ON_MAPS = [name for name, known in CORRECTIONS.items() if not known.of_courses]
@@ -53,7 +53,7 @@ def on_disk(null, path):
 
 @pytest.fixture
 def small_batches(monkeypatch):
-    monkeypatch.setattr(_clusters, "_BATCH", 500)
+    monkeypatch.setattr(memory, "_BATCH", 500)
 
 
 # --------------------------------------------------------- all ways to the p-values
@@ -156,7 +156,7 @@ def test_batches_change_nothing(shape, dtype, monkeypatch):
     assert_allclose(whole.moments[0], exact.mean(axis=0), rtol=1e-12, atol=0)
     assert_allclose(whole.moments[1], exact.std(axis=0), rtol=1e-12, atol=0)
     for batch in (1, 50, 333):
-        monkeypatch.setattr(_clusters, "_BATCH", batch)
+        monkeypatch.setattr(memory, "_BATCH", batch)
         parts = summarize_null(rows[0], rows[1:], with_clusters=True)
         assert_array_equal(parts.exceedances, whole.exceedances)
         assert_array_equal(parts.maximum, whole.maximum)
@@ -168,16 +168,16 @@ def test_batches_change_nothing(shape, dtype, monkeypatch):
 
 
 def test_batches_cover_every_map_once(monkeypatch):
-    monkeypatch.setattr(_clusters, "_BATCH", 10)
-    assert list(_clusters.batches(5, 4)) == [slice(0, 2), slice(2, 4), slice(4, 5)]
-    assert list(_clusters.batches(2, 40)) == [slice(0, 1), slice(1, 2)]
-    assert list(_clusters.batches(3, 0)) == [slice(0, 3)]
+    monkeypatch.setattr(memory, "_BATCH", 10)
+    assert list(memory.batches(5, 4)) == [slice(0, 2), slice(2, 4), slice(4, 5)]
+    assert list(memory.batches(2, 40)) == [slice(0, 1), slice(1, 2)]
+    assert list(memory.batches(3, 0)) == [slice(0, 3)]
 
 
 @pytest.mark.parametrize("correction", ON_MAPS)
 @pytest.mark.parametrize("kind", ["float64", "float32", "memmap"])
 def test_no_temporary_is_as_large_as_the_null(correction, kind, tmp_path, monkeypatch):
-    monkeypatch.setattr(_clusters, "_BATCH", 2_000)
+    monkeypatch.setattr(memory, "_BATCH", 2_000)
     rows = np.random.default_rng(0).normal(size=(525, 24, 25)).astype(np.float32)
     null = on_disk(rows, tmp_path / "null.npy") if kind == "memmap" else rows
     null = null.astype(np.float64) if kind == "float64" else null

@@ -65,7 +65,7 @@ def test_rows_do_not_depend_on_what_is_read_with_them(statistic, dtype, monkeypa
     assert_array_equal(null[5:25, 3:8], whole[5:25, 3:8])
     assert_array_equal(null[40:], whole[40:])
     # two rows in each batch
-    monkeypatch.setattr("mvpa_kfda.inference.clusters._BATCH", 30)
+    monkeypatch.setattr("mvpa_kfda.utils.memory._BATCH", 30)
     assert_array_equal(null[:], whole)
 
 
@@ -148,7 +148,7 @@ def test_p_values_of_the_minimum_by_subject(dtype, monkeypatch):
     # The product is the share of all recombinations: here all are there.
     every = corrected_p_values(null.observed, null[:])
     assert_allclose(prevalence_p(p, 0.0), every, rtol=1e-12, atol=0)
-    monkeypatch.setattr("mvpa_kfda.inference.clusters._BATCH", 4)
+    monkeypatch.setattr("mvpa_kfda.utils.memory._BATCH", 4)
     assert_array_equal(null.p_by_subject(), p)
 
 

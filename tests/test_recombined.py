@@ -148,7 +148,7 @@ def test_a_single_position_is_a_line():
 def test_batches_do_not_matter(monkeypatch):
     null = group(12, effect=(2, 3, 4))
     whole = cluster_size_p([null], 0.02)
-    monkeypatch.setattr("mvpa_kfda.inference.clusters._BATCH", 14)
+    monkeypatch.setattr("mvpa_kfda.utils.memory._BATCH", 14)
     parts = cluster_size_p([null], 0.02)
     assert_array_equal(parts.p_values, whole.p_values)
     assert parts.n_null_clusters == whole.n_null_clusters
@@ -233,7 +233,7 @@ def test_minima_by_ranks_are_those_of_scores(kind, limit, size, dtype, monkeypat
     size = np.abs(np.vstack([null.observed, expected])).max(axis=0)
     assert_array_equal(whole.size, size)
     with monkeypatch.context() as patch:
-        patch.setattr("mvpa_kfda.inference.clusters._BATCH", 14)
+        patch.setattr("mvpa_kfda.utils.memory._BATCH", 14)
         assert_array_equal(FullNull(null.observed, null).size, size)
     for correction in ("max-step-down", "cluster"):
         assert_array_equal(correct(lazy, correction), correct(whole, correction))

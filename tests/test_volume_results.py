@@ -257,7 +257,7 @@ def test_nothing_decoded_gives_nothing():
 
 
 def test_the_null_is_not_copied_as_a_whole(monkeypatch):
-    monkeypatch.setattr("mvpa_kfda.inference.clusters._BATCH", 10_000)
+    monkeypatch.setattr("mvpa_kfda.utils.memory._BATCH", 10_000)
     space = features(2000)
     result = make(space, undecoded=[3], n_permutations=500)
     for use in (lambda: result.pvalues("max"), lambda: result.null_max):

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.stats import t as student
 
-from ..inference.clusters import batches
 from ..inference.exchange import LEAST_VARIANCE
 from ..results.group import GroupResult
 from ..results.kinds import keeps_warnings
@@ -29,7 +28,7 @@ from ..utils.checks import (
     draw_seed,
     warn,
 )
-from ..utils.memory import check_many
+from ..utils.memory import batches, check_many
 from ..utils.record import versions
 from .arguments import check_list_names, join_lists
 from .listed import OnsetName

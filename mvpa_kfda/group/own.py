@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..inference.clusters import batches
 from ..inference.null import as_precise_as, as_scores, count_p, tie_bound
+from ..utils.memory import batches
 
 
 @dataclass(frozen=True, eq=False)

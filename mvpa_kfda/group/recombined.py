@@ -24,7 +24,7 @@ from functools import partial
 import numpy as np
 from scipy.stats import false_discovery_control
 
-from ..inference.clusters import batches, find_clusters
+from ..inference.clusters import find_clusters
 from ..inference.null import (
     TIES,
     as_precise_as,
@@ -37,6 +37,7 @@ from ..inference.null import (
 )
 from ..inference.permutation import check_permutations
 from ..utils.checks import check_option, generator
+from ..utils.memory import batches
 
 #: Levels whose ranks, and one more, are numbers of two bytes.
 _MOST_LEVELS = 2**16 - 1

@@ -12,19 +12,8 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from ..utils.checks import check_finite, check_numbers, check_positive
+from ..utils.memory import batches
 from .trees import MergeTree
-
-#: Stacks of maps are worked on in batches of about this many values. They stay in the
-#: processor's cache, and the temporaries stay small however many maps there are.
-_BATCH = 500_000
-
-
-def batches(n_maps, n_values):
-    """Yield slices of `n_maps` maps of `n_values`: as many as fit a batch, or one."""
-    # What is computed per batch must not depend on the batch.
-    step = max(1, _BATCH // max(1, n_values))
-    for first in range(0, n_maps, step):
-        yield slice(first, min(first + step, n_maps))
 
 
 class Graph:

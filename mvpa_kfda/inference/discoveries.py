@@ -61,8 +61,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..utils.memory import check_memory, usable_memory
-from .clusters import batches
+from ..utils.memory import batches, check_memory, usable_memory
 from .null import TIES
 
 #: Scores that are ranked at a time, if there is no memory for more: those of all rows

@@ -37,7 +37,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from ..utils.checks import check_count, check_option, generator
-from .clusters import batches
+from ..utils.memory import batches
 from .permutation import check_permutations
 
 #: Statistics over subjects: Student's t, or the standardised rank statistic.

@@ -32,7 +32,7 @@ References
 import numpy as np
 
 from ..utils.checks import counted
-from .clusters import batches
+from ..utils.memory import batches
 from .exchange import (
     LEAST_VARIANCE,
     LabelExchange,

@@ -18,7 +18,8 @@ import numpy as np
 from scipy.stats import norm
 
 from ..utils.checks import check_flag, check_numbers, check_option, check_positive
-from .clusters import as_graph, batches, largest_clusters, tfce_of_graph
+from ..utils.memory import batches
+from .clusters import as_graph, largest_clusters, tfce_of_graph
 from .listed import Alternative
 
 #: Scores that differ by less than this, relative to their size, are ties. Rounding to

@@ -20,9 +20,8 @@ import numpy as np
 from scipy.special import gammaln
 
 from ..utils.checks import check_count, check_option, check_per_trial, generator
-from ..utils.memory import check_many
+from ..utils.memory import batches, check_many
 from ..utils.problems import Problem
-from .clusters import batches
 from .listed import Permute
 
 #: With fewer rearrangements than this, no p-value can reach 0.05.

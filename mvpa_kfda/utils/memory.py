@@ -1,4 +1,4 @@
-"""How much memory there is, and the refusal of what does not fit into it.
+"""How much memory there is: what does not fit is refused, much is done in batches.
 
 Sizes are worked out before anything of that size is made.
 """
@@ -11,6 +11,19 @@ from .checks import warn, word_bytes
 
 #: Where Linux tells the control groups of this process, and the limits of all groups.
 _OWN_GROUPS, _GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
+
+
+#: Stacks of maps are worked on in batches of about this many values. They stay in the
+#: processor's cache, and the temporaries stay small however many maps there are.
+_BATCH = 500_000
+
+
+def batches(n_maps, n_values):
+    """Yield slices of `n_maps` maps of `n_values`: as many as fit a batch, or one."""
+    # What is computed per batch must not depend on the batch.
+    step = max(1, _BATCH // max(1, n_values))
+    for first in range(0, n_maps, step):
+        yield slice(first, min(first + step, n_maps))
 
 
 def check_memory(needed, what, use):
