@@ -463,9 +463,9 @@ def _draw_cross_folds(cv, codes, groups, classes, train_on, numbers=None):
         if len(test) == 0:
             raise ValueError(
                 f"{train_on.given} leaves no trial to test{where}: all {len(left_out)} "
-                "trials of its test set are selected for training. Select fewer trials, "
-                "leave that test set out, or pass other folds. To train on whole runs "
-                "and test on others, pass cv=[(train, test)] with the indices of both."
+                "trials of its test set are selected for training. Select fewer, leave "
+                "that test set out, or pass other folds. To train on whole runs and "
+                "test on others, pass cv=[(train, test)] with the indices of both."
             )
         present = np.unique(codes[train])
         if len(present) < 2:
