@@ -394,8 +394,8 @@ def test_repr(by_null):
     for result in by_null.values():
         assert repr(result) == (
             f"<GeneralizationResult: accuracy peak {result.scores.max():.3f} (chance "
-            "0.500) | 6 training times, 0.000 to 5.000 s | 6 test times, 0.000 to 5.000 s | "
-            "40 trials, 2 classes, 5 folds, 60 permutations>"
+            "0.500) | 6 training times, 0.000 to 5.000 s | 6 test times, 0.000 to "
+            "5.000 s | 40 trials, 2 classes, 5 folds, 60 permutations>"
         )
 
 
