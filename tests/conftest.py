@@ -2,8 +2,10 @@
 
 import gc
 import os
+import random
 import signal
 import sys
+from collections import defaultdict
 
 import pytest
 
@@ -23,6 +25,35 @@ def pytest_xdist_make_scheduler(config, log):
     from xdist.scheduler import WorkStealingScheduling
 
     return WorkStealingScheduling(config, log)
+
+
+@pytest.hookimpl(tryfirst=True)  # slow tests are left out afterwards
+def pytest_collection_modifyitems(items):
+    """Make all but some cases of a test slow where ``some(n)`` says so."""
+    cases = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("some"):
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for name, of_test in cases.items():
+        (number,) = of_test[0].get_closest_marker("some").args
+        for item in left_out(of_test, number, random.Random(name)):
+            item.add_marker("slow")
+
+
+def left_out(cases, number, rng):
+    """Return all but so many cases of a test: those whose parts others have as well.
+
+    Parts are what their names are made of. Cases are asked in random order, the same
+    one in every run, since neighbours are alike.
+    """
+    rest = rng.sample(cases, len(cases))
+    parts = {case: set(enumerate(case.callspec.id.split("-"))) for case in rest}
+    seen = set()
+    for _ in range(min(number, len(rest))):
+        case = max(rest, key=lambda case: len(parts[case] - seen))
+        seen |= parts[case]
+        rest.remove(case)
+    return rest
 
 
 def pytest_collection_finish():
