@@ -153,6 +153,7 @@ def test_a_tiny_penalty_is_fine_where_the_features_allow_it(data):
         cross_validate(np.hstack([X] * 12), codes, reg=Ridge(1e-300))
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("scoring", ["accuracy", "roc_auc", "f1"])
 @pytest.mark.parametrize("n_classes", [2, 3, 9])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

@@ -117,6 +117,7 @@ def of_first(**changes):
 # ------------------------------------------------------------------ equal to nilearn
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     ("method", "noise_model", "hrf_model", "others"),
     [
@@ -154,6 +155,7 @@ def test_equal_to_models_of_nilearn(method, noise_model, hrf_model, others):
     assert_allclose(found, np.concatenate(expected), rtol=0, atol=1e-8)
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize(
     "options",
     [

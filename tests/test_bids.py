@@ -814,6 +814,7 @@ def test_mistakes_in_a_file_are_said_in_one_sentence(tmp_path, capsys, text, mes
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize(
     ("given", "message"),
     [

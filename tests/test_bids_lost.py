@@ -130,6 +130,7 @@ def test_events_of_eeg_are_decoded_or_counted(eeg, capsys, onset, reason):
     assert trials_of(eeg)[0]["NumberOfTrials"] == 30
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     ("estimate", "onset", "reason"),
     [
@@ -192,6 +193,7 @@ def without_column(root):
     change(root, 1, unnamed)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     ("kind", "harm", "reason"),
     [

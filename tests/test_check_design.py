@@ -383,6 +383,7 @@ def results():
     yield generalize_arrays(T, codes, y_test=np.roll(codes, 1), cv=4, **options), 36, 4
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("i", range(10))
 def test_every_result_has_a_design(i, tmp_path):
     result, n, n_folds = list(results())[i]

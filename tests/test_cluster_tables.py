@@ -397,6 +397,7 @@ def group_rows(group, correction, z, height, are_neighbours):
     return rows_of(sides, are_neighbours, z, p, whole="cluster" in correction)
 
 
+@pytest.mark.some(12)
 @maps
 @pytest.mark.parametrize("method", ["sign-flip", "wilcoxon"])
 def test_groups_have_clusters_of_their_statistic(make, method):
@@ -417,6 +418,7 @@ def test_groups_have_clusters_of_their_statistic(make, method):
     assert len(group.clusters()) > 0
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("kind", ["times", "voxels", "map of others", "map"])
 @pytest.mark.parametrize("method", ["prevalence", "bootstrap"])
 def test_clusters_of_recombined_maps_are_standardised(kind, method):

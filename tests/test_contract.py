@@ -418,6 +418,7 @@ def methods_of_entries():
                 yield pytest.param(entry, method, id=f"{name}-{which}")
 
 
+@pytest.mark.some(62)
 @pytest.mark.parametrize(("entry", "method"), list(methods_of_entries()))
 def test_refitting_gives_the_same(entry, method):
     options = {"n_permutations": 2, "random_state": SEED} | method.options(entry)
@@ -471,6 +472,7 @@ def foldwise(methods):
     )
 
 
+@pytest.mark.some(22)
 @foldwise(["linear", "rbf", "tuned", "auto"])
 def test_steps_and_confounds_are_learned_anew(entry, options, learned, method):
     more = {"n_permutations": 2, "random_state": SEED} | method.options(entry)
@@ -516,6 +518,7 @@ def test_functions_are_scores_as_the_known_ones_are(entry):
     assert_array_equal(p, result.pvalues(metric=known))
 
 
+@pytest.mark.some(29)
 @pytest.mark.parametrize("what", [None, *FOLDWISE])
 @everywhere
 def test_folds_and_trials_are_those_of_refitted_models(entry, what):
@@ -677,6 +680,7 @@ def assert_equal_results(one, other):
 LONG, _ = build.trials((12, 12, 12), P, 9)
 
 
+@pytest.mark.some(7)
 @entries_with("n_jobs")
 def test_workers_change_no_bit(entry):
     X, options = LONG, PERMUTED
@@ -686,6 +690,7 @@ def test_workers_change_no_bit(entry):
     assert_equal_results(entry(X, n_jobs=2, **options), entry(X, **options))
 
 
+@pytest.mark.some(6)
 @kinds_by_turns("n_jobs")
 def test_workers_change_no_bit_of_what_folds_learn(entry, steps):
     options = learned_options(entry, steps)
@@ -778,6 +783,7 @@ def test_single_precision_is_close(entry):
         assert_allclose(single.null, double.null, rtol=0, atol=2.1 / N)
 
 
+@pytest.mark.some(14)
 @kinds_by_turns("dtype")
 def test_single_precision_is_close_where_folds_learn(entry, steps):
     double = learned_result_of(entry, steps)
@@ -792,6 +798,7 @@ def test_single_precision_is_close_where_folds_learn(entry, steps):
         assert_allclose(single.null, double.null, rtol=0, atol=2.1 / N)
 
 
+@pytest.mark.some(11)
 @everywhere
 def test_the_seed_is_all_that_is_random(entry):
     result = result_of(entry)
@@ -884,12 +891,14 @@ def reloaded(result):
         return load_result(Path(folder) / "result.h5")
 
 
+@pytest.mark.some(10)
 @everywhere
 def test_saved_results_come_back(entry):
     result = result_of(entry)
     assert_equal_results(reloaded(result), result)
 
 
+@pytest.mark.some(7)
 @kinds_by_turns("preprocess")
 def test_saved_results_of_what_folds_learn_come_back(entry, steps):
     result = learned_result_of(entry, steps)
@@ -922,6 +931,7 @@ def test_saved_results_of_groups_come_back(make):
     assert_equal_results(reloaded(result), result)
 
 
+@pytest.mark.some(7)
 @everywhere
 def test_tuned_and_averaged_results_come_back(entry):
     reg = Tuned(TUNING, cv=3)  # what labels choose in closed form is the default
@@ -1222,6 +1232,7 @@ def swapped(values):
     return values.astype(values.dtype.newbyteorder())
 
 
+@pytest.mark.some(16)
 @everywhere
 def test_the_order_of_bytes_does_not_matter(entry):
     given = {"groups": build.groups_of(N), "confounds": SPEED}

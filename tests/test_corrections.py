@@ -496,6 +496,7 @@ def masks_of(shape, n_tests):
     return [None, diagonal, corner][:n_tests]
 
 
+@pytest.mark.some(6)
 @alternatives
 @pytest.mark.parametrize("n_tests", [1, 2, 3])
 @pytest.mark.parametrize("height", [None, 1.5])

@@ -67,6 +67,7 @@ def calibrated(rows, alternative="greater"):
     return calibrate(FullNull(rows[0], rows[1:], alternative=alternative))
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("steps", [0, 1, 2])
 @pytest.mark.parametrize("n_rows", [3, 20, 40])
 def test_bounds_are_those_of_the_definition_over_all_subsets(n_rows, steps):
@@ -84,6 +85,7 @@ def test_bounds_are_those_of_the_definition_over_all_subsets(n_rows, steps):
     assert found > 50 or n_rows == 3
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("alternative", ALTERNATIVES)
 @pytest.mark.parametrize("steps", [0, 1, 3])
 def test_so_many_rows_are_wrong_and_no_more(alternative, steps):
@@ -343,6 +345,7 @@ def test_words_claim_no_more_than_there_is():
 # ------------------------------------------------------------------------------ groups
 
 
+@pytest.mark.some(4)
 @pytest.mark.filterwarnings("ignore:With .* subjects")
 @pytest.mark.parametrize("kind", ["TimeResult", "GeneralizationResult", "VolumeResult"])
 @pytest.mark.parametrize("method", ["prevalence", "bootstrap", "sign-flip", "wilcoxon"])

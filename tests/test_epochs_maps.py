@@ -114,6 +114,7 @@ def same(one, other):
 # -------------------------------------------------------------------- time-frequency
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize(
     "window",
@@ -133,6 +134,7 @@ def test_every_frequency_equals_epochs_of_it(kernel, window):
     assert_rows(result, rows)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("scale", ["auto", "channel", None])
 @pytest.mark.parametrize("types", [("eeg",) * 4, MIXED], ids=len)
 @pytest.mark.parametrize("kernel", ["linear", Polynomial(2)], ids=str)
@@ -308,6 +310,7 @@ def neighbourhoods(epochs):
     return [names[row].tolist() for row in near]
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("window", [{}, {"window": 0.03, "step": 0.02}], ids=str)
 def test_every_sensor_equals_epochs_of_its_neighbourhood(kernel, window):
@@ -323,6 +326,7 @@ def test_every_sensor_equals_epochs_of_its_neighbourhood(kernel, window):
     assert_rows(result, rows)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("kernel", ["linear", "rbf", laplacian_kernel])
 @pytest.mark.parametrize("step", [0.01, 0.03])
 def test_concatenated_windows_of_neighbourhoods(kernel, step):

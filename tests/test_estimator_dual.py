@@ -50,6 +50,7 @@ GRAMS = {
 }
 
 
+@pytest.mark.some(46)
 @parametrize_with_checks(
     [
         KernelFDA("rbf", penalty="dual"),
@@ -335,6 +336,7 @@ def test_degrees_of_freedom(kernel, p):
 # --- penalties and kernels that are chosen -----------------------------------------
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize("criterion", ["squared_error", "accuracy", "log_loss"])
 @pytest.mark.parametrize("p", [4, 40])
 @pytest.mark.parametrize("grouped", [False, True])

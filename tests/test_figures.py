@@ -88,6 +88,7 @@ def options_of(kind, name):
         yield options
 
 
+@pytest.mark.some(11)
 @pytest.mark.parametrize(
     ("kind", "name", "options"),
     [(*figure, options) for figure in FIGURES for options in options_of(*figure)],
@@ -110,6 +111,7 @@ def legends(figure):
     return [x for x in figure.findobj(Legend) if x.get_visible()]
 
 
+@pytest.mark.some(7)
 @pytest.mark.parametrize(("kind", "name"), FIGURES)
 def test_legends_and_windows_are_what_is_asked_for(kind, name, monkeypatch):
     shown = []
@@ -129,6 +131,7 @@ def test_legends_and_windows_are_what_is_asked_for(kind, name, monkeypatch):
     assert drawn.figure.get_layout_engine() is not None or kind == "VolumeResult"
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
@@ -255,6 +258,7 @@ def report():
     return mne.Report(verbose="error")
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_reports_take_figures_that_pyplot_does_not_know(kind, report):
     result, known = result_of(kind), plt.get_fignums()
@@ -304,6 +308,7 @@ def image_in(html):
     return plt.imread(io.BytesIO(b64decode(data, validate=True)))
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize(
     ("kind", "n_permutations"),
     [

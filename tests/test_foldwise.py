@@ -279,6 +279,7 @@ def check(problem, refits=(refit_pipeline, refit_oracle), **options):
 # ------------------------------------------------------------ steps, shapes and classes
 
 
+@pytest.mark.some(14)
 @both_shapes
 @pytest.mark.parametrize("c", COUNTS)
 @pytest.mark.parametrize("steps", ["zscore", "pca", "whiten", ["zscore", TWO]], ids=str)
@@ -286,12 +287,14 @@ def test_steps_are_learned_in_every_fold(steps, c, p):
     check(Problem(*make_data(c, p), steps=steps))
 
 
+@pytest.mark.some(11)
 @both_shapes
 @pytest.mark.parametrize("name", STEPS)
 def test_any_transformer_is_a_step(name, p):
     check(Problem(*make_data(3, p), steps=STEPS[name]))
 
 
+@pytest.mark.some(17)
 @pairwise("method, steps, p", METHODS, ["zscore", None], SHAPES)
 def test_any_kernel_and_penalty_may_follow(method, steps, p):
     cv = ShuffleSplit(3, test_size=7, train_size=25, random_state=0)
@@ -301,6 +304,7 @@ def test_any_kernel_and_penalty_may_follow(method, steps, p):
 KNOWS_NO_PLACES = [name for name in METHODS if name not in ("graph", "weights")]
 
 
+@pytest.mark.some(9)
 @pytest.mark.parametrize("method", KNOWS_NO_PLACES)
 def test_any_kernel_and_penalty_may_follow_steps_that_mix(method):
     check(Problem(*make_data(3, 12), steps=["zscore", PCA(5)], method=method))
@@ -373,11 +377,13 @@ FOLDS = {
 OWN = ("a part", "few", "forwards", "purged", "unequal", "purged singles")
 
 
+@pytest.mark.some(7)
 @pairwise("name, steps, p", FOLDS, ["zscore", ("zscore", "pca")], SHAPES)
 def test_any_folds_learn_steps(name, steps, p):
     check(Problem(*make_data(3, p), steps=steps, cv=FOLDS[name], groups=GROUPS))
 
 
+@pytest.mark.some(6)
 @pairwise("name, method, p", OWN, ["linear", "rbf", "tuned", "auto"], SHAPES)
 def test_training_sets_of_any_shape(name, method, p):
     problem = Problem(*make_data(3, p), steps=None, method=method, cv=FOLDS[name])
@@ -441,6 +447,7 @@ def test_features_may_be_constant_inside_a_fold(steps, p):
 GRID = [30.0, 3.0, 0.3, 0.03]
 
 
+@pytest.mark.some(4)
 @pairwise(
     "steps, inner, criterion",
     ["zscore", ("zscore", TWO), None],
@@ -526,6 +533,7 @@ def make_confounds(n, codes):
     return table, np.column_stack(columns).astype(float)
 
 
+@pytest.mark.some(5)
 @pairwise(
     "steps, method, p",
     [None, "zscore", ("zscore", PCA(3))],
@@ -588,6 +596,7 @@ def share(monkeypatch, shares):
     monkeypatch.setattr(MapMaker, "_shares", forced)
 
 
+@pytest.mark.some(9)
 @pytest.mark.parametrize("steps", STEPS)
 @pytest.mark.parametrize("p", [6, 12])
 def test_folds_share_a_product_where_steps_are_affine(steps, p, monkeypatch):
@@ -618,6 +627,7 @@ def test_folds_share_no_product_where_steps_are_hardly_affine(monkeypatch):
     assert all(each.mean is None for each in plan.maps)
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("name", FOLDS)
 def test_folds_share_a_product_where_they_can(name, monkeypatch):
     share(monkeypatch, True)
@@ -737,6 +747,7 @@ def test_scores_of_trials_that_several_sets_test_are_averaged():
 # -------------------------------------------------------------------------- regression
 
 
+@pytest.mark.some(32)
 @both_shapes
 @pytest.mark.parametrize(
     "reg", [0.3, Tuned(TUNING, cv=3), "auto"], ids=["fixed", "tuned", "auto"]

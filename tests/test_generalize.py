@@ -117,6 +117,7 @@ def same_but_rounded(diagonal, expected):
             assert_array_equal(p, expected.pvalues(correction, metric=name))
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize(
     "options",
     [

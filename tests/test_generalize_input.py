@@ -517,6 +517,7 @@ def test_epochs_that_are_not_loaded(tmp_path, epochs, others):
 # ------------------------------------------------------------------------------- scale
 
 
+@pytest.mark.some(4)
 @pytest.mark.filterwarnings("ignore:No average EEG reference")
 @pytest.mark.filterwarnings("ignore:Epochs are not baseline corrected")
 @pytest.mark.parametrize("mode", ["other trials", "same trials", "query"])

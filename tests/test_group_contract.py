@@ -93,6 +93,7 @@ def assert_survives(result, path):
 SOME = build.by_turns(KINDS, METHODS, len(METHODS) // 2)
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize(("kind", "method"), SOME)
 def test_every_kind_from_files_alone(kind, method, files_of, tmp_path):
     files, corrections = files_of(kind), corrections_of(kind, method)
@@ -118,6 +119,7 @@ def test_every_kind_from_files_alone(kind, method, files_of, tmp_path):
         assert_array_equal(of_objects.pvalues(name), group.pvalues(name))
 
 
+@pytest.mark.some(9)
 @pytest.mark.parametrize(
     ("kind", "paired", "method"),
     build.every_pair(
@@ -133,6 +135,7 @@ def test_two_lists_of_every_kind(kind, paired, method, tmp_path):
     assert_survives(group, tmp_path / "group.h5")
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("method", ["permutation", "both"])
 def test_comparisons_of_every_kind(kind, method, tmp_path):

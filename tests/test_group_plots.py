@@ -630,6 +630,7 @@ def brain_title(figure):
     return figure._suptitle.get_text().replace("\n", " ")
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("metric", ["accuracy", "gamma_0", "statistic"])
 @pytest.mark.parametrize("kind", ["stat_map", "glass_brain"])
 def test_brains(metric, kind):

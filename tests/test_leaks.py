@@ -95,6 +95,7 @@ def changed(found, before, trials):
 CHOSEN = build.by_turns(FOLDED, METHODS)
 
 
+@pytest.mark.some(21)
 @pytest.mark.parametrize(("name", "method"), CHOSEN)
 def test_test_trials_change_no_prediction_but_their_own(name, method):
     entry = FOLDED[name]
@@ -105,6 +106,7 @@ def test_test_trials_change_no_prediction_but_their_own(name, method):
     assert changed(found, before, [NEVER])
 
 
+@pytest.mark.some(21)
 @pytest.mark.parametrize(
     ("name", "cv", "method"),
     build.every_pair(

@@ -74,6 +74,7 @@ def assert_same(one, other, rtol=0.0):
 # Averages
 
 
+@pytest.mark.some(24)
 @pytest.mark.parametrize("reg", [0.3, TUNED, "auto"], ids=["fixed", "tuned", "auto"])
 @pytest.mark.parametrize("kernel", ["linear", CHAIN], ids=["linear", "smooth"])
 @everywhere
@@ -172,6 +173,7 @@ KERNELS = {"0.05": RBF(0.05), "rbf": "rbf", "poly": Polynomial(2), "W": CHAIN}
 REGS = {"fixed": 0.3, "tuned": TUNED, "auto": "auto"}
 
 
+@pytest.mark.some(22)
 @pytest.mark.parametrize(
     ("name", "kernel", "reg", "average"),
     build.every_pair(
@@ -191,6 +193,7 @@ def test_all_landmarks_are_exact(name, kernel, reg, average):
     assert_same(result, exact, rtol=1e-7)
 
 
+@pytest.mark.some(6)
 @everywhere
 def test_landmarks_for_a_list_of_kernels(entry):
     options = {"kernel": ["linear", RBF(0.05)], "reg": TUNED, "cv": CV}
@@ -232,6 +235,7 @@ def test_empirical_maps_know_channels_by_name():
 WITH_RANK = [name for name, entry in ENTRIES.items() if entry.has("n_components")]
 
 
+@pytest.mark.some(15)
 @pytest.mark.parametrize(
     ("name", "reg"),
     [(name, "fixed") for name in WITH_RANK]

@@ -59,6 +59,7 @@ def small_batches(monkeypatch):
 # --------------------------------------------------------- all ways to the p-values
 
 
+@pytest.mark.some(10)
 @shapes
 @pytest.mark.parametrize("scores", [accuracies, fold_means])
 @pytest.mark.parametrize("graph", [False, True])
@@ -174,6 +175,7 @@ def test_batches_cover_every_map_once(monkeypatch):
     assert list(memory.batches(3, 0)) == [slice(0, 3)]
 
 
+@pytest.mark.some(10)
 @pytest.mark.parametrize("correction", ON_MAPS)
 @pytest.mark.parametrize("kind", ["float64", "float32", "memmap"])
 def test_no_temporary_is_as_large_as_the_null(correction, kind, tmp_path, monkeypatch):

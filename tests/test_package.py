@@ -155,10 +155,16 @@ def imported_packages():
     return packages - set(sys.stdlib_module_names)
 
 
+@cache
+def nodes_of(path):
+    """Return the syntax tree of a module as a list, the module itself first."""
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
 def functions_with_length():
     """Every function and the lines of its body, docstring and comments left out."""
-    for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+    for path in FILES:
+        for node in nodes_of(path):
             if isinstance(node, ast.FunctionDef):
                 body = node.body[1:] if ast.get_docstring(node) else node.body
                 if body:
@@ -166,17 +172,17 @@ def functions_with_length():
                     yield f"{path.stem}.{node.name}", length
 
 
-def count_code_lines(text):
+def count_code_lines(path):
     """Return the lines of a module that are no docstring, comment or blank line."""
     layout = (
         *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT),
         *(tokenize.DEDENT, tokenize.ENDMARKER),
     )
     code, docstrings = set(), set()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+    for token in tokenize.generate_tokens(io.StringIO(path.read_text()).readline):
         if token.type not in layout:
             code.update(range(token.start[0], token.end[0] + 1))
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes_of(path):
         documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
         if documented and ast.get_docstring(node):
             first = node.body[0]
@@ -438,7 +444,7 @@ def test_public_functions_and_classes_have_one_name_each():
     defined = [
         node.name
         for path in FILES
-        for node in ast.parse(path.read_text()).body
+        for node in nodes_of(path)[0].body
         # What checks results shares nothing with what makes them.
         if "verification" not in path.parts
         and isinstance(node, ast.FunctionDef | ast.ClassDef)
@@ -448,24 +454,20 @@ def test_public_functions_and_classes_have_one_name_each():
     assert sorted({name for name in defined if defined.count(name) > 1}) == []
 
 
-def private_names(tree):
-    """Return the names with one underscore that a module defines, at any depth."""
-    named = {getattr(node, "name", None) for node in ast.walk(tree)}
-    named |= {node.attr for node in ast.walk(tree) if is_stored(node)}
-    named |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    return {name for name in named if name and re.match("_[a-z]", name)}
-
-
 @cache
-def parsed(path):
-    """Return the syntax tree of a module."""
-    return ast.parse(path.read_text())
+def private_names(path):
+    """Return the names with one underscore that a module defines, at any depth."""
+    nodes = nodes_of(path)
+    named = {getattr(node, "name", None) for node in nodes}
+    named |= {node.attr for node in nodes if is_stored(node)}
+    named |= {node.id for node in nodes if isinstance(node, ast.Name)}
+    return {name for name in named if name and re.match("_[a-z]", name)}
 
 
 @cache
 def all_private_names():
     """Return all that modules of the package define with one underscore."""
-    return set().union(*(private_names(parsed(path)) for path in FILES))
+    return set().union(*map(private_names, FILES))
 
 
 def is_stored(node):
@@ -475,18 +477,17 @@ def is_stored(node):
 
 def private_reads(path):
     """Yield what a module reads that others keep to themselves, but not of results."""
-    tree, ours = parsed(path), all_private_names()
-    own = private_names(tree)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and node.attr in ours - own:
+    others = all_private_names() - private_names(path)
+    for node in nodes_of(path):
+        if isinstance(node, ast.Attribute) and node.attr in others:
             if ast.unparse(node.value) not in ("self", "cls", "super()"):
                 yield f"{path.name}:{node.lineno} {ast.unparse(node)}"
 
 
 @pytest.mark.parametrize("path", FILES, ids=module_name)
 def test_results_are_asked_public_questions(path):
-    tree = parsed(path)
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    nodes = nodes_of(path)
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
     guessed = [
         ast.unparse(call)
         for call in calls
@@ -497,7 +498,7 @@ def test_results_are_asked_public_questions(path):
     ]
     # Whatever is no result at all has to be told apart where users enter.
     assert [each for each in guessed if each != "hasattr(result, 'predicted')"] == []
-    strings = [node for node in ast.walk(tree) if isinstance(node, ast.Compare)]
+    strings = [node for node in nodes if isinstance(node, ast.Compare)]
     compared = [
         ast.unparse(node)
         for node in strings
@@ -511,7 +512,7 @@ def test_results_are_asked_public_questions(path):
 
 @pytest.mark.parametrize("path", FILES, ids=module_name)
 def test_code_of_a_module_is_short(path):
-    assert count_code_lines(path.read_text()) < 500
+    assert count_code_lines(path) < 500
 
 
 def test_functions_are_short():

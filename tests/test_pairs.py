@@ -95,6 +95,7 @@ FOLDS = {
 }
 
 
+@pytest.mark.some(19)
 @pytest.mark.filterwarnings("ignore:(No trial|All trials) of class")
 @pytest.mark.filterwarnings("ignore:(The label changes|No test set holds both)")
 @pytest.mark.parametrize("cv", FOLDS.values(), ids=FOLDS)

@@ -425,6 +425,7 @@ def test_a_call_that_kills_its_dask_workers(mortal_dask):
     assert isinstance(raised.value.__cause__, KilledWorker)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     ("call", "is_known"),
     [

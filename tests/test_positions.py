@@ -90,6 +90,7 @@ KERNELS = {
 }
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize(
     ("counts", "cv", "permute"),
@@ -207,6 +208,7 @@ def test_exactly_fitted_trials_are_refused():
 # --------------------------------------------------- one result, however it is reached
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("counts", [(12, 11), (8, 8, 7)], ids=str)
 @pytest.mark.parametrize("null", ["all", "full", "max", "stream"])
 def test_blocks_and_workers_change_nothing(monkeypatch, counts, null):

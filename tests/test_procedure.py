@@ -56,6 +56,7 @@ def saved(result, folder):
 # ------------------------------------------------------------------ passed on to others
 
 
+@pytest.mark.some(7)
 @everywhere
 def test_the_procedure_of_a_result_is_the_same_analysis(entry, tmp_path):
     given = {"n_permutations": 7, "reg": Ridge(2.0), "preprocess": "zscore"}

@@ -401,6 +401,7 @@ def procedure_of(how):
 # --------------------------------------------------------------- against the plain loop
 
 
+@pytest.mark.some(7)
 @pytest.mark.parametrize("how", HOW)
 def test_the_plain_loop_gives_the_same(how):
     procedure, options = procedure_of(how)
@@ -452,6 +453,7 @@ BETWEEN_TIMES = ["averages", "equal, single", "runs, single", "tuned", "steps, s
 BETWEEN_TIMES += ["confounds", "reduced", "stratified", "held out", "steps again"]
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("how", BETWEEN_TIMES)
 def test_the_plain_loop_gives_the_same_between_times(how):
     # For both nulls: tested labels move along, or stay.
@@ -462,6 +464,7 @@ def test_the_plain_loop_gives_the_same_between_times(how):
     assert_equals_loop(result, procedure, ENTRIES["map"].cells(DATA))
 
 
+@pytest.mark.some(5)
 @two_ways(["averages", "equal, single", "steps", "stratified"])
 def test_the_plain_loop_gives_the_same_everywhere(name, how):
     procedure, options = procedure_of(how)
@@ -533,6 +536,7 @@ def decode(name="arrays", **options):
     return ENTRIES[name](DATA, NAMES, **asked(options))
 
 
+@pytest.mark.some(6)
 @two_ways([*MANY])
 def test_scores_are_means_over_repeats(name, how):
     result = decode(name, scoring=SCORING, reg=0.3, **MANY[how])
@@ -547,6 +551,7 @@ def test_scores_are_means_over_repeats(name, how):
     assert_array_equal(total, sum(map(len, result.tests)))
 
 
+@pytest.mark.some(5)
 @two_ways([*MANY])
 def test_neither_workers_nor_batches_nor_runs_change_a_bit(name, how):
     options = MANY[how]
@@ -591,6 +596,7 @@ def test_interrupted_runs_go_on(options, tmp_path, monkeypatch):
     assert_equal_results(decode("voxels", **options), whole)
 
 
+@pytest.mark.some(5)
 @many
 @pytest.mark.parametrize("name", ["cross_validate", "epochs", "map", "voxels"])
 def test_files_keep_the_repeats(name, options, tmp_path):

@@ -42,6 +42,7 @@ CASES = {
 }
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("limit", ["_MATRIX_BYTES", "_DRAWN_BYTES"])
 def test_memory_for_repeats_changes_nothing(name, limit, monkeypatch):

@@ -212,6 +212,7 @@ def test_page_has_its_sections(kind):
     assert ("Warnings of the run" in titles) == bool(result_of(kind).warnings)
 
 
+@pytest.mark.some(5)
 @of_every_kind
 def test_figures_are_drawn_and_described(kind):
     pixels, alternatives = images_in(read(page_of(kind)))
@@ -223,6 +224,7 @@ def test_figures_are_drawn_and_described(kind):
     assert not plt.get_fignums()
 
 
+@pytest.mark.some(5)
 @of_every_kind
 def test_nothing_is_left_unworded(kind):
     assert_worded(page_of(kind))
@@ -663,6 +665,7 @@ def test_long_tables_say_that_they_go_on():
 LOADING = {"src", "srcset", "data", "poster", "background", "action", "xlink:href"}
 
 
+@pytest.mark.some(5)
 @of_every_kind
 def test_page_asks_no_host_for_anything(kind, tmp_path):
     page_of(kind).save(tmp_path / "page.html", open_browser=False, verbose="error")

@@ -209,6 +209,7 @@ def assert_nothing_is_cut_off(figure):
     assert_array_equal(box.x1 <= inside.x1 and box.y1 <= inside.y1, True)
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("label", ["words", "words that are read aloud " * 6])
 @pytest.mark.parametrize("n_permutations", [0, 9, 199])
 @pytest.mark.parametrize("layout", [None, "constrained", "tight"])

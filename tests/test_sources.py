@@ -210,6 +210,7 @@ def test_without_patterns_it_is_said_why():
 # ------------------------------------------------------------------------- searchlights
 
 
+@pytest.mark.some(4)
 @every_kind
 def test_a_vertex_is_decoded_with_those_around_it(kind, vector):
     src, stcs, X = made(kind, vector)
@@ -578,6 +579,7 @@ def test_flat_neighbourhoods_are_named():
 # ------------------------------------------------------------------ what comes out
 
 
+@pytest.mark.some(4)
 @every_kind
 def test_maps_are_source_estimates(kind, vector):
     src, stcs, _ = made(kind, vector)

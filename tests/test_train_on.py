@@ -182,6 +182,7 @@ def test_folds_of_the_chosen_trials_alone():
 # ----------------------------------------------------------------- equal to refitting
 
 
+@pytest.mark.some(19)
 @pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("kernel", ["linear", RBF(0.1)], ids=str)
 @pytest.mark.parametrize("name", LAYOUTS)
@@ -493,6 +494,7 @@ OF_CLASSES = {
 }
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize(
     "entry",
     [e for e in OF_CLASSES.values() if not e.tests_others],

@@ -211,6 +211,7 @@ def test_kernels(kernel, p):
     assert_equals_oracle(Problem(CODES, make_data(CODES, p), None, folds, kernel))
 
 
+@pytest.mark.some(11)
 @both_routes
 @pytest.mark.parametrize("p", [1, 3, 13, 14, 15, 28, 29, 30, 80])
 def test_routes_of_the_linear_kernel(monkeypatch, p, features):
@@ -295,6 +296,7 @@ SETTINGS = {
 settings = pytest.mark.parametrize("setting", SETTINGS)
 
 
+@pytest.mark.some(19)
 @settings
 @pytest.mark.filterwarnings("ignore:permute='free'")
 @pytest.mark.parametrize("name", FOLDS)
@@ -311,6 +313,7 @@ def test_folds(monkeypatch, name, setting):
     assert_equals_oracle(problem)
 
 
+@pytest.mark.some(11)
 @settings
 @pytest.mark.parametrize("rare", [0, 1, 2])
 @pytest.mark.parametrize("cv", [ms.KFold(2), ms.KFold(3)], ids=repr)
@@ -515,6 +518,7 @@ CUTS = {
 }
 
 
+@pytest.mark.some(9)
 @pytest.mark.parametrize("setting", ["weights", "rbf"])
 @pytest.mark.parametrize("cut", CUTS)
 def test_outcome_does_not_depend_on_cuts(monkeypatch, cut, setting):

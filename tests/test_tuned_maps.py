@@ -253,6 +253,7 @@ def assert_made_of_plain_maps(choice, X, *others, criterion="squared_error", **o
     return result, {"kernel": kernel, "reg": tuned} | options
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("choice", CHOICES)
 @pytest.mark.parametrize("p", [4, 30])
 @pytest.mark.parametrize("cv", [CV, KFold(4, shuffle=True, random_state=0)], ids=repr)

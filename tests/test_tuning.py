@@ -219,6 +219,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(("c", "p", "outer", "inner", "criterion"), PAIRS)
 def test_equals_the_nested_loop(c, p, outer, inner, criterion):
     problem = Problem(c, p, outer, inner, criterion)
@@ -474,6 +475,7 @@ def test_inner_folds_of_features_that_are_fitted_exactly(monkeypatch):
     assert np.isnan(criteria[0, 1])
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("criterion", CRITERIA)
 @pytest.mark.parametrize("grouped", [False, True], ids=["a number", "groups"])
 def test_memory_of_many_trials(grouped, criterion):
@@ -527,6 +529,7 @@ def test_memory_is_counted(inner, p, dtype):
 # ------------------------------------------------------------------ unstable candidates
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("inner", ["a number", "leave one out"])
 @pytest.mark.parametrize("outer", ["unequal", "overlapping"])
 @pytest.mark.parametrize("criterion", CRITERIA)
@@ -620,6 +623,7 @@ def test_nothing_but_unstable_penalties():
             KernelFDA(reg=Tuned(grid)).fit(X, codes)
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("criterion", CRITERIA)
 @pytest.mark.parametrize("rank", [None, 1, 2])
 def test_classes_that_are_told_apart_too_well_for_single_precision(criterion, rank):

@@ -69,6 +69,7 @@ def honest():
     return result
 
 
+@pytest.mark.some(6)
 @everywhere
 def test_every_entry_holds(entry, tmp_path):
     result = entry(n_permutations=7, random_state=0)
@@ -110,6 +111,7 @@ REPEATED = {
 }
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("options", REPEATED.values(), ids=REPEATED)
 def test_repeats_hold_and_their_frauds_are_found(options):
     options = {"groups": None, "cv": None if "groups" in options else 4} | options
@@ -160,6 +162,7 @@ def decode_anything(options):
     return decode(X[:, :, :2], Y, **options), {"n_cells": None} | given
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("options", (AGAIN | ANYTHING).values(), ids=AGAIN | ANYTHING)
 def test_any_option_holds(options):
     result, given = decode_anything(options)
@@ -178,6 +181,7 @@ def test_an_edited_number_is_found_with_any_option(name):
     assert not verify(forged, X[:, :, :2], Y, **given).ok
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("options", AGAIN.values(), ids=AGAIN)
 def test_what_is_not_in_the_file_is_passed_again(options, tmp_path):
     result, given = decode_anything(options)
@@ -320,6 +324,7 @@ FRAUDS = {
 }
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("forge", FRAUDS, ids=lambda forge: forge.__name__)
 def test_frauds_are_found(honest, forge, tmp_path):
     forge(honest).save(tmp_path / "forged.h5")

@@ -54,6 +54,7 @@ def corrections_of(kind, method, side):
     return names + ["cluster-fdr"] * (method == "bootstrap" and side == "greater")
 
 
+@pytest.mark.some(17)
 @pytest.mark.parametrize(("kind", "method"), list(product(KINDS, METHODS)))
 def test_every_kind_by_every_method_holds(kind, method):
     options = OPTIONS | {"threshold": 0.1}
@@ -80,6 +81,7 @@ def test_depths_in_long_clusters_hold():
     assert verify(group, several).ok
 
 
+@pytest.mark.some(9)
 @pytest.mark.parametrize(
     ("kind", "paired", "method"),
     build.every_pair(
@@ -195,6 +197,7 @@ FRAUDS = {
 }
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("forge", FRAUDS, ids=lambda forge: forge.__name__)
 def test_frauds_are_found(forge, saved, tmp_path):
     group = group_inference(saved, "bootstrap", "max", **OPTIONS)
@@ -272,6 +275,7 @@ def changed(value, path):
     return values
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     ("kind", "method", "names", "with_other"),
     [
@@ -355,6 +359,7 @@ def test_frauds_are_found_in_a_sample(monkeypatch):
         assert not verify(forged, subjects(), n_cells=10, random_state=0).ok
 
 
+@pytest.mark.some(7)
 @pytest.mark.parametrize("kind", KINDS)
 def test_checksums_are_of_the_content(kind, tmp_path):
     first = subjects(kind)[0]

@@ -485,6 +485,7 @@ class Stopped(Exception):
     """What stops a run."""
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("null", ["full", "max", "stream"])
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_stopped_run_continues(imgs, y, mask, tmp_path, monkeypatch, null, n_jobs):
