@@ -541,7 +541,9 @@ def test_the_command_verifies(saved, capsys):
     assert main(["verify", "result.h5", "data.npz", "--cells", "3"]) == 0
     assert "3 cells refitted, all equal" in capsys.readouterr().out
     assert main(["verify", "result.h5", "other.npz"]) == 1
-    assert "the data are other ones" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "the data are other ones" in out
+    assert "--by" not in out  # which say nothing about arrays
     assert main(["verify", "result.h5", "data.npz", "--cells", "0"]) == 2
     assert "--cells 0" in capsys.readouterr().err
     assert main(["verify", "result.h5", "nothing.npz"]) == 2
@@ -557,8 +559,11 @@ def test_the_command_reads_epochs_and_images(tmp_path, monkeypatch, capsys):
     decode_epochs(epochs, "pet", **options).save("pets.h5")
     found = ["verify", "pets.h5", "pets-epo.fif", "--cells", "4"]
     assert main([*found, "--by", "pet"]) == 0
+    assert "as they were for the result" not in capsys.readouterr().out
     assert main([*found, "--by", "run"]) == 1
-    assert "the labels are other ones" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "the labels are other ones" in out
+    assert "as they were for the result (--by, --classes" in out
     image = build.volume(np.stack([X, np.zeros_like(X)], axis=3))
     image.to_filename("bold.nii.gz")
     epochs.metadata.to_csv("labels.tsv", sep="\t", index=False)

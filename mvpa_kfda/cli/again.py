@@ -194,9 +194,17 @@ def _run_verify(arguments):
     how = {"n_cells": cells, "random_state": arguments.seed}
     found = verify(result, data, y, **how, **more)
     tell(*repr(found).splitlines())
+    if found.differences and not len(found.cells) and _are_selected(arguments.data):
+        flags = ", ".join(option.flag for option in LABELS)
+        tell(f"Select trials and labels as they were for the result ({flags}).")
     if arguments.record:
         found.record(arguments.file)
     return 0 if found.ok else 1
+
+
+def _are_selected(data):
+    """Tell whether options say what is read of these files."""
+    return bool(data) and data[0].suffix not in (".npz", ".h5")
 
 
 def _whole(text):
