@@ -207,7 +207,6 @@ def test_both_ways_to_handle_groups_are_the_same(p, dtype, few, monkeypatch):
             assert_allclose(result.null, one.null, rtol=0, atol=1e-6)
 
 
-@pytest.mark.some(10)
 @pytest.mark.filterwarnings("ignore:No trial of class")
 @pytest.mark.filterwarnings("ignore:The class of a trial")
 @pytest.mark.filterwarnings("ignore:Class .* is absent")

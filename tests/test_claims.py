@@ -170,7 +170,6 @@ def decode_arrays_without_permutations():
     return decode_arrays(X, y, reg=0.3)
 
 
-@pytest.mark.some(9)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("sentence", SENTENCES)
 def test_every_sentence_stands_where_its_guarantee_holds(sentence):

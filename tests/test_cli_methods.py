@@ -104,7 +104,6 @@ def run(folder, out, command, files, *options):
     return main([command, *files, *words, "--out", str(out)])
 
 
-@pytest.mark.some(5)
 @pytest.mark.parametrize("option", METHODS)
 def test_epochs_passes_the_method_on(folder, tmp_path, capsys, option):
     short = "--permutations 9 --groups block --window 0.1 --step 0.1"

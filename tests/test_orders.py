@@ -285,7 +285,6 @@ def count_warned(find, seeds, study):
 # ------------------------------------------------------------------ what is warned of
 
 
-@pytest.mark.some(29)
 @pytest.mark.parametrize("name", CASES)
 def test_what_can_be_decoded_from_the_order_is_warned_of_and_nothing_else(name):
     find, expected = CASES[name]

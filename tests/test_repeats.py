@@ -401,7 +401,6 @@ def procedure_of(how):
 # --------------------------------------------------------------- against the plain loop
 
 
-@pytest.mark.some(7)
 @pytest.mark.parametrize("how", HOW)
 def test_the_plain_loop_gives_the_same(how):
     procedure, options = procedure_of(how)

@@ -162,7 +162,6 @@ def decode_anything(options):
     return decode(X[:, :, :2], Y, **options), {"n_cells": None} | given
 
 
-@pytest.mark.some(5)
 @pytest.mark.parametrize("options", (AGAIN | ANYTHING).values(), ids=AGAIN | ANYTHING)
 def test_any_option_holds(options):
     result, given = decode_anything(options)
@@ -324,7 +323,6 @@ FRAUDS = {
 }
 
 
-@pytest.mark.some(4)
 @pytest.mark.parametrize("forge", FRAUDS, ids=lambda forge: forge.__name__)
 def test_frauds_are_found(honest, forge, tmp_path):
     forge(honest).save(tmp_path / "forged.h5")

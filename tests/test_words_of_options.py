@@ -38,7 +38,6 @@ def messages():
     return tuple(sorted(texts))
 
 
-@pytest.mark.some(7)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_message_names_options_that_a_command_has_not(command):
     options = PARSER.options(command, alone=True)

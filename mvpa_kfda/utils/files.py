@@ -426,11 +426,13 @@ def _older(version):
 def _attribute(node, name, kind):
     """Return an attribute of one short value; never look into a heap for it."""
     stored = node.attrs.get_id(name)
-    short = stored.shape == () and stored.dtype.itemsize <= MAX_ATTRIBUTE
-    if not short or stored.dtype.kind != kind:
+    dtype = stored.dtype
+    short = stored.shape == () and dtype.itemsize <= MAX_ATTRIBUTE
+    if not short or dtype.kind != kind:
         raise ValueError(f"the attribute {name} of {node.name} is of another type")
-    value = node.attrs[name]
-    return value.decode() if kind == "S" else value
+    value = np.empty((), dtype)  # not node.attrs[name], which would open it once more
+    stored.read(value)
+    return value[()].decode() if kind == "S" else value[()]
 
 
 class _Reader:
