@@ -425,12 +425,14 @@ def _older(version):
 
 def _attribute(node, name, kind):
     """Return an attribute of one short value; never look into a heap for it."""
-    stored = node.attrs.get_id(name)
-    short = stored.shape == () and stored.dtype.itemsize <= MAX_ATTRIBUTE
-    if not short or stored.dtype.kind != kind:
+    stored = h5py.h5a.open(node.id, name.encode())  # `node.attrs` takes much longer
+    dtype = stored.dtype
+    short = stored.shape == () and dtype.itemsize <= MAX_ATTRIBUTE
+    if not short or dtype.kind != kind:
         raise ValueError(f"the attribute {name} of {node.name} is of another type")
-    value = node.attrs[name]
-    return value.decode() if kind == "S" else value
+    value = np.empty((), dtype)
+    stored.read(value)
+    return value[()].decode() if kind == "S" else value[()]
 
 
 class _Reader:
