@@ -425,13 +425,13 @@ def _older(version):
 
 def _attribute(node, name, kind):
     """Return an attribute of one short value; never look into a heap for it."""
-    stored = h5py.h5a.open(node.id, name.encode())  # `node.attrs` takes much longer
+    stored = node.attrs.get_id(name)
     dtype = stored.dtype
     short = stored.shape == () and dtype.itemsize <= MAX_ATTRIBUTE
     if not short or dtype.kind != kind:
         raise ValueError(f"the attribute {name} of {node.name} is of another type")
     value = np.empty((), dtype)
-    stored.read(value)
+    stored.read(value)  # `node.attrs[name]` would look at all that once more
     return value[()].decode() if kind == "S" else value[()]
 
 
