@@ -66,7 +66,7 @@ def test_a_clean_design_has_no_problem_and_the_table_counts():
     assert len(set(zip(design.blocks, RUNS, strict=True))) == 6
 
 
-@pytest.mark.parametrize("n_groups", [4, 8])
+@pytest.mark.parametrize("n_groups", [4, pytest.param(8, marks=pytest.mark.slow)])
 def test_random_balanced_designs_have_no_problem(n_groups):
     false = 0
     for seed in range(150):

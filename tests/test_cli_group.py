@@ -12,25 +12,25 @@ from mvpa_kfda.cli.output import word_spans
 Y = np.tile(["face", "house"], 10)
 
 
-@pytest.fixture
-def files(tmp_path):
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
     """Results of six subjects, as files in folders of their own."""
-    rng = np.random.default_rng(0)
+    rng, folder = np.random.default_rng(0), tmp_path_factory.mktemp("subjects")
     for number in range(1, 7):
         X = rng.normal(size=(20, 3, 5))
         X[Y == "house", :, 3:] += 3
         result = decode_arrays(X, Y, cv=5, n_permutations=19, random_state=0)
-        path = tmp_path / f"sub-{number:02d}" / "result.h5"
+        path = folder / f"sub-{number:02d}" / "result.h5"
         path.parent.mkdir()
         result.save(path)
-    return sorted(tmp_path.glob("sub-*/result.h5"))
+    return sorted(folder.glob("sub-*/result.h5"))
 
 
 def run(*arguments):
     return main([str(each) for each in arguments])
 
 
-def test_writes_result_table_and_figures(files, tmp_path, capsys):
+def test_writes_result_table_and_figures(files, tmp_path, capsys, undrawn):
     out = tmp_path / "out"
     options = ["--method", "prevalence", "--correction", "max", "--permutations", 5000]
     assert run("group", *files, *options, "--out", out) == 0
@@ -68,7 +68,7 @@ def test_every_correction_has_a_figure_and_a_line(files, tmp_path, capsys):
         assert f"correction {name!r}" in text
 
 
-def test_an_order_and_a_share_are_for_the_i_test(files, tmp_path, capsys):
+def test_an_order_and_a_share_are_for_the_i_test(files, tmp_path, capsys, undrawn):
     out = tmp_path / "out"
     options = ["--method", "i-test", "--order", "2", "--hypothesis", "0.3"]
     assert run("group", *files, *options, "--out", out) == 0
@@ -86,9 +86,9 @@ def test_an_order_and_a_share_are_for_the_i_test(files, tmp_path, capsys):
     assert "'some' is neither a share" in capsys.readouterr().err
 
 
-def test_pattern_that_the_shell_left_alone(files, tmp_path):
+def test_pattern_that_the_shell_left_alone(files, tmp_path, undrawn):
     out = tmp_path / "out"
-    pattern = tmp_path / "sub-*" / "result.h5"
+    pattern = files[0].parents[1] / "sub-*" / "result.h5"
     options = ["--method", "t", "--correction", "fdr-by"]
     assert run("group", pattern, *options, "--out", out) == 0
     assert len(load_result(out / "group_t.h5").subjects) == 6
@@ -135,7 +135,7 @@ def test_passes_every_option_on(files, tmp_path, monkeypatch):
     }
 
 
-def test_maps_and_peaks_of_images(tmp_path, capsys):
+def test_maps_and_peaks_of_images(tmp_path, capsys, undrawn):
     affine = np.diag([4.0, 4.0, 4.0, 1.0])
     mask = Nifti1Image(np.ones((4, 3, 3), np.uint8), affine)
     paths = []
@@ -169,7 +169,7 @@ def test_maps_and_peaks_of_images(tmp_path, capsys):
     assert "Tested 36 voxels: 6 subjects" in capsys.readouterr().out
 
 
-def test_no_bound_is_said(tmp_path, capsys):
+def test_no_bound_is_said(tmp_path, capsys, undrawn):
     rng = np.random.default_rng(0)
     for number in range(5):
         X = rng.normal(size=(20, 3, 2))
@@ -217,7 +217,7 @@ def test_arguments_of_python_are_worded_for_the_terminal(files, tmp_path, capsys
     assert "same in two conditions, use --paired." in text
 
 
-def test_several_corrections(files, tmp_path, capsys):
+def test_several_corrections(files, tmp_path, capsys, undrawn):
     out = tmp_path / "out"
     options = ["--method", "t", "--correction", "fdr", "cluster", "--out", out]
     assert run("group", *files, *options) == 0

@@ -220,8 +220,13 @@ def fsaverage():
 )
 def test_neighbourhoods_on_a_brain_equal_paths_over_the_whole_mesh(distance, radius):
     space = fsaverage()
-    some = np.random.default_rng(1).choice(np.flatnonzero(space.mask["right"]), 40)
-    members = surface_members(space, space, radius, distance)
+    centres, rng = {}, np.random.default_rng(1)
+    for part, mask in space.mask.items():
+        centres[part] = np.zeros_like(mask)
+        centres[part][rng.choice(np.flatnonzero(mask), 300)] = True
+    centre_space = SurfaceSpace(space.coordinates, space.faces, centres)
+    members = surface_members(space, centre_space, radius, distance)
+    some = rng.choice(np.flatnonzero(centres["right"]), 40)
     places, faces = space.coordinates["right"], space.faces["right"]
     i, j = faces[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2).T.astype(np.int32)
     lengths = np.sqrt(((places[i] - places[j]) ** 2).sum(axis=1))
@@ -231,7 +236,8 @@ def test_neighbourhoods_on_a_brain_equal_paths_over_the_whole_mesh(distance, rad
     paths = csgraph.shortest_path(graph, directed=False, indices=some)
     expected = paths[:, space.mask["right"]] <= radius * (1 + 1e-6)
     n_left = np.count_nonzero(space.mask["left"])
-    rows = n_left + np.searchsorted(np.flatnonzero(space.mask["right"]), some)
+    rows = np.searchsorted(np.flatnonzero(centres["right"]), some)
+    rows += np.count_nonzero(centres["left"])
     assert_array_equal(members[rows][:, n_left:].toarray(), expected)
     assert members[rows][:, :n_left].nnz == 0
 

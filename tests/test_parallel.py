@@ -3,23 +3,19 @@
 import contextlib
 import gc
 import os
-import platform
 import signal
 import subprocess
 import sys
 import threading
 import time
 import warnings
-from dataclasses import dataclass
 from multiprocessing import get_all_start_methods, get_context
 
-import numpy as np
 import pytest
 from distributed import Client, KilledWorker
 from distributed.comm import CommClosedError
 from joblib import parallel_config
 from joblib.externals.loky.process_executor import TerminatedWorkerError
-from scipy.sparse import csr_array
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from dask_cluster import cluster_script, start_cluster, two_workers
@@ -32,95 +28,30 @@ from mvpa_kfda.utils.parallel import (
     one_blas_thread,
     run_in_parallel,
 )
+from tasks import (
+    Data,
+    arrays_in_worker,
+    begin,
+    column_sum,
+    die,
+    die_once,
+    fail,
+    large,
+    make_data,
+    page_faults,
+    slow_sum,
+    sum_and_place,
+    wait_for_file,
+    where,
+    worker,
+)
 
 on_posix = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 LOCAL = ["loky", "threading", "multiprocessing"]
 LOST = "connection to the scheduler of .* was lost.* Start a cluster .* same call again"
 
 
-@dataclass(frozen=True)
-class Data:
-    """Arrays inside an object, as those of a source."""
-
-    values: np.ndarray
-    members: csr_array
-
-    times_pickled = 0
-
-    def __getstate__(self):
-        Data.times_pickled += 1
-        return self.__dict__
-
-
-def make_data():
-    rng = np.random.default_rng(0)
-    members = csr_array(rng.random((100, 100)) < 0.9)
-    return Data(rng.standard_normal((100, 500)), members)
-
-
-def column_sum(data, factor, item):
-    time.sleep(0.3 if item == 0 else 0)  # the first is not the first to be there
-    return factor * float(data.values[:, item].sum())
-
-
-def slow_sum(data, factor, item):
-    time.sleep(0.05)
-    return factor * float(data.values[:, item].sum())
-
-
 EXPECTED = [2 * float(make_data().values[:, item].sum()) for item in range(40)]
-
-
-def where(item):
-    time.sleep(0.05)
-    return os.getpid()
-
-
-def begin(path, item):
-    path.touch()
-    time.sleep(0.05)
-
-
-def worker(item):
-    time.sleep(0.05)
-    return threading.get_ident()
-
-
-def page_faults(item):
-    """Count the pages that 20 temporaries of 2 MB take from the system."""
-    if platform.libc_ver()[0] != "glibc":
-        return 0  # other systems have their own ways
-    import resource
-
-    before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
-    for _ in range(20):
-        np.ones(250_000)  # from 4 MB on NumPy asks for huge pages, which are few
-    return resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before
-
-
-def fail(item):
-    if item == 3:
-        raise ValueError("Item 3 is flat.")
-    return item
-
-
-def die(item):
-    if item == 3:
-        time.sleep(0.5)
-        os.kill(os.getpid(), signal.SIGKILL)
-    return item
-
-
-def die_once(path, item):
-    if item == 3 and not path.exists():
-        path.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return item
-
-
-def large(item):
-    """Return more than there is room for in a pipe that nobody reads."""
-    return b" " * 2**20
 
 
 def run_until_killed(backend):
@@ -128,19 +59,6 @@ def run_until_killed(backend):
         results = run_in_parallel(large, (), range(100), 2)
         next(results)  # dropped, they would stop the workers
         os.kill(os.getpid(), signal.SIGKILL)
-
-
-def arrays_in_worker(data, item):
-    found = [data.values, data.members.indices]
-    return [(type(x).__name__, x.filename, x.flags.writeable) for x in found]
-
-
-def wait_for_file(path, item):
-    for _ in range(1000):
-        if item < 30 or path.exists():
-            return item
-        time.sleep(0.01)
-    return None
 
 
 def blas_threads(item):
@@ -220,9 +138,10 @@ def test_workers_that_begin_anew_give_the_same(method, monkeypatch):
     context = get_context(method)
     monkeypatch.setattr("joblib.parallel.DEFAULT_MP_CONTEXT", context)
     with parallel_config(backend="multiprocessing"):
-        results = run_in_parallel(column_sum, (make_data(), 2), range(40), 2)
-        assert list(results) == EXPECTED
-        assert os.getpid() not in set(run_in_parallel(where, (), range(4), 2))
+        results = run_in_parallel(sum_and_place, (make_data(), 2), range(40), 2)
+        sums, places = zip(*results, strict=True)
+    assert list(sums) == EXPECTED
+    assert os.getpid() not in places
 
 
 def test_the_number_of_workers():

@@ -576,6 +576,7 @@ def test_blocks_of_positions_change_no_bit(options, monkeypatch):
 
 
 @many
+@pytest.mark.some(2)
 def test_interrupted_runs_go_on(options, tmp_path, monkeypatch):
     monkeypatch.setattr("mvpa_kfda.decoding.positions._LONGEST", 2)
     whole = decode("voxels", **options)
@@ -736,6 +737,7 @@ def test_a_result_without_repeats_has_none():
 
 
 @many
+@pytest.mark.some(2)
 def test_results_of_repeats_are_compared(options):
     one, other = (
         decode("arrays", reg=reg, **options | {"n_permutations": 39})

@@ -492,14 +492,16 @@ def test_memory_of_many_trials(grouped, criterion):
 
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_memory_of_folds_within_many_folds(criterion, monkeypatch):
-    monkeypatch.setattr("mvpa_kfda.kfda.tuning._MOST", 2**22)
-    n = 200
+    monkeypatch.setattr("mvpa_kfda.kfda.tuning._MOST", 2**18)
+    # It would hide what is looked at here.
+    monkeypatch.setattr("mvpa_kfda.decoding.run.keep_freed_memory", lambda: None)
+    n = 60
     X, codes = np.random.default_rng(0).standard_normal((n, 5)), np.arange(n) % 2
     tuned = Tuned([1.0, 0.1], criterion, 2)
-    options = {"reg": tuned, "cv": LeaveOneOut(), "n_permutations": 10}
-    # There are 400 blocks of 100 left-out trials, 32 MB for each of 2 candidates, and
-    # the label vectors of 199 trials in 200 folds. The run itself begins with 2**24.
-    assert peak_bytes(cross_validate, X, codes, **options) < 2**24 + 2**22
+    options = {"reg": tuned, "cv": LeaveOneOut(), "n_permutations": 30}
+    # There are 120 blocks of 30 left-out trials, 0.9 MB for each of 2 candidates, and
+    # the label vectors of 59 trials in 60 folds, 1 MB.
+    assert peak_bytes(cross_validate, X, codes, **options) < 1.25 * 2**20
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

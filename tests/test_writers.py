@@ -171,11 +171,13 @@ def test_text_is_read_and_written_by_a_stated_encoding():
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if not isinstance(node, ast.Call):
                 continue
-            words, place = ast.unparse(node), f"{path}:{node.lineno}"
-            named = {keyword.arg for keyword in node.keywords}
+            named, place = {each.arg for each in node.keywords}, f"{path}:{node.lineno}"
             if isinstance(node.func, ast.Attribute) and node.func.attr == "to_csv":
                 assert "lineterminator" in named or None in named, place
-            elif _OPENED.search(ast.unparse(node.func)) and not _BINARY.search(words):
+            elif _OPENED.search(ast.unparse(node.func)):
+                words = ast.unparse(node)
+                if _BINARY.search(words):
+                    continue
                 stated = "encoding" in named or _name(node.func) == "write_text"
                 if isinstance(node.func, ast.Attribute) and "write_text" in words:
                     stated = {"encoding", "newline"} <= named

@@ -310,12 +310,13 @@ def _run_demo(arguments):
 
 def _run_epochs(arguments):
     """Read, decode, write and report."""
-    from .output import write_and_print
-
     start = time.perf_counter()
     _check_generalize(arguments)
     _check_method(arguments)
     y = _read_classes(arguments)
+    check_there(arguments.file, arguments.test_epochs)
+    from .output import write_and_print  # loads most of the package
+
     epochs = _read_epochs(arguments.file)
     test_epochs = arguments.test_epochs and _read_epochs(arguments.test_epochs)
     check_out(arguments.out, _stem(arguments.file))
@@ -339,9 +340,9 @@ def _run_epochs(arguments):
 
 def _run_methods(arguments):
     """Print the paragraphs of a saved result."""
+    check_there(arguments.file)
     from .. import load_result, methods_text
 
-    check_there(arguments.file)
     options = {o.argument: getattr(arguments, o.argument) for o in METHODS_OPTIONS}
     tell(*methods_text(load_result(arguments.file), **options).split("\n"))
 
@@ -474,7 +475,6 @@ def _read_epochs(path):
     """Read epochs, with one kind of error for all that is wrong with a file."""
     import mne
 
-    check_there(path)
     try:
         return mne.read_epochs(path, verbose="error")
     except Exception as error:  # a reader of foreign bytes fails in many ways

@@ -430,8 +430,8 @@ def _attribute(node, name, kind):
     short = stored.shape == () and dtype.itemsize <= MAX_ATTRIBUTE
     if not short or dtype.kind != kind:
         raise ValueError(f"the attribute {name} of {node.name} is of another type")
-    value = np.empty((), dtype)  # not node.attrs[name], which would open it once more
-    stored.read(value)
+    value = np.empty((), dtype)
+    stored.read(value)  # `node.attrs[name]` would look at all that once more
     return value[()].decode() if kind == "S" else value[()]
 
 
