@@ -30,19 +30,19 @@ def write_eeg(
     from mne_bids import BIDSPath, write_raw_bids
 
     rng = np.random.default_rng(seed)
-    info = mne.create_info(["Fz", "Cz", "Pz", "Oz"], 100.0, "eeg")
+    info = mne.create_info(["Fz", "Cz", "Pz", "Oz"], 50.0, "eeg")
     for subject in subjects:
         for task in tasks:
             for run in range(1, n_runs + 1):
                 onsets = 1.0 + np.arange(16) * 0.8
                 kinds = rng.permutation(np.repeat(["face/left", "house/left"], 8))
-                data = rng.normal(0, 4e-6, (4, 1500))
+                data = rng.normal(0, 4e-6, (4, 750))
                 for onset, kind in zip(onsets, kinds, strict=True):
-                    first = round(onset * 100) + 10
+                    first = round(onset * 50) + 5
                     sign = 1 if kind.startswith("face") else -1
-                    data[1:3, first : first + 15] += sign * 3e-6
+                    data[1:3, first : first + 8] += sign * 3e-6
                 for number in loud:
-                    data[0, round(onsets[number] * 100) + 5] = 100e-6
+                    data[0, round(onsets[number] * 50) + 3] = 100e-6
                 raw = mne.io.RawArray(data, info, verbose="error")
                 raw.set_annotations(
                     mne.Annotations([*onsets, 14.0], 0.1, [*kinds, "button"])
@@ -84,7 +84,7 @@ def write_epochs(root, subjects=("01", "02"), task="faces", places=None):
     names = MIDLINE if places is None else tuple(places)
     for subject in subjects:
         codes = rng.permutation(np.repeat([1, 2], 12))
-        noise = rng.normal(0, 1e-6, (24, len(names), 20))
+        noise = rng.normal(0, 1e-6, (24, len(names), 16))
         data = noise + 0.6e-6 * (codes - 1)[:, None, None]
         events = np.column_stack([np.arange(24) * 100, np.zeros(24, int), codes])
         epochs = mne.EpochsArray(
@@ -117,12 +117,20 @@ def describe(root, name=None):
     (root / "dataset_description.json").write_text(json.dumps(content))
 
 
-def write_fmri(raw, derived, subjects=("01", "02"), n_runs=3, spaces=(SPACE,), seed=0):
+def write_fmri(
+    raw,
+    derived,
+    subjects=("01", "02"),
+    n_runs=3,
+    spaces=(SPACE,),
+    seed=0,
+    shape=(6, 6, 5),
+):
     """Write events, and BOLD runs with masks and confounds as fMRIPrep names them."""
     rng = np.random.default_rng(seed)
     describe(raw)
     describe(derived, "fMRIPrep")
-    shape, n_scans, t_r = (6, 6, 5), 60, 2.0
+    n_scans, t_r = 60, 2.0
     for subject in subjects:
         for run in range(1, n_runs + 1):
             stem = f"sub-{subject}_task-objects_run-{run}"

@@ -1,7 +1,10 @@
 """The benchmarks in the documentation: their sums, and small runs of them."""
 
+import io
 import re
+from contextlib import redirect_stdout
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -312,7 +315,7 @@ def test_penalty_writes_its_tables(penalty, tmp_path, monkeypatch):
     monkeypatch.setattr(penalty, "LETTERS", "AB")
     monkeypatch.setattr(penalty, "TIMED", penalty.Case("", 40, 6, 2, 1.2))
     monkeypatch.setattr(penalty, "GRID", np.array([10.0, 1.0]))
-    monkeypatch.setattr(penalty, "INNER", penalty.KFold(4))
+    monkeypatch.setattr(penalty, "INNER", penalty.KFold(2))
     monkeypatch.setattr(penalty, "RESULTS", None)  # is not to be written
     path = tmp_path / "results.rst"
     penalty.main(["--quick", "--out", str(path)])
@@ -325,7 +328,7 @@ def test_penalty_writes_its_tables(penalty, tmp_path, monkeypatch):
 
 
 def test_wrong_penalty_is_found_out(penalty, monkeypatch):
-    monkeypatch.setattr(penalty, "GRID", np.geomspace(1e5, 1e-3, 6))
+    monkeypatch.setattr(penalty, "GRID", np.geomspace(1e5, 1e-3, 3))
     X, y, _ = penalty.Case("", 100, 40, 2, 3.0, correlated=True).draw(1)
     penalty.check_equal(X, y)
     real = penalty.cross_validate
@@ -478,7 +481,16 @@ class TestGroup:
     """Speed and memory of group inference."""
 
     def test_writes_its_table(self, speed, monkeypatch, tmp_path):
-        monkeypatch.setattr(speed, "CASES", speed.CASES[:1])  # of a process each
+        def run_here(command, **_):
+            with redirect_stdout(io.StringIO()) as said, monkeypatch.context() as patch:
+                patch.setattr("sys.argv", command[1:])
+                speed.main()
+            return SimpleNamespace(stdout=said.getvalue())
+
+        # Otherwise of a process each.
+        monkeypatch.setattr(speed.subprocess, "run", run_here)
+        monkeypatch.setattr(speed, "CASES", speed.CASES[:1])
+        monkeypatch.setattr(speed, "QUICK_BOX", (5, 4, 3))
         monkeypatch.setattr(speed, "FLIPPED", ("cluster",))
         path = tmp_path / "results.rst"
         monkeypatch.setattr("sys.argv", ["bench_group", "--quick", "--out", str(path)])
@@ -672,7 +684,9 @@ class TestRatios:
 # ----------------------------------------------------------------------- single trials
 
 
-def test_betas_writes_its_table(betas, tmp_path):
+def test_betas_writes_its_table(betas, tmp_path, monkeypatch):
+    monkeypatch.setattr(betas, "N_TRIALS", 12)
+    monkeypatch.setattr(betas, "N_SCANS", 80)
     path = tmp_path / "results.rst"
     betas.main(["--quick", "--out", str(path)])
     (rows,), _ = read_tables(path)
@@ -726,7 +740,8 @@ class TestPreprocess:
 class TestRepeats:
     """Calibration and speed of procedures that are repeated."""
 
-    def test_writes_its_tables(self, repeats, tmp_path):
+    def test_writes_its_tables(self, repeats, tmp_path, monkeypatch):
+        monkeypatch.setattr(repeats, "N_PERMUTATIONS", 4)
         repeats.main(["--quick", "--out", str(tmp_path)])
         (true, short), _ = read_tables(tmp_path / "results_repeats.rst")
         assert [row[0] for row in true[1:]] == [case.words for case in repeats.cases()]
@@ -813,7 +828,10 @@ def test_both_sides_of_the_ratio_have_the_same_folds(rdm):
 # -------------------------------------------------------------------- true discoveries
 
 
-def test_coverage_of_true_discoveries_writes_its_section(discoveries, tmp_path):
+def test_coverage_of_true_discoveries_writes_its_section(
+    discoveries, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(discoveries, "study", cache(discoveries.study))
     path = tmp_path / "results.rst"
     path.write_text("Other claims\n~~~~~~~~~~~~\n\nKept.\n")
     for _ in range(2):  # the second time in the place of the first

@@ -43,10 +43,13 @@ from mvpa_kfda.bids.write import COLUMNS, describe_dataset
 from mvpa_kfda.cli import main
 from mvpa_kfda.cli.bids import LEVELS
 from mvpa_kfda.cli.bids import _options_of as options_of
+from mvpa_kfda.reports.sections import SECTIONS
 from mvpa_kfda.utils.rounding import rounded
 
 STIMULI = "trial_type != 'button'"
 FEW = ["--permutations", "5"]
+#: Of the brain images.
+SHAPE = (5, 4, 5)
 #: What writes pages; most tests do without.
 WRITE_PAGE = app._write_page
 
@@ -70,7 +73,8 @@ def eeg(tmp_path_factory):
     root = tmp_path_factory.mktemp("eeg") / "data"
     bids_data.write_eeg(root, tasks=bids_data.TASKS)
     out = root / "derivatives" / "kfda"
-    assert run(root, out, "participant", "--where", STIMULI, *FEW) == 0
+    given = ["--where", STIMULI, "--tmin", "-0.05", "--tmax", "0.2"]
+    assert run(root, out, "participant", *given, *FEW) == 0
     return root, out
 
 
@@ -79,7 +83,7 @@ def fmri(tmp_path_factory):
     """Return runs as of fMRIPrep of three subjects, and searchlights in them."""
     root = tmp_path_factory.mktemp("fmri") / "data"
     derived = root / "derivatives" / "fmriprep"
-    bids_data.write_fmri(root, derived, ("01", "02", "03"))
+    bids_data.write_fmri(root, derived, ("01", "02", "03"), shape=SHAPE)
     out = root.with_name("out")
     given = ["--derivatives", derived, "--where", STIMULI, "--radius", "4"]
     assert run(root, out, "participant", *given, *FEW) == 0
@@ -135,9 +139,12 @@ def test_raw_eeg_is_decoded_as_by_hand(eeg, tmp_path):
         "0.5",
         "--picks",
         "Cz,Pz",
+        "--task",
+        "faces",
     ]
+    one = ["--participant-label", "01", "--permutations", "0"]
     assert (
-        run(root, tmp_path / "out", "participant", "--task", "faces", *given)
+        run(root, tmp_path / "out", "participant", *given, *one)
         == run(root, tmp_path / "o2", "participant", "--where", STIMULI, *given, *FEW)
         == 0
     )
@@ -157,6 +164,7 @@ def test_raw_eeg_is_decoded_as_by_hand(eeg, tmp_path):
 
 def test_classes_are_made_by_expressions(eeg, tmp_path):
     given = ["--by", "trial_type.str.split('/').str[0]", "--task", "faces"]
+    given += ["--tmin", "-0.05", "--tmax", "0.2"]
     given += ["--where", "trial_type.str.match('face|house')", *FEW]
     assert run(eeg[0], tmp_path / "out", "participant", *given) == 0
     for subject in ("01", "02"):
@@ -296,7 +304,7 @@ def atlas_of(shape):
 
 def test_regions_are_decoded_as_by_hand(fmri, tmp_path):
     root, derived, _ = fmri
-    atlas_of((6, 6, 5)).to_filename(tmp_path / "atlas.nii.gz")
+    atlas_of(SHAPE).to_filename(tmp_path / "atlas.nii.gz")
     given = ["--derivatives", derived, "--analysis", "regions", "--where", STIMULI]
     given += ["--atlas", tmp_path / "atlas.nii.gz", "--participant-label", "02", *FEW]
     assert run(root, tmp_path / "out", "participant", *given) == 0
@@ -500,7 +508,7 @@ def test_a_subject_with_a_single_run_has_other_folds_and_is_named(tmp_path, caps
     root = bids_data.write_eeg(tmp_path / "data")
     bids_data.write_eeg(root, ["03"], n_runs=1)
     out = tmp_path / "out"
-    given = ["--where", STIMULI, "--permutations", "0"]
+    given = ["--where", STIMULI, "--tmax", "0.1", "--permutations", "0"]
     assert run(root, out, "participant", *given) == 0
     capsys.readouterr()
     assert run(root, out, "group", "--method", "t", "--correction", "none") == 0
@@ -543,7 +551,8 @@ def test_groups_are_sessions_where_each_has_one_run(tmp_path, capsys, n_left):
     root = bids_data.write_eeg(tmp_path / "data", in_sessions=True)
     bids_data.write_eeg(root, ["03"], n_runs=n_left, seed=1, in_sessions=True)
     out = tmp_path / "out"
-    assert run(root, out, "participant", "--where", STIMULI, "--permutations", "0") == 0
+    given = ["--where", STIMULI, "--tmax", "0.1", "--permutations", "0"]
+    assert run(root, out, "participant", *given) == 0
     result = the_result(out, "sub-01")
     assert result.parameters["recordings"]["group"] == "session"
     assert result.parameters["recordings"]["baseline"] == ["none", "0"]
@@ -574,7 +583,8 @@ def test_results_without_permutations_have_no_p_values(eeg, fmri, tmp_path):
     scores = ["--scoring", "accuracy", "confusion_matrix"]
     none = ["--permutations", "0", "--where", STIMULI, *scores]
     out = tmp_path / "eeg"
-    assert run(eeg[0], out, "participant", *none, "--task", "faces") == 0
+    given = ["--task", "faces", "--participant-label", "01"]
+    assert run(eeg[0], out, "participant", *none, *given) == 0
     for path in out.rglob("*.tsv"):
         assert path.read_text().startswith("time\taccuracy\n")
     assert "Cawley2003" in (out / "CITATION.bib").read_text()
@@ -725,6 +735,8 @@ def test_there_is_a_page_for_each_subject_and_the_group(epochs, monkeypatch, cap
     for path in out.glob("*.html"):
         path.unlink()
     monkeypatch.setattr(app, "_write_page", WRITE_PAGE)
+    few = [each for each in SECTIONS if each.title in ("Summary", "Scores")]
+    monkeypatch.setattr("mvpa_kfda.reports.page.SECTIONS", few)
     given = ["--participant-label", "02"]
     assert run(root, out, "participant", *FEW, *given) == 0
     assert "there already" in capsys.readouterr().out
@@ -768,7 +780,8 @@ def test_the_file_of_a_run_repeats_it(epochs, tmp_path, capsys):
     assert capsys.readouterr().out.count("there already") == 2
     assert states(out) == before
     assert config.read_text() == text
-    assert run(root, tmp_path / "new", "participant", "--config", config) == 0
+    one = ["--config", config, "--participant-label", "01"]
+    assert run(root, tmp_path / "new", "participant", *one) == 0
     first, second = (
         the_result(o, "sub-01_task-faces_desc-rt") for o in (out, tmp_path / "new")
     )
@@ -879,7 +892,7 @@ def test_mistakes_of_every_subject_are_said(eeg, tmp_path, capsys, given, messag
 def test_two_spaces_must_be_chosen_from(tmp_path, capsys):
     root, derived, out = tmp_path / "raw", tmp_path / "prep", tmp_path / "out"
     spaces = (f"{SPACE}_res-2", SPACE, "T1w")
-    bids_data.write_fmri(root, derived, ("01", "02"), 2, spaces)
+    bids_data.write_fmri(root, derived, ("01", "02"), 2, spaces, shape=(4, 4, 4))
     given = ["--derivatives", derived, "--where", STIMULI, "--radius", "4", *FEW]
     assert run(root, out, "participant", *given) == 2
     assert f"3 spaces: {SPACE}, {SPACE}:res-2, T1w. Choose" in capsys.readouterr().err

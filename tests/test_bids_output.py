@@ -21,6 +21,7 @@ from mvpa_kfda.bids.app import Step
 from mvpa_kfda.cli import main
 from mvpa_kfda.cli.bids import _word_warnings as word_warnings
 from mvpa_kfda.reports.html import equal_p
+from mvpa_kfda.reports.sections import SECTIONS
 
 FEW = ["--permutations", "5"]
 SMALL = ["--where", "trial_type != 'button'", "--radius", "4", *FEW]
@@ -80,7 +81,7 @@ def refused(root):
 
 def test_the_output_is_a_valid_dataset(tmp_path, epochs):
     root, derived, out = (tmp_path / name for name in ("raw", "prep", "fmri"))
-    bids_data.write_fmri(root, derived, ("01", "02"), 2)
+    bids_data.write_fmri(root, derived, ("01", "02"), 2, shape=(4, 4, 4))
     given = ["--derivatives", derived, *SMALL, "--keep-betas"]
     assert run(root, out, "participant", *given) == 0
     assert run(root, out, "group", "--method", "t") == 0
@@ -163,9 +164,11 @@ def test_tests_of_the_group_stay_side_by_side(epochs, capsys):
     assert "another --name would have kept both" in capsys.readouterr().out
 
 
-def test_pages_say_how_trials_were_made(tmp_path):
+def test_pages_say_how_trials_were_made(tmp_path, monkeypatch):
+    few = [each for each in SECTIONS if each.title == "Warnings of the run"]
+    monkeypatch.setattr("mvpa_kfda.reports.page.SECTIONS", few)
     root, derived, out = (tmp_path / name for name in ("raw", "prep", "out"))
-    bids_data.write_fmri(root, derived, ("01",), 2)
+    bids_data.write_fmri(root, derived, ("01",), 2, shape=(4, 4, 4))
     next(derived.rglob("*run-2*mask.nii.gz")).unlink()
     given = ["--derivatives", derived, *SMALL, "--confounds", "none"]
     assert run(root, out, "participant", *given) == 0
@@ -271,6 +274,7 @@ def made_by_hand(root, function=decode_epochs, sfreq=None, **options):
 )
 def test_options_of_epochs_are_those_of_the_function(epochs, given, options):
     root, out = epochs
+    given = [*given, "--participant-label", "01"]
     assert run(root, out, "participant", *FEW, *given) == 0
     expected, result = made_by_hand(root, **options), result_of(out, "sub-01")
     assert_array_equal(result.times, expected.times)
@@ -296,9 +300,9 @@ def test_sensors_are_an_analysis_of_their_own(tmp_path, no_pages, capsys):
     assert run(root, out, "participant", *given, "--sensors") == 0
     expected = made_by_hand(root, sfreq=10.0, sensors="adjacency")
     result = result_of(out, "sub-01_task-faces_desc-sensors")
-    assert result.scores.shape == (5, 4)
+    assert result.scores.shape == (5, 3)
     assert_array_equal(result.scores, expected.scores)
-    assert result_of(out, "sub-01_task-faces_desc-time").scores.shape == (4,)
+    assert result_of(out, "sub-01_task-faces_desc-time").scores.shape == (3,)
     table = pd.read_csv(next(out.rglob("*sub-02*desc-sensors*.tsv")), sep="\t")
     assert list(table["sensor"].unique()) == list(bids_data.PLANE)
     assert run(root, out, "group", "--method", "t", "--desc", "sensors") == 0

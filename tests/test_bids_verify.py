@@ -54,6 +54,7 @@ def test_the_lines_of_eeg_verify(tmp_path, monkeypatch, capsys):
     root, out = tmp_path / "data set", tmp_path / "data set" / "derivatives" / "out"
     bids_data.write_eeg(root, n_runs=3, loud=(3,))
     given = ["--task", "faces", "--reject", "eeg=60e-6", "--run", "1", "2", *STIMULI]
+    given += ["--tmin", "-0.1", "--tmax", "0.2"]
     assert run(root, out, "participant", *given, *FEW) == 0
     more = ["--analysis", "generalization", "--resample", "25"]
     assert run(root, out, "participant", *given, *FEW, *more) == 0
@@ -88,15 +89,17 @@ def test_the_lines_of_eeg_verify(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("estimate", ["lss", "blocks"])
 def test_the_lines_of_fmri_verify(tmp_path, monkeypatch, capsys, estimate):
     root, derived, out = (tmp_path / name for name in ("raw", "prep", "out"))
-    bids_data.write_fmri(root, derived, ("01", "02"), 2)
+    subjects = ("01", "02") if estimate == "lss" else ("01",)
+    bids_data.write_fmri(root, derived, subjects, 2, shape=(5, 4, 4))
     given = ["--derivatives", derived, *STIMULI, *FEW, "--estimate", estimate]
     given += ["--confounds", "none"]
     assert run(root, out, "participant", *given, "--radius", "4", "--keep-betas") == 0
     assert run(root, out, "participant", *given, "--analysis", "regions") == 0
-    assert run(root, out, "group", "--method", "sign-flip") == 0
+    if estimate == "lss":
+        assert run(root, out, "group", "--method", "sign-flip") == 0
     monkeypatch.chdir(out)
     lines = lines_of(out)
-    assert len(lines) == 6
+    assert len(lines) == (6 if estimate == "lss" else 2)
     for line in lines:
         assert run_line(line, "--cells", "3") == 0, capsys.readouterr()
 

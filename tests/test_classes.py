@@ -358,7 +358,8 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize(("words", "y"), COMMANDS.items(), ids=COMMANDS)
-def test_the_command_takes_classes(inside, capsys, words, y):
+def test_the_command_takes_classes(inside, capsys, monkeypatch, words, y):
+    monkeypatch.setattr("mvpa_kfda.cli.output._write_figures", lambda *_: {})
     assert run(f"--classes {words} --groups run") == 0
     assert capsys.readouterr().err == ""
     epochs = mne.read_epochs("words-epo.fif", verbose=False)

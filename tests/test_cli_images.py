@@ -42,6 +42,8 @@ ENDINGS = [
 #: Words that begin a command on the first image of the folder.
 BOLD = ["searchlight", "bold.nii.gz", "--labels", "labels.tsv"]
 SHORT = ["--drop", "rest", "--mask", "mask.nii.gz", "--radius", "3"]
+#: Words for a map of 18 voxels.
+FEW = ["--process-mask", "few.nii.gz"]
 
 
 def on_disk(path, data):
@@ -70,6 +72,9 @@ def folder(tmp_path_factory):
     mask[4], mask[1, 1, 1] = 0, 0
     on_disk(folder / "centres.nii.gz", mask)
     on_disk(folder / "empty.nii.gz", 0 * mask)
+    few = np.zeros((5, 5, 5), np.uint8)
+    few[1:4, 1:4, 1:3] = 1
+    on_disk(folder / "few.nii.gz", few)
     atlas = np.repeat([7, 7, 0, 0, 0], 25).reshape(5, 5, 5).astype(np.int16)
     atlas[2:4, 1:4, 1:4] = 3
     on_disk(folder / "atlas.nii.gz", atlas)
@@ -263,6 +268,7 @@ def test_without_an_atlas_the_mask_is_one_region(inside, tmp_path, no_figures, c
         assert_array_equal(image.get_fdata(), result.patterns()[name].get_fdata())
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("groups", ["run", None])
 @pytest.mark.parametrize("command", ["searchlight", "regions"])
 def test_train_on_is_a_query_on_labels(inside, tmp_path, no_figures, command, groups):
@@ -270,7 +276,7 @@ def test_train_on_is_a_query_on_labels(inside, tmp_path, no_figures, command, gr
     table.to_csv(tmp_path / "labels.tsv", sep="\t", index=False)
     words = [command, "bold.nii.gz", "--labels", str(tmp_path / "labels.tsv")]
     words += ["--drop", "rest", "--train-on", "odd == 1", "--mask", "mask.nii.gz"]
-    options = {"groups": groups, "n_permutations": 9, "random_state": 0}
+    options = {"groups": groups, "n_permutations": 2, "random_state": 0}
     if groups:
         words += ["--groups", groups]
     if command == "regions":
@@ -279,7 +285,7 @@ def test_train_on_is_a_query_on_labels(inside, tmp_path, no_figures, command, gr
     else:
         words += ["--radius", "3"]
         decode, options["radius"] = searchlight, 3.0
-    files = run(tmp_path / "out", words, "--permutations", 9)
+    files = run(tmp_path / "out", words, "--permutations", 2)
     assert files[".h5"].name == f"bold_{command}_train_on.h5"
     expected = decode(
         kept_bold(inside),
@@ -305,9 +311,12 @@ def test_mask_leaves_voxels_out_of_regions(inside, tmp_path, no_figures):
 )
 def test_several_images_are_joined(inside, tmp_path, capsys, no_figures, labels):
     command = ["searchlight", "first.nii.gz", "second.nii", "--labels", *labels]
-    files = run(tmp_path, command, *SHORT, "--groups", "file", "--permutations", 9)
+    files = run(
+        tmp_path, [*command, "--permutations", "2"], *SHORT, *FEW, "--groups", "file"
+    )
+    groups = 1 + (RUNS[KEEP] > 1)
     expected = expected_searchlight(
-        inside, groups=1 + (RUNS[KEEP] > 1), n_permutations=9
+        inside, groups=groups, process_mask_img="few.nii.gz", n_permutations=2
     )
     assert load_result(files[".h5"]) == expected
     assert files[".h5"].name == "first_searchlight.h5"
@@ -348,19 +357,18 @@ def test_without_correction_the_maps_have_no_second_name(inside, tmp_path, no_fi
 def test_clusters_keep_what_they_need(
     inside, tmp_path, monkeypatch, no_figures, correction
 ):
-    options = ["--correction", correction, "--permutations", 19]
-    options += ["--process-mask", "centres.nii.gz"]
+    few = [*SHORT, *FEW, "--permutations", 19]
     p, kept = {}, []
-    # 99 centres, 19 permutations and 4 bytes
-    for limit in (99 * 19 * 4, 99 * 19 * 4 - 1):
+    # 18 centres, 19 permutations and 4 bytes
+    for limit in (18 * 19 * 4, 18 * 19 * 4 - 1):
         monkeypatch.setattr("mvpa_kfda.decoding.sizes.FULL_NULL_BYTES", limit)
-        result = load_result(run(tmp_path, BOLD, *SHORT, *options)[".h5"])
+        files = run(tmp_path / "out", BOLD, *few, "--correction", correction)
+        result = load_result(files[".h5"])
         kept.append(result.parameters["null"])
         p[kept[-1]] = result.pvalues(correction)
     assert kept == ["full", "stream"]
     assert_array_equal(p["full"], p["stream"])
-    run(tmp_path, BOLD, *SHORT, "--permutations", 19)
-    result = load_result(tmp_path / "bold_searchlight.h5")
+    result = load_result(run(tmp_path / "out", BOLD, *few)[".h5"])
     assert result.parameters["null"] == "max"
 
 
@@ -475,6 +483,7 @@ def test_means_of_blocks_are_decoded(inside, tmp_path, capsys, no_figures, group
     kept = table.iloc[[a for a, _ in spans]]
     of_block = {"run": kept["run"], "file": kept["image"], None: None}[groups]
     options = {"mask_img": "mask.nii.gz", "radius": 3.0, "random_state": 0}
+    options["process_mask_img"] = "few.nii.gz"
     if groups is None:
         options["cv"] = 2
     expected = searchlight(
@@ -485,7 +494,7 @@ def test_means_of_blocks_are_decoded(inside, tmp_path, capsys, no_figures, group
         *("--labels", tmp_path / "blocks.tsv", "--average-blocks"),
         *(("--groups", groups) if groups else ("--cv", 2)),
     ]
-    files = run(tmp_path / "out", map(str, command), *SHORT, "--permutations", 0)
+    files = run(tmp_path / "out", map(str, command), *SHORT, *FEW, "--permutations", 0)
     assert load_result(files[".h5"]) == expected
     said = f": 19 of 21 volumes; 19 volumes averaged to {len(spans)} blocks"
     assert said in capsys.readouterr().out
@@ -569,12 +578,12 @@ def test_labels_that_last_are_warned_of(inside, tmp_path, capsys, no_figures):
 
 
 def test_unequal_classes_are_said(inside, tmp_path, capsys, no_figures):
-    options = ["--mask", "mask.nii.gz", "--radius", 3, "--cv", 2]
+    options = ["--mask", "mask.nii.gz", "--radius", 3, "--cv", 2, *FEW]
     for null, scoring in (("full", "accuracy"), ("max", "accuracy"), ("full", "kappa")):
         files = run(
             tmp_path,
             BOLD,
-            *(*options, "--permutations", 10, "--null", null, "--scoring", scoring),
+            *(*options, "--permutations", 4, "--null", null, "--scoring", scoring),
         )
         printed = capsys.readouterr().out
         result = load_result(files[".h5"])
@@ -825,7 +834,8 @@ def test_classes_are_chosen_after_z_scores(
     inside, tmp_path, no_figures, given, classes
 ):
     options = {"mask_img": "mask.nii.gz", "radius": 3.0, "random_state": 0}
-    command = [*CHOSEN, *given, "--mask", "mask.nii.gz", "--radius", "3"]
+    options["process_mask_img"] = "few.nii.gz"
+    command = [*CHOSEN, *given, "--mask", "mask.nii.gz", "--radius", "3", *FEW]
     files = run(tmp_path, command, "--permutations", 0)
     bold, table = nibabel.load("bold.nii.gz"), inside / "labels.tsv"
     expected = searchlight(

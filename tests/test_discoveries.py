@@ -115,7 +115,7 @@ def test_so_many_rows_are_wrong_and_no_more(alternative, steps):
 def test_two_tests_share_the_error(steps):
     # A position is silent if one of the hypotheses is true there: the first on the
     # left, the second on the right, and the second is not asked at some.
-    n_rows, m, alpha = 200, 10, 0.4
+    n_rows, m, alpha = 100, 10, 0.4
     exempt = np.arange(m) >= 8
     left = np.arange(m) < 5
     rng = np.random.default_rng(3)

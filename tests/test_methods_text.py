@@ -4,6 +4,7 @@ import inspect
 import math
 import re
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import get_args
 
@@ -61,6 +62,7 @@ from mvpa_kfda.metrics.classes import METRICS
 from mvpa_kfda.metrics.numbers import REGRESSION_METRICS
 from mvpa_kfda.reports.citations import REFERENCES, STYLES, cited_in
 from mvpa_kfda.reports.findings import PACKAGES
+from mvpa_kfda.reports.sections import SECTIONS
 from mvpa_kfda.reports.summary import HEADINGS
 from mvpa_kfda.reports.words import (
     NOT_SAID,
@@ -1040,7 +1042,9 @@ def test_clusters_of_several_tests_are_told():
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
-def test_what_was_not_tested_first_is_exploratory(tmp_path):
+def test_what_was_not_tested_first_is_exploratory(tmp_path, monkeypatch):
+    methods = [section for section in SECTIONS if section.title == "Methods"]
+    monkeypatch.setattr("mvpa_kfda.reports.page.SECTIONS", methods)
     metrics = ["roc_auc", "accuracy"]
     people = [build.result(scoring=metrics, seed=k) for k in range(5)]
     auc = metric_words("roc_auc")[1]
@@ -1216,15 +1220,20 @@ CUT = {
 }
 
 
+@cache
+def three_subjects():
+    """Return results of three subjects."""
+    return [build.result("DecodingResult", seed) for seed in range(3)]
+
+
 @pytest.mark.parametrize("recorded", [SCANS, BLOCKS, ESTIMATES, RAW, CUT])
 def test_every_field_of_a_recording_is_said_of_a_subject_and_of_a_group(recorded):
     base = {name: value for name, (value, _) in recorded.items()}
-    subjects = [build.result(seed=seed) for seed in range(3)]
 
     def texts(record):
         results = [
             replace(each, parameters=each.parameters | {"recordings": record})
-            for each in subjects
+            for each in three_subjects()
         ]
         group = group_inference(results, "sign-flip", alpha=0.5, random_state=0)
         return check_text(results[0]), check_text(group)

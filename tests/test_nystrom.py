@@ -69,7 +69,7 @@ def test_full_rank_is_exact(kernel, sampling):
 
 
 def test_folds_of_any_size_are_those_of_the_approximated_matrix():
-    X, y = make_data(n=2000)
+    X, y = make_data(n=1000)
     kernel = Nystrom(20).approximate(RBF())
     options = {"reg": 0.01, "n_permutations": 3, "random_state": 0}
     K = kernel(X)

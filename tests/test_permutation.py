@@ -468,7 +468,7 @@ def test_permuted_labels_would_have_had_the_same_folds(which, n_permutations):
     assert (together == (which == "more")).all()
     if found.exact:  # 45 pairs in each of 10 folds
         assert len(found.labels) == (450 if which == "more" else 4950 - 450)
-    for labels in found.labels:
+    for labels in found.labels[::10]:
         assert (make_folds(10, labels).is_same(folds)) or which == "more"
 
 

@@ -186,6 +186,17 @@ def assert_worded(page):
 
 
 @pytest.fixture
+def few(monkeypatch):
+    """Return a function that leaves out all but some sections."""
+
+    def leave(*titles):
+        kept = [section for section in SECTIONS if section.title in titles]
+        monkeypatch.setattr("mvpa_kfda.reports.page.SECTIONS", kept)
+
+    return leave
+
+
+@pytest.fixture
 def undrawn(monkeypatch):
     """Leave out the figures, for tests of what stands beside them."""
     monkeypatch.setattr(sections, "_draw", lambda *plot, **options: "")
@@ -237,6 +248,7 @@ def test_nothing_is_left_unworded(kind):
         assert not re.search(r"\s[,.;?]|\(\)|\b1 (times|voxels|permutations)\b", words)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     "kind", ["DecodingResult", "TimeResult", "TimeRegressionResult", "regions"]
 )
@@ -297,11 +309,11 @@ def test_clusters_are_not_said_to_be_significant_one_time_at_a_time():
     assert expected in word_answer(single, "cluster")
 
 
-@pytest.mark.parametrize("kind", ["TimeResult", "regions"])
-def test_every_correction_has_a_figure_a_table_and_its_words(kind, monkeypatch):
-    titles = ("Summary", "Scores", "Peaks", "Methods")
-    few = [section for section in SECTIONS if section.title in titles]
-    monkeypatch.setattr("mvpa_kfda.reports.page.SECTIONS", few)
+@pytest.mark.parametrize(
+    "kind", ["TimeResult", pytest.param("regions", marks=pytest.mark.slow)]
+)
+def test_every_correction_has_a_figure_a_table_and_its_words(kind, few):
+    few("Summary", "Scores", "Peaks", "Methods")
     page = report(result_of(kind), correction=["fdr", "max"])
     (_, alternatives) = images_in(read(page, "Scores"))
     n_views = len(alternatives) // 2
@@ -325,7 +337,8 @@ def test_the_table_of_results_has_the_correction_that_is_asked_for(monkeypatch):
     assert [row[3] for row in read(page, "All results").rows[1:]] == [p, p]
 
 
-def test_groups_have_a_figure_for_every_correction():
+def test_groups_have_a_figure_for_every_correction(few):
+    few("Scores")
     group = build.group(correction=["max", "fdr", "cluster"])
     page = report(group, correction="tfce")  # which is of subjects
     (_, alternatives) = images_in(read(page, "Scores"))
@@ -759,14 +772,16 @@ def test_titles_are_text(title, tmp_path, undrawn):
     assert title in reader.text
 
 
+@pytest.mark.slow
 def test_same_results_give_the_same_page():
     page, again = page_of("TimeResult"), report(result_of("TimeResult"))
     assert page.html == again.html
 
 
-def test_a_loaded_result_gives_the_same_page(tmp_path):
+def test_a_loaded_result_gives_the_same_page(tmp_path, few):
     result_of("group").save(tmp_path / "group.h5")
     assert report(load_result(tmp_path / "group.h5")).html == page_of("group").html
+    few("Verification")
     of_file = report({"all": tmp_path / "group.h5"})
     assert "mvpa-kfda verify group.h5 DATA" in read(of_file, "Verification").texts
 
@@ -864,7 +879,8 @@ def test_command_writes_a_page_beside_a_result(saved, capsys):
     assert main(["report", "latency.h5", "--overwrite"]) == 0
 
 
-def test_command_shows_the_corrections_that_it_is_given(saved):
+def test_command_shows_the_corrections_that_it_is_given(saved, few):
+    few("Scores")
     result_of("TimeResult").save("time.h5")
     assert main(["report", "time.h5", "--correction", "fdr", "max"]) == 0
     text = (saved / "time.html").read_text("utf-8")

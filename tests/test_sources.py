@@ -2,6 +2,7 @@
 
 import tracemalloc
 import warnings
+from functools import cache
 
 import mne
 import numpy as np
@@ -261,6 +262,7 @@ def test_windows_of_a_searchlight():
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_repeats_of_a_searchlight(kernel):
     src, stcs, X = made("volume")
+    stcs, X = [each.copy().crop(tmax=TMIN + 0.01) for each in stcs], X[..., :2]
     how = {"average": 3, "cv": 2, "n_repeats": 2, "random_state": 0, "kernel": kernel}
     how["n_permutations"] = 3
     result = decode_sources(stcs, Y, src=src, radius=RADIUS, **how)
@@ -369,13 +371,13 @@ def test_a_generator_is_never_whole():
     n, V, times = 60, 800, 100
     y, held = np.tile([0, 1], n // 2), []
 
-    def one_by_one():
+    def one_by_one(times=times):
         rng = np.random.default_rng(0)
         for _ in range(n):
             data = rng.normal(size=(V, times))
             yield mne.SourceEstimate(data, [np.arange(V), np.arange(0)], 0, 0.01)
 
-    decode_sources(one_by_one(), y, cv=3)  # what is loaded once is loaded now
+    decode_sources(one_by_one(2), y, cv=3)  # what is loaded once is loaded now
     tracemalloc.start()
     try:
         decode_sources(one_by_one(), y, cv=3)
@@ -404,7 +406,7 @@ def test_estimates_of_an_inverse_solution():
     montage = mne.channels.make_standard_montage("biosemi32")
     info = mne.create_info(montage.ch_names, 100.0, "eeg").set_montage(montage)
     sphere = mne.make_sphere_model("auto", "auto", info, verbose=False)
-    src = mne.setup_volume_source_space(pos=30.0, sphere=sphere, verbose=False)
+    src = mne.setup_volume_source_space(pos=45.0, sphere=sphere, verbose=False)
     forward = mne.make_forward_solution(info, None, src, sphere, verbose=False)
     rng = np.random.default_rng(0)
     data = 1e-6 * rng.normal(size=(N, 32, T))
@@ -422,9 +424,9 @@ def test_estimates_of_an_inverse_solution():
         listed = apply(epochs, inverse, **how)
         given = apply(epochs, inverse, return_generator=True, **how)
         space = inverse["src"]
-        result = decode_sources(given, Y, src=space, radius=30.0, **OPTIONS)
+        result = decode_sources(given, Y, src=space, radius=45.0, **OPTIONS)
         assert type(result.to_stc()).__name__ == "VolSourceEstimate"
-        again = decode_sources(listed, Y, src=space, radius=30.0, **OPTIONS)
+        again = decode_sources(listed, Y, src=space, radius=45.0, **OPTIONS)
         assert result == again
         assert np.isfinite(result.scores).all()
 
@@ -624,10 +626,17 @@ def test_structures_of_volumes_have_their_names():
     assert mixed.vertices[-1] == "Brain-Stem 7"
 
 
+@cache
+def whole_null():
+    """Return the result that keeps all permutations."""
+    src, stcs, _ = made()
+    return decode_sources(stcs, Y, src=src, radius=RADIUS, null="full", **OPTIONS)
+
+
 @pytest.mark.parametrize("null", ["full", "max", "stream"])
 def test_what_is_kept_of_the_null_changes_no_p(null):
     src, stcs, _ = made()
-    full = decode_sources(stcs, Y, src=src, radius=RADIUS, null="full", **OPTIONS)
+    full = whole_null()
     kept = decode_sources(stcs, Y, src=src, radius=RADIUS, null=null, **OPTIONS)
     corrections = ["none", "max", "fdr"]
     if null != "max":
@@ -704,10 +713,11 @@ def test_a_time_course_has_checkpoints_too(tmp_path):
 # ------------------------------------------------------------------------------- groups
 
 
-def group_of(kind="surface", **options):
+@cache
+def group_of(kind="surface", n=6, **options):
     """Return results of subjects that were morphed to the same vertices."""
     results = []
-    for seed in range(6):
+    for seed in range(n):
         src, stcs, _ = made(kind, seed=seed, shift=2.0)
         given = {"src": src} | options if options else {}
         results.append(decode_sources(stcs, Y, cv=OPTIONS["cv"], **given))
@@ -738,7 +748,7 @@ def test_groups_of_searchlights_have_clusters_and_estimates(tmp_path):
 
 
 def test_groups_of_time_courses_need_no_common_vertices():
-    results = group_of()
+    results = [*group_of()]
     results[0] = decode_sources(made("volume")[1], Y, cv=OPTIONS["cv"])
     group = group_inference(results, "sign-flip", random_state=0)
     assert group.scores.shape == (T,)
@@ -747,8 +757,8 @@ def test_groups_of_time_courses_need_no_common_vertices():
 
 
 def test_groups_of_other_vertices_are_refused():
-    results = group_of(radius=RADIUS)
-    results[2] = group_of("volume", radius=RADIUS)[0]
+    results = [*group_of(radius=RADIUS)]
+    results[2] = group_of("volume", 1, radius=RADIUS)[0]
     with pytest.raises(ValueError, match=r"23 vertices x 4 times.*36 vertices"):
         group_inference(results, "sign-flip", random_state=0)
 

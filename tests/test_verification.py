@@ -1,6 +1,7 @@
 """Results are checked by refitting: what holds passes, and what was forged is found."""
 
 from dataclasses import replace
+from functools import cache
 
 import mne
 import numpy as np
@@ -169,11 +170,12 @@ def test_any_option_holds(options):
     assert found.ok, found
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     "name", ["functions to choose from", "directions", "averages by a kernel", "pairs"]
 )
 def test_an_edited_number_is_found_with_any_option(name):
-    result, given = decode_anything((AGAIN | ANYTHING)[name])
+    result, given = decode_anything({**(AGAIN | ANYTHING)[name], "n_permutations": 3})
     (name, *_), null = result.scoring, result.null.copy()
     null[2, 1] += 0.025
     forged = replace(result, nulls=result.nulls | {name: null})
@@ -200,10 +202,12 @@ POSITIONS = {
 }
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kernel", [GraphSmooth(NEXT), Penalty(np.diag(range(1, 7)))])
 @pytest.mark.parametrize(("function", "places"), POSITIONS.values(), ids=POSITIONS)
 def test_every_position_has_its_part_of_a_graph(function, places, kernel, tmp_path):
     options = {"kernel": kernel, "reg": 0.1, "n_permutations": 1, "random_state": 0}
+    options["cv"] = 2
     function(X[:, :, 0], Y, **places, **options).save(tmp_path / "map.h5")
     how = tmp_path / "map.h5", X[:, :, 0], Y
     found = verify(*how, **places, kernel=kernel, n_cells=None)
@@ -333,6 +337,7 @@ def test_frauds_are_found(honest, forge, tmp_path):
 
 @pytest.mark.parametrize("options", [{}, {"average": 2, "n_repeats": 2}])
 def test_confusion_matrices_are_counted_again(options):
+    options = options | {"n_permutations": 2}
     result = decode(X, Y, scoring=["accuracy", "confusion_matrix"], **options)
     assert verify(result, X, Y, groups=RUNS).ok
     forged = result.metrics["confusion_matrix"].copy()
@@ -393,16 +398,18 @@ def test_what_cannot_be_verified_is_never_fine(honest):
         assert "cannot be verified because" in str(found)
 
 
+@cache
 def summarised(null):
     """Return a result that keeps a summary of its null, and how to verify it."""
     near = np.eye(6, dtype=bool)
     options = {"groups": RUNS, "adjacency": near}
     result = searchlight(
-        X[:, :, 0], Y, n_permutations=9, null=null, random_state=0, **options
+        X[:, :, 0], Y, n_permutations=5, null=null, random_state=0, **options
     )
     return result, {"data": X[:, :, 0], "y": Y, **options}
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("null", ["max", "stream"])
 @pytest.mark.parametrize("n_cells", [8, None])
 def test_what_is_kept_of_a_null_holds(null, n_cells):
@@ -414,7 +421,7 @@ def test_what_is_kept_of_a_null_holds(null, n_cells):
     assert found.ok == (null == "max")
     assert ("the largest clusters" in found.verdict) == (null == "stream")
     of_maxima = found.cells["position"] == "all"
-    assert of_maxima.sum() == (1 if n_cells else 9)
+    assert of_maxima.sum() == (1 if n_cells else 5)
     assert (found.cells["permutation"] == "all").sum() == (1 if n_cells else 6)
 
 
@@ -439,8 +446,10 @@ def test_a_large_map_is_not_refitted_for_its_maxima(monkeypatch):
 
 
 def test_time_generalization_tests_other_averages_where_labels_stay():
-    times, options = X[:, :, :2], {"n_permutations": 4, "random_state": 0, "average": 2}
-    for cv, n_repeats in ((OWN, 1), (LIST, 2)):
+    times, options = X[:, :, :2], {"n_permutations": 3, "random_state": 0, "average": 2}
+    halves = list(KFold(2).split(X, Y))
+    own = [(train[::2], test) for train, test in halves]
+    for cv, n_repeats in ((own, 1), (halves, 2)):
         how = options | {"cv": cv, "n_repeats": n_repeats}
         result = generalize_arrays(times, Y, **how)
         found = verify(result, times, Y, n_cells=None)

@@ -122,15 +122,20 @@ def test_large_maps_hold_by_a_sample(method, monkeypatch):
 # ------------------------------------------------------------------------------- frauds
 
 
-@pytest.fixture
-def saved(tmp_path):
-    """Return the files of five subjects."""
+def saved_in(folder, results):
+    """Return the files of subjects, each in a folder of its own."""
     files = []
-    for number, result in enumerate(subjects(), start=1):
-        files.append(tmp_path / f"sub-{number:02d}" / "result.h5")
+    for number, result in enumerate(results, start=1):
+        files.append(folder / f"sub-{number:02d}" / "result.h5")
         files[-1].parent.mkdir()
         result.save(files[-1])
     return files
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """Return the files of five subjects."""
+    return saved_in(tmp_path, subjects())
 
 
 def edited(values, index, by):
@@ -317,10 +322,12 @@ def test_every_number_of_a_group_is_checked(kind, method, names, with_other):
         assert not verify(forged, subjects(kind), **given).ok, path
 
 
-def test_other_subjects_are_named(saved):
+def test_other_subjects_are_named(tmp_path):
+    mine, others = (subjects("DecodingResult", first) for first in (0, 10))
+    saved = saved_in(tmp_path, mine)
     group = group_inference(saved, "sign-flip", "max", **OPTIONS)
     assert verify(group, saved[::-1]).ok  # in any order, by their names
-    assert verify(group, subjects()[::-1]).ok  # which have none
+    assert verify(group, mine[::-1]).ok  # which have none
     one, two = (path.read_bytes() for path in saved[:2])
     saved[0].write_bytes(two)
     saved[1].write_bytes(one)
@@ -332,18 +339,18 @@ def test_other_subjects_are_named(saved):
     assert "the result of sub-04 is not given" in str(
         verify(group, [*saved[:3], saved[4]])
     )
-    subjects("TimeResult", 10)[0].save(saved[4], overwrite=True)
+    others[0].save(saved[4], overwrite=True)
     found = verify(group, saved)
     assert not found.ok
     assert len(found.cells) == 0
     assert "the result of sub-05 is another one than recorded" in str(found)
-    found = [*subjects()[:4], subjects("TimeResult", 10)[0]]
+    found = [*mine[:4], others[0]]
     assert "the result of sub-05 is another one" in str(verify(group, found))
-    found = str(verify(group, subjects()[:4]))
+    found = str(verify(group, mine[:4]))
     assert "the result of sub-05 is not given" in found
-    found = str(verify(group, [*subjects(), subjects("TimeResult", 10)[0]]))
+    found = str(verify(group, [*mine, others[0]]))
     assert "number 6 is none of the results of the group" in found
-    found = str(verify(group, subjects(), other=subjects()))
+    found = str(verify(group, mine, other=mine))
     assert "the results of the other list are given, and were not" in found
 
 
@@ -396,12 +403,13 @@ def test_wrong_arguments_are_refused():
 # ------------------------------------------------------------------------ the commands
 
 
-def test_the_commands_take_groups(saved, tmp_path, monkeypatch, capsys):
+def test_the_commands_take_groups(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    files = [str(path) for path in saved]
-    group_inference(saved, "sign-flip", "max", **OPTIONS).save("group.h5")
-    assert main(["verify", "group.h5", *files, "--cells", "4"]) == 0
-    assert "4 cells recomputed, all equal" in capsys.readouterr().out
+    saved = saved_in(tmp_path, subjects("DecodingResult")[:4])
+    files = [str(path) for path in saved[:3]]
+    group_inference(saved[:3], "sign-flip", "max", **OPTIONS).save("group.h5")
+    assert main(["verify", "group.h5", *files, "--cells", "3"]) == 0
+    assert "2 cells recomputed, all equal" in capsys.readouterr().out
     assert main(["rerun", "group.h5", *files[::-1]]) == 0
     assert "All numbers are the same" in capsys.readouterr().out
     assert load_result("group_rerun.h5") == load_result("group.h5")
@@ -409,6 +417,7 @@ def test_the_commands_take_groups(saved, tmp_path, monkeypatch, capsys):
     assert "the result of sub-01 is not given" in capsys.readouterr().out
     assert main(["rerun", "group.h5", *files[1:]]) == 2
     assert "the result of sub-01 is not given" in capsys.readouterr().err
+    files = [str(path) for path in saved]
     single = ["verify", files[0], "data.npz"]
     np.savez("data.npz", X=[1], y=[1])
     assert main([*single, "--other", files[1]]) == 2

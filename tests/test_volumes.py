@@ -113,16 +113,18 @@ def test_scores_equal_nilearns_searchlight(mask, kernel, radius, n_classes):
         {"kernel": kernel, "reg": Ridge(3.0)},
         {"radius": radius, "cv": cv},
     )
+    some = mask & (np.arange(mask.size).reshape(mask.shape) % 5 == 0)
+    options["process_mask_img"] = mask_image(some)
     theirs = SearchLight(
         mask_image(mask), estimator=KernelFDA(**method), scoring="accuracy", **options
     ).fit(bold, y, groups=RUNS)
     options |= {"standardize": False, "n_permutations": 0}
     ours = decode(bold, y, mask, **method, **options)
-    assert_allclose(ours.scores, theirs.scores_[mask], rtol=0, atol=1e-12)
+    assert_allclose(ours.scores, theirs.scores_[some], rtol=0, atol=1e-12)
     assert_allclose(ours.to_img().get_fdata(), theirs.scores_, rtol=0, atol=1e-7)
     assert_array_equal(ours.to_img().affine, AFFINE)
     assert len(np.unique(ours.scores)) > 4
-    sizes = [len(sphere(mask, centre, radius)) for centre in np.argwhere(mask)]
+    sizes = [len(sphere(mask, centre, radius)) for centre in np.argwhere(some)]
     assert_array_equal(ours.n_features, sizes)
 
 

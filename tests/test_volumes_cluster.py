@@ -53,6 +53,7 @@ def die_at_a_block(positions, task, block):
     return run_block(positions, task, block)
 
 
+@pytest.mark.slow
 def test_a_cluster_gives_the_same_result(client, compute):
     with parallel_config(backend="dask"):
         assert compute() == compute(n_jobs=1)
