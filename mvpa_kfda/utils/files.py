@@ -429,8 +429,9 @@ def _attribute(node, name, kind):
     short = stored.shape == () and stored.dtype.itemsize <= MAX_ATTRIBUTE
     if not short or stored.dtype.kind != kind:
         raise ValueError(f"the attribute {name} of {node.name} is of another type")
-    value = node.attrs[name]
-    return value.decode() if kind == "S" else value
+    value = np.empty((), stored.dtype)
+    stored.read(value)
+    return value[()].decode() if kind == "S" else value[()]
 
 
 class _Reader:
