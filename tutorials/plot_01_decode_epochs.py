@@ -155,7 +155,7 @@ by_block = decode_epochs(
     "condition",
     groups="block",
     scoring=["accuracy", "roc_auc"],
-    n_permutations=1000,
+    n_permutations=500,
     random_state=0,
 )
 print(by_block)

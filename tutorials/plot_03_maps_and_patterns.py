@@ -39,7 +39,7 @@ searchlight = decode_epochs(
     sensors="adjacency",
     window=0.04,
     step=0.04,
-    n_permutations=500,
+    n_permutations=200,
     random_state=0,
     verbose=False,
 )
@@ -83,7 +83,7 @@ bursting = mne.EpochsArray(
     noise.tmin,
     noise.event_id,
 )
-over_time = decode_epochs(bursting, n_permutations=500, random_state=0)
+over_time = decode_epochs(bursting, n_permutations=200, random_state=0)
 print(f"Signal itself: {np.sum(over_time.pvalues('max') <= 0.05)} significant times")
 
 # %%
@@ -92,7 +92,7 @@ print(f"Signal itself: {np.sum(over_time.pvalues('max') <= 0.05)} significant ti
 
 freqs = np.geomspace(6, 36, 9)
 power = bursting.compute_tfr("morlet", freqs=freqs, n_cycles=freqs / 4, decim=4)
-over_freqs = decode_epochs(power, n_permutations=500, random_state=0, verbose=False)
+over_freqs = decode_epochs(power, n_permutations=200, random_state=0, verbose=False)
 print(over_freqs)
 over_freqs.plot(correction="cluster")
 

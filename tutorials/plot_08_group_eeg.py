@@ -2,11 +2,11 @@
 Does it hold in the population? Group analysis of EEG
 =====================================================
 
-Simulated EEG of twelve people. About 20 seconds.
+Simulated EEG of twelve people. About 15 seconds.
 
 ``group_inference(files, "prevalence", "max")`` combines the saved results of the
-subjects. Here it shows at 6 of 32 time points that someone in the population has an
-effect, and at the best of them that a proportion of more than 0.46 does; in fact, ten
+subjects. Here it shows at 6 of 25 time points that someone in the population has an
+effect, and at the best of them that a proportion of more than 0.48 does; in fact, ten
 of twelve do. ``"sign-flip"`` tests the mean, :func:`~mvpa_kfda.bootstrap_latency`
 estimates when decoding starts and peaks, and :func:`~mvpa_kfda.compare` tests two
 decoders.
@@ -58,11 +58,12 @@ for number, strength in enumerate(strengths, start=1):
     if number in without:
         epochs, other = other, epochs
     for recording in (epochs, other):
-        recording.crop(-0.1, 0.55)
+        recording.crop(-0.06, 0.46)
     options = {
         "window": 0.04,
         "step": 0.02,
         "n_permutations": 50,
+        "cv": 5,
         "random_state": number,
     }
     own = folder / f"sub-{number:02d}"
@@ -174,16 +175,23 @@ questions = {
     "someone has an effect": ("prevalence", "global", "#56B4E9"),
     "the majority has an effect": ("prevalence", "majority", "#0072B2"),
 }
+loaded = {  # each file is read once, for all groups
+    (path.parent.name, path.name): load_result(path)
+    for name in ("result.h5", "other.h5")
+    for path in folder.glob(f"sub-*/{name}")
+}
 fig, ax = plt.subplots(figsize=(7, 4.2), layout="constrained")
 for row, share in enumerate(shares):
     made_up = []
     for rank, number in enumerate(order):
         as_it_is = (rank < share) == (number not in without)
         file = "result.h5" if as_it_is else "other.h5"
-        made_up.append(folder / f"sub-{number:02d}" / file)
+        made_up.append(loaded[f"sub-{number:02d}", file])
     tests = {
         "sign-flip": group_inference(made_up, "sign-flip", "cluster", random_state=0),
-        "prevalence": group_inference(made_up, "prevalence", "max", random_state=0),
+        "prevalence": group_inference(
+            made_up, "prevalence", "max", n_permutations=2000, random_state=0
+        ),
     }
     for k, (method, hypothesis, color) in enumerate(questions.values()):
         tested = tests[method]
@@ -251,7 +259,8 @@ paired.plot()
 
 # %%
 # The linear kernel is slightly better, as the simulated classes differ mostly in their
-# means. Is its onset earlier, too? An interval that contains 0 leaves this open.
+# means. Is its onset earlier, too? The interval lies below 0: yes, by about
+# 10 ms.
 
 difference = bootstrap_latency(
     files, other=rbf_files, paired=True, window=(0.05, 0.25), random_state=0
@@ -268,7 +277,7 @@ print(difference)
 # no difference: a small difference requires many people. :func:`~mvpa_kfda.compare`
 # returns a :class:`~mvpa_kfda.ComparisonResult`.
 
-own = folder / "sub-05"
+own = folder / "sub-12"
 comparison = compare(own / "result.h5", own / "rbf.h5", "both", "max", random_state=0)
 comparison
 

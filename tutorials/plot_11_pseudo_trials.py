@@ -73,7 +73,7 @@ def analyse(n_repeats, n_seeds, n_permutations=0):
 repeats = [1, 2, 5, 10, 20, 50]
 scores = np.array([[each.scores for each in analyse(r, 30)] for r in repeats])
 tested = [1, 5, 20]
-p = np.array([[each.pvalues() for each in analyse(r, 12, 100)] for r in tested])
+p = np.array([[each.pvalues() for each in analyse(r, 8, 100)] for r in tested])
 
 # sphinx_gallery_thumbnail_number = 2
 fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3.4), layout="constrained")
@@ -94,7 +94,7 @@ for sign in (-2, 2):
     left.plot(repeats, curve, color="C3", lw=1)
 left.set(ylabel="Accuracy", title="The same data, 30 seeds each")
 right.axhline(0.05, color="0.5", lw=0.8, ls="--")
-right.set(ylabel="p-value", title="12 seeds each, 100 permutations", ylim=(0, None))
+right.set(ylabel="p-value", title="8 seeds each, 100 permutations", ylim=(0, None))
 
 table = {"sd of the score": spread, "minimum": scores.min(1), "maximum": scores.max(1)}
 index = pd.Index(repeats, name="repeats")
@@ -171,7 +171,7 @@ print(pd.DataFrame(rows).T.round(3).to_string())
 # Without averaging, ``average=1`` and ``equalize=True`` leave out trials of the larger
 # class at random. Such undersampling restores the chance level but wastes trials, less
 # so if it is repeated. Balanced accuracy uses all trials and has the same chance level.
-# We compare them on 60 data sets of noise with 90 and 30 trials.
+# We compare them on 40 data sets of noise with 90 and 30 trials.
 
 ways = {
     "accuracy": {},
@@ -180,14 +180,14 @@ ways = {
     "undersampled 10 times": {"average": 1, "equalize": True, "n_repeats": 10},
 }
 found = {name: [] for name in ways}
-for seed in range(60):
+for seed in range(40):
     noise = np.random.default_rng(seed).normal(size=X.shape)
     for name, way in ways.items():
         drawn = {"cv": 3, "random_state": seed} | way
         found[name].append(cross_validate(noise, y, **drawn).scores)
 
 fig, ax = plt.subplots(figsize=(6.5, 3), layout="constrained")
-jitter = np.random.default_rng(0).uniform(-0.15, 0.15, 60)
+jitter = np.random.default_rng(0).uniform(-0.15, 0.15, 40)
 for i, values in enumerate(found.values()):
     color = "C3" if i == 0 else "C0"
     ax.plot(i + jitter, values, "o", ms=4, alpha=0.5, mew=0, color=color)

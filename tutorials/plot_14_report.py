@@ -2,7 +2,7 @@
 Sharing results: a self-contained report
 ========================================
 
-Simulated EEG of a few people. About 15 seconds.
+Simulated EEG of a few people. About 10 seconds.
 
 ``report(result, "subject.html")`` writes one HTML file that needs neither a network nor
 the data: a summary, figures, tables, design, parameters, warnings and a methods
@@ -39,7 +39,7 @@ from mvpa_kfda import (
 
 epochs = simulate_epochs(n_classes=3, random_state=0)
 blocks = np.arange(len(epochs)) * 10 // len(epochs)
-options = {"step": 0.02, "n_permutations": 500, "random_state": 0}
+options = {"step": 0.02, "n_permutations": 200, "random_state": 0}
 result = decode_epochs(epochs, groups=blocks, **options)
 result.plot_confusion()
 plt.show()
@@ -76,11 +76,11 @@ for text in careless.warnings:
 # ------------
 #
 # Reports can also be created from saved results. With several results, the report
-# begins with a table and has a section for each: here eight participants and their
+# begins with a table and has a section for each: here five participants and their
 # group result.
 
 results = {}
-for number in range(1, 9):
+for number in range(1, 6):
     simulated = simulate_epochs(n_classes=2, random_state=number)
     decoded = decode_epochs(simulated, step=0.04)
     decoded.save(folder / f"sub-{number:02}.h5")

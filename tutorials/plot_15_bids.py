@@ -114,12 +114,12 @@ main(["bids", str(dataset), str(output), "participant", "--config", str(config)]
 # Other settings, side by side
 # ----------------------------
 #
-# A different name, set with ``--desc``, keeps existing results. Here two participants
-# are decoded again, in windows of 80 ms and at half the sampling rate, with each
+# A different name, set with ``--desc``, keeps existing results. Here one participant
+# is decoded again, in windows of 80 ms and at half the sampling rate, with each
 # channel divided by its standard deviation. The overview has a column for each name.
 
 more = ["--desc", "windows", "--resample", "25", "--scale", "channel"]
-more += ["--window", "0.08", "--step", "0.04", "--participant-label", "01", "02"]
+more += ["--window", "0.08", "--step", "0.04", "--participant-label", "01"]
 main(["bids", str(dataset), str(output), "participant", *options, *more])
 print(*sorted(path.name for path in output.glob("*.html"))[:4], sep="\n")
 
