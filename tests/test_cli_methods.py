@@ -105,7 +105,7 @@ def run(folder, out, command, files, *options):
 
 
 @pytest.mark.parametrize("option", METHODS)
-def test_epochs_passes_the_method_on(folder, tmp_path, capsys, option):
+def test_epochs_passes_the_method_on(folder, tmp_path, capsys, option, undrawn):
     short = "--permutations 9 --groups block --window 0.1 --step 0.1"
     assert run(folder, tmp_path, "epochs", "words-epo.fif", option, short) == 0
     printed = capsys.readouterr()

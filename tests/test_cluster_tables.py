@@ -418,7 +418,7 @@ def test_groups_have_clusters_of_their_statistic(make, method):
     assert len(group.clusters()) > 0
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", ["times", "voxels", "map of others", "map"])
 @pytest.mark.parametrize("method", ["prevalence", "bootstrap"])
 def test_clusters_of_recombined_maps_are_standardised(kind, method):

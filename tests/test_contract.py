@@ -690,7 +690,7 @@ def test_workers_change_no_bit(entry):
     assert_equal_results(entry(X, n_jobs=2, **options), entry(X, **options))
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(4)
 @kinds_by_turns("n_jobs")
 def test_workers_change_no_bit_of_what_folds_learn(entry, steps):
     options = learned_options(entry, steps)

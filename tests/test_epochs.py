@@ -472,6 +472,7 @@ def test_windows_of_one_sample_are_samples(epochs):
 # ----------------------------------------------------------------- workers, precision
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("size", ["counts", "large"])
 def test_result_does_not_depend_on_n_jobs(size):
     if size == "large":  # memory-mapped by joblib

@@ -103,6 +103,7 @@ def kinds_that_try():
     return {thing: (2 * kinds)[i % len(kinds) :][:2] for i, (thing, kinds) in turned}
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("kind", ALL_KINDS)
 def test_one_subject_differs_in_one_thing(kind, monkeypatch):
     monkeypatch.setattr(sections, "_draw", lambda *drawn, **options: "")
@@ -156,6 +157,7 @@ def test_every_field_of_the_record_is_compared_unless_it_may_differ(kind):
             assert f"first: {called} (" in told[0]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("kind", ["TimeResult", "GeneralizationResult", "regions"])
 def test_every_subject_differs_in_other_things(kind, tmp_path, capsys, monkeypatch):
     results = [*subjects(kind)]
@@ -253,6 +255,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.some(1)
 @pytest.mark.filterwarnings("ignore:Single trials:UserWarning")
 @pytest.mark.parametrize("decode", [decode_arrays, cross_validate])
 def test_subjects_decoded_in_different_ways(decode, tmp_path, monkeypatch):

@@ -212,6 +212,7 @@ def test_every_kind_of_result_has_a_page():
     assert set.union(*PAGES.values()) == {s.title for s in SECTIONS}
 
 
+@pytest.mark.some(6)
 @of_every_kind
 def test_page_has_its_sections(kind):
     titles = [part.name for part in page_of(kind)._content]
@@ -223,7 +224,7 @@ def test_page_has_its_sections(kind):
     assert ("Warnings of the run" in titles) == bool(result_of(kind).warnings)
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(3)
 @of_every_kind
 def test_figures_are_drawn_and_described(kind):
     pixels, alternatives = images_in(read(page_of(kind)))
@@ -678,7 +679,7 @@ def test_long_tables_say_that_they_go_on():
 LOADING = {"src", "srcset", "data", "poster", "background", "action", "xlink:href"}
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(3)
 @of_every_kind
 def test_page_asks_no_host_for_anything(kind, tmp_path):
     page_of(kind).save(tmp_path / "page.html", open_browser=False, verbose="error")

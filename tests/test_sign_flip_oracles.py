@@ -135,7 +135,7 @@ def test_two_sided_p_values_are_those_of_mne(kind, correction):
     assert_allclose(group.pvalues(), expected, **tolerance(correction))
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(3)
 @pytest.mark.filterwarnings("ignore:No clusters found:RuntimeWarning")
 @over_maps
 @pytest.mark.parametrize("correction", OF_MNE)

@@ -494,7 +494,7 @@ OF_CLASSES = {
 }
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     "entry",
     [e for e in OF_CLASSES.values() if not e.tests_others],

@@ -158,7 +158,7 @@ ANYTHING = {
 
 
 def decode_anything(options):
-    options = {"groups": None, "cv": 4, "n_permutations": 5} | options
+    options = {"groups": None, "cv": 4, "n_permutations": 2} | options
     given = {name: options[name] for name in ("confounds",) if name in options}
     return decode(X[:, :, :2], Y, **options), {"n_cells": None} | given
 
@@ -437,7 +437,7 @@ def test_an_edited_summary_of_a_null_is_found(name):
 
 
 def test_a_large_map_is_not_refitted_for_its_maxima(monkeypatch):
-    monkeypatch.setattr("mvpa_kfda.verification.kept._MOST", 5)
+    monkeypatch.setattr("mvpa_kfda.verification.kept._MOST", 2)
     result, given = summarised("max")
     found = verify(result, **given)
     assert found.cells["ok"].all()

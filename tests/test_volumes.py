@@ -503,7 +503,7 @@ def test_a_stopped_run_continues(imgs, y, mask, tmp_path, monkeypatch, null, n_j
         if limit is not None and len(computed) >= limit:
             raise Stopped("as asked")
         computed.append(block[0] // 3)
-        for _ in range(200):  # mostly, what other workers finished is saved by then
+        for _ in range(20):  # mostly, what other workers finished is saved by then
             if len(saved) >= len(computed) - 3:
                 break
             time.sleep(0.001)
