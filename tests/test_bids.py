@@ -546,6 +546,7 @@ def test_sessions_that_were_chosen_are_tests_of_their_own():
     assert [*chosen] == [joined, first, second]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("n_left", [1, 2])
 def test_groups_are_sessions_where_each_has_one_run(tmp_path, capsys, n_left):
     root = bids_data.write_eeg(tmp_path / "data", in_sessions=True)

@@ -130,7 +130,7 @@ def test_events_of_eeg_are_decoded_or_counted(eeg, capsys, onset, reason):
     assert trials_of(eeg)[0]["NumberOfTrials"] == 30
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     ("estimate", "onset", "reason"),
     [
@@ -396,6 +396,7 @@ def test_what_may_be_dropped_is_a_percentage(eeg, capsys, value):
 # ----------------------------------------------------------------------- of files
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("kind", "name"),
     [("eeg", "study[1]"), ("fmri", "study[1]"), ("fmri", "st*dy")],

@@ -275,6 +275,7 @@ def test_train_on_leaves_blocks_out(folder, tmp_path, capsys, option, undrawn):
     assert f"words-epo.fif, trained on {query}: " in capsys.readouterr().out
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("correction", ["cluster", "tfce"])
 def test_clusters_keep_the_whole_null_or_stream_it(
     folder, tmp_path, monkeypatch, correction, undrawn

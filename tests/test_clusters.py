@@ -94,6 +94,7 @@ def integral(values, adjacency, e_power, h_power):
 POWERS = [{}, {"e_power": 1.0, "h_power": 1.5}, {"e_power": 0.0, "h_power": 0.0}]
 
 
+@pytest.mark.some(20)
 @geometries
 @pytest.mark.parametrize("options", POWERS)
 @pytest.mark.parametrize("decimals", [0, 1, None])

@@ -208,6 +208,7 @@ def test_other_results_are_refused():
 # ------------------------------------------------------------------- looks, recall
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("c", [2, 12, 30])
 def test_words_of_many_classes_stay_in_the_figure(c):
     X, codes = build.trials((4,) * c, 3, 1)

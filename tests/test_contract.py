@@ -1154,6 +1154,7 @@ def mistakes():
                 yield pytest.param(entry, options, message, id=label)
 
 
+@pytest.mark.some(300)
 @pytest.mark.parametrize(("entry", "options", "message"), list(mistakes()))
 def test_wrong_arguments_are_refused(entry, options, message):
     options = {

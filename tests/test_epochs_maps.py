@@ -170,6 +170,7 @@ def test_patterns_are_those_of_each_frequency_in_its_units(scale):
     assert decode_epochs(tfr, kernel="rbf", cv=4).pattern_maps == {}
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("method", ["morlet", "multitaper"])
 def test_decomposition_by_mne(method):
     """Decimated, with bad channels, picks, labels and groups of all kinds."""

@@ -53,6 +53,7 @@ def models(p):
     }
 
 
+@pytest.mark.some(30)
 @pytest.mark.parametrize("counts", [(20, 20), (9, 25), (14, 9, 17), (7, 12, 10, 9)])
 @pytest.mark.parametrize("p", [FEW, MANY])
 @pytest.mark.parametrize("name", models(FEW))

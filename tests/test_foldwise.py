@@ -815,6 +815,7 @@ LOST = [
 ]
 
 
+@pytest.mark.some(16)
 @pytest.mark.filterwarnings("ignore:No trial of class:UserWarning")
 @both_shapes
 @pytest.mark.parametrize("shares", [True, False])

@@ -132,6 +132,7 @@ def test_outline_is_made_of_the_sides_that_only_one_marked_cell_has():
     assert_array_equal(found, expected)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(("plot", "result"), PLOTS)
 @pytest.mark.parametrize("marked", [((1, 2),), ((0, 0), (2, 3)), ((1, 1), (1, 2))])
 def test_what_is_significant_is_outlined(plot, result, marked):
@@ -211,6 +212,7 @@ def test_without_permutations_there_is_a_map_without_outline(plot, result):
 # ---------------------------------------------------------------------------- colors
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("vlim", [None, (0.35, 0.6), (CHANCE, 0.9), (0.0, 0.5)])
 @pytest.mark.parametrize(("plot", "result"), PLOTS)
 def test_colors_are_symmetric_about_chance(plot, result, vlim):

@@ -377,6 +377,7 @@ def test_small_test_sets_by_the_same_route(cv, c, monkeypatch):
             assert_allclose(part, whole.solve(R)[:, [fold]], rtol=0, atol=1e-12)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("criterion", ["squared_error", "accuracy", "log_loss"])
 def test_tuning_with_large_test_sets(criterion):
     X, labels = long_problem()

@@ -154,6 +154,7 @@ def test_the_number_of_workers():
     assert list(run_in_parallel(where, (), [], 2)) == []
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("backend", LOCAL)
 def test_not_more_workers_than_processors(backend, monkeypatch):
     monkeypatch.setattr("mvpa_kfda.utils.parallel.cpu_count", lambda: 2)

@@ -139,6 +139,7 @@ def test_equals_refitting_on_any_folds(cv, p):
     assert_array_equal(np.flatnonzero(np.isnan(result.predictions)), never)
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize("reg", [0.02, Ridge(30.0)])
 @pytest.mark.parametrize("p", [4, 90])
 @pytest.mark.parametrize(("kernel", "gram"), KERNELS.values(), ids=KERNELS)

@@ -125,6 +125,7 @@ def test_where_names_the_time():
     assert make_positions(width=4).where(2) == "At 0.035 s: "
 
 
+@pytest.mark.some(30)
 @pytest.mark.parametrize(
     "kernel", [*KERNELS, Callable(laplacian_kernel)], ids=build.words
 )

@@ -239,6 +239,7 @@ def test_the_cheaper_route_is_taken():
     assert len(model.expansions(None)) == N + 1
 
 
+@pytest.mark.some(10)
 @by_size
 @pytest.mark.parametrize("kernel", [Linear(), RBF()], ids=repr)
 @pytest.mark.parametrize(
@@ -420,6 +421,7 @@ def test_another_labelling(name):
     assert_equals_oracle(problem)
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("kernel", [Linear(), RBF(), Polynomial()], ids=repr)
 @pytest.mark.parametrize("mode", ["mean", "concatenate"])
 @pytest.mark.parametrize(("width", "step"), [(2, 1), (5, 1), (3, 2)])

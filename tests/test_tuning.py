@@ -432,6 +432,7 @@ def test_candidates_that_are_not_kept_are_prepared_again(most, times, monkeypatc
     assert len(prepared) == times * problem.lambdas.size
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("criterion", CRITERIA)
 @pytest.mark.parametrize("inner", ["a number", "groups", "overlapping"])
@@ -490,6 +491,7 @@ def test_memory_of_many_trials(grouped, criterion):
     assert peak_bytes(cross_validate, X, codes, **options) < 90e6
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_memory_of_folds_within_many_folds(criterion, monkeypatch):
     monkeypatch.setattr("mvpa_kfda.kfda.tuning._MOST", 2**18)

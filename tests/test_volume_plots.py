@@ -142,6 +142,7 @@ def test_significant_voxels_are_outlined(overlays):
     assert legend(figure) == ["p ≤ 0.05 (max-statistic correction)", "chance (0.25)"]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("n_permutations", "options", "label"),
     [
