@@ -329,6 +329,7 @@ def test_the_picture_shows_leaks_and_whole_groups():
     plt.close("all")
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("n_classes", [2, 12, 30])
 @pytest.mark.parametrize("n", [60, 2000])
 def test_pictures_of_any_size_are_drawn_within_the_figure(n, n_classes):

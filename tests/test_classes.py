@@ -77,6 +77,7 @@ def selected_by_hand(masks):
     return kept, labels[kept]
 
 
+@pytest.mark.some(4)
 @choices
 @pytest.mark.parametrize("decode", [decode_epochs, generalize_epochs])
 def test_classes_are_those_of_the_epochs_selected_by_hand(y, masks, decode):

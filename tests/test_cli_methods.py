@@ -135,6 +135,7 @@ def test_repeats_draw_other_folds(folder, tmp_path, capsys):
     assert load_result(tmp_path / "words.h5") == expected
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("option", ["", "--generalize", "--sensors"])
 def test_smooth_takes_the_neighbours_of_picked_channels(folder, tmp_path, option):
     epochs = read(folder)

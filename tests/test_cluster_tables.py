@@ -181,6 +181,7 @@ def assert_rows(table, rows):
 # --------------------------------------------------------------- results of a subject
 
 
+@pytest.mark.some(27)
 @maps
 @pytest.mark.parametrize("alternative", ["greater", "less", "two-sided"])
 @pytest.mark.parametrize("correction", ["cluster", "cluster-size"])

@@ -228,6 +228,7 @@ def shade(ax, share):
     return image.cmap(image.norm(share))[:3]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("c", "separation"), [(2, 0.1), (2, 2.0), (8, 0.1), (8, 2.0)])
 def test_colors_are_white_at_chance_and_their_scale_is_said(c, separation):
     X, codes = build.trials((30,) * c, 6, 1, separation=separation)

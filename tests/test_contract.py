@@ -745,6 +745,7 @@ def numbers_at(result, at):
 LATER = {pairs_of_times: np.s_[1:, 1:], other_times: np.s_[1:]}
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize(
     "entry", [e for e in ENTRIES.values() if "time" in e.cells.__name__]
 )

@@ -428,6 +428,7 @@ def test_mean_windows_equal_averages_by_hand():
     assert_equals_arrays(result, features, labels(epochs), **OPTIONS)
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize(
     ("kernel", "n_channels"),
     [

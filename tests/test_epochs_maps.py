@@ -327,7 +327,7 @@ def test_every_sensor_equals_epochs_of_its_neighbourhood(kernel, window):
     assert_rows(result, rows)
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kernel", ["linear", "rbf", laplacian_kernel])
 @pytest.mark.parametrize("step", [0.01, 0.03])
 def test_concatenated_windows_of_neighbourhoods(kernel, step):

@@ -450,6 +450,7 @@ def test_sliding_estimator(scoring):
 # --- against the direct functions ----------------------------------------------
 
 
+@pytest.mark.some(18)
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
 @pytest.mark.parametrize("p", [6, 25, 90])
 @pytest.mark.parametrize(

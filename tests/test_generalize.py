@@ -155,6 +155,7 @@ def test_diagonal_equals_decoding_of_epochs(options):
         assert result.parameters[name] == value
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kernel", ["linear", RBF(gamma=0.05)], ids=str)
 @pytest.mark.parametrize("scoring", ["accuracy", "roc_auc"])
 def test_every_cell_equals_a_retrained_generalizing_estimator(kernel, scoring):
@@ -209,6 +210,7 @@ def drawn(result, cv=None, groups=None, permute="auto"):
 # ----------------------------------------------------------------------------- workers
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("null", ["full", "max", "stream"])
 def test_outcome_does_not_depend_on_workers(null):
     X, y = make_arrays(n=40, n_times=6, n_classes=3)

@@ -486,6 +486,7 @@ def test_epochs_are_not_changed(scale):
         pd.testing.assert_frame_equal(e.metadata, metadata)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("n_times", [1, 5])
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "polynomial", linear_kernel])
 def test_arrays_are_not_changed(arrays, n_times, kernel):

@@ -161,7 +161,7 @@ def test_sign_flips_of_zeros_and_equal_differences(correction):
     assert_array_equal(group.null_max, 0)
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("alternative", ["greater", "two-sided"])
 @pytest.mark.parametrize("two_groups", [False, True])
 @pytest.mark.parametrize("method", ["sign-flip", "t"])

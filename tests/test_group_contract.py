@@ -93,7 +93,7 @@ def assert_survives(result, path):
 SOME = build.by_turns(KINDS, METHODS, len(METHODS) // 2)
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(3)
 @pytest.mark.parametrize(("kind", "method"), SOME)
 def test_every_kind_from_files_alone(kind, method, files_of, tmp_path):
     files, corrections = files_of(kind), corrections_of(kind, method)

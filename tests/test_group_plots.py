@@ -896,7 +896,7 @@ def slices():
     return brain(volume_space())
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(3)
 @pytest.mark.filterwarnings("default")  # nilearn's, of its own defaults
 @pytest.mark.parametrize("make", [time, generalization, time_frequency, slices])
 @pytest.mark.parametrize("labels", [("a", "b"), LONG], ids=["short", "long"])

@@ -270,6 +270,7 @@ def test_a_metric_without_chance_has_other_colors(plot, result):
     assert len(colorbar(drawn).ax.lines) == 0
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("plot", "result"), PLOTS)
 def test_the_colorbar_names_the_metric_and_marks_chance(plot, result):
     drawn = plot(result(), metric="kappa")

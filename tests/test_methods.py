@@ -124,6 +124,7 @@ def test_other_kernels_are_averaged_themselves(name, reg):
 KERNELS = [["linear", CHAIN], ["linear", RBF(0.05)], [RBF(0.01), RBF(0.1)]]
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize(("name", "kernels"), build.by_turns(MAPS, KERNELS, 3))
 def test_a_kernel_of_a_list_is_chosen_for_averages(name, kernels):
     entry = MAPS[name]
@@ -193,7 +194,7 @@ def test_all_landmarks_are_exact(name, kernel, reg, average):
     assert_same(result, exact, rtol=1e-7)
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(3)
 @everywhere
 def test_landmarks_for_a_list_of_kernels(entry):
     options = {"kernel": ["linear", RBF(0.05)], "reg": TUNED, "cv": CV}

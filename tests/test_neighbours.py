@@ -215,6 +215,7 @@ def fsaverage():
     )
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("distance", "radius"), [("geodesic", 9.0), ("geodesic", 25.0), ("edges", 3)]
 )

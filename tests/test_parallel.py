@@ -122,6 +122,7 @@ def interrupt_when_there(path):
     threading.Thread(target=interrupt, daemon=True).start()
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("backend", [None, *LOCAL])
 def test_results_are_those_of_a_loop(backend):
     n_jobs = 1 if backend is None else 2

@@ -426,7 +426,7 @@ def test_interval_holds_what_is_not_rejected(kind, two_groups, alternative):
     assert (high[0] == np.inf) == (alternative == "greater")
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("two_groups", [False, True])
 @pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
 def test_simultaneous_intervals_equal_a_loop(two_groups, alternative):

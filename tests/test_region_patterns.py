@@ -268,6 +268,7 @@ def test_patterns_of_surfaces_are_surface_images():
     assert_allclose(joined, expected, rtol=1e-6, atol=0)  # float32
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("options", [{}, {"preprocess": "zscore"}, {"average": 2}])
 def test_workers_and_checkpoints_change_nothing(options, tmp_path):
     X, y = make_data()

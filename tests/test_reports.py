@@ -212,7 +212,7 @@ def test_every_kind_of_result_has_a_page():
     assert set.union(*PAGES.values()) == {s.title for s in SECTIONS}
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(3)
 @of_every_kind
 def test_page_has_its_sections(kind):
     titles = [part.name for part in page_of(kind)._content]
@@ -224,7 +224,7 @@ def test_page_has_its_sections(kind):
     assert ("Warnings of the run" in titles) == bool(result_of(kind).warnings)
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @of_every_kind
 def test_figures_are_drawn_and_described(kind):
     pixels, alternatives = images_in(read(page_of(kind)))

@@ -209,7 +209,7 @@ def test_many_classes_are_told_apart_by_style():
     assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == 9
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("n_classes", [2, 3, 8, 14])
 @pytest.mark.parametrize("name", ["", "a longer name for class "])
 def test_legend_and_title_of_any_number_of_classes_are_inside(n_classes, name):

@@ -117,7 +117,7 @@ def by_mne(differences, kind, correction, alternative, **options):
     return values, returned
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @over_maps
 @pytest.mark.parametrize("correction", OF_MNE)
 def test_two_sided_p_values_are_those_of_mne(kind, correction):
@@ -135,7 +135,7 @@ def test_two_sided_p_values_are_those_of_mne(kind, correction):
     assert_allclose(group.pvalues(), expected, **tolerance(correction))
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.filterwarnings("ignore:No clusters found:RuntimeWarning")
 @over_maps
 @pytest.mark.parametrize("correction", OF_MNE)
@@ -213,6 +213,7 @@ def nilearn_on_every_flip(alternative):
     return results, maps
 
 
+@pytest.mark.some(5)
 @over_sides
 @pytest.mark.parametrize("correction", ["max", "cluster", "cluster-size"])
 def test_p_values_are_those_of_nilearn_on_every_flip(correction, alternative):

@@ -633,6 +633,7 @@ def whole_null():
     return decode_sources(stcs, Y, src=src, radius=RADIUS, null="full", **OPTIONS)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("null", ["full", "max", "stream"])
 def test_what_is_kept_of_the_null_changes_no_p(null):
     src, stcs, _ = made()
@@ -766,6 +767,7 @@ def test_groups_of_other_vertices_are_refused():
 # ------------------------------------------------------------------------------ figures
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_figure_has_rows_by_structure_and_views_of_all_vertices(kind):
     src, stcs, _ = made(kind, shift=3.0)

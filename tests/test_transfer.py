@@ -203,6 +203,7 @@ FIVE = ms.KFold(5, shuffle=True, random_state=0)  # test sets of 6, 6, 6, 6 and 
 # --------------------------------------------------------------- kernels and classes
 
 
+@pytest.mark.some(6)
 @by_size
 @by_kernel
 def test_kernels(kernel, p):
@@ -401,6 +402,7 @@ def test_other_trials_of_any_number(monkeypatch, counts, features):
     assert_equals_oracle(Problem(CODES, make_data(CODES, 5), data_test, true=true))
 
 
+@pytest.mark.some(6)
 @by_size
 @by_kernel
 def test_the_same_trials_in_other_epochs(kernel, p):

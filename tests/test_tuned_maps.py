@@ -286,6 +286,7 @@ def test_maps_by_other_criteria_and_reduced_rank(criterion, rank):
     assert_allclose(null, expected.null, rtol=0, atol=1e-6)
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("choice", CHOICES)
 @pytest.mark.parametrize("p", [4, 30])
 def test_maps_of_other_trials_are_made_of_plain_maps(choice, p):
@@ -338,6 +339,7 @@ def options_of(kernel):
     return options | {"n_permutations": 3, "random_state": SEED}
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     "kernel", ["linear", RBF(0.05), LATTICE, ["linear", "rbf"], [LATTICE, RBF(0.02)]]
 )

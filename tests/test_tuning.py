@@ -252,6 +252,7 @@ def test_the_settings_choose_differently():
     assert (chosen["squared_error"] != chosen["log_loss"]).any()
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("criterion", CRITERIA)
 @pytest.mark.parametrize(
     ("kernels", "p"),
@@ -265,6 +266,7 @@ def test_kernel_and_penalty_are_chosen_together(kernels, p, criterion):
     assert_equals_nested(problem, problem.plan(problem.lambdas[0]), nested)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("rank", [1, 2])
 @pytest.mark.parametrize("criterion", ["accuracy", "log_loss"])
 def test_reduced_rank_is_chosen_for_by_its_own_predictions(criterion, rank):
@@ -369,6 +371,7 @@ def test_names_and_defaults():
 # --------------------------------------------------------- what does not change results
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("criterion", CRITERIA)
 @pytest.mark.parametrize("p", [4, 40])
 def test_batches_of_permutations_do_not_matter(p, criterion):

@@ -425,6 +425,7 @@ def test_what_is_kept_of_a_null_holds(null, n_cells):
     assert (found.cells["permutation"] == "all").sum() == (1 if n_cells else 6)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("name", ["maximum", "exceedances", "moments"])
 def test_an_edited_summary_of_a_null_is_found(name):
     result, given = summarised("stream")

@@ -94,6 +94,7 @@ def sphere(mask, centre, radius, affine=AFFINE):
 # ------------------------------------------------------------ what others would compute
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     ("n_classes", "kernel", "radius"),
     [
