@@ -739,6 +739,7 @@ def test_intervals_that_cannot_be_had():
         compare(a, b, metric="kappa").interval()
     with pytest.raises(ValueError, match="99 permutations are too few"):
         compare(a, b).interval(0.995)
+    assert np.isfinite(compare(a, b).interval(0.99).low)  # just enough
     few = replace(compare(a, b), null_differences=None)
     with pytest.raises(ValueError, match="so many positions were not kept"):
         few.interval()

@@ -174,6 +174,12 @@ def test_result_is_made_of_the_resamples():
     assert_allclose(latency.onset_interval.mean(), latency.onset, rtol=1e-12)
     limits = np.quantile(peaks, [0.025, 0.975])
     assert_allclose(latency.peak_interval, limits, rtol=1e-12)
+    for confidence in (0.5, 0.8):  # whose percentiles are other samples
+        options = {"n_bootstraps": 500, "random_state": 3, "confidence": confidence}
+        tail = (1 - confidence) / 2
+        limits = np.quantile(peaks, [tail, 1 - tail])
+        found = bootstrap_latency(results, **options).peak_interval
+        assert_allclose(found, limits, rtol=1e-12)
     assert latency.n_without_onset == 0
     assert latency.onset_interval[0] < latency.onset < latency.onset_interval[1]
     again = bootstrap_latency(results, n_bootstraps=500, random_state=3)

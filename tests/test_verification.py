@@ -139,6 +139,7 @@ AGAIN = {
     "averages with training sets of their own": {"cv": OWN, "average": 2},
 }
 ANYTHING = {
+    "a grid made from the data": {"reg": Tuned("auto", cv=3), "n_permutations": 1},
     "a map": {"kernel": EmpiricalMap("rbf")},
     "landmarks": {"approx": Nystrom(20), "kernel": "rbf"},
     "directions": {"approx": Nystrom(4, sampling="uniform")},
