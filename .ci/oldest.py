@@ -1,4 +1,4 @@
-"""Print the oldest supported versions in setup.cfg as requirements that pip installs.
+"""Print the oldest supported versions in setup.cfg, and what tests need, for pip.
 
 The pins are made anew each time, so they cannot differ from what setup.cfg promises.
 """
@@ -24,5 +24,13 @@ def read_pins(path):
     return [*sorted({line.replace(">=", "==") for line in lines}), *OTHERS]
 
 
+def read_tests(path):
+    """Return the requirements of tests in a setup.cfg, which may be new."""
+    parser = configparser.ConfigParser()
+    parser.read(path)
+    return parser["options.extras_require"]["test"].split("\n")[1:]
+
+
 if __name__ == "__main__":
-    print("\n".join(read_pins(ROOT / "setup.cfg")))
+    path = ROOT / "setup.cfg"
+    print("\n".join([*read_pins(path), *read_tests(path)]))
