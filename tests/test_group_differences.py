@@ -103,7 +103,6 @@ def kinds_that_try():
     return {thing: (2 * kinds)[i % len(kinds) :][:2] for i, (thing, kinds) in turned}
 
 
-@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", ALL_KINDS)
 def test_one_subject_differs_in_one_thing(kind, monkeypatch):
     monkeypatch.setattr(sections, "_draw", lambda *drawn, **options: "")

@@ -287,10 +287,7 @@ class ScoreMap(DiscoveriesMixin, Result):
     @property
     def scalar_metrics(self) -> list[str]:
         """Names of the metrics that have one number per position."""
-        metrics = self.metrics  # made anew at every look
-        return [
-            name for name in self.scoring if np.ndim(metrics[name]) == len(self.axes)
-        ]
+        return [name for name in self.scoring if self._is_scalar(name)]
 
     def check_metric(self, metric: str | None) -> str:
         """Return the name of a metric that has one number per position.
