@@ -564,6 +564,45 @@ def test_folds_and_trials_are_those_of_refitted_models(entry, what):
             assert_allclose(p, posterior, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [each for each in ENTRIES.values() if not each.tests_others],
+    ids=[name for name, each in ENTRIES.items() if not each.tests_others],
+)
+def test_sorted_rows_are_tested_in_parts_of_each_class(entry):
+    order = np.argsort(entry.y, kind="stable")
+    X, y, n_folds = DATA[order], entry.y[order], 4
+    if entry.predicts == "classes":
+        part = np.concatenate([np.arange(n) * n_folds // n for n in np.bincount(CODES)])
+    else:
+        part = np.arange(N) % n_folds
+    folds = range(n_folds)
+    pairs = [(np.flatnonzero(part != i), np.flatnonzero(part == i)) for i in folds]
+    run = {"n_permutations": 9, "random_state": 0}
+    with pytest.warns(UserWarning, match="rows are sorted by"):
+        result = entry(X, y, cv=n_folds, **run)
+    expected = entry(X, y, cv=pairs, permute="within_folds", **run)
+    assert_array_equal(np.concatenate(result.tests), np.concatenate(expected.tests))
+    assert_array_equal(result.scores, expected.scores)
+    assert_array_equal(result.null, expected.null)
+
+
+@pytest.mark.parametrize("name", ["epochs", "power", "map of epochs"])
+def test_epochs_are_put_in_the_order_of_their_events(name):
+    entry = ENTRIES[name]
+    epochs = build.jittered(entry.convert(DATA))
+    order = np.argsort(entry.y, kind="stable")
+    stacked = entry.convert(DATA[order])  # as of events put together by condition
+    stacked.events[:, 0] = epochs.events[order, 0]
+    run = entry.options | {"cv": 5, "n_permutations": 5, "random_state": 0}
+    result = entry.function(epochs, entry.y, **run)
+    stacked = entry.function(stacked, entry.y[order], **run)
+    for one, other in zip(result.tests, stacked.tests, strict=True):
+        assert_array_equal(one, np.sort(order[other]))
+    assert_array_equal(stacked.y, result.y[order])
+    assert_allclose(stacked.scores, result.scores, rtol=1e-12)
+
+
 @pytest.mark.parametrize("name", ["cross_validate", "regress"])
 def test_a_kernel_matrix_is_as_good_as_features(name):
     entry, K = ENTRIES[name], rbf_kernel(DATA[:, :, 0], gamma=0.05)

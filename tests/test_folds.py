@@ -7,7 +7,7 @@ import pytest
 from sklearn import model_selection as ms
 
 from mvpa_kfda.kfda import folds as folds_module
-from mvpa_kfda.kfda.folds import make_folds
+from mvpa_kfda.kfda.folds import is_sorted, make_folds
 
 CODES = np.arange(24) % 2
 GROUPS = np.repeat(np.arange(4), 6)
@@ -99,14 +99,10 @@ def test_neighbours_are_those_in_the_recording():
 @pytest.mark.parametrize(
     ("codes", "asked", "n_folds"),
     [
-        (
-            np.repeat([0, 1], 12),
-            10,
-            10,
-        ),  # classes in blocks that fold after fold leaves
-        (np.repeat([0, 1], 12), 2, 3),  # of 8, fewer than 12
-        (np.repeat([0, 1], [12, 3]), 5, 8),  # of 2 or 1
-        (np.repeat([0, 1, 2], [10, 8, 2]), 4, 20),
+        (np.repeat([0, 1, 0], [6, 12, 6]), 10, 10),  # fold after fold leaves some
+        (np.repeat([0, 1, 0], [2, 8, 14]), 2, 4),  # of 6, fewer than 8
+        (np.repeat([0, 1, 0], [6, 3, 6]), 5, 8),  # of 2 or 1
+        (np.repeat([0, 2, 1, 0], [5, 2, 8, 5]), 4, 20),
         (np.r_[1, np.zeros(22, int), 1], 2, 2),
     ],
 )
@@ -124,6 +120,62 @@ def test_there_are_as_many_folds_as_leave_every_class_to_every_training_set(
         for train, _ in folds.pairs:
             missing = set(codes) - set(order[train])
             assert not missing or (order is not codes and n_folds == asked)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "order"), [([0, 1], 1), ([2, 0, 1], 1), ([1, 0], -1), ([0, 1, 2], -1)]
+)
+def test_folds_of_sorted_rows_take_the_same_part_of_each_class(kinds, order):
+    codes = np.repeat(kinds, 20)[::order]
+    folds = make_folds(5, codes)
+    part = np.tile(np.arange(20) * 5 // 20, len(kinds))
+    for number, test in enumerate(folds.tests):
+        np.testing.assert_array_equal(test, np.flatnonzero(part == number))
+    assert folds.balanced
+    assert folds.splitter == {"name": "Parts", "n_splits": 5, "of": "class"}
+    # The order that counts is that of the recording, where it is known.
+    mixed = np.random.default_rng(0).permutation(len(codes))
+    in_time = make_folds(5, codes, numbers=mixed)
+    assert not in_time.balanced
+    moved = make_folds(5, codes[mixed], numbers=mixed)
+    for one, other in zip(folds.tests, moved.tests, strict=True):
+        np.testing.assert_array_equal(one, np.sort(mixed[other]))
+
+
+def test_folds_of_sorted_rows_are_as_many_as_classes_allow():
+    codes = np.repeat([0, 1], [40, 7])
+    for asked, n_folds in ((None, 3), (7, 7)):
+        counts = [np.bincount(codes[t]) for t in make_folds(asked, codes).tests]
+        assert len(counts) == n_folds
+        assert np.min(counts) >= 7 // n_folds
+    with pytest.raises(ValueError, match="more folds than there are trials"):
+        make_folds(48, codes)
+    # Trials that are trained with and others, of two classes each, are four kinds.
+    codes, trained = np.repeat([0, 1, 0, 1], 20), np.arange(80) < 40
+    for test in make_folds(5, codes, trained=trained).tests:
+        np.testing.assert_array_equal(np.bincount(2 * codes[test] + trained[test]), 4)
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_folds_of_sorted_targets_take_every_kth(step):
+    values, nothing = np.linspace(0, 1, 23)[::step] ** 2, np.zeros(23, int)
+    folds = make_folds(None, nothing, values=values)
+    assert len(folds.tests) == 23 // 3
+    assert folds.splitter["of"] == "target"
+    for number, test in enumerate(folds.tests):
+        every_kth = np.arange(23)[::step][number::7]
+        np.testing.assert_array_equal(test, np.sort(every_kth))
+    in_order = make_folds(None, nothing)
+    values[3] = values[10]
+    assert make_folds(None, nothing, values=values).is_same(in_order)
+
+
+def test_what_is_sorted():
+    for yes in ([0, 0, 1, 1], [1, 1, 0, 0, 2, 2], [3.0, 2.0, 2.0], [0, 1]):
+        assert is_sorted(np.array(yes))
+    # One value, blocks that come again, and a value that occurs twice by chance.
+    for no in ([1, 1, 1], [0, 1, 1, 0], [1, 1, 0, 2], [3, 1, 1, 2, 5]):
+        assert not is_sorted(np.array(no))
 
 
 def test_only_what_is_trained_with_has_to_hold_every_class():

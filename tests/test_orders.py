@@ -7,12 +7,21 @@ sound designs of a kind none is.
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import chisquare
 from sklearn.model_selection import KFold
 
 import build
-from mvpa_kfda import check_design, cross_validate, decode_epochs, regress
+from mvpa_kfda import (
+    check_design,
+    cross_validate,
+    decode_arrays,
+    decode_epochs,
+    decode_regions,
+    generalize_arrays,
+    regress,
+)
 from mvpa_kfda.decoding import orders
 from mvpa_kfda.decoding.orders import find_in_values, find_problems
 from test_design import balanced_in_pairs, in_groups, shuffled
@@ -345,16 +354,106 @@ def test_a_weak_trend_of_labels_that_subjects_give_is_a_note_of_the_design():
     assert notes <= 2  # of 40 at 0.005, three or more in 1 of 900 such tests
 
 
-def test_rows_sorted_by_class_or_number_say_nothing_about_time():
-    seen = np.arange(80) % 40 < 20
-    sorted_sets = np.repeat([0, 1, 0, 1], 20)
-    chosen = np.arange(80) < 40
-    assert check_design(sorted_sets, train_on=chosen).problems == []
-    assert find_problems(seen[:40].astype(int)) == []
-    assert find_in_values(np.sort(np.random.default_rng(0).normal(size=80))) == []
-    values = np.linspace(0, 1, 80)
-    (found,) = find_in_values(values, numbers=np.arange(80))
-    assert found.name == "trend"
+@pytest.mark.parametrize(
+    ("codes", "groups"),
+    [
+        (np.repeat([0, 1, 2], 20), None),
+        (np.repeat([1, 0], 20), None),
+        # Runs of one class each, one class after the other; and blocks that runs cut.
+        (np.repeat([0, 1], 30), np.repeat(np.arange(6), 10)),
+        (np.repeat([1, 0], [33, 27]), np.repeat(np.arange(6), 10)),
+    ],
+)
+def test_one_block_for_each_class_is_always_warned_of(codes, groups):
+    names = ["sorted"]
+    assert [each.name for each in find_problems(codes, groups)] == names
+    assert [each.name for each in find_in_values(codes + 0.5, groups)] == names
+    mixed = np.random.default_rng(0).permutation(len(codes))
+    moved = None if groups is None else groups[mixed]
+    found = find_problems(codes[mixed], moved, numbers=mixed)
+    assert [each.name for each in found] == names
+    if groups is None:
+        assert find_problems(codes, numbers=mixed) == []
+
+
+def test_sorted_rows_of_runs_and_sets_are_told_apart():
+    sets, chosen = np.repeat([0, 1, 0, 1], 20), np.arange(80) < 40
+    (found,) = check_design(sets, train_on=chosen).problems
+    assert found.name == "sorted"
+    # Runs of one class in turn, and rows put together by class of runs that have both.
+    runs = np.repeat(np.arange(6), 10)
+    assert find_problems(runs % 2, runs) == []
+    kinds, each = np.repeat([0, 1], 30), np.tile(np.repeat(np.arange(6), 5), 2)
+    assert "sorted" not in [x.name for x in find_problems(kinds, each)]
+    values = np.sort(np.random.default_rng(0).normal(size=80))
+    for sorted_values in (values, values[::-1], np.repeat([1.0, 3.0, 2.0], 10)):
+        (found,) = find_in_values(sorted_values)
+        assert found.name == "sorted"
+    values[[3, 40]] = values[[40, 3]]
+    assert [x.name for x in find_in_values(values)] != ["sorted"]
+
+
+def drift(seed, n=80, p=6, n_times=30):
+    """Return labels in random order, and data without an effect that drift."""
+    rng = np.random.default_rng(seed)
+    steps = rng.standard_normal((n, p, n_times)).cumsum(axis=0)
+    return build.NAMES[rng.permutation(np.arange(n) % 2)], (
+        rng.standard_normal(steps.shape) + 0.5 * steps
+    )
+
+
+def _of_epochs(X, y, rows, **options):
+    epochs = build.epochs(X[rows])
+    epochs.events[:, 0] = build.jittered(build.epochs(X)).events[rows, 0]
+    return decode_epochs(epochs, y[rows], **options)
+
+
+#: Layouts of a recording whose rows were put together by condition.
+LAYOUTS = {
+    "arrays": lambda X, y, rows, **o: decode_arrays(X[rows], y[rows], **o),
+    "averages": lambda X, y, rows, **o: decode_arrays(
+        X[rows], y[rows], average=2, cv=5, **o
+    ),
+    "epochs": _of_epochs,
+    "generalization": lambda X, y, rows, **o: generalize_arrays(
+        X[rows][:, :, :6], y[rows], **o
+    ),
+    "table": lambda X, y, rows, **o: decode_regions(
+        X[rows].reshape(80, -1),
+        (pd.DataFrame({"label": y[rows]}), "label"),
+        labels_img=np.tile(np.arange(1, 31), 6),
+        standardize=False,
+        **o,
+    ),
+    "targets": lambda X, y, rows, **o: decode_arrays(
+        X[np.argsort(rating(y))],
+        np.sort(rating(y)),
+        task="regression",
+        scoring="pearsonr",
+        **o,
+    ),
+}
+
+
+def rating(y):
+    """Return numbers in the place of labels, as ratings are."""
+    return np.random.default_rng(3).permutation(len(y)) / len(y)
+
+
+@pytest.mark.filterwarnings("ignore:The rows are sorted")
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_noise_that_drifts_is_at_chance_in_sorted_rows(layout):
+    """Folds of neighbouring rows gave 0.22, and p-values of nearly 1."""
+    scores, p = [], []
+    for seed in (2, 3):
+        y, X = drift(seed)
+        options = {"reg": 0.3, "n_permutations": 99, "random_state": seed}
+        rows = np.argsort(y, kind="stable")
+        result = LAYOUTS[layout](X, y, rows, **options)
+        scores.append(np.mean(result.scores))
+        p.append(np.mean(result.pvalues()))
+    assert abs(np.mean(scores) - result.chance) < 0.08
+    assert 0.3 < np.mean(p) < 0.7
 
 
 # --------------------------------------------------------------------------- the sums

@@ -98,7 +98,7 @@ def _read_events(path):
                 f"{line + 2}. It must be a number of seconds{least}, or n/a."
             )
         table[name] = values
-    return table
+    return table.sort_values("onset", kind="stable", ignore_index=True)
 
 
 def choose_events(tables, options):

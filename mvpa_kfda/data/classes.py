@@ -38,12 +38,23 @@ class Chosen:
 
     @property
     def numbers(self):
-        """Their numbers among the events of a recording (n,), None if not known."""
-        numbers = self.epochs.selection
-        steps, samples = np.diff(numbers), np.diff(self.epochs.events[:, 0])
+        """Their numbers in the order of recording (n,), None if not known.
+
+        Those of the events, of which some were dropped, if events are in order; they
+        may have been put together by condition.
+        """
+        numbers, samples = self.epochs.selection, self.epochs.events[:, 0]
+        steps, distances = np.diff(numbers), np.diff(samples)
         # Epochs made from an array are evenly spaced, in whatever order the rows are.
-        made_up = (samples * steps[:1] == steps * samples[:1]).all()
-        return None if made_up else numbers
+        if (distances * steps[:1] == steps * distances[:1]).all():
+            return None
+        group = np.zeros(len(samples), int)
+        if self.groups is not None:
+            group = np.unique(self.groups, return_inverse=True)[1].reshape(-1)
+        order = _in_time(samples, group)
+        if order is None or (np.diff(numbers[order]) > 0).all():
+            return None if order is None else numbers
+        return np.argsort(order)
 
     def narrow(self, kept, name="y"):
         """Return the part of these epochs that is also in `kept`, as indices (m,)."""
@@ -57,6 +68,24 @@ class Chosen:
             groups = check_per_trial(groups, n, "groups")[at]
         record = {**self.record, "selected": self.kept[at]}
         return Chosen(self.epochs[at], y, groups, record)
+
+
+def _in_time(samples, group):
+    """Return the order (n,) of samples within groups, one group after the other.
+
+    None if two events of a group have one sample: they are of several recordings.
+    """
+    order = np.lexsort((samples, group))
+    starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+    together = np.diff(group[order]) == 0
+    if not np.diff(samples[order])[together].all():
+        return None
+    first, last = samples[order[starts]], samples[order[np.r_[starts[1:] - 1, -1]]]
+    by_time = np.argsort(first, kind="stable")
+    if (last[by_time][:-1] >= first[by_time][1:]).any():
+        # Samples of several recordings, which follow each other as the rows do.
+        first = np.unique(group, return_index=True)[1]
+    return order[np.argsort(first[group[order]], kind="stable")]
 
 
 def names_classes(y, n_epochs):

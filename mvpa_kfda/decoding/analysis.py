@@ -259,6 +259,7 @@ def make_analysis(trials, procedure, *, maps=None, with_patterns=False):
         tested = samples.codes
     parameters = record_method(procedure.method) | how.record(made)
     parameters |= {"cv": splitter, "train_on": trials.chosen_by}
+    parameters["recorded_order"] = trials.recorded_order
     parameters |= record_pairs(task.functions)
     parameters |= record_run(task, learned, permutations, seed) | _sizes(single)
     of_samples = samples.codes, samples.groups, samples.folds, tested, moved

@@ -266,7 +266,7 @@ def average_trials(k, folds, codes, groups=None, seed=None, classes=None, **opti
     new = folds_of_averages(folds, first)
     new = replace(
         new,
-        balanced=not label_free,
+        balanced=folds.balanced or not label_free,
         name=f"{folds.name} with average={k}",
     )
     groups = None if groups is None else np.asarray(groups)[first]

@@ -398,12 +398,14 @@ arrangements; no problem found>
         blocks, more = _exchange_of(result, y, folds, groups, chosen)
         known |= more
     problems = []
+    numbers = parameters.get("recorded_order")
+    numbers = None if numbers is None else np.argsort(numbers)
     if len(result.classes):
         one_by_one = blocks is not None and known["permute"] != "groups"
         trials = y, groups, result.classes, chosen, folds, one_by_one
-        problems = _of_labels(*trials, in_time=result.members is None)
+        problems = _of_labels(*trials, in_time=result.members is None, numbers=numbers)
     else:
-        problems = find_in_values(y, groups)
+        problems = find_in_values(y, groups, numbers)
     leak = folds is not None and find_leak(folds, groups)
     if leak:
         problems.insert(0, leak)

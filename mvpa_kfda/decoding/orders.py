@@ -8,6 +8,7 @@ only where none of `_MOST` goes as far, a curve fitted to them says that fewer t
 `_LEVEL` do [1]_, and what is seen is large enough to matter, so that a randomised
 design is hardly ever warned of.
 
+- Sorted: each class in one block, or groups of one class each in blocks, always.
 - Order: pairs of trials of two groups at the same position that are of one class.
 - Blocks, repeats: changes of the class from one trial of a group to the next.
 - Transitions: the same, too many of them, or a class that tells which one follows.
@@ -30,6 +31,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import pearson3, rankdata, skew
 
+from ..kfda.folds import is_sorted
 from ..utils.problems import Problem
 from .problems import CONFOUND_LEVEL, measure_confounds
 
@@ -206,12 +208,12 @@ def find_problems(codes, groups=None, numbers=None):
         Those that were found.
     """
     codes = np.asarray(codes, np.intp)
-    subjects = _find_subjects(codes, groups, numbers)
-    if subjects:
-        return subjects
+    alone = _find_sorted(codes, groups, numbers) or _find_subjects(
+        codes, groups, numbers
+    )
+    if alone:
+        return alone
     trials = _in_time(codes, groups, numbers)
-    if groups is None and numbers is None and _is_sorted(codes):
-        return []  # a table that is sorted by class says nothing about time
     blocks = _find_blocks(trials)
     lasting = [each for each in blocks if each.name == "blocks"]
     order = _find_order(trials, _ALIKE_BLOCKS if lasting else _ALIKE)
@@ -227,9 +229,9 @@ def find_in_values(values, groups=None, numbers=None):
 
     Groups and numbers of trials are those of `find_problems`.
     """
+    if found := _find_sorted(values, groups, numbers, "target"):
+        return found
     trials = _in_time(rankdata(values), groups, numbers)
-    if groups is None and numbers is None and _is_sorted(values):
-        return []  # as above
     means = np.bincount(trials.group, trials.codes) / np.bincount(trials.group)
     centred = trials.codes - means[trials.group]  # also in every order within groups
     total = np.sum(centred**2)
@@ -241,14 +243,6 @@ def find_in_values(values, groups=None, numbers=None):
     return trend + (
         _find_order_of_values(trials, rest) or _find_lasting(trials, rest, total)
     )
-
-
-def _is_sorted(values):
-    """Tell whether equal values stand together, or all rise or fall."""
-    n_changes = np.count_nonzero(values[1:] != values[:-1])
-    steps = np.diff(values)
-    stretches = n_changes == len(np.unique(values)) - 1 and n_changes < len(values) - 1
-    return stretches or (steps >= 0).all() or (steps <= 0).all()
 
 
 def _in_time(codes, groups, numbers):
@@ -289,6 +283,51 @@ def _beyond_chance(statistic, codes, windows):
     return drawn.mean(), bool(pearson3.sf(observed, *moments) < _LEVEL)
 
 
+# ------------------------------------------------------------------ one block a class
+
+
+def _find_sorted(values, groups, numbers, noun="class"):
+    """Find one block of rows for each class, or of groups of one class each."""
+    order = np.arange(len(values)) if numbers is None else np.argsort(numbers)
+    values, of = values[order], "rows"
+    if groups is not None:
+        group = np.asarray(groups)[order]
+        first, number = np.unique(group, return_index=True, return_inverse=True)[1:]
+        number = number.reshape(-1)
+        if (values == values[first][number]).all():
+            values, of = values[np.sort(first)], "groups"
+        elif np.count_nonzero(np.diff(number)) >= len(first):
+            return []  # groups that come again are not in the order of recording
+    if not is_sorted(values):
+        return []
+    text = (
+        f"The {of} are sorted by {noun}: time and {noun} cannot be told apart if this "
+        "is the order of recording, and anything that drifts or changes between "
+        "recordings can be decoded. Neither folds nor permutations prevent this. If "
+        f"the {of} were sorted afterwards, pass them in the order of recording."
+    )
+    if groups is None:
+        part = "part of each class" if noun == "class" else "of k successive targets"
+        text += (
+            f" As they are, the i-th of the default folds, or of cv=k, holds the i-th "
+            f"{part}, and p-values are approximate."
+        )
+    return [Problem("sorted", text)]
+
+
+def _word_other_order(single):
+    """Say what to do about an order that is not that of the recording."""
+    if single:
+        return (
+            "If the rows were recorded in another order, pass them in that order: by "
+            "default, folds are neighbouring rows."
+        )
+    return (
+        "If the rows were merely sorted this way within groups, and were recorded in "
+        "another order, you can ignore this warning."
+    )
+
+
 # --------------------------------------------------------------------- the same in runs
 
 
@@ -325,9 +364,8 @@ def _word_order(n_groups, share, by_chance):
         "labels prevents this. In future recordings, draw a new random order for each "
         "group. For these data, compare the scores with those before the stimulus and "
         "with those from position alone. If each position is a subject of one class, "
-        "such as patients and controls, pass the subjects as groups. If the rows were "
-        "merely sorted this way and were recorded in another order, you can ignore "
-        "this warning."
+        "such as patients and controls, pass the subjects as groups. "
+        f"{_word_other_order(False)}"
     )
 
 
@@ -356,8 +394,7 @@ def _find_order_of_values(trials, centred):
                 "leaving groups out nor permutations prevent this. In future "
                 "recordings, draw a new random order for each group. For these data, "
                 "pass the position and its square as confounds, which removes slow "
-                "changes. If the rows were merely sorted this way and were recorded "
-                "in another order, you can ignore this warning."
+                f"changes. {_word_other_order(False)}"
             )
             numbers = {"n_groups": trials.n_groups, "correlation": share}
             return [Problem("order", text, numbers)]
@@ -376,10 +413,10 @@ def _find_blocks(trials):
     if not found or observed >= _FEW_CHANGES * by_chance:
         return []
     numbers = {"changes": observed, "by_chance": by_chance}
-    if observed < _BLOCKS * by_chance:
-        return [Problem("blocks", _word_blocks(observed, by_chance), numbers)]
-    single = trials.n_groups == 1
-    return [Problem("repeats", _word_repeats(observed, by_chance, single), numbers)]
+    few = observed < _BLOCKS * by_chance
+    name, word = ("blocks", _word_blocks) if few else ("repeats", _word_repeats)
+    text = word(observed, by_chance, trials.n_groups == 1)
+    return [Problem(name, text, numbers)]
 
 
 def _of(trials, statistic):
@@ -396,16 +433,15 @@ def _word_changes(changes, by_chance):
     )
 
 
-def _word_blocks(changes, by_chance):
+def _word_blocks(changes, by_chance, single):
     """Say that labels come in blocks."""
     return (
         f"{_word_changes(changes, by_chance)} Trials close in time are correlated "
         "(volumes of a time series most of all), so trials within a block are not "
         "independent: permuting them one by one gives p-values that are too small, and "
         "without groups they are in both training and test sets. Decode the mean of "
-        "each block, or one estimate per trial, with runs as groups. If the rows were "
-        "merely sorted by class and were recorded in another order, you can ignore "
-        "this warning."
+        "each block, or one estimate per trial, with runs as groups. "
+        f"{_word_other_order(single)}"
     )
 
 
@@ -421,9 +457,8 @@ def _word_repeats(changes, by_chance, single):
         "one gives p-values that are too small." + joined * single + " Randomise the "
         "order. If labels depend on the previous trial, as responses do, and cannot be "
         "randomised, decode the mean of each stretch of one class, with runs as "
-        "groups, and do not trust p-values of single trials just below the level. If "
-        "the rows were merely sorted this way and were recorded in another order, you "
-        "can ignore this warning."
+        "groups, and do not trust p-values of single trials just below the level. "
+        f"{_word_other_order(single)}"
     )
 
 
@@ -451,8 +486,7 @@ def _find_transitions(trials):
         "this. Randomise the order without balancing pairs of trials or excluding "
         "repeats, or balance all transitions, including repeats. For these data, pass "
         "the class of the previous trial (as strings) as a confound, which removes its "
-        "mean effect. If the rows were merely sorted this way and were recorded in "
-        "another order, you can ignore this warning."
+        f"mean effect. {_word_other_order(trials.n_groups == 1)}"
     )
     numbers = {"repeats": repeats, "by_chance": by_chance}
     return [Problem("transitions", text, numbers)]
@@ -496,8 +530,7 @@ def _find_lasting(trials, centred, total):
         "one gives p-values that are too small. Predict the difference from the "
         "previous target, or the mean over stretches of trials that are longer than "
         "the correlation lasts. If subjects, sessions or runs were concatenated, pass "
-        "them as groups. If the rows were merely sorted this way and were recorded in "
-        "another order, you can ignore this warning."
+        f"them as groups. {_word_other_order(trials.n_groups == 1)}"
     )
     return [Problem("lasting", text, {"correlation": correlation})]
 
@@ -536,8 +569,6 @@ def find_weak_trend(codes, groups=None, numbers=None):
     is too weak for a warning, at the level of confounds.
     """
     codes = np.asarray(codes, np.intp)
-    if groups is None and numbers is None and _is_sorted(codes):
-        return None
     trials = _in_time(codes, groups, numbers)
     counts = _count((trials.group * (codes.max() + 1) + trials.codes)[np.newaxis])
     if len(np.unique(counts)) == 1 or not trials.time.any():
@@ -564,8 +595,7 @@ def _word_time(single):
         "Any drift can therefore be decoded, and neither folds nor permutations "
         f"prevent this. Pass the position in the {where} and its square as confounds, "
         "which removes their linear effects; compare the scores with those before the "
-        "stimulus and with those from position alone. If the rows were merely sorted "
-        "this way and were recorded in another order, you can ignore this warning."
+        f"stimulus and with those from position alone. {_word_other_order(single)}"
     )
 
 
@@ -610,8 +640,7 @@ def _find_parts(trials):
         "distinguishes them predicts classes, and p-values are too small. Pass them as "
         "groups: they are then left out as wholes, and labels are permuted within "
         "each. If this is a single recording, any drift can be decoded: randomise the "
-        "order, or balance the classes in each part. If the rows were merely sorted "
-        "this way, you can ignore this warning."
+        f"order, or balance the classes in each part. {_word_other_order(True)}"
     )
     return [Problem("parts", text)]
 
@@ -671,8 +700,8 @@ def _find_pairs(codes, groups, chosen, numbers, folds):
     n = len(codes)
     order = np.arange(n) if numbers is None else np.argsort(numbers)
     trained, tested = order[chosen[order]], order[~chosen[order]]
-    if groups is None and numbers is None and _is_sorted(codes[trained]):
-        return []  # as above
+    if groups is None and numbers is None and is_sorted(codes[trained]):
+        return []  # of which nothing is known
     place = np.empty(n, int)
     place[order] = np.arange(n)
     after = np.searchsorted(place[trained], place[tested])

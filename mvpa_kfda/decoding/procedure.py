@@ -376,6 +376,15 @@ class TrialData:
     confounds_test: ConfoundTable | None = None
 
     @property
+    def recorded_order(self):
+        """The rows in the order of recording, (n,); None if that is known to be theirs.
+
+        Or not known to be another one.
+        """
+        order = None if self.numbers is None else np.argsort(self.numbers)
+        return None if order is None or (np.diff(order) > 0).all() else order
+
+    @property
     def chosen_by(self):
         """How a result records which trials are trained with, None for any."""
         return None if self.train_on is None else self.train_on.record

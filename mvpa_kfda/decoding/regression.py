@@ -306,7 +306,8 @@ def make_regression_analysis(trials, procedure, *, maps=None, with_patterns=Fals
     _check_tuned(method.reg)
     # What splitters are shown in the place of values, so that these may be permuted.
     nothing = np.zeros(trials.n, np.intp)
-    folds = make_folds(_checked(cv), nothing, groups, numbers=trials.numbers)
+    order = {"numbers": trials.numbers, "values": values.given}
+    folds = make_folds(_checked(cv), nothing, groups, **order)
     if folds.sees_labels is None and may_see_labels(cv):
         folds = replace(folds, sees_labels=False)  # there was nothing to look at
     learned = make_learned(procedure, trials)
@@ -349,6 +350,7 @@ def make_regression_analysis(trials, procedure, *, maps=None, with_patterns=Fals
         "task": "regression",
         **record_method(method),
         "cv": folds.splitter,
+        "recorded_order": trials.recorded_order,
         **record_run(task, learned, permutations, seed),
     }
     warn_of_order_of_values(values.given, groups, trials.numbers)

@@ -16,6 +16,7 @@ from ..utils.record import as_call, is_record, recorded
 MAY_DIFFER = frozenset(
     {
         *("random_state", "dtype", "null", "exact", "renamings", "selected"),
+        "recorded_order",
         *(
             "n_images",
             "larger_of_two",

@@ -149,8 +149,8 @@ def permute_labels(
     1. Folds that were drawn without the labels, or none: "groups" if labels are
        constant within every group, else "within_groups" if groups are given, else
        "free".
-    2. Folds of which that is not known, such as a list of index arrays, and averages of
-       trials: "within_folds", if it leaves 20 rearrangements or more. Otherwise a
+    2. Folds of which that is not known, such as a list of index arrays, averages of
+       trials, and folds of sorted rows: "within_folds", if it leaves 20 rearrangements or more. Otherwise a
        ValueError says what can be done.
     3. Folds that were drawn from the labels: a ValueError. The decoding functions show
        such splitters every labelling, and shuffle without folds, as in 1.
@@ -600,7 +600,8 @@ def _choose(codes, folds, groups, permuted):
         f" permute={loose!r} by name is valid if they were drawn without the labels."
     )
     if folds.balanced:
-        why, named = f"{folds.name} has averages of each class", ""
+        why = f"the numbers of each class in the test sets of {folds.name} are fixed"
+        named = ""
     raise ValueError(
         f"permute='auto' finds no good way to shuffle the labels: {why}, so they may "
         f"only be shuffled within folds, which leaves {count} distinct arrangement(s); "

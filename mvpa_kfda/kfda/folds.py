@@ -24,7 +24,7 @@ from ..utils.checks import check_count, warn
 from ..utils.memory import check_many
 from ..utils.problems import Problem
 from ..utils.record import recorded
-from .splits import GIVEN, splitter_of
+from .splits import GIVEN, PARTS, splitter_of
 
 
 @dataclass(frozen=True)
@@ -170,8 +170,9 @@ class Folds:
     rule : Contiguous | None
         How test sets came from a number of folds.
     balanced : bool
-        Whether what test sets hold of each class depends on the labels, even if which
-        trials they are of does not: averages.
+        Whether the number of trials of each class in a test set depends on the labels
+        in a way that permuted labels keep within folds only: averages, and parts of
+        sorted rows.
     splitter : dict | "given" | None
         What a result records of the splitter: its class and arguments. None: there are
         no folds to leave out.
@@ -288,7 +289,9 @@ DEFAULT_FOLDS = 10
 _LABELS_AT_A_TIME = 2**22
 
 
-def make_folds(cv, codes, groups=None, classes=None, numbers=None, trained=None):
+def make_folds(
+    cv, codes, groups=None, classes=None, numbers=None, trained=None, values=None
+):
     """Return the explicit folds of a `cv` argument.
 
     Parameters
@@ -297,8 +300,9 @@ def make_folds(cv, codes, groups=None, classes=None, numbers=None, trained=None)
         None: leave-one-group-out when groups are given, else 10 folds. An int is that
         many folds of neighbouring trials, as equal as can be, as those of KFold. Where
         some training set lacks a class there are more of them: so many that a test set
-        is smaller than the smallest class. Or any scikit-learn splitter, or index (or
-        boolean) arrays for training and test.
+        is smaller than the smallest class. Where the order says nothing but the class
+        (`is_sorted`), the i-th fold holds the i-th part of each class. Or any
+        scikit-learn splitter, or index (or boolean) arrays for training and test.
     codes : ndarray of int, shape (n,)
         Class codes; splitters are given these and never the data.
     groups : ndarray, shape (n,) | None
@@ -310,6 +314,9 @@ def make_folds(cv, codes, groups=None, classes=None, numbers=None, trained=None)
         they are in order.
     trained : ndarray of bool, shape (n,) | None
         Which trials may be trained with, if not all.
+    values : ndarray, shape (n,) | None
+        The targets of a regression, which only a number of folds looks at, and only
+        whether they are sorted.
 
     Returns
     -------
@@ -327,9 +334,24 @@ def make_folds(cv, codes, groups=None, classes=None, numbers=None, trained=None)
     UserWarning
         If there are more folds than the int says.
     """
+    by_default = cv is None
     cv = _check_cv(cv, groups)
     if isinstance(cv, Integral):
-        return _make_contiguous(cv, codes, classes, numbers, trained)
+        order = np.arange(len(codes))
+        if numbers is not None and len(np.unique(numbers)) == len(codes):
+            order = np.argsort(numbers)
+        kinds = codes if values is None else values
+        if trained is not None:  # trials that are only tested are mixed by themselves
+            kinds = 2 * kinds + trained
+        kinds = np.asarray(kinds)[order]
+        if not is_sorted(kinds):
+            return _make_contiguous(cv, codes, classes, order, trained)
+        k, mixed = _mix(cv, kinds, values is not None, by_default)
+        folds = _make_contiguous(k, codes, classes, order[mixed], trained)
+        of = "class" if values is None else "target"
+        splitter = {"name": PARTS, "n_splits": len(folds.tests), "of": of}
+        name = f"cv={len(folds.tests)} (the i-th part of each {of})"
+        return replace(folds, name=name, rule=None, balanced=True, splitter=splitter)
     if callable(getattr(cv, "split", None)):
         name = f"cv={cv!r}"
         _check_counts(cv, codes, groups, classes)
@@ -356,7 +378,40 @@ def make_folds(cv, codes, groups=None, classes=None, numbers=None, trained=None)
     return Folds(tests, len(codes), sees_labels, name, trains, splitter=splitter)
 
 
-def _make_contiguous(k, codes, classes, numbers, trained):
+def is_sorted(values):
+    """Whether an order (n,) says nothing but the value: sorted, or one block for each.
+
+    The order of recording is then not known, or time and value cannot be told apart.
+    """
+    steps = np.diff(values)
+    if not steps.any():
+        return False
+    counts = np.unique(values, return_counts=True)[1]
+    blocks = np.count_nonzero(steps) == len(counts) - 1 and counts.min() > 1
+    return bool(blocks or (steps >= 0).all() or (steps <= 0).all())
+
+
+def _mix(k, kinds, numeric, by_default):
+    """Return a number of folds, and an order (n,) that mixes sorted kinds.
+
+    Neighbours are then the i-th of each kind; of numbers, every k-th row. By default
+    there are so few folds that each has two trials of each class, or three rows.
+    """
+    n = len(kinds)
+    if by_default:
+        smallest = np.unique(kinds, return_counts=True)[1].min()
+        k = min(k, max(2, int(n // 3 if numeric else smallest // 2)))
+    if numeric:
+        ranks = np.argsort(np.argsort(kinds, kind="stable"))
+        return k, np.argsort(ranks % k, kind="stable")
+    place = np.empty(n)
+    for kind in np.unique(kinds):
+        rows = np.flatnonzero(kinds == kind)
+        place[rows] = (np.arange(len(rows)) + 0.5) / len(rows)
+    return k, np.argsort(place, kind="stable")
+
+
+def _make_contiguous(k, codes, classes, order, trained):
     """Return k folds of neighbouring trials, or more of them if some lack a class."""
     n = len(codes)
     if k > n:
@@ -364,9 +419,6 @@ def _make_contiguous(k, codes, classes, numbers, trained):
             f"cv={k} asks for more folds than there are trials, {n}. Use cv={n} to "
             "leave one trial out at a time, or fewer folds."
         )
-    order = np.arange(n)
-    if numbers is not None and len(np.unique(numbers)) == n:
-        order = np.argsort(numbers, kind="stable")
     trained = np.ones(n, bool) if trained is None else trained
     fold_of = np.empty(n, np.intp)
     fold_of[order] = np.repeat(np.arange(k), _sizes(n, k))

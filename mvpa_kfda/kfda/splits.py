@@ -13,6 +13,8 @@ from ..utils.checks import counted, plural, ranged, times_words
 
 #: What is recorded of folds that were given one by one.
 GIVEN = "given"
+#: Folds of rows that are sorted by class or target: the i-th part of each.
+PARTS = "Parts"
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,15 @@ def _given(given, k):
     return "a predefined split" if set(k) == {1} else _predefined(given, k)
 
 
+def _parts(given, k):
+    """Word folds of rows that are sorted."""
+    kept = "the *i*-th part of each class"
+    if given["of"] == "target":
+        kept = "*i*-th of each {0} successive trials in the order of the target"
+        kept = f"the {kept.format(given['n_splits'])}"
+    return f"{_fold(k)} cross-validation, where the *i*-th fold held {kept}"
+
+
 _WHOLE = "with groups kept intact"
 
 #: The splitters by the names of their classes, and folds that were given.
@@ -131,5 +142,6 @@ SPLITTERS = {
     "GroupShuffleSplit": NamedSplitter(_splits("random", " of groups")),
     "TimeSeriesSplit": NamedSplitter(_splits("successive", " in time")),
     "PredefinedSplit": NamedSplitter(_predefined, sees_labels=None),
+    PARTS: NamedSplitter(_parts),
     GIVEN: NamedSplitter(_given, sees_labels=None),
 }

@@ -37,7 +37,7 @@ def p_words(p):
 NOT_SAID = frozenset(
     {
         # What was kept, and how computed.
-        *("null", "selected", "renamings"),
+        *("null", "selected", "renamings", "recorded_order"),
         # In numbers of trials, folds and permutations, and in the metrics.
         *("n_folds", "n_trained", "n_permutations", "scoring", "class_sizes"),
         # In trials that were averaged, z-scores of voxels, and types of channels.

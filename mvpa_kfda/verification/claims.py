@@ -283,13 +283,14 @@ class Claims(DifferencesMixin):
         if reading.other_trials:
             return None
         codes, groups, chosen = self.single[1], reading.groups, reading.train_on
+        values = None
         if self.result.parameters.get("task") == "regression":
-            codes = np.zeros(len(codes), int)
+            values, codes = self.single[1], np.zeros(len(codes), int)
         if asked is None and groups is None and chosen is not None:
             return self._average_folds(cut_folds(None, chosen))
         if self.n_repeats > 1 and self.result.parameters["average"] is None:
             return DrawnFolds(self.round(0).pairs)
-        folds = redraw_folds(asked, codes, groups, reading.numbers, chosen)
+        folds = redraw_folds(asked, codes, groups, reading.numbers, chosen, values)
         if folds is None:
             folds = self._folds_given_again
         if folds is None and self.regroups:

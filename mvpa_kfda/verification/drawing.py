@@ -1,10 +1,11 @@
 """DrawnFolds and permuted labels, drawn anew from what a result says of them."""
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 from sklearn import model_selection
 
 from ..inference.permutation import permute_labels
@@ -37,15 +38,34 @@ def splitter_of(record):
     return None if kind is None else kind(**given)
 
 
-def redraw_folds(asked, codes, groups, numbers=None, trained=None):
+def redraw_folds(asked, codes, groups, numbers=None, trained=None, values=None):
     """Return the folds that a recorded ``cv`` stands for; None if it is not known.
 
-    `numbers` are those of the trials in the recording, by which they are neighbours.
+    `numbers` are those of the trials in the recording, by which they are neighbours;
+    `values` are the targets of a regression.
     """
+    by_default = asked is None
     if asked is None:
         asked = {"name": "LeaveOneGroupOut"} if groups is not None else DEFAULT_FOLDS
     if isinstance(asked, int):
-        return _contiguous(asked, codes, numbers, trained)
+        order = np.arange(len(codes))
+        if numbers is not None and len(set(numbers)) == len(codes):
+            order = np.argsort(numbers, kind="stable")
+        kinds = codes if values is None else values
+        if trained is not None:
+            kinds = np.unique([kinds, trained], axis=1, return_inverse=True)[1]
+        kinds = pd.Series(np.ravel(kinds)[order])
+        if not _are_sorted(kinds):
+            return _contiguous(asked, codes, order, trained)
+        if by_default:
+            least = kinds.value_counts().min() // 2
+            asked = min(asked, max(2, least if values is None else len(codes) // 3))
+        of_kind = kinds.groupby(kinds)
+        place = (of_kind.cumcount() + 0.5) / of_kind.transform("size")
+        if values is not None:
+            place = (kinds.rank(method="first") - 1) % asked
+        order = order[np.argsort(place.to_numpy(), kind="stable")]
+        return DrawnFolds(_contiguous(asked, codes, order, trained).pairs)
     if hasattr(asked, "split"):
         return _split(asked, codes, groups)
     if not is_record(asked):
@@ -70,11 +90,17 @@ def _split(splitter, codes, groups):
     return DrawnFolds(pairs)
 
 
-def _contiguous(k, codes, numbers, trained):
+def _are_sorted(kinds):
+    """Tell whether a Series is sorted, or has one block for each of its values."""
+    counts = kinds.value_counts()
+    blocks = (kinds.diff() != 0).sum() == len(counts) and counts.min() > 1
+    ordered = kinds.is_monotonic_increasing or kinds.is_monotonic_decreasing
+    return len(counts) > 1 and (blocks or ordered)
+
+
+def _contiguous(k, codes, order, trained):
     """Return k folds of neighbours; more where some training set lacks a class."""
-    n, order = len(codes), np.arange(len(codes))
-    if numbers is not None and len(set(numbers)) == n:
-        order = np.argsort(numbers, kind="stable")
+    n = len(codes)
     used = codes if trained is None else np.where(trained, codes, -1)
     tests, fold_of = np.array_split(order, k), np.empty(n, int)
     for number, test in enumerate(tests):
@@ -103,7 +129,7 @@ def cut_folds(folds, chosen):
     pairs = [(train[chosen[train]], test[~chosen[test]]) for train, test in pairs]
     if folds is None:
         return DrawnFolds(pairs, chosen=chosen)
-    return DrawnFolds(pairs, folds.fold_of, folds.as_asked, chosen)
+    return replace(folds, pairs=pairs, chosen=chosen)
 
 
 @dataclass(frozen=True)
