@@ -162,6 +162,22 @@ def test_raw_eeg_is_decoded_as_by_hand(eeg, tmp_path):
     assert len(the_result(tmp_path / "out", "sub-01").classes) == 3
 
 
+def test_events_are_put_in_the_order_of_their_onsets(eeg, tmp_path):
+    root = shutil.copytree(eeg[0], tmp_path / "data", ignore=lambda *_: ["derivatives"])
+    for path in root.rglob("sub-01*_task-faces*_events.tsv"):
+        events = pd.read_csv(path, sep="\t", keep_default_na=False)
+        events.sort_values("trial_type", kind="stable").to_csv(
+            path, sep="\t", index=False
+        )
+    given = ["--where", STIMULI, "--tmin", "-0.05", "--tmax", "0.2", "--task", "faces"]
+    given += ["--participant-label", "01", *FEW]
+    assert run(root, tmp_path / "out", "participant", *given) == 0
+    result = the_result(tmp_path / "out", "sub-01")
+    expected = the_result(eeg[1], "sub-01_task-faces")
+    np.testing.assert_array_equal(result.y, expected.y)
+    np.testing.assert_array_equal(result.scores, expected.scores)
+
+
 def test_classes_are_made_by_expressions(eeg, tmp_path):
     given = ["--by", "trial_type.str.split('/').str[0]", "--task", "faces"]
     given += ["--tmin", "-0.05", "--tmax", "0.2"]
@@ -367,16 +383,20 @@ def test_images_of_single_trials_are_decoded_with_their_tables(fmri, tmp_path):
     folder = tmp_path / "trials" / "sub-01" / "func"
     folder.mkdir(parents=True)
     for number in (1, 2, 3):
-        rows = (betas.table["run"] == number).to_numpy()
+        rows = np.flatnonzero(betas.table["run"] == number)
+        # Stacked by condition, as some programs write them.
+        labels = betas.table["trial_type"].to_numpy()[rows]
+        rows = rows[np.argsort(labels, kind="stable")]
         stem = folder / f"sub-01_task-objects_run-{number}_space-{SPACE}_betaseries"
         data = betas.imgs.get_fdata()[..., rows]
         Nifti1Image(data, bids_data.AFFINE).to_filename(f"{stem}.nii.gz")
         betas.mask_img.to_filename(f"{stem}_mask.nii.gz")
-        betas.table[rows].to_csv(f"{stem}.tsv", sep="\t", index=False)
+        betas.table.iloc[rows].to_csv(f"{stem}.tsv", sep="\t", index=False)
     given = ["--estimate", "images", "--radius", "4", *FEW]
     assert run(tmp_path / "trials", tmp_path / "out", "participant", *given) == 0
     expected = the_result(out, "sub-01")
     result = the_result(tmp_path / "out", "sub-01")
+    np.testing.assert_array_equal(result.y, expected.y)
     np.testing.assert_array_equal(result.scores, expected.scores)
 
 

@@ -1,6 +1,7 @@
 """What is decoded of one subject, by the kind of its recordings."""
 
 import numpy as np
+import pandas as pd
 from nilearn.image import concat_imgs
 
 from ..data.volumes import load_volume, n_volumes, on_grid
@@ -54,14 +55,24 @@ def _read_images(inputs, options):
     data = concat_imgs(images) if len(images) > 1 else images[0]
     mark(events, events.index[_are_flat(data, mask.image)], FLAT)
     check_losses(events, options)
-    table = wanted(events)
-    if len(table) < len(events):
+    table = _in_time(wanted(events))
+    if not np.array_equal(table.index, range(len(events))):
         data = on_grid(np.asarray(data.dataobj)[..., table.index], data)
     facts, notes = about_trials(table, events)
     table = with_plain_labels(table.reset_index(drop=True))
     about = {**facts, "Estimate": "images", **mask.about}
     notes += mask.notes
     return Trials(data, table, groups_of(table[RUN]), mask.image, about, notes)
+
+
+def _in_time(table):
+    """Return a table of trials whose runs are in the order of the onsets, if known."""
+    if "onset" not in table:
+        return table
+    onsets = pd.to_numeric(table["onset"], errors="coerce")
+    if onsets.isna().any():
+        return table
+    return table.iloc[np.lexsort([onsets, pd.factorize(table[RUN])[0]])]
 
 
 def _are_flat(data, mask):

@@ -150,8 +150,8 @@ def permute_labels(
        constant within every group, else "within_groups" if groups are given, else
        "free".
     2. Folds of which that is not known, such as a list of index arrays, averages of
-       trials, and folds of sorted rows: "within_folds", if it leaves 20 rearrangements or more. Otherwise a
-       ValueError says what can be done.
+       trials, and folds of sorted rows: "within_folds", if it leaves 20 rearrangements
+       or more. Otherwise a ValueError says what can be done.
     3. Folds that were drawn from the labels: a ValueError. The decoding functions show
        such splitters every labelling, and shuffle without folds, as in 1.
 
