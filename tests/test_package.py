@@ -5,11 +5,9 @@ import configparser
 import importlib
 import importlib.metadata
 import inspect
-import io
 import re
 import subprocess
 import sys
-import tokenize
 from functools import cache
 from pathlib import Path
 
@@ -159,35 +157,6 @@ def imported_packages():
 def nodes_of(path):
     """Return the syntax tree of a module as a list, the module itself first."""
     return list(ast.walk(ast.parse(path.read_text())))
-
-
-def functions_with_length():
-    """Every function and the lines of its body, docstring and comments left out."""
-    for path in FILES:
-        for node in nodes_of(path):
-            if isinstance(node, ast.FunctionDef):
-                body = node.body[1:] if ast.get_docstring(node) else node.body
-                if body:
-                    length = body[-1].end_lineno - body[0].lineno + 1
-                    yield f"{path.stem}.{node.name}", length
-
-
-def count_code_lines(path):
-    """Return the lines of a module that are no docstring, comment or blank line."""
-    layout = (
-        *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT),
-        *(tokenize.DEDENT, tokenize.ENDMARKER),
-    )
-    code, docstrings = set(), set()
-    for token in tokenize.generate_tokens(io.StringIO(path.read_text()).readline):
-        if token.type not in layout:
-            code.update(range(token.start[0], token.end[0] + 1))
-    for node in nodes_of(path):
-        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
-        if documented and ast.get_docstring(node):
-            first = node.body[0]
-            docstrings.update(range(first.lineno, first.end_lineno + 1))
-    return len(code - docstrings)
 
 
 # ------------------------------------------------------------------------- imports
@@ -508,12 +477,3 @@ def test_results_are_asked_public_questions(path):
     if path.parent.name == "results":
         return
     assert list(private_reads(path)) == []
-
-
-@pytest.mark.parametrize("path", FILES, ids=module_name)
-def test_code_of_a_module_is_short(path):
-    assert count_code_lines(path) < 500
-
-
-def test_functions_are_short():
-    assert {name: n for name, n in functions_with_length() if n > 60} == {}

@@ -221,7 +221,7 @@ def decode_arrays(
     >>> import numpy as np
     >>> from mvpa_kfda import decode_arrays
     >>> rng = np.random.default_rng(0)
-    >>> y = np.repeat([0, 1], 20)
+    >>> y = rng.permutation([0, 1] * 20)
     >>> X = rng.normal(size=(40, 8, 5))  # trials, features, times
     >>> X[:, 0, 3:] += 3 * y[:, None]
     >>> result = decode_arrays(X, y, sfreq=10, n_permutations=99, random_state=0)

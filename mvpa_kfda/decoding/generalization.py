@@ -453,8 +453,8 @@ def generalize_arrays(
     --------
     >>> import numpy as np
     >>> from mvpa_kfda import generalize_arrays
-    >>> rng = np.random.default_rng(0)
-    >>> y = np.repeat([0, 1], 20)
+    >>> rng = np.random.default_rng(1)
+    >>> y = rng.permutation([0, 1] * 20)
     >>> X, X_new = rng.normal(size=(2, 40, 8, 5))  # trials, features, times
     >>> X[:, 0, 3:] += 3 * y[:, None]
     >>> X_new[:, 0, :2] += 3 * y[:, None]

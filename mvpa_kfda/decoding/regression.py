@@ -444,7 +444,8 @@ def regress(
         ... It is selected by the squared error.
     cv : None | int | splitter | iterable of (train, test)
         None: leave one group out when `groups` are given, else 10 folds. An int: the
-        number of folds of neighbouring trials, like scikit-learn's KFold. Training sets
+        number of folds of neighbouring trials, like scikit-learn's KFold; of rows
+        sorted by target, the i-th fold tests the i-th of every k. Training sets
         may contain any trials outside their test set; if some do not contain all of
         these, a relative `reg` and the bandwidth of a kernel refer to each training
         set. Test sets may overlap or miss trials. Values are not passed to splitters;

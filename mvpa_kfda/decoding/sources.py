@@ -146,7 +146,7 @@ def decode_sources(
     >>> sphere = {"sphere": (0, 0, 0, 0.09), "verbose": False}
     >>> src = mne.setup_volume_source_space(pos=40.0, **sphere)
     >>> vertices, rng = [src[0]["vertno"]], np.random.default_rng(0)
-    >>> y = np.repeat(["face", "house"], 20)
+    >>> y = rng.permutation(["face", "house"] * 20)
     >>> data = rng.normal(size=(40, len(vertices[0]), 4))  # trials, vertices, times
     >>> data[y == "house", 3, 2:] += 4
     >>> stcs = [mne.VolSourceEstimate(each, vertices, -0.1, 0.1) for each in data]

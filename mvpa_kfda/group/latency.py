@@ -388,7 +388,7 @@ def bootstrap_latency(
     >>> import numpy as np
     >>> from mvpa_kfda import bootstrap_latency, decode_arrays
     >>> rng = np.random.default_rng(0)
-    >>> y = np.repeat(["face", "house"], 20)
+    >>> y = rng.permutation(["face", "house"] * 20)
     >>> effect = 2 * np.exp(-np.square(np.arange(-0.1, 0.5, 0.02) - 0.2) / 0.01)
     >>> results = []
     >>> for subject in range(8):

@@ -411,7 +411,7 @@ def group_inference(
     >>> import numpy as np
     >>> from mvpa_kfda import cross_validate, group_inference
     >>> rng = np.random.default_rng(0)
-    >>> y = np.repeat(["face", "house"], 20)
+    >>> y = rng.permutation(["face", "house"] * 20)
     >>> results = [
     ...     cross_validate(
     ...         rng.normal(size=(40, 5)) + (y == "house")[:, None],

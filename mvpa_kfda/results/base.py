@@ -151,8 +151,9 @@ class Result:
         --------
         >>> import numpy as np
         >>> from mvpa_kfda import decode_arrays
-        >>> X = np.random.default_rng(0).normal(size=(40, 5, 3))
-        >>> result = decode_arrays(X, np.repeat(["cat", "dog"], 20), sfreq=10)
+        >>> rng = np.random.default_rng(0)
+        >>> X, y = rng.normal(size=(40, 5, 3)), rng.permutation(["cat", "dog"] * 20)
+        >>> result = decode_arrays(X, y, sfreq=10)
         >>> dataset = result.to_xarray()  # doctest: +SKIP
         >>> dataset.accuracy.sel(time=0.1).item()  # doctest: +SKIP
         """
@@ -948,7 +949,7 @@ class SubjectResult(
         >>> import numpy as np
         >>> from mvpa_kfda import decode_arrays
         >>> rng = np.random.default_rng(0)
-        >>> y = np.repeat(["face", "house"], 30)
+        >>> y = rng.permutation(["face", "house"] * 30)
         >>> X = rng.normal(size=(60, 4, 6))  # trials, features, times
         >>> X[y == "house", :, 3:] += 2
         >>> result = decode_arrays(X, y, sfreq=10, n_permutations=99, random_state=0)

@@ -90,7 +90,7 @@ class ComparisonResult(TestedMap):
     >>> import numpy as np
     >>> from mvpa_kfda import compare, decode_arrays
     >>> rng = np.random.default_rng(0)
-    >>> y = np.repeat(["face", "house"], 30)
+    >>> y = rng.permutation(["face", "house"] * 30)
     >>> X = rng.normal(size=(60, 6, 4))  # trials, channels, times
     >>> X[y == "house", :3, 2:] += 2
     >>> options = {"n_permutations": 99, "random_state": 0}

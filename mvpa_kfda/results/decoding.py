@@ -42,7 +42,7 @@ class DecodingResult(DissimilarityMixin, EvidenceMixin, SubjectResult[float]):
     >>> import numpy as np
     >>> from mvpa_kfda import cross_validate
     >>> rng = np.random.default_rng(0)
-    >>> y = np.repeat(["cat", "dog"], 20)
+    >>> y = rng.permutation(["cat", "dog"] * 20)
     >>> X = rng.normal(size=(40, 5)) + (y == "dog")[:, None]
     >>> result = cross_validate(X, y, n_permutations=99, random_state=0)
     >>> result.predictions.shape
@@ -86,10 +86,10 @@ class DecodingResult(DissimilarityMixin, EvidenceMixin, SubjectResult[float]):
         >>> import numpy as np
         >>> from mvpa_kfda import cross_validate
         >>> rng = np.random.default_rng(0)
-        >>> y = np.repeat(["cat", "dog"], 20)
+        >>> y = rng.permutation(["cat", "dog"] * 20)
         >>> X = rng.normal(size=(40, 5)) + 1.5 * (y == "dog")[:, None]
         >>> cross_validate(X, y).roc()
-        <Roc: dog, AUC 0.955>
+        <Roc: dog, AUC 0.988>
         """
         return make_roc(self, positive)
 

@@ -159,7 +159,7 @@ class DiscoveriesMixin:
         >>> import numpy as np
         >>> from mvpa_kfda import decode_arrays
         >>> rng = np.random.default_rng(0)
-        >>> y = np.repeat(["face", "house"], 30)
+        >>> y = rng.permutation(["face", "house"] * 30)
         >>> X = rng.normal(size=(60, 4, 6))  # trials, features, times
         >>> X[y == "house", :, 3:] += 2
         >>> result = decode_arrays(X, y, sfreq=10, n_permutations=99, random_state=0)

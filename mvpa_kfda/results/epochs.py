@@ -53,9 +53,9 @@ class TimeResult(
     >>> import numpy as np
     >>> from mvpa_kfda import decode_epochs
     >>> rng = np.random.default_rng(0)
-    >>> y = np.repeat(["face", "house"], 10)
+    >>> y = rng.permutation(["face", "house"] * 10)
     >>> data = rng.normal(size=(20, 4, 6))  # trials, channels, times
-    >>> data[y == "house", :, 3:] += 2
+    >>> data[y == "house", :, 3:] += 3
     >>> info = mne.create_info(4, sfreq=100.0, ch_types="eeg")
     >>> epochs = mne.EpochsArray(data * 1e-6, info, tmin=-0.03, verbose=False)
     >>> result = decode_epochs(epochs, y, cv=5, n_permutations=99, random_state=0)
@@ -102,7 +102,7 @@ class TimeFrequencyResult(
     >>> import numpy as np
     >>> from mvpa_kfda import decode_epochs
     >>> rng = np.random.default_rng(0)
-    >>> y = np.repeat(["face", "house"], 10)
+    >>> y = rng.permutation(["face", "house"] * 10)
     >>> power = rng.chisquare(4, size=(20, 4, 2, 5))  # trials, channels, freqs, times
     >>> power[y == "house", :, 1, 3:] *= 20
     >>> tfr = mne.time_frequency.EpochsTFRArray(
@@ -150,7 +150,7 @@ class SensorTimeResult(
     >>> import numpy as np
     >>> from mvpa_kfda import decode_epochs
     >>> rng = np.random.default_rng(0)
-    >>> y = np.repeat(["face", "house"], 10)
+    >>> y = rng.permutation(["face", "house"] * 10)
     >>> data = rng.normal(size=(20, 4, 6))  # trials, channels, times
     >>> data[y == "house", 0, 4:] += 5
     >>> info = mne.create_info(["O1", "O2", "F3", "F4"], sfreq=100.0, ch_types="eeg")
@@ -244,7 +244,7 @@ class GeneralizationResult(
     >>> import numpy as np
     >>> from mvpa_kfda import generalize_arrays
     >>> rng = np.random.default_rng(0)
-    >>> y = np.repeat(["face", "house"], 30)
+    >>> y = rng.permutation(["face", "house"] * 30)
     >>> X = rng.normal(size=(60, 30, 6))  # trials, features, times
     >>> X[y == "house", :, 3:] += 0.6
     >>> result = generalize_arrays(X, y, n_permutations=99, random_state=0)

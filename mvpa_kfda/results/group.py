@@ -700,7 +700,7 @@ class GroupResult(OptionsMixin, PeopleMixin, MatricesMixin, PrevalenceMixin, Tes
     >>> import numpy as np
     >>> from mvpa_kfda import decode_arrays, group_inference
     >>> rng = np.random.default_rng(0)
-    >>> y = np.repeat(["face", "house"], 20)
+    >>> y = rng.permutation(["face", "house"] * 20)
     >>> results = []
     >>> for subject in range(8):
     ...     X = rng.normal(size=(40, 4, 3))  # trials, channels, times

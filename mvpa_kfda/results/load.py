@@ -40,8 +40,9 @@ def load_result(path: str | PathLike[str]) -> Any:
     >>> from pathlib import Path
     >>> import numpy as np
     >>> from mvpa_kfda import cross_validate, load_result
-    >>> X = np.random.default_rng(0).normal(size=(40, 5))
-    >>> result = cross_validate(X, np.repeat(["cat", "dog"], 20))
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(40, 5)), rng.permutation(["cat", "dog"] * 20)
+    >>> result = cross_validate(X, y)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     result.save(Path(folder) / "result.h5")
     ...     load_result(Path(folder) / "result.h5") == result

@@ -117,7 +117,7 @@ class Prevalence(_Shares):
     >>> import numpy as np
     >>> from mvpa_kfda import cross_validate, group_inference
     >>> rng = np.random.default_rng(0)
-    >>> y = np.repeat(["face", "house"], 20)
+    >>> y = rng.permutation(["face", "house"] * 20)
     >>> results = [
     ...     cross_validate(
     ...         rng.normal(size=(40, 5)) + (y == "house")[:, None],
@@ -128,7 +128,7 @@ class Prevalence(_Shares):
     ...     for subject in range(10)
     ... ]
     >>> group_inference(results, random_state=0).prevalence()
-    <Prevalence: mode 1.000 | 95 % interval from 0.752 to 1.000>
+    <Prevalence: mode 1.000 | 95 % interval from 0.751 to 1.000>
     """
 
     found: NDArray
@@ -228,7 +228,7 @@ class PrevalenceDifference(_Shares):
     >>> import numpy as np
     >>> from mvpa_kfda import cross_validate, group_inference
     >>> rng = np.random.default_rng(0)
-    >>> y = np.repeat(["face", "house"], 20)
+    >>> y = rng.permutation(["face", "house"] * 20)
     >>> shares = []
     >>> for effect in (1, 0):
     ...     results = [
@@ -292,7 +292,7 @@ class MeanInterval(_Bounds):
     >>> import numpy as np
     >>> from mvpa_kfda import cross_validate, group_inference
     >>> rng = np.random.default_rng(0)
-    >>> y = np.repeat(["face", "house"], 20)
+    >>> y = rng.permutation(["face", "house"] * 20)
     >>> results = [cross_validate(rng.normal(size=(40, 5)), y) for subject in range(10)]
     >>> group = group_inference(results, "sign-flip", random_state=0)
     >>> bool(group.interval(alternative="less").high < 0.6)

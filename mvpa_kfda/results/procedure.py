@@ -88,8 +88,9 @@ class OptionsMixin:
         --------
         >>> import numpy as np
         >>> from mvpa_kfda import cross_validate
-        >>> X = np.random.default_rng(0).normal(size=(40, 5))
-        >>> y = np.repeat(["cat", "dog"], 20)
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(40, 5))
+        >>> y = rng.permutation(["cat", "dog"] * 20)
         >>> result = cross_validate(X, y, reg=0.1, n_permutations=99)
         >>> again = cross_validate(X, y, **result.procedure)
         >>> again == result

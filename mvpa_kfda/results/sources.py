@@ -50,7 +50,7 @@ class SourceResult(TimeResult):
     >>> import numpy as np
     >>> from mvpa_kfda import decode_sources
     >>> rng = np.random.default_rng(0)
-    >>> y = np.repeat(["face", "house"], 20)
+    >>> y = rng.permutation(["face", "house"] * 20)
     >>> data = rng.normal(size=(40, 5, 4))  # trials, vertices, times
     >>> data[y == "house", 1, 2:] += 3
     >>> vertices = [np.array([3, 8]), np.array([0, 4, 9])]  # of both hemispheres
@@ -155,7 +155,7 @@ class SourceTimeResult(
     >>> src = mne.setup_volume_source_space(pos=40.0, **sphere)
     >>> vertices = [src[0]["vertno"]]
     >>> rng = np.random.default_rng(0)
-    >>> y = np.repeat(["face", "house"], 20)
+    >>> y = rng.permutation(["face", "house"] * 20)
     >>> data = rng.normal(size=(40, len(vertices[0]), 3))  # trials, vertices, times
     >>> data[y == "house", 5, 2] += 5
     >>> stcs = [mne.VolSourceEstimate(each, vertices, 0.0, 0.1) for each in data]

@@ -152,7 +152,8 @@ def plot_group(
     >>> import numpy as np
     >>> from mvpa_kfda import decode_arrays, group_inference
     >>> from mvpa_kfda.viz.group import plot_group
-    >>> rng, y = np.random.default_rng(0), np.repeat(["face", "house"], 10)
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.permutation(["face", "house"] * 10)
     >>> results = [
     ...     decode_arrays(rng.normal(size=(20, 4, 3)), y, n_permutations=20)
     ...     for subject in range(8)
@@ -382,7 +383,8 @@ def plot_null_max(
     >>> import numpy as np
     >>> from mvpa_kfda import decode_arrays, group_inference
     >>> from mvpa_kfda.viz.group import plot_null_max
-    >>> rng, y = np.random.default_rng(0), np.repeat(["face", "house"], 10)
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.permutation(["face", "house"] * 10)
     >>> results = [decode_arrays(rng.normal(size=(20, 4, 3)), y) for _ in range(6)]
     >>> group = group_inference(results, "sign-flip", random_state=0)
     >>> plot_null_max(group).get_xlabel()

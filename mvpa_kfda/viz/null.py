@@ -88,8 +88,9 @@ def plot_null(
     >>> import numpy as np
     >>> from mvpa_kfda import cross_validate
     >>> from mvpa_kfda.viz.null import plot_null
-    >>> X = np.random.default_rng(0).normal(size=(40, 5))
-    >>> y = np.repeat(["cat", "dog"], 20)
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 5))
+    >>> y = rng.permutation(["cat", "dog"] * 20)
     >>> ax = plot_null(cross_validate(X, y, n_permutations=99, random_state=0))
     >>> ax.get_xlabel()
     'Accuracy'
