@@ -115,11 +115,11 @@ class Splitting:
     cv : None | int | splitter | iterable of (train, test)
         None: leave one group out if `groups` are given, else 10 folds. An int: the
         number of folds of neighbouring trials, made without the labels; it is increased
-        if a training set would lack a class. Of rows sorted by class each fold tests
-        the same part of each class, with a warning. Training sets may contain any trials
-        outside their test set; if some do not contain all of these, a relative `reg`
-        and the bandwidth of a kernel refer to each training set. Test sets may overlap
-        or miss trials. All permutations share the folds, unless the splitter uses the
+        if a training set would lack a class. Of rows sorted by class, each fold tests
+        the same part of each class, with a warning. Training sets may contain any
+        trials outside their test set; if some do not contain all of these, a relative
+        `reg` and the bandwidth of a kernel refer to each training set. Test sets may
+        overlap or miss trials. All permutations share the folds, unless the splitter uses the
         labels (StratifiedKFold): then it is run on the labels of each permutation,
         which requires a separate model for each. A list of index arrays is shared by
         all.
