@@ -119,10 +119,10 @@ class Splitting:
         the same part of each class, with a warning. Training sets may contain any
         trials outside their test set; if some do not contain all of these, a relative
         `reg` and the bandwidth of a kernel refer to each training set. Test sets may
-        overlap or miss trials. All permutations share the folds, unless the splitter uses the
-        labels (StratifiedKFold): then it is run on the labels of each permutation,
-        which requires a separate model for each. A list of index arrays is shared by
-        all.
+        overlap or miss trials. All permutations share the folds, unless the splitter
+        uses the labels (StratifiedKFold): then it is run on the labels of each
+        permutation, which requires a separate model for each. A list of index arrays is
+        shared by all.
     """
 
     cv: CrossValidation = None
