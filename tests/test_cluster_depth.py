@@ -192,7 +192,7 @@ def test_other_maps_are_refused(shape, adjacency, what):
 
 def decoded(seed=0, effect=1.5, **options):
     rng = np.random.default_rng(seed)
-    y = np.repeat(["face", "house"], 20)
+    y = rng.permutation(np.repeat(["face", "house"], 20))
     X = rng.normal(size=(40, 3, 24))
     X[y == "house", :, 9:15] += effect
     options = {"n_permutations": 60, "random_state": 0, "reg": 0.3} | options

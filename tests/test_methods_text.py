@@ -56,7 +56,7 @@ from mvpa_kfda.inference.permutation import SCHEMES
 from mvpa_kfda.kfda import kernels, listed, nystrom, penalties, smoothness
 from mvpa_kfda.kfda.kernels import kernel_words
 from mvpa_kfda.kfda.penalties import penalty_words
-from mvpa_kfda.kfda.splits import GIVEN, SPLITTERS
+from mvpa_kfda.kfda.splits import GIVEN, PARTS, SPLITTERS
 from mvpa_kfda.kfda.steps import STEPS, step_words
 from mvpa_kfda.metrics.classes import METRICS
 from mvpa_kfda.metrics.numbers import REGRESSION_METRICS
@@ -847,7 +847,7 @@ def test_everything_registered_has_words():
 def test_splitters_of_scikit_learn_have_words():
     split = {name for name in ms.__all__ if hasattr(getattr(ms, name), "split")}
     abstract = {name for name in split if name.startswith("Base")}
-    assert split - abstract == set(SPLITTERS) - {GIVEN}
+    assert split - abstract == set(SPLITTERS) - {GIVEN, PARTS}
     for given in (
         *(ms.KFold(3), ms.GroupKFold(3), ms.StratifiedGroupKFold(3), ms.LeavePOut(2)),
         *(ms.LeavePGroupsOut(1), ms.ShuffleSplit(3), ms.GroupShuffleSplit(3)),
