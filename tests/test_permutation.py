@@ -485,7 +485,7 @@ def test_labels_that_go_with_the_trained_ones_leave_their_classes_to_training_se
 
 @pytest.mark.filterwarnings("ignore:cv=2 leaves some")
 def test_orders_of_labels_that_hardly_ever_come_about():
-    """One class in one half, and many small classes of which every half has one trial."""
+    """One class in one half, and small classes of which every half has one trial."""
     codes = np.repeat([0, 1, 0], [1, 50, 51])
     folds = make_folds(2, codes)
     assert len(folds.tests) == 3
