@@ -2,8 +2,10 @@
 
 import re
 from functools import cache
+from html import escape
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import build
@@ -229,6 +231,21 @@ def test_several_results_have_their_names():
     assert claims(subject(0))["claim"].tolist() == table["claim"].tolist()[:5]
     with pytest.raises(TypeError, match=r"claims\(load_result\(path\)\)"):
         claims("result.h5")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_sentences_are_printed_whole():
+    table = claims({"one": subject(0), "all": group("sign-flip", "max")})
+    shown = " ".join(str(table).split())
+    html = table._repr_html_()
+    for sentence in [*table["statement"], *table["missing"]]:
+        assert sentence in shown
+        assert escape(sentence, quote=False) in html
+    assert "all, how large" in str(table)
+    assert "95 % confidence" in shown
+    assert type(table[["claim", "missing"]]) is pd.DataFrame
+    del table["missing"]
+    assert "claim" in str(table)
 
 
 @pytest.mark.filterwarnings("ignore")

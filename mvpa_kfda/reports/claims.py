@@ -78,7 +78,8 @@ def claims(
     Returns
     -------
     table : pandas.DataFrame
-        One row per claim, in the order above, with the columns
+        One row per claim, in the order above, printed with whole sentences. The
+        columns are
 
         * ``result``: the name, only with several results,
         * ``claim``: "where", "from when", "how much", "how many" or "how large",
@@ -115,7 +116,7 @@ def claims(
     >>> table["claim"].tolist()
     ['where', 'from when', 'how much', 'how many', 'how large']
     """
-    import pandas as pd  # slow to import, and only tables need it
+    from .claims_table import ClaimsTable  # imports pandas, which is slow
 
     named = by_name(results, "claims")
     rows = [
@@ -124,7 +125,7 @@ def claims(
         for row in claims_of(each, corrections_of(each))
     ]
     columns = COLUMNS if len(named) == 1 else ("result", *COLUMNS)
-    return pd.DataFrame(rows)[[*columns]]
+    return ClaimsTable(rows, columns=[*columns])
 
 
 def claims_of(result, corrections):

@@ -442,7 +442,7 @@ def _is_near_both_ends(at):
 
 
 def _fills_a_turn(at, is_matrix):
-    """Tell whether values, in turns, are spread over a whole one and end where it does."""
+    """Tell whether values, in turns, are spread over a whole one up to its ends."""
     quarter = (4 * at + 0.5).astype(int) % 4  # the first one is around both ends
     in_quarter = np.bincount(quarter, minlength=4) / len(at)
     gap = _GAPS[is_matrix] / len(at)
