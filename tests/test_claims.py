@@ -207,6 +207,25 @@ def test_bounds_are_those_of_the_results():
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("n_others", "make", "method", "source"),
+    [
+        (0, "single", "inverted sign flips", "Hartigan (1969)"),
+        (7, "single", "inverted permutations of group labels", "Garthwaite (1996)"),
+        (0, "subject", "largest t under sign flips", "Nichols & Holmes (2002)"),
+    ],
+)
+def test_intervals_cite_their_method(n_others, make, method, source):
+    make = {"single": single, "subject": subject}[make]
+    others = [make(20 + s) for s in range(n_others)] or None
+    people = [make(s) for s in range(8)]
+    found = group_inference(people, "sign-flip", other=others, random_state=0)
+    row = said(found, "how large")
+    assert row["method"].startswith(method)
+    assert row["source"] == source
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_a_comparison_says_which_result_is_better():
     y = np.repeat([0, 1], 20)
     X = np.random.default_rng(0).normal(size=(40, 4))

@@ -588,7 +588,10 @@ def test_grammar_of_groups(people, options):
     product = group.method == "prevalence" and group.correction[0] == "none"
     if len(group.null_max) and group.method not in ("t", "wilcoxon") and not product:
         assert f"P = {group.n_permutations:,}" in body
+    if "All possible sign flips were used" in body or group.method == "sign-flip":
+        assert "exact if, without an effect, scores were distributed symm" in body
     if group.method == "i-test":
+        assert "valid only if order and proportion were fixed before" in body
         assert "b of 9 label permutations of a subject" in body
         assert f"subject number {group.order} from the lowest" in body
         nobody = group.parameters["hypothesis"] == 0
@@ -619,6 +622,13 @@ def test_grammar_of_two_groups(people, others, method, paired):
     assert "old \\<b\\>" in methods_text(group, "markdown")
     assert f"was {furthest(group.scores, 0):+.3f}, at" in body
     assert ("in two conditions" in body) == paired
+    for condition, holds in (
+        ("differences were distributed symmetrically around zero", paired),
+        ("scores had the same distribution in both groups", not paired),
+    ):
+        said = f"The test is exact if, without an effect, {condition}" in body
+        assert not said or holds
+        assert said or not holds or method != "sign-flip"
     assert ("(6)" in body and "(5)" in body) == (not paired)
 
 

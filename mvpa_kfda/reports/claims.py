@@ -416,10 +416,28 @@ def _by_minimum(result):
     share = float(np.ravel(bound)[best])
     at = f" {_place(result, best)}" if result.axes else ""
     statement = f"More than {int(100 * share)} % of the population have an effect{at}."
-    return Said(statement, share, "prevalence bound", ("Allefeld2016",))
+    method = "prevalence bound by the product over subjects"
+    if result.axes:
+        method += ", Bonferroni-corrected"
+    return Said(statement, share, method, ("Allefeld2016",))
 
 
 # -------------------------------------------------------------------------- how large
+
+#: Whether there are two groups -> what is inverted for an interval of the mean, on what
+#: condition it holds, and whose method it is.
+_INVERTED = {
+    False: (
+        "sign flips",
+        "people vary symmetrically about their mean",
+        "Hartigan1969",
+    ),
+    True: (
+        "permutations of group labels",
+        "people vary equally about the mean of either group",
+        "Garthwaite1996",
+    ),
+}
 
 
 def _how_large(result, _=None):
@@ -452,12 +470,15 @@ def _how_large(result, _=None):
         statement = f"{_place(result, best)} {statement}"
         if np.nanmax(high) < most:
             statement += f", and nowhere above {np.nanmax(high):.3f}"
-    method = "permuted differences" if is_comparison else "inverted sign flips"
-    keys = () if is_comparison else ("Garthwaite1996",)
+    method, keys = "permuted differences", ()
+    if not is_comparison:
+        draws, condition, key = _INVERTED[result.is_difference and not result.paired]
+        method, keys = f"inverted {draws}", (key,)
+        if result.axes:
+            method, keys = f"largest t under {draws}", ("Nichols2002",)
+        statement += f", if {condition}"
     if result.axes:
         method += ", all positions at once"
-    if not is_comparison:
-        statement += ", if people vary symmetrically about their mean"
     return Said(capital(f"{statement}."), np.nanmax(high), method, keys)
 
 

@@ -156,6 +156,13 @@ _FORMULA = (
     "A *p*-value is (*b* + 1) / (*P* + 1), where *b* of the *P* {draws} were at "
     "least as extreme as the observed difference [@Phipson2010]."
 )
+#: What was drawn -> on what condition all that there are make a test exact.
+_EXACT_IF = {
+    "sign flip": "if, without an effect, {what} distributed symmetrically around "
+    "{around}",
+    "permutation": "if, without an effect, scores had the same distribution in both "
+    "groups",
+}
 #: How a p-value follows from what was drawn.
 _P = (
     "The *p*-value is (*b* + 1) / (*P* + 1), where *b* of the *P* {draws} (*P* = "
@@ -187,7 +194,8 @@ def _group_draws(result, correction):
         if result.method == "prevalence" and correction in ("none", *ADJUSTMENTS):
             return [
                 "The uncorrected *p*-value is the product over subjects of (*b* + 1) / "
-                f"(*P* + 1), where *b*{of} of a subject reached this lowest score."
+                f"(*P* + 1), where *b*{of} of a subject reached this lowest score: "
+                "the limit of many second-level permutations [@Allefeld2016]."
             ]
         return [
             "Each second-level permutation combined one randomly chosen map per "
@@ -197,8 +205,12 @@ def _group_draws(result, correction):
         ]
     sentences = [_P.format(draws=f"{result.draw_noun}s", n=n, what="statistic")]
     if "n_permutations" in p and n < p["n_permutations"]:
+        if_ = _EXACT_IF[result.draw_noun].format(
+            what="scores were" if result.other_scores is None else "differences were",
+            around="chance" if result.other_scores is None else "zero",
+        )
         sentences.append(
-            f"All possible {result.draw_noun}s were used, so the test is exact."
+            f"All possible {result.draw_noun}s were used. The test is exact {if_}."
         )
     return sentences
 
@@ -252,7 +264,10 @@ def _prevalence(result, alpha):
     corrected = ", for all positions at once by Bonferroni's method"
     sentence = (
         f"{where} lower bound on the proportion of the population with an effect was "
-        f"{share} % (level {number(alpha)}{corrected if result.axes else ''})."
+        f"{share} % (level {number(alpha)}{corrected if result.axes else ''}). A "
+        "proportion *g* was rejected by the product over subjects of *g* + (1 - *g*) "
+        "*p*, where *p* of a subject is (*b* + 1) / (*P* + 1); if it is the same for "
+        "all subjects, this is the *p*-value of prevalence inference [@Allefeld2016]."
     )
     p = np.ravel(
         result.pvalues("max" if result.axes else "none", hypothesis="majority")
