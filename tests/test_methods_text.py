@@ -425,8 +425,16 @@ NAMED = pd.DataFrame({"rt": np.arange(20.0), "hand": ["left", "right"] * 10})
 FACTS = {
     "plain": (
         {},
-        ["discriminant analysis", "closed form", "from 13 values, the largest one"],
-        ["ridge regression"],
+        [
+            *("discriminant analysis", "from 13 values, the largest one"),
+            "set, again for each permutation, out-of-sample predictions were computed",
+        ],
+        ["ridge regression", "without retraining"],
+    ),
+    "a fixed penalty": (
+        {"reg": 0.3},
+        ["folds were computed in closed form, without retraining"],
+        ["Given the penalty"],
     ),
     "neighbours": (
         {"cv": 4},
@@ -446,12 +454,12 @@ FACTS = {
     "folds learn": (
         {"preprocess": "zscore"},
         ["Z-scoring of each feature was fitted to the training trials of"],
-        ["folds were computed in closed form"],
+        ["predictions were computed in closed form"],
     ),
     "a confound": (
         {"confounds": np.arange(20.0)},
         ["The effect of 1 confound regressor was removed"],
-        ["folds were computed in closed form"],
+        ["predictions were computed in closed form"],
     ),
     "named confounds": (
         {"confounds": NAMED},
