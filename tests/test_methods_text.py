@@ -488,8 +488,16 @@ FACTS = {
     ),
     "averages anew": (
         {"average": 2, "cv": 2, "n_repeats": 2},
-        ["among trials of the same", "at the level of single trials"],
-        ["among pseudo-trials"],
+        [
+            *("among trials of the same", "at the level of single trials"),
+            "run twice, each time with trials regrouped at random",
+        ],
+        ["among pseudo-trials", "left out at random"],
+    ),
+    "equal anew": (
+        {"average": 1, "cv": 2, "equalize": True, "n_repeats": 2},
+        ["run twice, each time with other trials left out at random"],
+        ["regrouped"],
     ),
     "areas": (
         {"scoring": "roc_auc"},

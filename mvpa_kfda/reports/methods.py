@@ -464,8 +464,11 @@ def _metrics(result):
     mean = ""
     if result.n_repeats > 1:
         r, how = times_words(result.n_repeats), "new random folds"
-        if result.parameters.get("average") is not None:
-            how = "trials regrouped or left out anew at random"
+        average = result.parameters.get("average")
+        if average is not None:
+            how = "trials regrouped at random"
+        if average == 1:  # to equalise the classes
+            how = "other trials left out at random"
         mean = (
             f" The whole procedure was run {r}, each time with {how}, and the scores "
             "were averaged."
