@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import get_args
 
+import mne
 import numpy as np
 import pandas as pd
 import pytest
@@ -1323,6 +1324,32 @@ def test_a_group_says_what_its_subjects_did():
         "The procedure was run twice",
     ):
         assert words in text
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_group_says_how_many_channels_of_which_type():
+    options = {"n_permutations": 9, "random_state": 0, "cv": 4}
+    info = mne.create_info(4, 100.0, ["eeg", "eeg", "mag", "grad"])
+
+    def words(drop):
+        results = []
+        for seed in range(3):
+            data, codes = build.trials((12, 12), 4, 3, seed)
+            epochs = mne.EpochsArray(data, info, verbose=False)
+            epochs.drop_channels(drop[seed])
+            results.append(decode_epochs(epochs, codes, **options))
+        alone = {check_text(result).split(", at each")[0] for result in results}
+        group = group_inference(results, "sign-flip", alpha=0.5, random_state=0)
+        return check_text(group), alone
+
+    text, alone = words([[], [], []])
+    said = "signals of 4 channels (2 EEG channels, 1 magnetometer and 1 gradiometer)"
+    assert f"Features were the {said}." in text
+    assert all(each.endswith(said) for each in alone)
+    text, _ = words([["2", "3"], ["2", "3"], ["1", "2", "3"]])
+    assert "Features were the signals of 1 to 2 EEG channels." in text
+    text, _ = words([["3"], [], []])  # of which not all have all types
+    assert "Features were the signals of 3 to 4 channels." in text
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
