@@ -1343,7 +1343,7 @@ def test_a_group_says_how_many_channels_of_which_type():
         return check_text(group), alone
 
     text, alone = words([[], [], []])
-    said = "signals of 4 channels (2 EEG channels, 1 magnetometer and 1 gradiometer)"
+    said = "signals of 4 channels (2 EEG channels, 1 magnetometer, and 1 gradiometer)"
     assert f"Features were the {said}." in text
     assert all(each.endswith(said) for each in alone)
     text, _ = words([["2", "3"], ["2", "3"], ["1", "2", "3"]])
