@@ -1374,6 +1374,15 @@ def test_a_difference_in_latency_says_both_and_which_is_later(shift):
     both = [part.onset for part in latency.parts]
     assert f" s) in faces and at {both[1]:.3g} s" in text
     assert f"at {both[0]:.3g} s" in text
+    assert "no order" not in text
+    # Of two that differ less than subjects do, neither is called the later one.
+    lists = made([0.4, 0.6] * 3, 0.9), made([0.6, 0.6, 0.4, 0.4, 0.6], 0.85)
+    latency = bootstrap_latency(lists[0], other=lists[1], **how)
+    low, high = latency.when("onset")[1]
+    assert low < 0 < high
+    text = check_text(latency)
+    assert "later in" not in text
+    assert "The interval includes 0: no order of the two onsets is shown." in text
 
 
 def test_undersampling_says_how_many_trials_there_were():

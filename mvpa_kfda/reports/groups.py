@@ -479,18 +479,19 @@ def _with_interval(time, interval, share):
 
 
 def _of_parts(result, which, share):
-    """Say which of two is later, and both latencies."""
+    """Say which of two is later, if the interval shows it, and both latencies."""
     names = [*map(name, result.labels)]
     times = [part.when(which) for part in result.parts]
-    both = [
+    both = enumerated(
         f"at {_with_interval(*each, share)} in {of}"
         for each, of in zip(times, names, strict=True)
-    ]
-    later = names if times[0][0] > times[1][0] else names[::-1]
-    order = f"later in {later[0]} than in {later[1]}"
-    if times[0][0] == times[1][0]:
-        order = f"at the same time in {names[0]} and {names[1]}"
-    return f", {order}: {enumerated(both)}"
+    )
+    low, high = result.when(which)[1]
+    if low > 0 or high < 0:
+        later = names if low > 0 else names[::-1]
+        return f", later in {later[0]} than in {later[1]}: {both}."
+    order = f" The interval includes 0: no order of the two {which}s is shown."
+    return f": {both}.{order if np.isfinite([low, high]).all() else ''}"
 
 
 def _latencies(result):
@@ -508,8 +509,9 @@ def _latencies(result):
             of = f"The difference in {which}, {order}, was"
         words = f"{of} {_with_interval(time, interval, share)}"
         if result.parts:
-            words += _of_parts(result, which, share)
-        sentences.append(f"{words}.")
+            sentences.append(f"{words}{_of_parts(result, which, share)}")
+        else:
+            sentences.append(f"{words}.")
     if result.n_without_onset and len(result.onsets):
         n = result.n_without_onset
         verb, were = ("had", "was") if n == 1 else ("had", "were")
