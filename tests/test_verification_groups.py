@@ -14,6 +14,7 @@ from mvpa_kfda import (
     decode_arrays,
     group_inference,
     load_result,
+    report,
     verify,
 )
 from mvpa_kfda.cli.main import main
@@ -95,6 +96,18 @@ def test_two_lists_hold(kind, paired, method):
     group = group_inference(subjects(kind), method, names, **options)
     found = verify(group, subjects(kind), other=other, random_state=0)
     assert found.ok, found
+
+
+@pytest.mark.parametrize("labels", [None, ("old", "young")])
+def test_subjects_of_a_second_list_have_its_name(saved, tmp_path, labels):
+    (tmp_path / "more").mkdir()
+    other = saved_in(tmp_path / "more", subjects(first=10))
+    options = OPTIONS | {"other": other, "paired": True, "labels": labels}
+    group = group_inference(saved, "sign-flip", "max", **options)
+    ending = "other" if labels is None else "young"
+    assert [*group.other_subjects] == [f"{name} ({ending})" for name in group.subjects]
+    assert verify(group, saved[::-1], other=other[::-1]).ok
+    assert f"sub-01 ({ending})" in "".join(report(group).html)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -443,7 +443,7 @@ def group_inference(
     alpha, labels = check_alpha(alpha), check_list_names(labels, other)
     n_permutations = N_PERMUTATIONS if n_permutations is None else n_permutations
     check_count("n_permutations", n_permutations, minimum=1)
-    entries, n_first, names = join_lists(results, other, subjects, paired)
+    entries, n_first, names = join_lists(results, other, subjects, paired, labels)
     order = check_order(order, hypothesis, n_first, alpha, method)
     if threshold is not None:
         n_means = 1 if paired or other is None else 2
