@@ -2,8 +2,10 @@
 
 import re
 from functools import cache
+from html import escape
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import build
@@ -205,6 +207,25 @@ def test_bounds_are_those_of_the_results():
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("n_others", "make", "method", "source"),
+    [
+        (0, "single", "inverted sign flips", "Hartigan (1969)"),
+        (7, "single", "inverted permutations of group labels", "Garthwaite (1996)"),
+        (0, "subject", "largest t under sign flips", "Nichols & Holmes (2002)"),
+    ],
+)
+def test_intervals_cite_their_method(n_others, make, method, source):
+    make = {"single": single, "subject": subject}[make]
+    others = [make(20 + s) for s in range(n_others)] or None
+    people = [make(s) for s in range(8)]
+    found = group_inference(people, "sign-flip", other=others, random_state=0)
+    row = said(found, "how large")
+    assert row["method"].startswith(method)
+    assert row["source"] == source
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_a_comparison_says_which_result_is_better():
     y = np.repeat([0, 1], 20)
     X = np.random.default_rng(0).normal(size=(40, 4))
@@ -229,6 +250,21 @@ def test_several_results_have_their_names():
     assert claims(subject(0))["claim"].tolist() == table["claim"].tolist()[:5]
     with pytest.raises(TypeError, match=r"claims\(load_result\(path\)\)"):
         claims("result.h5")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_sentences_are_printed_whole():
+    table = claims({"one": subject(0), "all": group("sign-flip", "max")})
+    shown = " ".join(str(table).split())
+    html = table._repr_html_()
+    for sentence in [*table["statement"], *table["missing"]]:
+        assert sentence in shown
+        assert escape(sentence, quote=False) in html
+    assert "all, how large" in str(table)
+    assert "95 % confidence" in shown
+    assert type(table[["claim", "missing"]]) is pd.DataFrame
+    del table["missing"]
+    assert "10 rows" in str(table)
 
 
 @pytest.mark.filterwarnings("ignore")

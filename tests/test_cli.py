@@ -7,12 +7,14 @@ import shlex
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import mne
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.colors import to_rgb
 from numpy.testing import assert_allclose, assert_array_equal
 
 import mvpa_kfda
@@ -112,6 +114,37 @@ def test_demo_writes_figure_table_and_result(tmp_path, capsys):
     assert f"{result.scores[best]:.3f} at {result.times[best]:.3f} s" in printed.out
     assert "Above chance: 0.1" in printed.out
     assert "Took " in printed.out
+    check_front_page(result)
+
+
+def check_front_page(result):
+    """Check that the figure of the front page shows the scores of the demo.
+
+    The curve and the bars have to be where they are drawn now, in the same colours.
+    If they are not, the figure has to be drawn again, see CONTRIBUTING.rst.
+    """
+    ax = result.plot(correction="max")
+    image = plt.imread(Path(__file__).parents[1] / "doc" / "_static" / "demo.png")
+    ax.figure.set_dpi(150)
+    ax.figure.canvas.draw()
+    height, width = image.shape[:2]
+    assert (width, height) == ax.figure.canvas.get_width_height()
+    (curve,) = [each for each in ax.lines if each.get_label() == "Accuracy"]
+    (bars,) = [each for each in ax.collections if each.get_label().startswith("p ≤")]
+    low = np.mean(bars.get_paths()[0].get_extents().intervaly)
+    significant = result.pvalues("max") <= 0.05
+    for artist, color, y, there in (
+        (curve, curve.get_color(), result.scores, np.full(significant.shape, True)),
+        (bars, bars.get_facecolor()[0], np.full(significant.shape, low), significant),
+    ):
+        near = np.abs(image[..., :3] - to_rgb(color)).max(axis=2) < 0.1
+        at = artist.get_transform().transform(np.stack([result.times, y], axis=1))
+        found = [
+            near[height - row - 3 : height - row + 3, column - 3 : column + 3].any()
+            for column, row in at.round().astype(int)
+        ]
+        assert_array_equal(found, there)
+    plt.close(ax.figure)
 
 
 OPTIONS = {"groups": "block", "window": 0.06, "step": 0.04, "kernel": "rbf"}

@@ -179,6 +179,12 @@ def test_the_units_of_confounds_do_not_matter(unit):
         (RNG.uniform(0, 1, size=500), "phase", None),
         (RT, "rt", None),
         (PHASE[:10], "", None),
+        (RNG.uniform(-np.pi, np.pi, size=(100, 30)).astype("f4"), "", "radians"),
+        (RNG.uniform(0, 2 * np.pi, size=(100, 30)).round(3), "", "radians"),
+        # Features that fill about as much, of which some random ones always do.
+        (RNG.uniform(-np.pi, np.pi, size=(20, 8)), "", None),
+        (RNG.uniform(-3.12, 3.12, size=(200, 50)), "", None),
+        (RNG.triangular(-np.pi, 0, np.pi, size=(200, 50)), "", None),
     ],
 )
 def test_angles_are_known_by_their_range(values, name, unit):
@@ -206,7 +212,7 @@ def test_angles_to_be_predicted_are_warned_of():
 
 @pytest.mark.parametrize("function", [cross_validate, decode_epochs, generalize_arrays])
 def test_angles_as_features_are_warned_of(function):
-    angles = RNG.uniform(-np.pi, np.pi, size=(N, 6, 2))
+    angles = RNG.uniform(-np.pi, np.pi, size=(N, 60, 2))
     data = angles[:, :, 0] if function is cross_validate else angles
     if function is decode_epochs:
         data = build.power(np.exp(1j * angles).real)

@@ -16,7 +16,7 @@ from mvpa_kfda.inference.discoveries import Calibration, calibrate, n_true, rank
 from mvpa_kfda.inference.null import ALTERNATIVES, FullNull
 from mvpa_kfda.results.discoveries import levels_of
 from mvpa_kfda.results.epochs import GeneralizationResult
-from test_cluster_tables import MAPS, maps, neighbours, sets_of
+from test_cluster_tables import MAPS, TRUE, maps, neighbours, sets_of
 
 ALPHAS = (0.05, 0.1, 0.25, 0.5)
 
@@ -225,7 +225,7 @@ def test_clusters_have_the_bounds_of_their_rows(make):
         for k, row in table.iterrows():
             bound = result.true_discoveries(row, **how)
             assert bound.n == row["size"]
-            assert (bound.n_true, bound.share_true) == (row.n_true, row.share_true)
+            assert (bound.n_true, bound.share_true) == tuple(row[[*TRUE]])
             assert bound.n_true == result.true_discoveries(table.loc[k], **how).n_true
             found += bound.n_true > 0
     assert found > 0
@@ -294,7 +294,7 @@ def test_only_whole_nulls_will_do():
         result = build.result("VolumeResult", n_permutations=39, null=null)
         with pytest.raises(ValueError, match=r"needs the whole null.*null='full'"):
             result.true_discoveries()
-        assert "n_true" not in result.clusters("max", alpha=0.9)
+        assert TRUE[0] not in result.clusters("max", alpha=0.9)
     with pytest.raises(ValueError, match="no label permutations, so no true disc"):
         build.result(n_permutations=0).true_discoveries()
     times = {"train_times": np.arange(4.0), "test_times": np.arange(4.0)}
@@ -310,7 +310,7 @@ def test_only_whole_nulls_will_do():
     ).diagonal()
     with pytest.raises(ValueError, match="the larger of two scores"):
         diagonal.true_discoveries()
-    assert "n_true" not in diagonal.clusters("none", alpha=0.9)
+    assert TRUE[0] not in diagonal.clusters("none", alpha=0.9)
 
 
 def test_largest_regions_are_those_of_a_walk():
@@ -366,7 +366,7 @@ def test_groups_have_bounds(tmp_path, method, kind):
     table = group.clusters("max", alpha=0.3)
     for _, row in table.iterrows():
         bound = group.true_discoveries(row, 0.3)
-        assert (bound.n, bound.n_true) == (row["size"], row.n_true)
+        assert (bound.n, bound.n_true) == (row["size"], row[TRUE[0]])
     group.save(tmp_path / "group.h5")
     again = load_result(tmp_path / "group.h5")
     assert again == group
@@ -390,7 +390,7 @@ def test_groups_without_ranks_say_why():
     group = group_inference(subjects, "t", "none", random_state=0)
     with pytest.raises(ValueError, match="Run group_inference again with"):
         group.true_discoveries()
-    assert "n_true" not in group.clusters("none", alpha=0.9)
+    assert TRUE[0] not in group.clusters("none", alpha=0.9)
     group = group_inference(subjects, "sign-flip", random_state=0)
     with pytest.raises(ValueError, match="made with metric='accuracy'"):
         group.true_discoveries(metric="roc_auc")

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import get_args
 
+import mne
 import numpy as np
 import pandas as pd
 import pytest
@@ -425,8 +426,16 @@ NAMED = pd.DataFrame({"rt": np.arange(20.0), "hand": ["left", "right"] * 10})
 FACTS = {
     "plain": (
         {},
-        ["discriminant analysis", "closed form", "from 13 values, the largest one"],
-        ["ridge regression"],
+        [
+            *("discriminant analysis", "from 13 values, the largest one"),
+            "set, again for each permutation, out-of-sample predictions were computed",
+        ],
+        ["ridge regression", "without retraining"],
+    ),
+    "a fixed penalty": (
+        {"reg": 0.3},
+        ["folds were computed in closed form, without retraining"],
+        ["Given the penalty"],
     ),
     "neighbours": (
         {"cv": 4},
@@ -446,12 +455,12 @@ FACTS = {
     "folds learn": (
         {"preprocess": "zscore"},
         ["Z-scoring of each feature was fitted to the training trials of"],
-        ["folds were computed in closed form"],
+        ["predictions were computed in closed form"],
     ),
     "a confound": (
         {"confounds": np.arange(20.0)},
         ["The effect of 1 confound regressor was removed"],
-        ["folds were computed in closed form"],
+        ["predictions were computed in closed form"],
     ),
     "named confounds": (
         {"confounds": NAMED},
@@ -480,8 +489,16 @@ FACTS = {
     ),
     "averages anew": (
         {"average": 2, "cv": 2, "n_repeats": 2},
-        ["among trials of the same", "at the level of single trials"],
-        ["among pseudo-trials"],
+        [
+            *("among trials of the same", "at the level of single trials"),
+            "run twice, each time with trials regrouped at random",
+        ],
+        ["among pseudo-trials", "left out at random"],
+    ),
+    "equal anew": (
+        {"average": 1, "cv": 2, "equalize": True, "n_repeats": 2},
+        ["run twice, each time with other trials left out at random"],
+        ["regrouped"],
     ),
     "areas": (
         {"scoring": "roc_auc"},
@@ -588,7 +605,10 @@ def test_grammar_of_groups(people, options):
     product = group.method == "prevalence" and group.correction[0] == "none"
     if len(group.null_max) and group.method not in ("t", "wilcoxon") and not product:
         assert f"P = {group.n_permutations:,}" in body
+    if "All possible sign flips were used" in body:
+        assert "exact if, without an effect, scores were distributed symm" in body
     if group.method == "i-test":
+        assert "valid only if order and proportion were fixed before" in body
         assert "b of 9 label permutations of a subject" in body
         assert f"subject number {group.order} from the lowest" in body
         nobody = group.parameters["hypothesis"] == 0
@@ -619,6 +639,13 @@ def test_grammar_of_two_groups(people, others, method, paired):
     assert "old \\<b\\>" in methods_text(group, "markdown")
     assert f"was {furthest(group.scores, 0):+.3f}, at" in body
     assert ("in two conditions" in body) == paired
+    for condition, holds in (
+        ("differences were distributed symmetrically around zero", paired),
+        ("scores had the same distribution in both groups", not paired),
+    ):
+        said = f"The test is exact if, without an effect, {condition}" in body
+        assert not said or holds
+        assert said or not holds or method != "sign-flip"
     assert ("(6)" in body and "(5)" in body) == (not paired)
 
 
@@ -1299,6 +1326,32 @@ def test_a_group_says_what_its_subjects_did():
         assert words in text
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_group_says_how_many_channels_of_which_type():
+    options = {"n_permutations": 9, "random_state": 0, "cv": 4}
+    info = mne.create_info(4, 100.0, ["eeg", "eeg", "mag", "grad"])
+
+    def words(drop):
+        results = []
+        for seed in range(3):
+            data, codes = build.trials((12, 12), 4, 3, seed)
+            epochs = mne.EpochsArray(data, info, verbose=False)
+            epochs.drop_channels(drop[seed])
+            results.append(decode_epochs(epochs, codes, **options))
+        alone = {check_text(result).split(", at each")[0] for result in results}
+        group = group_inference(results, "sign-flip", alpha=0.5, random_state=0)
+        return check_text(group), alone
+
+    text, alone = words([[], [], []])
+    said = "signals of 4 channels (2 EEG channels, 1 magnetometer, and 1 gradiometer)"
+    assert f"Features were the {said}." in text
+    assert all(each.endswith(said) for each in alone)
+    text, _ = words([["2", "3"], ["2", "3"], ["1", "2", "3"]])
+    assert "Features were the signals of 1 to 2 EEG channels." in text
+    text, _ = words([["3"], [], []])  # of which not all have all types
+    assert "Features were the signals of 3 to 4 channels." in text
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("shift", [-1, 1])
 def test_a_difference_in_latency_says_both_and_which_is_later(shift):
@@ -1321,6 +1374,15 @@ def test_a_difference_in_latency_says_both_and_which_is_later(shift):
     both = [part.onset for part in latency.parts]
     assert f" s) in faces and at {both[1]:.3g} s" in text
     assert f"at {both[0]:.3g} s" in text
+    assert "no order" not in text
+    # Of two that differ less than subjects do, neither is called the later one.
+    lists = made([0.4, 0.6] * 3, 0.9), made([0.6, 0.6, 0.4, 0.4, 0.6], 0.85)
+    latency = bootstrap_latency(lists[0], other=lists[1], **how)
+    low, high = latency.when("onset")[1]
+    assert low < 0 < high
+    text = check_text(latency)
+    assert "later in" not in text
+    assert "The interval includes 0: no order of the two onsets is shown." in text
 
 
 def test_undersampling_says_how_many_trials_there_were():

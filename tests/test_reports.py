@@ -549,6 +549,26 @@ def test_patterns_name_their_channels_and_units(kind, label):
 # ------------------------------------------------------------- the null of a whole map
 
 
+@pytest.mark.parametrize("kind", ["TimeResult", "group"])
+@pytest.mark.parametrize(
+    ("asked", "drawn"),
+    [
+        (["max"], True),
+        (["max-step-down"], True),
+        (["tfce", "max"], True),
+        (["tfce"], False),
+        (["cluster", "fdr"], False),
+    ],
+)
+def test_a_page_shows_the_null_of_its_own_p_values(kind, asked, drawn):
+    if kind == "group":
+        result, options = build.group(correction=asked), {}
+    else:
+        result, options = result_of(kind), {"correction": asked}
+    titles = {part.name for part in report(result, **options)._content}
+    assert ("Null distribution" in titles) == drawn
+
+
 @pytest.mark.parametrize("null", ["full", "max", "stream"])
 def test_every_result_of_a_subject_has_its_null(null):
     volume = build.result("VolumeResult", 0, 39, null=null)

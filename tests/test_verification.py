@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import hypergeom
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics.pairwise import laplacian_kernel
 from sklearn.model_selection import KFold, StratifiedKFold
@@ -34,6 +35,7 @@ from mvpa_kfda import (
 from mvpa_kfda.cli.main import main
 from mvpa_kfda.utils.fingerprints import Fingerprint
 from mvpa_kfda.verification.refit import Recipe, Sample, refit
+from mvpa_kfda.verification.verdict import largest_share
 from random_options import random_call
 
 #: What of an entry's options are data, which have to be given again.
@@ -548,7 +550,7 @@ def saved(tmp_path, monkeypatch, honest):
 
 def test_the_command_verifies(saved, capsys):
     assert main(["verify", "result.h5", "data.npz", "--cells", "3"]) == 0
-    assert "3 cells refitted, all equal" in capsys.readouterr().out
+    assert "cells of permuted labels refitted, all equal" in capsys.readouterr().out
     assert main(["verify", "result.h5", "other.npz"]) == 1
     out = capsys.readouterr().out
     assert "the data are other ones" in out
@@ -599,6 +601,38 @@ def test_the_command_runs_again(saved, capsys, honest):
     older.save("result.h5", overwrite=True)
     assert main(["rerun", "result.h5", "data.npz"]) == 0
     assert "It was made with numpy 1.0 (now" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("drawn", "total"), [(10, 1194), (20, 21), (1, 2), (3, 60), (500, 10**6), (7, 7)]
+)
+def test_the_largest_share_that_may_differ_is_hypergeometric(drawn, total):
+    n = round(largest_share(drawn, total) * total)
+    missed, found = hypergeom.pmf(0, total, [n, n + 1], drawn)
+    assert missed > 0.05
+    assert found <= 0.05 or n == total
+    if drawn == 500:  # of very many, as if drawn with replacement
+        assert_allclose(n / total, 1 - 0.05 ** (1 / drawn), rtol=1e-3, atol=0)
+    assert largest_share(0, total) == 1
+
+
+def test_the_verdict_says_how_much_was_looked_at(honest):
+    n, n_folds, n_permuted = 3, 4, 3 * 19
+    found = verify(honest, X, Y, groups=RUNS, n_cells=6, random_state=0)
+    assert found.samples == (
+        ("cell of the observed labels", 3, n * n_folds),
+        ("cell of permuted labels", 3, n_permuted),
+    )
+    assert f"3 of {n * n_folds} cells of the observed labels" in str(found)
+    share = np.ceil(100 * largest_share(3, n_permuted))
+    assert f"{share:g} %" in str(found)
+    # The position whose folds were all refitted is not drawn again.
+    cells = found.cells[found.cells["permutation"] == 0]
+    whole = cells["position"][cells["fold"] == "all"]
+    assert not set(cells["position"][cells["fold"] != "all"]) & set(whole)
+    found = verify(honest, X, Y, **WHOLE)
+    assert [drawn == total for _, drawn, total in found.samples] == [True, True]
+    assert "confidence" not in str(found)
 
 
 def test_the_verdict_is_shown_in_notebooks(honest):

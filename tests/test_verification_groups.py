@@ -14,6 +14,7 @@ from mvpa_kfda import (
     decode_arrays,
     group_inference,
     load_result,
+    report,
     verify,
 )
 from mvpa_kfda.cli.main import main
@@ -97,6 +98,18 @@ def test_two_lists_hold(kind, paired, method):
     assert found.ok, found
 
 
+@pytest.mark.parametrize("labels", [None, ("old", "young")])
+def test_subjects_of_a_second_list_have_its_name(saved, tmp_path, labels):
+    (tmp_path / "more").mkdir()
+    other = saved_in(tmp_path / "more", subjects(first=10))
+    options = OPTIONS | {"other": other, "paired": True, "labels": labels}
+    group = group_inference(saved, "sign-flip", "max", **options)
+    ending = "other" if labels is None else "young"
+    assert [*group.other_subjects] == [f"{name} ({ending})" for name in group.subjects]
+    assert verify(group, saved[::-1], other=other[::-1]).ok
+    assert f"sub-01 ({ending})" in "".join(report(group).html)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_large_maps_hold_by_a_sample(method, monkeypatch):
     monkeypatch.setattr(groups, "WHOLE", 0)
@@ -109,6 +122,8 @@ def test_large_maps_hold_by_a_sample(method, monkeypatch):
             assert "n_cells=None" in str(found)
             continue
         assert found.ok, found
+        assert found.samples[0] == ("position", 3 if method == "i-test" else 2, 3)
+        assert ("% confidence, at most" in str(found)) == (method != "i-test")
         assert len(found.cells) == 2 + min(2, group.n_permutations) or (
             method == "i-test" and len(found.cells) == 3
         )
@@ -207,8 +222,9 @@ def test_an_honest_file_holds(saved, tmp_path):
     group.save(tmp_path / "group.h5")
     found = verify(tmp_path / "group.h5", saved, n_cells=None)
     assert found.ok, found
-    assert str(found) == "The result holds: 63 cells recomputed, all equal."
-    assert "All 3 positions and 60 permutations were compared" in repr(found)
+    assert found.samples == (("position", 3, 3), ("permutation", 60, 60))
+    words = "all 3 positions and all 60 permutations recomputed, all equal."
+    assert str(found) == f"The result holds: {words}"
 
 
 @pytest.mark.parametrize("forge", FRAUDS, ids=lambda forge: forge.__name__)
@@ -409,7 +425,7 @@ def test_the_commands_take_groups(tmp_path, monkeypatch, capsys):
     files = [str(path) for path in saved[:3]]
     group_inference(saved[:3], "sign-flip", "max", **OPTIONS).save("group.h5")
     assert main(["verify", "group.h5", *files, "--cells", "3"]) == 0
-    assert "2 cells recomputed, all equal" in capsys.readouterr().out
+    assert "1 position and all 7 permutations recomputed" in capsys.readouterr().out
     assert main(["rerun", "group.h5", *files[::-1]]) == 0
     assert "All numbers are the same" in capsys.readouterr().out
     assert load_result("group_rerun.h5") == load_result("group.h5")
@@ -449,7 +465,7 @@ def test_reports_say_how_to_verify_and_what_was_found(saved, tmp_path, monkeypat
     assert main(["verify", "group.h5", *files]) == 0
     assert "has not been verified" in said()
     assert main(["verify", "group.h5", *files, "--record"]) == 0
-    assert "The result holds: 13 cells recomputed, all equal." in said()
+    assert "The result holds: all 3 positions and all 31 permutations" in said()
     assert f"by mvpa_kfda {__version__}" in said()
     one_edited_score(group).save("group.h5", overwrite=True)
     assert "has not been verified" in said()

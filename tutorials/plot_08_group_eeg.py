@@ -165,8 +165,8 @@ for n in (12, 50, 1000):
 # each: is the mean above chance? This is tested with random sign flips of the
 # participants and a cluster correction. For twelve participants there are only 4096
 # sign patterns, including the observed one, so all of them are used, and the test is
-# exact. And does prevalence inference find that someone, or the majority, has an
-# effect?
+# exact if, without an effect, scores are distributed symmetrically around chance. And
+# does prevalence inference find that someone, or the majority, has an effect?
 
 order = [*(number for number in range(1, 13) if number not in without), *without]
 shares = [12, 10, 8, 6, 4, 2, 0]

@@ -72,13 +72,14 @@ group.plot()
 
 # %%
 table = group.clusters("cluster")
-print(table[["from", "to", "size", "p", "n_true", "share_true"]].round(3).to_string())
+columns = ["size", "p", "n_true_at_least", "share_true_at_least"]
+print(table[["from", "to", *columns]].round(3).to_string())
 
 # %%
 # How much of it
 # --------------
 #
-# At least ``n_true`` time points of the cluster have an effect. Such bounds
+# At least ``n_true_at_least`` time points of the cluster have an effect. Such bounds
 # (:class:`~mvpa_kfda.TrueDiscoveries`) hold for all sets of time points simultaneously,
 # so a set may be chosen after seeing the figure.
 
@@ -169,7 +170,7 @@ for number in range(20):
     maps.append(searchlight(images, (labels, "class"), verbose=False, **options))
 brain = group_inference(maps, "sign-flip", correction="cluster", random_state=0)
 table = brain.clusters()
-print(table[["size", "p", "n_true", "share_true"]].head(3).round(3).to_string())
+print(table[columns].head(3).round(3).to_string())
 
 # %%
 # The cluster is larger than the ball (white), since every searchlight that overlaps the

@@ -162,6 +162,7 @@ def _expand(patterns):
 
 def _write(result, folder, stem):
     """Write result, table, figures and maps; return their paths."""
+    from ..inference.corrections import is_of_maximum
     from .output import save_figure, save_table
 
     name = folder / stem
@@ -171,7 +172,9 @@ def _write(result, folder, stem):
     figures = {"": result.plot}
     for other in result.correction[1:] if result.axes else ():
         figures[f"_{other}"] = partial(result.plot, correction=other)
-    if len(result.null_max):
+    if len(result.null_max) and (
+        not result.axes or any(map(is_of_maximum, result.correction))
+    ):
         figures["_null"] = result.plot_null
     for ending, plot in figures.items():
         written.append(Path(f"{name}{ending}.png"))

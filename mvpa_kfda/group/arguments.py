@@ -22,6 +22,7 @@ from ..utils.checks import (
     quoted,
     warn,
 )
+from ..viz.common import DEFAULT_NAMES
 from .subjects import list_entries, name_subjects
 
 #: Second-level permutations where no number is given.
@@ -78,8 +79,11 @@ class Request:
         return level_of_side(self.threshold, self.alternative)
 
 
-def join_lists(results, other, subjects, paired):
-    """Return all entries, how many are in the first list, and all names."""
+def join_lists(results, other, subjects, paired, labels):
+    """Return all entries, how many are in the first list, and all names.
+
+    `labels` are the names of the lists; that of the second is added to its subjects'.
+    """
     check_flag("paired", paired)
     entries = list_entries(results)
     names = name_subjects(subjects, entries)
@@ -102,7 +106,8 @@ def join_lists(results, other, subjects, paired):
             f"number {k + 1} is {other_names[k]!r} instead of {names[k]!r}. Sort both "
             "lists in the same way; if the names are wrong, pass subjects=[...]."
         )
-    joined = [*names, *(f"{name} (other)" for name in other_names)]
+    second = "other" if labels == DEFAULT_NAMES else labels[1]
+    joined = [*names, *(f"{name} ({second})" for name in other_names)]
     return [*entries, *others], len(entries), joined
 
 
@@ -156,7 +161,7 @@ def check_threshold(threshold, dof=None):
 def check_list_names(labels, other):
     """Return the names of the two groups or conditions."""
     if labels is None:
-        return ("first", "second")
+        return DEFAULT_NAMES
     names = check_two_names(labels, "results and of other", ("patients", "controls"))
     if other is None:
         raise ValueError("labels name results and other; pass other=[...], too.")

@@ -121,8 +121,9 @@ def compare(
         one-sided unless the test is two-sided.
     n_permutations : int or None
         Number of sign flips for "both". If no more than that exist, all of them are
-        used, and the test is exact. None is 10,000. "permutation" uses the permutations
-        of the results, and neither this nor the next two arguments.
+        used; p-values are then exact if, without a difference, either result is right
+        equally often where only one is. None is 10,000. "permutation" uses the
+        permutations of the results, and neither this nor the next two arguments.
     flip : {"trials", "groups"} or None
         Units of the sign flips in "both": single trials, or all trials of a group (run,
         session) together. Use groups if the trials of a group are dependent. None is

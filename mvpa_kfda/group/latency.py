@@ -413,7 +413,7 @@ def bootstrap_latency(
     n_bootstraps = check_count("n_bootstraps", n_bootstraps, minimum=100)
     confidence = check_share("confidence", confidence)
     paired, labels = check_flag("paired", paired), check_list_names(labels, other)
-    first, second = _read(results, other, paired, metric, subjects)
+    first, second = _read(results, other, paired, metric, subjects, labels)
     seed = draw_seed(random_state)
     rng = np.random.default_rng(seed)
     asked = {**asdict(rule), "random_state": seed, "paired": paired}
@@ -433,7 +433,7 @@ def bootstrap_latency(
 # -------------------------------------------------------------------------- the input
 
 
-def _read(results, other, paired, metric, subjects):
+def _read(results, other, paired, metric, subjects, labels):
     """Return the courses of one list, and those of the other or None."""
     results = _loaded(results)
     if isinstance(results, GroupResult):
@@ -454,7 +454,7 @@ def _read(results, other, paired, metric, subjects):
         raise ValueError("paired=True needs a second list of results; pass other=.")
     if isinstance(_loaded(other), GroupResult):
         raise TypeError("other must be a list of results, not a GroupResult.")
-    entries, n_first, names = join_lists(results, other, subjects, paired)
+    entries, n_first, names = join_lists(results, other, subjects, paired, labels)
     group = gather_subjects(entries, metric=metric, subjects=names, n_first=n_first)
     scores = group.expand(group.scores)
     rest = group.places, group.metric, group.chances[0]

@@ -32,7 +32,7 @@ MAY_DIFFER = frozenset(
 NUMBERS = (
     *("n_trials", "n_groups", "n_folds", "n_confounds", "n_permutations"),
     *("n_trained", "n_runs", "n_confound_regressors", "n_scans_left_out"),
-    *("n_scans", "n_mask_voxels"),
+    *("n_scans", "n_mask_voxels", "n_channels"),
 )
 
 #: Fields whose differences are told, and not warned of either.
@@ -85,7 +85,18 @@ def record_of(result):
     record["n_groups"] = None if groups is None else len(np.unique(groups))
     if record.get("train_on") is None:
         record["n_trials"] = result.n_tested // n_repeats
-    return record
+    return record | _channels(result)
+
+
+def _channels(result):
+    """Return how many channels were decoded, in all and by type where it is known."""
+    names = result.parameters.get("ch_names")
+    if names is None:
+        return {}
+    known = result.places.info_fif is not None
+    types = result.info.get_channel_types() if known else []
+    by_type = {f"{kind}.n_channels": types.count(kind) for kind in types}
+    return {"n_channels": len(names)} | by_type
 
 
 def _flat(record, before=""):

@@ -152,7 +152,8 @@ METHODS = {
         "order",
         "The i-test [@Hirose2021] was based on the {metric} of subject number {order} "
         "from the lowest. The null hypothesis is that {share} in the population has an "
-        "effect; order and share had to be chosen before scores were seen.",
+        "effect. The test is valid only if order and proportion were fixed before the "
+        "scores were seen.",
         by_labels=True,
         only=("holm", "none", "bonferroni", "fdr", "fdr-by"),
         ordered=True,
@@ -263,8 +264,10 @@ def group_inference(
         Significance level of the figures. Also that of the prevalence bound.
     n_permutations : int or None
         Number of second-level permutations. If no more than that exist, all of them are
-        used, and the test is exact. None is 10,000. Uncorrected p-values of
-        "prevalence", and its claims about proportions of the population, need none.
+        used, and p-values are exact, with sign flips if scores are distributed
+        symmetrically around chance without an effect. None is 10,000. Uncorrected
+        p-values of "prevalence", and its claims about proportions of the population,
+        need none.
     threshold : float or None
         Cluster-forming p-level, above 0 and below 0.5, for cluster corrections;
         one-sided unless the test is two-sided. None is 0.001 for images and 0.05 for
@@ -351,7 +354,9 @@ def group_inference(
     which keeps the test exact with few label permutations.
 
     *sign-flip*: Student's t across subjects of score minus chance, with a null
-    distribution from random sign flips. All corrections share one set of flips.
+    distribution from random sign flips. It is exact if all flips are used and scores
+    are distributed symmetrically around chance without an effect. All corrections share
+    one set of flips.
     Clusters are formed where t exceeds the quantile of Student's distribution given by
     `threshold`, and the mass of a cluster is the sum of t over its positions, as in
     :func:`mne.stats.permutation_cluster_1samp_test`. It needs neither label
@@ -438,7 +443,7 @@ def group_inference(
     alpha, labels = check_alpha(alpha), check_list_names(labels, other)
     n_permutations = N_PERMUTATIONS if n_permutations is None else n_permutations
     check_count("n_permutations", n_permutations, minimum=1)
-    entries, n_first, names = join_lists(results, other, subjects, paired)
+    entries, n_first, names = join_lists(results, other, subjects, paired, labels)
     order = check_order(order, hypothesis, n_first, alpha, method)
     if threshold is not None:
         n_means = 1 if paired or other is None else 2

@@ -228,6 +228,8 @@ class Correction:
     #: Whether each significant position is shown to have an effect: no false one at
     #: all with p <= alpha in so many cases, wherever effects are.
     of_positions: bool = False
+    #: Whether it compares scores with the largest one of each permutation.
+    of_maximum: bool = False
     #: Whether scores are standardised, and whether it tests clusters above a threshold.
     standardised: bool = False
     of_clusters: bool = False
@@ -265,6 +267,7 @@ CORRECTIONS = {
         "corrected by the maximum statistic",
         _max,
         of_positions=True,
+        of_maximum=True,
     ),
     "max-step-down": Correction(
         "step-down max correction",
@@ -274,6 +277,7 @@ CORRECTIONS = {
         "corrected by the step-down maximum",
         _max_step_down,
         of_positions=True,
+        of_maximum=True,
         alias="step-down",
         needs=None,
     ),
@@ -395,6 +399,14 @@ def is_of_clusters(name):
     """Tell whether the p-values of a correction are of clusters as a whole."""
     # All that is not in the list is the correction of the bootstrap, by clusters, too.
     return name not in CORRECTIONS or CORRECTIONS[name].of_clusters
+
+
+def is_of_maximum(name):
+    """Tell whether p-values are by the largest score, whose null distribution is drawn.
+
+    Others compare something else: enhanced scores, masses of clusters.
+    """
+    return name in CORRECTIONS and CORRECTIONS[name].of_maximum
 
 
 def check_correction(name, argument="correction"):

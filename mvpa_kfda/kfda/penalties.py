@@ -510,6 +510,12 @@ _SEVERAL = " To choose among several: reg=Tuned([0.1, 1])."
 CHOSEN = {"auto": Auto, "tuned": Tuned}
 
 
+def is_chosen(recorded):
+    """Tell whether labels have a part in a penalty as it is recorded."""
+    name = recorded["name"] if is_record(recorded) else recorded
+    return name in (*CHOSEN, *(rule.__name__ for rule in CHOSEN.values()))
+
+
 def check_reg(reg):
     """Return `reg` if it is a positive number or another rule; some as an object."""
     if isinstance(reg, str) and reg in CHOSEN:

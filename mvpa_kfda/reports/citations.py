@@ -246,6 +246,13 @@ REFERENCES = {
         "Psychometrika",
         *("12", "2", "153-157", "10.1007/BF02295996"),
     ),
+    "Hartigan1969": Reference(
+        ("Hartigan, J. A.",),
+        "1969",
+        "Using subsample values as typical values",
+        "Journal of the American Statistical Association",
+        *("64", "328", "1303-1317"),
+    ),
     "Hirose2021": Reference(
         ("Hirose, S.",),
         "2021",

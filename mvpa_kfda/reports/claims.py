@@ -78,7 +78,8 @@ def claims(
     Returns
     -------
     table : pandas.DataFrame
-        One row per claim, in the order above, with the columns
+        One row per claim, in the order above, printed with whole sentences. The
+        columns are
 
         * ``result``: the name, only with several results,
         * ``claim``: "where", "from when", "how much", "how many" or "how large",
@@ -115,7 +116,7 @@ def claims(
     >>> table["claim"].tolist()
     ['where', 'from when', 'how much', 'how many', 'how large']
     """
-    import pandas as pd  # slow to import, and only tables need it
+    from .claims_table import ClaimsTable  # imports pandas, which is slow
 
     named = by_name(results, "claims")
     rows = [
@@ -124,7 +125,7 @@ def claims(
         for row in claims_of(each, corrections_of(each))
     ]
     columns = COLUMNS if len(named) == 1 else ("result", *COLUMNS)
-    return pd.DataFrame(rows)[[*columns]]
+    return ClaimsTable(rows, columns=[*columns])
 
 
 def claims_of(result, corrections):
@@ -415,10 +416,28 @@ def _by_minimum(result):
     share = float(np.ravel(bound)[best])
     at = f" {_place(result, best)}" if result.axes else ""
     statement = f"More than {int(100 * share)} % of the population have an effect{at}."
-    return Said(statement, share, "prevalence bound", ("Allefeld2016",))
+    method = "prevalence bound by the product over subjects"
+    if result.axes:
+        method += ", Bonferroni-corrected"
+    return Said(statement, share, method, ("Allefeld2016",))
 
 
 # -------------------------------------------------------------------------- how large
+
+#: Whether there are two groups -> what is inverted for an interval of the mean, on what
+#: condition it holds, and whose method it is.
+_INVERTED = {
+    False: (
+        "sign flips",
+        "people vary symmetrically about their mean",
+        "Hartigan1969",
+    ),
+    True: (
+        "permutations of group labels",
+        "people vary equally about the mean of either group",
+        "Garthwaite1996",
+    ),
+}
 
 
 def _how_large(result, _=None):
@@ -451,12 +470,15 @@ def _how_large(result, _=None):
         statement = f"{_place(result, best)} {statement}"
         if np.nanmax(high) < most:
             statement += f", and nowhere above {np.nanmax(high):.3f}"
-    method = "permuted differences" if is_comparison else "inverted sign flips"
-    keys = () if is_comparison else ("Garthwaite1996",)
+    method, keys = "permuted differences", ()
+    if not is_comparison:
+        draws, condition, key = _INVERTED[result.is_difference and not result.paired]
+        method, keys = f"inverted {draws}", (key,)
+        if result.axes:
+            method, keys = f"largest t under {draws}", ("Nichols2002",)
+        statement += f", if {condition}"
     if result.axes:
         method += ", all positions at once"
-    if not is_comparison:
-        statement += ", if people vary symmetrically about their mean"
     return Said(capital(f"{statement}."), np.nanmax(high), method, keys)
 
 

@@ -156,6 +156,13 @@ _FORMULA = (
     "A *p*-value is (*b* + 1) / (*P* + 1), where *b* of the *P* {draws} were at "
     "least as extreme as the observed difference [@Phipson2010]."
 )
+#: What was drawn -> on what condition all that there are make a test exact.
+_EXACT_IF = {
+    "sign flip": "if, without an effect, {what} distributed symmetrically around "
+    "{around}",
+    "permutation": "if, without an effect, scores had the same distribution in both "
+    "groups",
+}
 #: How a p-value follows from what was drawn.
 _P = (
     "The *p*-value is (*b* + 1) / (*P* + 1), where *b* of the *P* {draws} (*P* = "
@@ -187,7 +194,8 @@ def _group_draws(result, correction):
         if result.method == "prevalence" and correction in ("none", *ADJUSTMENTS):
             return [
                 "The uncorrected *p*-value is the product over subjects of (*b* + 1) / "
-                f"(*P* + 1), where *b*{of} of a subject reached this lowest score."
+                f"(*P* + 1), where *b*{of} of a subject reached this lowest score: "
+                "the limit of many second-level permutations [@Allefeld2016]."
             ]
         return [
             "Each second-level permutation combined one randomly chosen map per "
@@ -197,8 +205,12 @@ def _group_draws(result, correction):
         ]
     sentences = [_P.format(draws=f"{result.draw_noun}s", n=n, what="statistic")]
     if "n_permutations" in p and n < p["n_permutations"]:
+        if_ = _EXACT_IF[result.draw_noun].format(
+            what="scores were" if result.other_scores is None else "differences were",
+            around="chance" if result.other_scores is None else "zero",
+        )
         sentences.append(
-            f"All possible {result.draw_noun}s were used, so the test is exact."
+            f"All possible {result.draw_noun}s were used. The test is exact {if_}."
         )
     return sentences
 
@@ -252,7 +264,10 @@ def _prevalence(result, alpha):
     corrected = ", for all positions at once by Bonferroni's method"
     sentence = (
         f"{where} lower bound on the proportion of the population with an effect was "
-        f"{share} % (level {number(alpha)}{corrected if result.axes else ''})."
+        f"{share} % (level {number(alpha)}{corrected if result.axes else ''}). A "
+        "proportion *g* was rejected by the product over subjects of *g* + (1 - *g*) "
+        "*p*, where *p* of a subject is (*b* + 1) / (*P* + 1); if it is the same for "
+        "all subjects, this is the *p*-value of prevalence inference [@Allefeld2016]."
     )
     p = np.ravel(
         result.pvalues("max" if result.axes else "none", hypothesis="majority")
@@ -464,18 +479,19 @@ def _with_interval(time, interval, share):
 
 
 def _of_parts(result, which, share):
-    """Say which of two is later, and both latencies."""
+    """Say which of two is later, if the interval shows it, and both latencies."""
     names = [*map(name, result.labels)]
     times = [part.when(which) for part in result.parts]
-    both = [
+    both = enumerated(
         f"at {_with_interval(*each, share)} in {of}"
         for each, of in zip(times, names, strict=True)
-    ]
-    later = names if times[0][0] > times[1][0] else names[::-1]
-    order = f"later in {later[0]} than in {later[1]}"
-    if times[0][0] == times[1][0]:
-        order = f"at the same time in {names[0]} and {names[1]}"
-    return f", {order}: {enumerated(both)}"
+    )
+    low, high = result.when(which)[1]
+    if low > 0 or high < 0:
+        later = names if low > 0 else names[::-1]
+        return f", later in {later[0]} than in {later[1]}: {both}."
+    order = f" The interval includes 0: no order of the two {which}s is shown."
+    return f": {both}.{order if np.isfinite([low, high]).all() else ''}"
 
 
 def _latencies(result):
@@ -493,8 +509,9 @@ def _latencies(result):
             of = f"The difference in {which}, {order}, was"
         words = f"{of} {_with_interval(time, interval, share)}"
         if result.parts:
-            words += _of_parts(result, which, share)
-        sentences.append(f"{words}.")
+            sentences.append(f"{words}{_of_parts(result, which, share)}")
+        else:
+            sentences.append(f"{words}.")
     if result.n_without_onset and len(result.onsets):
         n = result.n_without_onset
         verb, were = ("had", "was") if n == 1 else ("had", "were")

@@ -24,7 +24,6 @@ from ..utils.advice import advice
 from ..utils.checks import check_option, check_share, counted, ranged, times_words
 from ..utils.record import is_record
 from ..utils.rounding import number
-from ..viz.common import channel_label
 from .citations import STYLES, name, render
 from .findings import (
     Asked,
@@ -40,7 +39,9 @@ from .model import folds_of, model_of, sample_noun, windows_of
 from .recordings import named_groups, recordings_of
 from .words import (
     SECOND_TEST,
+    channels_words,
     enumerated,
+    features_of_channels,
     metric_words,
 )
 
@@ -284,12 +285,7 @@ def _features(result):
     if result.places.sources is not None:
         return [f"{_features_of_sources(result)}, at {at}.", *windows_of(p)]
     if "ch_names" in p:
-        channels = _channels(result)
-        features = (
-            f"{'the power' if 'freq' in columns else 'the signals'} of {channels}"
-        )
-        if "sensor" in columns:
-            features = f"the signals of a sensor and its neighbours among {channels}"
+        features = features_of_channels(columns, _channels(result))
     elif "n_features" in p:
         features = counted(p["n_features"], "feature")
         if columns == ():
@@ -317,12 +313,9 @@ def _features_of_sources(result):
 
 def _channels(result):
     """Word the channels, with their types where these are known."""
-    n = len(result.parameters["ch_names"])
     types = _channel_types(result)
-    kinds = [_of_type(types.count(kind), kind) for kind in dict.fromkeys(types)]
-    if len(kinds) == 1:
-        return kinds[0]
-    return counted(n, "channel") + (f" ({enumerated(kinds)})" if kinds else "")
+    by_type = {kind: [types.count(kind)] for kind in types}
+    return channels_words([len(result.parameters["ch_names"])], by_type)
 
 
 def _presumes_unit_scale(kernel):
@@ -339,12 +332,6 @@ def _channel_types(result):
     """Return the types of channels, none where they are not known."""
     known = result.places.info_fif is not None
     return result.info.get_channel_types() if known else []
-
-
-def _of_type(n, kind):
-    """Word channels of one type as MNE-Python names it."""
-    name = channel_label(kind)
-    return counted(n, name if name.endswith("meter") else f"{name} channel")
 
 
 def _generalization(result):
@@ -464,8 +451,11 @@ def _metrics(result):
     mean = ""
     if result.n_repeats > 1:
         r, how = times_words(result.n_repeats), "new random folds"
-        if result.parameters.get("average") is not None:
-            how = "trials regrouped or left out anew at random"
+        average = result.parameters.get("average")
+        if average is not None:
+            how = "trials regrouped at random"
+        if average == 1:  # to equalise the classes
+            how = "other trials left out at random"
         mean = (
             f" The whole procedure was run {r}, each time with {how}, and the scores "
             "were averaged."

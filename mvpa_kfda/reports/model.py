@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..kfda.kernels import kernel_words
-from ..kfda.penalties import penalty_words
+from ..kfda.penalties import is_chosen, penalty_words
 from ..kfda.steps import step_words
 from ..utils.checks import counted, ranged
 from ..utils.record import is_record
@@ -161,11 +161,24 @@ def folds_of(result):
                 f"Trials with {name(p['train_on'])} were selected for training."
             )
     if result.trains is None and not p.get("preprocess") and not p.get("n_confounds"):
-        by = "[@Treder2018; @Cawley2003]"
-        if p.get("task") == "regression":
-            by = "[@Pahikkala2006]"
-        sentences.append(
-            "Out-of-sample predictions of all folds were computed in closed form, "
-            f"without retraining {by}."
-        )
+        sentences.append(_closed_form(result))
     return sentences
+
+
+def _closed_form(result):
+    """Say how predictions follow without training a model for each fold."""
+    p = result.parameters
+    if is_chosen(p.get("reg")):
+        again = ", again for each permutation," if result.has_p else ""
+        return (
+            f"Given the penalty selected in each training set{again} out-of-sample "
+            "predictions were computed in closed form, from matrix decompositions that "
+            "do not depend on the labels."
+        )
+    by = "[@Treder2018; @Cawley2003]"
+    if p.get("task") == "regression":
+        by = "[@Pahikkala2006]"
+    return (
+        "Out-of-sample predictions of all folds were computed in closed form, without "
+        f"retraining {by}."
+    )

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ..decoding.design import design_of
-from ..inference.corrections import is_of_clusters
+from ..inference.corrections import is_of_clusters, is_of_maximum
 from ..results.base import SubjectResult
 from ..results.group import TestedMap
 from ..results.latency import Latency
@@ -181,10 +181,12 @@ def _maps(result):
     )
 
 
-def _null(result):
+def _null(result, corrections):
     """Return the null distribution that the whole map is tested against."""
     if isinstance(result, Latency) or not result.has_p:
         return ""
+    if result.axes and not any(map(is_of_maximum, corrections)):
+        return ""  # it is not the one that the p-values of the page come from
     if isinstance(result, TestedMap):
         if not len(result.null_max):
             return ""
@@ -470,7 +472,7 @@ SECTIONS = (
     Section("Scores", "scores", _scores, by_correction=True),
     Section("Interactive view", "scores", _view, is_large=True),
     Section("Statistic", "scores", _maps),
-    Section("Null distribution", "inference", _null),
+    Section("Null distribution", "inference", _null, by_correction=True),
     Section("Peaks", "inference", _peaks, by_correction=True),
     Section("Subjects", "scores", _subjects),
     Section("Predictions", "predictions", _trials),

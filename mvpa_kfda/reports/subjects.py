@@ -9,7 +9,9 @@ from .model import model_of, windows_of
 from .recordings import named_groups, recordings_of
 from .words import (
     SETTING_WORDS,
+    channels_words,
     enumerated,
+    features_of_channels,
     splitter_words,
 )
 
@@ -36,9 +38,17 @@ def first_level_of(result):
 def _features(shared, places):
     """Say what all subjects' trials consisted of, and how they were prepared."""
     sentences = []
-    if shared.get("ch_names"):
-        channels = counted(len(shared["ch_names"]), "channel")
-        sentences.append(f"Features were the data of {channels}.")
+    names, ending = shared.get("ch_names"), ".n_channels"
+    n = shared.get("n_channels", [len(names)] if names else None)
+    if n is not None:
+        by_type = {
+            field.removesuffix(ending): numbers
+            for field, numbers in shared.items()
+            if field.endswith(ending)
+        }
+        channels = channels_words(n, by_type)
+        features = features_of_channels(places.axes.values(), channels)
+        sentences.append(f"Features were {features}.")
     elif shared.get("n_features"):
         features = counted(shared["n_features"], "feature")
         sentences.append(f"Each trial had {features}.")

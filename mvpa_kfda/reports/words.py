@@ -12,9 +12,10 @@ from ..kfda.kernels import kernel_words
 from ..kfda.penalties import CRITERIA
 from ..kfda.splits import SPLITTERS
 from ..metrics.names import find_metric
-from ..utils.checks import counted, enumerated
+from ..utils.checks import counted, enumerated, ranged
 from ..utils.record import is_record
 from ..utils.rounding import nearest, rounded
+from ..viz.common import channel_label
 from .citations import name
 
 # --------------------------------------------------------------------------- of words
@@ -28,6 +29,34 @@ def capital(text):
 def p_words(p):
     """Word a p-value: three decimals, or that it is below the last of them."""
     return f"*p* = {rounded(p)}" if nearest(p) >= 0.001 else "*p* < 0.001"
+
+
+# ------------------------------------------------------------------------- of channels
+
+
+def channels_words(n, by_type):
+    """Word the channels of a subject or of several, (S,), in all and by their types.
+
+    Types are left out where they are not those of all channels.
+    """
+    types = [
+        ranged(each, label if label.endswith("meter") else f"{label} channel")
+        for each, label in zip(
+            by_type.values(), map(channel_label, by_type), strict=True
+        )
+    ]
+    if list(map(sum, zip(*by_type.values(), strict=True))) != list(n):
+        types = []
+    if len(types) == 1:
+        return types[0]
+    return ranged(n, "channel") + (f" ({enumerated(types)})" if types else "")
+
+
+def features_of_channels(columns, channels):
+    """Word what was decoded of some channels, in a map with these columns."""
+    if "sensor" in columns:
+        return f"the signals of a sensor and its neighbours among {channels}"
+    return f"{'the power' if 'freq' in columns else 'the signals'} of {channels}"
 
 
 # ------------------------------------------------------------------------- of settings

@@ -905,7 +905,7 @@ class SubjectResult(
             high and of low scores stay apart.
         alpha : float
             Significance level of positions, not used by "cluster" and "cluster-size";
-            also 1 minus the confidence of ``n_true``.
+            also 1 minus the confidence of ``n_true_at_least``.
 
         Returns
         -------
@@ -920,10 +920,12 @@ class SubjectResult(
             not kept (``null="max"``). ``size`` is the number of positions. ``p`` is
             that of the cluster, or else the smallest of its positions. ``peak`` is the
             position of the highest score (the lowest for low scores), as in the columns
-            of `to_dataframe`, a tuple if there are several. At least ``n_true`` of the
-            positions, a proportion of ``share_true``, have an effect: for all clusters
-            simultaneously with a confidence of 1 - alpha, see `true_discoveries`. These
-            two columns need ``null="full"`` and are omitted if only a summary was kept.
+            of `to_dataframe`, a tuple if there are several. ``n_true_at_least`` and
+            ``share_true_at_least`` are lower bounds on the number and the proportion of
+            its positions that have an effect: for all clusters simultaneously with a
+            confidence of 1 - alpha, see `true_discoveries`. A bound of 0 is no evidence
+            against the cluster, whose p-value tests it as a whole. These two columns
+            need ``null="full"`` and are omitted if only a summary was kept.
 
         Raises
         ------

@@ -16,7 +16,7 @@ from ..utils.checks import counted, plural
 
 #: The columns of every table, in their order, and those of true discoveries.
 COLUMNS = ("from", "to", "places", "mass", "size", "p", "peak")
-TRUE = ("n_true", "share_true")
+TRUE = ("n_true_at_least", "share_true_at_least")
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,9 +76,12 @@ def cluster_table(maps):
     types = {"mass": float, "size": int, "p": float}
     names, bounded = list(COLUMNS), maps.levels is not None
     if bounded:
-        names, types = [*names, *TRUE], types | {"n_true": int, "share_true": float}
+        names, types = (
+            [*names, *TRUE],
+            types | dict(zip(TRUE, (int, float), strict=True)),
+        )
         for row, bound in zip(rows, _bounds(maps.levels, sets), strict=True):
-            row |= {"n_true": bound, "share_true": bound / row["size"]}
+            row |= dict(zip(TRUE, (bound, bound / row["size"]), strict=True))
     table = pd.DataFrame([rows[k] for k in order], columns=names)
     # By this a row may stand for its positions, see `true_discoveries`.
     table.attrs["shape"] = list(maps.p.shape)

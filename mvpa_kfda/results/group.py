@@ -337,8 +337,9 @@ class TestedMap(ViewMixin, ScoreMap):
             As returned by :meth:`TimeResult.clusters`. ``mass`` sums the statistic if
             it is t or a normal deviate, else of the statistic in standard deviations
             over permutations; NaN unless "cluster", "cluster-size" or "tfce" is among
-            the requested corrections. ``peak`` is that of the scores. ``n_true`` and
-            ``share_true`` are omitted without permutations.
+            the requested corrections. ``peak`` is that of the scores.
+            ``n_true_at_least`` and ``share_true_at_least`` are omitted without
+            permutations.
 
         Raises
         ------

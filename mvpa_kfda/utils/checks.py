@@ -393,13 +393,19 @@ _ANGLE = re.compile(
     r"(?i)(?<![a-z])(phase|angle|orientation|direction|azimuth|heading|deg|degrees?)"
     r"(?![a-z])"
 )
-#: How close to both ends of a turn the extremes of angles come, in turns and, of a few,
-#: in mean distances between them; and which share of all is in every quarter of a turn.
-_AT_END, _GAPS, _MOST_AT_END, _IN_QUARTER = 1 / 40, 3, 1 / 12, 0.12
+#: How close to both ends of a turn the extremes of angles come, in mean distances
+#: between them, and how many values tell: of a column, and of a matrix, which is only
+#: warned of if it can hardly be anything else.
+_GAPS, _ENOUGH = (3, 6), (40, 2_000)
+#: Which share is in every quarter of a turn, one of which is around both of its ends:
+#: there, other values become rare before they end.
+_IN_QUARTER = 0.12
+#: How far beyond a turn rounding takes angles, in turns.
+_BEYOND = 1e-4
 #: The same where the name says that they are angles: which share is near each end.
 _NEAR_END, _SHARE_NEAR = 1 / 6, 0.03
-#: How many values are looked at, and are enough to tell.
-_LOOKED_AT, _ENOUGH_ANGLES = 10_000, 20
+#: How many values are looked at, and are enough where the name says what they are.
+_LOOKED_AT, _ENOUGH_NAMED = 10_000, 20
 
 
 def angle_unit(values, name=""):
@@ -409,11 +415,13 @@ def angle_unit(values, name=""):
     name has to say so too.
     """
     values = np.asarray(values)
+    named = bool(_ANGLE.search(name.replace("_", " ")))
+    is_matrix = values.size > len(values)
     values = values[:: max(1, values.size // _LOOKED_AT // 100)].ravel()
     # An odd step, which does not stay with some features.
     values = values[:: max(1, len(values) // _LOOKED_AT) | 1]
-    named = bool(_ANGLE.search(name.replace("_", " ")))
-    if len(values) < _ENOUGH_ANGLES or not np.isfinite(values).all():
+    enough = _ENOUGH_NAMED if named else _ENOUGH[is_matrix]
+    if len(values) < enough or not np.isfinite(values).all():
         return None
     turns = [("radians", 2 * np.pi)] if (values != np.rint(values)).any() else []
     if named:
@@ -421,18 +429,24 @@ def angle_unit(values, name=""):
     for unit, turn in turns:
         for start in (0.0, -turn / 2):
             at = (values - start) / turn
-            if at.min() > -1e-3 and at.max() < 1 + 1e-3 and _fill_a_turn(at, named):
+            if at.min() < -_BEYOND or at.max() > 1 + _BEYOND:
+                continue
+            if _is_near_both_ends(at) if named else _fills_a_turn(at, is_matrix):
                 return unit
     return None
 
 
-def _fill_a_turn(at, named):
-    """Tell whether values, in turns, are spread over a whole one."""
-    if named:
-        return min(np.mean(at <= _NEAR_END), np.mean(at >= 1 - _NEAR_END)) > _SHARE_NEAR
-    gap = min(max(_AT_END, _GAPS / len(at)), _MOST_AT_END)
-    quarters = np.bincount(np.clip(4 * at, 0, 3).astype(int), minlength=4) / len(at)
-    return max(at.min(), 1 - at.max()) < gap and quarters.min() >= _IN_QUARTER
+def _is_near_both_ends(at):
+    """Tell whether some values, in turns, are near either end of one."""
+    return min(np.mean(at <= _NEAR_END), np.mean(at >= 1 - _NEAR_END)) > _SHARE_NEAR
+
+
+def _fills_a_turn(at, is_matrix):
+    """Tell whether values, in turns, are spread over a whole one up to its ends."""
+    quarter = (4 * at + 0.5).astype(int) % 4  # the first one is around both ends
+    in_quarter = np.bincount(quarter, minlength=4) / len(at)
+    gap = _GAPS[is_matrix] / len(at)
+    return max(at.min(), 1 - at.max()) < gap and in_quarter.min() >= _IN_QUARTER
 
 
 def warn_of_angles(values, name, instead):

@@ -76,7 +76,8 @@ def verify(
     Returns
     -------
     verification : Verification
-        ``.ok`` is True only if all that was looked at agrees and nothing was left out.
+        ``.ok`` is True only if all that was looked at agrees and everything could be
+        looked at. The verdict says how much was.
         ``.cells`` is a DataFrame of the cells, ``.differences`` and ``.unverified`` say
         in words what differs, and what could not be looked at.
 
@@ -97,7 +98,9 @@ def verify(
     What is done with data before a decoding function is given them, such as filters and
     the rejection of trials, is not checked, nor what else was tried and not reported.
     One edited score under permuted labels is found if its cell is drawn; the
-    observed scores are worked out again everywhere. See :doc:`/checking`.
+    observed scores are worked out again everywhere. The verdict says how many cells
+    there are, and which share of them may differ all the same, with 95 % confidence.
+    See :doc:`/checking`.
 
     Predictions may differ where two classes score the same but for rounding. Such ties
     are counted, and are no difference.
@@ -132,7 +135,7 @@ def verify(
         differences = claims.differences()
         if differences:
             return Verification(differences=tuple(differences))
-        cells = _Cells(claims).refitted(n_cells, rng)
+        cells, samples = _Cells(claims).refitted(n_cells, rng)
     except NotCovered as reason:
         return Verification(unverified=(str(reason),))
     return Verification(
@@ -140,6 +143,7 @@ def verify(
         differences=tuple(claims.differences_of_scores()),
         unverified=tuple(claims.unverified),
         notes=tuple(claims.notes),
+        samples=samples,
     )
 
 
@@ -160,10 +164,27 @@ class _Cells:
     claims: Claims
 
     def refitted(self, n_cells, rng):
-        """Return a table of cells that were drawn, and refitted."""
-        rows = [self._row(*cell) for cell in self._drawn(n_cells, rng)]
-        rows += Kept(self.claims, partial(Cell, self.claims)).rows(n_cells, rng)
-        return pd.DataFrame(rows)
+        """Return a table of cells that were drawn, and refitted, and of how many."""
+        drawn = self._drawn(n_cells, rng)
+        kept = Kept(self.claims, partial(Cell, self.claims))
+        rows = [self._row(*cell) for cell in drawn] + kept.rows(n_cells, rng)
+        return pd.DataFrame(rows), (*self._samples(drawn), *kept.samples)
+
+    def _samples(self, drawn):
+        """Return how many cells are looked at, of how many: observed and permuted."""
+        claims, n = self.claims, int(self.claims.is_decoded.sum())
+        whole = {i for i, fold, b in drawn if fold is None and b == 0}
+        single = {(i, fold) for i, fold, b in drawn if fold is not None}
+        left = {each for each in single if each[0] not in whole}
+        n_folds = len(claims.folds)
+        n_observed = n * n_folds
+        # A whole position counts as one draw, which it is.
+        is_complete = len(whole) * n_folds + len(left) == n_observed
+        n_looked_at = n_observed if is_complete else len(whole) + len(left)
+        n_permuted = sum(b > 0 for *_, b in drawn)
+        yield "cell of the observed labels", n_looked_at, n_observed
+        if claims.n_nulls:
+            yield "cell of permuted labels", n_permuted, n * claims.n_nulls
 
     def _drawn(self, n_cells, rng):
         """Return (position, fold, permutation) of cells; of folds None is all."""
@@ -179,10 +200,12 @@ class _Cells:
             return values[rng.integers(len(values))]
 
         n_permuted = min(n_cells // 2, n_permutations * len(positions))
-        cells = {(draw(positions), None, 0): None}  # kept in order, each once
-        most = len(positions) * len(folds)
+        first = draw(positions)  # of which all folds are looked at
+        cells = {(first, None, 0): None}  # kept in order, each once
+        others = [i for i in positions if i != first] or positions
+        most = len(others) * len(folds)
         while len(cells) < min(n_cells - n_permuted, most + 1):
-            cells[draw(positions), draw(folds), 0] = None
+            cells[draw(others), draw(folds), 0] = None
         n_observed = len(cells)
         while len(cells) < n_observed + n_permuted:
             cells[draw(positions), None, 1 + int(rng.integers(n_permutations))] = None

@@ -5,7 +5,6 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from ..utils.checks import counted
 from ..utils.record import recorded
 from .anew import BY_LABELS, Anew
 from .corrections import uncorrected
@@ -94,16 +93,33 @@ class _Checked:
             for name, stored, again, where in self._different()
         ]
         return Verification(
-            cells, tuple(differences), tuple(self.unverified), self.notes()
+            cells,
+            tuple(differences),
+            tuple(self.unverified),
+            self.notes(),
+            tuple(each for each in self.samples() if each[-1]),
         )
 
     def notes(self):
         """Return what to know of the check."""
         return ()
 
+    def samples(self):
+        """Return how many positions and permutations are looked at, of how many."""
+        looked_at = self.drawn, self.permutations
+        for noun, drawn, n in zip(
+            ("position", "permutation"), looked_at, self._sizes, strict=True
+        ):
+            yield noun, len(drawn), n
+
+    @property
+    def _sizes(self):
+        """How many positions and permutations there are."""
+        return self.anew.scores.shape[1], self.anew.n_permutations
+
     def draw(self, n_cells, rng):
         """Draw positions that are looked at, and permutations."""
-        n_positions, n = self.anew.scores.shape[1], self.anew.n_permutations
+        n_positions, n = self._sizes
         if n_cells is None:
             self.drawn, self.permutations = np.arange(n_positions), np.arange(n)
         else:
@@ -318,13 +334,13 @@ class _Whole(_Checked):
 
     def notes(self):
         """Return what to know of the check."""
-        n, n_permutations = len(self.at), self.anew.n_permutations
-        words = counted(n, "position")
-        if n_permutations:
-            words += f" and {counted(n_permutations, 'permutation')}"
-        shown = len(self.drawn) + len(self.permutations)
-        sample = "; the table shows a sample" if shown < n + n_permutations else ""
-        return (f"All {words} were compared{sample}.",)
+        n_shown, n = len(self.drawn) + len(self.permutations), sum(self._sizes)
+        return ("The table shows a random sample.",) if n_shown < n else ()
+
+    def samples(self):
+        """Return the same, as all are looked at."""
+        for noun, n in zip(("position", "permutation"), self._sizes, strict=True):
+            yield noun, n, n
 
     def _largest(self, numbers):
         """Return the most extreme statistics of some permutations."""

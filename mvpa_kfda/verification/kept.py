@@ -22,6 +22,8 @@ class Kept:
     cell: object
     #: What has been refitted: (score, by how much ties may change it).
     known: dict = field(default_factory=dict)
+    #: How many permutations and positions were looked at, of how many.
+    samples: tuple = ()
 
     def rows(self, n_cells, rng):
         """Return what is said of some permutations and positions, and what is true."""
@@ -35,6 +37,10 @@ class Kept:
             some = [_drawn(permutations, rng)] if len(positions) <= _MOST else []
             places = [_drawn(positions, rng)] if len(permutations) <= _MOST else []
         self._say_what_is_left_out(some, places)
+        self.samples = (
+            ("largest score of a permutation", len(some), len(permutations)),
+            ("p-value of a position", len(places), len(positions)),
+        )
         return [
             *(self._row_of_maximum(b, positions) for b in some),
             *(self._row_of_counts(each, positions, permutations) for each in places),

@@ -13,9 +13,6 @@ from ..data.resampling import nearest_voxels, take_voxels
 from ..results.base import SubjectResult
 from ..results.load import load_result
 
-#: The ending of the names of a second list, which may be those of the first.
-_OTHER = " (other)"
-
 
 @dataclass
 class Member:
@@ -66,12 +63,19 @@ def find_members(group, entries, other=None):
     for argument, given, names, key in lists:
         loaded = load_all(given, argument)
         given = list(given)
-        names = [str(name).removesuffix(_OTHER) for name in names]
+        names = [str(name) for name in names]
+        if key == "other":
+            names = [_without_list(name, group) for name in names]
         order, differ = in_order(given, loaded, names, list(group.inputs[key]))
         found += [given[i] for i in order]
         results += [loaded[i] for i in order]
         wrong += differ
     return found, results, wrong
+
+
+def _without_list(name, group):
+    """Return the name of a subject of the second list without that of the list."""
+    return name.removesuffix(" (other)").removesuffix(f" ({group.labels[1]})")
 
 
 def in_order(entries, results, names, sums):

@@ -6,18 +6,21 @@ It holds the checksum of the file that was verified, and counts for that file on
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from html import escape
 from os import PathLike
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from .. import __version__
-from ..utils.checks import check_path, counted
+from ..utils.checks import check_path, counted, enumerated
 from ..utils.files import write_text, write_whole
 from ..utils.fingerprints import file_checksum
+from ..utils.rounding import number
 
 #: The columns of a table of cells.
 COLUMNS = (
@@ -28,6 +31,8 @@ COLUMNS = (
 ENDING = ".verified.json"
 #: What a record has to say.
 _KEYS = {"ok", "verdict", "date", "mvpa_kfda"}
+#: Confidence in the largest share that may differ.
+CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,6 +61,10 @@ class Verification:
         Why something, or all of it, cannot be verified.
     notes : tuple of str
         What to know of the check.
+    samples : tuple of tuple
+        For each kind of cell, its name, how many were looked at, and how many there
+        are. If not all of them were, the verdict states the largest share that may
+        differ with 95 % confidence (hypergeometric).
 
     Examples
     --------
@@ -74,6 +83,7 @@ class Verification:
     differences: tuple[str, ...] = ()
     unverified: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    samples: tuple[tuple[str, int, int], ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -99,7 +109,33 @@ class Verification:
             return f"The result cannot be verified because {reasons}."
         ties = int(self.cells.get("n_ties", pd.Series(0)).sum())
         also = f" ({counted(ties, 'tie')} within rounding)" if ties else ""
-        return f"The result holds: {counted(n, 'cell')} {what}, all equal{also}."
+        return f"The result holds{self._extent(what)}, all equal{also}.{self._risk()}"
+
+    def _extent(self, what):
+        """Word how much of the result was looked at."""
+        if not self.samples:
+            return f": {counted(len(self.cells), 'cell')} {what}"
+        parts = []
+        for noun, drawn, total in self.samples:
+            share = f"{drawn:,} of " if drawn < total else "all " * (total > 1)
+            parts.append(f"{share}{counted(total, noun, ',')}")
+        where = "" if self._is_complete else " where it was looked at"
+        return f"{where}: {enumerated(parts)} {what}"
+
+    @property
+    def _is_complete(self):
+        """Whether no cell was left out."""
+        return all(drawn == total for _, drawn, total in self.samples)
+
+    def _risk(self):
+        """Word which share of each kind of cell may differ all the same."""
+        if self._is_complete:
+            return ""
+        shares = [_percent_up(largest_share(*counts)) for _, *counts in self.samples]
+        of = "each" if len(shares) > len(set(shares)) == 1 else "them"
+        at_most = enumerated(dict.fromkeys(shares) if of == "each" else shares)
+        confidence = f"{100 * CONFIDENCE:g} % confidence"
+        return f" At {confidence}, at most {at_most} of {of} differ."
 
     def record(self, fname: str | PathLike[str]) -> None:
         """Write the verdict beside the file of the result, for its report.
@@ -136,6 +172,31 @@ class Verification:
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
         table = self.cells.to_html(index=False) if len(self.cells) else ""
         return f"<p><b>{escape(self.verdict)}</b></p>{notes}{table}"
+
+
+def largest_share(drawn, total, confidence=CONFIDENCE):
+    """Return which share of cells may differ at most, where none that was drawn does.
+
+    Of `total` cells, `drawn` at random without replacement. The largest number D of
+    different ones that a draw would miss with a probability of more than 1 minus the
+    confidence, C(total - D, drawn) / C(total, drawn), as a share.
+    """
+    left = total - np.arange(drawn)  # cells before each is drawn
+
+    def is_missed(n_differ):
+        return np.log1p(-n_differ / left).sum() > np.log(1 - confidence)
+
+    least, most = 0, total - drawn  # more than that would have been found
+    while least < most:
+        middle = (least + most + 1) // 2
+        least, most = (middle, most) if is_missed(middle) else (least, middle - 1)
+    return least / total
+
+
+def _percent_up(share):
+    """Word a share that is an upper bound: no less than it is, to two digits."""
+    step = 10.0 ** (math.floor(math.log10(100 * share)) - 1) if share else 1.0
+    return f"{number(math.ceil(100 * share / step - 1e-9) * step)} %"
 
 
 # ------------------------------------------------------------------- the file beside it
