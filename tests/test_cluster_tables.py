@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:With .* the smallest:RuntimeWarning"),
 ]
 COLUMNS = ["from", "to", "places", "mass", "size", "p", "peak"]
-TRUE = ["n_true_at_least", "share_true_at_least"]  # which need the whole null
+TRUE = ["n_true", "share_true"]  # which need the whole null
 P = 59
 TIMES, FREQS = np.arange(-5, 20) / 100, np.array([4.0, 8.0, 16.0, 32.0])
 NAMES, REGIONS = np.array(["Fz", "Cz", "Pz", "Oz", "O1", "O2"]), 6

@@ -107,7 +107,7 @@ print(over_freqs.clusters().head(3).round(3).to_string())
 # %%
 # The p-value refers to the cluster as a whole, not to its first time point or its
 # frequencies. How much of the cluster has an effect is another question: at least
-# ``n_true_at_least`` of its positions, a proportion of ``share_true_at_least``.
+# ``n_true`` of its positions, a proportion of ``share_true``.
 # `true_discoveries` gives this bound for any set, even one chosen after seeing the
 # results:
 

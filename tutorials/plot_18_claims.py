@@ -72,14 +72,14 @@ group.plot()
 
 # %%
 table = group.clusters("cluster")
-columns = ["size", "p", "n_true_at_least", "share_true_at_least"]
+columns = ["size", "p", "n_true", "share_true"]
 print(table[["from", "to", *columns]].round(3).to_string())
 
 # %%
 # How much of it
 # --------------
 #
-# At least ``n_true_at_least`` time points of the cluster have an effect. Such bounds
+# At least ``n_true`` time points of the cluster have an effect. Such bounds
 # (:class:`~mvpa_kfda.TrueDiscoveries`) hold for all sets of time points simultaneously,
 # so a set may be chosen after seeing the figure.
 

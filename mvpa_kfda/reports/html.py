@@ -44,8 +44,8 @@ _COLUMNS = {
     "cluster_size_mm3": "Cluster size (mm³)",
     "p_none": "p",
     "p": "p",
-    "n_true_at_least": "True, at least",
-    "share_true_at_least": "Share true, at least",
+    "n_true": "True, at least",
+    "share_true": "Share true, at least",
     **{name: axis.label for name, axis in BY_COLUMN.items() if axis.unit},
     **{axis: f"{axis} (mm)" for axis in "xyz"},
 }

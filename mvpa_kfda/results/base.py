@@ -905,7 +905,7 @@ class SubjectResult(
             high and of low scores stay apart.
         alpha : float
             Significance level of positions, not used by "cluster" and "cluster-size";
-            also 1 minus the confidence of ``n_true_at_least``.
+            also 1 minus the confidence of ``n_true``.
 
         Returns
         -------
@@ -920,8 +920,8 @@ class SubjectResult(
             not kept (``null="max"``). ``size`` is the number of positions. ``p`` is
             that of the cluster, or else the smallest of its positions. ``peak`` is the
             position of the highest score (the lowest for low scores), as in the columns
-            of `to_dataframe`, a tuple if there are several. ``n_true_at_least`` and
-            ``share_true_at_least`` are lower bounds on the number and the proportion of
+            of `to_dataframe`, a tuple if there are several. ``n_true`` and
+            ``share_true`` are lower bounds on the number and the proportion of
             its positions that have an effect: for all clusters simultaneously with a
             confidence of 1 - alpha, see `true_discoveries`. A bound of 0 is no evidence
             against the cluster, whose p-value tests it as a whole. These two columns

@@ -16,7 +16,7 @@ from ..utils.checks import counted, plural
 
 #: The columns of every table, in their order, and those of true discoveries.
 COLUMNS = ("from", "to", "places", "mass", "size", "p", "peak")
-TRUE = ("n_true_at_least", "share_true_at_least")
+TRUE = ("n_true", "share_true")
 
 
 @dataclass(frozen=True, eq=False)

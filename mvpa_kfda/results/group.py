@@ -338,7 +338,7 @@ class TestedMap(ViewMixin, ScoreMap):
             it is t or a normal deviate, else of the statistic in standard deviations
             over permutations; NaN unless "cluster", "cluster-size" or "tfce" is among
             the requested corrections. ``peak`` is that of the scores.
-            ``n_true_at_least`` and ``share_true_at_least`` are omitted without
+            ``n_true`` and ``share_true`` are omitted without
             permutations.
 
         Raises
