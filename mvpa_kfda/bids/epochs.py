@@ -6,6 +6,7 @@ import mne
 import numpy as np
 import pandas as pd
 
+from ..data.epochs import data_channels
 from ..utils.checks import check_positive
 from .fates import ANNOTATED, BEFORE, BEYOND, FLAT, REJECTED, mark, wanted
 from .trials import (
@@ -101,7 +102,7 @@ def _resample(epochs, sfreq):
 
 def _are_flat(epochs):
     """Mark epochs of which every channel holds one value, as where nothing was on."""
-    picks = _data_channels(epochs.info)
+    picks = data_channels(epochs.info)
     if len(picks) == 0 or len(epochs) == 0:
         return np.zeros(len(epochs), bool)
     data = epochs.get_data(picks=picks, copy=False)
@@ -191,15 +192,9 @@ def _mark_lost(raw, table, events, options):
 def _change(raw):
     """Mark the samples at which a channel has another value than one before."""
     changed = np.zeros(raw.n_times, bool)
-    for pick in _data_channels(raw.info):
+    for pick in data_channels(raw.info):
         changed[1:] |= np.diff(raw[pick][0][0]) != 0
     return changed
-
-
-def _data_channels(info):
-    """Return the numbers of the good channels that can be decoded."""
-    types = ("meg", "eeg", "seeg", "ecog", "dbs", "fnirs")
-    return mne.pick_types(info, **dict.fromkeys(types, True))
 
 
 def window_of(options):

@@ -447,6 +447,10 @@ _REWORDED = (
         "trials out by --where.",
     ),
     (
+        r"a dict of classes, \{('.*?'): .*?\} \(y for [^)]*\), or rename the labels",
+        "--by, such as --by \"trial_type.replace('OTHER', \\1)\"",
+    ),
+    (
         r"\S*t.r is not given, and not all headers of imgs .*?beside them\.",
         "Neither the headers of all images nor .json files tell the time from scan to "
         "scan.",

@@ -175,6 +175,12 @@ def _named_labels(classes, y):
                 "'cat'], 'inanimate': 'house'}."
             )
         labels = [label for several in names.values() for label in several]
+        names = {name.strip(): several for name, several in names.items()}
+        if len(names) < len(classes):
+            raise ValueError(
+                f"classes names {len(classes)} classes, of which some have the same "
+                "name but for blanks. Put the labels of a class together."
+            )
     else:
         labels = _listed(all_items("classes", classes))
         names = {label: [label] for label in labels}
@@ -210,7 +216,7 @@ def _listed(labels):
                 f"Invalid value for 'classes': it names {label!r}. Allowed: labels "
                 "that are in y, texts or numbers."
             )
-    return plain
+    return [each.strip() if isinstance(each, str) else each for each in plain]
 
 
 def _is_reference(value):

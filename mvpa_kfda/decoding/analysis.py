@@ -51,6 +51,7 @@ from .orders import warn_of_order
 from .problems import (
     check_within_sets,
     warn_of_absent_classes,
+    warn_of_alike_names,
     warn_of_confounds,
     warn_of_sizes,
     warn_of_spread,
@@ -213,6 +214,7 @@ def make_analysis(trials, procedure, *, maps=None, with_patterns=False):
     scores, permuting = procedure.scores, procedure.permuting
     scoring, functions, n_scalar = _check_scores(scores.scoring)
     classes, codes, groups = _check_trials(trials)
+    warn_of_alike_names(codes, classes)
     cv, folds, splitter = _split(trials, procedure, codes, groups, classes)
     learned = _learn(trials, procedure, folds, groups)
     how, seed = _repeat(trials, procedure, cv, folds)

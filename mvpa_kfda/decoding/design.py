@@ -43,6 +43,7 @@ from .analysis import draw_folds
 from .options import describes_options
 from .orders import find_in_order, find_in_values, find_weak_trend
 from .problems import (
+    find_alike_names,
     count_by_group,
     find_absent_class,
     find_confounded,
@@ -447,6 +448,7 @@ def _of_labels(
 ):
     """Return the problems of labels: their numbers and, if it is known, their order."""
     found = [
+        find_alike_names(codes, classes),
         find_missing_class(codes, groups, classes),
         find_unequal(codes, classes),
     ]

@@ -41,7 +41,7 @@ NOT_SAID = frozenset(
         # In numbers of trials, folds and permutations, and in the metrics.
         *("n_folds", "n_trained", "n_permutations", "scoring", "class_sizes"),
         # In trials that were averaged, z-scores of voxels, and types of channels.
-        *("average_test", "n_images", "ch_names"),
+        *("average_test", "n_images", "ch_names", "channels_left_out"),
         # Part of the sentence on the penalty, which names what is minimised.
         "criterion",
     }
