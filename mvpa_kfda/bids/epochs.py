@@ -6,6 +6,7 @@ import mne
 import numpy as np
 import pandas as pd
 
+from ..data.epoch_files import read_epochs_file
 from ..data.epochs import data_channels
 from ..utils.checks import check_positive
 from .fates import ANNOTATED, BEFORE, BEYOND, FLAT, REJECTED, mark, wanted
@@ -47,7 +48,7 @@ def read_epochs(inputs, options):
             )
     parts, tables, flat = [], [], []
     for run in inputs.runs:
-        epochs = _load_epochs(run.path)
+        epochs = read_epochs_file(run.path)
         with _naming(run.path):
             table = _table_of(epochs)
             flat.append(_are_flat(epochs))
@@ -64,16 +65,6 @@ def read_epochs(inputs, options):
     check_losses(events, options)
     kept = wanted(events).index
     return _as_trials(_joined(parts)[kept], events.loc[kept], events)
-
-
-def _load_epochs(path):
-    """Read a file of epochs, with one kind of error for all that is wrong with it."""
-    try:
-        return mne.read_epochs(path, verbose="error")
-    except Exception as error:  # a reader of foreign bytes fails in many ways
-        raise ValueError(
-            f"{path} is not a file of epochs that MNE-Python can read ({error})."
-        ) from error
 
 
 def _table_of(epochs):
