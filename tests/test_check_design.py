@@ -63,7 +63,7 @@ def test_classes_of_similar_names_are_said_with_a_way_to_merge_them(classes, sai
     X = np.random.default_rng(0).normal(size=(len(y), 3))
     with pytest.warns(UserWarning, match="Some classes have similar names") as told:
         cross_validate(X, y, cv=3)
-    assert [each.message.args[0] for each in told][0] == problem.text
+    assert problem.text in [each.message.args[0] for each in told]
 
 
 @pytest.mark.parametrize(

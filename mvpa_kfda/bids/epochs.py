@@ -10,6 +10,7 @@ from ..data.epoch_files import read_epochs_file
 from ..data.epochs import data_channels
 from ..utils.checks import check_positive
 from .fates import ANNOTATED, BEFORE, BEYOND, FLAT, REJECTED, mark, wanted
+from .join import join_epochs
 from .trials import (
     LABEL,
     RUN,
@@ -64,7 +65,8 @@ def read_epochs(inputs, options):
     mark(events, events.index[np.concatenate(flat)], FLAT)
     check_losses(events, options)
     kept = wanted(events).index
-    return _as_trials(_joined(parts)[kept], events.loc[kept], events)
+    epochs, notes = _join(parts, inputs.runs, options)
+    return _as_trials(epochs[kept], events.loc[kept], events, notes)
 
 
 def _table_of(epochs):
@@ -102,7 +104,22 @@ def _are_flat(epochs):
     return (data.max(axis=2) == data.min(axis=2)).all(axis=1)
 
 
-def _as_trials(epochs, table, events):
+def _join(parts, runs, options):
+    """Return the epochs of runs as one, and notes."""
+    names = [run.path.name for run in runs]
+    resampled = options["resample"] is not None
+    return join_epochs(parts, names, picks_of(options), resampled)
+
+
+def picks_of(options):
+    """Return the names or types of channels to decode; None for all data channels."""
+    picks = options["picks"]
+    if picks is None:
+        return None
+    return [name.strip() for item in picks for name in item.split(",")]
+
+
+def _as_trials(epochs, table, events, more):
     """Return the `Trials` of epochs and their table, of all `events` there were."""
     facts, notes = about_trials(table, events)
     table = with_plain_labels(table.reset_index(drop=True))
@@ -113,18 +130,7 @@ def _as_trials(epochs, table, events):
         "LastSample": float(epochs.times[-1]),
     }
     groups = groups_of(table[RUN])
-    return Trials(epochs, table, groups, about=about, notes=notes)
-
-
-def _joined(parts):
-    """Return the epochs of all runs; a channel that is bad in one is bad."""
-    if len(parts) == 1:
-        return parts[0]
-    bads = sorted({name for part in parts for name in part.info["bads"]})
-    for part in parts:
-        part.load_data()
-        part.info["bads"] = [name for name in bads if name in part.ch_names]
-    return mne.concatenate_epochs(parts, on_mismatch="warn", verbose="error")
+    return Trials(epochs, table, groups, about=about, notes=(*notes, *more))
 
 
 def read_raw(inputs, options):
@@ -134,7 +140,7 @@ def read_raw(inputs, options):
     events = events_of_runs(inputs.runs, options)
     types = as_texts(events.get("trial_type", events[LABEL]))
     numbers = {name: i for i, name in enumerate(sorted(types.unique()), 1)}
-    parts, rows = [], []
+    parts, rows, runs = [], [], []
     for run in inputs.runs:
         of_run = wanted(events[events[RUN] == run.label])
         if len(of_run) == 0:
@@ -154,6 +160,7 @@ def read_raw(inputs, options):
                 _resample(epochs, options["resample"])
                 parts.append(epochs)
                 rows.append(of_run)
+                runs.append(run)
     check_losses(events, options)
     if not parts:
         names = ", ".join(run.path.name for run in inputs.runs)
@@ -161,7 +168,8 @@ def read_raw(inputs, options):
             f"No epoch is left of {names}: all are rejected, or outside of the "
             "recordings. See --reject, --tmin and --tmax."
         )
-    return _as_trials(_joined(parts), pd.concat(rows), events)
+    epochs, notes = _join(parts, runs, options)
+    return _as_trials(epochs, pd.concat(rows), events, notes)
 
 
 def _mark_lost(raw, table, events, options):

@@ -95,13 +95,18 @@ def _picked(info, picks):
     return [name for name in names if name not in references], references
 
 
+def picked_channels(info, picks):
+    """Return the names of picked channels, bad ones too; none if there are none."""
+    try:
+        return _picked(info, picks)[0]
+    except ValueError:
+        return []
+
+
 def data_channels(info):
     """Return the indices of the good data channels; reference channels are none."""
-    try:
-        names, _ = _picked(info, None)
-    except ValueError:  # there are none
-        return []
-    return [info["ch_names"].index(name) for name in names if name not in info["bads"]]
+    good = [x for x in picked_channels(info, None) if x not in info["bads"]]
+    return [info["ch_names"].index(name) for name in good]
 
 
 def pick_channels(info, picks):

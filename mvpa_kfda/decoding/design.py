@@ -43,9 +43,9 @@ from .analysis import draw_folds
 from .options import describes_options
 from .orders import find_in_order, find_in_values, find_weak_trend
 from .problems import (
-    find_alike_names,
     count_by_group,
     find_absent_class,
+    find_alike_names,
     find_confounded,
     find_leak,
     find_misread,
