@@ -54,7 +54,8 @@ CHOICE_OPTIONS = (
         "--space",
         "space",
         "SPACE",
-        "space of the images, in fMRIPrep's notation: MNI152NLin2009cAsym:res-2",
+        "space of the images, in fMRIPrep's notation: MNI152NLin2009cAsym:res-2; none "
+        "for that of the scanner, whose files name no space",
     ),
     Option(
         "--desc",
@@ -67,6 +68,15 @@ CHOICE_OPTIONS = (
 #: What is read, and how.
 DATA_OPTIONS = (
     Option("--run", "run_label", "LABEL", "runs (default: all)", several=True),
+    Option(
+        "--entity",
+        "entity",
+        "NAME-VALUE",
+        "decode files with this in their names if there are several of a run, e.g. "
+        "desc-denoised or echo-2; echo-none: without an echo (default for fMRI: "
+        "desc-preproc)",
+        several=True,
+    ),
     Option(
         "--datatype",
         "datatype",

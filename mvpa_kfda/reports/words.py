@@ -86,6 +86,8 @@ SETTING_WORDS = {
     "recordings.by": "what made the classes",
     "recordings.where": "which events were chosen",
     "recordings.space": "the space",
+    "recordings.entity": "the files that were chosen",
+    "recordings.echo": "the echo",
     "recordings.estimate": "how images of trials were made",
     "recordings.hrf_model": "the haemodynamic response",
     "recordings.others": "the regressors of other trials",
