@@ -86,7 +86,7 @@ def read_bold(inputs, options):
     events = events_of_runs(inputs.runs, options)
     runs = _open(_with_trials(inputs.runs, events), events, options)
     data, table, about, notes = estimate.make(runs, events, options)
-    facts, of_events = about_trials(table, events)
+    facts, of_events = about_trials(table, events, inputs.runs)
     left_out = {
         run.label: n_volumes(image) - len(kept)
         for run, image, kept in zip(runs.runs, runs.images, runs.kept, strict=True)

@@ -1,6 +1,7 @@
 """Trials of EEG and MEG: epochs on file, or raw recordings that are cut into epochs."""
 
 from contextlib import contextmanager
+from pathlib import Path
 
 import mne
 import numpy as np
@@ -8,6 +9,7 @@ import pandas as pd
 
 from ..data.epoch_files import read_epochs_file
 from ..data.epochs import data_channels
+from ..data.tables import trimmed_table
 from ..utils.checks import check_positive
 from .fates import ANNOTATED, BEFORE, BEYOND, FLAT, REJECTED, mark, wanted
 from .join import join_epochs
@@ -35,6 +37,19 @@ def _naming(path):
         yield
     except Exception as error:  # MNE-Python raises many kinds
         text = " ".join(str(error).split()) or type(error).__name__
+        if isinstance(error, FileNotFoundError) and error.filename:
+            text = (
+                f"there is no {Path(error.filename).name}, which it names. If files "
+                "were renamed, correct the names inside of them, or copy BrainVision "
+                "files with mne_bids.copyfiles.copyfile_brainvision."
+            )
+        elif isinstance(error, KeyError):
+            text = (
+                f"MNE-BIDS finds no column {text} in a table beside it. Columns need "
+                "the names of BIDS and tabs between them, without blanks."
+            )
+        elif isinstance(error, UnicodeDecodeError):
+            text = f"a table beside it is not in UTF-8. Save it as UTF-8 ({text})."
         text = text if path.name in text else f"{path.name}: {text}"
         raise ValueError(text) from error
 
@@ -66,7 +81,7 @@ def read_epochs(inputs, options):
     check_losses(events, options)
     kept = wanted(events).index
     epochs, notes = _join(parts, inputs.runs, options)
-    return _as_trials(epochs[kept], events.loc[kept], events, notes)
+    return _as_trials(epochs[kept], events.loc[kept], events, inputs.runs, notes)
 
 
 def _table_of(epochs):
@@ -77,7 +92,7 @@ def _table_of(epochs):
     table = table.reset_index(drop=True)
     if "trial_type" not in table:
         table["trial_type"] = [names[number] for number in epochs.events[:, 2]]
-    return table
+    return trimmed_table(table)
 
 
 def _resample(epochs, sfreq):
@@ -119,9 +134,9 @@ def picks_of(options):
     return [name.strip() for item in picks for name in item.split(",")]
 
 
-def _as_trials(epochs, table, events, more):
-    """Return the `Trials` of epochs and their table, of all `events` there were."""
-    facts, notes = about_trials(table, events)
+def _as_trials(epochs, table, events, runs, more):
+    """Return the `Trials` of epochs and their table, of all `events` of runs."""
+    facts, notes = about_trials(table, events, runs)
     table = with_plain_labels(table.reset_index(drop=True))
     epochs.metadata = table
     about = facts | {
@@ -169,7 +184,7 @@ def read_raw(inputs, options):
             "recordings. See --reject, --tmin and --tmax."
         )
     epochs, notes = _join(parts, runs, options)
-    return _as_trials(epochs, pd.concat(rows), events, notes)
+    return _as_trials(epochs, pd.concat(rows), events, inputs.runs, notes)
 
 
 def _mark_lost(raw, table, events, options):

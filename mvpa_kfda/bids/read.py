@@ -57,7 +57,7 @@ def _read_images(inputs, options):
     table = wanted(events)
     if len(table) < len(events):
         data = on_grid(np.asarray(data.dataobj)[..., table.index], data)
-    facts, notes = about_trials(table, events)
+    facts, notes = about_trials(table, events, inputs.runs)
     table = with_plain_labels(table.reset_index(drop=True))
     about = {**facts, "Estimate": "images", **mask.about}
     notes += mask.notes

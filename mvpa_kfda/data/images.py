@@ -39,6 +39,7 @@ from .confounds import (
 )
 from .grayordinates import GrayordinateSpace
 from .space import FeatureSpace, Space, SurfaceSpace, VolumeSpace
+from .tables import read_text_table
 from .volumes import (
     NilearnWarnings,
     check_mesh,
@@ -239,7 +240,7 @@ def read_table(table, name):
     if not path.is_file():
         raise FileNotFoundError(f"The table of {name}, {str(path)!r}, is no file.")
     try:
-        return pd.read_csv(path, sep=_SEPARATORS[ending])
+        return read_text_table(path, _SEPARATORS[ending])
     # No text, no columns, lines of other lengths, or no gzip data after all.
     except (ValueError, OSError, EOFError) as error:
         raise ValueError(
