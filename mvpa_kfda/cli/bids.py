@@ -473,7 +473,7 @@ _REWORDED_OF_IMAGES = (
         "Decode the mean of each block: --estimate blocks, with --block-gap if events "
         "are parts of a block.",
     ),
-    (r"with those before the stimulus and with those from", "with those from"),
+    (r"( and, for epochs, with those| \(in epochs even) before the stimulus\)?", ""),
 )
 
 
