@@ -81,7 +81,7 @@ def gather_results(folder, options):
     subjects, tests = subjects_of(root, options["participant_label"]), {}
     for path in sorted(folder.glob("sub-*/**/*_decoding.h5")):
         entities = entities_of(path)
-        if _is_chosen(entities, options):
+        if is_chosen(entities, options):
             subject = entities.pop("sub")
             del entities["suffix"]
             tests.setdefault(tuple(entities.items()), {})[subject] = path
@@ -126,7 +126,7 @@ def _with_single_sessions(tests):
     return moved
 
 
-def _is_chosen(entities, options):
+def is_chosen(entities, options):
     """Tell whether options choose a result with some entities in its name."""
     desc = options["desc"]
     wanted = {
