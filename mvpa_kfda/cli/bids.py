@@ -54,8 +54,7 @@ CHOICE_OPTIONS = (
         "--space",
         "space",
         "SPACE",
-        "space of the images, in fMRIPrep's notation: MNI152NLin2009cAsym:res-2; none "
-        "for that of the scanner, whose files name no space",
+        "space of the images as in fMRIPrep: MNI152NLin2009cAsym:res-2; none: scanner",
     ),
     Option(
         "--desc",
@@ -72,9 +71,8 @@ DATA_OPTIONS = (
         "--entity",
         "entity",
         "NAME-VALUE",
-        "decode files with this in their names if there are several of a run, e.g. "
-        "desc-denoised or echo-2; echo-none: without an echo (default for fMRI: "
-        "desc-preproc)",
+        "of several files of a run decode those named so, e.g. desc-denoised, echo-2, "
+        "or echo-none for those without an echo (default for fMRI: desc-preproc)",
         several=True,
     ),
     Option(

@@ -214,7 +214,6 @@ def make_analysis(trials, procedure, *, maps=None, with_patterns=False):
     scores, permuting = procedure.scores, procedure.permuting
     scoring, functions, n_scalar = _check_scores(scores.scoring)
     classes, codes, groups = _check_trials(trials)
-    warn_of_alike_names(codes, classes)
     cv, folds, splitter = _split(trials, procedure, codes, groups, classes)
     learned = _learn(trials, procedure, folds, groups)
     how, seed = _repeat(trials, procedure, cv, folds)
@@ -309,10 +308,10 @@ def _check_scores(scoring):
 def _check_trials(trials):
     """Return the sorted labels, and the class and group of every trial."""
     classes, codes = check_labels(trials.y, trials.n)
-    groups = trials.groups
-    if groups is not None:
-        groups = check_per_trial(groups, trials.n, "groups")
-    return classes, codes, groups
+    warn_of_alike_names(codes, classes)
+    if trials.groups is None:
+        return classes, codes, None
+    return classes, codes, check_per_trial(trials.groups, trials.n, "groups")
 
 
 def make_learned(procedure, trials):
