@@ -421,6 +421,20 @@ def test_blanks_at_the_ends_of_labels_and_names_mean_nothing(given):
     assert verify(result, own, PADDED[given], groups=padded(RUNS.astype(str))).ok
 
 
+def test_blanks_mean_nothing_in_queries_and_categories_either():
+    kinds = np.where(RUNS < 2, "early", "late")
+    results = []
+    for column in (kinds, padded(kinds)):
+        own = EPOCHS.copy()
+        own.metadata = own.metadata.assign(kind=column)
+        more = {"train_on": "kind == 'early'", "confounds": "kind"}
+        results.append(
+            [decode_epochs(own, ["face", "house"], **{k: v}) for k, v in more.items()]
+        )
+    for result, expected in zip(*results, strict=True):
+        assert_same_numbers(result, expected)
+
+
 def test_events_whose_names_differ_by_blanks_are_one_class():
     own = EPOCHS.copy()
     own.event_id = {f"{name} ": code for name, code in EVENT_ID.items()}

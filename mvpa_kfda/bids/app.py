@@ -301,7 +301,8 @@ def _write_config(folder, level, desc, config, options=None):
     """
     heading = [
         f"mvpa-kfda bids BIDS_DIR OUTPUT_DIR {level} --config THIS_FILE",
-        "repeats the run that wrote this file.",
+        "repeats the run that wrote this file, for the subjects of all runs with the "
+        "same options.",
     ]
     values = {key: value for key, value, _ in config.values()}
     label, *_ = config.get("participant_label", (None,))

@@ -24,7 +24,7 @@ from ..kfda.kernels import needs_gram
 from ..kfda.penalties import Auto, Tuned, name_of_rule
 from ..metrics.names import PairsMetric
 from ..utils.advice import SIN_AND_COS
-from ..utils.checks import angle_unit, counted, enumerated, quoted, warn
+from ..utils.checks import angle_unit, counted, enumerated, quoted, some_of, warn
 from ..utils.problems import Problem
 
 #: With more than so many times the trials of the smallest class, the largest is a
@@ -212,7 +212,7 @@ def find_alike_names(codes, classes):
     """Return the `Problem` of classes that may be one, by their names, or None.
 
     Names that differ in case alone, and those of which one has all tags, the parts
-    between slashes, of the other: ``event_repeated="merge"`` makes such names.
+    between slashes, of the other.
     """
     names = classes.tolist()
     if not all(isinstance(name, str) for name in names):
@@ -224,7 +224,7 @@ def find_alike_names(codes, classes):
     }
     tags, of_case, alike = {name: {*name.split("/")} for name in names}, {}, {}
     for name in names:
-        of_case.setdefault(name.casefold(), []).append(name)
+        of_case.setdefault(name.lower(), []).append(name)
     for several in of_case.values():
         if len(several) > 1:
             words = f"{enumerated(map(listed.get, several))} differ in case only"
@@ -232,9 +232,10 @@ def find_alike_names(codes, classes):
     for name in names:
         longer = [other for other in names if tags[name] < tags[other]]
         if longer:
-            others = enumerated(map(listed.get, longer))
+            others = some_of(map(listed.get, longer))
             words = f"{listed[name]} is also a part of {others}"
-            alike[f"{words}, as after event_repeated='merge'"] = name, [name, *longer]
+            words += ", as MNE-Python names events that occur together"
+            alike[words] = name, [name, *longer]
     if not alike:
         return None
     name, several = next(iter(alike.values()))
