@@ -124,7 +124,7 @@ OF_TWO = {
     ),
     "reference": (
         with_reference(part(1)),
-        r"projectors: none in 2 runs .*; 'Average EEG reference' .* in 1 run",
+        r"projectors: none in 2 runs .*; 'Average EEG reference' in 1 run",
     ),
 }
 
@@ -140,6 +140,14 @@ def test_projectors_of_one_name_may_have_other_values():
     runs = [with_projector(part(seed), seed + 1) for seed in (0, 1)]
     with pytest.raises(ValueError, match=r"'PCA-v1' \(values \w+\) in 1 run .*; 'PCA"):
         join(*runs)
+
+
+def test_baselines_that_were_rounded_to_other_samples_are_the_same():
+    first, second = (
+        part(seed).apply_baseline((None, 0), verbose=False) for seed in (0, 1)
+    )
+    second.baseline = (-0.0195, 0.0)
+    assert join(first, second)[0].baseline == first.baseline
 
 
 def test_runs_of_other_rates_are_decoded_with_resample(tmp_path):

@@ -80,13 +80,13 @@ def _align_times(parts, names, resampled):
     """
     rates = [float(part.info["sfreq"]) for part in parts]
     hint = f"Use --resample {min(rates):g} to bring all runs to one rate."
-    _check_alike("sampling rates", [f"{x:.12g} Hz" for x in rates], names, hint)
+    _check_alike("sampling rates", [f"{x:.17g} Hz" for x in rates], names, hint)
     starts = np.array([part.times[0] for part in parts])
     sizes, moved = [len(part.times) for part in parts], np.abs(starts - starts[0])
     if (moved > 0.5 / rates[0]).any() or np.ptp(sizes) > resampled:
         ends = [part.times[-1] for part in parts]
-        spans = [f"{a:.4g} to {b:.4g} s" for a, b in zip(starts, ends, strict=True)]
-        hint = f"Use --tmin {max(starts):.4g} --tmax {min(ends):.4g} to crop all runs."
+        spans = [f"{a:.9g} to {b:.9g} s" for a, b in zip(starts, ends, strict=True)]
+        hint = f"Use --tmin {max(starts):.6g} --tmax {min(ends):.6g} to crop all runs."
         _check_alike("times", spans, names, hint)
     for part in parts:
         if len(part.times) > min(sizes):
@@ -114,11 +114,20 @@ def _align_events(parts):
 def _check_preprocessing(parts, names):
     """Refuse runs with other baselines, and with other projectors."""
     hint = "Prepare all runs in the same way before epochs are saved."
+    for part in parts:
+        if _is_close(part.baseline, parts[0].baseline, 0.5 / part.info["sfreq"]):
+            part.baseline = parts[0].baseline  # rounded to the samples of each run
     _check_alike("baselines", [_word_baseline(part) for part in parts], names, hint)
-    for part in parts:  # which were rounded to the samples of each run
-        part.baseline = parts[0].baseline
-    projectors = [_word_projectors(part) for part in parts]
-    _check_alike("projectors", projectors, names, hint)
+    for with_values in (False, True):
+        projectors = [_word_projectors(part, with_values) for part in parts]
+        _check_alike("projectors", projectors, names, hint)
+
+
+def _is_close(baseline, other, tolerance):
+    """Tell whether two baselines are the same up to rounding."""
+    if baseline is None or other is None:
+        return False
+    return np.allclose(baseline, other, rtol=0, atol=tolerance)
 
 
 def _word_baseline(part):
@@ -129,13 +138,15 @@ def _word_baseline(part):
     return f"{start} to {end} s"
 
 
-def _word_projectors(part):
-    """Word the projectors of epochs, with a checksum of their values."""
+def _word_projectors(part, with_values):
+    """Word the projectors of epochs, perhaps with checksums of their values."""
     texts = []
     for each in part.info["projs"]:
-        content = [each["active"], each["data"]["col_names"], each["data"]["data"]]
-        checksum = sha256(repr([np.asarray(x).tolist() for x in content]).encode())
-        texts.append(f"{str(each['desc'])!r} (values {checksum.hexdigest()[:6]})")
+        data = each["data"]
+        content = each["kind"], each["active"], data["col_names"], data["data"].tolist()
+        checksum = sha256(repr(content).encode())
+        values = f" (values {checksum.hexdigest()[:6]})" * with_values
+        texts.append(f"{str(each['desc'])!r}{values}")
     return ", ".join(texts) or "none"
 
 

@@ -54,7 +54,7 @@ CHOICE_OPTIONS = (
         "--space",
         "space",
         "SPACE",
-        "space of the images as in fMRIPrep: MNI152NLin2009cAsym:res-2; none: scanner",
+        "space of images, e.g. MNI152NLin2009cAsym:res-2; none: that of the scanner",
     ),
     Option(
         "--desc",

@@ -233,17 +233,16 @@ def find_alike_names(codes, classes):
         longer = [other for other in names if tags[name] < tags[other]]
         if longer:
             others = some_of(map(listed.get, longer))
-            words = f"{listed[name]} is also a part of {others}"
-            words += ", as MNE-Python names events that occur together"
-            alike[words] = name, [name, *longer]
+            alike[f"{listed[name]} is also a part of {others}"] = name, [name, *longer]
     if not alike:
         return None
     name, several = next(iter(alike.values()))
+    joined = " MNE-Python joins the names of events that occur together by slashes."
     text = (
-        f"Some classes have similar names: {'; '.join(alike)}. "
-        "They are decoded as different classes. If they are one, merge them with a "
-        f"dict of classes, {{{name!r}: {several!r}, ...}} (y for the events of epochs, "
-        "classes for images), or rename the labels."
+        f"Some classes have similar names: {'; '.join(alike)}. They are decoded as "
+        f"different classes.{joined * ('/' in ''.join(alike))} If they are one, merge "
+        f"them with a dict of classes, {{{name!r}: {several!r}, ...}} (y for the "
+        "events of epochs, classes for images), or rename the labels."
     )
     return Problem("names", text, {"cases": len(alike)})
 
