@@ -374,6 +374,97 @@ def damage_table(path, rng):
     return len(table)
 
 
+# -------------------------------------------------- of tables as people save them
+
+
+@pytest.mark.parametrize("kind", ["eeg", "fmri"])
+def test_a_run_without_events_is_left_out_and_counted(request, capsys, kind):
+    root = request.getfixturevalue(kind)
+    given = FEW if kind == "eeg" else IMAGES
+    change(root, 2, lambda table: table[:0])
+    assert run(root, given=given) == 0
+    assert "1 run without events left out: 2" in capsys.readouterr().out
+    trials, recordings = trials_of(root)
+    assert trials["Events"]["2"] == {"decoded": 0}
+    assert "2" not in trials["TrialsPerRun"]
+    assert not [name for name in recordings if "run-2" in name]
+    for number in (1, 2, 3)[: 2 if kind == "eeg" else 3]:
+        change(root, number, lambda table: table[:0])
+    assert run(root, given=given) == 2
+    assert "_events.tsv has no events, and none of the" in capsys.readouterr().err
+
+
+def rewrite(root, write):
+    """Write all tables of events as bytes of their text."""
+    for path in (root / "sub-01").rglob("*_events.tsv"):
+        path.write_bytes(write(path.read_text(encoding="utf-8")))
+
+
+def padded(text):
+    """Return a table with blanks around its tabs and at the ends of lines."""
+    return text.replace("\t", " \t ").replace("\n", "  \n").encode()
+
+
+def test_blanks_around_cells_mean_nothing(fmri):
+    assert run(fmri, given=IMAGES) == 0
+    expected = trials_of(fmri)[0]
+    rewrite(fmri, padded)
+    assert run(fmri, given=IMAGES, out="again") == 0
+    assert trials_of(fmri, "again")[0] == expected
+
+
+def test_blanks_that_mne_bids_cannot_read_are_said(eeg, capsys):
+    rewrite(eeg, padded)
+    assert run(eeg) == 2
+    said = capsys.readouterr().err
+    assert "MNE-BIDS finds no column 'onset' in a table beside it" in said
+
+
+def test_tables_in_latin_1_are_read_and_said(fmri, capsys):
+    renamed = {"dog": "Gebäude", "cat": "Gesicht"}
+
+    def write(text):
+        for name, other in renamed.items():
+            text = text.replace(name, other)
+        return text.encode("latin-1")
+
+    rewrite(fmri, write)
+    assert run(fmri, given=IMAGES) == 0
+    assert "events.tsv is not in UTF-8 and was read as Lat" in capsys.readouterr().err
+    assert set(trials_of(fmri)[0]["TrialsPerClass"]) == {"Gebäude", "Gesicht"}
+
+
+@pytest.mark.parametrize(
+    ("write", "message"),
+    [
+        (lambda text: text.replace("\t", ",").encode(), "separated by commas or semic"),
+        (
+            lambda text: text.replace("onset", "time").encode(),
+            "Its columns are: 'time'",
+        ),
+        (
+            lambda text: b"\x00" + text.encode(),
+            "cannot be read as a table: it is no te",
+        ),
+    ],
+)
+def test_tables_that_are_none_are_named_with_what_to_do(fmri, capsys, write, message):
+    rewrite(fmri, write)
+    assert run(fmri, given=IMAGES) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert "run-1_events.tsv" in said
+
+
+def test_renamed_files_of_brainvision_are_said(eeg, capsys):
+    for path in (eeg / "sub-01").rglob("*run-1_eeg.eeg"):
+        path.unlink()
+    assert run(eeg) == 2
+    said = capsys.readouterr().err
+    assert "run-1_eeg.vhdr: there is no sub-01_task-faces_run-1_eeg.eeg, which" in said
+    assert "Errno" not in said
+
+
 def test_few_are_few_of_every_run():
     check_lost({"1": {"decoded": 90, BEYOND: 4}, "2": {"decoded": 90}}, 5)
     check_lost({"1": {"decoded": 90, NOT_CHOSEN: 900}}, 0)

@@ -18,6 +18,8 @@ import bids_data
 from mvpa_kfda import decode_epochs, generalize_epochs, load_result
 from mvpa_kfda.bids import app
 from mvpa_kfda.bids.app import Step
+from mvpa_kfda.bids.config import tomllib
+from mvpa_kfda.bids.write import write_about
 from mvpa_kfda.cli import main
 from mvpa_kfda.cli.bids import _word_warnings as word_warnings
 from mvpa_kfda.reports.html import equal_p
@@ -385,3 +387,39 @@ def test_raw_recordings_are_resampled_as_epochs(
     expected = [part.resample(50.0, verbose="error").get_data() for part in parts]
     assert fewer.info["sfreq"] == 50.0
     assert_array_equal(fewer.get_data(), np.concatenate(expected))
+
+
+# -------------------------------------------------------------- several jobs at once
+
+
+@pytest.mark.usefixtures("no_pages")
+def test_the_file_of_an_array_of_jobs_names_all_subjects(tmp_path):
+    root, out = bids_data.write_epochs(tmp_path / "data"), tmp_path / "out"
+
+    def subjects_after(*given):
+        assert run(root, out, "participant", "--permutations", "0", *given) == 0
+        text = (out / "participant_desc-time_config.toml").read_text()
+        return tomllib.loads(text)["participant"].get("participant-label")
+
+    assert subjects_after("--participant-label", "sub-01") == ["01"]
+    assert subjects_after("--participant-label", "02", "--n-jobs", "1") == ["01", "02"]
+    assert subjects_after("--participant-label", "02", "--reg", "0.1") == ["02"]
+    assert subjects_after("--reg", "0.1") is None
+
+
+def test_what_comes_in_while_a_file_is_written_is_not_lost(tmp_path):
+    there, path = [], tmp_path / "list.txt"
+
+    def write(name, meanwhile=()):
+        there.append(name)
+        others = list(meanwhile)
+
+        def word(found):
+            while others:
+                write(others.pop())
+            return " ".join(found)
+
+        write_about(path, lambda: sorted(there), word)
+
+    write("a", meanwhile=["b", "c"])
+    assert path.read_text() == "a b c"

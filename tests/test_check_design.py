@@ -46,6 +46,34 @@ def problem_of(name, *args, **options):
     return problem
 
 
+# ----------------------------------------------------------------------- similar names
+
+
+@pytest.mark.parametrize(
+    ("classes", "said"),
+    [
+        (["Face", "face", "house"], "'Face' (40 trials) and 'face' (40 trials) differ"),
+        (["face", "house", "resp/face"], "'face' (40 trials) is also a part of 'resp/"),
+    ],
+)
+def test_classes_of_similar_names_are_said_with_a_way_to_merge_them(classes, said):
+    y = np.array(classes)[mixed(n_groups=10, n=12, n_classes=3)]
+    problem = problem_of("names", y, np.repeat(np.arange(10), 12))
+    assert said in problem.text
+    X = np.random.default_rng(0).normal(size=(len(y), 3))
+    with pytest.warns(UserWarning, match="Some classes have similar names") as told:
+        cross_validate(X, y, cv=3)
+    assert problem.text in [each.message.args[0] for each in told]
+
+
+@pytest.mark.parametrize(
+    "classes", [["face/up", "face/down"], ["face", "faces"], [1, 2]]
+)
+def test_tags_that_all_classes_have_and_parts_of_words_are_no_similar_names(classes):
+    y = np.array(classes)[mixed()]
+    assert names(check_design(y, RUNS)) == []
+
+
 # ----------------------------------------------------------------------- clean designs
 
 

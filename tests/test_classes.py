@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 from sklearn.model_selection import KFold
 
 import build
-from mvpa_kfda import decode_epochs, generalize_epochs, load_result
+from mvpa_kfda import decode_epochs, generalize_epochs, load_result, verify
 from mvpa_kfda.cli.main import main
 
 EVENT_ID = {"face/left": 1, "face/right": 2, "left/house": 3, "house/right": 4}
@@ -390,3 +390,63 @@ def test_the_command_refuses(inside, capsys, words, message):
     assert run(words) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert re.search(message, line)
+
+
+# ------------------------------------------------------------- blanks at ends of names
+
+
+def padded(labels):
+    """Return labels of which every fourth has a blank at its end."""
+    return [f"{each} " if i % 4 == 0 else each for i, each in enumerate(labels)]
+
+
+LABELS = np.where(FACE, "face", np.where(HOUSE, "house", "other"))
+PADDED = {
+    "labels": padded(LABELS),
+    "objects": np.array(padded(LABELS), object),
+    "a column": "kind",
+    "names": [" face", "house ", "body\t", "button"],
+    "a dict": {" face ": "face ", "house": [" house"], "other": ["body", "button "]},
+}
+
+
+@pytest.mark.parametrize("given", PADDED)
+def test_blanks_at_the_ends_of_labels_and_names_mean_nothing(given):
+    own = EPOCHS.copy()
+    own.metadata = own.metadata.assign(kind=padded(LABELS))
+    clean = LABELS if given != "names" else ["face", "house", "body", "button"]
+    result = decode_epochs(own, PADDED[given], groups=padded(RUNS.astype(str)))
+    expected = decode_epochs(EPOCHS, clean, groups=RUNS.astype(str))
+    assert_same_numbers(result, expected)
+    assert verify(result, own, PADDED[given], groups=padded(RUNS.astype(str))).ok
+
+
+def test_blanks_mean_nothing_in_queries_and_categories_either():
+    kinds = np.where(RUNS < 2, "early", "late")
+    results = []
+    for column in (kinds, padded(kinds)):
+        own = EPOCHS.copy()
+        own.metadata = own.metadata.assign(kind=column)
+        more = {"train_on": "kind == 'early'", "confounds": "kind"}
+        results.append(
+            [decode_epochs(own, ["face", "house"], **{k: v}) for k, v in more.items()]
+        )
+    for result, expected in zip(*results, strict=True):
+        assert_same_numbers(result, expected)
+
+
+def test_events_whose_names_differ_by_blanks_are_one_class():
+    own = EPOCHS.copy()
+    own.event_id = {f"{name} ": code for name, code in EVENT_ID.items()}
+    own.event_id["button"] = own.event_id.pop("body ")
+    expected = decode_epochs(EPOCHS, {**CLASSES, "button": ["body", "button"]})
+    assert_same_numbers(decode_epochs(own), expected)
+
+
+CLASSES = {name: name for name in ("face/left", "face/right", "house/right")}
+CLASSES |= {"left/house": "left/house"}
+
+
+def test_one_class_under_two_names_but_for_blanks_is_refused():
+    with pytest.raises(ValueError, match=r"same name but for blanks\. Put the events"):
+        decode_epochs(EPOCHS, {"face": "face/left", "face ": "face/right"})

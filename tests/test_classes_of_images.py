@@ -107,6 +107,18 @@ def test_confounds_groups_and_chosen_trials_are_those_of_the_images_left():
     assert_allclose(result.scores, expected.scores, rtol=1e-12)
 
 
+def test_blanks_at_the_ends_of_labels_and_names_mean_nothing():
+    y = [f" {each}" if i % 3 == 0 else each for i, each in enumerate(Y)]
+    classes = {"face ": " face", "house": ["house "]}
+    result = searchlight(X, y, groups=RUNS, classes=classes, **OPTIONS)
+    expected = searchlight(X, Y, groups=RUNS, classes=["face", "house"], **OPTIONS)
+    assert_array_equal(result.classes, expected.classes)
+    assert_array_equal(result.null, expected.null)
+    classes["face"] = "face"
+    with pytest.raises(ValueError, match=r"same name but for blanks\. Put the labels"):
+        searchlight(X, y, groups=RUNS, classes=classes, **OPTIONS)
+
+
 def test_names_of_the_other_labels_do_not_matter():
     others = Y.copy()
     others[~PAIR] = np.random.default_rng(1).permutation(Y[~PAIR])

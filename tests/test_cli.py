@@ -8,6 +8,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
 import mne
@@ -16,6 +17,7 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_rgb
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.io import savemat
 
 import mvpa_kfda
 from mvpa_kfda import (
@@ -69,6 +71,10 @@ def folder(tmp_path_factory, epochs):
     whole = (folder / "words-epo.fif").read_bytes()
     (folder / "cut-epo.fif").write_bytes(whole[: len(whole) // 2])
     (folder / "words.csv").write_text("a,b\n1,2\n")
+    savemat(folder / "raw.set", {"EEG": {"nbchan": 1.0}})
+    savemat(folder / "bad.set", {"EEG": {"nbchan": 1.0, "trials": 9.0}})
+    savemat(folder / "two.mat", {"a": 1.0, "b": 2.0})
+    (folder / "text.mat").write_text("not a MATLAB file\n")
     return folder
 
 
@@ -377,6 +383,80 @@ def test_outputs_are_named_after_the_file(tmp_path, epochs, name, stem):
     }
 
 
+def as_eeglab(epochs):
+    """Return epochs as the structure that EEGLAB saves."""
+    names = {code: name for name, code in epochs.event_id.items()}
+    types = [names[code] for code in epochs.events[:, 2]]
+    n, n_channels, n_times = epochs.get_data().shape
+    event = np.zeros(n, [("type", object), ("latency", float), ("epoch", float)])
+    epoch = np.zeros(n, [("event", float), ("eventtype", object)])
+    event["type"], event["epoch"] = types, np.arange(n) + 1
+    event["latency"] = epochs.events[:, 0] + 1
+    epoch["event"], epoch["eventtype"] = np.arange(n) + 1, types
+    places = np.zeros(n_channels, [("labels", object)])
+    places["labels"] = epochs.ch_names
+    shape = {"trials": n, "nbchan": n_channels, "pnts": n_times}
+    times = {"xmin": epochs.tmin, "xmax": epochs.tmax, "srate": epochs.info["sfreq"]}
+    data = np.transpose(1e6 * epochs.get_data(), (1, 2, 0))
+    parts = {"event": event, "epoch": epoch, "chanlocs": places, "data": data}
+    return {"EEG": {"ref": "common", "icawinv": [], **shape, **times, **parts}}
+
+
+def as_fieldtrip(epochs):
+    """Return epochs as the structure of FieldTrip's, as MNE-Python is given it."""
+    codes = epochs.events[:, 2]
+    numbers = np.column_stack([codes, np.arange(len(codes)) // 12])
+    places = {"label": epochs.ch_names, "chanpos": np.zeros((16, 3)), "unit": "cm"}
+    return {
+        "label": epochs.ch_names,
+        "fsample": epochs.info["sfreq"],
+        "trial": list(epochs.get_data()),
+        "time": [epochs.times] * len(epochs),
+        "trialinfo": numbers,
+        "elec": places,
+    }
+
+
+def test_epochs_of_eeglab_are_decoded_and_verified(tmp_path, epochs):
+    savemat(tmp_path / "words.set", as_eeglab(epochs))
+    file, out = str(tmp_path / "words.set"), str(tmp_path)
+    options = ["--step", "0.1", "--permutations", "9", "--out", out]
+    assert main(["epochs", file, *options]) == 0
+    result = load_result(tmp_path / "words.h5")
+    expected = decode_epochs(epochs, step=0.1, n_permutations=9, random_state=0)
+    assert_allclose(result.scores, expected.scores, rtol=1e-12)
+    assert_array_equal(result.classes, expected.classes)
+    assert_allclose(result.times, expected.times, rtol=1e-9, atol=1e-12)
+    assert main(["verify", f"{out}/words.h5", file]) == 0
+    assert main(["rerun", f"{out}/words.h5", file, "--out", out]) == 0
+    half = ["--generalize", "--test-file", file, *options]
+    assert main(["epochs", file, *half, "--permutations", "0"]) == 0
+
+
+def test_data_of_fieldtrip_are_decoded(tmp_path, epochs, monkeypatch, capsys):
+    given, found = as_fieldtrip(epochs), {}
+
+    def read_mat(path, variable_names, **_):
+        found["name"] = variable_names
+        return {variable_names[0]: given}
+
+    savemat(tmp_path / "words.mat", {"data_clean": {"fsample": 50.0}})
+    options = ["--step", "0.1", "--permutations", "0", "--out", str(tmp_path)]
+    command = ["epochs", str(tmp_path / "words.mat"), *options]
+    monkeypatch.setitem(sys.modules, "pymatreader", None)
+    assert main(command) == 2
+    assert "words.mat cannot be read without the package pymatreader" in (
+        capsys.readouterr().err
+    )
+    reader = SimpleNamespace(read_mat=read_mat)
+    monkeypatch.setitem(sys.modules, "pymatreader", reader)
+    assert main([*command, "--groups", "1"]) == 0
+    assert found["name"] == ["data_clean"]
+    result = load_result(tmp_path / "words.h5")
+    expected = decode_epochs(epochs, step=0.1, groups=given["trialinfo"][:, 1])
+    assert_allclose(result.scores, expected.scores, rtol=1e-12)
+
+
 def test_running_again_replaces_the_output(folder, tmp_path):
     file = str(folder / "words-epo.fif")
     for permutations in ("0", "12"):
@@ -398,6 +478,10 @@ def test_running_again_replaces_the_output(folder, tmp_path):
         (["epochs", "cut-epo.fif"], "cut-epo.fif is not a file of epochs"),
         (["epochs", "average-ave.fif"], "average-ave.fif is not a file of epochs"),
         (["epochs", "words.csv"], "words.csv is not a file of epochs"),
+        (["epochs", "raw.set"], r"raw.set holds no epochs, .* continuous recording"),
+        (["epochs", "bad.set"], r"bad.set is not a file of epochs .*EEGLAB epochs"),
+        (["epochs", "two.mat"], r"two.mat .*it holds several variables, 'a', 'b'"),
+        (["epochs", "text.mat"], r"text.mat is not a file of epochs"),
         (["words", "--by", "color"], "--by color is not a metadata column.*'block'"),
         (["words", "--groups", "runs"], "--groups runs is not a metadata .*'block'"),
         (["words", "--picks", "Q9"], "No good channels for --picks Q9"),

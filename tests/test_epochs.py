@@ -25,8 +25,11 @@ from mvpa_kfda import (
     TimeResult,
     cross_validate,
     decode_epochs,
+    generalize_epochs,
     load_result,
+    methods_text,
 )
+from mvpa_kfda.data.epochs import data_channels
 
 EEG = ("eeg",) * 5
 MIXED = ("mag", "mag", "grad", "grad", "eeg", "eeg")
@@ -280,6 +283,34 @@ def test_no_data_channels_says_what_there_is():
     epochs.info["bads"] = epochs.ch_names
     with pytest.raises(ValueError, match=r"No good channels for picks=None.*'EEG4'"):
         decode_epochs(epochs)
+
+
+WITH_REFERENCES = ("mag", "mag", "ref_meg", "ref_meg", "eeg", "mag")
+
+
+@pytest.mark.parametrize("picks", [None, "data", ["data"]])
+@pytest.mark.parametrize("function", [decode_epochs, generalize_epochs])
+def test_reference_channels_are_decoded_only_if_picked(function, picks):
+    epochs = make_epochs(types=WITH_REFERENCES, n_times=2)
+    epochs.info["bads"] = ["MAG5"]
+    result = function(epochs, picks=picks, cv=4)
+    expected = function(epochs, picks=["MAG0", "MAG1", "EEG4"], cv=4)
+    assert_array_equal(result.scores, expected.scores)
+    assert result.parameters["ch_names"] == ["MAG0", "MAG1", "EEG4"]
+    assert result.parameters["channels_left_out"] == {"bad": 1, "reference": 2}
+    said = "1 bad channel and 2 reference channels were left out."
+    assert said in methods_text(result)
+    assert "channels_left_out" not in expected.parameters
+    picked = function(epochs, picks=["mag", "ref_meg"], cv=4).parameters["ch_names"]
+    assert picked == ["MAG0", "MAG1", "REF_MEG2", "REF_MEG3"]
+
+
+def test_references_alone_are_no_data():
+    epochs = make_epochs(types=WITH_REFERENCES, n_times=2)
+    assert data_channels(epochs.info) == [0, 1, 4, 5]
+    assert data_channels(make_epochs(types=("ref_meg", "misc")).info) == []
+    with pytest.raises(ValueError, match=r"picks=None; the channel types are: ref_meg"):
+        decode_epochs(make_epochs(types=("ref_meg", "ref_meg")))
 
 
 # ------------------------------------------------------------------------------ scale

@@ -728,6 +728,27 @@ def test_labels_from_files(table, ending, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("l.tsv", "label \t run\nface \t1\n house\t 2 \n"),
+        ("l.csv", "label , run\nface ,1\n house, 2 \n"),
+        ("l.csv", "\ufefflabel,run\nface,1\nhouse,2\n"),
+    ],
+)
+def test_blanks_and_marks_in_files_of_labels_mean_nothing(name, text, tmp_path):
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    y, groups, *_ = read_labels((tmp_path / name, "label"), "run")
+    assert (y.tolist(), groups.tolist()) == (["face", "house"], [1, 2])
+
+
+def test_files_of_labels_in_latin_1_are_read_and_said(tmp_path):
+    (tmp_path / "l.csv").write_bytes("label\nGeb\xe4ude\nGesicht\n".encode("latin-1"))
+    with pytest.warns(RuntimeWarning, match=r"l\.csv is not in UTF-8 .* as Latin-1"):
+        y, *_ = read_labels((tmp_path / "l.csv", "label"))
+    assert y.tolist() == ["Geb\xe4ude", "Gesicht"]
+
+
+@pytest.mark.parametrize(
     ("y", "groups", "error", "match"),
     [
         ("label", None, TypeError, r"y='label' holds no labels.*\(table, column\)"),
@@ -765,6 +786,7 @@ def test_tables_that_are_refused(table, tmp_path):
         "ragged.csv": b"a,b\n1,2\n1,2,3\n",
         "binary.tsv": bytes(range(128, 256)),
         "zipped.csv.gz": b"a,b\n1,2\n",
+        "commas.tsv": b"a,b\n1,2\n",
     }.items():
         (tmp_path / name).write_bytes(content)
         with pytest.raises(ValueError, match=f"y, '.*{name}', cannot be read"):

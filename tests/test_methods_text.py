@@ -1183,6 +1183,8 @@ SCANS = {
     "by": ("condition", "response"),
     "where": (None, "rt > 0.2"),
     "space": ("MNI152NLin6Asym", None),
+    "entity": (["desc-denoised"], ["desc-optcom"]),
+    "echo": ("2", "1"),
     "estimate": ("lss", "lsa"),
     "hrf_model": ("glover", "spm"),
     "t_r": (2.0, 1.5),

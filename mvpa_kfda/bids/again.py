@@ -5,7 +5,7 @@ from pathlib import Path
 
 from .analyses import ANALYSES
 from .app import outputs_of
-from .find import check_dataset, entities_of, find_units
+from .find import NO_VALUE, check_dataset, entities_of, find_units
 from .read import check_readers, read_trials
 from .sources import dataset_places, find_inputs, uri
 from .trials import LABEL
@@ -83,7 +83,7 @@ def _chosen(path):
     return {
         "participant_label": [entities["sub"]],
         "task": None if "task" not in entities else [entities["task"]],
-        "space": ":".join(filter(None, space)) or None,
+        "space": ":".join(filter(None, space)) or NO_VALUE,
         "datatype": folder,
         "desc": entities["desc"],
     }

@@ -11,6 +11,7 @@ from ..decoding.generalization import generalize_epochs
 from ..decoding.images import decode_regions, searchlight
 from ..decoding.sizes import FULL_NULL_BYTES
 from ..inference.corrections import CORRECTIONS
+from .epochs import picks_of
 from .find import HEAD
 from .trials import LABEL
 
@@ -78,13 +79,10 @@ def _labels(trials):
 
 def _of_epochs(trials, options, method):
     """Return the arguments of the functions that decode epochs."""
-    picks = options["picks"]
-    if picks is not None:
-        picks = [name.strip() for item in picks for name in item.split(",")]
     same = ("train_on", "confounds", "window", "step", "window_mode")
     return {
         "groups": trials.groups,
-        "picks": picks,
+        "picks": picks_of(options),
         "scale": None if options["scale"] == "none" else options["scale"],
         **{name: options[name] for name in same},
         **method,

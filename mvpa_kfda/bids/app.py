@@ -13,12 +13,11 @@ from ..reports.html import equal_p
 from ..reports.summary import smallest_p
 from ..results.kinds import keeps_warnings
 from ..utils.checks import counted
-from ..utils.files import write_text
 from .analyses import ANALYSES
 from .bold import check_estimate, unused_by
 from .config import word_config
-from .find import HEAD, check_dataset, find_units
-from .gather import gather_results
+from .find import HEAD, check_dataset, entities_of, find_units
+from .gather import gather_results, is_chosen
 from .kept import KeptTrials
 from .output import Output, is_whole, verify_command
 from .pages import is_of, seal_page, write_overview, write_page
@@ -29,12 +28,14 @@ from .trials import sources_of
 from .write import (
     about_files,
     add_citations,
+    as_json,
     check_output,
     describe_dataset,
     entity_value,
-    in_place,
+    read_json,
     space_entities,
     stem_of,
+    write_about,
 )
 
 #: Options on which no number depends; what they choose is in the names of files.
@@ -119,7 +120,7 @@ def participants(options, method, config):
     unused = _unused(options)
     used = {key: value for key, value in config.items() if key not in unused}
     used["analysis"] = "analysis", options["analysis"], True
-    _write_config(options["output_dir"], "participant", desc, used)
+    _write_config(options["output_dir"], "participant", desc, used, options)
     for subject, of_subject in groupby(units, lambda unit: unit.subject):
         for unit in of_subject:
             given = unit, options, method, desc, keys
@@ -129,6 +130,7 @@ def participants(options, method, config):
         if step.state == "failed":
             yield step
         write_overview(options["output_dir"], options["bids_dir"])
+    _write_config(options["output_dir"], "participant", desc, used, options)
 
 
 def _name_analysis(unit, options, config):
@@ -292,16 +294,44 @@ def _of_results(options, unused=()):
     return {name: value for name, value in options.items() if name not in left_out}
 
 
-def _write_config(folder, level, desc, config):
-    """Write the file that repeats a run."""
+def _write_config(folder, level, desc, config, options=None):
+    """Write the file that repeats a run, and other runs that differ in subjects alone.
+
+    Those are the jobs of an array, one for each subject, whose `options` are alike.
+    """
     heading = [
         f"mvpa-kfda bids BIDS_DIR OUTPUT_DIR {level} --config THIS_FILE",
-        "repeats the run that wrote this file.",
+        "repeats the run that wrote this file, for the subjects of all runs with the "
+        "same options.",
     ]
-    path = folder / f"{level}_desc-{desc}_config.toml"
     values = {key: value for key, value, _ in config.values()}
-    text = word_config(level, values, heading)
-    in_place(path, lambda draft: write_text(draft, text))
+    label, *_ = config.get("participant_label", (None,))
+    chosen = None if options is None else values.get(label)
+
+    def collect():
+        if chosen is None:
+            return values
+        asked = {each.removeprefix("sub-") for each in chosen}
+        return values | {label: sorted(asked | _done_alike(folder, desc, options))}
+
+    path = folder / f"{level}_desc-{desc}_config.toml"
+    write_about(path, collect, lambda values: word_config(level, values, heading))
+
+
+def _done_alike(folder, desc, options):
+    """Return the subjects with a result of the same options."""
+    of_results = _of_results(options, _unused(options))
+    of_results = as_json({k: v for k, v in of_results.items() if v is not None})
+    sessions = options["session"]
+    if sessions is not None and len(sessions) > 1:
+        sessions = None  # names have none if a subject has several
+    chosen, subjects = options | {"desc": desc, "session": sessions}, set()
+    for path in folder.glob(f"sub-*/**/*_desc-{desc}_decoding.json"):
+        record, entities = read_json(path), entities_of(path)
+        alike = isinstance(record, dict) and record.get("Options") == of_results
+        if alike and is_chosen(entities, chosen):
+            subjects.add(entities["sub"])
+    return subjects
 
 
 def _write_page(paths, page, title):

@@ -25,6 +25,7 @@ from .fates import (
     mark,
     wanted,
 )
+from .find import entities_of
 from .masks import Mask, mask_of_runs
 from .trials import (
     LABEL,
@@ -85,12 +86,13 @@ def read_bold(inputs, options):
     events = events_of_runs(inputs.runs, options)
     runs = _open(_with_trials(inputs.runs, events), events, options)
     data, table, about, notes = estimate.make(runs, events, options)
-    facts, of_events = about_trials(table, events)
+    facts, of_events = about_trials(table, events, inputs.runs)
     left_out = {
         run.label: n_volumes(image) - len(kept)
         for run, image, kept in zip(runs.runs, runs.images, runs.kept, strict=True)
         if kept is not None
     }
+    echo = entities_of(runs.runs[0].path).get("echo")
     names = [n for each in runs.confounds if each is not None for n in each.columns]
     about = {
         **facts,
@@ -103,10 +105,13 @@ def read_bold(inputs, options):
         "HighPass": runs.high_pass or "by the cosines among the confounds",
         "Confounds": [*dict.fromkeys(names)],
         "ScansLeftOut": left_out,
+        **({} if echo is None else {"Echo": echo}),
         "SmoothingFWHM": options["smoothing_fwhm"],
         **runs.mask.about,
     }
     notes = (*of_events, *notes, *runs.mask.notes)
+    if echo is not None:
+        notes += (f"images of echo {echo} only, not combined with others",)
     if n := sum(left_out.values()):
         notes += (f"{counted(n, 'scan')} left out",)
     table = with_plain_labels(table.reset_index(drop=True))

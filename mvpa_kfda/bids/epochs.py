@@ -1,13 +1,18 @@
 """Trials of EEG and MEG: epochs on file, or raw recordings that are cut into epochs."""
 
 from contextlib import contextmanager
+from pathlib import Path
 
 import mne
 import numpy as np
 import pandas as pd
 
+from ..data.epoch_files import read_epochs_file
+from ..data.epochs import data_channels
+from ..data.tables import trimmed_table
 from ..utils.checks import check_positive
 from .fates import ANNOTATED, BEFORE, BEYOND, FLAT, REJECTED, mark, wanted
+from .join import join_epochs
 from .trials import (
     LABEL,
     RUN,
@@ -32,6 +37,19 @@ def _naming(path):
         yield
     except Exception as error:  # MNE-Python raises many kinds
         text = " ".join(str(error).split()) or type(error).__name__
+        if isinstance(error, FileNotFoundError) and error.filename:
+            text = (
+                f"there is no {Path(error.filename).name}, which it names. If files "
+                "were renamed, correct the names inside of them, or copy BrainVision "
+                "files with mne_bids.copyfiles.copyfile_brainvision."
+            )
+        elif isinstance(error, KeyError):
+            text = (
+                f"MNE-BIDS finds no column {text} in a table beside it. Columns need "
+                "the names of BIDS and tabs between them, without blanks."
+            )
+        elif isinstance(error, UnicodeDecodeError):
+            text = f"a table beside it is not in UTF-8. Save it as UTF-8 ({text})."
         text = text if path.name in text else f"{path.name}: {text}"
         raise ValueError(text) from error
 
@@ -46,7 +64,7 @@ def read_epochs(inputs, options):
             )
     parts, tables, flat = [], [], []
     for run in inputs.runs:
-        epochs = _load_epochs(run.path)
+        epochs = read_epochs_file(run.path)
         with _naming(run.path):
             table = _table_of(epochs)
             flat.append(_are_flat(epochs))
@@ -62,17 +80,8 @@ def read_epochs(inputs, options):
     mark(events, events.index[np.concatenate(flat)], FLAT)
     check_losses(events, options)
     kept = wanted(events).index
-    return _as_trials(_joined(parts)[kept], events.loc[kept], events)
-
-
-def _load_epochs(path):
-    """Read a file of epochs, with one kind of error for all that is wrong with it."""
-    try:
-        return mne.read_epochs(path, verbose="error")
-    except Exception as error:  # a reader of foreign bytes fails in many ways
-        raise ValueError(
-            f"{path} is not a file of epochs that MNE-Python can read ({error})."
-        ) from error
+    epochs, notes = _join(parts, inputs.runs, options)
+    return _as_trials(epochs[kept], events.loc[kept], events, inputs.runs, notes)
 
 
 def _table_of(epochs):
@@ -83,7 +92,7 @@ def _table_of(epochs):
     table = table.reset_index(drop=True)
     if "trial_type" not in table:
         table["trial_type"] = [names[number] for number in epochs.events[:, 2]]
-    return table
+    return trimmed_table(table)
 
 
 def _resample(epochs, sfreq):
@@ -101,7 +110,7 @@ def _resample(epochs, sfreq):
 
 def _are_flat(epochs):
     """Mark epochs of which every channel holds one value, as where nothing was on."""
-    picks = _data_channels(epochs.info)
+    picks = data_channels(epochs.info)
     if len(picks) == 0 or len(epochs) == 0:
         return np.zeros(len(epochs), bool)
     data = epochs.get_data(picks=picks, copy=False)
@@ -110,9 +119,24 @@ def _are_flat(epochs):
     return (data.max(axis=2) == data.min(axis=2)).all(axis=1)
 
 
-def _as_trials(epochs, table, events):
-    """Return the `Trials` of epochs and their table, of all `events` there were."""
-    facts, notes = about_trials(table, events)
+def _join(parts, runs, options):
+    """Return the epochs of runs as one, and notes."""
+    names = [run.path.name for run in runs]
+    resampled = options["resample"] is not None
+    return join_epochs(parts, names, picks_of(options), resampled)
+
+
+def picks_of(options):
+    """Return the names or types of channels to decode; None for all data channels."""
+    picks = options["picks"]
+    if picks is None:
+        return None
+    return [name.strip() for item in picks for name in item.split(",")]
+
+
+def _as_trials(epochs, table, events, runs, more):
+    """Return the `Trials` of epochs and their table, of all `events` of runs."""
+    facts, notes = about_trials(table, events, runs)
     table = with_plain_labels(table.reset_index(drop=True))
     epochs.metadata = table
     about = facts | {
@@ -121,18 +145,7 @@ def _as_trials(epochs, table, events):
         "LastSample": float(epochs.times[-1]),
     }
     groups = groups_of(table[RUN])
-    return Trials(epochs, table, groups, about=about, notes=notes)
-
-
-def _joined(parts):
-    """Return the epochs of all runs; a channel that is bad in one is bad."""
-    if len(parts) == 1:
-        return parts[0]
-    bads = sorted({name for part in parts for name in part.info["bads"]})
-    for part in parts:
-        part.load_data()
-        part.info["bads"] = [name for name in bads if name in part.ch_names]
-    return mne.concatenate_epochs(parts, on_mismatch="warn", verbose="error")
+    return Trials(epochs, table, groups, about=about, notes=(*notes, *more))
 
 
 def read_raw(inputs, options):
@@ -142,7 +155,7 @@ def read_raw(inputs, options):
     events = events_of_runs(inputs.runs, options)
     types = as_texts(events.get("trial_type", events[LABEL]))
     numbers = {name: i for i, name in enumerate(sorted(types.unique()), 1)}
-    parts, rows = [], []
+    parts, rows, runs = [], [], []
     for run in inputs.runs:
         of_run = wanted(events[events[RUN] == run.label])
         if len(of_run) == 0:
@@ -162,6 +175,7 @@ def read_raw(inputs, options):
                 _resample(epochs, options["resample"])
                 parts.append(epochs)
                 rows.append(of_run)
+                runs.append(run)
     check_losses(events, options)
     if not parts:
         names = ", ".join(run.path.name for run in inputs.runs)
@@ -169,7 +183,8 @@ def read_raw(inputs, options):
             f"No epoch is left of {names}: all are rejected, or outside of the "
             "recordings. See --reject, --tmin and --tmax."
         )
-    return _as_trials(_joined(parts), pd.concat(rows), events)
+    epochs, notes = _join(parts, runs, options)
+    return _as_trials(epochs, pd.concat(rows), events, inputs.runs, notes)
 
 
 def _mark_lost(raw, table, events, options):
@@ -191,15 +206,9 @@ def _mark_lost(raw, table, events, options):
 def _change(raw):
     """Mark the samples at which a channel has another value than one before."""
     changed = np.zeros(raw.n_times, bool)
-    for pick in _data_channels(raw.info):
+    for pick in data_channels(raw.info):
         changed[1:] |= np.diff(raw[pick][0][0]) != 0
     return changed
-
-
-def _data_channels(info):
-    """Return the numbers of the good channels that can be decoded."""
-    types = ("meg", "eeg", "seeg", "ecog", "dbs", "fnirs")
-    return mne.pick_types(info, **dict.fromkeys(types, True))
 
 
 def window_of(options):

@@ -26,7 +26,7 @@ NO_COLUMN = "in tables without the column {}"
 
 _UNWANTED = (MARK, NO_LABEL, NOT_CHOSEN)
 _ASKED = (*_UNWANTED, REJECTED, ANNOTATED, SCRUBBED)
-_DECODED = "decoded"
+DECODED = "decoded"
 #: Of a run there must not be lost more than that, however many runs there are.
 _MOST_OF_RUN = 0.5
 
@@ -45,11 +45,11 @@ def wanted(events):
 
 def count_fates(events, runs):
     """Return by run (a column's values) how many events have which fate."""
-    fates = events[FATE].fillna(_DECODED)
+    fates = events[FATE].fillna(DECODED)
     counts = {}
     for run, own in fates.groupby(runs.astype(str), sort=False):
         numbers = own.value_counts().to_dict()
-        counts[run] = {_DECODED: numbers.pop(_DECODED, 0), **numbers}
+        counts[run] = {DECODED: numbers.pop(DECODED, 0), **numbers}
     return counts
 
 
@@ -96,7 +96,7 @@ def _percent(lost, to_decode, total, n):
 def _lost(fates):
     """Return the reasons that nobody asked for, with their numbers."""
     return {
-        fate: n for fate, n in fates.items() if fate != _DECODED and fate not in _ASKED
+        fate: n for fate, n in fates.items() if fate != DECODED and fate not in _ASKED
     }
 
 
@@ -114,7 +114,7 @@ def word_fates(counts):
     for fates in counts.values():
         for fate, n in fates.items():
             sums[fate] = sums.get(fate, 0) + n
-    decoded, total = sums.pop(_DECODED, 0), sum(sums.values())
+    decoded, total = sums.pop(DECODED, 0), sum(sums.values())
     if not total:
         return None
     words = ", ".join(f"{n} {fate}" for fate, n in sums.items())

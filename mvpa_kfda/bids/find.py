@@ -5,9 +5,11 @@ subjects without sessions where others have some, the latter refuses derivatives
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
-from ..utils.checks import counted, quoted
+from ..utils.checks import counted, enumerated, quoted, some_of
 
 #: What can be decoded -> the folders it is in, the ends of its names, and entities that
 #: a name must have. The first kind of which there is anything in a folder is taken.
@@ -17,8 +19,10 @@ _RAW = (
     *(".mefd", ".nwb"),
 )
 HEAD = ("eeg", "meg", "ieeg")
-#: Endings of runs as fMRIPrep preprocesses them.
-_BOLD = ("_desc-preproc_bold.nii.gz", "_desc-preproc_bold.nii")
+#: Endings of preprocessed runs, and how fMRIPrep describes them.
+_BOLD, _PREPROCESSED = ("_bold.nii.gz", "_bold.nii"), "preproc"
+#: Endings of the same on surfaces.
+_SURFACES = (".func.gii", ".dtseries.nii")
 #: Names of images that hold one volume per trial, for ``--estimate images``; the first
 #: of which there are any are taken, lest maps of results count as trials.
 _SERIES = ("betaseries", "betas", "statmap")
@@ -27,6 +31,10 @@ _SERIES = ("betaseries", "betas", "statmap")
 _NOBODY = "emptyroom"
 #: Entities that tell runs apart.
 _OF_RUNS = ("ses", "acq", "ce", "rec", "dir", "run")
+#: Values of the entity part of images without magnitudes, which cannot be decoded.
+_NO_MAGNITUDE = ("phase", "real", "imag")
+#: What stands for an entity, or a space, that a name does not have.
+NO_VALUE = "none"
 #: Entities whose values are numbers, so that 1 and 01 are the same; others are labels.
 INDICES = ("chunk", "echo", "flip", "inv", "run", "split")
 
@@ -202,7 +210,7 @@ def _word_missing(unit, root):
 
 def _recordings(root, options):
     """Return recordings by (datatype, kind), in the order of their names."""
-    found = {}
+    found, others, wanted = {}, {}, wanted_entities(options)
     for path in sorted(root.glob("sub-*/**/*")):
         folder = path.parent.name
         kind = _kind_of(path, folder, options["estimate"])
@@ -210,14 +218,57 @@ def _recordings(root, options):
             continue
         entities = entities_of(path)
         later_part = entities.get("split", "1").lstrip("0") != "1"
-        if entities.get("sub", _NOBODY) == _NOBODY or later_part:
+        no_magnitude = folder == "func" and entities.get("part") in _NO_MAGNITUDE
+        if entities.get("sub", _NOBODY) == _NOBODY or later_part or no_magnitude:
             continue
         recording = Recording(path, root, entities)
-        found.setdefault((folder, kind), []).append(recording)
+        of_kind = {"desc": _PREPROCESSED} | wanted if kind == "bold" else wanted
+        chosen = all(map(partial(_has, recording), of_kind, of_kind.values()))
+        (found if chosen else others).setdefault((folder, kind), []).append(recording)
+    if not found and others:
+        raise ValueError(_word_others(root, wanted, chain(*others.values())))
     choose = {"epochs": _cleaned, "images": _series}
     for key, recordings in found.items():
         found[key] = sorted(choose.get(key[1], list)(recordings), key=_order)
     return found
+
+
+def wanted_entities(options):
+    """Return the entities that options choose: names -> values."""
+    wanted = {}
+    for item in options.get("entity") or ():
+        name, dash, value = item.partition("-")
+        if not (name and dash and value):
+            raise ValueError(
+                f"--entity {item}: write NAME-VALUE as in the names of files, e.g. "
+                f"desc-denoised or echo-2, or echo-{NO_VALUE} for files without it."
+            )
+        wanted[name] = value
+    return wanted
+
+
+def _has(recording, entity, value):
+    """Tell whether a recording has a value of an entity, or none of it."""
+    own = recording.entities.get(entity, NO_VALUE)
+    return same_value(entity, own, value)
+
+
+def _word_others(root, wanted, others):
+    """Say that no recording has the entities that are wanted, and which there are."""
+    names = list(wanted) or ["desc"]
+    pairs = {f"{n}-{x.entities.get(n, NO_VALUE)}" for x in others for n in names}
+    there = ", ".join(sorted(pairs))
+    if wanted:
+        asked = " ".join("-".join(pair) for pair in wanted.items())
+        return (
+            f"--entity {asked}: no recording has that in its name. Those of {root} "
+            f"have: {there}."
+        )
+    return (
+        f"{root} has BOLD runs, but none that fMRIPrep has preprocessed "
+        f"(*_desc-{_PREPROCESSED}_bold.nii.gz). Set --derivatives to its output, or "
+        f"choose other runs with --entity; there are: {there}."
+    )
 
 
 def _order(recording):
@@ -243,7 +294,7 @@ def _kind_of(path, folder, estimate):
             is_series = entities_of(path)["suffix"] in _SERIES
             is_image = name.endswith((".nii", ".nii.gz"))
             return "images" if is_series and is_image else None
-        return "bold" if name.endswith(_BOLD) else None
+        return "bold" if name.endswith(_BOLD) and "_desc-" in name else None
     return None
 
 
@@ -258,7 +309,8 @@ def _cleaned(recordings):
     """Return the final epochs of MNE-BIDS-Pipeline; others are on the way to them."""
     by_run = {}
     for each in recordings:
-        key = tuple(each.entities.get(name) for name in ("sub", "task", *_OF_RUNS))
+        left = {k: v for k, v in each.entities.items() if k not in ("proc", "split")}
+        key = tuple(sorted(left.items()))
         by_run.setdefault(key, {})[each.entities.get("proc")] = each
     order = ("clean", None)
     chosen = []
@@ -309,6 +361,12 @@ def _word_nothing(root, datatype, estimate):
         return (
             f"{root} has no images of single trials. Their names end in "
             f"{', '.join(f'_{name}.nii.gz' for name in _SERIES)}."
+        )
+    if datatype in (None, "func") and (spaces := _surfaces_of(root)):
+        return (
+            f"{root} has runs on surfaces ({spaces}), but mvpa-kfda bids reads volumes "
+            "(*_bold.nii.gz). Let fMRIPrep write a volume too (--output-spaces), or "
+            "estimate single trials of .dtseries.nii files with mvpa-kfda betas."
         )
     if next(root.glob("sub-*/**/func/*_bold.nii*"), None) is not None:
         return (
@@ -364,16 +422,25 @@ def _space_of(recording):
     return ":".join(filter(None, parts)) or None
 
 
+def _surfaces_of(root):
+    """Word the spaces of runs that lie on surfaces; empty if there are none."""
+    names = [path for ending in _SURFACES for path in root.glob(f"sub-*/**/*{ending}")]
+    spaces = {entities_of(path).get("space", "unknown") for path in names}
+    return ", ".join(sorted(spaces))
+
+
 def _choose_space(found, wanted, root):
     """Return the recordings in one space, and that space."""
-    spaces = sorted({_space_of(each) or "" for each in found})
-    named = [name or "none, that of the scanner" for name in spaces]
+    spaces = sorted({_space_of(each) or NO_VALUE for each in found})
+    named = [f"{x} (that of the scanner)" if x == NO_VALUE else x for x in spaces]
     if wanted is not None:
         chosen = [s for s in spaces if s == wanted or s.split(":")[0] == wanted]
         if not chosen:
+            surfaces = _surfaces_of(root)
+            also = f" Surfaces are there in {surfaces}, but bids reads volumes."
             raise ValueError(
                 f"--space {wanted}: no image is in that space. The spaces of {root} "
-                f"are: {', '.join(named)}."
+                f"are: {', '.join(named)}.{also * bool(surfaces)}"
             )
         chosen = [wanted] if wanted in chosen else chosen
     else:
@@ -381,21 +448,46 @@ def _choose_space(found, wanted, root):
     if len(chosen) > 1:
         raise ValueError(
             f"Images are in {counted(len(chosen), 'space')}: "
-            f"{', '.join(s or 'none, that of the scanner' for s in chosen)}. Choose "
-            f"one, e.g. --space {chosen[-1]}."
+            f"{', '.join(n for n, s in zip(named, spaces, strict=True) if s in chosen)}"
+            f". Choose one, e.g. --space {chosen[0]}."
         )
     (space,) = chosen
-    return [each for each in found if (_space_of(each) or "") == space], space or None
+    of_space = [each for each in found if (_space_of(each) or NO_VALUE) == space]
+    return of_space, None if space == NO_VALUE else space
 
 
 def _check_unit(unit):
-    """Refuse two files for one run."""
-    seen = {}
+    """Refuse several files for one run, and runs of which each is another echo."""
+    by_run = {}
     for label, each in zip(unit.runs, unit.recordings, strict=True):
-        if label in seen and len(unit.recordings) > 1:
-            raise ValueError(
-                f"{unit.name}: {seen[label].path.name} and {each.path.name} are both "
-                f"of run {label}. Move one of them away, or choose with --session, "
-                "--run or --space."
-            )
-        seen[label] = each
+        by_run.setdefault(label, []).append(each)
+    for label, several in by_run.items():
+        if len(several) > 1:
+            files = some_of([each.path.name for each in several])
+            where = f"{unit.name}: {counted(len(several), 'file')} are of run {label}"
+            raise ValueError(f"{where}: {files}. {_word_choice(several, unit.kind)}")
+    echoes = {each.entities.get("echo", NO_VALUE) for each in unit.recordings}
+    if len(echoes) > 1:
+        raise ValueError(
+            f"{unit.name}: runs are of different echoes ({', '.join(sorted(echoes))}). "
+            f"Choose one with --entity, e.g. --entity echo-{min(echoes)}."
+        )
+
+
+def _word_choice(several, kind):
+    """Word how to choose among files of one run, by the entities that differ."""
+    names = sorted({name for each in several for name in each.entities})
+    told = []
+    for name in names:
+        values = sorted({each.entities.get(name, NO_VALUE) for each in several})
+        if len(values) > 1:
+            told += [f"--entity {name}-{value}" for value in values]
+    if not told:
+        return "Move one of them away."
+    conditions = ""
+    if kind == "images":
+        conditions = (
+            " If each holds the trials of one condition, as NiBetaSeries writes them, "
+            "join them to one file for each run, with a table of the trials beside it."
+        )
+    return f"Choose one with {enumerated(told, 'or')}.{conditions}"

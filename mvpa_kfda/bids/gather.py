@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 
 from ..utils.checks import quoted, warn
-from .find import entities_of, subjects_of
+from .find import NO_VALUE, entities_of, subjects_of
 from .output import is_whole
 from .write import entity_value, read_json, space_entities
 
@@ -81,7 +81,7 @@ def gather_results(folder, options):
     subjects, tests = subjects_of(root, options["participant_label"]), {}
     for path in sorted(folder.glob("sub-*/**/*_decoding.h5")):
         entities = entities_of(path)
-        if _is_chosen(entities, options):
+        if is_chosen(entities, options):
             subject = entities.pop("sub")
             del entities["suffix"]
             tests.setdefault(tuple(entities.items()), {})[subject] = path
@@ -126,7 +126,7 @@ def _with_single_sessions(tests):
     return moved
 
 
-def _is_chosen(entities, options):
+def is_chosen(entities, options):
     """Tell whether options choose a result with some entities in its name."""
     desc = options["desc"]
     wanted = {
@@ -134,7 +134,8 @@ def _is_chosen(entities, options):
         "ses": options["session"],
         "desc": None if desc is None else [entity_value(desc)],
     }
-    space = space_entities(options["space"])
+    space = options["space"]
+    space = {"space": None} if space == NO_VALUE else space_entities(space)
     return all(entities.get(key) == value for key, value in space.items()) and all(
         labels is None
         or entities.get(key) in [each.removeprefix(f"{key}-") for each in labels]

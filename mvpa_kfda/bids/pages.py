@@ -12,12 +12,11 @@ from urllib.parse import quote
 from ..inference.corrections import CORRECTIONS
 from ..reports.html import STYLE, facts_html, paragraph
 from ..utils.checks import counted
-from ..utils.files import write_text
 from ..verification.verdict import record_path
 from .fates import word_runs
 from .find import entities_of
 from .sources import checksum
-from .write import in_place, read_json, stem_of
+from .write import in_place, read_json, stem_of, write_about
 
 #: Facts that the rest of the page has already.
 _KNOWN = ("NumberOfTrials", "TrialsPerClass")
@@ -133,16 +132,17 @@ def _word_entities(path):
 
 def write_overview(folder, dataset):
     """Write the page of all results in the output; `dataset` is what they are of."""
-    records = _read_records(folder)
     described = read_json(dataset / "dataset_description.json")
     name = described.get("Name") if isinstance(described, dict) else None
     named = isinstance(name, str) and name.strip("[]").lower() not in ("", _UNNAMED)
     title = f"Decoding of {name if named else dataset.resolve().name}"
-    parts = [*_of_group(folder, records), *_of_subjects(folder, records)]
-    html = _PAGE.format(title=escape(title), style=STYLE, body="\n".join(parts))
-    path = folder / NAME
-    in_place(path, lambda draft: write_text(draft, html))
-    return path
+
+    def word(records):
+        parts = [*_of_group(folder, records), *_of_subjects(folder, records)]
+        return _PAGE.format(title=escape(title), style=STYLE, body="\n".join(parts))
+
+    write_about(folder / NAME, lambda: _read_records(folder), word)
+    return folder / NAME
 
 
 def _read_records(folder):

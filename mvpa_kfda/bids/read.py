@@ -58,7 +58,7 @@ def _read_images(inputs, options):
     table = _in_time(wanted(events))
     if not np.array_equal(table.index, range(len(events))):
         data = on_grid(np.asarray(data.dataobj)[..., table.index], data)
-    facts, notes = about_trials(table, events)
+    facts, notes = about_trials(table, events, inputs.runs)
     table = with_plain_labels(table.reset_index(drop=True))
     about = {**facts, "Estimate": "images", **mask.about}
     notes += mask.notes

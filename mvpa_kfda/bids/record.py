@@ -19,6 +19,7 @@ _FACTS = {
     "SliceTimeRef": "slice_time_ref",
     "ScansPerRun": "n_scans",
     "SmoothingFWHM": "smoothing_fwhm",
+    "Echo": "echo",
     "Delay": "delay",
     "BlockGap": "block_gap",
     "MaskFrom": "mask",
@@ -36,6 +37,7 @@ def with_recordings(result_parameters, inputs, trials, options):
         "by": options["by"],
         "where": options["where"],
         "space": entities_of(inputs.runs[0].path).get("space"),
+        **({"entity": options["entity"]} if options["entity"] else {}),
         **{name: options[name] for name in _OPTIONS.get(kind, ())},
         **{
             to: trials.about[fact]

@@ -265,7 +265,7 @@ def _sidecars_of(recording):
     """Return the .json files on the scans of a run, the nearest first."""
     own = recording.path.with_name(f"{stem_of_file(recording.path)}.json")
     found = [own] if _is_there(own) else []
-    also = [("desc", "preproc")]
+    also = [("desc", recording.entities["desc"])]
     for level in _levels(recording, recording.root, "bold.json", also):
         # Beside that of this very image there may be one of another space.
         if own not in level:

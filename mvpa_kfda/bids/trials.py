@@ -12,8 +12,10 @@ import numpy as np
 import pandas as pd
 
 from ..data.expressions import ExpressionError, evaluate_expression
-from ..utils.checks import quoted, word_bytes
+from ..data.tables import read_text_table
+from ..utils.checks import counted, quoted, some_of, word_bytes
 from .fates import (
+    DECODED,
     FATE,
     MARK,
     NO_COLUMN,
@@ -53,9 +55,9 @@ def read_events_tsv(path, texts=()):
         if (size := path.stat().st_size) > _LARGEST:
             raise ValueError(f"{word_bytes(size)} are no table of events")
         # Unlike pandas by itself, a condition may be called "None" or "NA".
-        table = pd.read_csv(
+        table = read_text_table(
             path,
-            sep="\t",
+            "\t",
             keep_default_na=False,
             na_values=_MISSING,
             dtype=dict.fromkeys(texts, str),
@@ -68,6 +70,12 @@ def read_events_tsv(path, texts=()):
 def events_of_runs(runs, options):
     """Return the events of all runs in one table, with labels and the run of each."""
     tables = [_read_events(run.events).assign(**{RUN: run.label}) for run in runs]
+    tables = [table for table in tables if len(table)]
+    if not tables:
+        raise ValueError(
+            f"{runs[0].events} has no events"
+            + (f", and none of the {len(runs)} runs has any." if runs[1:] else ".")
+        )
     events = choose_events(tables, options)
     mark(events, events.index[events["onset"].isna()], NO_ONSET)
     return events
@@ -82,9 +90,11 @@ def _read_events(path):
     """Return the table of events of a run, whose times are numbers."""
     table = read_events_tsv(path)
     lacking = [name for name in ("onset", "duration") if name not in table]
-    if lacking or len(table) == 0:
-        what = f"no column {quoted(lacking)}" if lacking else "no events"
-        raise ValueError(f"{path} has {what}.")
+    if lacking:
+        raise ValueError(
+            f"{path} has no column {quoted(lacking)}. Its columns are: "
+            f"{quoted(map(str, table.columns), 20)}."
+        )
     for name in ("onset", "duration"):
         values = pd.to_numeric(table[name], errors="coerce").astype(float)
         wrong = ~np.isfinite(values) & table[name].notna()
@@ -208,10 +218,10 @@ def _evaluate(table, expression, flag):
     return values
 
 
-def about_trials(table, events):
+def about_trials(table, events, runs=()):
     """Return what a JSON file says of the trials that are decoded, and notes.
 
-    `events` are those that trials were made of.
+    `events` are those that trials were made of, `runs` those that were read.
     """
     per_run = table[RUN].astype(str).value_counts(sort=False)
     labels = table[LABEL].astype(str).value_counts().sort_index()
@@ -222,8 +232,20 @@ def about_trials(table, events):
         "TrialsPerClass": labels.to_dict(),
         "Events": counts,
     }
-    words = word_fates(counts)
-    return about, () if words is None else (words,)
+    notes = filter(None, [word_fates(counts), _word_empty(counts, runs)])
+    return about, tuple(notes)
+
+
+def _word_empty(counts, runs):
+    """Word which of several runs have no event, and note them; None if all have some.
+
+    `counts` are those of `count_fates`, and take them up.
+    """
+    empty = [run.label for run in runs if run.label not in counts]
+    if len(runs) < 2 or not empty:
+        return None
+    counts |= {label: {DECODED: 0} for label in empty}
+    return f"{counted(len(empty), 'run')} without events left out: {some_of(empty)}"
 
 
 def groups_of(runs):

@@ -243,6 +243,18 @@ def in_place(path, write):
         draft.unlink(missing_ok=True)
 
 
+def write_about(path, collect, word):
+    """Write a text about what lies in a folder, again if more came in meanwhile.
+
+    Several processes may do so at once: whoever is the last to write has looked again
+    since, so that nothing is missing.
+    """
+    written = None
+    while (found := collect()) != written:
+        written, text = found, word(found)
+        in_place(path, lambda draft, text=text: write_text(draft, text))
+
+
 def write_table(table, path):
     """Write a table as BIDS has them."""
 

@@ -79,9 +79,9 @@ ARRAYS = (
     *("labels_img", "sensors"),
 )
 _DATA = (
-    "the data that were decoded: a file of epochs (-epo.fif), images, or a NumPy .npz "
-    "file with the arrays X and y, and optionally groups, X_test and so on; for the "
-    "result of a group, the results (.h5) of its subjects"
+    "the data that were decoded: a file of epochs (-epo.fif, .set or .mat), images, or "
+    "a NumPy .npz file with the arrays X and y, and optionally groups, X_test and so "
+    "on; for the result of a group, the results (.h5) of its subjects"
 )
 #: Of results in the output of the bids command.
 BIDS = (
@@ -317,15 +317,15 @@ def _read(arguments):
     first = arguments.data[0]
     if first.suffix == ".npz":
         return _read_arrays(first)
-    if first.name.endswith((".fif", ".fif.gz")):
-        import mne
+    if first.name.endswith((".fif", ".fif.gz", ".set", ".mat")):
+        from ..data.epoch_files import read_epochs_file
 
         for name in {"test_epochs"} & set(more):
-            more[name] = mne.read_epochs(more[name], verbose="error")
+            more[name] = read_epochs_file(more[name])
         y = arguments.by
         if arguments.classes is not None:
             y = split_classes(arguments.classes, "EVENT")
-        return (mne.read_epochs(first, verbose="error"), y), more
+        return (read_epochs_file(first), y), more
     if arguments.labels is None:
         raise ValueError(
             f"{first.name} is read as images, which need a table of labels. Add "

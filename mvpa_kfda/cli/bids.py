@@ -54,7 +54,7 @@ CHOICE_OPTIONS = (
         "--space",
         "space",
         "SPACE",
-        "space of the images, in fMRIPrep's notation: MNI152NLin2009cAsym:res-2",
+        "space of images, e.g. MNI152NLin2009cAsym:res-2; none: that of the scanner",
     ),
     Option(
         "--desc",
@@ -67,6 +67,14 @@ CHOICE_OPTIONS = (
 #: What is read, and how.
 DATA_OPTIONS = (
     Option("--run", "run_label", "LABEL", "runs (default: all)", several=True),
+    Option(
+        "--entity",
+        "entity",
+        "NAME-VALUE",
+        "of several files of a run decode those named so, e.g. desc-denoised, echo-2, "
+        "or echo-none for those without an echo (default for fMRI: desc-preproc)",
+        several=True,
+    ),
     Option(
         "--datatype",
         "datatype",
@@ -447,6 +455,10 @@ _REWORDED = (
         "trials out by --where.",
     ),
     (
+        r"a dict of classes, \{('.*?'): .*?\} \(y for [^)]*\), or rename the labels",
+        "--by, such as --by \"trial_type.replace('OTHER', \\1)\"",
+    ),
+    (
         r"\S*t.r is not given, and not all headers of imgs .*?beside them\.",
         "Neither the headers of all images nor .json files tell the time from scan to "
         "scan.",
@@ -459,7 +471,7 @@ _REWORDED_OF_IMAGES = (
         "Decode the mean of each block: --estimate blocks, with --block-gap if events "
         "are parts of a block.",
     ),
-    (r"with those before the stimulus and with those from", "with those from"),
+    (r"( and, for epochs, with those| \(in epochs even) before the stimulus\)?", ""),
 )
 
 

@@ -478,6 +478,10 @@ REWORDED = (
         r"--by must name a column of \1 For class labels leave --task out.",
     ),
     (r"\by(_test)? names\b", "--classes names"),
+    (
+        r"a dict of classes, \{.*?\} \(y for [^)]*\)",
+        "--classes NAME=LABEL,LABEL ...",
+    ),
     (r" Pass \w+ as an array with one value per epoch\.", ""),
     (r" If these are labels, pass one for each of the \d+ epochs\.", ""),
     (r" Use GroupKFold [^;]*; with average=k", " With --average K"),

@@ -203,7 +203,7 @@ def _make_parser():
     epochs = commands.add_parser(
         "epochs",
         help="decode an epochs file",
-        description="Decode the epochs of a FIF file at every time point, and write a "
+        description="Decode the epochs of a file at every time point, and write a "
         "figure (.png), a table (.csv) and a result (.h5) named after the file. The "
         "names of maps end in _generalization or _sensors, those of regression in "
         "_regression.",
@@ -251,7 +251,10 @@ def _add_methods(commands):
 def _add_epochs_options(parser):
     """Add the file and the options of decode_epochs."""
     parser.add_argument(
-        "file", metavar="FILE", type=Path, help="epochs saved by MNE-Python, -epo.fif"
+        "file",
+        metavar="FILE",
+        type=Path,
+        help="epochs saved by MNE-Python (-epo.fif), EEGLAB (.set) or FieldTrip (.mat)",
     )
     add_options(parser, (*EPOCHS_OPTIONS, *ANALYSIS_OPTIONS, CORRECTION))
     parser.add_argument(
@@ -315,10 +318,11 @@ def _run_epochs(arguments):
     _check_method(arguments)
     y = _read_classes(arguments)
     check_there(arguments.file, arguments.test_epochs)
+    from ..data.epoch_files import read_epochs_file
     from .output import write_and_print  # loads most of the package
 
-    epochs = _read_epochs(arguments.file)
-    test_epochs = arguments.test_epochs and _read_epochs(arguments.test_epochs)
+    epochs = read_epochs_file(arguments.file)
+    test_epochs = arguments.test_epochs and read_epochs_file(arguments.test_epochs)
     check_out(arguments.out, _stem(arguments.file))
     options = {
         "groups": arguments.groups,
@@ -471,22 +475,11 @@ def _smooth_kernel(epochs, picks, strength):
     return GraphSmooth((edges + edges.T, info["ch_names"]), strength)
 
 
-def _read_epochs(path):
-    """Read epochs, with one kind of error for all that is wrong with a file."""
-    import mne
-
-    try:
-        return mne.read_epochs(path, verbose="error")
-    except Exception as error:  # a reader of foreign bytes fails in many ways
-        raise ValueError(
-            f"{path} is not a file of epochs that MNE-Python can read "
-            f"({one_line(error)}). Use a file written by mne.Epochs.save."
-        ) from error
-
-
 def _stem(path):
-    """Name the output after the input, without the endings MNE-Python asks for."""
-    name = path.name.removesuffix(".gz").removesuffix(".fif")
+    """Name the output after the input, without the endings that its readers ask for."""
+    name = path.name.removesuffix(".gz")
+    for ending in (".fif", ".set", ".mat"):
+        name = name.removesuffix(ending)
     return name.removesuffix("-epo").removesuffix("_epo") or "epochs"
 
 

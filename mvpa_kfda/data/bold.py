@@ -14,6 +14,7 @@ import pandas as pd
 from ..utils.checks import all_items, counted, expand_pattern, quoted, warn
 from ..utils.memory import check_memory
 from .images import read_table
+from .tables import trimmed_table
 from .volumes import listed
 
 #: The columns that events must have.
@@ -89,7 +90,7 @@ def read_events(item, number):
             f"{name} must be a DataFrame or the path of an events.tsv file; got "
             f"{type(item).__name__}."
         )
-    table = read_table(item, "events").reset_index(drop=True)
+    table = trimmed_table(read_table(item, "events")).reset_index(drop=True)
     missing = [column for column in COLUMNS if column not in table.columns]
     if missing or len(table) == 0:
         what = f"no column {quoted(missing)}" if missing else "no rows"

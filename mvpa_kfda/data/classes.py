@@ -169,8 +169,16 @@ def classes_of(epochs, given, name="y", owner="epochs"):
 def _named(given, n_epochs, name):
     """Return the texts that stand for each class, by its name; two or more."""
     if isinstance(given, Mapping):
-        names = {label: _texts(label, texts, name) for label, texts in given.items()}
+        names = {}
+        for label, texts in given.items():
+            names[label.strip()] = _texts(label, texts, name)
+        if len(names) < len(given):
+            raise ValueError(
+                f"{name} names {len(given)} classes, of which some have the same name "
+                "but for blanks. Put the events of a class together."
+            )
     else:
+        given = [label.strip() for label in given]
         names = {label: [label] for label in given}
         if len(names) < len(given):
             twice = next(label for label in given if given.count(label) > 1)
@@ -191,7 +199,7 @@ def _texts(label, texts, name):
     """Return the tags or events of a class of a dict as a list."""
     texts = [texts] if isinstance(texts, str) else texts
     right = isinstance(texts, list | tuple) and all(isinstance(t, str) for t in texts)
-    if not right or not texts or not isinstance(label, str) or not label:
+    if not right or not texts or not isinstance(label, str) or not label.strip():
         raise TypeError(
             f"{name} names classes by a dict of name -> tag or event, or a list of "
             f"these; got {label!r}: {texts!r}. For example: "
@@ -203,8 +211,12 @@ def _texts(label, texts, name):
 def _match(event_id, texts, n_epochs, name, owner):
     """Return the events that have the tags of any of some texts, in their order."""
     found = []
+    trimmed = {event: event.strip() for event in event_id}
     for text in texts:
-        matched = mne.event.match_event_names(event_id, text, on_missing="ignore")
+        matched = mne.event.match_event_names(
+            list(trimmed.values()), text.strip(), on_missing="ignore"
+        )
+        matched = [e for name in matched for e in event_id if trimmed[e] == name]
         if not matched:
             tags = sorted({tag for event in event_id for tag in event.split("/")})
             only = [tag for tag in tags if tag not in event_id]

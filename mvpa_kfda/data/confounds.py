@@ -12,9 +12,10 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from ..utils.advice import COMPLEX
-from ..utils.checks import check_per_trial, native, quoted, refuse_masked
+from ..utils.checks import check_per_trial, native, quoted, refuse_masked, trimmed
 from .epochs import per_epoch
 from .expressions import evaluate_expression
+from .tables import trimmed_table
 
 #: How users give confounds.
 Confounds = ArrayLike | pd.DataFrame | str | Sequence[str] | None
@@ -102,7 +103,8 @@ def _choose_by_query(query, n, table, owner, none, trials):
     columns = quoted(map(str, table.columns))
     no_query = f"train_on={query!r} is no query on the columns {columns}"
     try:
-        mask = evaluate_expression(table.reset_index(drop=True), query)
+        table = trimmed_table(table.reset_index(drop=True))
+        mask = evaluate_expression(table, query)
         if getattr(mask, "dtype", None) == "boolean":  # with missing values
             mask = mask.fillna(False)
         mask = np.asarray(mask)
@@ -305,7 +307,7 @@ def _read_confound(label, place, values, n):
     """Return a column of values (n,) as a `Confound`: numbers, or categories."""
     confound = Confound(label, place, np.empty(0))
     categorical = isinstance(getattr(values, "dtype", None), pd.CategoricalDtype)
-    column = pd.Series(native(np.asarray(values))).infer_objects()
+    column = pd.Series(trimmed(native(np.asarray(values)))).infer_objects()
     _check_column(column, n, confound.name)
     if column.dtype.kind in "iuf" and not categorical:
         return replace(confound, columns=column.to_numpy(np.float64)[:, np.newaxis])

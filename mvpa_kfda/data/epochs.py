@@ -76,15 +76,45 @@ def _metadata_column(epochs, column, name, owner):
     return metadata[column].to_numpy()
 
 
-def pick_channels(info, picks):
-    """Return the indices of the channels to use; bad ones stay out."""
+#: Channels that record the noise of the room. For MNE-Python they are data, too.
+_REFERENCE = "ref_meg"
+#: How users ask for all data channels.
+_ALL = ("data", ["data"])
+
+
+def _picked(info, picks):
+    """Return the names of picked channels, and of the references left out of all."""
     # Picking from a one-sample stand-in leaves the rules to MNE and copies no data.
     stand_in = mne.EvokedArray(np.zeros((len(info["ch_names"]), 1)), info.copy())
+    stand_in.pick("data" if picks is None else picks, verbose=False)
+    names = stand_in.ch_names
+    if picks is not None and not (isinstance(picks, str | list) and picks in _ALL):
+        return names, []
+    kinds = dict(zip(names, stand_in.get_channel_types(), strict=True))
+    references = [name for name in names if kinds[name] == _REFERENCE]
+    return [name for name in names if name not in references], references
+
+
+def picked_channels(info, picks):
+    """Return the names of picked channels, bad ones too; none if there are none."""
+    try:
+        return _picked(info, picks)[0]
+    except ValueError:
+        return []
+
+
+def data_channels(info):
+    """Return the indices of the good data channels; reference channels are none."""
+    good = [x for x in picked_channels(info, None) if x not in info["bads"]]
+    return [info["ch_names"].index(name) for name in good]
+
+
+def pick_channels(info, picks):
+    """Return the indices of the channels to use; bad ones stay out."""
     good, why = [], ""
     try:
-        stand_in.pick("data" if picks is None else picks, verbose=False)
         # MNE-Python keeps bad channels that are named one by one.
-        good = [name for name in stand_in.ch_names if name not in info["bads"]]
+        good = [name for name in _picked(info, picks)[0] if name not in info["bads"]]
     except (IndexError, TypeError, ValueError) as error:
         why = "" if picks is None else f" MNE-Python says: {error}"
     if not good:
@@ -95,6 +125,14 @@ def pick_channels(info, picks):
             f"types to use in picks, e.g. picks={types[0]!r}.{why}"
         )
     return [info["ch_names"].index(name) for name in good]
+
+
+def channels_left_out(info, picks):
+    """Return what a result records of picked channels that are not used, if any."""
+    names, references = _picked(info, picks)
+    numbers = {"bad": len({*names} & {*info["bads"]}), "reference": len(references)}
+    numbers = {reason: n for reason, n in numbers.items() if n}
+    return {"channels_left_out": numbers} if numbers else {}
 
 
 @dataclass(frozen=True)

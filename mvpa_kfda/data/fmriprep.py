@@ -1,6 +1,7 @@
 """Regressors of no interest that fMRIPrep writes beside its runs, read by nilearn."""
 
 import inspect
+import re
 
 import nibabel
 import numpy as np
@@ -67,8 +68,10 @@ def read_fmriprep(paths, strategy, tuned, flag):
     tuned = {name: value for name, value in tuned.items() if value is not None}
     confounds, kept = [], []
     for path in paths:
-        # nilearn looks at the name alone, and knows that of compressed files.
+        # nilearn looks at the name alone, and knows that of compressed files that
+        # fMRIPrep wrote. The same confounds are of what others made of these.
         name = str(path) + (".gz" if str(path).endswith("_bold.nii") else "")
+        name = re.sub(r"_desc-[a-zA-Z0-9]+(?=_bold\.nii)", "_desc-preproc", name)
         try:
             table, scans = load_confounds(name, with_drifts(strategy), **tuned)
         except KeyError as error:

@@ -39,6 +39,7 @@ from .confounds import (
 )
 from .grayordinates import GrayordinateSpace
 from .space import FeatureSpace, Space, SurfaceSpace, VolumeSpace
+from .tables import read_text_table
 from .volumes import (
     NilearnWarnings,
     check_mesh,
@@ -175,6 +176,12 @@ def _named_labels(classes, y):
                 "'cat'], 'inanimate': 'house'}."
             )
         labels = [label for several in names.values() for label in several]
+        names = {name.strip(): several for name, several in names.items()}
+        if len(names) < len(classes):
+            raise ValueError(
+                f"classes names {len(classes)} classes, of which some have the same "
+                "name but for blanks. Put the labels of a class together."
+            )
     else:
         labels = _listed(all_items("classes", classes))
         names = {label: [label] for label in labels}
@@ -210,7 +217,7 @@ def _listed(labels):
                 f"Invalid value for 'classes': it names {label!r}. Allowed: labels "
                 "that are in y, texts or numbers."
             )
-    return plain
+    return [each.strip() if isinstance(each, str) else each for each in plain]
 
 
 def _is_reference(value):
@@ -233,7 +240,7 @@ def read_table(table, name):
     if not path.is_file():
         raise FileNotFoundError(f"The table of {name}, {str(path)!r}, is no file.")
     try:
-        return pd.read_csv(path, sep=_SEPARATORS[ending])
+        return read_text_table(path, _SEPARATORS[ending])
     # No text, no columns, lines of other lengths, or no gzip data after all.
     except (ValueError, OSError, EOFError) as error:
         raise ValueError(

@@ -51,6 +51,7 @@ from .orders import warn_of_order
 from .problems import (
     check_within_sets,
     warn_of_absent_classes,
+    warn_of_alike_names,
     warn_of_confounds,
     warn_of_sizes,
     warn_of_spread,
@@ -308,10 +309,10 @@ def _check_scores(scoring):
 def _check_trials(trials):
     """Return the sorted labels, and the class and group of every trial."""
     classes, codes = check_labels(trials.y, trials.n)
-    groups = trials.groups
-    if groups is not None:
-        groups = check_per_trial(groups, trials.n, "groups")
-    return classes, codes, groups
+    warn_of_alike_names(codes, classes)
+    if trials.groups is None:
+        return classes, codes, None
+    return classes, codes, check_per_trial(trials.groups, trials.n, "groups")
 
 
 def make_learned(procedure, trials):

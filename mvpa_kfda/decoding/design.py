@@ -45,6 +45,7 @@ from .orders import find_in_order, find_in_values, find_weak_trend
 from .problems import (
     count_by_group,
     find_absent_class,
+    find_alike_names,
     find_confounded,
     find_leak,
     find_misread,
@@ -449,6 +450,7 @@ def _of_labels(
 ):
     """Return the problems of labels: their numbers and, if it is known, their order."""
     found = [
+        find_alike_names(codes, classes),
         find_missing_class(codes, groups, classes),
         find_unequal(codes, classes),
     ]

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from ..data.classes import EpochLabels, choose_epochs, names_classes
 from ..data.confounds import Confounds, confounds_of_epochs, train_on_of_epochs
 from ..data.epochs import (
+    channels_left_out,
     check_epochs,
     check_map,
     check_scale,
@@ -69,8 +70,9 @@ class Channels:
     Parameters
     ----------
     picks : str | list | None
-        Channels, as in MNE-Python. None takes all data channels (of all types). Bad
-        channels always stay out; misc channels are used when picked.
+        Channels, as in MNE-Python. None takes all data channels (of all types), without
+        the reference channels of CTF, KIT and 4D systems, which are used only when
+        picked. Bad channels always stay out; misc channels are used when picked.
     scale : "auto" | "channel" | mne.Covariance | None
         Scaling of channels. ``"auto"``: if there are several channel types, each type
         is divided by its standard deviation over epochs, channels and times; channels
@@ -317,6 +319,7 @@ def decode_epochs(epochs, y=None, *, sensors=None, task="classification", **opti
     rows |= {"width": windows.width, "mode": time.window_mode, "times": windows.times}
     rows |= {"kernel": kernel, "reg": procedure.method.reg}
     recorded = record_epochs(info, channels, windows, time, sfreq)
+    recorded |= channels_left_out(epochs.info, channels.picks)
     return decode(
         WindowPositions(data=data, **rows),
         analysis,

@@ -16,7 +16,7 @@ from ..data.confounds import (
     read_confounds,
     read_train_on,
 )
-from ..data.epochs import check_epochs
+from ..data.epochs import channels_left_out, check_epochs
 from ..data.pairs import (
     check_alone,
     check_no_same_trials,
@@ -668,6 +668,7 @@ def generalize_epochs(
     data = scaling.apply(sets.data)
     data_test = data if sets.data_test is sets.data else scaling.apply(sets.data_test)
     recorded = record_epochs(sets.info, channels, windows, time, sfreq)
+    recorded |= channels_left_out(epochs.info, channels.picks)
     recorded["train_on"] = sets.train_on and sets.train_on.record
     return generalize(
         analysis,

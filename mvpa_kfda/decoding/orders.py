@@ -362,9 +362,9 @@ def _word_order(n_groups, share, by_chance):
         "predicts class, and anything that changes over the course of a group, such as "
         "fatigue or drift, can be decoded. Neither leaving groups out nor permuting "
         "labels prevents this. In future recordings, draw a new random order for each "
-        "group. For these data, compare the scores with those before the stimulus and "
-        "with those from position alone. If each position is a subject of one class, "
-        "such as patients and controls, pass the subjects as groups. "
+        "group. For these data, compare the scores with those from position alone and, "
+        "for epochs, with those before the stimulus. If each position is a subject of "
+        "one class, such as patients and controls, pass the subjects as groups. "
         f"{_word_other_order(False)}"
     )
 
@@ -482,11 +482,12 @@ def _find_transitions(trials):
     text = (
         f"{said} Carry-over from a trial (a slow response, adaptation, eye movements, "
         "the haemodynamic response) therefore predicts the class of the next, and can "
-        "be decoded even before the stimulus; neither folds nor permutations prevent "
-        "this. Randomise the order without balancing pairs of trials or excluding "
-        "repeats, or balance all transitions, including repeats. For these data, pass "
-        "the class of the previous trial (as strings) as a confound, which removes its "
-        f"mean effect. {_word_other_order(trials.n_groups == 1)}"
+        "be decoded (in epochs even before the stimulus); neither folds nor "
+        "permutations prevent this. Randomise the order without balancing pairs of "
+        "trials or excluding repeats, or balance all transitions, including repeats. "
+        "For these data, pass the class of the previous trial (as strings) as a "
+        "confound, which removes its mean effect. "
+        f"{_word_other_order(trials.n_groups == 1)}"
     )
     numbers = {"repeats": repeats, "by_chance": by_chance}
     return [Problem("transitions", text, numbers)]
@@ -594,8 +595,9 @@ def _word_time(single):
     return (
         "Any drift can therefore be decoded, and neither folds nor permutations "
         f"prevent this. Pass the position in the {where} and its square as confounds, "
-        "which removes their linear effects; compare the scores with those before the "
-        f"stimulus and with those from position alone. {_word_other_order(single)}"
+        "which removes their linear effects; compare the scores with those from "
+        "position alone and, for epochs, with those before the stimulus. "
+        f"{_word_other_order(single)}"
     )
 
 

@@ -24,7 +24,7 @@ from ..kfda.kernels import needs_gram
 from ..kfda.penalties import Auto, Tuned, name_of_rule
 from ..metrics.names import PairsMetric
 from ..utils.advice import SIN_AND_COS
-from ..utils.checks import angle_unit, counted, quoted, warn
+from ..utils.checks import angle_unit, counted, enumerated, quoted, some_of, warn
 from ..utils.problems import Problem
 
 #: With more than so many times the trials of the smallest class, the largest is a
@@ -206,6 +206,52 @@ def find_unequal(codes, classes):
     )
     numbers = {"smallest": int(counts[few]), "largest": int(counts[many])}
     return Problem("unequal", text, numbers, "note")
+
+
+def find_alike_names(codes, classes):
+    """Return the `Problem` of classes that may be one, by their names, or None.
+
+    Names that differ in case alone, and those of which one has all tags, the parts
+    between slashes, of the other.
+    """
+    names = classes.tolist()
+    if not all(isinstance(name, str) for name in names):
+        return None
+    counts = np.bincount(codes, minlength=len(names))
+    listed = {
+        name: f"{name!r} ({counted(n, 'trial')})"
+        for name, n in zip(names, counts, strict=True)
+    }
+    tags, of_case, alike = {name: {*name.split("/")} for name in names}, {}, {}
+    for name in names:
+        of_case.setdefault(name.lower(), []).append(name)
+    for several in of_case.values():
+        if len(several) > 1:
+            words = f"{enumerated(map(listed.get, several))} differ in case only"
+            alike[words] = several[-1], several
+    for name in names:
+        longer = [other for other in names if tags[name] < tags[other]]
+        if longer:
+            others = some_of(map(listed.get, longer))
+            alike[f"{listed[name]} is also a part of {others}"] = name, [name, *longer]
+    if not alike:
+        return None
+    name, several = next(iter(alike.values()))
+    joined = " MNE-Python joins the names of events that occur together by slashes."
+    text = (
+        f"Some classes have similar names: {'; '.join(alike)}. They are decoded as "
+        f"different classes.{joined * ('/' in ''.join(alike))} If they are one, merge "
+        f"them with a dict of classes, {{{name!r}: {several!r}, ...}} (y for the "
+        "events of epochs, classes for images), or rename the labels."
+    )
+    return Problem("names", text, {"cases": len(alike)})
+
+
+def warn_of_alike_names(codes, classes):
+    """Warn of classes that may be one, by their names."""
+    problem = find_alike_names(codes, classes)
+    if problem:
+        problem.warn()
 
 
 def measure_confounds(columns, codes, groups=None):

@@ -293,7 +293,16 @@ def _features(result):
     else:
         return [f"This was done at {at}."]
     verb = "Features were" if "ch_names" in p else "Each trial had"
-    return [f"{verb} {features}, at {at}.", *windows_of(p), *_generalization(result)]
+    features = f"{verb} {features}, at {at}."
+    return [features, *_left_out(p), *windows_of(p), *_generalization(result)]
+
+
+def _left_out(p):
+    """Say how many channels were left out, and why."""
+    kinds = p.get("channels_left_out") or {}
+    parts = [counted(n, f"{kind} channel") for kind, n in kinds.items()]
+    verb = "was" if sum(kinds.values()) == 1 else "were"
+    return [f"{enumerated(parts)} {verb} left out."] if parts else []
 
 
 def _features_of_sources(result):

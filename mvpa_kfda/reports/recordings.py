@@ -75,14 +75,19 @@ def named_groups(texts, parameters):
 
 
 def _chosen(record):
-    """Say which events were decoded, and what made their classes."""
-    parts = []
+    """Say which files and events were decoded, and what made their classes."""
+    sentences, parts = [], []
+    if record.get("echo"):
+        sentences.append(f"Scans were those of echo {name(record['echo'])} only.")
+    if record.get("entity"):
+        files = enumerated(map(name, record["entity"]))
+        sentences.append(f"Files were those with {files} in their names.")
     if record.get("by"):
         parts.append(f"Classes were those of {name(record['by'])} in the events files")
     if record.get("where"):
         lead = ", for events with " if parts else "Events were those with "
         parts.append(f"{lead}{name(record['where'])}")
-    return [f"{''.join(parts)}."] if parts else []
+    return [*sentences, f"{''.join(parts)}."] if parts else sentences
 
 
 def _runs(record):

@@ -70,7 +70,7 @@ NOT_SAID = frozenset(
         # In numbers of trials, folds and permutations, and in the metrics.
         *("n_folds", "n_trained", "n_permutations", "scoring", "class_sizes"),
         # In trials that were averaged, z-scores of voxels, and types of channels.
-        *("average_test", "n_images", "ch_names"),
+        *("average_test", "n_images", "ch_names", "channels_left_out"),
         # Part of the sentence on the penalty, which names what is minimised.
         "criterion",
     }
@@ -115,6 +115,8 @@ SETTING_WORDS = {
     "recordings.by": "what made the classes",
     "recordings.where": "which events were chosen",
     "recordings.space": "the space",
+    "recordings.entity": "the files that were chosen",
+    "recordings.echo": "the echo",
     "recordings.estimate": "how images of trials were made",
     "recordings.hrf_model": "the haemodynamic response",
     "recordings.others": "the regressors of other trials",

@@ -558,8 +558,24 @@ def refuse_masked(name, values, n_trials):
         )
 
 
+def trimmed(values):
+    """Return an array (n,) whose texts have no blanks at their ends."""
+    if values.dtype.kind not in "UO":
+        return values
+    given = values.tolist()
+    kept = [each.strip() if isinstance(each, str) else each for each in given]
+    if all(new is old or new == old for new, old in zip(kept, given, strict=True)):
+        return values
+    return np.array(kept, dtype=object if values.dtype.kind == "O" else None)
+
+
 def check_per_trial(values, n_trials, name):
-    """Return a 1-D array with one non-missing value per trial."""
+    """Return a 1-D array with one non-missing value per trial, texts trimmed."""
+    return trimmed(_per_trial(values, n_trials, name))
+
+
+def _per_trial(values, n_trials, name):
+    """Return a 1-D array with one non-missing value per trial, as given."""
     refuse_masked(name, values, n_trials)
     # A list as objects: NaN among strings would become the string 'nan'.
     values = np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
@@ -593,7 +609,8 @@ def plain_labels(y):
     odd = np.ma.is_masked(y) or (values is not None and values.dtype.kind in "OT")
     if not odd or values.ndim != 1:
         return y
-    return check_per_trial(y, len(y), "y")
+    # Not trimmed: scikit-learn compares predictions with labels as they are given.
+    return _per_trial(y, len(y), "y")
 
 
 def _decoded(values, name):

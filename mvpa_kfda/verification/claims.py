@@ -12,6 +12,7 @@ from sklearn import decomposition, feature_selection, preprocessing
 from ..data.confounds import read_confounds, read_train_on
 from ..results.epochs import GeneralizationResult
 from ..results.summaries import SummariesMixin
+from ..utils.checks import trimmed
 from ..utils.record import as_call, is_record, recorded
 from . import imaging, recordings
 from . import reading as arrays
@@ -88,6 +89,9 @@ class Claims(DifferencesMixin):
         if read.train_on is None and asked is not None:
             read.train_on = read_train_on(asked, n).mask
         read.note(y=read.y, groups=read.groups, y_test=read.y_test)
+        for name in ("y", "groups", "y_test"):
+            if getattr(read, name) is not None:
+                setattr(read, name, trimmed(getattr(read, name)))
         read.note(train_on=read.train_on)
         for name in ("confounds", "confounds_test"):
             table = getattr(read, name)
