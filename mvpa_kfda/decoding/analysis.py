@@ -19,6 +19,7 @@ from ..kfda.folds import (
     cross_folds,
     left_out_folds,
     make_folds,
+    shared_groups,
 )
 from ..kfda.kernels import needs_gram
 from ..kfda.models import kernels_of
@@ -535,7 +536,7 @@ def make_inner_folds(reg, codes, groups, folds, permutations, learned):
     for each, and one for all trials. For ``reg="auto"``, each trial's group.
     """
     if isinstance(reg, Auto):
-        return TrialGroups(groups)
+        return TrialGroups(shared_groups(groups))
     if not isinstance(reg, Tuned):
         return None
     if permutations.n_permutations and sees_labels(reg.cv):
