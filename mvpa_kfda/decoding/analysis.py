@@ -50,6 +50,7 @@ from ..utils.record import recorded, versions
 from .averaging import Averaging
 from .orders import warn_of_order
 from .problems import (
+    check_sizes,
     check_within_sets,
     warn_of_absent_classes,
     warn_of_confounds,
@@ -644,6 +645,7 @@ def decode(
         An object of class `kind`.
     """
     positions.check()
+    check_sizes(positions)
     analysis.warn_of(positions)
     running = analysis.procedure.running
     null = settled_null(analysis, positions, null)

@@ -20,8 +20,16 @@ from scipy.stats import f_oneway
 
 from ..inference.corrections import corrected_p_values
 from ..inference.permutation import permute_labels
-from ..kfda.kernels import needs_gram
-from ..kfda.penalties import Auto, Tuned, name_of_rule
+from ..kfda.kernels import (
+    LEAST_SQUARE,
+    Polynomial,
+    Precomputed,
+    innermost,
+    kernels_of,
+    needs_gram,
+    out_of_range,
+)
+from ..kfda.penalties import Auto, Farthest, Tuned, name_of_rule
 from ..metrics.names import PairsMetric
 from ..utils.advice import SIN_AND_COS
 from ..utils.checks import angle_unit, counted, quoted, warn
@@ -51,6 +59,10 @@ _MOST_POSITIONS, _MOST_FEATURES = 16, 200
 
 #: Ratios of distances that matter, if equal classes have one as large no more often.
 _SPREAD, _SPREAD_LEVEL = 1.4, 1e-4
+
+#: A trial this many times as far from the others as they are is a problem: simulations
+#: lose most of their effect from there on.
+_FAR = 100
 
 #: Fewer trials of a class say nothing about how they vary.
 _FEWEST_TRIALS = 4
@@ -416,6 +428,52 @@ def find_short_runs(y, groups):
     return Problem("short_runs", text, {"groups": int(short.sum()), "images": size})
 
 
+# ------------------------------------------------------------------- data at positions
+
+
+def some_positions(positions):
+    """Return the numbers of some of the positions of a map, evenly spaced."""
+    numbers = [number for block in positions.blocks() for number in block]
+    if not numbers:
+        return []
+    at = np.linspace(0, len(numbers) - 1, _MOST_POSITIONS).astype(int)
+    return np.array(numbers, np.intp)[np.unique(at)]
+
+
+def check_sizes(positions):
+    """Refuse data whose squares are no numbers; warn of a trial beside which all vanish.
+
+    At some positions of the map. Trials count where the kernel grows with the features.
+    """
+    found = []
+    for number in some_positions(positions):
+        X, kernel = positions.samples(number)
+        kinds = [innermost(each) for each in kernels_of(kernel)]
+        if any(isinstance(kind, Precomputed) for kind in kinds):
+            means = X.mean(axis=0)
+            squares = np.diagonal(X) - 2 * means + means.mean()
+        else:
+            centred = _thinned(X - X.mean(axis=0))
+            with np.errstate(over="ignore", under="ignore"):
+                squares = np.square(centred).sum(axis=1)
+            if centred.any() and not LEAST_SQUARE < squares.max() < 1 / LEAST_SQUARE:
+                where = positions.where(number)
+                raise ValueError(f"{where}{out_of_range(squares.max())}")
+            if not any(
+                kind.is_linear or isinstance(kind, Polynomial) for kind in kinds
+            ):
+                continue
+        found.append((Farthest.of(squares), number))
+    far, number = max(found, key=lambda each: each[0].times, default=(None, None))
+    if far and far.times > _FAR:
+        text = (
+            f"{positions.where(number)}{far.words(far.trial)}. It sets the penalty and "
+            "the mean, so that the others can hardly be discriminated. Check the trial "
+            "for artefacts and for its unit; repair it, or leave it out."
+        )
+        Problem("far", text, {"trial": far.trial, "times": float(far.times)}).warn()
+
+
 # ---------------------------------------------------------- classes that vary unequally
 
 
@@ -429,12 +487,9 @@ def warn_of_spread(positions, analysis):
     of_ranks = set(analysis.task.scoring) <= _OF_RANKS
     if of_ranks or (kernel is not None and needs_gram(kernel)):
         return
-    numbers = [number for block in positions.blocks() for number in block]
-    numbers = np.array(numbers, np.intp)
-    if not len(numbers):
+    some = some_positions(positions)
+    if not len(some):
         return
-    at = np.linspace(0, len(numbers) - 1, _MOST_POSITIONS).astype(int)
-    some = numbers[np.unique(at)]
     signals = [_thinned(positions.signal(number)) for number in some]
     codes, chosen = analysis.codes, analysis.chosen
     if len(codes) != len(signals[0]):  # in repeats these are of averages, drawn later

@@ -507,6 +507,9 @@ class Plan(PlanMixin, RegressionMixin):
 #: The largest lambda, in units of trace(K_c)/n, that leaves about eight digits of the
 #: scores in double precision and three in single.
 _LARGEST = {np.dtype("float64"): 1e6, np.dtype("float32"): 1e3}
+#: The same in units of what the trials but for the farthest one have, on average: more
+#: leave less than three digits where that one is tested.
+_LARGEST_OF_REST = {np.dtype("float64"): 1e10, np.dtype("float32"): 1e4}
 #: What is wrong with a penalty out of these bounds.
 _TOO_LARGE = (
     "lambda = {:.3g} is too large: it is {:.1g} times trace(K_c)/n = {:.3g}, so that "
@@ -561,6 +564,7 @@ def prepare_sorted(hats, layout, dtype, rank=None, once=False):
     dtype = np.dtype(dtype)
     for hat in hats:
         refuse_too_large(hat.lam, hat.scale, dtype)
+        _refuse_far(hat, layout, dtype)
     inverses = []
     for batch in layout.batches:
         of_hats, ok = invert_folds(hats, batch, once)
@@ -578,6 +582,21 @@ def refuse_too_large(lam, scale, dtype):
     """Refuse a penalty beside which the data vanish."""
     if is_too_large(lam, scale, dtype):
         raise ValueError(_TOO_LARGE.format(lam, lam / scale, scale))
+
+
+def _refuse_far(hat, layout, dtype):
+    """Refuse a far trial whose penalty leaves nothing of others tested with it."""
+    far = hat.farthest
+    if hat.lam <= _LARGEST_OF_REST[dtype] * far.rest:
+        return
+    tested = [batch.index(hat.n) for batch in layout.batches if batch.m > 1]
+    if any((rows == far.trial).any() for rows in tested):
+        raise ValueError(
+            f"{far.words(layout.order[far.trial])}, so that it alone sets the penalty, "
+            f"lambda = {hat.lam:.3g}. Where it is tested, this leaves nothing but "
+            "rounding of the others. Check the trial for artefacts and for its unit; "
+            "repair it, or leave it out."
+        )
 
 
 def is_too_large(lam, scale, dtype):

@@ -39,6 +39,7 @@ from .hat import (
     centre_gram,
     hat_from_features,
     hat_from_gram,
+    middle_of,
     scatter_moments,
 )
 from .kernels import Linear, gram_of, needs_gram
@@ -72,11 +73,13 @@ class Source:
         if needs_gram(kernel):
             return cls(X, False, np.asarray)
         shift = 0.0
+        are_features = kernel.low_rank or (kernel.is_linear and X.shape[1] < n_least)
         if kernel.shift_free:
-            shift = X.mean(axis=0)
-            X = centre_features(X)
+            shift = X.mean(axis=0) if are_features else middle_of(X)
+            centred = centre_features(X)
+            X = centred if are_features else X - shift
         kernel = kernel.fit(X)
-        if kernel.low_rank or (kernel.is_linear and X.shape[1] < n_least):
+        if are_features:
             return cls(kernel.features(X), True, lambda Z: kernel.features(Z - shift))
         return cls(gram_of(X, kernel), False, lambda Z: kernel(Z - shift, X))
 

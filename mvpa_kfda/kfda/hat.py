@@ -28,8 +28,8 @@ from functools import lru_cache
 import numpy as np
 from scipy.linalg import blas, eigh, lapack
 
-from .kernels import InnerProducts, Linear, gram_of
-from .penalties import Moments, resolve_penalty
+from .kernels import LEAST_SQUARE, InnerProducts, Linear, gram_of, out_of_range
+from .penalties import Farthest, Moments, resolve_penalty
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,15 @@ class Hat:
         The penalty that was used.
     scale : float
         trace(K_c) / n, the mean squared norm of a centred trial.
+    farthest : Farthest
+        The trial that is farthest from the others.
     """
 
     residual: np.ndarray | None
     factor: np.ndarray | None
     lam: float
     scale: float
+    farthest: Farthest
 
     @property
     def n(self):
@@ -111,10 +114,11 @@ class Hat:
 
     def reordered(self, order):
         """Return the same hat with its trials in another order."""
+        at = int(np.flatnonzero(order == self.farthest.trial)[0])
+        new = replace(self, farthest=replace(self.farthest, trial=at))
         if self.residual is None:
-            return replace(self, factor=np.ascontiguousarray(self.factor[order]))
-        residual = self.residual[order[:, None], order[None, :]]
-        return replace(self, residual=residual)
+            return replace(new, factor=np.ascontiguousarray(self.factor[order]))
+        return replace(new, residual=self.residual[order[:, None], order[None, :]])
 
     def astype(self, dtype):
         """Return the same hat in another precision; itself if that is its own."""
@@ -154,6 +158,8 @@ def _check_scale(scale, magnitude):
         raise ValueError(
             "The kernel matrix overflows double precision. Rescale the features."
         )
+    if 0 < scale < LEAST_SQUARE:
+        raise ValueError(out_of_range(scale))
     if scale < -1e-13 * magnitude:
         raise ValueError(
             f"The kernel is not positive semi-definite: trace(K_c)/n = {scale:.3g}. "
@@ -172,9 +178,27 @@ def centre_features(X):
     """
     Xc = X - X.mean(axis=0)
     size, spread = np.vdot(X, X), np.vdot(Xc, Xc)
+    if size < LEAST_SQUARE and X.any():
+        raise ValueError(out_of_range(size))
     if np.isfinite(size) and not spread > _SMALLEST_SPREAD**2 * size:
         raise ValueError(_ALL_ALIKE)
     return Xc
+
+
+#: Trials this many times as far from the middle as half of them are far.
+_FAR = 100
+
+
+def middle_of(X):
+    """Return a point (p,) amid trials X (n, p), from which products lose no digits.
+
+    Their mean, or their median if some are far: products from a mean that is far from
+    all trials would cost training sets without the far ones their digits.
+    """
+    middle = np.median(X, axis=0)
+    squares = np.square(X - middle).sum(axis=1)
+    is_far = squares.max() > _FAR**2 * np.median(squares)
+    return middle if is_far else X.mean(axis=0)
 
 
 def hat_from_gram(K, reg, centred=False, n_features=None):
@@ -214,7 +238,7 @@ def hat_from_gram(K, reg, centred=False, n_features=None):
         raise ValueError(NOT_POSITIVE.format(lam))
     residual *= lam
     residual -= lam / (lam + scale) / n
-    return Hat(residual, None, lam, scale)
+    return Hat(residual, None, lam, scale, moments.farthest)
 
 
 def centre_gram(K, centred=False, n_features=None):
@@ -314,7 +338,7 @@ def hat_from_features(X, reg, n_features=None, centred=False):
     factor = np.empty((n, p + 1))
     factor[:, 0] = n**-0.5
     factor[:, 1:] = blas.dtrsm(1.0, cholesky, Xc, side=1, lower=1, trans_a=1)
-    return Hat(None, factor, lam, scale)
+    return Hat(None, factor, lam, scale, moments.farthest)
 
 
 def make_hat(X, kernel, reg):
@@ -398,17 +422,17 @@ class Spectrum:
 
     def hat(self, lam):
         """Return the hat for a lambda."""
-        n, scale = self.moments.n, self.moments.scale
+        n, scale, far = self.moments.n, self.moments.scale, self.moments.farthest
         if self.is_primal:
             factor = np.empty((n, 1 + len(self.values)))
             factor[:, 0] = n**-0.5
             np.divide(self.vectors, np.sqrt(self.values + lam), out=factor[:, 1:])
-            return Hat(None, factor, lam, scale)
+            return Hat(None, factor, lam, scale, far)
         weights = np.sqrt(lam / (self.values + lam))
         root = self.vectors * weights
         residual = root @ root.T
         residual -= lam / (lam + scale) / n  # the constant vector was lifted by `scale`
-        return Hat(residual, None, lam, scale)
+        return Hat(residual, None, lam, scale, far)
 
     def degrees_of_freedom(self, lam):
         """Return the trace of the hat matrix for a lambda."""
