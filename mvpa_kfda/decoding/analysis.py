@@ -645,7 +645,7 @@ def decode(
         An object of class `kind`.
     """
     positions.check()
-    check_sizes(positions)
+    check_sizes(positions, analysis.task.dtype)
     analysis.warn_of(positions)
     running = analysis.procedure.running
     null = settled_null(analysis, positions, null)

@@ -22,6 +22,7 @@ from ..inference.corrections import corrected_p_values
 from ..inference.permutation import permute_labels
 from ..kfda.kernels import (
     LEAST_SQUARE,
+    LEAST_SQUARE_SINGLE,
     Polynomial,
     Precomputed,
     innermost,
@@ -440,12 +441,14 @@ def some_positions(positions):
     return np.array(numbers, np.intp)[np.unique(at)]
 
 
-def check_sizes(positions):
-    """Refuse data whose squares are no numbers; warn of a trial beside which all vanish.
+def check_sizes(positions, dtype):
+    """Refuse data whose squares are no numbers; warn of a trial that hides the others.
 
     At some positions of the map. Trials count where the kernel grows with the features.
     """
-    found = []
+    found, least, precision = [], LEAST_SQUARE, "double precision"
+    if dtype == np.float32:
+        least, precision = LEAST_SQUARE_SINGLE, "dtype='float32'"
     for number in some_positions(positions):
         X, kernel = positions.samples(number)
         kinds = [innermost(each) for each in kernels_of(kernel)]
@@ -456,9 +459,9 @@ def check_sizes(positions):
             centred = _thinned(X - X.mean(axis=0))
             with np.errstate(over="ignore", under="ignore"):
                 squares = np.square(centred).sum(axis=1)
-            if centred.any() and not LEAST_SQUARE < squares.max() < 1 / LEAST_SQUARE:
-                where = positions.where(number)
-                raise ValueError(f"{where}{out_of_range(squares.max())}")
+            if centred.any() and not least < squares.max() < 1 / least:
+                text = out_of_range(squares.max(), precision)
+                raise ValueError(f"{positions.where(number)}{text}")
             if not any(
                 kind.is_linear or isinstance(kind, Polynomial) for kind in kinds
             ):

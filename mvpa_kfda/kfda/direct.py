@@ -584,13 +584,19 @@ def refuse_too_large(lam, scale, dtype):
         raise ValueError(_TOO_LARGE.format(lam, lam / scale, scale))
 
 
+def hides_others(lam, far, layout, dtype):
+    """Tell whether a penalty leaves nothing of trials tested with a far one."""
+    if lam <= _LARGEST_OF_REST[dtype] * far.rest:
+        return False
+    n = len(layout.order)
+    tested = [batch.index(n) for batch in layout.batches if batch.m > 1]
+    return any((rows == far.trial).any() for rows in tested)
+
+
 def _refuse_far(hat, layout, dtype):
-    """Refuse a far trial whose penalty leaves nothing of others tested with it."""
+    """Refuse the penalty of a trial that hides others."""
     far = hat.farthest
-    if hat.lam <= _LARGEST_OF_REST[dtype] * far.rest:
-        return
-    tested = [batch.index(hat.n) for batch in layout.batches if batch.m > 1]
-    if any((rows == far.trial).any() for rows in tested):
+    if hides_others(hat.lam, far, layout, dtype):
         raise ValueError(
             f"{far.words(layout.order[far.trial])}, so that it alone sets the penalty, "
             f"lambda = {hat.lam:.3g}. Where it is tested, this leaves nothing but "

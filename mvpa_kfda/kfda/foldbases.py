@@ -83,6 +83,11 @@ class Source:
             return cls(kernel.features(X), True, lambda Z: kernel.features(Z - shift))
         return cls(gram_of(X, kernel), False, lambda Z: kernel(Z - shift, X))
 
+    @cached_property
+    def unit(self):
+        """A power of two about the values' size: single precision has no squares."""
+        return 2.0 ** np.frexp(np.abs(self.values).max())[1]
+
     def hat(self, lam):
         """Return the hat of all rows for a lambda."""
         if self.are_features:
@@ -440,7 +445,8 @@ class AutoPlan(PlanMixin):
         bases = FoldBases(
             spectra, left, left[:, :, :0].swapaxes(1, 2), None, False, groups
         )
-        return bases, np.vstack([root, -origin]).astype(self.dtype)
+        rows = [root * self.source.unit, -origin]
+        return bases, np.vstack(rows).astype(self.dtype)
 
     def _project(self, T):
         """Return c (q, 1, r, B), and what groups explain, of contrasts T (q, n, B)."""
@@ -514,7 +520,7 @@ class AutoExpansions:
 
     def rows(self, X):
         """Return the rows (n, n_columns) of test trials X (n, p)."""
-        return self.source.rows(X)
+        return self.source.rows(X) / self.source.unit
 
 
 def block_size(shape, n_classes):

@@ -178,9 +178,9 @@ def centre_features(X):
     """
     Xc = X - X.mean(axis=0)
     size, spread = np.vdot(X, X), np.vdot(Xc, Xc)
-    if size < LEAST_SQUARE and X.any():
+    if X.any() and not LEAST_SQUARE < size < 1 / LEAST_SQUARE:
         raise ValueError(out_of_range(size))
-    if np.isfinite(size) and not spread > _SMALLEST_SPREAD**2 * size:
+    if not spread > _SMALLEST_SPREAD**2 * size:
         raise ValueError(_ALL_ALIKE)
     return Xc
 

@@ -30,15 +30,16 @@ from ..utils.checks import (
 from ..utils.record import Recorded, known
 from ..utils.rounding import number
 
-#: Squares below this, and above its inverse, have lost digits or are about to.
-LEAST_SQUARE = 1e-280
+#: Squares below this, and above its inverse, have lost digits or are about to; and
+#: those of values that are to be handled in single precision.
+LEAST_SQUARE, LEAST_SQUARE_SINGLE = 1e-280, 1e-60
 
 
-def out_of_range(square):
+def out_of_range(square, precision="double precision"):
     """Word that squares of data are out of the range of floats."""
     size = "small" if square < 1 else "large"
     return (
-        f"The values are too {size} for double precision: their squares are out of its "
+        f"The values are too {size} for {precision}: their squares are out of its "
         "range. Divide the data by a constant, such as their largest absolute value."
     )
 
