@@ -28,7 +28,14 @@ from functools import lru_cache
 import numpy as np
 from scipy.linalg import blas, eigh, lapack
 
-from .kernels import LEAST_SQUARE, InnerProducts, Linear, gram_of, out_of_range
+from .kernels import (
+    LEAST_SQUARE,
+    InnerProducts,
+    Linear,
+    check_range,
+    gram_of,
+    out_of_range,
+)
 from .penalties import Farthest, Moments, resolve_penalty
 
 
@@ -177,9 +184,7 @@ def centre_features(X):
     squaring as it would in a kernel matrix.
     """
     Xc = X - X.mean(axis=0)
-    size, spread = np.vdot(X, X), np.vdot(Xc, Xc)
-    if X.any() and not LEAST_SQUARE < size < 1 / LEAST_SQUARE:
-        raise ValueError(out_of_range(size))
+    size, spread = check_range(X), np.vdot(Xc, Xc)
     if not spread > _SMALLEST_SPREAD**2 * size:
         raise ValueError(_ALL_ALIKE)
     return Xc

@@ -35,6 +35,14 @@ from ..utils.rounding import number
 LEAST_SQUARE, LEAST_SQUARE_SINGLE = 1e-280, 1e-60
 
 
+def check_range(X):
+    """Refuse values whose squares are out of range; return the sum of squares."""
+    size = np.vdot(X, X)
+    if X.any() and not LEAST_SQUARE < size < 1 / LEAST_SQUARE:
+        raise ValueError(out_of_range(size))
+    return size
+
+
 def out_of_range(square, precision="double precision"):
     """Word that squares of data are out of the range of floats."""
     size = "small" if square < 1 else "large"
