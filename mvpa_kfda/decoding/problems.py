@@ -55,8 +55,9 @@ _Z_SCORES = "z-scores within runs remove it (standardize='zscore_sample' for ima
 #: to the last there have to be some.
 _FEWEST_RUNS, _NUMBERED = 3, 0.5
 
-#: How many positions of a map are looked at, and features of each, at most.
-_MOST_POSITIONS, _MOST_FEATURES = 16, 200
+#: How many positions of a map are looked at, and features of each, at most; and where
+#: every position sees to itself when it is decoded.
+_MOST_POSITIONS, _MOST_FEATURES, _FEW_POSITIONS = 16, 200, 4
 
 #: Ratios of distances that matter, if equal classes have one as large no more often.
 _SPREAD, _SPREAD_LEVEL = 1.4, 1e-4
@@ -432,12 +433,12 @@ def find_short_runs(y, groups):
 # ------------------------------------------------------------------- data at positions
 
 
-def some_positions(positions):
+def some_positions(positions, most):
     """Return the numbers of some of the positions of a map, evenly spaced."""
     numbers = [number for block in positions.blocks() for number in block]
     if not numbers:
         return []
-    at = np.linspace(0, len(numbers) - 1, _MOST_POSITIONS).astype(int)
+    at = np.linspace(0, len(numbers) - 1, most).astype(int)
     return np.array(numbers, np.intp)[np.unique(at)]
 
 
@@ -449,17 +450,17 @@ def check_sizes(positions, dtype):
     found, least, precision = [], LEAST_SQUARE, "double precision"
     if dtype == np.float32:
         least, precision = LEAST_SQUARE_SINGLE, "dtype='float32'"
-    for number in some_positions(positions):
+    for number in some_positions(positions, _FEW_POSITIONS):
         X, kernel = positions.samples(number)
         kinds = [innermost(each) for each in kernels_of(kernel)]
         if any(isinstance(kind, Precomputed) for kind in kinds):
             means = X.mean(axis=0)
             squares = np.diagonal(X) - 2 * means + means.mean()
         else:
-            centred = _thinned(X - X.mean(axis=0))
-            with np.errstate(over="ignore", under="ignore"):
-                squares = np.square(centred).sum(axis=1)
-            if centred.any() and not least < squares.max() < 1 / least:
+            X = _thinned(X)
+            X = X - X.mean(axis=0)
+            squares = np.einsum("np,np->n", X, X)
+            if not least < squares.max() < 1 / least and X.any():
                 text = out_of_range(squares.max(), precision)
                 raise ValueError(f"{positions.where(number)}{text}")
             if not any(
@@ -490,7 +491,7 @@ def warn_of_spread(positions, analysis):
     of_ranks = set(analysis.task.scoring) <= _OF_RANKS
     if of_ranks or (kernel is not None and needs_gram(kernel)):
         return
-    some = some_positions(positions)
+    some = some_positions(positions, _MOST_POSITIONS)
     if not len(some):
         return
     signals = [_thinned(positions.signal(number)) for number in some]

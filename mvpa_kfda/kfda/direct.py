@@ -43,6 +43,7 @@ import numpy as np
 
 from .folds import FoldBatch, Layout, lay_out
 from .hat import Hat, invert_blocks
+from .penalties import Farthest
 from .rules import (
     RuleTerms,
     best_classes,
@@ -584,19 +585,23 @@ def refuse_too_large(lam, scale, dtype):
         raise ValueError(_TOO_LARGE.format(lam, lam / scale, scale))
 
 
-def hides_others(lam, far, layout, dtype):
-    """Tell whether a penalty leaves nothing of trials tested with a far one."""
-    if lam <= _LARGEST_OF_REST[dtype] * far.rest:
-        return False
-    n = len(layout.order)
+def hides_others(lam, squares, layout, dtype):
+    """Return the :class:`Farthest` trial if a penalty leaves nothing of others.
+
+    Of those that are tested with it. Of squared norms (n,) of centred trials.
+    """
+    if squares.max() < squares.sum() / 2:
+        return None  # it is not far, and the penalty not too large for any
+    n, far = len(squares), Farthest.of(squares)
     tested = [batch.index(n) for batch in layout.batches if batch.m > 1]
-    return any((rows == far.trial).any() for rows in tested)
+    is_tested = any((rows == far.trial).any() for rows in tested)
+    return far if is_tested and lam > _LARGEST_OF_REST[dtype] * far.rest else None
 
 
 def _refuse_far(hat, layout, dtype):
     """Refuse the penalty of a trial that hides others."""
-    far = hat.farthest
-    if hides_others(hat.lam, far, layout, dtype):
+    far = hides_others(hat.lam, hat.squares, layout, dtype)
+    if far:
         raise ValueError(
             f"{far.words(layout.order[far.trial])}, so that it alone sets the penalty, "
             f"lambda = {hat.lam:.3g}. Where it is tested, this leaves nothing but "

@@ -36,7 +36,7 @@ from .kernels import (
     gram_of,
     out_of_range,
 )
-from .penalties import Farthest, Moments, resolve_penalty
+from .penalties import Moments, resolve_penalty
 
 
 @dataclass(frozen=True)
@@ -53,15 +53,15 @@ class Hat:
         The penalty that was used.
     scale : float
         trace(K_c) / n, the mean squared norm of a centred trial.
-    farthest : Farthest
-        The trial that is farthest from the others.
+    squares : ndarray, shape (n,)
+        The squared norms of centred trials.
     """
 
     residual: np.ndarray | None
     factor: np.ndarray | None
     lam: float
     scale: float
-    farthest: Farthest
+    squares: np.ndarray
 
     @property
     def n(self):
@@ -121,8 +121,7 @@ class Hat:
 
     def reordered(self, order):
         """Return the same hat with its trials in another order."""
-        at = int(np.flatnonzero(order == self.farthest.trial)[0])
-        new = replace(self, farthest=replace(self.farthest, trial=at))
+        new = replace(self, squares=self.squares[order])
         if self.residual is None:
             return replace(new, factor=np.ascontiguousarray(self.factor[order]))
         return replace(new, residual=self.residual[order[:, None], order[None, :]])
@@ -190,8 +189,9 @@ def centre_features(X):
     return Xc
 
 
-#: Trials this many times as far from the middle as half of them are far.
-_FAR = 100
+#: Trials this many times as far from the median as half of them are far; from the mean,
+#: which they draw near, this many times is worth a look.
+_FAR, _PERHAPS_FAR = 100, 5
 
 
 def middle_of(X):
@@ -200,10 +200,17 @@ def middle_of(X):
     Their mean, or their median if some are far: products from a mean that is far from
     all trials would cost training sets without the far ones their digits.
     """
-    middle = np.median(X, axis=0)
-    squares = np.square(X - middle).sum(axis=1)
-    is_far = squares.max() > _FAR**2 * np.median(squares)
-    return middle if is_far else X.mean(axis=0)
+    mean = X.mean(axis=0)
+    if not _is_any_far(X - mean, _PERHAPS_FAR):
+        return mean
+    median = np.median(X, axis=0)
+    return median if _is_any_far(X - median, _FAR) else mean
+
+
+def _is_any_far(X, times):
+    """Tell whether any trial is so many times as far from zero as half of them are."""
+    squares = np.einsum("np,np->n", X, X)
+    return squares.max() > times**2 * np.median(squares)
 
 
 def hat_from_gram(K, reg, centred=False, n_features=None):
@@ -243,7 +250,7 @@ def hat_from_gram(K, reg, centred=False, n_features=None):
         raise ValueError(NOT_POSITIVE.format(lam))
     residual *= lam
     residual -= lam / (lam + scale) / n
-    return Hat(residual, None, lam, scale, moments.farthest)
+    return Hat(residual, None, lam, scale, moments.diagonal)
 
 
 def centre_gram(K, centred=False, n_features=None):
@@ -343,7 +350,7 @@ def hat_from_features(X, reg, n_features=None, centred=False):
     factor = np.empty((n, p + 1))
     factor[:, 0] = n**-0.5
     factor[:, 1:] = blas.dtrsm(1.0, cholesky, Xc, side=1, lower=1, trans_a=1)
-    return Hat(None, factor, lam, scale, moments.farthest)
+    return Hat(None, factor, lam, scale, moments.diagonal)
 
 
 def make_hat(X, kernel, reg):
@@ -427,17 +434,18 @@ class Spectrum:
 
     def hat(self, lam):
         """Return the hat for a lambda."""
-        n, scale, far = self.moments.n, self.moments.scale, self.moments.farthest
+        n, scale = self.moments.n, self.moments.scale
+        squares = self.moments.diagonal
         if self.is_primal:
             factor = np.empty((n, 1 + len(self.values)))
             factor[:, 0] = n**-0.5
             np.divide(self.vectors, np.sqrt(self.values + lam), out=factor[:, 1:])
-            return Hat(None, factor, lam, scale, far)
+            return Hat(None, factor, lam, scale, squares)
         weights = np.sqrt(lam / (self.values + lam))
         root = self.vectors * weights
         residual = root @ root.T
         residual -= lam / (lam + scale) / n  # the constant vector was lifted by `scale`
-        return Hat(residual, None, lam, scale, far)
+        return Hat(residual, None, lam, scale, squares)
 
     def degrees_of_freedom(self, lam):
         """Return the trace of the hat matrix for a lambda."""

@@ -79,11 +79,6 @@ class Moments:
         """The size of eigenvalues that are zero but for rounding."""
         return 10 * self.n * np.finfo(float).eps * self.eigenvalues[-1]
 
-    @cached_property
-    def farthest(self):
-        """The :class:`Farthest` trial."""
-        return Farthest.of(self.diagonal)
-
     def near_one(self):
         """Return the same with a scale near one, lest squares leave the floats' range.
 

@@ -437,7 +437,7 @@ class TunedPlan(PlanMixin):
         moments = spectrum.moments
         if is_too_large(lam, moments.scale, self.dtype):
             return None
-        if hides_others(lam, moments.farthest, self.layout, self.dtype):
+        if hides_others(lam, moments.diagonal, self.layout, self.dtype):
             return None
         hat = spectrum.hat(lam)
         n_bytes = count_bytes(hat, self.inner, self.dtype, self._left_out)
