@@ -19,7 +19,6 @@ from ..kfda.folds import (
     cross_folds,
     left_out_folds,
     make_folds,
-    shared_groups,
 )
 from ..kfda.kernels import needs_gram
 from ..kfda.models import kernels_of
@@ -537,7 +536,7 @@ def make_inner_folds(reg, codes, groups, folds, permutations, learned):
     for each, and one for all trials. For ``reg="auto"``, each trial's group.
     """
     if isinstance(reg, Auto):
-        return TrialGroups(shared_groups(groups))
+        return TrialGroups.shared(groups)
     if not isinstance(reg, Tuned):
         return None
     if permutations.n_permutations and sees_labels(reg.cv):
@@ -661,8 +660,7 @@ def decode(
     }
     names = {field.name for field in dataclass_fields(kind)}
     fields |= {name: value for name, value in extra.items() if name in names}
-    if null != "all":
-        parameters = {"null": null} | parameters
+    parameters = parameters if null == "all" else {"null": null} | parameters
     return analysis.result(kind, outcome, parameters, **fields)
 
 
