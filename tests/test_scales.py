@@ -140,6 +140,14 @@ def test_single_precision_is_as_good_in_small_units(reg, steps):
     assert_allclose(found.null, expected.null, rtol=0, atol=1e-12)
 
 
+def test_maps_of_folds_are_as_good_in_single_precision():
+    X, codes = data(60)
+    options = {"dtype": "float32", "reg": 0.3, "confounds": np.arange(40.0) % 7}
+    expected = cross_validate(X[:, :, 0], codes, **options)
+    found = cross_validate(X[:, :, 0] * 2.0**-86, codes, **options)
+    assert_array_equal(found.class_scores, expected.class_scores)
+
+
 @pytest.mark.parametrize(
     ("unit", "options", "said"),
     [
