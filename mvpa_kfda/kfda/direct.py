@@ -602,11 +602,12 @@ def _refuse_far(hat, layout, dtype):
     """Refuse the penalty of a trial that hides others."""
     far = hides_others(hat.lam, hat.squares, layout, dtype)
     if far:
+        more = " dtype='float64' keeps more digits." if dtype == np.float32 else ""
         raise ValueError(
             f"{far.words(layout.order[far.trial])}, so that it alone sets the penalty, "
             f"lambda = {hat.lam:.3g}. Where it is tested, this leaves nothing but "
             "rounding of the others. Check the trial for artefacts and for its unit; "
-            "repair it, or leave it out."
+            f"repair it, or leave it out.{more}"
         )
 
 
