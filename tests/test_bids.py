@@ -404,13 +404,9 @@ def test_images_of_single_trials_are_decoded_with_their_tables(fmri, tmp_path):
 
 
 def test_names_are_found_by_the_tools_of_others(eeg, fmri):
-    from bids_validator import BIDSValidator
     from mne_bids import find_matching_paths, get_entity_vals
 
-    root, out = eeg
-    raw = [p for p in root.glob("sub-*/**/*") if p.is_file()]
-    valid = BIDSValidator().is_bids
-    assert all(valid(f"/{path.relative_to(root).as_posix()}") for path in raw)
+    out = eeg[1]
     assert get_entity_vals(out, "subject") == ["01", "02"]
     assert get_entity_vals(out, "task") == ["faces", "words"]
     assert get_entity_vals(out, "description") == ["time"]

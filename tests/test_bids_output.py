@@ -4,14 +4,13 @@ import json
 import re
 import shutil
 import subprocess
+import sysconfig
 from dataclasses import replace
-from fnmatch import fnmatch
 
 import mne
 import numpy as np
 import pandas as pd
 import pytest
-from bids_validator import BIDSValidator
 from numpy.testing import assert_array_equal
 
 import bids_data
@@ -60,25 +59,15 @@ def result_of(out, name):
 
 
 def refused(root):
-    """Return files that BIDS' schema and .bidsignore do not allow.
-
-    And JSON files without a file that they describe, which validators see when they
-    leave that file alone.
-    """
-    patterns = (root / ".bidsignore").read_text().split()
-    found, valid = [], BIDSValidator().is_bids
-    for path in sorted(root.rglob("*")):
-        name = path.relative_to(root).as_posix()
-        parts = [name, *name.split("/")]
-        if name == ".bidsignore" or any(fnmatch(x, p) for p in patterns for x in parts):
-            continue
-        if path.is_file() and not valid(f"/{name}"):
-            found.append(name)
-        if path.is_file() and name.startswith("sub-") and path.suffix == ".json":
-            found.append(name)
-        if path.is_dir() and not re.fullmatch(r"sub-\w+(/ses-\w+)?(/\w+)?", name):
-            found.append(name)
-    return found
+    """Return files in which the validator of BIDS finds errors."""
+    # Beside this Python: an environment that is not activated is not on the path.
+    command = shutil.which("bids-validator-deno", path=sysconfig.get_path("scripts"))
+    command = [command, "--json", root]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    found = json.loads(said.stdout)["issues"]["issues"]
+    errors = [issue["location"] for issue in found if issue["severity"] == "error"]
+    assert bool(errors) == bool(said.returncode)
+    return sorted(set(errors))
 
 
 def test_the_output_is_a_valid_dataset(tmp_path, epochs):
@@ -98,19 +87,7 @@ def test_the_output_is_a_valid_dataset(tmp_path, epochs):
     assert run(root, out, "participant", *given) == 0
     assert (out / "README.md").read_text() == "Ours"
     (out / "sub-01" / "func" / "sub-01_task-x_scores.tsv").write_text("")
-    assert refused(out) == ["sub-01/func/sub-01_task-x_scores.tsv"]
-
-
-@pytest.mark.skipif(
-    shutil.which("bids-validator-deno") is None, reason="no validator of BIDS here"
-)
-def test_the_validator_of_bids_accepts_the_output(epochs):
-    root, out = epochs
-    assert run(root, out, "participant", *FEW) == 0
-    said = subprocess.run(
-        ["bids-validator-deno", out], capture_output=True, text=True, timeout=120
-    )
-    assert (said.returncode, "[ERROR]" in said.stdout) == (0, False), said.stdout
+    assert refused(out) == ["/sub-01/func/sub-01_task-x_scores.tsv"]
 
 
 # ------------------------------------------------------------------------- the overview

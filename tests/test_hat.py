@@ -94,10 +94,7 @@ def test_bad_kernel_matrices(X):
         hat_from_gram(np.ones((5, 5)), 0.3)
     with pytest.raises(ValueError, match="trials do not differ"):
         hat_from_features(np.full((5, 2), 0.1), 0.3)
-    with (
-        np.errstate(over="ignore", invalid="ignore"),
-        pytest.raises(ValueError, match="overflows double precision"),
-    ):
+    with pytest.raises(ValueError, match="too large for double precision"):
         hat_from_features(X * 1e200, 0.3)
     with pytest.raises(ValueError, match="trials do not differ"):
         make_hat(X * 1e-7, Polynomial(), 0.3)

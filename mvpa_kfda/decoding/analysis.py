@@ -49,6 +49,7 @@ from ..utils.record import recorded, versions
 from .averaging import Averaging
 from .orders import warn_of_order
 from .problems import (
+    check_sizes,
     check_within_sets,
     warn_of_absent_classes,
     warn_of_alike_names,
@@ -537,7 +538,7 @@ def make_inner_folds(reg, codes, groups, folds, permutations, learned):
     for each, and one for all trials. For ``reg="auto"``, each trial's group.
     """
     if isinstance(reg, Auto):
-        return TrialGroups(groups)
+        return TrialGroups.shared(groups)
     if not isinstance(reg, Tuned):
         return None
     if permutations.n_permutations and sees_labels(reg.cv):
@@ -645,6 +646,7 @@ def decode(
         An object of class `kind`.
     """
     positions.check()
+    check_sizes(positions, analysis.task.dtype)
     analysis.warn_of(positions)
     running = analysis.procedure.running
     null = settled_null(analysis, positions, null)
@@ -660,8 +662,7 @@ def decode(
     }
     names = {field.name for field in dataclass_fields(kind)}
     fields |= {name: value for name, value in extra.items() if name in names}
-    if null != "all":
-        parameters = {"null": null} | parameters
+    parameters = parameters if null == "all" else {"null": null} | parameters
     return analysis.result(kind, outcome, parameters, **fields)
 
 

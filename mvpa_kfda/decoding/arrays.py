@@ -105,8 +105,9 @@ def cross_validate(
         If the order of trials predicts their class: it is similar across groups,
         classes come in blocks or repeat, the previous class predicts the next one,
         classes have a trend, or test trials are next to training trials of their class;
-        or if trials of one class are more variable, and scores of predicted labels are
-        tested. See the guide.
+        if trials of one class are more variable, and scores of predicted labels are
+        tested; or if one trial is 100 or more times as far from the mean of the others
+        as they are. See the guide.
 
     Notes
     -----

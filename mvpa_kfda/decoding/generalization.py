@@ -116,6 +116,10 @@ class GeneralizationPositions(Positions):
         """Return the channels' mean in a training window, (n, p)."""
         return self.train.signal(position)
 
+    def samples(self, position):
+        """Return the features of a training window (n, p), and the kernel for them."""
+        return self.train.samples(position)
+
     def grouped(self, grouping, block, tested=None):
         """Return the same of pseudo-trials; of all test windows, perhaps of others."""
         train = self.train.grouped(grouping, block)

@@ -20,8 +20,17 @@ from scipy.stats import f_oneway
 
 from ..inference.corrections import corrected_p_values
 from ..inference.permutation import permute_labels
-from ..kfda.kernels import needs_gram
-from ..kfda.penalties import Auto, Tuned, name_of_rule
+from ..kfda.kernels import (
+    LEAST_SQUARE,
+    LEAST_SQUARE_SINGLE,
+    Polynomial,
+    Precomputed,
+    innermost,
+    kernels_of,
+    needs_gram,
+    out_of_range,
+)
+from ..kfda.penalties import Auto, Farthest, Tuned, name_of_rule
 from ..metrics.names import PairsMetric
 from ..utils.advice import SIN_AND_COS
 from ..utils.checks import angle_unit, counted, enumerated, quoted, some_of, warn
@@ -46,11 +55,16 @@ _Z_SCORES = "z-scores within runs remove it (standardize='zscore_sample' for ima
 #: to the last there have to be some.
 _FEWEST_RUNS, _NUMBERED = 3, 0.5
 
-#: How many positions of a map are looked at, and features of each, at most.
-_MOST_POSITIONS, _MOST_FEATURES = 16, 200
+#: How many positions of a map are looked at, and features of each, at most; and where
+#: every position sees to itself when it is decoded.
+_MOST_POSITIONS, _MOST_FEATURES, _FEW_POSITIONS = 16, 200, 4
 
 #: Ratios of distances that matter, if equal classes have one as large no more often.
 _SPREAD, _SPREAD_LEVEL = 1.4, 1e-4
+
+#: A trial this many times as far from the others as they are is a problem: simulations
+#: lose most of their effect from there on.
+_FAR = 100
 
 #: Fewer trials of a class say nothing about how they vary.
 _FEWEST_TRIALS = 4
@@ -462,6 +476,54 @@ def find_short_runs(y, groups):
     return Problem("short_runs", text, {"groups": int(short.sum()), "images": size})
 
 
+# ------------------------------------------------------------------- data at positions
+
+
+def some_positions(positions, most):
+    """Return the numbers of some of the positions of a map, evenly spaced."""
+    numbers = [number for block in positions.blocks() for number in block]
+    if not numbers:
+        return []
+    at = np.linspace(0, len(numbers) - 1, most).astype(int)
+    return np.array(numbers, np.intp)[np.unique(at)]
+
+
+def check_sizes(positions, dtype):
+    """Refuse data whose squares are no numbers; warn of a trial that hides the others.
+
+    At some positions of the map. Trials count where the kernel grows with the features.
+    """
+    found, least, precision = [], LEAST_SQUARE, "double precision"
+    if dtype == np.float32:
+        least, precision = LEAST_SQUARE_SINGLE, "dtype='float32'"
+    for number in some_positions(positions, _FEW_POSITIONS):
+        X, kernel = positions.samples(number)
+        kinds = [innermost(each) for each in kernels_of(kernel)]
+        if any(isinstance(kind, Precomputed) for kind in kinds):
+            means = X.mean(axis=0)
+            squares = np.diagonal(X) - 2 * means + means.mean()
+        else:
+            X = _thinned(X)
+            X = X - X.mean(axis=0)
+            squares = np.einsum("np,np->n", X, X)
+            if not least < squares.max() < 1 / least and X.any():
+                text = out_of_range(squares.max(), precision)
+                raise ValueError(f"{positions.where(number)}{text}")
+            if not any(
+                kind.is_linear or isinstance(kind, Polynomial) for kind in kinds
+            ):
+                continue
+        found.append((Farthest.of(squares), number))
+    far, number = max(found, key=lambda each: each[0].times, default=(None, None))
+    if far and far.times > _FAR:
+        text = (
+            f"{positions.where(number)}{far.words(far.trial)}. It sets the penalty and "
+            "the mean, so that the others can hardly be discriminated. Check the trial "
+            "for artefacts and for its unit; repair it, or leave it out."
+        )
+        Problem("far", text, {"trial": far.trial, "times": float(far.times)}).warn()
+
+
 # ---------------------------------------------------------- classes that vary unequally
 
 
@@ -475,12 +537,9 @@ def warn_of_spread(positions, analysis):
     of_ranks = set(analysis.task.scoring) <= _OF_RANKS
     if of_ranks or (kernel is not None and needs_gram(kernel)):
         return
-    numbers = [number for block in positions.blocks() for number in block]
-    numbers = np.array(numbers, np.intp)
-    if not len(numbers):
+    some = some_positions(positions, _MOST_POSITIONS)
+    if not len(some):
         return
-    at = np.linspace(0, len(numbers) - 1, _MOST_POSITIONS).astype(int)
-    some = numbers[np.unique(at)]
     signals = [_thinned(positions.signal(number)) for number in some]
     codes, chosen = analysis.codes, analysis.chosen
     if len(codes) != len(signals[0]):  # in repeats these are of averages, drawn later

@@ -55,6 +55,7 @@ from functools import cached_property
 import numpy as np
 
 from .direct import cross_product
+from .folds import shared_groups
 
 #: Lambda over the largest eigenvalue, the largest first.
 GRID = 10.0 ** (np.arange(3, -22, -2) * 7 / 24)
@@ -82,6 +83,11 @@ class TrialGroups:
     """What takes the place of folds within training sets: each trial's group (n,)."""
 
     groups: np.ndarray | None
+
+    @classmethod
+    def shared(cls, groups):
+        """Return these of groups (n,); none where no group holds two trials."""
+        return cls(shared_groups(groups))
 
     def can_be_left_out(self, rows):
         """Tell whether some trials have groups to leave out.

@@ -43,6 +43,7 @@ import numpy as np
 
 from .folds import FoldBatch, Layout, lay_out
 from .hat import Hat, invert_blocks
+from .penalties import Farthest
 from .rules import (
     RuleTerms,
     best_classes,
@@ -507,6 +508,9 @@ class Plan(PlanMixin, RegressionMixin):
 #: The largest lambda, in units of trace(K_c)/n, that leaves about eight digits of the
 #: scores in double precision and three in single.
 _LARGEST = {np.dtype("float64"): 1e6, np.dtype("float32"): 1e3}
+#: The same in units of what the trials but for the farthest one have, on average: more
+#: leave less than three digits where that one is tested.
+_LARGEST_OF_REST = {np.dtype("float64"): 1e10, np.dtype("float32"): 1e4}
 #: What is wrong with a penalty out of these bounds.
 _TOO_LARGE = (
     "lambda = {:.3g} is too large: it is {:.1g} times trace(K_c)/n = {:.3g}, so that "
@@ -561,6 +565,7 @@ def prepare_sorted(hats, layout, dtype, rank=None, once=False):
     dtype = np.dtype(dtype)
     for hat in hats:
         refuse_too_large(hat.lam, hat.scale, dtype)
+        _refuse_far(hat, layout, dtype)
     inverses = []
     for batch in layout.batches:
         of_hats, ok = invert_folds(hats, batch, once)
@@ -578,6 +583,32 @@ def refuse_too_large(lam, scale, dtype):
     """Refuse a penalty beside which the data vanish."""
     if is_too_large(lam, scale, dtype):
         raise ValueError(_TOO_LARGE.format(lam, lam / scale, scale))
+
+
+def hides_others(lam, squares, layout, dtype):
+    """Return the :class:`Farthest` trial if a penalty leaves nothing of others.
+
+    Of those that are tested with it. Of squared norms (n,) of centred trials.
+    """
+    if squares.max() < squares.sum() / 2:
+        return None  # it is not far, and the penalty not too large for any
+    n, far = len(squares), Farthest.of(squares)
+    tested = [batch.index(n) for batch in layout.batches if batch.m > 1]
+    is_tested = any((rows == far.trial).any() for rows in tested)
+    return far if is_tested and lam > _LARGEST_OF_REST[dtype] * far.rest else None
+
+
+def _refuse_far(hat, layout, dtype):
+    """Refuse the penalty of a trial that hides others."""
+    far = hides_others(hat.lam, hat.squares, layout, dtype)
+    if far:
+        more = " dtype='float64' keeps more digits." if dtype == np.float32 else ""
+        raise ValueError(
+            f"{far.words(layout.order[far.trial])}, so that it alone sets the penalty, "
+            f"lambda = {hat.lam:.3g}. Where it is tested, this leaves nothing but "
+            "rounding of the others. Check the trial for artefacts and for its unit; "
+            f"repair it, or leave it out.{more}"
+        )
 
 
 def is_too_large(lam, scale, dtype):

@@ -77,6 +77,7 @@ from .kernels import (
     KernelChoice,
     Precomputed,
     check_kernel,
+    check_range,
     gram_of,
     kernels_of,
     needs_gram,
@@ -564,6 +565,7 @@ def train(X, kernel):
     # An offset common to all trials drops out, and the digits it costs with it.
     shift = X.mean(axis=0) if kernel.shift_free else None
     rows = X.copy() if shift is None else X - shift
+    check_range(rows)
     kernel = kernel.fit(rows)
     n_features = count_features(kernel, p)
     if kernel.is_linear and prefers_features(n, p):

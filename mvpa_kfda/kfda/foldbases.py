@@ -39,6 +39,7 @@ from .hat import (
     centre_gram,
     hat_from_features,
     hat_from_gram,
+    middle_of,
     scatter_moments,
 )
 from .kernels import Linear, gram_of, needs_gram
@@ -72,13 +73,20 @@ class Source:
         if needs_gram(kernel):
             return cls(X, False, np.asarray)
         shift = 0.0
+        are_features = kernel.low_rank or (kernel.is_linear and X.shape[1] < n_least)
         if kernel.shift_free:
-            shift = X.mean(axis=0)
-            X = centre_features(X)
+            shift = X.mean(axis=0) if are_features else middle_of(X)
+            centred = centre_features(X)
+            X = centred if are_features else X - shift
         kernel = kernel.fit(X)
-        if kernel.low_rank or (kernel.is_linear and X.shape[1] < n_least):
+        if are_features:
             return cls(kernel.features(X), True, lambda Z: kernel.features(Z - shift))
         return cls(gram_of(X, kernel), False, lambda Z: kernel(Z - shift, X))
+
+    @cached_property
+    def unit(self):
+        """A power of two about the values' size: single precision has no squares."""
+        return 2.0 ** np.frexp(np.abs(self.values).max())[1]
 
     def hat(self, lam):
         """Return the hat of all rows for a lambda."""
@@ -437,7 +445,8 @@ class AutoPlan(PlanMixin):
         bases = FoldBases(
             spectra, left, left[:, :, :0].swapaxes(1, 2), None, False, groups
         )
-        return bases, np.vstack([root, -origin]).astype(self.dtype)
+        rows = [root * self.source.unit, -origin]
+        return bases, np.vstack(rows).astype(self.dtype)
 
     def _project(self, T):
         """Return c (q, 1, r, B), and what groups explain, of contrasts T (q, n, B)."""
@@ -511,7 +520,7 @@ class AutoExpansions:
 
     def rows(self, X):
         """Return the rows (n, n_columns) of test trials X (n, p)."""
-        return self.source.rows(X)
+        return self.source.rows(X) / self.source.unit
 
 
 def block_size(shape, n_classes):

@@ -61,8 +61,8 @@ class FoldMap:
     mean: np.ndarray | None
     #: Where the training trials are in the layout's order.
     places: np.ndarray
-    #: Whether A is lambda h'h.
-    is_dual: bool
+    #: What h'h times is A, of kernel matrices; of features None: h'h is what A lacks.
+    times: float | None
     lam: float
     degrees_of_freedom: float
 
@@ -87,7 +87,7 @@ class FoldMap:
             return rows @ (left.T @ (left @ (rows.T @ T)))
         left = self.left if self.take is not None else self.left[:, self.places]
         scores = left.T @ (left @ T)
-        return T - self.lam * scores if self.is_dual else scores
+        return scores if self.times is None else T - self.times * scores
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,11 @@ class MapMaker:
         cross = K_te - K.mean(axis=0)
         cross -= cross.mean(axis=1, keepdims=True)
         left = inverse - inverse.mean(axis=1, keepdims=True)
-        return self._pack(train, left, cross @ inverse.T, True, lam, df)
+        # A power of two about the root of lambda: h'h of data in a small unit would
+        # leave the range of single precision.
+        unit = 2.0 ** (np.frexp(lam)[1] // 2)
+        right = cross @ inverse.T / unit
+        return self._pack(train, left * unit, right, lam / unit**2, lam, df)
 
     def _primal(self, train, test, F, weights, n_features):
         """Return the map of features F (n_train + m, r), with a function of weights."""
@@ -217,7 +221,7 @@ class MapMaker:
             left, mean = inverse @ W.T, self._mean_without(test)
             left = np.column_stack([left, -(left @ mean)])
             mean = self.offset + mean
-        return self._pack(train, left, right, False, lam, df, mean)
+        return self._pack(train, left, right, None, lam, df, mean)
 
     def _shares(self, n_rows, rank):
         """Tell whether a product that folds share, and small ones, are the cheaper."""
@@ -256,13 +260,13 @@ class MapMaker:
         error = np.abs(rows @ W + moved[0] - F).max()
         return W if error <= _AFFINE * np.abs(F).max() else None
 
-    def _pack(self, train, left, right, is_dual, lam, df, mean=None):
+    def _pack(self, train, left, right, times, lam, df, mean=None):
         """Return a map in the computing precision."""
         places, take = self.place[train], None
         if mean is None:
             left, take = padded(left, places, len(self.layout.order))
         left, right = left.astype(self.dtype), right.astype(self.dtype)
-        return FoldMap(left, right, take, mean, places, is_dual, lam, df)
+        return FoldMap(left, right, take, mean, places, times, lam, df)
 
 
 def padded(left, places, n):
@@ -310,9 +314,9 @@ def apply_maps(maker, maps, T, fold_targets=None):
             np.subtract(T_te[:, i] - mean[:, None], each.right @ h, out=E[:, i])
             if fold_targets is not None:
                 A[:, :, i] = cross_product(h[:, None], h[:, None])[:, :, 0]
-                if each.is_dual:
-                    A[:, :, i] *= each.lam
-                else:
+                if each.times is None:
                     scatter = fold_targets[number].terms.scatter[:, :, i]
                     np.subtract(scatter, A[:, :, i], out=A[:, :, i])
+                else:
+                    A[:, :, i] *= each.times
         yield E, None if fold_targets is None else A

@@ -641,6 +641,13 @@ def _is_leave_one_out(tests, n):
     )
 
 
+def shared_groups(groups):
+    """Return each trial's group (n,); None where no group holds two trials."""
+    if groups is None or len(np.unique(groups)) == len(groups):
+        return None
+    return groups
+
+
 @dataclass(frozen=True)
 class InnerFolds:
     """The folds within the training sets of folds, and those among all trials."""
@@ -679,10 +686,10 @@ class InnerFolds:
         """Where the outer test rows are in the layout's order, (k, m) by batches."""
         return [batch.index(self.n) for batch in self.layout.batches]
 
-    @property
+    @cached_property
     def leaves_one_out(self):
         """Whether every training trial is left out by itself."""
-        return self.cv is None and self.groups is None
+        return self.cv is None and shared_groups(self.groups) is None
 
     @cached_property
     def sizes(self):

@@ -28,7 +28,14 @@ from functools import lru_cache
 import numpy as np
 from scipy.linalg import blas, eigh, lapack
 
-from .kernels import InnerProducts, Linear, gram_of
+from .kernels import (
+    LEAST_SQUARE,
+    InnerProducts,
+    Linear,
+    check_range,
+    gram_of,
+    out_of_range,
+)
 from .penalties import Moments, resolve_penalty
 
 
@@ -46,12 +53,15 @@ class Hat:
         The penalty that was used.
     scale : float
         trace(K_c) / n, the mean squared norm of a centred trial.
+    squares : ndarray, shape (n,)
+        The squared norms of centred trials.
     """
 
     residual: np.ndarray | None
     factor: np.ndarray | None
     lam: float
     scale: float
+    squares: np.ndarray
 
     @property
     def n(self):
@@ -111,10 +121,10 @@ class Hat:
 
     def reordered(self, order):
         """Return the same hat with its trials in another order."""
+        new = replace(self, squares=self.squares[order])
         if self.residual is None:
-            return replace(self, factor=np.ascontiguousarray(self.factor[order]))
-        residual = self.residual[order[:, None], order[None, :]]
-        return replace(self, residual=residual)
+            return replace(new, factor=np.ascontiguousarray(self.factor[order]))
+        return replace(new, residual=self.residual[order[:, None], order[None, :]])
 
     def astype(self, dtype):
         """Return the same hat in another precision; itself if that is its own."""
@@ -154,6 +164,8 @@ def _check_scale(scale, magnitude):
         raise ValueError(
             "The kernel matrix overflows double precision. Rescale the features."
         )
+    if 0 < scale < LEAST_SQUARE:
+        raise ValueError(out_of_range(scale))
     if scale < -1e-13 * magnitude:
         raise ValueError(
             f"The kernel is not positive semi-definite: trace(K_c)/n = {scale:.3g}. "
@@ -171,10 +183,34 @@ def centre_features(X):
     squaring as it would in a kernel matrix.
     """
     Xc = X - X.mean(axis=0)
-    size, spread = np.vdot(X, X), np.vdot(Xc, Xc)
-    if np.isfinite(size) and not spread > _SMALLEST_SPREAD**2 * size:
+    size, spread = check_range(X), np.vdot(Xc, Xc)
+    if not spread > _SMALLEST_SPREAD**2 * size:
         raise ValueError(_ALL_ALIKE)
     return Xc
+
+
+#: Trials this many times as far from the median as half of them are far; from the mean,
+#: which they draw near, this many times is worth a look.
+_FAR, _PERHAPS_FAR = 100, 5
+
+
+def middle_of(X):
+    """Return a point (p,) amid trials X (n, p), from which products lose no digits.
+
+    Their mean, or their median if some are far: products from a mean that is far from
+    all trials would cost training sets without the far ones their digits.
+    """
+    mean = X.mean(axis=0)
+    if not _is_any_far(X - mean, _PERHAPS_FAR):
+        return mean
+    median = np.median(X, axis=0)
+    return median if _is_any_far(X - median, _FAR) else mean
+
+
+def _is_any_far(X, times):
+    """Tell whether any trial is so many times as far from zero as half of them are."""
+    squares = np.einsum("np,np->n", X, X)
+    return squares.max() > times**2 * np.median(squares)
 
 
 def hat_from_gram(K, reg, centred=False, n_features=None):
@@ -214,7 +250,7 @@ def hat_from_gram(K, reg, centred=False, n_features=None):
         raise ValueError(NOT_POSITIVE.format(lam))
     residual *= lam
     residual -= lam / (lam + scale) / n
-    return Hat(residual, None, lam, scale)
+    return Hat(residual, None, lam, scale, moments.diagonal)
 
 
 def centre_gram(K, centred=False, n_features=None):
@@ -314,7 +350,7 @@ def hat_from_features(X, reg, n_features=None, centred=False):
     factor = np.empty((n, p + 1))
     factor[:, 0] = n**-0.5
     factor[:, 1:] = blas.dtrsm(1.0, cholesky, Xc, side=1, lower=1, trans_a=1)
-    return Hat(None, factor, lam, scale)
+    return Hat(None, factor, lam, scale, moments.diagonal)
 
 
 def make_hat(X, kernel, reg):
@@ -399,16 +435,17 @@ class Spectrum:
     def hat(self, lam):
         """Return the hat for a lambda."""
         n, scale = self.moments.n, self.moments.scale
+        squares = self.moments.diagonal
         if self.is_primal:
             factor = np.empty((n, 1 + len(self.values)))
             factor[:, 0] = n**-0.5
             np.divide(self.vectors, np.sqrt(self.values + lam), out=factor[:, 1:])
-            return Hat(None, factor, lam, scale)
+            return Hat(None, factor, lam, scale, squares)
         weights = np.sqrt(lam / (self.values + lam))
         root = self.vectors * weights
         residual = root @ root.T
         residual -= lam / (lam + scale) / n  # the constant vector was lifted by `scale`
-        return Hat(residual, None, lam, scale)
+        return Hat(residual, None, lam, scale, squares)
 
     def degrees_of_freedom(self, lam):
         """Return the trace of the hat matrix for a lambda."""

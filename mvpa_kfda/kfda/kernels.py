@@ -30,6 +30,27 @@ from ..utils.checks import (
 from ..utils.record import Recorded, known
 from ..utils.rounding import number
 
+#: Squares below this, and above its inverse, have lost digits or are about to; and
+#: those of values that are to be handled in single precision.
+LEAST_SQUARE, LEAST_SQUARE_SINGLE = 1e-280, 1e-60
+
+
+def check_range(X):
+    """Refuse values whose squares are out of range; return the sum of squares."""
+    size = np.vdot(X, X)
+    if X.any() and not LEAST_SQUARE < size < 1 / LEAST_SQUARE:
+        raise ValueError(out_of_range(size))
+    return size
+
+
+def out_of_range(square, precision="double precision"):
+    """Word that squares of data are out of the range of floats."""
+    size = "small" if square < 1 else "large"
+    return (
+        f"The values are too {size} for {precision}: their squares are out of its "
+        "range. Divide the data by a constant, such as their largest absolute value."
+    )
+
 
 def _check_gamma(gamma, names=()):
     """Raise unless gamma is a positive number, None or one of the names."""
@@ -201,6 +222,8 @@ class RBF(Kernel):
 def _median_gamma(distances):
     """Return one over the median squared distance over pairs of different rows."""
     median = np.median(distances[np.triu_indices(len(distances), k=1)])
+    if 0 < median < LEAST_SQUARE or not np.isfinite(median):
+        raise ValueError(out_of_range(median))
     if not median > 0:
         raise ValueError(
             "gamma='median' needs trials that differ: the median squared distance "

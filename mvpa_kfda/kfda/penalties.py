@@ -32,6 +32,9 @@ from ..utils.rounding import number
 from .kernels import KernelChoice
 from .listed import CriterionName
 
+#: The power of two from which a number that is squared twice may leave the range.
+_SQUARED_TWICE = 200
+
 
 @dataclass(frozen=True)
 class Moments:
@@ -75,6 +78,48 @@ class Moments:
     def noise(self):
         """The size of eigenvalues that are zero but for rounding."""
         return 10 * self.n * np.finfo(float).eps * self.eigenvalues[-1]
+
+    def near_one(self):
+        """Return the same with a scale near one, lest squares leave the floats' range.
+
+        Itself, or divided by a power of two, which costs no digit.
+        """
+        exponent = -int(np.frexp(self.scale)[1])
+        if abs(exponent) < _SQUARED_TWICE:
+            return self
+        matrix, diagonal = (np.ldexp(x, exponent) for x in (self.matrix, self.diagonal))
+        return Moments(matrix, diagonal, self.n_features)
+
+
+@dataclass(frozen=True)
+class Farthest:
+    """The trial that is farthest from the others."""
+
+    #: Its number, and the mean squared norm of the others, centred by themselves.
+    trial: int
+    rest: float
+    #: How many times as far it is from their mean as they are: root mean squares.
+    times: float
+
+    @classmethod
+    def of(cls, squares):
+        """Return that of the squared norms (n,) of trials that all are centred by."""
+        n, trial = len(squares), int(squares.argmax())
+        far = squares[trial]
+        if n < 3 or not 0 < far < np.inf:
+            return cls(trial, far, 1.0)
+        # The mean of the others is that of all, less the share of this one.
+        rest = (squares.sum() - far - far / (n - 1)) / (n - 1)
+        rest = max(rest, np.finfo(float).eps * far, np.finfo(float).tiny)
+        return cls(trial, rest, np.sqrt(far / rest) * n / (n - 1))
+
+    def words(self, trial):
+        """Word how far it is, by its number among the trials as they were given."""
+        times = float(f"{self.times:.1g}")
+        return (
+            f"Trial {trial} (counted from 0) is {times:,.0f} times as far from the "
+            "mean of the other trials as they are on average"
+        )
 
 
 class _Rule(Recorded):
@@ -567,7 +612,7 @@ def resolve_penalty(reg, moments):
     if isinstance(reg, _Rule):
         return reg._lambda(moments)
     if isinstance(reg, str):
-        lam = _shrunk(ESTIMATED[reg].shrinkage(moments), moments)
+        lam = _shrunk(ESTIMATED[reg].shrinkage(moments.near_one()), moments)
         return float(np.clip(lam, _SMALLEST * moments.scale, _LARGEST * moments.scale))
     return float(reg) * moments.scale
 

@@ -98,8 +98,14 @@ class Expansions:
         self._plan, self._values, self._functions = plan, values, functions
         self._are_features = are_features
         self._kept, self._tuned = {}, isinstance(plan, TunedPlan)
-        # Test rows are divided by lambda, which keeps the digits of single precision.
-        self._unit = 1.0 if self._tuned or are_features else plan.hat.lam
+        # Kernel values are divided by lambda, or about the size of those of a kernel:
+        # in a small unit they would leave the range of single precision.
+        self._units = [1.0] * len(values)
+        if self._tuned and not are_features:
+            scales = [spectrum.moments.scale for spectrum in plan.spectra]
+            self._units = [2.0 ** np.frexp(scale)[1] for scale in scales]
+        elif not are_features:
+            self._units = [plan.hat.lam]
         self.n_columns = sum(each.shape[1] for each in values)
 
     @classmethod
@@ -123,9 +129,8 @@ class Expansions:
 
     def rows(self, X):
         """Return the rows (n, n_columns) of test trials X (n, p)."""
-        values = np.concatenate([each(X) for each in self._functions], axis=1)
-        values /= self._unit
-        return values
+        maps = zip(self._functions, self._units, strict=True)
+        return np.concatenate([each(X) / unit for each, unit in maps], axis=1)
 
     def __call__(self, number):
         """Return the expansion (r + 1, n) of a candidate, None for the only one."""
@@ -147,7 +152,7 @@ class Expansions:
         else:
             gram = values[order[:, None], order]
             rows = kernel_expansion(gram, hat)
-            rows[:-1] *= self._unit / hat.lam
+            rows[:-1] *= self._units[kernel] / hat.lam
             mine = order
         whole = np.zeros((self.n_columns + 1, len(order)))
         start = sum(each.shape[1] for each in self._values[:kernel])

@@ -31,6 +31,7 @@ from .direct import (
     PlanMixin,
     Regression,
     cross_product,
+    hides_others,
     invert_folds,
     invert_low_rank,
     invertible,
@@ -433,7 +434,10 @@ class TunedPlan(PlanMixin):
             return self._candidates[number]
         kernel, i = self._place(number)
         spectrum, lam = self.spectra[kernel], self.lambdas[kernel, i]
-        if is_too_large(lam, spectrum.moments.scale, self.dtype):
+        moments = spectrum.moments
+        if is_too_large(lam, moments.scale, self.dtype):
+            return None
+        if hides_others(lam, moments.diagonal, self.layout, self.dtype):
             return None
         hat = spectrum.hat(lam)
         n_bytes = count_bytes(hat, self.inner, self.dtype, self._left_out)
