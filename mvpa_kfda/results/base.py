@@ -9,6 +9,7 @@ of them; what was tested over subjects or between results has p-values alone, se
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field, fields
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -26,8 +27,8 @@ from ..inference.corrections import (
     p_values_of_kept,
     smallest_p_value,
 )
-from ..inference.null import ALTERNATIVES, Alternative
-from ..metrics.names import is_of_one_class, metric_in_text
+from ..inference.null import ALTERNATIVES, Alternative, centre_of
+from ..metrics.names import is_of_one_class, mean_of_permuted, metric_in_text
 from ..utils.axes import AXES
 from ..utils.checks import check_option, check_share, counted
 from ..utils.files import refuse_image, same_content, write_result_file
@@ -134,7 +135,8 @@ class Result:
             The columns of `to_dataframe` as maps, with the dimensions ``time``,
             ``freq``, ``sensor``, ``train_time`` and ``test_time``, ``voxel``,
             ``vertex``, ``region`` or ``feature``, and coordinates in s, Hz and mm. The
-            attribute ``chance`` of a map is its chance level. Also included, if they
+            attribute ``chance`` of a map is its chance level, and ``permuted_mean`` the
+            mean of permuted labels, if it differs. Also included, if they
             were kept: ``confusion_matrix``, ``predicted``, and scores of each ``fold``,
             ``repeat`` and ``subject``; not the permutations' scores. Attributes of the
             dataset, such as ``parameter_reg`` and ``version_numpy``, are numbers and
@@ -250,6 +252,55 @@ class ScoreMap(DiscoveriesMixin, Result):
             P is 0 if there are none.
         """
         return np.empty((0, *self.shape))
+
+    def permuted_mean(self, metric: str | None = None) -> float:
+        """Return the mean score of permuted labels where it is not the chance level.
+
+        Without an effect scores are around it, not around chance: of unequal classes,
+        models favour the largest.
+
+        Parameters
+        ----------
+        metric : str or None
+            Name of the metric; None takes the first.
+
+        Returns
+        -------
+        mean : float
+            The mean over permutations and positions. NaN if it differs from chance by
+            less than four standard errors or a fifth of the standard deviation of a
+            permuted score, and without permutations or a chance level.
+        """
+        return self._permuted_mean(self.scoring[0] if metric is None else metric)
+
+    def _permuted_mean(self, metric):
+        """Return the mean score of permuted labels where it is not the chance level."""
+        return np.nan
+
+    def worded_chance(
+        self, metric: str | None = None, word: Callable[[float], str] = rounded
+    ) -> str:
+        """Describe the chance level and, if it differs, the mean of permuted labels.
+
+        Parameters
+        ----------
+        metric : str or None
+            Name of the metric; None takes the first.
+        word : callable
+            What words a number.
+
+        Returns
+        -------
+        words : str
+            E.g. "chance 0.500" or "chance 0.500; mean of permuted labels 0.785"; empty
+            without a chance level.
+        """
+        metric = self.scoring[0] if metric is None else metric
+        chance, permuted = self.chances[metric], self.permuted_mean(metric)
+        words = f"chance {word(chance)}" if np.isfinite(chance) else ""
+        if np.isfinite(permuted):
+            words += f"; {mean_of_permuted(metric)} {word(permuted)}"
+        return words
 
     @property
     def scoring(self) -> list[str]:
@@ -473,13 +524,13 @@ class ScoreMap(DiscoveriesMixin, Result):
         words : str
             The score, its chance level, and its position.
         """
-        scores, chance = np.ravel(self.metrics[metric]), self.chances[metric]
+        scores, chance = np.ravel(self.metrics[metric]), self.worded_chance(metric)
         if not np.isfinite(scores).any():
             return "none"
         best = self.best_position(metric)
         words = rounded(scores[best], sign="+" if self.is_difference else "")
-        if np.isfinite(chance) and not self.is_difference:
-            words += f" (chance {rounded(chance)})"
+        if chance and not self.is_difference:
+            words += f" ({chance})"
         return f"{words} at {self.places.word(best)}" if self.axes else words
 
     def worded_place(self, position: int) -> str:
@@ -742,6 +793,15 @@ class SubjectResult(
             P is 0 if there are none.
         """
         return self.nulls.get(metric, super().null_of(metric))
+
+    def _permuted_mean(self, metric):
+        """Return the mean score of permuted labels where it is not the chance level."""
+        # Permutations of such a diagonal hold the larger of two scores each.
+        larger = self.parameters.get("larger_of_two")
+        kept = [] if larger else self.kept_nulls(metric)
+        centre = centre_of(kept[0]) if kept else None
+        off = centre is not None and centre.is_off(self.chances[metric])
+        return centre.mean if off else np.nan
 
     @property
     def predictions(self) -> NDArray:
@@ -1097,8 +1157,8 @@ class SubjectResult(
         """Return parts of a line: best score, positions, trials, folds, draws."""
         name = self.scoring[0]
         parts = [f"{name} {_peak(self.scores)}" if self._is_scalar(name) else name]
-        if np.isfinite(self.chance):
-            parts[0] += f" (chance {rounded(self.chance)})"
+        chance = self.worded_chance(name)
+        parts[0] += f" ({chance})" if chance else ""
         parts += self._worded_positions()
         tested = ", ".join(self.worded_folds())
         if self.tests_other_trials:

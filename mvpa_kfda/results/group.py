@@ -171,6 +171,12 @@ class TestedMap(ViewMixin, ScoreMap):
         middle = np.nan if self._skewed else 0.0
         return {self.metric: self.chance, "statistic": middle}
 
+    def _permuted_mean(self, metric):
+        """Return the mean score of permuted labels where it is not the chance level."""
+        known = self.parameters.get("permuted_mean")
+        of_scores = metric == self.metric and not self.is_difference
+        return float(known[0]) if known and of_scores else np.nan
+
     #: Whether the statistic has no value of its own for "no effect".
     _skewed: ClassVar[bool] = False
 
