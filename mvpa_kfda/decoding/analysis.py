@@ -54,6 +54,7 @@ from .problems import (
     warn_of_confounds,
     warn_of_sizes,
     warn_of_spread,
+    warn_of_unequal,
 )
 from .procedure import Procedure
 from .repeats import Samples
@@ -267,6 +268,7 @@ def make_analysis(trials, procedure, *, maps=None, with_patterns=False):
     warn_of_order(analysis, of_trials, trials.numbers)
     tests = [np.arange(len(tested))] if samples.folds is None else samples.folds.tests
     check_within_sets(task.metrics, tests, tested, classes)
+    warn_of_unequal(task.metrics, tests, tested, classes)
     warn_of_sizes(task.metrics, procedure.method.reg)
     return analysis
 

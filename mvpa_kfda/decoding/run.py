@@ -485,9 +485,10 @@ class NullStore:
 
     "all" is every score in double precision, "full" in single precision; "max" of every
     permutation the largest score and of every cell how many permutations reach the
-    observed one, their mean and standard deviation; "stream" the same and the largest cluster and TFCE score too, by way
-    of a temporary file. Cells not in `run` are NaN, and summaries leave them out; cells
-    that are `exempt` from the test count in no cluster, see `Null`.
+    observed one, their mean and standard deviation; "stream" the same and the largest
+    cluster and TFCE score too, by way of a temporary file. Cells not in `run` are NaN,
+    and summaries leave them out; cells that are `exempt` from the test count in no
+    cluster, see `Null`.
     """
 
     def __init__(self, kind, n_permutations, adjacency, shape, run, exempt=None):
