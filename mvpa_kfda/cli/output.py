@@ -257,6 +257,7 @@ def _word_best(result, position, place):
 def _word_significant(result, correction, what):
     """Word what is significant, and by which test."""
     above = "Above chance" if np.isfinite(result.chance) else "Significant"
+    above = "Above permuted labels" if np.isfinite(result.permuted_mean()) else above
     formed = ""
     if correction in ("cluster", "cluster-size") and isinstance(result, VolumeResult):
         formed = f", clusters formed at p <= {result.level:g}"

@@ -251,8 +251,9 @@ def check_design(
     more, from labels alone: classes missing from runs, unequal classes, folds that cut
     through runs, an order of trials that predicts their class (the same in all runs, in
     blocks, without repeats, or with a trend), runs of patients and controls passed as
-    groups, classes missing from training sets or from most test sets, too few arrangements of the labels for
-    the permutations, and confounds that covary with the classes.
+    groups, classes missing from training sets or from most test sets, too few
+    arrangements of the labels for the permutations, and confounds that covary with the
+    classes.
 
     Parameters
     ----------

@@ -42,6 +42,7 @@ from .arguments import (
     join_lists,
     warn_if_above,
 )
+from .levels import off_chance, tested_level
 from .own import own_tests
 from .recombined import (
     RecombinedNull,
@@ -51,10 +52,6 @@ from .recombined import (
 )
 from .statistics import MapTest, OnLattice, calibrate_rows, parametric_p
 from .subjects import ResultOrPath, gather_subjects
-
-#: Metrics that rise above their chance level when a classifier prefers large classes,
-#: and from which ratio of the largest class to the smallest this matters.
-_PREFERRING, _UNBALANCED = ("accuracy", "recall"), 1.2
 
 #: p-levels that form clusters where none is given: of images, and of everything else.
 _LEVEL_OF_IMAGES, _LEVEL = 0.001, 0.05
@@ -113,14 +110,18 @@ def exchange(subjects, request):
     """Test the mean of one list, or the difference of two, by signs or by labels."""
     method, n_first = request.method, request.n_first
     first, others = subjects.scores[:n_first], subjects.scores[n_first:]
-    n, statistic = len(subjects.scores), method.statistic
+    n, statistic, means = len(subjects.scores), method.statistic, None
     drawn = request.n_permutations, request.seed
     if len(others) and not request.paired:
         samples, dof = (first, others), n - 2
         labels = draw_labels(n_first, len(others), *drawn)
         null = LabelExchange(subjects.scores, labels, statistic)
     else:
-        differences = first - (others if request.paired else _chance(subjects))
+        base = others
+        if not request.paired:
+            base = tested_level(subjects, request.alternative)
+            means = base if np.ndim(base) else None
+        differences = first - base
         samples, dof = (differences,), n_first - 1
         null = SignFlips(differences, draw_signs(n_first, *drawn), statistic)
     if method.parametric and null.all_alike:
@@ -133,7 +134,8 @@ def exchange(subjects, request):
     height = float(t.isf(level, dof) if statistic == "t" else norm.isf(level))
     samples = samples if method.parametric else ()
     tested = _test([null], subjects, request, {"none"}, height, samples)
-    return replace(tested, n_alike=int(np.count_nonzero(null.alike)))
+    n_alike = int(np.count_nonzero(null.alike))
+    return replace(tested, n_alike=n_alike, permuted_means=means)
 
 
 #: The methods by name: adding one is an entry here, and its words in GROUP_TESTS.
@@ -480,19 +482,6 @@ def group_inference(
 # ---------------------------------------------------------------------- the steps of it
 
 
-def _chance(subjects):
-    """Return the chance level to test against; warn of scores that exceed it anyway."""
-    chance = float(subjects.chances[0])
-    if np.isnan(chance):
-        raise ValueError(
-            f"The metric {subjects.metric!r} has no chance level to test against. "
-            "Choose another metric, or use method='prevalence' or 'bootstrap', which "
-            "compare with permuted labels."
-        )
-    warn_if_unbalanced(subjects)
-    return chance
-
-
 def _test(nulls, subjects, request, always, height=None, samples=()):
     """Return the `MapTest` of lazy nulls (P, C); `samples` have a distribution.
 
@@ -542,7 +531,9 @@ def _pack(name, group, request, tested, labels, alpha, own):
     if own is not None:
         more["anywhere"] = {"p": list(own.p_anywhere), "size": list(own.sizes_anywhere)}
     scores, n_first = group.expand(group.scores), request.n_first
-    of_minimum = tested.p_of_minimum
+    of_minimum, means = tested.p_of_minimum, tested.permuted_means
+    off = off_chance(group, n_first, means is not None)
+    more |= {"permuted_mean": off} if off else {}
     compared = len(scores) > n_first
     of_clusters = tested.cluster_scores
     return GroupResult(
@@ -589,6 +580,7 @@ def _pack(name, group, request, tested, labels, alpha, own):
         versions=versions(),
         mean_matrices={} if compared else group.matrices,
         classes=None if compared else group.classes,
+        permuted_means=None if means is None else group.expand(means),
     )
 
 
@@ -615,20 +607,6 @@ def _provenance(entries, group, request, result, asked):
 
 
 # -------------------------------------------------------------------- what can come out
-
-
-def warn_if_unbalanced(subjects):
-    """Warn if scores are above their chance level without any effect."""
-    if subjects.metric not in _PREFERRING or subjects.unbalanced < _UNBALANCED:
-        return
-    name, ratio = subjects.metric, subjects.unbalanced
-    warn(
-        f"Subjects have classes of different sizes (up to {ratio:.3g} to 1): without "
-        f"any effect {name} is then above its chance level "
-        f"{subjects.chances[0]:.3g}, and tests against that level reject too often. "
-        "Use metric='balanced_accuracy' (decode with scoring=['accuracy', "
-        "'balanced_accuracy']), or method='prevalence' or 'bootstrap'."
-    )
 
 
 def warn_if_out_of_reach(result, majority):

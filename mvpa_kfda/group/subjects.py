@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 
 from ..data.resampling import nearest_voxels, take_voxels
-from ..metrics.classes import METRICS
+from ..inference.null import NullCentre, centre_of, permuted_means
+from ..metrics.areas import RareClass, find_rare_class
+from ..metrics.classes import METRICS, crowding, depends_on_frequencies
 from ..metrics.names import metric_limits
 from ..metrics.numbers import REGRESSION_METRICS
 from ..results.base import Result, SubjectResult
@@ -25,7 +27,7 @@ from ..results.epochs import GeneralizationResult
 from ..results.load import load_result
 from ..results.places import Places
 from ..utils.advice import advice, is_foreign
-from ..utils.checks import all_items, keep_warning, quoted, warn
+from ..utils.checks import all_items, counted, keep_warning, quoted, some_of, warn
 from ..utils.problems import who_was_told, word_told
 from .records import (
     differences,
@@ -68,8 +70,14 @@ class Subjects:
     exempt: np.ndarray
     #: Whether the nulls are good for high scores only, as those of diagonals.
     one_sided: bool
-    #: The largest ratio between the tested trials of two classes, of all subjects.
+    #: How many times as frequent the largest class is as equal ones would be, at most
+    #: over subjects, and whether the metric then leaves its chance level.
     unbalanced: float
+    of_frequencies: bool
+    #: Where permuted scores lie on the whole, a `NullCentre` or None, and their means
+    #: (C,) at each position, or None; of each subject.
+    centres: tuple
+    permuted_means: tuple
     #: The smallest p-values (S,) that the subjects' permutations can give.
     smallest_p: tuple
     #: The metrics of the first subject, in the order they were asked for.
@@ -106,6 +114,10 @@ class _SubjectMaps:
     exempt: np.ndarray
     one_sided: bool
     unbalanced: float
+    of_frequencies: bool
+    centre: NullCentre | None
+    permuted_means: np.ndarray | None
+    rare: RareClass | None
     smallest_p: float
     scoring: tuple
     record: dict
@@ -183,6 +195,7 @@ def gather_subjects(
     records = [maps.record for maps in subject_maps]
     found = differences(records, len(words) if n_first is None else n_first)
     tell_differences(found, names, words)
+    _warn_of_rare_classes(subject_maps, names)
     about = {
         "checksums": tuple(maps.checksum for maps in subject_maps),
         "first_level": shared(records),
@@ -337,6 +350,9 @@ def _read(entry, who, first, metric, need_nulls, resample, seen):
     metric = _check_kind(result, places, mode, who, first, metric, resample)
     _refuse_copy(result, entry, who, seen)
     null, second = _nulls_of(result, metric, who, first) if need_nulls else (None, None)
+    # Permutations of such a diagonal hold the larger of two scores each.
+    larger = bool(result.parameters.get("larger_of_two"))
+    kept = [] if larger else result.kept_nulls(metric)
     maps = _SubjectMaps(
         places=places,
         mode=mode,
@@ -346,8 +362,12 @@ def _read(entry, who, first, metric, need_nulls, resample, seen):
         null=null,
         second=second,
         exempt=exempt_of(result),
-        one_sided=bool(result.parameters.get("larger_of_two")),
-        unbalanced=_largest_ratio(result),
+        one_sided=larger,
+        unbalanced=_crowding_of(result),
+        of_frequencies=depends_on_frequencies(metric, len(result.classes)),
+        centre=centre_of(kept[0]) if kept else None,
+        permuted_means=None if need_nulls else _means_of(kept, result.metrics[metric]),
+        rare=_rare_class_of(result, metric),
         smallest_p=result.smallest_p(metric=metric),
         scoring=tuple(result.scalar_metrics),
         record=record_of(result) | _timing(places, first),
@@ -374,8 +394,12 @@ def _read(entry, who, first, metric, need_nulls, resample, seen):
         if null is not None:
             null = take_voxels(null, nearest)
         matrices = {k: take_voxels(v.T, nearest).T for k, v in maps.matrices.items()}
-        scores = take_voxels(maps.scores, nearest)
+        scores, means = (
+            None if values is None else take_voxels(values, nearest)
+            for values in (maps.scores, maps.permuted_means)
+        )
         maps = replace(maps, scores=scores, null=null, matrices=matrices)
+        maps = replace(maps, permuted_means=means)
     # All share the places of the first; meshes and masks of the others are let go.
     return replace(maps, places=first.places, exempt=first.exempt)
 
@@ -517,15 +541,51 @@ def _flat(null):
     return null.reshape(len(null), -1).astype(dtype, copy=False)
 
 
-def _largest_ratio(result):
-    """Return the largest ratio between the tested trials of two classes; 1 without."""
-    if len(result.classes) == 0:
-        return 1.0
-    counts = np.unique(result.true_classes, return_counts=True)[1]
-    return float(counts.max() / counts.min())
+def _means_of(kept, scores):
+    """Return the mean permuted score at each position (V,), or None."""
+    means = permuted_means(kept[0]) if kept else None
+    if means is None or means.size == np.size(scores):
+        return None if means is None else np.ravel(means)
+    every = np.full(np.size(scores), np.nan)  # summaries leave out gaps
+    every[~np.isnan(np.ravel(scores))] = np.ravel(means)
+    return every
+
+
+def _crowding_of(result):
+    """Return how many times as frequent the largest tested class is as equal ones."""
+    n_classes = len(result.classes)
+    return crowding(result.true_classes, n_classes) if n_classes else 1.0
+
+
+def _rare_class_of(result, metric):
+    """Return the class that most test sets of a mean over test sets lack, or None."""
+    known = METRICS.get(metric)
+    if known is None or not (metric == "roc_auc" or known.within_sets):
+        return None
+    n_sets = len(result.tests) // result.n_repeats
+    return find_rare_class(result.tests[:n_sets], result.y_tested)
 
 
 # ------------------------------------------------------------------------- all subjects
+
+
+def _warn_of_rare_classes(subject_maps, names):
+    """Warn of subjects whose score rests on few of their test sets."""
+    told = {n: maps.rare for n, maps in zip(names, subject_maps, strict=True)}
+    told = {name: rare for name, rare in told.items() if rare is not None}
+    if not told:
+        return
+    each = [
+        f"{name}: {rare.n_sets} of {rare.n_all} with {counted(rare.n_trials, 'trial')}"
+        for name, rare in told.items()
+    ]
+    warn(
+        f"{subject_maps[0].metric!r} of {len(told)} of {len(names)} subjects rests on "
+        "fewer than half of their test sets, which alone hold the rarest class "
+        f"({some_of(each)}). It says little of these subjects and counts as much as "
+        "that of the others. Leave them out, or use metric='balanced_accuracy', which "
+        "pools all test sets."
+    )
 
 
 def _join(names, words, subject_maps, about, mean):
@@ -540,10 +600,13 @@ def _join(names, words, subject_maps, about, mean):
     unbalanced = max(maps.unbalanced for maps in subject_maps)
     smallest_p = tuple(maps.smallest_p for maps in subject_maps)
     where = slice(None) if counted.all() else counted  # no copies where all count
-    scores, nulls, second_nulls = [], [], []
+    centres = tuple(maps.centre for maps in subject_maps)
+    scores, nulls, second_nulls, means = [], [], [], []
     for who in words:
         maps = subject_maps.pop(0)  # let go before the next is copied
         scores.append(maps.scores[where])
+        known = maps.permuted_means is not None
+        means.append(maps.permuted_means[where] if known else None)
         if maps.null is not None:
             nulls.append(maps.null[:, where])
         if maps.second is not None:
@@ -562,6 +625,9 @@ def _join(names, words, subject_maps, about, mean):
         exempt=first.exempt[counted],
         one_sided=one_sided,
         unbalanced=unbalanced,
+        of_frequencies=first.of_frequencies,
+        centres=centres,
+        permuted_means=tuple(means),
         smallest_p=smallest_p,
         scoring=first.scoring,
         matrices=mean.means(first.places, counted),

@@ -566,11 +566,31 @@ class NullCentre:
         spread = self.spread if self.rows is None else self.rows.std(ddof=1)
         return spread / np.sqrt(self.n_permutations)
 
-    def is_off(self, chance):
-        """Whether the mean differs from chance by more than sampling allows."""
+    @classmethod
+    def pooled(cls, centres):
+        """Return the centre of the mean of several subjects' scores."""
+        n = min(each.n_permutations for each in centres)
+        rows, mean, spread = (
+            None,
+            *(
+                float(np.mean([getattr(each, name) for each in centres]))
+                for name in ("mean", "spread")
+            ),
+        )
+        # Subjects may have been given the same permutations, which errors then share.
+        if all(each.rows is not None for each in centres):
+            rows = np.mean([each.rows[:n] for each in centres], axis=0)
+        return cls(rows, mean, spread, n)
+
+    def is_off(self, chance, n_scores=1):
+        """Whether the mean differs from chance by more than sampling allows.
+
+        And by enough to matter for a mean of `n_scores` scores.
+        """
         shift = abs(self.mean - chance)  # NaN where there is no chance level
         allowed = max(_ERRORS * self.error, _ROUNDING)
-        return bool(shift > allowed and shift >= _MATTERS * self.spread)
+        matters = _MATTERS * self.spread / np.sqrt(n_scores)
+        return bool(shift > allowed and shift >= matters)
 
 
 def centre_of(kept):

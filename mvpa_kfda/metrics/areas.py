@@ -40,7 +40,7 @@ def find_rare_class(tests, codes):
     pairs = counts * (counts.sum(axis=1, keepdims=True) - counts)
     n_sets = np.count_nonzero(pairs, axis=0)
     of_any = np.where(n_sets > 0, n_sets, len(tests))
-    k = int(of_any.argmin())
+    k = int(np.lexsort((counts.sum(axis=0), of_any))[0])
     if 2 * of_any[k] >= len(tests):
         return None
     step = 1 / (n_sets[k] * pairs[pairs[:, k] > 0, k].min())

@@ -277,6 +277,22 @@ class ScoreMap(DiscoveriesMixin, Result):
         """Return the mean score of permuted labels where it is not the chance level."""
         return np.nan
 
+    def null_level(self, metric: str) -> Any:
+        """Return where scores are without an effect.
+
+        Parameters
+        ----------
+        metric : str
+            Name of the metric.
+
+        Returns
+        -------
+        level : float or array, shape (positions...)
+            The mean of permuted labels where it is not the chance level, or chance.
+        """
+        permuted = self._permuted_mean(metric)
+        return permuted if np.isfinite(permuted) else self.chances[metric]
+
     def worded_chance(
         self, metric: str | None = None, word: Callable[[float], str] = rounded
     ) -> str:
@@ -457,6 +473,7 @@ class ScoreMap(DiscoveriesMixin, Result):
         if side == "less":
             return -scores
         two_sided = side == "two-sided" and np.isfinite(centre)
+        centre = self.null_level(metric) if two_sided else centre
         return np.abs(scores - centre) if two_sided else scores
 
     def side_of(self, metric: str) -> str:

@@ -18,6 +18,7 @@ from ..inference.corrections import (
     names_in,
 )
 from ..inference.discoveries import Calibration
+from ..metrics.names import mean_of_permuted
 from ..metrics.pairs import TABLES
 from ..utils.checks import check_option, check_share, counted
 from ..utils.problems import word_told
@@ -361,7 +362,7 @@ class TestedMap(ViewMixin, ScoreMap):
         maps = ClusterMaps(
             places=self.places,
             scores=np.asarray(self.scores),
-            chance=self.chance,
+            chance=self.null_level(self.metric),
             strength=np.full(p.shape, np.nan) if strength is None else strength,
             height=self.cluster_height if known else np.nan,
             p=p,
@@ -421,7 +422,7 @@ class TestedMap(ViewMixin, ScoreMap):
         """Return the maps (positions...) in which regions are where they are high."""
         heights = self.cluster_scores
         if heights is None:
-            heights = self.scores - self.chance
+            heights = self.scores - self.null_level(self.metric)
         return of_sides(heights, self.alternative)
 
     def peak(self, correction: CorrectionName | None = None) -> dict[str, Any]:
@@ -658,6 +659,9 @@ class GroupResult(OptionsMixin, PeopleMixin, MatricesMixin, PrevalenceMixin, Tes
         `rdm`; for metrics that all subjects have in `scoring`, and one group only.
     classes : array, shape (c,), or None
         The class labels of `mean_matrices`.
+    permuted_means : array, shape (S, positions...), or None
+        The mean score of each subject under permuted labels, where "sign-flip", "t" or
+        "wilcoxon" test against it; None where they test against chance.
     method : str
         "prevalence", "i-test", "bootstrap", "sign-flip", "t" or "wilcoxon".
     alpha : float
@@ -742,6 +746,7 @@ class GroupResult(OptionsMixin, PeopleMixin, MatricesMixin, PrevalenceMixin, Tes
     subject_sizes: NDArray | None = None
     mean_matrices: dict[str, NDArray] = field(default_factory=dict)
     classes: NDArray | None = None
+    permuted_means: NDArray | None = None
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
@@ -749,8 +754,7 @@ class GroupResult(OptionsMixin, PeopleMixin, MatricesMixin, PrevalenceMixin, Tes
         self._convert(np.asarray, "subjects", "subject_scores")
         self._convert(optional_array, "other_subjects", "other_scores", "p_of_minimum")
         self._convert(optional_array, "subject_p", "subject_sizes")
-        others = "other_subjects", "other_scores", "p_of_minimum", "classes"
-        self._convert(optional_array, *others)
+        self._convert(optional_array, "classes", "permuted_means")
         self._convert(arrays, "mean_matrices")
         super().__post_init__()
         for names, scores in (
@@ -759,6 +763,7 @@ class GroupResult(OptionsMixin, PeopleMixin, MatricesMixin, PrevalenceMixin, Tes
             (self.subjects, self.p_of_minimum),
             (self.subjects, self.subject_p),
             (self.subjects, self.subject_sizes),
+            (self.subjects, self.permuted_means),
         ):
             if scores is not None and scores.shape != (len(names), *self.shape):
                 raise ValueError(
@@ -803,6 +808,29 @@ class GroupResult(OptionsMixin, PeopleMixin, MatricesMixin, PrevalenceMixin, Tes
         if self.other_scores is None:
             return mean
         return mean - self.other_scores.mean(axis=0)
+
+    def null_level(self, metric: str) -> Any:
+        """Return where scores are without an effect.
+
+        Parameters
+        ----------
+        metric : str
+            Name of the metric.
+
+        Returns
+        -------
+        level : float or array, shape (positions...)
+            The mean of permuted labels where it is not the chance level, or chance.
+        """
+        if metric == self.metric and self.permuted_means is not None:
+            return self.permuted_means.mean(axis=0)
+        return super().null_level(metric)
+
+    @property
+    def worded_level(self) -> str:
+        """What scores without an effect are at, as the end of a sentence."""
+        at_chance = self.permuted_means is None and np.isnan(self.permuted_mean())
+        return "chance" if at_chance else f"the {mean_of_permuted(self.metric)}"
 
     @property
     def metrics(self) -> dict[str, Any]:
@@ -1046,6 +1074,9 @@ class GroupResult(OptionsMixin, PeopleMixin, MatricesMixin, PrevalenceMixin, Tes
             more = "" if self.paired else f" {len(self.other_subjects)} others"
             parts = [f"{parts[0]} {what}{more}"]
         parts.append(f"method {self.method!r}")
+        if self.permuted_means is not None:
+            mean = rounded(np.nanmean(self.permuted_means))
+            parts[-1] += f" against the {mean_of_permuted(self.metric)} ({mean})"
         if self.order is not None:
             parts.append(f"order {self.order}")
         if self.n_permutations:
