@@ -31,7 +31,7 @@ from ..utils.checks import (
 from ..utils.memory import batches, check_many
 from ..utils.record import versions
 from .arguments import check_list_names, join_lists
-from .levels import tested_level
+from .levels import level_to_test
 from .listed import OnsetName
 from .subjects import ResultOrPath, gather_subjects, is_path
 
@@ -469,7 +469,7 @@ def _read(results, other, paired, metric, subjects, baseline):
     rest, levels = (group.places, group.metric, group.chances[0]), None
     if baseline is None and np.isfinite(group.chances[0]):
         or_baseline = " Or pass baseline=, a period before the effect, e.g. (-0.2, 0)."
-        levels = tested_level(group, "greater", or_baseline)
+        levels = level_to_test(group, "greater", or_baseline)
         levels = group.expand(levels) if np.ndim(levels) else None
     parts = [
         _courses(scores[part], *rest, None if levels is None else levels[part])

@@ -11,7 +11,7 @@ from ..utils.checks import warn
 _UNEQUAL, _TOO_UNEQUAL = 12 / 11, 1.2
 
 
-def tested_level(subjects, alternative, also=""):
+def level_to_test(subjects, alternative, also=""):
     """Return what scores (S, C) are tested against: chance, or permuted means (S, C).
 
     The latter are what each subject scores on average without an effect, and chance

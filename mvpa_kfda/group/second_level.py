@@ -42,7 +42,7 @@ from .arguments import (
     join_lists,
     warn_if_above,
 )
-from .levels import off_chance, tested_level
+from .levels import level_to_test, off_chance
 from .own import own_tests
 from .recombined import (
     RecombinedNull,
@@ -119,7 +119,7 @@ def exchange(subjects, request):
     else:
         base = others
         if not request.paired:
-            base = tested_level(subjects, request.alternative)
+            base = level_to_test(subjects, request.alternative)
             means = base if np.ndim(base) else None
         differences = first - base
         samples, dof = (differences,), n_first - 1

@@ -606,14 +606,16 @@ def centre_of(kept):
     null = np.asarray(null[:, np.isfinite(null).all(axis=0)], float)
     if len(null) < 2 or not null.size:
         return None
-    rows, spread = null.mean(axis=1), null.std(axis=0, ddof=1).mean()
+    with np.errstate(over="ignore"):  # of damaged files, which are refused elsewhere
+        rows, spread = null.mean(axis=1), null.std(axis=0, ddof=1).mean()
     return NullCentre(rows, float(rows.mean()), float(spread), len(null))
 
 
 def permuted_means(kept):
     """Return the mean permuted score at each position; None if it was not kept."""
     if not isinstance(kept, NullSummary):
-        return np.mean(kept, axis=0, dtype=float)
+        with np.errstate(over="ignore"):
+            return np.mean(kept, axis=0, dtype=float)
     return None if kept.permuted_moments is None else kept.permuted_moments[0]
 
 
