@@ -291,6 +291,8 @@ def group_inference(
     ValueError
         If the results are incompatible (the message names the subject), lack required
         permutations, belong to a single subject, or include one result twice; if
+        "sign-flip", "t" or "wilcoxon" test accuracy, two-class recall or F1 of classes
+        that are too unequal (1.5 to 1) and some subject has no permutations; if
         method="t" has scores that do not differ between subjects at any position; or if
         an argument is invalid.
     FileNotFoundError
@@ -299,9 +301,10 @@ def group_inference(
     Warns
     -----
     RuntimeWarning
-        If there are too few subjects or permutations to reach p <= `alpha`, or if
-        "sign-flip", "t" or "wilcoxon" test "accuracy" or "recall" against chance and
-        the largest class of a subject is 1.2 times the smallest, or more, see Notes.
+        If there are too few subjects or permutations to reach p <= `alpha`; if the same
+        is tested without permutations at ratios of 1.2 or more, see Notes; if permuted
+        labels score differently in two lists; or if an area under the ROC curve rests
+        on fewer than half of a subject's test sets.
 
     Notes
     -----
@@ -373,12 +376,16 @@ def group_inference(
     these tests and of "sign-flip"**: true accuracies are never below chance, so their
     mean is above chance if a single person in the population has an effect. A
     significant t-test on accuracies shows that some people have an effect, not that the
-    effect is typical of the population [1]_. And these tests rely on the chance level,
-    which accuracy exceeds without any effect if class sizes differ, because classifiers
-    favour the larger class: use "balanced_accuracy". With 24 subjects with noise in 200
-    trials and 30 channels, t has p <= 0.05 in 8 % of cases where the largest class is
-    1.22 times the smallest, in 9 % at 1.33 and in 19 % at 1.5; of 40 trials, in 99 % at
-    3. Hence the warning from 1.2 on. Differences between lists cancel most of this.
+    effect is typical of the population [1]_. And these tests rely on the score that is
+    expected without an effect. That is chance where classes are equal. Where they are
+    not, accuracy exceeds chance without any effect, because classifiers favour the
+    larger class: against chance, t has p <= 0.05 in 8 % of groups of 24 subjects with
+    noise (200 trials, 30 channels) if the largest class is 1.22 times the smallest, in
+    9 % at 1.33 and in 19 % at 1.5; with 40 trials, in 99 % at 3. From 1.2 on, each
+    subject is therefore compared with the mean of its permuted labels, which is its
+    expected score without an effect; likewise, with any metric, if permuted labels
+    score beyond chance in the direction of the test, by more than sampling allows.
+    ``permuted_means`` holds these means. Differences between lists cancel most of this.
 
     With `other`, the last three compare two lists. Paired: the differences are tested
     as above; flipping a sign is equivalent to swapping the two conditions of a subject.
