@@ -323,7 +323,8 @@ def bootstrap_latency(
     ValueError, TypeError
         With fewer than 5 subjects, for maps that are not time courses, a window or
         baseline without samples, a metric without chance level and no baseline,
-        incompatible lists (as in `group_inference`), and arguments that are not valid.
+        incompatible lists and unequal classes without permutations (as in
+        `group_inference`), and arguments that are not valid.
 
     Warns
     -----
