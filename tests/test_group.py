@@ -18,9 +18,11 @@ from mvpa_kfda import (
     generalize_arrays,
     group_inference,
     load_result,
+    methods_text,
     regress,
     searchlight,
 )
+from mvpa_kfda.reports.summary import word_question
 from mvpa_kfda.utils.rounding import rounded
 
 Y = np.tile(["face", "house"], 10)
@@ -705,7 +707,12 @@ def test_noise_of_unequal_classes_is_not_significant():
     scores = np.array([each.scores for each in results])
     assert stats.ttest_1samp(scores, 0.5, alternative="greater").pvalue < 0.005
     for method in ("t", "sign-flip", "wilcoxon"):
-        assert group_inference(results, method, random_state=0).pvalues() > 0.05
+        group = group_inference(results, method, random_state=0)
+        assert group.pvalues() > 0.05
+        assert "above the mean of permuted labels" in word_question(group)
+        assert "minus the mean of permuted labels of each sub" in methods_text(group)
+        names = group.plot().get_legend_handles_labels()[1]
+        assert f"mean of permuted labels ({group.permuted_mean():.3g})" in names
     # Wherever chance stands, the mean of permuted labels stands beside it.
     group = group_inference(results, "prevalence", random_state=0)
     mean = np.mean([each.null.mean() for each in results])

@@ -35,8 +35,9 @@ def find_rare_class(tests, codes):
 
     Where no set holds a class beside another one, all trials are ranked together.
     """
-    present, tested = np.unique(codes), [codes[test] for test in tests]
-    counts = np.array([[np.sum(each == k) for k in present] for each in tested])
+    present, numbers = np.unique(codes, return_inverse=True)
+    numbers, c = numbers.reshape(-1), len(present)
+    counts = np.array([np.bincount(numbers[test], minlength=c) for test in tests])
     pairs = counts * (counts.sum(axis=1, keepdims=True) - counts)
     n_sets = np.count_nonzero(pairs, axis=0)
     of_any = np.where(n_sets > 0, n_sets, len(tests))
@@ -44,8 +45,7 @@ def find_rare_class(tests, codes):
     if 2 * of_any[k] >= len(tests):
         return None
     step = 1 / (n_sets[k] * pairs[pairs[:, k] > 0, k].min())
-    rows = np.unique(np.concatenate(tests))
-    n_trials = int(np.sum(codes[rows] == present[k]))
+    n_trials = int(np.sum(numbers[np.unique(np.concatenate(tests))] == k))
     return RareClass(int(present[k]), n_trials, int(n_sets[k]), len(tests), step)
 
 

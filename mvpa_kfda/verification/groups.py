@@ -276,6 +276,13 @@ class _Checked:
             names, np.concatenate(stored), anew.scores, strict=True
         ):
             yield f"the score of {who}", one, two, everywhere
+        lists = [anew.members[:n], anew.members[n:]]
+        for stored, members in zip(
+            group.parameters.get("permuted_mean", ()), lists, strict=False
+        ):
+            again = np.mean([each.mean for each in members])
+            if np.isfinite(stored):
+                yield "the mean of permuted labels", stored, again, None
         if anew.against_permuted:
             stored = self._stored(group.permuted_means)
             for who, one, two in zip(names, stored, anew.permuted_means, strict=True):

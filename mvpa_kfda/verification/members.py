@@ -13,6 +13,9 @@ from ..data.resampling import nearest_voxels, take_voxels
 from ..results.base import SubjectResult
 from ..results.load import load_result
 
+#: The mean score of permuted labels is that of so many positions of a map, or more.
+_POSITIONS = 2000
+
 #: The ending of the names of a second list, which may be those of the first.
 _OTHER = " (other)"
 
@@ -27,6 +30,7 @@ class Member:
     chance: float
     matrices: dict  #: of pairs of classes (V, pairs), by kind
     means: np.ndarray | None  #: mean score under permuted labels (V,)
+    mean: float  #: their mean over the subject's own map, NaN if unknown
 
 
 def load_all(entries, name):
@@ -141,6 +145,10 @@ def read_member(result, group, places):
     if kept and not nulls and kept[0].permuted_moments is not None:
         means = np.full(scores.shape, np.nan)
         means[~np.isnan(scores)] = np.ravel(kept[0].permuted_moments[0])
+    mean = np.nan
+    if means is not None and np.isfinite(means).any():
+        step = max(1, len(means) // _POSITIONS) if nulls else 1
+        mean = float(np.nanmean(means[::step]))
     exempt = result.exempt()[-1]
     exempt = np.zeros(result.shape, bool) if exempt is None else np.asarray(exempt)
     matrices = {
@@ -154,4 +162,4 @@ def read_member(result, group, places):
         means = None if means is None else take_voxels(means, nearest)
         matrices = {k: take_voxels(v.T, nearest).T for k, v in matrices.items()}
     chance = result.chances[group.metric]
-    return Member(scores, nulls, exempt.ravel(), chance, matrices, means)
+    return Member(scores, nulls, exempt.ravel(), chance, matrices, means, mean)
