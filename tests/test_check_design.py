@@ -113,6 +113,7 @@ def test_unequal_classes_are_found():
         ("accuracy", (60, 40), False),
         ("accuracy", (50, 30, 20), True),
         ("recall", (50, 30, 20), False),  # a mean over classes
+        ("accuracy", (44, 30, 30), False),
         ("accuracy", (15, 15, 15, 15, 15, 15, 5), False),  # the largest is hardly so
     ],
 )

@@ -268,9 +268,7 @@ def make_analysis(trials, procedure, *, maps=None, with_patterns=False):
     warn_of_order(analysis, of_trials, trials.numbers)
     tests = [np.arange(len(tested))] if samples.folds is None else samples.folds.tests
     check_within_sets(task.metrics, tests, tested, classes)
-    once = (
-        len(tests) // procedure.repeating.n_repeats
-    )  # the first repeat stands for all
+    once = len(tests) // procedure.repeating.n_repeats  # in place of all repeats
     warn_of_unequal(task.metrics, tests[:once], tested, classes)
     warn_of_sizes(task.metrics, procedure.method.reg)
     return analysis

@@ -218,19 +218,15 @@ def find_unequal(codes, classes, metric="accuracy"):
 def warn_of_unequal(metrics, tests, codes, classes):
     """Warn of scores that unequal classes move, and of areas of few test sets."""
     tested = codes[np.unique(np.concatenate(tests))]
-    crowded = crowding(tested, len(classes)) > _CROWDED
-    for name in metrics:
-        if crowded and depends_on_frequencies(name, len(classes)):
-            problem = find_unequal(tested, classes, metric_in_text(name))
-            problem.warn()
-            break
-    for name, metric in metrics.items():
-        problem = None
-        if name in _OF_RANKS or metric.within_sets:
-            problem = find_rare(tests, codes, classes, name)
-        if problem:
-            problem.warn()
-            break
+    moved = [x for x in metrics if depends_on_frequencies(x, len(classes))]
+    of_sets = [x for x in metrics if x in _OF_RANKS or metrics[x].within_sets]
+    found = []
+    if moved and crowding(tested, len(classes)) > _CROWDED:
+        found.append(find_unequal(tested, classes, metric_in_text(moved[0])))
+    if of_sets:
+        found.append(find_rare(tests, codes, classes, of_sets[0]))
+    for problem in filter(None, found):
+        problem.warn()
 
 
 def find_rare(tests, codes, classes, metric="roc_auc"):

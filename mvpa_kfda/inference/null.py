@@ -552,8 +552,8 @@ class NullCentre:
     Chance is what guessing gives; a model that prefers large classes scores higher.
     """
 
-    #: Mean over positions of each permutation (P,), of which all have the same labels
-    #: everywhere; None where it was not kept.
+    #: Mean over positions of each permutation (P,), which all positions share; None
+    #: where it was not kept.
     rows: np.ndarray | None
     mean: float
     #: Standard deviation of a permuted score of one position, and the number P.
@@ -570,13 +570,8 @@ class NullCentre:
     def pooled(cls, centres):
         """Return the centre of the mean of several subjects' scores."""
         n = min(each.n_permutations for each in centres)
-        rows, mean, spread = (
-            None,
-            *(
-                float(np.mean([getattr(each, name) for each in centres]))
-                for name in ("mean", "spread")
-            ),
-        )
+        mean = float(np.mean([each.mean for each in centres]))
+        spread, rows = float(np.mean([each.spread for each in centres])), None
         # Subjects may have been given the same permutations, which errors then share.
         if all(each.rows is not None for each in centres):
             rows = np.mean([each.rows[:n] for each in centres], axis=0)
