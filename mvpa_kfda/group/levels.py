@@ -38,8 +38,11 @@ def _exceeds(subjects, chance, alternative):
     if None in subjects.centres:
         return False
     centre = NullCentre.pooled(subjects.centres)
-    towards = {"greater": centre.mean > chance, "less": centre.mean < chance}
-    return towards.get(alternative, True) and centre.is_off(chance, len(subjects.names))
+    above = centre.mean > chance
+    if alternative == ("less" if above else "greater"):
+        return False
+    # Equal classes are slightly below chance, which hardly matters.
+    return centre.is_off(chance, len(subjects.names) if above else 1)
 
 
 def _refuse_or_warn(subjects, chance, also):
@@ -75,19 +78,20 @@ def off_chance(subjects, n_first, tested):
         return []
     pooled, chance = [NullCentre.pooled(each) for each in lists], subjects.chances[0]
     if len(lists) == 2:
-        _warn_of_lists(subjects.metric, *pooled, len(lists[0]))
+        about = subjects.metric, subjects.of_frequencies
+        _warn_of_lists(*about, *pooled, len(lists[0]))
     found = [x.mean if tested or x.is_off(chance) else np.nan for x in pooled]
     return found if np.isfinite(found).any() else []
 
 
-def _warn_of_lists(name, first, second, n):
+def _warn_of_lists(name, of_classes, first, second, n):
     """Warn of two lists whose permuted labels score differently."""
     error = 4 * np.hypot(first.error, second.error)
     matters = 0.2 * first.spread / np.sqrt(n)
     if abs(first.mean - second.mean) > max(error, matters, 1e-6):
         warn(
             f"Permuted labels have a mean {name} of {first.mean:.3g} in the first list "
-            f"and {second.mean:.3g} in the second: so much of the difference is there "
-            "without any effect, as classes are unequal in different ways. Use "
-            "metric='balanced_accuracy' or 'roc_auc'."
+            f"and {second.mean:.3g} in the second. So much of the difference is there "
+            "without any effect, because class sizes or numbers of trials differ."
+            + (" Use metric='balanced_accuracy' or 'roc_auc'." if of_classes else "")
         )

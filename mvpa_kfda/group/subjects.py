@@ -579,12 +579,14 @@ def _warn_of_rare_classes(subject_maps, names):
         f"{name}: {rare.n_sets} of {rare.n_all} with {counted(rare.n_trials, 'trial')}"
         for name, rare in told.items()
     ]
+    metric, pooled = subject_maps[0].metric, ""
+    if metric == "roc_auc":
+        pooled = ", or use metric='balanced_accuracy', which pools all test sets"
     warn(
-        f"{subject_maps[0].metric!r} of {len(told)} of {len(names)} subjects rests on "
+        f"{metric!r} of {len(told)} of {len(names)} subjects rests on "
         "fewer than half of their test sets, which alone hold the rarest class "
         f"({some_of(each)}). It says little of these subjects and counts as much as "
-        "that of the others. Leave them out, or use metric='balanced_accuracy', which "
-        "pools all test sets."
+        f"that of the others. Leave them out{pooled}."
     )
 
 
