@@ -49,12 +49,11 @@ from ..utils.record import recorded, versions
 from .averaging import Averaging
 from .orders import warn_of_order
 from .problems import (
-    check_within_sets,
+    check_sets,
     warn_of_absent_classes,
     warn_of_confounds,
     warn_of_sizes,
     warn_of_spread,
-    warn_of_unequal,
 )
 from .procedure import Procedure
 from .repeats import Samples
@@ -267,9 +266,7 @@ def make_analysis(trials, procedure, *, maps=None, with_patterns=False):
     analysis = Analysis(classes, *of_samples, *about, procedure)
     warn_of_order(analysis, of_trials, trials.numbers)
     tests = [np.arange(len(tested))] if samples.folds is None else samples.folds.tests
-    check_within_sets(task.metrics, tests, tested, classes)
-    once = len(tests) // procedure.repeating.n_repeats  # in place of all repeats
-    warn_of_unequal(task.metrics, tests[:once], tested, classes)
+    check_sets(task.metrics, tests, tested, classes, procedure.repeating.n_repeats)
     warn_of_sizes(task.metrics, procedure.method.reg)
     return analysis
 

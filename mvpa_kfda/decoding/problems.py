@@ -94,7 +94,14 @@ def warn_of_absent_classes(folds, codes, classes):
         problem.warn()
 
 
-def check_within_sets(metrics, tests, codes, classes):
+def check_sets(metrics, tests, codes, classes, n_repeats):
+    """Refuse metrics that test sets do not allow, and warn where they mislead."""
+    _check_within_sets(metrics, tests, codes, classes)
+    once = tests[: len(tests) // n_repeats]  # stands for all repeats
+    _warn_of_unequal(metrics, once, codes, classes)
+
+
+def _check_within_sets(metrics, tests, codes, classes):
     """Refuse metrics that compare classes in test sets, where no set holds two.
 
     And warn of pairs that are in none.
@@ -215,7 +222,7 @@ def find_unequal(codes, classes, metric="accuracy"):
     return Problem("unequal", text, numbers, "note")
 
 
-def warn_of_unequal(metrics, tests, codes, classes):
+def _warn_of_unequal(metrics, tests, codes, classes):
     """Warn of scores that unequal classes move, and of areas of few test sets."""
     tested = codes[np.unique(np.concatenate(tests))]
     moved = [x for x in metrics if depends_on_frequencies(x, len(classes))]

@@ -1,9 +1,11 @@
-"""What scores of subjects are compared with where there is no effect."""
+"""What scores of subjects are without an effect, and how much they can say."""
 
 import numpy as np
 
-from ..inference.null import NullCentre
-from ..utils.checks import warn
+from ..inference.null import NullCentre, permuted_means
+from ..metrics.areas import find_rare_class
+from ..metrics.classes import METRICS, crowding
+from ..utils.checks import counted, some_of, warn
 
 #: Scores that depend on class frequencies are tested against permuted labels where the
 #: largest class is so many times as frequent as equal ones would be, and without
@@ -95,3 +97,51 @@ def _warn_of_lists(name, of_classes, first, second, n):
             "without any effect, because class sizes or numbers of trials differ."
             + (" Use metric='balanced_accuracy' or 'roc_auc'." if of_classes else "")
         )
+
+
+# ------------------------------------------------------------------ of one subject
+
+
+def means_of(kept, scores):
+    """Return the mean permuted score at each position (V,), or None."""
+    means = permuted_means(kept[0]) if kept else None
+    if means is None or means.size == np.size(scores):
+        return None if means is None else np.ravel(means)
+    every = np.full(np.size(scores), np.nan)  # summaries leave out gaps
+    every[~np.isnan(np.ravel(scores))] = np.ravel(means)
+    return every
+
+
+def crowding_of(result):
+    """Return how many times as frequent the largest tested class is as equal ones."""
+    n_classes = len(result.classes)
+    return crowding(result.true_classes, n_classes) if n_classes else 1.0
+
+
+def rare_class_of(result, metric):
+    """Return the class that most test sets of a mean over test sets lack, or None."""
+    known = METRICS.get(metric)
+    if known is None or not (metric == "roc_auc" or known.within_sets):
+        return None
+    n_sets = len(result.tests) // result.n_repeats
+    return find_rare_class(result.tests[:n_sets], result.y_tested)
+
+
+def warn_of_rare_classes(metric, rare_classes, names):
+    """Warn of subjects whose score rests on few of their test sets."""
+    told = {n: x for n, x in zip(names, rare_classes, strict=True) if x is not None}
+    if not told:
+        return
+    each = [
+        f"{name}: {rare.n_sets} of {rare.n_all} with {counted(rare.n_trials, 'trial')}"
+        for name, rare in told.items()
+    ]
+    pooled = ""
+    if metric == "roc_auc":
+        pooled = ", or use metric='balanced_accuracy', which pools all test sets"
+    warn(
+        f"{metric!r} of {len(told)} of {len(names)} subjects rests on "
+        "fewer than half of their test sets, which alone hold the rarest class "
+        f"({some_of(each)}). It says little of these subjects and counts as much as "
+        f"that of the others. Leave them out{pooled}."
+    )

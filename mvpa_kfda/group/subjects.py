@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from ..data.resampling import nearest_voxels, take_voxels
-from ..inference.null import NullCentre, centre_of, permuted_means
-from ..metrics.areas import RareClass, find_rare_class
-from ..metrics.classes import METRICS, crowding, depends_on_frequencies
+from ..inference.null import NullCentre, centre_of
+from ..metrics.areas import RareClass
+from ..metrics.classes import METRICS, depends_on_frequencies
 from ..metrics.names import metric_limits
 from ..metrics.numbers import REGRESSION_METRICS
 from ..results.base import Result, SubjectResult
@@ -27,8 +27,9 @@ from ..results.epochs import GeneralizationResult
 from ..results.load import load_result
 from ..results.places import Places
 from ..utils.advice import advice, is_foreign
-from ..utils.checks import all_items, counted, keep_warning, quoted, some_of, warn
+from ..utils.checks import all_items, keep_warning, quoted, warn
 from ..utils.problems import who_was_told, word_told
+from .levels import crowding_of, means_of, rare_class_of, warn_of_rare_classes
 from .records import (
     differences,
     record_of,
@@ -195,7 +196,9 @@ def gather_subjects(
     records = [maps.record for maps in subject_maps]
     found = differences(records, len(words) if n_first is None else n_first)
     tell_differences(found, names, words)
-    _warn_of_rare_classes(subject_maps, names)
+    warn_of_rare_classes(
+        subject_maps[0].metric, [maps.rare for maps in subject_maps], names
+    )
     about = {
         "checksums": tuple(maps.checksum for maps in subject_maps),
         "first_level": shared(records),
@@ -363,11 +366,11 @@ def _read(entry, who, first, metric, need_nulls, resample, seen):
         second=second,
         exempt=exempt_of(result),
         one_sided=larger,
-        unbalanced=_crowding_of(result),
+        unbalanced=crowding_of(result),
         of_frequencies=depends_on_frequencies(metric, len(result.classes)),
         centre=centre_of(kept[0]) if kept else None,
-        permuted_means=None if need_nulls else _means_of(kept, result.metrics[metric]),
-        rare=_rare_class_of(result, metric),
+        permuted_means=None if need_nulls else means_of(kept, result.metrics[metric]),
+        rare=rare_class_of(result, metric),
         smallest_p=result.smallest_p(metric=metric),
         scoring=tuple(result.scalar_metrics),
         record=record_of(result) | _timing(places, first),
@@ -541,53 +544,7 @@ def _flat(null):
     return null.reshape(len(null), -1).astype(dtype, copy=False)
 
 
-def _means_of(kept, scores):
-    """Return the mean permuted score at each position (V,), or None."""
-    means = permuted_means(kept[0]) if kept else None
-    if means is None or means.size == np.size(scores):
-        return None if means is None else np.ravel(means)
-    every = np.full(np.size(scores), np.nan)  # summaries leave out gaps
-    every[~np.isnan(np.ravel(scores))] = np.ravel(means)
-    return every
-
-
-def _crowding_of(result):
-    """Return how many times as frequent the largest tested class is as equal ones."""
-    n_classes = len(result.classes)
-    return crowding(result.true_classes, n_classes) if n_classes else 1.0
-
-
-def _rare_class_of(result, metric):
-    """Return the class that most test sets of a mean over test sets lack, or None."""
-    known = METRICS.get(metric)
-    if known is None or not (metric == "roc_auc" or known.within_sets):
-        return None
-    n_sets = len(result.tests) // result.n_repeats
-    return find_rare_class(result.tests[:n_sets], result.y_tested)
-
-
 # ------------------------------------------------------------------------- all subjects
-
-
-def _warn_of_rare_classes(subject_maps, names):
-    """Warn of subjects whose score rests on few of their test sets."""
-    told = {n: maps.rare for n, maps in zip(names, subject_maps, strict=True)}
-    told = {name: rare for name, rare in told.items() if rare is not None}
-    if not told:
-        return
-    each = [
-        f"{name}: {rare.n_sets} of {rare.n_all} with {counted(rare.n_trials, 'trial')}"
-        for name, rare in told.items()
-    ]
-    metric, pooled = subject_maps[0].metric, ""
-    if metric == "roc_auc":
-        pooled = ", or use metric='balanced_accuracy', which pools all test sets"
-    warn(
-        f"{metric!r} of {len(told)} of {len(names)} subjects rests on "
-        "fewer than half of their test sets, which alone hold the rarest class "
-        f"({some_of(each)}). It says little of these subjects and counts as much as "
-        f"that of the others. Leave them out{pooled}."
-    )
 
 
 def _join(names, words, subject_maps, about, mean):

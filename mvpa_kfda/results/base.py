@@ -9,7 +9,6 @@ of them; what was tested over subjects or between results has p-values alone, se
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import field, fields
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -27,8 +26,8 @@ from ..inference.corrections import (
     p_values_of_kept,
     smallest_p_value,
 )
-from ..inference.null import ALTERNATIVES, Alternative, centre_of
-from ..metrics.names import is_of_one_class, mean_of_permuted, metric_in_text
+from ..inference.null import ALTERNATIVES, Alternative
+from ..metrics.names import is_of_one_class, metric_in_text
 from ..utils.axes import AXES
 from ..utils.checks import check_option, check_share, counted
 from ..utils.files import refuse_image, same_content, write_result_file
@@ -36,6 +35,7 @@ from ..utils.rounding import rounded
 from ..viz.common import CORRECTION_LABELS, make_figure, with_null
 from ..viz.notebook import make_html
 from ..viz.null import plot_map_null
+from .chance import ChanceMixin
 from .clusters import ClusterMaps, cluster_table, refuse_single
 from .discoveries import DiscoveriesMixin, RankedMixin
 from .kinds import arrays, figure_method, optional_array, plain, plain_values, record
@@ -205,7 +205,7 @@ class Result:
 
 
 @record
-class ScoreMap(DiscoveriesMixin, Result):
+class ScoreMap(DiscoveriesMixin, ChanceMixin, Result):
     """Scores at each position along zero or more axes, and their p-values.
 
     A subclass has its maps in `metrics`, their chance levels in `chances`, and in
@@ -252,71 +252,6 @@ class ScoreMap(DiscoveriesMixin, Result):
             P is 0 if there are none.
         """
         return np.empty((0, *self.shape))
-
-    def permuted_mean(self, metric: str | None = None) -> float:
-        """Return the mean score of permuted labels where it is not the chance level.
-
-        Without an effect scores are around it, not around chance: of unequal classes,
-        models favour the largest.
-
-        Parameters
-        ----------
-        metric : str or None
-            Name of the metric; None takes the first.
-
-        Returns
-        -------
-        mean : float
-            The mean over permutations and positions. NaN if it differs from chance by
-            less than four standard errors or a fifth of the standard deviation of a
-            permuted score, and without permutations or a chance level.
-        """
-        return self._permuted_mean(self.scoring[0] if metric is None else metric)
-
-    def _permuted_mean(self, metric):
-        """Return the mean score of permuted labels where it is not the chance level."""
-        return np.nan
-
-    def null_level(self, metric: str) -> Any:
-        """Return where scores are without an effect.
-
-        Parameters
-        ----------
-        metric : str
-            Name of the metric.
-
-        Returns
-        -------
-        level : float or array, shape (positions...)
-            The mean of permuted labels where it is not the chance level, or chance.
-        """
-        permuted = self._permuted_mean(metric)
-        return permuted if np.isfinite(permuted) else self.chances[metric]
-
-    def worded_chance(
-        self, metric: str | None = None, word: Callable[[float], str] = rounded
-    ) -> str:
-        """Describe the chance level and, if it differs, the mean of permuted labels.
-
-        Parameters
-        ----------
-        metric : str or None
-            Name of the metric; None takes the first.
-        word : callable
-            What words a number.
-
-        Returns
-        -------
-        words : str
-            E.g. "chance 0.500" or "chance 0.500; mean of permuted labels 0.785"; empty
-            without a chance level.
-        """
-        metric = self.scoring[0] if metric is None else metric
-        chance, permuted = self.chances[metric], self.permuted_mean(metric)
-        words = f"chance {word(chance)}" if np.isfinite(chance) else ""
-        if np.isfinite(permuted):
-            words += f"; {mean_of_permuted(metric)} {word(permuted)}"
-        return words
 
     @property
     def scoring(self) -> list[str]:
@@ -810,15 +745,6 @@ class SubjectResult(
             P is 0 if there are none.
         """
         return self.nulls.get(metric, super().null_of(metric))
-
-    def _permuted_mean(self, metric):
-        """Return the mean score of permuted labels where it is not the chance level."""
-        # Permutations of such a diagonal hold the larger of two scores each.
-        larger = self.parameters.get("larger_of_two")
-        kept = [] if larger else self.kept_nulls(metric)
-        centre = centre_of(kept[0]) if kept else None
-        off = centre is not None and centre.is_off(self.chances[metric])
-        return centre.mean if off else np.nan
 
     @property
     def predictions(self) -> NDArray:

@@ -18,7 +18,6 @@ from ..inference.corrections import (
     names_in,
 )
 from ..inference.discoveries import Calibration
-from ..metrics.names import mean_of_permuted
 from ..metrics.pairs import TABLES
 from ..utils.checks import check_option, check_share, counted
 from ..utils.problems import word_told
@@ -26,6 +25,7 @@ from ..utils.rounding import rounded
 from ..viz.common import DEFAULT_NAMES
 from ..viz.group import plot_group, plot_null_max
 from .base import ScoreMap
+from .chance import TestedChanceMixin
 from .clusters import ClusterMaps, cluster_table, refuse_single
 from .discoveries import levels_of, of_sides
 from .dissimilarity import MatricesMixin
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 @record
-class TestedMap(ViewMixin, ScoreMap):
+class TestedMap(ViewMixin, TestedChanceMixin, ScoreMap):
     """A map of scores with their p-values, independent of the null distribution.
 
     A subclass has the `scores`, says in `metrics` what else it has a map of, and in
@@ -171,12 +171,6 @@ class TestedMap(ViewMixin, ScoreMap):
         """Centre of the colormap of each map, NaN if it has none."""
         middle = np.nan if self._skewed else 0.0
         return {self.metric: self.chance, "statistic": middle}
-
-    def _permuted_mean(self, metric):
-        """Return the mean score of permuted labels where it is not the chance level."""
-        known = self.parameters.get("permuted_mean")
-        of_scores = metric == self.metric and not self.is_difference
-        return float(known[0]) if known and of_scores else np.nan
 
     #: Whether the statistic has no value of its own for "no effect".
     _skewed: ClassVar[bool] = False
@@ -809,29 +803,6 @@ class GroupResult(OptionsMixin, PeopleMixin, MatricesMixin, PrevalenceMixin, Tes
             return mean
         return mean - self.other_scores.mean(axis=0)
 
-    def null_level(self, metric: str) -> Any:
-        """Return where scores are without an effect.
-
-        Parameters
-        ----------
-        metric : str
-            Name of the metric.
-
-        Returns
-        -------
-        level : float or array, shape (positions...)
-            The mean of permuted labels where it is not the chance level, or chance.
-        """
-        if metric == self.metric and self.permuted_means is not None:
-            return self.permuted_means.mean(axis=0)
-        return super().null_level(metric)
-
-    @property
-    def worded_level(self) -> str:
-        """What scores without an effect are at, as the end of a sentence."""
-        at_chance = self.permuted_means is None and np.isnan(self.permuted_mean())
-        return "chance" if at_chance else f"the {mean_of_permuted(self.metric)}"
-
     @property
     def metrics(self) -> dict[str, Any]:
         """All maps by name: scores, statistic, and the prevalence bound."""
@@ -1076,7 +1047,7 @@ class GroupResult(OptionsMixin, PeopleMixin, MatricesMixin, PrevalenceMixin, Tes
         parts.append(f"method {self.method!r}")
         if self.permuted_means is not None:
             mean = rounded(np.nanmean(self.permuted_means))
-            parts[-1] += f" against the {mean_of_permuted(self.metric)} ({mean})"
+            parts[-1] += f" against {self.worded_level} ({mean})"
         if self.order is not None:
             parts.append(f"order {self.order}")
         if self.n_permutations:
