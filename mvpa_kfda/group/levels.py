@@ -58,9 +58,9 @@ def _refuse_or_warn(subjects, chance, also):
         f"effect {name} is then off its chance level {chance:.3g}"
     )
     advice = (
-        "Use metric='balanced_accuracy' or 'roc_auc' (decode with scoring=['accuracy', "
-        f"'balanced_accuracy']), or decode with n_permutations=100: {name} is then "
-        "tested against the mean of each subject's permuted labels, which "
+        "Use metric='balanced_accuracy' (decode with scoring='balanced_accuracy'), or "
+        f"'roc_auc' likewise; or decode with n_permutations=100: {name} is then tested "
+        "against the mean of each subject's permuted labels, which "
         f"{len(lacking)} of {len(subjects.names)} subjects lack.{also}"
     )
     if subjects.unbalanced > _TOO_UNEQUAL - 1e-9:
