@@ -12,6 +12,7 @@ from dataclasses import fields
 
 import numpy as np
 
+from ..metrics.names import mean_of_permuted
 from ..results.images import VolumeResult
 from ..utils.axes import AXES
 from ..utils.checks import counted
@@ -257,7 +258,8 @@ def _word_best(result, position, place):
 def _word_significant(result, correction, what):
     """Word what is significant, and by which test."""
     above = "Above chance" if np.isfinite(result.chance) else "Significant"
-    above = "Above permuted labels" if np.isfinite(result.permuted_mean()) else above
+    if np.isfinite(result.permuted_mean()):
+        above = f"Above the {mean_of_permuted(result.scoring[0])}"
     formed = ""
     if correction in ("cluster", "cluster-size") and isinstance(result, VolumeResult):
         formed = f", clusters formed at p <= {result.level:g}"
