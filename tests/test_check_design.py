@@ -133,6 +133,61 @@ def test_unequal_classes_are_found():
     assert names(check_design(y, RUNS)) == ["unequal"]
 
 
+@pytest.mark.parametrize(
+    ("scoring", "counts", "told"),
+    [
+        ("accuracy", (80, 20), True),
+        (["balanced_accuracy", "f1"], (80, 20), True),
+        (["balanced_accuracy", "roc_auc", "kappa"], (80, 20), False),
+        ("accuracy", (60, 40), False),
+        ("accuracy", (50, 30, 20), True),
+        ("recall", (50, 30, 20), False),  # a mean over classes
+        ("accuracy", (44, 30, 30), False),
+        ("accuracy", (15, 15, 15, 15, 15, 15, 5), False),  # the largest is hardly so
+    ],
+)
+def test_unequal_classes_are_warned_of(scoring, counts, told):
+    y = np.random.default_rng(0).permutation(np.repeat(np.arange(len(counts)), counts))
+    X = np.random.default_rng(1).normal(size=(len(y), 3))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = cross_validate(X, y, scoring=scoring, cv=5)
+        if len(counts) == 2:
+            equal = {"average": 1, "equalize": True, "n_repeats": 2, "random_state": 0}
+            cross_validate(X, y, scoring=scoring, cv=5, **equal)
+    words = [str(each.message) for each in caught if each.category is UserWarning]
+    assert len(words) == told
+    assert list(result.warnings) == words
+    if told:
+        assert (
+            f"has {max(counts)} trials, '{len(counts) - 1}' {counts[-1]}: " in words[0]
+        )
+
+
+def test_classes_that_most_test_sets_lack_are_found():
+    # Two of fourteen: in ten folds, one test set holds both classes.
+    y = np.full(14, "often")
+    y[[0, 10]] = "few"
+    problem = next(x for x in check_design(y, cv=10).problems if x.name == "rare")
+    assert problem.numbers == {"sets": 1, "trials": 2}
+    assert problem.severity == "note"
+    assert "Only 1 of 10 test sets hold class 'few' (2 trials)" in problem.text
+    assert "in steps of up to 1 and" in problem.text
+    assert "rare" not in names(check_design(y, cv=2))
+    assert "rare" not in names(check_design(y, cv=LeaveOneOut()))  # ranked together
+    X = np.random.default_rng(0).normal(size=(14, 3))
+    for repeats in ({}, {"n_repeats": 3, "cv": KFold(10, shuffle=True)}):
+        options = {"cv": 10, "random_state": 0} | repeats
+        words = r"^Only \d of 10 test sets hold class 'few' \(2 trials\) .*'roc_auc'"
+        with pytest.warns(UserWarning, match=words):
+            cross_validate(X, y, scoring="roc_auc", **options)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        cross_validate(X, y, scoring="balanced_accuracy", cv=10)
+        cross_validate(X, y, scoring="roc_auc", cv=2)
+    assert not [each for each in told if "test sets hold" in str(each.message)]
+
+
 def test_folds_that_cut_groups_are_found():
     y = mixed()
     assert "without regard to the groups" in problem_of("leak", y, RUNS, 5).text

@@ -10,6 +10,7 @@ import pytest
 from nibabel import Nifti1Image
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
+from sklearn.model_selection import KFold
 
 from mvpa_kfda import (
     cross_validate,
@@ -17,9 +18,11 @@ from mvpa_kfda import (
     generalize_arrays,
     group_inference,
     load_result,
+    methods_text,
     regress,
     searchlight,
 )
+from mvpa_kfda.reports.summary import word_question
 from mvpa_kfda.utils.rounding import rounded
 
 Y = np.tile(["face", "house"], 10)
@@ -636,32 +639,116 @@ def test_bound_is_corrected_by_the_maximum_whatever_is_asked_first(eight):
     assert (group.prevalence_bound("none") > group.gamma_0)[-1]
 
 
-def unbalanced(seed, n_more, n_trials=20):
+def unbalanced(seed, n_more, n_trials=20, n_permutations=9):
     """Return the result of noise, with `n_more` trials more in one class."""
     rng, half = np.random.default_rng(seed), n_trials // 2
     y = np.repeat(["face", "house"], [half + n_more // 2, half - n_more // 2])
     X = rng.normal(size=(n_trials, 3, 2))
-    options = {"scoring": ["accuracy", "balanced_accuracy"], "n_permutations": 9}
-    return decode_arrays(X, y, cv=4, random_state=0, **options)
+    options = {"cv": 4, "n_permutations": n_permutations, "random_state": 0}
+    return decode_arrays(X, y, scoring=["accuracy", "balanced_accuracy"], **options)
 
 
+@pytest.mark.filterwarnings("ignore:Class .* always guessing")
 @pytest.mark.parametrize("method", ["t", "sign-flip", "wilcoxon"])
-def test_classes_of_different_sizes_are_told(method):
-    results = [unbalanced(seed, 0) for seed in range(7)]
-    others = [unbalanced(seed, 4) for seed in range(7, 14)]
-    mixed = [*results, others[0]]
+def test_unequal_classes_are_tested_against_permuted_labels(method):
     options = {"random_state": 0, "n_permutations": 999}
-    (words,) = told_by(mixed, method, **options)
-    assert "classes of different sizes (up to 1.5 to 1)" in words
-    assert "above its chance level 0.5" in words
-    assert "Use metric='balanced_accuracy'" in words
-    slightly = [*results, unbalanced(20, 2, 40)]
-    assert not told_by(slightly, method, **options)
-    assert not told_by(mixed, method, metric="balanced_accuracy", **options)
-    assert not told_by(results, method, other=others, **options)
-    assert not told_by(results, method, other=others, paired=True, **options)
-    words = " ".join(told_by(mixed, "bootstrap", **options))
-    assert "different sizes" not in words
+    equal = [unbalanced(seed, 0) for seed in range(7)]
+    others = [unbalanced(seed, 4) for seed in range(7, 14)]
+    mixed = [*equal, others[0]]
+    group = group_inference(mixed, method, **options)
+    means = np.stack([each.nulls["accuracy"].mean(axis=0) for each in mixed])
+    assert_allclose(group.permuted_means, means, rtol=1e-12, atol=0)
+    differences = np.stack([each.scores for each in mixed]) - means
+    expected = {
+        "t": lambda x: stats.ttest_1samp(x, 0, alternative="greater").pvalue,
+        "wilcoxon": lambda x: stats.wilcoxon(x, alternative="greater").pvalue,
+    }.get(method)
+    if expected is not None:
+        assert_allclose(group.pvalues("none"), expected(differences), rtol=1e-9, atol=0)
+    words = f"against the mean of permuted labels ({rounded(means.mean())})"
+    assert words in repr(group)
+    # Of equal classes, and of metrics that weigh classes alike, chance is the level.
+    for results, metric in ((equal, "accuracy"), (mixed, "balanced_accuracy")):
+        group = group_inference(results, method, metric=metric, **options)
+        assert group.permuted_means is None
+        if method == "t":
+            scores = np.stack([each.metrics[metric] for each in results])
+            p = stats.ttest_1samp(scores, 0.5, alternative="greater").pvalue
+            assert_allclose(group.pvalues("none"), p, rtol=1e-9, atol=0)
+    for paired in (False, True):
+        assert not told_by(equal, method, other=others, paired=paired, **options)
+    assert group_inference(mixed, "bootstrap", **options).permuted_means is None
+
+
+@pytest.mark.filterwarnings("ignore:Class .* always guessing")
+def test_lists_of_other_class_sizes_are_told():
+    lists = [
+        [unbalanced(seed, n, 60, 100) for seed in range(start, start + 8)]
+        for start, n in ((0, 0), (10, 40), (20, 40))
+    ]
+    (words,) = told_by(lists[0], "t", "none", other=lists[1])
+    assert words.startswith("Permuted labels have a mean accuracy of 0.4")
+    assert words.endswith("Use metric='balanced_accuracy' or 'roc_auc'.")
+    assert not told_by(lists[1], "t", "none", other=lists[2])
+    balanced = {"metric": "balanced_accuracy", "other": lists[1]}
+    assert not told_by(lists[0], "t", "none", **balanced)
+
+
+@pytest.mark.filterwarnings("ignore:Class .* always guessing")
+def test_unequal_classes_without_permutations_are_refused():
+    equal = [unbalanced(seed, 0, n_permutations=0) for seed in range(5)]
+    for n_more, refused in ((2, False), (4, True)):
+        mixed = [*equal, unbalanced(9, n_more, n_permutations=0)]
+        assert not told_by(mixed, "t", "none", metric="balanced_accuracy")
+        if refused:
+            words = r"1\.2 times as frequent.* 'roc_auc' .*, which 6 of 6 subjects lack"
+            with pytest.raises(ValueError, match=words):
+                group_inference(mixed, "t", "none")
+            continue
+        (words,) = told_by(mixed, "t", "none")
+        assert "1.1 times as frequent as equal ones" in words
+        assert "decode with n_permutations=100" in words
+
+
+@pytest.mark.filterwarnings("ignore:Class .* always guessing")
+def test_noise_of_unequal_classes_is_not_significant():
+    rng, y = np.random.default_rng(0), np.repeat(["face", "house"], [100, 20])
+    options = {"cv": 5, "n_permutations": 50, "random_state": 0}
+    results = [
+        cross_validate(rng.normal(size=(120, 10)), rng.permutation(y), **options)
+        for _ in range(12)
+    ]
+    scores = np.array([each.scores for each in results])
+    assert stats.ttest_1samp(scores, 0.5, alternative="greater").pvalue < 0.005
+    for method in ("t", "sign-flip", "wilcoxon"):
+        group = group_inference(results, method, random_state=0)
+        assert group.pvalues() > 0.05
+        assert "above the mean of permuted labels" in word_question(group)
+        assert "minus the mean of permuted labels of each sub" in methods_text(group)
+        names = group.plot().get_legend_handles_labels()[1]
+        assert f"mean of permuted labels ({group.permuted_mean():.3g})" in names
+    # Wherever chance stands, the mean of permuted labels stands beside it.
+    group = group_inference(results, "prevalence", random_state=0)
+    mean = np.mean([each.null.mean() for each in results])
+    assert_allclose(group.permuted_mean(), mean, rtol=1e-12, atol=0)
+    assert f"mean of permuted labels {mean:.3f}" in group.worded_peak("accuracy")
+
+
+@pytest.mark.filterwarnings("ignore:.*test trials from groups that were also used")
+def test_runs_of_unequal_classes_are_tested_against_permuted_labels():
+    # The classes are equal, but not in runs: permuted labels score above chance.
+    rng, runs, results = np.random.default_rng(0), np.repeat(np.arange(8), 12), []
+    often, rarely = np.repeat([0, 1], [9, 3]), np.repeat([0, 1], [3, 9])
+    folds = KFold(8, shuffle=True, random_state=0)
+    options = {"cv": folds, "n_permutations": 100, "random_state": 0}
+    for _ in range(6):
+        y = np.concatenate([rng.permutation(each) for each in 4 * [often, rarely]])
+        X = rng.normal(size=(96, 10)) + 3 * rng.normal(size=(8, 10))[runs]
+        results.append(cross_validate(X, y, groups=runs, **options))
+    means = np.array([each.null.mean() for each in results])
+    assert means.mean() > 0.52
+    group = group_inference(results, "t", "none")
+    assert_allclose(group.permuted_means, means, rtol=1e-12, atol=0)
 
 
 def test_corrected_p_values_are_never_below_uncorrected_ones():

@@ -253,8 +253,8 @@ def test_other_positions(results, match):
 
 def test_other_metrics():
     first = single(0, scoring=["accuracy", "confusion_matrix"])
-    with pytest.raises(ValueError, match=r"^Subject 2 has no metric 'accuracy'.* 'roc"):
-        gather_subjects([first, single(1, scoring="roc_auc")])
+    with pytest.raises(ValueError, match=r"^Subject 2 has no metric 'accuracy'.* 'bal"):
+        gather_subjects([first, single(1, scoring="balanced_accuracy")])
     again = r"decode again, with scoring=\['accuracy', 'confusion_matrix', 'kappa'\]"
     with pytest.raises(
         ValueError, match=rf"^Subject 1: Invalid value for 'me.*{again}"
@@ -413,16 +413,33 @@ def test_lists_may_differ_from_each_other_only():
         gather_subjects(differing({}, {}, other, {}), n_first=2)
 
 
-def test_largest_ratio_of_classes():
+def test_how_much_larger_the_largest_class_is():
     assert gather_subjects([timed(0), timed(1)]).unbalanced == 1.0
     y = np.random.default_rng(0).permutation(np.repeat(["face", "house"], [8, 4]))
-    uneven = decode_arrays(noise(2, 3, 4), y, **OPTIONS)
-    assert gather_subjects([timed(0), uneven, timed(1)]).unbalanced == 2.0
+    with pytest.warns(UserWarning, match=r"^Class 'face' has 8 trials, 'house' 4: alw"):
+        uneven = decode_arrays(noise(2, 3, 4), y, **OPTIONS)
+    assert gather_subjects([timed(0), uneven, timed(1)]).unbalanced == 4 / 3
     y = np.repeat(["face", "house"], [9, 3])
     other = {"X_test": noise(9, 3, 4), "y_test": y, "same_trials": False, "cv": None}
-    tested = [generalized(seed, **other) for seed in range(2)]
-    assert gather_subjects(tested).unbalanced == 3.0  # of the trials that are tested
+    with pytest.warns(UserWarning, match=r"^Class 'face' has 9 trials, 'house' 3: alw"):
+        tested = [generalized(seed, **other) for seed in range(2)]
+    assert gather_subjects(tested).unbalanced == 1.5  # of the trials that are tested
     assert gather_subjects([regressed(0), regressed(1)]).unbalanced == 1.0
+
+
+def test_subjects_whose_area_rests_on_few_test_sets_are_named():
+    X, y = np.random.default_rng(0).normal(size=(3, 14, 3)), np.full(14, "house")
+    y[[0, 10]] = "face"
+    options = {"scoring": "roc_auc", "random_state": 0}
+    with pytest.warns(UserWarning, match=r"^Only 1 of 10 test sets hold class 'face' "):
+        rare = [cross_validate(x, y, cv=10, **options) for x in X]
+    fine = [cross_validate(x, y, cv=2, **options) for x in X]
+    words = (
+        r"^'roc_auc' of 3 of 6 subjects rests on fewer than half of their test sets, .*"
+        r"\(subject 1: 1 of 10 with 2 trials, .*metric='balanced_accuracy'"
+    )
+    with pytest.warns(RuntimeWarning, match=words):
+        gather_subjects([*rare, *fine])
 
 
 # Damage

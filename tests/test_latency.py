@@ -10,7 +10,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 import build
-from mvpa_kfda import TimeResult, bootstrap_latency, group_inference, methods_text
+from mvpa_kfda import (
+    TimeResult,
+    bootstrap_latency,
+    decode_arrays,
+    group_inference,
+    methods_text,
+)
 from mvpa_kfda.group.latency import Rule, draw_subjects, locate
 from mvpa_kfda.reports.summary import word_question
 
@@ -110,6 +116,39 @@ def test_baseline_takes_the_place_of_chance():
     assert find(course, TIMES)[0] == TIMES[0]  # far above chance all the time
     onset, _ = find(course, TIMES, baseline=(-0.1, 0.0))
     assert_allclose(onset, 0.15, rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:Class .* always guessing")
+def test_unequal_classes_are_measured_from_permuted_labels():
+    rng, y = np.random.default_rng(0), np.repeat([0, 1], [60, 12])
+    options = {"cv": 4, "sfreq": 40, "tmin": -0.2, "random_state": 0}
+    course = 6 * (bump(times=np.arange(-8, 24) / 40) - 0.5)
+    data = [rng.normal(size=(72, 6, 32)) for _ in range(5)]
+    for X in data:
+        X[y == 1, :3] += course
+    order = rng.permutation(72)
+    made = [
+        [decode_arrays(X[order], y[order], n_permutations=n, **options) for X in data]
+        for n in (40, 0)
+    ]
+    results, without = made
+    asked = {"n_bootstraps": 200, "random_state": 0}
+    latency = bootstrap_latency(results, **asked)
+    means = [each.null.mean() for each in results]
+    assert_allclose(latency.permuted_mean, np.mean(means), rtol=1e-12, atol=0)
+    above = np.array([each.scores for each in results]) - np.array(means)[:, None]
+    times = results[0].times
+    search = {"window": (0.0, times[-1]), "min_duration": 0.05}
+    onset, _ = find(above, times, 0.0, **search)
+    assert_allclose(latency.onset, onset, rtol=0, atol=1e-9)
+    group = group_inference(results, "t", random_state=0)
+    assert bootstrap_latency(group, **asked).onset == latency.onset
+    assert "the mean of permuted labels of each subject (mean 0.5" in methods_text(
+        latency
+    )
+    with pytest.raises(ValueError, match=r"5 of 5 subjects lack\. Or pass baseline="):
+        bootstrap_latency(without, **asked)
+    bootstrap_latency(without, baseline=(-0.2, 0), **asked)
 
 
 def test_no_onset_without_a_peak_above_chance():

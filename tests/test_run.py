@@ -431,7 +431,7 @@ def test_nulls_that_are_not_kept_take_little(capfd, slow_blocks, kind):
     task = make_task(["accuracy"], n_permutations=999, null=kind)
     run(make_positions(), task)
     rest = T * (8 + 8 * len(task.folds.tests) + N + N * 3 * 8)
-    sizes = {"max": rest + 8 * (T + 999), "stream": rest}
+    sizes = {"max": rest + 8 * (3 * T + 999), "stream": rest}
     penalty = sum(v.nbytes for v in run(make_positions(), task, 1, 0).penalty.values())
     assert f"result {word_bytes(sizes[kind] + penalty)} of" in capfd.readouterr().err
 

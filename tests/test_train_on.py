@@ -1,6 +1,7 @@
 """Cross-decoding: trained on chosen trials, tested on the others, runs left out."""
 
 import warnings
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -647,8 +648,13 @@ def test_class_sizes_are_those_of_the_tested_trials():
         )
         for seed in range(3)
     ]
-    with pytest.warns(RuntimeWarning, match=r"different sizes \(up to 3 to 1\)"):
-        group_inference(results, "t")
+    # The largest class is 12 / 28 of three, 1.29 times as much as a third.
+    group = group_inference(results, "t")
+    means = np.stack([each.null.mean(axis=0) for each in results])
+    assert_allclose(group.permuted_means, means, rtol=1e-12, atol=0)
+    without = [replace(each, nulls={}) for each in results]
+    with pytest.raises(ValueError, match=r"1\.29 times as frequent as equal ones"):
+        group_inference(without, "t")
 
 
 def test_comparisons_know_what_was_trained_with():

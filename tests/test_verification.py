@@ -428,13 +428,17 @@ def test_what_is_kept_of_a_null_holds(null, n_cells):
     assert (found.cells["permutation"] == "all").sum() == (1 if n_cells else 6)
 
 
+MOMENTS = "moments", "permuted_moments"
+
+
 @pytest.mark.some(2)
-@pytest.mark.parametrize("name", ["maximum", "exceedances", "moments"])
+@pytest.mark.parametrize("name", ["maximum", "exceedances", *MOMENTS])
 def test_an_edited_summary_of_a_null_is_found(name):
     result, given = summarised("stream")
     summary = result.null_summaries["accuracy"]
     edited = summary[name].copy()
-    edited.flat[3] += {"maximum": 0.025, "exceedances": 1, "moments": 0.001}[name]
+    by = {"maximum": 0.025, "exceedances": 1} | dict.fromkeys(MOMENTS, 0.001)
+    edited.flat[3] += by[name]
     forged = {"accuracy": summary | {name: edited}}
     found = verify(replace(result, null_summaries=forged), **given, n_cells=None)
     assert "1 of" in found.verdict, found

@@ -338,6 +338,29 @@ def test_every_number_of_a_group_is_checked(kind, method, names, with_other):
         assert not verify(forged, subjects(kind), **given).ok, path
 
 
+@pytest.mark.filterwarnings("ignore:Class .* always guessing")
+@pytest.mark.parametrize("method", ["t", "sign-flip", "prevalence"])
+def test_permuted_means_are_checked(method):
+    rng, y = np.random.default_rng(0), np.repeat([0, 1], [60, 12])
+    results = [
+        decode_arrays(
+            rng.normal(size=(72, 6, 2)), rng.permutation(y), n_permutations=40, cv=4
+        )
+        for _ in range(6)
+    ]
+    group = group_inference(results, method, **OPTIONS)
+    assert verify(group, results).ok
+    mean = group.parameters["permuted_mean"][0]
+    forged = [
+        replace(group, parameters=group.parameters | {"permuted_mean": [mean - 0.01]})
+    ]
+    if method != "prevalence":
+        means = edited(group.permuted_means, (2, 1), 0.01)
+        forged += [replace(group, permuted_means=each) for each in (means, None)]
+    for each in forged:
+        assert not verify(each, results).ok
+
+
 def test_other_subjects_are_named(tmp_path):
     mine, others = (subjects("DecodingResult", first) for first in (0, 10))
     saved = saved_in(tmp_path, mine)

@@ -199,8 +199,9 @@ for name, values in found.items():
     print(f"{name}: {np.mean(values):.3f}, sd {np.std(values, ddof=1):.3f}")
 
 # %%
-# With unequal classes, accuracy is above 0.5 without any information. P-values account
-# for this, as permuted labels are equally unbalanced, but readers may not. A single
+# With unequal classes, accuracy is above 0.5 without any information, and a warning
+# says so. P-values account for this, as permuted labels are equally unbalanced, but
+# readers may not: with permutations, their mean is given beside chance. A single
 # undersampling wastes trials, which increases the standard deviation; ten repeats
 # recover most of them.
 #

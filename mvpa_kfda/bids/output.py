@@ -226,6 +226,8 @@ class Output:
             chance = result.chances.get(name, np.nan)
             if np.isfinite(chance):
                 about["Chance"] = float(chance)
+                if np.isfinite(permuted := result.permuted_mean(name)):
+                    about["PermutedMean"] = permuted
             write_json(self.folder / f"{stem}.json", about)
             names += [f"{stem}.nii.gz", f"{stem}.json"]
         return names

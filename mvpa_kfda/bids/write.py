@@ -53,7 +53,6 @@ COLUMNS = {
 
 def describe_column(name, result):
     """Return what a JSON file says about a column of a table, or about a map."""
-    metrics = result.chances
     if name in COLUMNS:
         description, *units = COLUMNS[name]
         return {"Description": description} | ({"Units": units[0]} if units else {})
@@ -64,8 +63,9 @@ def describe_column(name, result):
         start = COLUMNS["p_majority"][0] if majority else COLUMNS["p"][0]
         start = start.removesuffix(", not corrected for the number of positions")
         return {"Description": f"{start}, with the correction {correction!r}"}
-    if name in metrics:
-        at = f"; chance is {chance:g}" if np.isfinite(chance := metrics[name]) else ""
+    if name in result.chances:
+        at = result.worded_chance(name, "is {:g}".format)
+        at = f"; {at}" if at else ""
         what = "Mean score over subjects" if result.has_subjects else "Score"
         return {"Description": f"{what}, {name.replace('_', ' ')}{at}"}
     return {"Description": name.replace("_", " ").capitalize()}

@@ -12,9 +12,10 @@ from dataclasses import fields
 
 import numpy as np
 
+from ..metrics.names import mean_of_permuted
 from ..results.images import VolumeResult
 from ..utils.axes import AXES
-from ..utils.checks import counted, quoted
+from ..utils.checks import counted
 from ..utils.files import write_whole
 from ..utils.rounding import percent, rounded
 from ..utils.text import plain_cells, tell
@@ -27,9 +28,6 @@ ALPHA = 0.05
 #: Peaks that are printed; the table has all of them.
 MOST_PEAKS = 5
 
-#: Classes whose counts are listed again.
-MOST_COUNTS = 10
-
 #: Decimals of the columns of the printed peaks; p-values have four.
 DECIMALS = {"x": 1, "y": 1, "z": 1, "score": 3, "cluster_size_mm3": 0}
 
@@ -39,9 +37,6 @@ FIGURES = {
     "stat_map": "_map.png",
     "glass_brain": "_glass.png",
 }
-
-#: Classes are unequal from this ratio of the largest to the smallest on.
-UNEQUAL = 1.5
 
 #: What is said where even the smallest p-value is too large.
 OUT_OF_REACH = "not attainable, more permutations are needed"
@@ -99,7 +94,7 @@ def write_images(result, name, unit, stem, correction, level=CLUSTER_LEVEL):
     """Write maps, tables, figures and the result, and word what came out."""
     result.save(stem.with_name(f"{stem.name}.h5"), overwrite=True)
     result = _at_level(result, level)
-    lines = [*_word_result(result, name, unit), *_word_unequal(result)]
+    lines = _word_result(result, name, unit)
     peaks = None
     if result.n_permutations:
         peaks = result.peaks(correction, alpha=ALPHA)
@@ -254,7 +249,8 @@ def _word_predicted(result):
 
 def _word_best(result, position, place):
     """Word the best score, where it is, and the chance level, if there is one."""
-    chance = f" (chance {rounded(result.chance)})" if np.isfinite(result.chance) else ""
+    chance = result.worded_chance()
+    chance = f" ({chance})" if chance else ""
     score = result.scores[position]
     return f"Best {result.scoring[0]}: {rounded(score)} at {place}{chance}"
 
@@ -262,6 +258,8 @@ def _word_best(result, position, place):
 def _word_significant(result, correction, what):
     """Word what is significant, and by which test."""
     above = "Above chance" if np.isfinite(result.chance) else "Significant"
+    if np.isfinite(result.permuted_mean()):
+        above = f"Above the {mean_of_permuted(result.scoring[0])}"
     formed = ""
     if correction in ("cluster", "cluster-size") and isinstance(result, VolumeResult):
         formed = f", clusters formed at p <= {result.level:g}"
@@ -339,25 +337,6 @@ def _word_place(place):
         return " ".join(names)
     at = ", ".join(f"{axis} {place[axis]:.1f}" for axis in "xyz")
     return f"{' '.join(names)} ({at} mm)" if names else f"{at} mm"
-
-
-def _word_unequal(result):
-    """Warn, in at most one line, of accuracies that unequal classes lift."""
-    counts = np.bincount(result.true_classes, minlength=len(result.classes))
-    counts //= result.n_repeats
-    if result.scoring[0] != "accuracy" or counts.max() <= UNEQUAL * counts.min():
-        return []
-    words = quoted(counts.tolist(), MOST_COUNTS)
-    null = result.nulls.get("accuracy", ())
-    mean = ""
-    if len(null):
-        # Position by position, as the null may be large.
-        means = null.mean(axis=0, dtype=np.float64)
-        mean = f" (mean of the permuted scores: {np.nanmean(means):.3f})"
-    return [
-        f"Classes are unequal ({words}): chance is not 1/{len(counts)}{mean}; use "
-        "--scoring balanced_accuracy"
-    ]
 
 
 def _word_number(result, peaks, correction):

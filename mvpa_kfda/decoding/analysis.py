@@ -49,8 +49,8 @@ from ..utils.record import recorded, versions
 from .averaging import Averaging
 from .orders import warn_of_order
 from .problems import (
+    check_sets,
     check_sizes,
-    check_within_sets,
     warn_of_absent_classes,
     warn_of_alike_names,
     warn_of_confounds,
@@ -269,7 +269,7 @@ def make_analysis(trials, procedure, *, maps=None, with_patterns=False):
     analysis = Analysis(classes, *of_samples, *about, procedure)
     warn_of_order(analysis, of_trials, trials.numbers)
     tests = [np.arange(len(tested))] if samples.folds is None else samples.folds.tests
-    check_within_sets(task.metrics, tests, tested, classes)
+    check_sets(task.metrics, tests, tested, classes, procedure.repeating.n_repeats)
     warn_of_sizes(task.metrics, procedure.method.reg)
     return analysis
 

@@ -50,6 +50,7 @@ from .problems import (
     find_leak,
     find_misread,
     find_missing_class,
+    find_rare,
     find_short_runs,
     find_unequal,
     measure_confounds,
@@ -251,8 +252,9 @@ def check_design(
     more, from labels alone: classes missing from runs, unequal classes, folds that cut
     through runs, an order of trials that predicts their class (the same in all runs, in
     blocks, without repeats, or with a trend), runs of patients and controls passed as
-    groups, classes missing from training sets, too few arrangements of the labels for
-    the permutations, and confounds that covary with the classes.
+    groups, classes missing from training sets or from most test sets, too few
+    arrangements of the labels for the permutations, and confounds that covary with the
+    classes.
 
     Parameters
     ----------
@@ -453,6 +455,7 @@ def _of_labels(
         find_alike_names(codes, classes),
         find_missing_class(codes, groups, classes),
         find_unequal(codes, classes),
+        None if folds is None else find_rare(folds.tests, codes, classes),
     ]
     found = [problem for problem in found if problem]
     if in_time:

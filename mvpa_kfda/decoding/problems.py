@@ -31,7 +31,9 @@ from ..kfda.kernels import (
     out_of_range,
 )
 from ..kfda.penalties import Auto, Farthest, Tuned, name_of_rule
-from ..metrics.names import PairsMetric
+from ..metrics.areas import find_rare_class
+from ..metrics.classes import crowding, depends_on_frequencies
+from ..metrics.names import PairsMetric, metric_in_text
 from ..utils.advice import SIN_AND_COS
 from ..utils.checks import angle_unit, counted, enumerated, quoted, some_of, warn
 from ..utils.problems import Problem
@@ -39,6 +41,10 @@ from ..utils.problems import Problem
 #: With more than so many times the trials of the smallest class, the largest is a
 #: problem.
 _UNEQUAL = 1.5
+
+#: Scores of predicted labels mislead where the largest class is so many times as
+#: frequent as equal ones would be: of two classes, at the ratio above.
+_CROWDED = 1.2
 
 #: A confound that follows the classes by chance no more often than this is a problem,
 #: and how many permutations tell.
@@ -102,7 +108,14 @@ def warn_of_absent_classes(folds, codes, classes):
         problem.warn()
 
 
-def check_within_sets(metrics, tests, codes, classes):
+def check_sets(metrics, tests, codes, classes, n_repeats):
+    """Refuse metrics that test sets do not allow, and warn where they mislead."""
+    _check_within_sets(metrics, tests, codes, classes)
+    once = tests[: len(tests) // n_repeats]  # stands for all repeats
+    _warn_of_unequal(metrics, once, codes, classes)
+
+
+def _check_within_sets(metrics, tests, codes, classes):
     """Refuse metrics that compare classes in test sets, where no set holds two.
 
     And warn of pairs that are in none.
@@ -204,7 +217,7 @@ def count_by_group(codes, groups, n_classes):
     return names, counts
 
 
-def find_unequal(codes, classes):
+def find_unequal(codes, classes, metric="accuracy"):
     """Return the `Problem` of classes of which one has far more trials, or None."""
     counts = np.bincount(codes, minlength=len(classes))
     few, many = int(counts.argmin()), int(counts.argmax())
@@ -214,9 +227,10 @@ def find_unequal(codes, classes):
     text = (
         f"Class {str(classes[many])!r} has {counts[many]} trials, "
         f"{str(classes[few])!r} {counts[few]}: always guessing {str(classes[many])!r} "
-        f"is right in {share:.0%} of trials. Use scoring='balanced_accuracy' or "
-        "'roc_auc', or leave out trials at random until class sizes are equal: "
-        "average=1, equalize=True, n_repeats=20."
+        f"is right in {share:.0%} of trials, so {metric} is off its chance level even "
+        "without an effect (p-values by permutation account for this). Use "
+        "scoring='balanced_accuracy' or 'roc_auc', or leave out trials at random until "
+        "class sizes are equal: average=1, equalize=True, n_repeats=20."
     )
     numbers = {"smallest": int(counts[few]), "largest": int(counts[many])}
     return Problem("unequal", text, numbers, "note")
@@ -266,6 +280,38 @@ def warn_of_alike_names(codes, classes):
     problem = find_alike_names(codes, classes)
     if problem:
         problem.warn()
+
+
+def _warn_of_unequal(metrics, tests, codes, classes):
+    """Warn of scores that unequal classes move, and of areas of few test sets."""
+    tested = codes[np.unique(np.concatenate(tests))]
+    moved = [x for x in metrics if depends_on_frequencies(x, len(classes))]
+    of_sets = [x for x in metrics if x in _OF_RANKS or metrics[x].within_sets]
+    found = []
+    if moved and crowding(tested, len(classes)) > _CROWDED:
+        found.append(find_unequal(tested, classes, metric_in_text(moved[0])))
+    if of_sets:
+        found.append(find_rare(tests, codes, classes, of_sets[0]))
+    for problem in filter(None, found):
+        problem.warn()
+
+
+def find_rare(tests, codes, classes, metric="roc_auc"):
+    """Return the `Problem` of a class that most test sets do not hold, or None."""
+    rare = find_rare_class(tests, codes)
+    if rare is None:
+        return None
+    pooled = "scoring='balanced_accuracy', which pools the trials of all test sets, or "
+    text = (
+        f"Only {rare.n_sets} of {rare.n_all} test sets hold class "
+        f"{str(classes[rare.code])!r} ({counted(rare.n_trials, 'trial')}) beside "
+        f"another class, and {metric!r} is the mean over these alone: it changes in "
+        f"steps of up to {rare.step:.2g} and says little. Use "
+        f"{pooled if metric in _OF_RANKS else ''}so few folds that most test sets hold "
+        "all classes, such as cv=3."
+    )
+    numbers = {"sets": rare.n_sets, "trials": rare.n_trials}
+    return Problem("rare", text, numbers, "note")
 
 
 def measure_confounds(columns, codes, groups=None):

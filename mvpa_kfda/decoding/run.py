@@ -470,11 +470,13 @@ class Outcome:
 def reduce_null(kind, observed, null):
     """Return what `NullStore` keeps of scores (cells,) and permuted ones (P, cells).
 
-    That is ``null``, or ``exceedances`` (cells,) and ``maximum`` (P,).
+    That is ``null``, or ``exceedances`` (cells,), ``maximum`` (P,) and
+    ``permuted_moments`` (2, cells).
     """
     if kind == "max":
         kept = FullNull(observed, null)
-        return {"exceedances": kept.exceedances, "maximum": kept.maximum}
+        names = "exceedances", "maximum", "permuted_moments"
+        return {name: getattr(kept, name) for name in names}
     return {"null": null.astype(np.float64 if kind == "all" else np.float32)}
 
 
@@ -483,9 +485,10 @@ class NullStore:
 
     "all" is every score in double precision, "full" in single precision; "max" of every
     permutation the largest score and of every cell how many permutations reach the
-    observed one; "stream" the same and the largest cluster and TFCE score too, by way
-    of a temporary file. Cells not in `run` are NaN, and summaries leave them out; cells
-    that are `exempt` from the test count in no cluster, see `Null`.
+    observed one, their mean and standard deviation; "stream" the same and the largest
+    cluster and TFCE score too, by way of a temporary file. Cells not in `run` are NaN,
+    and summaries leave them out; cells that are `exempt` from the test count in no
+    cluster, see `Null`.
     """
 
     def __init__(self, kind, n_permutations, adjacency, shape, run, exempt=None):
@@ -499,6 +502,7 @@ class NullStore:
         if kind == "max":
             self._exceedances = np.zeros(len(run), np.int64)
             self._maximum = np.full(n_permutations, -np.inf)
+            self._moments = np.empty((2, len(run)))
         elif kind == "stream":
             self._file = tempfile.TemporaryFile(prefix="mvpa_kfda")
             shape = n_permutations, len(run)
@@ -513,7 +517,8 @@ class NullStore:
     def n_bytes(self):
         """What it takes of the memory."""
         if self._kind == "max":
-            return self._exceedances.nbytes + self._maximum.nbytes
+            kept = self._exceedances, self._maximum, self._moments
+            return sum(each.nbytes for each in kept)
         return 0 if self._kind == "stream" else self._null.nbytes
 
     def add(self, cells, observed, kept):
@@ -523,6 +528,7 @@ class NullStore:
         if self._kind == "max":
             self._exceedances[at] = kept["exceedances"]
             np.maximum(self._maximum, kept["maximum"], out=self._maximum)
+            self._moments[:, at] = kept["permuted_moments"]
         else:
             self._null[:, at if self._kind == "stream" else cells] = kept["null"]
 
@@ -532,8 +538,12 @@ class NullStore:
             return self._null.reshape((len(self._null), *self._shape)), None
         shape = self._summarised
         if self._kind == "max":
-            exceedances = self._exceedances.reshape(shape)
-            return None, NullSummary(len(self._maximum), exceedances, self._maximum)
+            return None, NullSummary(
+                len(self._maximum),
+                self._exceedances.reshape(shape),
+                self._maximum,
+                permuted_moments=self._moments.reshape(2, *shape),
+            )
         with self._file:
             return None, summarize_null(
                 self._observed.reshape(shape),

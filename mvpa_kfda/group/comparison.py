@@ -251,6 +251,7 @@ def compare(
     names = {"none", "max", *corrections}.difference(ADJUSTMENTS)
     scores, tested = _run(a, b, method, metric, places, names, asked)
     counted = np.isfinite(tested.p["none"])
+    off = [each.permuted_mean(metric) for each in (a, b)]
     comparison = ComparisonResult(
         metric=f"{metric}_difference",
         method=method,
@@ -273,7 +274,8 @@ def compare(
         null_differences=_kept_differences(a, b, metric),
         parameters=asked
         | {"trials": _worded_trials(a), "a": a.parameters, "b": b.parameters}
-        | {"n_tests": tested.n_tests, "scoring": a.scalar_metrics},
+        | {"n_tests": tested.n_tests, "scoring": a.scalar_metrics}
+        | ({"permuted_mean": off} if np.isfinite(off).any() else {}),
         versions=versions(),
     )
     _warn_if_out_of_reach(comparison)

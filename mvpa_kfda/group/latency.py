@@ -31,6 +31,7 @@ from ..utils.checks import (
 from ..utils.memory import batches, check_many
 from ..utils.record import versions
 from .arguments import check_list_names, join_lists
+from .levels import level_to_test
 from .listed import OnsetName
 from .subjects import ResultOrPath, gather_subjects, is_path
 
@@ -78,9 +79,11 @@ def draw_subjects(rng, n_subjects, n_bootstraps):
     return counts
 
 
-def locate(times, scores, chance, counts, rule):
+def locate(times, scores, chance, counts, rule, levels=None):
     """Return onsets, peaks, and where noise may be the onset, (m,) each."""
     tie = _TIE * np.abs(scores).max()
+    if levels is not None:
+        scores, chance = scores - levels, 0.0
     if rule.baseline is not None:  # of each subject, so that errors are those of both
         base = _within("baseline", times, rule.baseline)
         scores, chance = scores - scores[:, base].mean(axis=1, keepdims=True), 0.0
@@ -233,6 +236,8 @@ class _Courses:
     scores: np.ndarray
     metric: str
     chance: float
+    #: Means of permuted labels (S, 1) in place of chance, or None.
+    levels: np.ndarray | None
 
 
 @keeps_warnings
@@ -318,7 +323,8 @@ def bootstrap_latency(
     ValueError, TypeError
         With fewer than 5 subjects, for maps that are not time courses, a window or
         baseline without samples, a metric without chance level and no baseline,
-        incompatible lists (as in `group_inference`), and arguments that are not valid.
+        incompatible lists and unequal classes without permutations (as in
+        `group_inference`), and arguments that are not valid.
 
     Warns
     -----
@@ -336,7 +342,8 @@ def bootstrap_latency(
     chance (or baseline) c and fraction f. This time does not depend on the height of
     the effect, and little on the number of subjects and their noise, so groups and
     conditions can be compared; half of the peak is a common fraction [3]_. It is later
-    than the true beginning of the effect.
+    than the true beginning of the effect. With unequal classes, the mean of the
+    permuted labels of each subject takes the place of chance, as in `group_inference`.
 
     The time at which an effect becomes significant, "t", is not a property of the
     effect alone: with more subjects or less noise the same effect is significant
@@ -413,7 +420,8 @@ def bootstrap_latency(
     n_bootstraps = check_count("n_bootstraps", n_bootstraps, minimum=100)
     confidence = check_share("confidence", confidence)
     paired, labels = check_flag("paired", paired), check_list_names(labels, other)
-    first, second = _read(results, other, paired, metric, subjects, labels)
+    read = paired, metric, subjects, labels, rule.baseline
+    first, second = _read(results, other, *read)
     seed = draw_seed(random_state)
     rng = np.random.default_rng(seed)
     asked = {**asdict(rule), "random_state": seed, "paired": paired}
@@ -433,7 +441,7 @@ def bootstrap_latency(
 # -------------------------------------------------------------------------- the input
 
 
-def _read(results, other, paired, metric, subjects, labels):
+def _read(results, other, paired, metric, subjects, labels, baseline):
     """Return the courses of one list, and those of the other or None."""
     results = _loaded(results)
     if isinstance(results, GroupResult):
@@ -448,7 +456,10 @@ def _read(results, other, paired, metric, subjects, labels):
                 "This GroupResult compares two lists of subjects. Pass the lists: "
                 "bootstrap_latency(results, other=others)."
             )
-        rest = results.places, results.metric, results.chance
+        levels, mean = results.permuted_means, results.permuted_mean()
+        if levels is None and np.isfinite(mean):
+            levels = np.full(results.subject_scores.shape, mean)
+        rest = results.places, results.metric, results.chance, levels
         return _courses(results.subject_scores, *rest), None
     if other is None and paired:
         raise ValueError("paired=True needs a second list of results; pass other=.")
@@ -457,9 +468,16 @@ def _read(results, other, paired, metric, subjects, labels):
     entries, n_first, names = join_lists(results, other, subjects, paired, labels)
     group = gather_subjects(entries, metric=metric, subjects=names, n_first=n_first)
     scores = group.expand(group.scores)
-    rest = group.places, group.metric, group.chances[0]
-    first = _courses(scores[:n_first], *rest)
-    return first, None if other is None else _courses(scores[n_first:], *rest)
+    rest, levels = (group.places, group.metric, group.chances[0]), None
+    if baseline is None and np.isfinite(group.chances[0]):
+        or_baseline = " Or pass baseline=, a period before the effect, e.g. (-0.2, 0)."
+        levels = level_to_test(group, "greater", or_baseline)
+        levels = group.expand(levels) if np.ndim(levels) else None
+    parts = [
+        _courses(scores[part], *rest, None if levels is None else levels[part])
+        for part in (slice(n_first), *([] if other is None else [slice(n_first, None)]))
+    ]
+    return parts[0], parts[1] if len(parts) > 1 else None
 
 
 def _loaded(results):
@@ -470,7 +488,7 @@ def _loaded(results):
     return results
 
 
-def _courses(scores, places, metric, chance):
+def _courses(scores, places, metric, chance, levels):
     """Return time courses; refuse other maps, and too few subjects."""
     if tuple(places.axes) != ("times",):
         raise ValueError(
@@ -484,7 +502,10 @@ def _courses(scores, places, metric, chance):
             f"for an interval; it takes {FEWEST_SUBJECTS} subjects or more."
         )
     times = np.asarray(places.coordinates["times"], dtype=float)
-    return _Courses(times, check_array(scores, "results"), metric, float(chance))
+    if levels is not None:  # over times, as chance is one number
+        levels = levels.mean(axis=1, keepdims=True)
+    scores = check_array(scores, "results")
+    return _Courses(times, scores, metric, float(chance), levels)
 
 
 def _check_span(name, span):
@@ -516,7 +537,9 @@ def _bootstrap(courses, drawn, rule, confidence, asked):
     # The subjects themselves come first, each of them once.
     counts = np.concatenate([np.ones((1, drawn.shape[1]), drawn.dtype), drawn])
     scores, times = courses.scores, courses.times
-    onsets, peaks, early = locate(times, scores, courses.chance, counts, rule)
+    levels = None if rule.baseline is not None else courses.levels
+    where = courses.chance, counts, rule, levels
+    onsets, peaks, early = locate(times, scores, *where)
     latency = Latency(
         onset=float(onsets[0]),
         peak=float(peaks[0]),
@@ -530,6 +553,7 @@ def _bootstrap(courses, drawn, rule, confidence, asked):
         confidence=confidence,
         metric=courses.metric,
         chance=courses.chance,
+        permuted_mean=np.nan if levels is None else float(levels.mean()),
         times=times,
         mean=scores.mean(axis=0),
         n_subjects=len(scores),

@@ -42,6 +42,7 @@ from .arguments import (
     join_lists,
     warn_if_above,
 )
+from .levels import level_to_test, off_chance
 from .own import own_tests
 from .recombined import (
     RecombinedNull,
@@ -51,10 +52,6 @@ from .recombined import (
 )
 from .statistics import MapTest, OnLattice, calibrate_rows, parametric_p
 from .subjects import ResultOrPath, gather_subjects
-
-#: Metrics that rise above their chance level when a classifier prefers large classes,
-#: and from which ratio of the largest class to the smallest this matters.
-_PREFERRING, _UNBALANCED = ("accuracy", "recall"), 1.2
 
 #: p-levels that form clusters where none is given: of images, and of everything else.
 _LEVEL_OF_IMAGES, _LEVEL = 0.001, 0.05
@@ -113,14 +110,18 @@ def exchange(subjects, request):
     """Test the mean of one list, or the difference of two, by signs or by labels."""
     method, n_first = request.method, request.n_first
     first, others = subjects.scores[:n_first], subjects.scores[n_first:]
-    n, statistic = len(subjects.scores), method.statistic
+    n, statistic, means = len(subjects.scores), method.statistic, None
     drawn = request.n_permutations, request.seed
     if len(others) and not request.paired:
         samples, dof = (first, others), n - 2
         labels = draw_labels(n_first, len(others), *drawn)
         null = LabelExchange(subjects.scores, labels, statistic)
     else:
-        differences = first - (others if request.paired else _chance(subjects))
+        base = others
+        if not request.paired:
+            base = level_to_test(subjects, request.alternative)
+            means = base if np.ndim(base) else None
+        differences = first - base
         samples, dof = (differences,), n_first - 1
         null = SignFlips(differences, draw_signs(n_first, *drawn), statistic)
     if method.parametric and null.all_alike:
@@ -133,7 +134,8 @@ def exchange(subjects, request):
     height = float(t.isf(level, dof) if statistic == "t" else norm.isf(level))
     samples = samples if method.parametric else ()
     tested = _test([null], subjects, request, {"none"}, height, samples)
-    return replace(tested, n_alike=int(np.count_nonzero(null.alike)))
+    n_alike = int(np.count_nonzero(null.alike))
+    return replace(tested, n_alike=n_alike, permuted_means=means)
 
 
 #: The methods by name: adding one is an entry here, and its words in GROUP_TESTS.
@@ -292,6 +294,8 @@ def group_inference(
     ValueError
         If the results are incompatible (the message names the subject), lack required
         permutations, belong to a single subject, or include one result twice; if
+        "sign-flip", "t" or "wilcoxon" test accuracy, two-class recall or F1 of classes
+        that are too unequal (1.5 to 1) and some subject has no permutations; if
         method="t" has scores that do not differ between subjects at any position; or if
         an argument is invalid.
     FileNotFoundError
@@ -300,9 +304,10 @@ def group_inference(
     Warns
     -----
     RuntimeWarning
-        If there are too few subjects or permutations to reach p <= `alpha`, or if
-        "sign-flip", "t" or "wilcoxon" test "accuracy" or "recall" against chance and
-        the largest class of a subject is 1.2 times the smallest, or more, see Notes.
+        If there are too few subjects or permutations to reach p <= `alpha`; if the same
+        is tested without permutations at ratios of 1.2 or more, see Notes; if permuted
+        labels score differently in two lists; or if an area under the ROC curve rests
+        on fewer than half of a subject's test sets.
 
     Notes
     -----
@@ -376,12 +381,16 @@ def group_inference(
     these tests and of "sign-flip"**: true accuracies are never below chance, so their
     mean is above chance if a single person in the population has an effect. A
     significant t-test on accuracies shows that some people have an effect, not that the
-    effect is typical of the population [1]_. And these tests rely on the chance level,
-    which accuracy exceeds without any effect if class sizes differ, because classifiers
-    favour the larger class: use "balanced_accuracy". With 24 subjects with noise in 200
-    trials and 30 channels, t has p <= 0.05 in 8 % of cases where the largest class is
-    1.22 times the smallest, in 9 % at 1.33 and in 19 % at 1.5; of 40 trials, in 99 % at
-    3. Hence the warning from 1.2 on. Differences between lists cancel most of this.
+    effect is typical of the population [1]_. And these tests rely on the score that is
+    expected without an effect. That is chance where classes are equal. Where they are
+    not, accuracy exceeds chance without any effect, because classifiers favour the
+    larger class: against chance, t has p <= 0.05 in 8 % of groups of 24 subjects with
+    noise (200 trials, 30 channels) if the largest class is 1.22 times the smallest, in
+    9 % at 1.33 and in 19 % at 1.5; with 40 trials, in 99 % at 3. From 1.2 on, each
+    subject is therefore compared with the mean of its permuted labels, which is its
+    expected score without an effect; likewise, with any metric, if permuted labels
+    score beyond chance in the direction of the test, by more than sampling allows.
+    ``permuted_means`` holds these means. Differences between lists cancel most of this.
 
     With `other`, the last three compare two lists. Paired: the differences are tested
     as above; flipping a sign is equivalent to swapping the two conditions of a subject.
@@ -485,19 +494,6 @@ def group_inference(
 # ---------------------------------------------------------------------- the steps of it
 
 
-def _chance(subjects):
-    """Return the chance level to test against; warn of scores that exceed it anyway."""
-    chance = float(subjects.chances[0])
-    if np.isnan(chance):
-        raise ValueError(
-            f"The metric {subjects.metric!r} has no chance level to test against. "
-            "Choose another metric, or use method='prevalence' or 'bootstrap', which "
-            "compare with permuted labels."
-        )
-    warn_if_unbalanced(subjects)
-    return chance
-
-
 def _test(nulls, subjects, request, always, height=None, samples=()):
     """Return the `MapTest` of lazy nulls (P, C); `samples` have a distribution.
 
@@ -547,7 +543,9 @@ def _pack(name, group, request, tested, labels, alpha, own):
     if own is not None:
         more["anywhere"] = {"p": list(own.p_anywhere), "size": list(own.sizes_anywhere)}
     scores, n_first = group.expand(group.scores), request.n_first
-    of_minimum = tested.p_of_minimum
+    of_minimum, means = tested.p_of_minimum, tested.permuted_means
+    off = off_chance(group, n_first, means is not None)
+    more |= {"permuted_mean": off} if off else {}
     compared = len(scores) > n_first
     of_clusters = tested.cluster_scores
     return GroupResult(
@@ -594,6 +592,7 @@ def _pack(name, group, request, tested, labels, alpha, own):
         versions=versions(),
         mean_matrices={} if compared else group.matrices,
         classes=None if compared else group.classes,
+        permuted_means=None if means is None else group.expand(means),
     )
 
 
@@ -620,20 +619,6 @@ def _provenance(entries, group, request, result, asked):
 
 
 # -------------------------------------------------------------------- what can come out
-
-
-def warn_if_unbalanced(subjects):
-    """Warn if scores are above their chance level without any effect."""
-    if subjects.metric not in _PREFERRING or subjects.unbalanced < _UNBALANCED:
-        return
-    name, ratio = subjects.metric, subjects.unbalanced
-    warn(
-        f"Subjects have classes of different sizes (up to {ratio:.3g} to 1): without "
-        f"any effect {name} is then above its chance level "
-        f"{subjects.chances[0]:.3g}, and tests against that level reject too often. "
-        "Use metric='balanced_accuracy' (decode with scoring=['accuracy', "
-        "'balanced_accuracy']), or method='prevalence' or 'bootstrap'."
-    )
 
 
 def warn_if_out_of_reach(result, majority):

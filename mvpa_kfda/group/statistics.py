@@ -156,6 +156,8 @@ class MapTest:
     p_of_minimum: np.ndarray | None = None
     #: What bounds of true discoveries need of each null, see `calibrate_rows`.
     calibrations: tuple = ()
+    #: Mean scores of permuted labels (S, C) that were tested against; None: chance.
+    permuted_means: np.ndarray | None = None
 
     @classmethod
     def of(cls, nulls, corrections):

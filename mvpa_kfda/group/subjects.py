@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 
 from ..data.resampling import nearest_voxels, take_voxels
-from ..metrics.classes import METRICS
+from ..inference.null import NullCentre, centre_of
+from ..metrics.areas import RareClass
+from ..metrics.classes import METRICS, depends_on_frequencies
 from ..metrics.names import metric_limits
 from ..metrics.numbers import REGRESSION_METRICS
 from ..results.base import Result, SubjectResult
@@ -27,6 +29,7 @@ from ..results.places import Places
 from ..utils.advice import advice, is_foreign
 from ..utils.checks import all_items, keep_warning, quoted, warn
 from ..utils.problems import who_was_told, word_told
+from .levels import crowding_of, means_of, rare_class_of, warn_of_rare_classes
 from .records import (
     differences,
     record_of,
@@ -68,8 +71,14 @@ class Subjects:
     exempt: np.ndarray
     #: Whether the nulls are good for high scores only, as those of diagonals.
     one_sided: bool
-    #: The largest ratio between the tested trials of two classes, of all subjects.
+    #: How many times as frequent the largest class is as equal ones would be, at most
+    #: over subjects, and whether the metric then leaves its chance level.
     unbalanced: float
+    of_frequencies: bool
+    #: Where permuted scores lie on the whole, a `NullCentre` or None, and their means
+    #: (C,) at each position, or None; of each subject.
+    centres: tuple
+    permuted_means: tuple
     #: The smallest p-values (S,) that the subjects' permutations can give.
     smallest_p: tuple
     #: The metrics of the first subject, in the order they were asked for.
@@ -106,6 +115,10 @@ class _SubjectMaps:
     exempt: np.ndarray
     one_sided: bool
     unbalanced: float
+    of_frequencies: bool
+    centre: NullCentre | None
+    permuted_means: np.ndarray | None
+    rare: RareClass | None
     smallest_p: float
     scoring: tuple
     record: dict
@@ -183,6 +196,9 @@ def gather_subjects(
     records = [maps.record for maps in subject_maps]
     found = differences(records, len(words) if n_first is None else n_first)
     tell_differences(found, names, words)
+    warn_of_rare_classes(
+        subject_maps[0].metric, [maps.rare for maps in subject_maps], names
+    )
     about = {
         "checksums": tuple(maps.checksum for maps in subject_maps),
         "first_level": shared(records),
@@ -337,6 +353,9 @@ def _read(entry, who, first, metric, need_nulls, resample, seen):
     metric = _check_kind(result, places, mode, who, first, metric, resample)
     _refuse_copy(result, entry, who, seen)
     null, second = _nulls_of(result, metric, who, first) if need_nulls else (None, None)
+    # Permutations of such a diagonal hold the larger of two scores each.
+    larger = bool(result.parameters.get("larger_of_two"))
+    kept = [] if larger else result.kept_nulls(metric)
     maps = _SubjectMaps(
         places=places,
         mode=mode,
@@ -346,8 +365,12 @@ def _read(entry, who, first, metric, need_nulls, resample, seen):
         null=null,
         second=second,
         exempt=exempt_of(result),
-        one_sided=bool(result.parameters.get("larger_of_two")),
-        unbalanced=_largest_ratio(result),
+        one_sided=larger,
+        unbalanced=crowding_of(result),
+        of_frequencies=depends_on_frequencies(metric, len(result.classes)),
+        centre=centre_of(kept[0]) if kept else None,
+        permuted_means=None if need_nulls else means_of(kept, result.metrics[metric]),
+        rare=rare_class_of(result, metric),
         smallest_p=result.smallest_p(metric=metric),
         scoring=tuple(result.scalar_metrics),
         record=record_of(result) | _timing(places, first),
@@ -374,8 +397,12 @@ def _read(entry, who, first, metric, need_nulls, resample, seen):
         if null is not None:
             null = take_voxels(null, nearest)
         matrices = {k: take_voxels(v.T, nearest).T for k, v in maps.matrices.items()}
-        scores = take_voxels(maps.scores, nearest)
+        scores, means = (
+            None if values is None else take_voxels(values, nearest)
+            for values in (maps.scores, maps.permuted_means)
+        )
         maps = replace(maps, scores=scores, null=null, matrices=matrices)
+        maps = replace(maps, permuted_means=means)
     # All share the places of the first; meshes and masks of the others are let go.
     return replace(maps, places=first.places, exempt=first.exempt)
 
@@ -517,14 +544,6 @@ def _flat(null):
     return null.reshape(len(null), -1).astype(dtype, copy=False)
 
 
-def _largest_ratio(result):
-    """Return the largest ratio between the tested trials of two classes; 1 without."""
-    if len(result.classes) == 0:
-        return 1.0
-    counts = np.unique(result.true_classes, return_counts=True)[1]
-    return float(counts.max() / counts.min())
-
-
 # ------------------------------------------------------------------------- all subjects
 
 
@@ -540,10 +559,13 @@ def _join(names, words, subject_maps, about, mean):
     unbalanced = max(maps.unbalanced for maps in subject_maps)
     smallest_p = tuple(maps.smallest_p for maps in subject_maps)
     where = slice(None) if counted.all() else counted  # no copies where all count
-    scores, nulls, second_nulls = [], [], []
+    centres = tuple(maps.centre for maps in subject_maps)
+    scores, nulls, second_nulls, means = [], [], [], []
     for who in words:
         maps = subject_maps.pop(0)  # let go before the next is copied
         scores.append(maps.scores[where])
+        known = maps.permuted_means is not None
+        means.append(maps.permuted_means[where] if known else None)
         if maps.null is not None:
             nulls.append(maps.null[:, where])
         if maps.second is not None:
@@ -562,6 +584,9 @@ def _join(names, words, subject_maps, about, mean):
         exempt=first.exempt[counted],
         one_sided=one_sided,
         unbalanced=unbalanced,
+        of_frequencies=first.of_frequencies,
+        centres=centres,
+        permuted_means=tuple(means),
         smallest_p=smallest_p,
         scoring=first.scoring,
         matrices=mean.means(first.places, counted),

@@ -238,20 +238,34 @@ class FullNull(Null):
     @cached_property
     def moments(self):
         """Mean and sd of each position over all rows, (2, positions...)."""
-        # Sums of the distances d from the observed row: sd² = mean(d²) - mean(d)². The
-        # observed row is one of the n, thus at most sqrt(n) sd away from the mean, and
-        # the difference keeps its digits. Rows are added one after the other, so that
-        # batches cannot change the rounding.
+        return self._moments_over(self.n_permutations + 1)
+
+    @cached_property
+    def permuted_moments(self):
+        """The same over the permutations alone."""
+        return self._moments_over(self.n_permutations)
+
+    def _moments_over(self, n):
+        """Return mean and sd (2, positions...) over n rows; the observed one adds 0."""
+        # From distances d to the observed row: sd² = mean(d²) - mean(d)². The observed
+        # row is one of the n, thus at most sqrt(n) sd away from the mean, and the
+        # difference keeps its digits.
+        total, squares = self._distances
+        sd = np.sqrt(np.maximum(0.0, squares / n - (total / n) ** 2))
+        flat = sd <= TIES[self.dtype] * self.size
+        return np.stack([self.observed + total / n, np.where(flat, 0.0, sd)])
+
+    @cached_property
+    def _distances(self):
+        """Sums of distances to the observed row and of their squares."""
+        # Rows are added one after the other, so that batches cannot change rounding.
         total, squares = np.zeros((2, *self.observed.shape))
         for _, scores in self.rows():
             # NumPy before 2 would take the difference from one number in float32.
             for distance in np.subtract(scores, self.observed, dtype=float):
                 total += distance
                 squares += distance * distance
-        n = self.n_permutations + 1
-        sd = np.sqrt(np.maximum(0.0, squares / n - (total / n) ** 2))
-        flat = sd <= TIES[self.dtype] * self.size
-        return np.stack([self.observed + total / n, np.where(flat, 0.0, sd)])
+        return total, squares
 
     @cached_property
     def _cluster_maxima(self):
@@ -326,9 +340,9 @@ class SummarisedNull(Null):
 class NullSummary:
     """Summary of a permutation null that is too large to keep.
 
-    Made by :func:`summarize_null`, used by :func:`p_values_from_summary`. The last
-    three arrays are only needed for "cluster" and "tfce", and are None unless
-    requested.
+    Made by :func:`summarize_null`, used by :func:`p_values_from_summary`. `moments` and
+    the maxima of clusters and TFCE are only needed for "cluster" and "tfce", and are
+    None unless requested.
 
     Attributes
     ----------
@@ -348,6 +362,9 @@ class NullSummary:
         Largest enhanced score of each permutation.
     threshold : float
         p-level that formed the clusters of `cluster_maximum`.
+    permuted_moments : array, shape (2, positions...) or None
+        Mean and standard deviation of the scores under permuted labels alone; None from
+        versions that did not keep them.
 
     Raises
     ------
@@ -372,6 +389,7 @@ class NullSummary:
     cluster_maximum: np.ndarray | None = None
     tfce_maximum: np.ndarray | None = None
     threshold: float = 0.05
+    permuted_moments: np.ndarray | None = None
 
     def __post_init__(self):
         """Normalize the values, which may come from a file, and check the shapes."""
@@ -384,6 +402,7 @@ class NullSummary:
         expected = {
             "maximum": per_permutation,
             "moments": (2, *self.exceedances.shape),
+            "permuted_moments": (2, *self.exceedances.shape),
             "cluster_maximum": per_permutation,
             "tfce_maximum": per_permutation,
         }
@@ -407,7 +426,7 @@ class NullSummary:
         Examples
         --------
         >>> list(summarize_null(0.6, [0.5, 0.7]).to_arrays())
-        ['n_permutations', 'exceedances', 'maximum', 'threshold']
+        ['n_permutations', 'exceedances', 'maximum', 'threshold', 'permuted_moments']
         """
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
@@ -482,7 +501,8 @@ def summarize_null(
     Returns
     -------
     summary : NullSummary
-        Counts and maxima, and the moments with `with_clusters`.
+        Counts, maxima and moments of the permuted scores, and those with the observed
+        ones with `with_clusters`.
 
     Raises
     ------
@@ -508,7 +528,90 @@ def summarize_null(
         null.maximum,
         **{name: getattr(null, name) for name in names},
         threshold=threshold,
+        permuted_moments=null.permuted_moments,
     )
+
+
+# ------------------------------------------------------- where permuted scores lie
+
+#: Permuted scores are not at chance if their mean is so many standard errors away, and
+#: so large a part of the standard deviation of one of them.
+_ERRORS, _MATTERS = 4.0, 0.2
+
+#: Means that differ by less differ by rounding.
+_ROUNDING = 1e-6
+
+#: So many positions of a map say where its permuted scores lie.
+_POSITIONS = 2000
+
+
+@dataclass(frozen=True, eq=False)
+class NullCentre:
+    """Where permuted scores lie on the whole: scores without an effect lie there too.
+
+    Chance is what guessing gives; a model that prefers large classes scores higher.
+    """
+
+    #: Mean over positions of each permutation (P,), which all positions share; None
+    #: where it was not kept.
+    rows: np.ndarray | None
+    mean: float
+    #: Standard deviation of a permuted score of one position, and the number P.
+    spread: float
+    n_permutations: int
+
+    @property
+    def error(self):
+        """Standard error of the mean; the largest it can be if no rows were kept."""
+        spread = self.spread if self.rows is None else self.rows.std(ddof=1)
+        return spread / np.sqrt(self.n_permutations)
+
+    @classmethod
+    def pooled(cls, centres):
+        """Return the centre of the mean of several subjects' scores."""
+        n = min(each.n_permutations for each in centres)
+        mean = float(np.mean([each.mean for each in centres]))
+        spread, rows = float(np.mean([each.spread for each in centres])), None
+        # Subjects may have been given the same permutations, which errors then share.
+        if all(each.rows is not None for each in centres):
+            rows = np.mean([each.rows[:n] for each in centres], axis=0)
+        return cls(rows, mean, spread, n)
+
+    def is_off(self, chance, n_scores=1):
+        """Whether the mean differs from chance by more than sampling allows.
+
+        And by enough to matter for a mean of `n_scores` scores.
+        """
+        shift = abs(self.mean - chance)  # NaN where there is no chance level
+        allowed = max(_ERRORS * self.error, _ROUNDING)
+        matters = _MATTERS * self.spread / np.sqrt(n_scores)
+        return bool(shift > allowed and shift >= matters)
+
+
+def centre_of(kept):
+    """Return the `NullCentre` of a null (P, positions...) or summary; None without."""
+    if isinstance(kept, NullSummary):
+        moments = kept.permuted_moments
+        if moments is None or not moments.size or kept.n_permutations < 2:
+            return None
+        mean, spread = moments.reshape(2, -1).mean(axis=1)
+        return NullCentre(None, float(mean), float(spread), kept.n_permutations)
+    null = np.reshape(kept, (len(kept), -1))
+    null = null[:, :: max(1, null.shape[1] // _POSITIONS)]
+    null = np.asarray(null[:, np.isfinite(null).all(axis=0)], float)
+    if len(null) < 2 or not null.size:
+        return None
+    with np.errstate(over="ignore"):  # of damaged files, which are refused elsewhere
+        rows, spread = null.mean(axis=1), null.std(axis=0, ddof=1).mean()
+    return NullCentre(rows, float(rows.mean()), float(spread), len(null))
+
+
+def permuted_means(kept):
+    """Return the mean permuted score at each position; None if it was not kept."""
+    if not isinstance(kept, NullSummary):
+        with np.errstate(over="ignore"):
+            return np.mean(kept, axis=0, dtype=float)
+    return None if kept.permuted_moments is None else kept.permuted_moments[0]
 
 
 # ------------------------------------------------------- p-values, ties and checks

@@ -12,9 +12,41 @@ References
 
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import rankdata
+
+
+class RareClass(NamedTuple):
+    """A class that most test sets do not hold beside another one."""
+
+    code: int
+    n_trials: int
+    #: Test sets that hold it and another class, and all there are.
+    n_sets: int
+    n_all: int
+    #: How much the mean area changes at most if two trials change their order.
+    step: float
+
+
+def find_rare_class(tests, codes):
+    """Return the `RareClass` of test sets, rows of codes (n,), or None.
+
+    Where no set holds a class beside another one, all trials are ranked together.
+    """
+    present, numbers = np.unique(codes, return_inverse=True)
+    numbers, c = numbers.reshape(-1), len(present)
+    counts = np.array([np.bincount(numbers[test], minlength=c) for test in tests])
+    pairs = counts * (counts.sum(axis=1, keepdims=True) - counts)
+    n_sets = np.count_nonzero(pairs, axis=0)
+    of_any = np.where(n_sets > 0, n_sets, len(tests))
+    k = int(np.lexsort((counts.sum(axis=0), of_any))[0])
+    if 2 * of_any[k] >= len(tests):
+        return None
+    step = 1 / (n_sets[k] * pairs[pairs[:, k] > 0, k].min())
+    n_trials = int(np.sum(numbers[np.unique(np.concatenate(tests))] == k))
+    return RareClass(int(present[k]), n_trials, int(n_sets[k]), len(tests), step)
 
 
 def divide(a, b):

@@ -273,6 +273,8 @@ class Metric:
     needs_two_classes: bool = False
     #: Whether classes are compared within test sets alone.
     within_sets: bool = False
+    #: Whether models that favour the largest class score elsewhere than at chance.
+    of_frequencies: bool = False
 
     @property
     def scalar(self):
@@ -282,7 +284,7 @@ class Metric:
 
 #: The metrics of classification known by name.
 METRICS = {
-    "accuracy": Metric(_accuracy, _chance_class, "accuracy"),
+    "accuracy": Metric(_accuracy, _chance_class, "accuracy", of_frequencies=True),
     "balanced_accuracy": Metric(_balanced_accuracy, _chance_class, "balanced accuracy"),
     "roc_auc": Metric(
         _roc_auc,
@@ -293,7 +295,11 @@ METRICS = {
         needs_two_classes=True,
     ),
     "recall": Metric(
-        _binary_or_macro(_recall), _chance_class, "recall", of_one_class=True
+        _binary_or_macro(_recall),
+        _chance_class,
+        "recall",
+        of_one_class=True,
+        of_frequencies=True,
     ),
     "precision": Metric(
         _binary_or_macro(_precision), _chance_precision, "precision", of_one_class=True
@@ -305,6 +311,7 @@ METRICS = {
         "the F1 score",
         "F1 score",
         of_one_class=True,
+        of_frequencies=True,
     ),
     "recall_macro": Metric(
         _macro(_recall),
@@ -326,6 +333,7 @@ METRICS = {
         "F1 (macro)",
         "the F1 score averaged over classes",
         "average F1 score",
+        of_frequencies=True,
     ),
     "kappa": Metric(_kappa, lambda p: 0.0, "Cohen's kappa", short="kappa", lowest=-1.0),
     "confusion_matrix": Metric(
@@ -411,6 +419,21 @@ def chance_level(name, codes, n_classes=None):
     if name not in METRICS:  # a function of the user's
         return np.nan
     return float(METRICS[name].chance(counts / len(codes)))
+
+
+def depends_on_frequencies(name, n_classes):
+    """Tell whether a metric leaves its chance level where classes are unequal.
+
+    Of more than two classes, recall and F1 are means that weigh all of them alike.
+    """
+    metric = METRICS.get(name)
+    known = metric is not None and metric.of_frequencies
+    return known and not (metric.of_one_class and n_classes > 2)
+
+
+def crowding(codes, n_classes):
+    """Return how many times as frequent the largest class is as equal ones would be."""
+    return float(np.bincount(codes).max() * n_classes / len(codes))
 
 
 def evaluate(scoring, scored, shapes, n_classes):

@@ -238,6 +238,28 @@ _ABBREVIATIONS = {
 }
 
 
+def mean_of_permuted(name):
+    """Return what the mean score of permuted labels, or values, is called.
+
+    Parameters
+    ----------
+    name : str
+        The metric.
+
+    Returns
+    -------
+    words : str
+        What it is called within a sentence.
+
+    Examples
+    --------
+    >>> mean_of_permuted("accuracy"), mean_of_permuted("pearsonr")
+    ('mean of permuted labels', 'mean of permuted values')
+    """
+    values = name in REGRESSION_METRICS
+    return f"mean of permuted {'values' if values else 'labels'}"
+
+
 def metric_in_text(name):
     """Return what a metric is called within a sentence.
 

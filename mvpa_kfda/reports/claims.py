@@ -188,7 +188,7 @@ def _effect(result):
     if result.method == "bootstrap":
         return "at least one of these subjects has an effect"
     where = {"greater": "above", "less": "below"}.get(side, "different from")
-    return f"mean {label} over the population is {where} chance"
+    return f"mean {label} over the population is {where} {result.worded_level}"
 
 
 def _none_significant(result):

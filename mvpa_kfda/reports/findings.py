@@ -216,7 +216,8 @@ def found_of(result, asked):
             p = np.asarray(p)
         side, chance = asked.alternative, result.chances[metric]
         if side == "two-sided":
-            side, middle = (side, chance) if np.isfinite(chance) else ("greater", 0)
+            side = side if np.isfinite(chance) else "greater"
+            middle = result.null_level(metric)
         how = metric_words(metric)[1], asked.correction, asked.alpha, side, middle
         sentences += found(places, scores, p, *how)
     return sentences

@@ -7,6 +7,7 @@ import numpy as np
 from ..group.latency import ONSETS
 from ..group.second_level import METHODS
 from ..inference.corrections import ADJUSTMENTS
+from ..metrics.names import mean_of_permuted
 from ..results.comparison import COMPARISON_TESTS
 from ..results.group import GroupResult
 from ..utils.checks import check_option, counted, ranged, times_words
@@ -119,7 +120,11 @@ def _group_test(result):
     what = f"The mean {metric}"
     if np.isfinite(result.score_chance):
         what += f" minus its chance level ({number(result.score_chance)})"
-    higher, lower = "scores above chance", "scores below chance"
+    level = result.worded_level
+    if result.permuted_means is not None:
+        mean = number(np.nanmean(result.permuted_means))
+        what = f"The mean {metric} minus {level} of each subject ({mean} on average)"
+    higher, lower = (f"scores {way} {level}" for way in ("above", "below"))
     if result.other_scores is not None:
         first, second = map(name, result.labels)
         what = f"The difference in {metric}, {first} minus {second},"
@@ -129,7 +134,13 @@ def _group_test(result):
         higher, lower = "high scores", "low scores"
     side = _SIDES[result.alternative].format(higher=higher, lower=lower)
     null = {"order": result.order, "share": _null_share(result)}
-    return [words.format(metric=metric, what=what, side=side, **null)]
+    sentences = [words.format(metric=metric, what=what, side=side, **null)]
+    if result.permuted_means is not None:
+        sentences.append(
+            "Without an effect, the expected score of a subject is the mean of its "
+            f"permuted labels, not the chance level ({number(result.score_chance)})."
+        )
+    return sentences
 
 
 def _null_share(result):
@@ -246,8 +257,8 @@ def _group_found(result, correction, alpha):
     )
     p = np.asarray(result.pvalues(correction))
     scores = np.asarray(result.scores)
-    side, middle = result.alternative, result.chance
-    if not np.isfinite(middle):  # nothing to be far from
+    side, middle = result.alternative, np.ravel(result.null_level(result.metric))
+    if not np.isfinite(result.chance):  # nothing to be far from
         side = "greater" if side == "two-sided" else side
     return found(result.places, scores, p, noun, correction, alpha, side, middle)
 
@@ -438,6 +449,9 @@ def _onset(result):
     if p.get("baseline") is not None:
         first, last = map(number, p["baseline"])
         base = f"the mean from {first} to {last} s"
+    elif np.isfinite(result.permuted_mean):
+        mean = number(result.permuted_mean)
+        base = f"the {mean_of_permuted(result.metric)} of each subject (mean {mean})"
     elif np.isfinite(result.chance):
         base = f"chance ({number(result.chance)})"
     sentence = ONSETS[p["criterion"]].words.format(

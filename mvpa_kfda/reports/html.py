@@ -12,6 +12,7 @@ from numbers import Integral, Real
 
 import numpy as np
 
+from ..metrics.names import mean_of_permuted
 from ..utils.axes import BY_COLUMN
 from ..utils.rounding import nearest, rounded
 from ..viz.common import cut_texts, metric_label
@@ -51,7 +52,7 @@ _COLUMNS = {
 }
 
 #: Columns of scores, which all have as many decimals.
-SCORES = ("score", "chance", "mass")
+SCORES = ("score", "chance", *map(mean_of_permuted, ("accuracy", "pearsonr")), "mass")
 
 #: How figures, tables and lists of facts look, on paper and on phones.
 STYLE = """

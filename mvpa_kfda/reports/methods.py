@@ -452,9 +452,8 @@ def _metrics(result):
             words += f" of class {name(result.classes[1])}"
         elif is_of_one_class(metric):
             words += ", averaged over classes"
-        chance = result.chances[metric]
-        if np.isfinite(chance):
-            words += f" (chance level {number(chance)})"
+        chance = result.worded_chance(metric, number).replace("chance", "chance level")
+        words += f" ({chance})" if chance else ""
         parts.append(words)
     what = "Performance was quantified as"
     mean = ""

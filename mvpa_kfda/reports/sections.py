@@ -14,6 +14,7 @@ import pandas as pd
 
 from ..decoding.design import design_of
 from ..inference.corrections import is_of_clusters, is_of_maximum
+from ..metrics.names import mean_of_permuted
 from ..results.base import SubjectResult
 from ..results.group import TestedMap
 from ..results.latency import Latency
@@ -35,7 +36,15 @@ from ..viz.patterns import part_to_draw
 from .claims import claims_of
 from .figures import plot_channel_patterns
 from .findings import most_extreme, named_first
-from .html import facts_html, figure_html, folded, paragraph, table_html, view_html
+from .html import (
+    SCORES,
+    facts_html,
+    figure_html,
+    folded,
+    paragraph,
+    table_html,
+    view_html,
+)
 from .methods import methods_text
 from .summary import (
     has_scores,
@@ -334,10 +343,12 @@ def _best_of_metrics(result, correction=None):
         place = {key: value for key, value in peak.items() if not _is_value(key, name)}
         p = {key: value for key, value in peak.items() if _is_p(key)}
         best = {"metric": label_of(result, name), "score": peak[name], "chance": chance}
+        best[mean_of_permuted(name)] = result.permuted_mean(name)
         rows.append(best | place | p)
     table = pd.DataFrame(rows)
-    # What there is no level of chance for has no such column.
-    return table.drop(columns="chance") if table["chance"].isna().all() else table
+    # What there is no level of chance for has no such column, nor what is at chance.
+    levels = [x for x in table if x in SCORES and table[x].isna().all()]
+    return table.drop(columns=levels)
 
 
 def _is_p(column):

@@ -150,11 +150,12 @@ def _(result: GroupResult):
         if verb is None:
             what = f"Does mean {label} differ between {first} and {second}"
     elif result.method == "prevalence":
-        what = f"Does anyone in the population have {label} above chance{_at(result)}"
+        level = result.worded_level
+        what = f"Does anyone in the population have {label} above {level}{_at(result)}"
         return f"{what}, and how many people do? ({details}.)"
     else:
         side = {"greater": "above", "less": "below"}.get(result.alternative, "unlike")
-        what = f"Is mean {label} over the population {side} chance"
+        what = f"Is mean {label} over the population {side} {result.worded_level}"
     return f"{what}{_at(result)}? ({details}.)"
 
 

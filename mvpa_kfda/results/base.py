@@ -35,6 +35,7 @@ from ..utils.rounding import rounded
 from ..viz.common import CORRECTION_LABELS, make_figure, with_null
 from ..viz.notebook import make_html
 from ..viz.null import plot_map_null
+from .chance import ChanceMixin
 from .clusters import ClusterMaps, cluster_table, refuse_single
 from .discoveries import DiscoveriesMixin, RankedMixin
 from .kinds import arrays, figure_method, optional_array, plain, plain_values, record
@@ -134,7 +135,8 @@ class Result:
             The columns of `to_dataframe` as maps, with the dimensions ``time``,
             ``freq``, ``sensor``, ``train_time`` and ``test_time``, ``voxel``,
             ``vertex``, ``region`` or ``feature``, and coordinates in s, Hz and mm. The
-            attribute ``chance`` of a map is its chance level. Also included, if they
+            attribute ``chance`` of a map is its chance level, and ``permuted_mean`` the
+            mean of permuted labels, if it differs. Also included, if they
             were kept: ``confusion_matrix``, ``predicted``, and scores of each ``fold``,
             ``repeat`` and ``subject``; not the permutations' scores. Attributes of the
             dataset, such as ``parameter_reg`` and ``version_numpy``, are numbers and
@@ -204,7 +206,7 @@ class Result:
 
 
 @record
-class ScoreMap(DiscoveriesMixin, Result):
+class ScoreMap(DiscoveriesMixin, ChanceMixin, Result):
     """Scores at each position along zero or more axes, and their p-values.
 
     A subclass has its maps in `metrics`, their chance levels in `chances`, and in
@@ -407,6 +409,7 @@ class ScoreMap(DiscoveriesMixin, Result):
         if side == "less":
             return -scores
         two_sided = side == "two-sided" and np.isfinite(centre)
+        centre = self.null_level(metric) if two_sided else centre
         return np.abs(scores - centre) if two_sided else scores
 
     def side_of(self, metric: str) -> str:
@@ -474,13 +477,13 @@ class ScoreMap(DiscoveriesMixin, Result):
         words : str
             The score, its chance level, and its position.
         """
-        scores, chance = np.ravel(self.metrics[metric]), self.chances[metric]
+        scores, chance = np.ravel(self.metrics[metric]), self.worded_chance(metric)
         if not np.isfinite(scores).any():
             return "none"
         best = self.best_position(metric)
         words = rounded(scores[best], sign="+" if self.is_difference else "")
-        if np.isfinite(chance) and not self.is_difference:
-            words += f" (chance {rounded(chance)})"
+        if chance and not self.is_difference:
+            words += f" ({chance})"
         return f"{words} at {self.places.word(best)}" if self.axes else words
 
     def worded_place(self, position: int) -> str:
@@ -1100,8 +1103,8 @@ class SubjectResult(
         """Return parts of a line: best score, positions, trials, folds, draws."""
         name = self.scoring[0]
         parts = [f"{name} {_peak(self.scores)}" if self._is_scalar(name) else name]
-        if np.isfinite(self.chance):
-            parts[0] += f" (chance {rounded(self.chance)})"
+        chance = self.worded_chance(name)
+        parts[0] += f" ({chance})" if chance else ""
         parts += self._worded_positions()
         tested = ", ".join(self.worded_folds())
         if self.tests_other_trials:

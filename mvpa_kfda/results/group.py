@@ -25,6 +25,7 @@ from ..utils.rounding import rounded
 from ..viz.common import DEFAULT_NAMES
 from ..viz.group import plot_group, plot_null_max
 from .base import ScoreMap
+from .chance import TestedChanceMixin
 from .clusters import ClusterMaps, cluster_table, refuse_single
 from .discoveries import levels_of, of_sides
 from .dissimilarity import MatricesMixin
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 
 @record
-class TestedMap(ViewMixin, ScoreMap):
+class TestedMap(ViewMixin, TestedChanceMixin, ScoreMap):
     """A map of scores with their p-values, independent of the null distribution.
 
     A subclass has the `scores`, says in `metrics` what else it has a map of, and in
@@ -356,7 +357,7 @@ class TestedMap(ViewMixin, ScoreMap):
         maps = ClusterMaps(
             places=self.places,
             scores=np.asarray(self.scores),
-            chance=self.chance,
+            chance=self.null_level(self.metric),
             strength=np.full(p.shape, np.nan) if strength is None else strength,
             height=self.cluster_height if known else np.nan,
             p=p,
@@ -416,7 +417,7 @@ class TestedMap(ViewMixin, ScoreMap):
         """Return the maps (positions...) in which regions are where they are high."""
         heights = self.cluster_scores
         if heights is None:
-            heights = self.scores - self.chance
+            heights = self.scores - self.null_level(self.metric)
         return of_sides(heights, self.alternative)
 
     def peak(self, correction: CorrectionName | None = None) -> dict[str, Any]:
@@ -653,6 +654,9 @@ class GroupResult(OptionsMixin, PeopleMixin, MatricesMixin, PrevalenceMixin, Tes
         `rdm`; for metrics that all subjects have in `scoring`, and one group only.
     classes : array, shape (c,), or None
         The class labels of `mean_matrices`.
+    permuted_means : array, shape (S, positions...), or None
+        The mean score of each subject under permuted labels, where "sign-flip", "t" or
+        "wilcoxon" test against it; None where they test against chance.
     method : str
         "prevalence", "i-test", "bootstrap", "sign-flip", "t" or "wilcoxon".
     alpha : float
@@ -737,6 +741,7 @@ class GroupResult(OptionsMixin, PeopleMixin, MatricesMixin, PrevalenceMixin, Tes
     subject_sizes: NDArray | None = None
     mean_matrices: dict[str, NDArray] = field(default_factory=dict)
     classes: NDArray | None = None
+    permuted_means: NDArray | None = None
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
@@ -744,8 +749,7 @@ class GroupResult(OptionsMixin, PeopleMixin, MatricesMixin, PrevalenceMixin, Tes
         self._convert(np.asarray, "subjects", "subject_scores")
         self._convert(optional_array, "other_subjects", "other_scores", "p_of_minimum")
         self._convert(optional_array, "subject_p", "subject_sizes")
-        others = "other_subjects", "other_scores", "p_of_minimum", "classes"
-        self._convert(optional_array, *others)
+        self._convert(optional_array, "classes", "permuted_means")
         self._convert(arrays, "mean_matrices")
         super().__post_init__()
         for names, scores in (
@@ -754,6 +758,7 @@ class GroupResult(OptionsMixin, PeopleMixin, MatricesMixin, PrevalenceMixin, Tes
             (self.subjects, self.p_of_minimum),
             (self.subjects, self.subject_p),
             (self.subjects, self.subject_sizes),
+            (self.subjects, self.permuted_means),
         ):
             if scores is not None and scores.shape != (len(names), *self.shape):
                 raise ValueError(
@@ -1041,6 +1046,9 @@ class GroupResult(OptionsMixin, PeopleMixin, MatricesMixin, PrevalenceMixin, Tes
             more = "" if self.paired else f" {len(self.other_subjects)} others"
             parts = [f"{parts[0]} {what}{more}"]
         parts.append(f"method {self.method!r}")
+        if self.permuted_means is not None:
+            mean = rounded(np.nanmean(self.permuted_means))
+            parts[-1] += f" against {self.worded_level} ({mean})"
         if self.order is not None:
             parts.append(f"order {self.order}")
         if self.n_permutations:

@@ -17,7 +17,9 @@ from ..data.kinds import unpack_space
 from ..inference.clusters import adjacency_among, components
 from ..inference.corrections import CorrectionName, check_correction, p_values_where
 from ..inference.null import ALTERNATIVES, Alternative, check_level
-from ..utils.checks import check_option, check_positive
+from ..metrics.names import mean_of_permuted
+from ..utils.checks import check_option, check_positive, warn
+from ..utils.rounding import rounded
 from ..viz.brains import plot_volume
 from ..viz.common import check_request, find_marked, shown_metric
 from ..viz.confusion import plot_confusion
@@ -714,6 +716,16 @@ def _values(result, name, metric, correction, threshold, method):
             raise ValueError(
                 f"There is no difference from chance for {metric!r}, which has no "
                 f"chance level. Use {method}({metric!r})."
+            )
+        permuted = result.permuted_mean(metric)
+        if np.isfinite(permuted):
+            warn(
+                f"This map is the score minus chance, {rounded(result.chances[metric])}"
+                f", but the {mean_of_permuted(metric)} is {rounded(permuted)}: it is "
+                "above or below zero without any effect. For tests over subjects use "
+                "group_inference, or decode with scoring='balanced_accuracy'.",
+                UserWarning,
+                of_result=False,
             )
         return result.metrics[metric] - result.chances[metric]
     p = result.pvalues(correction, metric=metric, threshold=threshold)

@@ -49,6 +49,9 @@ class Latency(Result):
         Names of the two compared lists, for figures and texts.
     window : tuple of float or None
         First and last time searched, in seconds; None: all.
+    permuted_mean : float
+        Mean score of permuted labels, where heights were measured from that of each
+        subject in place of chance; else NaN.
     parameters : dict
         The arguments of the call: "criterion", "fraction", "level", "min_duration",
         "window", "baseline", "paired", and the seed of the resamples, "random_state".
@@ -91,6 +94,7 @@ class Latency(Result):
     parts: tuple[Latency, ...] = ()
     labels: tuple[str, str] = DEFAULT_NAMES
     window: tuple[float, float] | None = None
+    permuted_mean: float = np.nan
     parameters: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
 

@@ -91,7 +91,10 @@ def _maps(result, table, places, dims):
         values = table[name].to_numpy().reshape(places.shape)
         chance = result.chances.get(name, np.nan)
         known = name != "statistic" and np.isfinite(chance)
-        maps[name] = dims, _plain(values), {"chance": float(chance)} if known else {}
+        levels = {"chance": float(chance)} if known else {}
+        if known and np.isfinite(permuted := result.permuted_mean(name)):
+            levels["permuted_mean"] = permuted
+        maps[name] = dims, _plain(values), levels
     for name, values in result.metrics.items():
         if not result._is_scalar(name):
             is_matrix = np.ndim(values) == len(dims) + len(_CONFUSION)

@@ -30,6 +30,8 @@ class Anew:
     #: `Member` of the first list, then of the second.
     members: list
     n_first: int
+    #: Whether scores are compared with those of permuted labels in place of chance.
+    against_permuted: bool = False
 
     # ----------------------------------------------------------- what there is to test
 
@@ -83,8 +85,16 @@ class Anew:
         if self.options["paired"]:
             values = values[:n] - values[n:]
         elif self.has_one_list:
-            values = values - self.members[0].chance
+            against = self.permuted_means if self.against_permuted else None
+            values = values - (self.members[0].chance if against is None else against)
         return formulas.whole_numbers(values)
+
+    @cached_property
+    def permuted_means(self):
+        """The mean scores of the subjects under permuted labels (S, C)."""
+        if any(each.means is None for each in self.members):
+            raise NotCovered("a subject's result has no scores under permuted labels")
+        return np.array([each.means[self.counted] for each in self.members])
 
     @property
     def has_one_list(self):

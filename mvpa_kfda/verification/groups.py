@@ -32,7 +32,13 @@ def verify_group(group, subjects, other, n_cells, rng):
     if differences:
         return Verification(differences=tuple(differences))
     members = [read_member(result, group, group.places) for result in results]
-    anew = Anew(recorded(group.options), group.places, members, len(group.subjects))
+    anew = Anew(
+        recorded(group.options),
+        group.places,
+        members,
+        len(group.subjects),
+        group.permuted_means is not None,
+    )
     checked = _Whole if n_cells is None else _Checked
     if anew.n_permutations * anew.scores.shape[1] <= WHOLE:
         checked = _Whole
@@ -286,6 +292,17 @@ class _Checked:
             names, np.concatenate(stored), anew.scores, strict=True
         ):
             yield f"the score of {who}", one, two, everywhere
+        lists = [anew.members[:n], anew.members[n:]]
+        for stored, members in zip(
+            group.parameters.get("permuted_mean", ()), lists, strict=False
+        ):
+            again = np.mean([each.mean for each in members])
+            if np.isfinite(stored):
+                yield "the mean of permuted labels", stored, again, None
+        if anew.against_permuted:
+            stored = self._stored(group.permuted_means)
+            for who, one, two in zip(names, stored, anew.permuted_means, strict=True):
+                yield f"the mean of permuted labels of {who}", one, two, everywhere
         yield "statistic", self._stored(group.statistic), anew.statistic, everywhere
         yield "score_chance", group.score_chance, anew.members[0].chance, None
         chance = anew.members[0].chance if anew.has_one_list else 0.0

@@ -105,10 +105,15 @@ class Kept:
             compared.append(
                 [(1 + k) / (1 + n) for k in (stored, np.sum(scores >= observed - near))]
             )
-            if summary.get("moments") is not None:
-                values, slack = np.append(scores, observed), slack.mean()
+            slack, all_scores = slack.mean(), np.append(scores, observed)
+            for kind, values in (
+                ("moments", all_scores),
+                ("permuted_moments", scores),
+            ):
+                if summary.get(kind) is None:
+                    continue
                 for said, again in zip(
-                    summary["moments"], (values.mean(), values.std()), strict=True
+                    summary[kind], (values.mean(), values.std()), strict=True
                 ):
                     said = _at(said, position, positions)
                     fine &= self.claims.agrees(said, again, slack, single=True)

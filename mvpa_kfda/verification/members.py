@@ -13,6 +13,9 @@ from ..data.resampling import nearest_voxels, take_voxels
 from ..results.base import SubjectResult
 from ..results.load import load_result
 
+#: The mean score of permuted labels is that of so many positions of a map, or more.
+_POSITIONS = 2000
+
 
 @dataclass
 class Member:
@@ -23,6 +26,8 @@ class Member:
     exempt: np.ndarray  #: where the last of two tests does not count (V,)
     chance: float
     matrices: dict  #: of pairs of classes (V, pairs), by kind
+    means: np.ndarray | None  #: mean score under permuted labels (V,)
+    mean: float  #: their mean over the subject's own map, NaN if unknown
 
 
 def load_all(entries, name):
@@ -137,8 +142,17 @@ def _named(entries, names):
 def read_member(result, group, places):
     """Return the `Member` that a result is, at the places of a group."""
     scores = np.ravel(result.metrics[group.metric]).astype(float)
-    nulls = [x for x in result.kept_nulls(group.metric) if isinstance(x, np.ndarray)]
+    kept = result.kept_nulls(group.metric)
+    nulls = [x for x in kept if isinstance(x, np.ndarray)]
     nulls = [null.reshape(len(null), -1) for null in nulls]
+    means = np.mean(nulls[0], axis=0, dtype=float) if nulls else None
+    if kept and not nulls and kept[0].permuted_moments is not None:
+        means = np.full(scores.shape, np.nan)
+        means[~np.isnan(scores)] = np.ravel(kept[0].permuted_moments[0])
+    mean = np.nan
+    if means is not None and np.isfinite(means).any():
+        step = max(1, len(means) // _POSITIONS) if nulls else 1
+        mean = float(np.nanmean(means[::step]))
     exempt = result.exempt()[-1]
     exempt = np.zeros(result.shape, bool) if exempt is None else np.asarray(exempt)
     matrices = {
@@ -149,6 +163,7 @@ def read_member(result, group, places):
         nearest = nearest_voxels(result.places.geometry, places.geometry)
         scores, exempt = take_voxels(scores, nearest), np.zeros(len(nearest), bool)
         nulls = [take_voxels(null, nearest) for null in nulls]
+        means = None if means is None else take_voxels(means, nearest)
         matrices = {k: take_voxels(v.T, nearest).T for k, v in matrices.items()}
     chance = result.chances[group.metric]
-    return Member(scores, nulls, exempt.ravel(), chance, matrices)
+    return Member(scores, nulls, exempt.ravel(), chance, matrices, means, mean)

@@ -31,6 +31,7 @@ from .common import (
     cut,
     describe,
     draw_chance,
+    draw_permuted,
     draws_names,
     limits_of,
     maybe_show,
@@ -622,6 +623,7 @@ def _draw_rows(ax, result, picture, low, high, band):
         marked = picture.marked[order]
         _draw_marks(ax, values[marked], rows[marked], picture.label, ms=7)
     draw_chance(ax, picture.chance, level=picture.level, upright=True)
+    draw_permuted(ax, picture.permuted, picture.metric, upright=True)
     texts = [
         cut(str(names[i])) + ("" if result.decoded[i] else " (not decoded)")
         for i in order
@@ -638,6 +640,7 @@ def _draw_curve(ax, result, picture, low, high, band):
     shown = np.nan_to_num(picture.values) if picture.metric == BOUND else picture.values
     ax.plot(x, shown, color=SCORE_COLOR, lw=1.2, zorder=3, label=label)
     draw_chance(ax, picture.chance, level=picture.level)
+    draw_permuted(ax, picture.permuted, picture.metric)
     if np.isfinite(low).any():
         ax.fill_between(
             x,

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..inference.corrections import NAMED
 from ..inference.null import ALTERNATIVES, check_level
-from ..metrics.names import metric_in_text, metric_limits
+from ..metrics.names import mean_of_permuted, metric_in_text, metric_limits
 from ..utils.axes import AXES
 from ..utils.checks import check_finite, check_flag, check_option, check_share, counted
 from ..utils.text import plain_text
@@ -445,6 +445,14 @@ def draw_chance(ax, chance, metric=None, level="chance", upright=False):
         label = "no correlation" if metric == "pearsonr" else label
         style = {"color": "black", "lw": 1.1, "ls": (0, (5, 3)), "zorder": 2}
         draw_once(ax, chance, upright, label=label, **style)
+
+
+def draw_permuted(ax, mean, metric=None, upright=False):
+    """Draw the mean score of permuted labels, where it is not at chance (NaN if so)."""
+    if np.isfinite(mean):
+        label = f"{mean_of_permuted(metric)} ({mean:.3g})"
+        style = {"color": "0.35", "lw": 1.3, "ls": (0, (1, 1.5)), "zorder": 2}
+        draw_once(ax, mean, upright, label=label, **style)
 
 
 #: What the band of the permutations' scores is called, from 2.5 to 97.5 %.

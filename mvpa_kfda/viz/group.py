@@ -33,6 +33,7 @@ from .common import (
     draw_chance,
     draw_histogram,
     draw_once,
+    draw_permuted,
     draws_names,
     finish,
     fit_label,
@@ -493,6 +494,8 @@ def plot_latency(
         _draw_course(ax, latency, SCORE_COLOR)
         _draw_bands(ax, latency)
     draw_chance(ax, latency.chance, latency.metric)
+    for course in courses:
+        draw_permuted(ax, course.permuted_mean, latency.metric)
     edges = np.concatenate([sample_edges(course.times) for course in courses])
     ax.set_xlim(edges.min(), edges.max())
     if edges.min() <= 0 <= edges.max():

@@ -28,6 +28,7 @@ from .common import (
     channel_label,
     check_request,
     draw_chance,
+    draw_permuted,
     draws_names,
     find_marked,
     finish,
@@ -390,6 +391,7 @@ class Picture:
     norm: object
     cmap: object
     favour: np.ndarray  # how far values go where they are tested for
+    permuted: float = np.nan  # mean of permuted labels, where that is not chance
 
     @property
     def extend(self):
@@ -426,7 +428,7 @@ def make_picture(
     colors = colors_for(values, chance, vlim, cmap)
     favour = result.favour(metric, options.get("alternative", "greater"))
     shown = metric, name, chance, level, values, marked, label, *colors, favour
-    return Picture(*shown)
+    return Picture(*shown, result.permuted_mean(metric))
 
 
 def colors_for(values, chance, vlim, cmap):
@@ -560,6 +562,8 @@ def add_colorbar(figure, colors, picture, **where):
     bar = figure.colorbar(colors, label=label, extend=picture.extend, **where)
     if picture.norm.vmin <= picture.chance <= picture.norm.vmax:
         draw_chance(bar.ax, picture.chance, level=picture.level)
+    if picture.norm.vmin <= picture.permuted <= picture.norm.vmax:
+        draw_permuted(bar.ax, picture.permuted, picture.metric)
     return bar.ax.get_legend_handles_labels()[0]
 
 

@@ -23,6 +23,7 @@ from .common import (
     choose_color,
     draw_chance,
     draw_histogram,
+    draw_permuted,
     draws_names,
     finish,
     metric_label,
@@ -107,6 +108,7 @@ def plot_null(
     permuted = "permuted labels" if len(result.classes) else "permuted values"
     draw_histogram(ax, null, permuted, color)
     draw_chance(ax, result.chances[metric], metric, upright=True)
+    draw_permuted(ax, result.permuted_mean(metric), metric, upright=True)
     side = ALTERNATIVE_LABELS.get(alternative)
     words = f"p = {p:.2g}, {side}" if side else f"p = {p:.2g}"
     named = f"{label or 'observed'}, {rounded(observed)} ({words})"

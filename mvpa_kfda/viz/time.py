@@ -31,6 +31,7 @@ from .common import (
     draw_chance,
     draw_once,
     draw_onset_line,
+    draw_permuted,
     draws_names,
     finish,
     label_of,
@@ -148,6 +149,7 @@ def plot_time(
     if single is not None:
         _draw_singles(ax, times, single.T, color, word_repeats(single))
     draw_chance(ax, result.chances[metric], metric)
+    draw_permuted(ax, result.permuted_mean(metric), metric)
     if marked is not None:
         _draw_null_band(ax, times, result.nulls[metric], color)
     draw_bars(ax, times, marked, words, color, label)
@@ -296,6 +298,7 @@ def draw_map_curve(ax, result, metric, color, label=None):
     name = label or label_of(result, metric)
     draw_curve(ax, result.times, result.metrics[metric], color, name)
     draw_chance(ax, result.chances[metric], level=level_of(result, metric))
+    draw_permuted(ax, result.permuted_mean(metric), metric)
 
 
 def draw_curve(ax, times, values, color, name):
@@ -329,6 +332,8 @@ def draw_level(ax, result):
         draw_chance(ax, result.score_chance)
     else:
         draw_chance(ax, result.chance, result.metric)
+    for mean in result.parameters.get("permuted_mean", ()):  # one or, of pairs, two
+        draw_permuted(ax, mean, result.metric)
 
 
 def draw_bound(ax, result, color, label=None):
