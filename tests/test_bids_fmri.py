@@ -560,7 +560,7 @@ def test_images_that_are_no_runs_are_named(study, capsys):
     path = next((study / "prep").rglob("sub-01*run-2*preproc_bold.nii.gz"))
     for shape, message in (
         ((6, 6, 5), f"{path} has shape (6, 6, 5); a run must be a 4D image"),
-        ((6, 6, 4, 60), f"{path} is on another grid than "),
+        ((6, 6, 4, 60), f"error: {path.name} is on another grid than sub-01_"),
     ):
         nibabel.Nifti1Image(np.ones(shape), bids_data.AFFINE).to_filename(path)
         assert run(study, "--participant-label", "01", *FEW) == 2

@@ -705,7 +705,7 @@ REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
         (["searchlight", "text.nii.gz", *BOLD[2:]], "'text.nii.gz' is no image"),
         (["searchlight", "labels.tsv", *BOLD[2:]], "'labels.tsv' is no image"),
         (["searchlight", ".", *BOLD[2:]], "is no file"),
-        (["searchlight", "cut.nii.gz", *BOLD[2:]], "data of imgs cannot be read"),
+        (["searchlight", "cut.nii.gz", *BOLD[2:]], "data of cut.nii.gz cannot be read"),
         (["searchlight", "cut.nii.gz", *BOLD[2:], *SHORT], "data of cut.nii.gz cannot"),
         (["searchlight", "single.nii.gz", *BOLD[2:]], "is a single image"),
         (["searchlight", "bold.nii.gz", "other.nii.gz", *BOLD[2:]], "on another grid"),

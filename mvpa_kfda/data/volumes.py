@@ -11,7 +11,6 @@ A mask on another grid is refused, as :class:`nilearn.decoding.SearchLight` and
 filter.
 """
 
-import itertools
 import os
 import zlib
 from pathlib import Path
@@ -28,15 +27,16 @@ from nilearn.signal import clean
 from nilearn.surface import SurfaceImage
 
 from ..utils.advice import advice, described, is_foreign
-from ..utils.checks import all_items, check_option, expand_pattern, warn
+from ..utils.checks import all_items, check_option, expand_pattern, name_items, warn
+from .space import same_places
 
 #: Values of whole images that are masked at once, so that copies stay small.
 MASKED_AT_ONCE = 2**22
 #: Values that are z-scored at once, so that nilearn's copies stay small.
 SCORED_AT_ONCE = 2**21
-#: Grids are one if their corners are closer than this part of a voxel: programs round
-#: affines differently.
-_TOLERANCE = 0.01
+#: How far numbers in single precision may be from what they stand for, relative to it,
+#: and how many steps a file of 16 bits has.
+_SINGLE, _CODES = 4 * np.finfo(np.float32).eps, 2**16 - 1
 
 
 class NilearnWarnings(catch_warnings):
@@ -97,12 +97,13 @@ def open_image(item, name, errors):
     if not isinstance(item, str | os.PathLike):
         return item
     path = Path(item).expanduser()
+    what = "" if name == str(item) else f"{name}: "
     if not path.is_file():
-        raise FileNotFoundError(f"{name}: {str(path)!r} is no file.")
+        raise FileNotFoundError(f"{what}{str(path)!r} is no file.")
     try:
         return nibabel.load(path)
     except errors as error:
-        raise ValueError(f"{name}: {str(path)!r} is no image: {error}") from error
+        raise ValueError(f"{what}{str(path)!r} is no image: {error}") from error
 
 
 def load_volume(item, name):
@@ -130,17 +131,10 @@ def load_volume(item, name):
 def load_volumes(imgs):
     """Return a list of 3D and 4D images on one grid, two or more volumes in all."""
     items = listed(imgs)
-    images = []
-    for number, item in enumerate(items):
-        name = f"imgs[{number}]" if len(items) > 1 else "imgs"
-        images.append(load_volume(item, name))
-        if not same_grid(images[number], images[0]):
-            raise ValueError(
-                f"{name} is on another grid than imgs[0]: "
-                f"{grid_words(images[number])}, against {grid_words(images[0])}. "
-                "Resample it first: "
-                f"nilearn.image.resample_to_img({name}, imgs[0])."
-            )
+    names = name_items("imgs", items)
+    images = [load_volume(*each) for each in zip(items, names, strict=True)]
+    mend = "Resample it first, with nilearn.image.resample_to_img."
+    images = on_one_grid(images, names, mend)
     check_several(sum(map(n_volumes, images)), images[0].shape)
     return images
 
@@ -162,12 +156,34 @@ def n_volumes(image):
 def same_grid(image, other):
     """Tell whether the voxels of two images are at the same places."""
     shape = image.shape[:3]
-    if shape != other.shape[:3]:
-        return False
-    corners = np.array(list(itertools.product(*[(0, length) for length in shape])))
-    apply = nibabel.affines.apply_affine
-    moved = np.abs(apply(image.affine, corners) - apply(other.affine, corners)).max()
-    return bool(moved <= _TOLERANCE * nibabel.affines.voxel_sizes(other.affine).min())
+    return shape == other.shape[:3] and same_places(shape, image.affine, other.affine)
+
+
+def on_one_grid(images, names, mend):
+    """Return images with the affine of the first; refuse other grids, by their names.
+
+    `mend` says what to do about these.
+    """
+    first = images[0]
+    for image, name in zip(images, names, strict=True):
+        if not same_grid(image, first):
+            raise ValueError(
+                f"{name} is on another grid than {names[0]}: {grid_words(image)}, "
+                f"against {grid_words(first)}. {mend}"
+            )
+    return [aligned(image, first) for image in images]
+
+
+def aligned(image, other):
+    """Return an image of the same grid as another with the very affine of that.
+
+    nilearn takes affines for different that only were rounded differently.
+    """
+    if np.array_equal(image.affine, other.affine):
+        return image
+    return image.__class__(
+        image.dataobj, other.affine, image.header, file_map=image.file_map
+    )
 
 
 def grid_words(image):
@@ -191,6 +207,7 @@ def load_mask(mask_img, image, name="mask_img"):
             f"{name} is an array, which has no affine; pass an image: "
             f"nilearn.image.new_img_like(imgs, {name})."
         )
+    mask_img = load_volume(mask_img, name)
     data = load_3d(mask_img, name)
     if not same_grid(data, image):
         raise ValueError(
@@ -198,7 +215,7 @@ def load_mask(mask_img, image, name="mask_img"):
             f"{grid_words(image)}. Resample it first: nilearn.image.resample_to_img("
             f"{name}, imgs, interpolation='nearest')."
         )
-    return as_mask(read(data, name), name), data.affine
+    return as_mask(read(data, name), name, scaling_step(mask_img)), data.affine
 
 
 def load_3d(item, name):
@@ -214,10 +231,53 @@ def load_3d(item, name):
     return on_grid(read(image, name)[..., 0], image)
 
 
-def as_mask(data, name):
+def scaling_step(image):
+    """Return by how much neighbouring values of an image's file differ; None: unknown.
+
+    Files of whole numbers hold others as multiples of a step.
+    """
+    step = getattr(image.dataobj, "slope", None)
+    return None if step in (None, 0, 1) else abs(float(step))
+
+
+def rounded(data, name, step=None):
+    """Return data whose numbers are whole but for how they were saved, rounded.
+
+    None if they are others. A file of 16 bits holds the numbers of an atlas that was
+    saved again from ``get_fdata()`` as multiples of `step` (the 3 of seven regions as
+    2.99995), which is not known of data that were copied from there. No two values
+    become the same number.
+    """
+    if data.dtype.kind in "biu":
+        return data
+    data = np.nan_to_num(data, nan=0.0, posinf=0.0, neginf=0.0)
+    whole = np.rint(data)
+    if not (apart := np.abs(data - whole)).any():
+        return whole
+    single = _SINGLE * max(1, np.abs(data).max())
+    guessed = step is None
+    if guessed:
+        step = np.ptp(data) / _CODES
+    if apart.max() > single + (step / 2 if step < 1 else 0) or not whole.any():
+        return None
+    values = np.unique(data)
+    if (np.diff(values)[np.diff(np.rint(values)) == 0] > single).any():
+        return None
+    if guessed and apart.max() > single:
+        warn(
+            f"{name} holds numbers that are nearly whole, e.g. "
+            f"{data.flat[apart.argmax()]:g}, and they are rounded.",
+            UserWarning,
+        )
+    return whole
+
+
+def as_mask(data, name, step=None):
     """Return booleans for data of zeros and one other value; NaN counts as zero."""
     selected = np.nan_to_num(data, nan=0.0, posinf=0.0, neginf=0.0)
     values = np.unique(selected[selected != 0])
+    if len(values) > 1 and (whole := rounded(selected, name, step)) is not None:
+        selected, values = whole, np.unique(whole[whole != 0])
     if len(values) == 0:
         raise ValueError(f"{name} is empty: it selects nothing.")
     if len(values) > 1:
@@ -241,7 +301,9 @@ def joined(images):
     """Return one image of all volumes."""
     if len(images) == 1:
         return images[0]
-    data = [read(image, f"imgs[{i}]") for i, image in enumerate(images)]
+    data = [
+        read(*each) for each in zip(images, name_items("imgs", images), strict=True)
+    ]
     data = [x[..., np.newaxis] if x.ndim == 3 else x for x in data]
     # Not concat_imgs, which casts all images to the type of the first.
     return new_img_like(images[0], np.concatenate(data, axis=3))
@@ -249,8 +311,8 @@ def joined(images):
 
 def _volume_blocks(images):
     """Yield 4D images of some volumes each."""
-    for number, image in enumerate(images):
-        data = read(image, f"imgs[{number}]" if len(images) > 1 else "imgs")
+    for image, name in zip(images, name_items("imgs", images), strict=True):
+        data = read(image, name)
         data = data.reshape(*data.shape[:3], -1)
         step = max(1, MASKED_AT_ONCE // data[..., 0].size)
         for start in range(0, data.shape[3], step):
@@ -310,8 +372,7 @@ def is_surface(imgs):
 def load_surfaces(imgs):
     """Return a list of surface images on one mesh, two or more maps in all."""
     images = listed(imgs)
-    for number, image in enumerate(images):
-        name = f"imgs[{number}]" if len(images) > 1 else "imgs"
+    for image, name in zip(images, name_items("imgs", images), strict=True):
         check_mesh(image, images[0], name, "imgs[0]")
         for part, data in image.data.parts.items():
             if data.ndim not in (1, 2) or data.dtype.kind not in "biuf":

@@ -165,6 +165,24 @@ def expand_pattern(pattern, where=""):
     return paths
 
 
+def name_items(name, items):
+    """Return what to call each of several inputs: its file, or its place in a list."""
+    several = len(items) > 1
+    return [
+        _file_of(item) or (f"{name}[{i}]" if several else name)
+        for i, item in enumerate(items)
+    ]
+
+
+def _file_of(item):
+    """Return the file that something is, or was read from; None: no file is known."""
+    if isinstance(item, str | os.PathLike):
+        return os.fspath(item)
+    if callable(found := getattr(item, "get_filename", None)):
+        return found()
+    return getattr(item, "attrs", {}).get("file")
+
+
 def check_scoring_names(scoring, metrics):
     """Return the list of metric names, each of them one of `metrics`."""
     names = [scoring] if isinstance(scoring, str) else scoring
