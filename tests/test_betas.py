@@ -399,6 +399,29 @@ def test_names_of_runs_and_whole_numbers_as_types():
             single_trial_betas(RUNS, tables, **options)
 
 
+def test_affines_that_differ_by_rounding():
+    """They are one grid, for the mask of all runs and within a masker too."""
+    affine = AFFINE.copy()
+    affine[:3] += 2e-4
+    inside = np.pad(np.ones((3, 4, 4)), 3)[..., np.newaxis]  # a brain and around it
+    noise = np.random.default_rng(0).normal(size=(2, *inside.shape[:3], LENGTHS[1]))
+    data = inside * (500 + noise)
+    masker = NiftiMasker(
+        Nifti1Image(inside[..., 0], affine), standardize=None, reports=False
+    ).fit()
+    for mask_img in (None, masker):
+        found, expected = (
+            single_trial_betas(
+                [Nifti1Image(data[0], AFFINE), Nifti1Image(data[1], other)],
+                [events(LENGTHS[1])] * 2,
+                t_r=T_R,
+                mask_img=mask_img,
+            )
+            for other in (affine, AFFINE)
+        )
+        assert_array_equal(found.imgs.get_fdata(), expected.imgs.get_fdata())
+
+
 def test_files_and_headers(tmp_path):
     for i, (run, table, confounds) in enumerate(
         zip(RUNS, EVENTS, CONFOUNDS, strict=True), start=1

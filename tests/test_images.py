@@ -290,6 +290,33 @@ def test_affines_differ_by_rounding(bold, mask):
     assert_array_equal(images.space.affine, rounded)
 
 
+def turned(image, by=2e-4):
+    """Return an image whose affine was rounded, more than nilearn lets pass."""
+    affine = image.affine.copy()
+    affine[:3] += by
+    return Nifti1Image(np.asarray(image.dataobj), affine, image.header)
+
+
+def test_affines_of_images_that_differ_by_rounding(bold, mask):
+    """They are on the grid of the first, also for what nilearn does with them."""
+    moved = [slices(bold)[0], *map(turned, slices(bold)[1:])]
+    for given in (mask, None):
+        images, expected = read_images(moved, given), read_images(slices(bold), given)
+        assert_array_equal(images.X, expected.X)
+        assert images.space == expected.space
+    masker = NiftiMasker(mask, standardize=None, reports=False).fit()
+    found = read_images(turned(bold), masker)
+    assert_array_equal(found.X, read_images(bold, masker).X)
+
+
+def test_masks_of_nearly_equal_numbers(bold, mask):
+    """Those of one number, but for its single precision, are masks."""
+    data = mask.get_fdata()
+    data[data != 0] += np.arange(np.count_nonzero(data)) % 3 * 1e-7
+    images, expected = read_images(bold, volume(data)), read_images(bold, mask)
+    assert images.space == expected.space
+
+
 def test_what_is_no_mask(bold, mask):
     data = np.asarray(mask.dataobj)
     for given, error, match in [
