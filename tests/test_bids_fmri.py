@@ -533,6 +533,15 @@ def test_messages_name_the_file(study, capsys, pattern, content, message):
         assert word not in said
 
 
+def test_events_without_a_type_are_told_by_the_file(study, capsys):
+    (path,) = (study / "raw" / "sub-01").rglob("*run-2_events.tsv")
+    table = pd.read_csv(path, sep="\t")
+    table.loc[2, "trial_type"] = np.nan
+    table.to_csv(path, sep="\t", index=False, na_rep="n/a")
+    assert run(study, "--participant-label", "01", *FEW) == 0
+    assert f"{path.name}: 1 event without a trial_type" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("with_masks", [True, False])
 def test_affines_of_runs_that_differ_by_rounding(tmp_path, with_masks):
     """nilearn stops at them, without the name of a file."""

@@ -42,7 +42,6 @@ from .maps import check_maps, decide
 from .space import FeatureSpace, RegionSpace, VolumeSpace
 from .volumes import (
     NilearnWarnings,
-    check_mesh,
     grid_words,
     is_surface,
     load_mask,
@@ -55,6 +54,7 @@ from .volumes import (
     n_maps,
     n_volumes,
     on_grid,
+    on_mesh,
     read,
     rounded,
     same_grid,
@@ -171,6 +171,8 @@ def _image_of(atlas):
     """Return the image of an atlas; its hemispheres, where it is without meshes."""
     if "maps" in atlas:
         return atlas["maps"]
+    if set(atlas) <= {"left", "right"}:
+        return dict(atlas)
     if "map_left" in atlas and "map_right" in atlas:
         return {"left": atlas["map_left"], "right": atlas["map_right"]}
     raise ValueError(
@@ -337,11 +339,6 @@ def _tell_of_grid(overlap, image, like, how):
 
 def _from_surfaces(imgs, labels_img, mask_img, threshold):
     """Return images, the vertices in regions, and the parcels of all vertices."""
-    if not isinstance(labels_img, SurfaceImage | dict):
-        raise TypeError(
-            f"labels_img is a {type(labels_img).__name__} but imgs are surfaces; pass "
-            "a SurfaceImage of whole numbers, or of maps."
-        )
     within = is_masker(mask_img)
     if within:
         images, like = read_masker(imgs, mask_img), mask_img.mask_img_
@@ -366,10 +363,7 @@ def _from_surfaces(imgs, labels_img, mask_img, threshold):
 
 def _surface_parcels(image, like, threshold):
     """Return the parcels of the vertices of a mesh, part after part."""
-    if isinstance(image, dict):
-        image = _on_meshes(image, like)
-    check_mesh(image, like, "labels_img")
-
+    image = on_mesh(image, like, "labels_img")
     values = np.concatenate(list(image.data.parts.values()))
     labels, maps = _labels_or_maps(values, 1, threshold)
     if maps is None:
@@ -379,20 +373,6 @@ def _surface_parcels(image, like, threshold):
     labels, members = decide(maps.T, len(maps), threshold)
     ids = np.arange(1, n_maps(image) + 1)
     return Parcels(labels, ids, members, are_maps=True)
-
-
-def _on_meshes(values, like):
-    """Return numbers of hemispheres, which come without meshes, as a surface image."""
-    parts = {part: np.asarray(values[part]) for part in like.mesh.parts}
-    for part, mesh in like.mesh.parts.items():
-        if parts[part].shape != (len(mesh.coordinates),):
-            raise ValueError(
-                f"labels_img has {parts[part].size} vertices in its map of the {part} "
-                f"hemisphere, but the images have {len(mesh.coordinates)}. Use images "
-                "on the mesh of the atlas."
-            )
-    # FreeSurfer's -1 is for vertices without a label.
-    return SurfaceImage(like.mesh, {k: np.where(v < 0, 0, v) for k, v in parts.items()})
 
 
 def _from_ciftis(imgs, labels_img, mask_img, mesh):

@@ -12,6 +12,7 @@ filter.
 """
 
 import os
+import re
 import zlib
 from pathlib import Path
 from warnings import catch_warnings, simplefilter
@@ -19,21 +20,37 @@ from warnings import catch_warnings, simplefilter
 import nibabel
 import numpy as np
 from nibabel.cifti2 import Cifti2Image
+from nibabel.gifti import GiftiImage
 from nibabel.spatialimages import SpatialImage
 from nilearn.image import new_img_like
 from nilearn.maskers import SurfaceMasker
 from nilearn.masking import apply_mask
 from nilearn.signal import clean
-from nilearn.surface import SurfaceImage
+from nilearn.surface import SurfaceImage, load_surf_data
 
 from ..utils.advice import advice, described, is_foreign
-from ..utils.checks import all_items, check_option, expand_pattern, name_items, warn
+from ..utils.checks import (
+    all_items,
+    check_option,
+    expand_pattern,
+    name_items,
+    warn,
+)
 from .space import same_places
 
 #: Values of whole images that are masked at once, so that copies stay small.
 MASKED_AT_ONCE = 2**22
 #: Values that are z-scored at once, so that nilearn's copies stay small.
 SCORED_AT_ONCE = 2**21
+_HEMISPHERES = ("left", "right")
+#: How names of files tell the hemisphere, and how those of GIFTI files end.
+_HEMISPHERE = re.compile(r"(?i)(?:^|[^a-z])(lh?|rh?|left|right)(?=[^a-z]|$)")
+_GIFTI = (".gii", ".gii.gz")
+#: What nilearn computes masks by.
+_STRATEGIES = (
+    *("background", "epi", "template"),
+    *("whole-brain-template", "gm-template", "wm-template"),
+)
 #: How far numbers in single precision may be from what they stand for, relative to it,
 #: and how many steps a file of 16 bits has.
 _SINGLE, _CODES = 4 * np.finfo(np.float32).eps, 2**16 - 1
@@ -62,7 +79,10 @@ class NilearnWarnings(catch_warnings):
 
 def listed(imgs):
     """Return images as a list, one path for every file that a pattern stands for."""
-    if isinstance(imgs, str | os.PathLike | SpatialImage | SurfaceImage | Cifti2Image):
+    single = str | os.PathLike | SpatialImage | SurfaceImage | Cifti2Image | GiftiImage
+    if isinstance(imgs, single) or (
+        isinstance(imgs, dict) and _by_hemisphere(imgs) is not None
+    ):
         imgs = [imgs]
     try:
         if not _may_be_images(imgs):
@@ -75,7 +95,49 @@ def listed(imgs):
         ) from None
     if not items:
         raise ValueError("imgs is empty: it holds no image.")
+    _refuse_hemispheres(items)
     return items
+
+
+def _by_hemisphere(values):
+    """Return values of vertices by hemisphere: a dict, or GIFTI files; else None.
+
+    Of files, the first of a hemisphere, as their names tell; none if they do not.
+    """
+    if isinstance(values, dict):
+        return values if values and set(values) <= {*_HEMISPHERES} else None
+    files = values if isinstance(values, list | tuple) else [values]
+    paths = [name_items("", [each])[0] for each in files]
+    if not files or not all(
+        isinstance(each, GiftiImage) or path.lower().endswith(_GIFTI)
+        for each, path in zip(files, paths, strict=True)
+    ):
+        return None
+    parts = {}
+    for path, each in zip(paths, files, strict=True):
+        name = Path(path).name
+        told = re.findall("hemi-([LR])", name) or _HEMISPHERE.findall(name)
+        if len(letters := {word[0].upper() for word in told}) == 1:
+            parts.setdefault("left" if letters == {"L"} else "right", each)
+    return parts
+
+
+def _refuse_hemispheres(items):
+    """Say what to make of values of vertices without a mesh."""
+    parts = _by_hemisphere(items[0] if isinstance(items[0], dict) else items)
+    if parts is None:
+        return
+    files = {part: name_items("", [each])[0] for part, each in parts.items()}
+    files = files or dict.fromkeys(_HEMISPHERES, "")
+    mesh = ", ".join(f"{part!r}: '{part}.surf.gii'" for part in files)
+    data = ", ".join(
+        f"{p!r}: {repr(file) if file else '...'}" for p, file in files.items()
+    )
+    raise TypeError(
+        "imgs holds values of vertices, but not the mesh that these are of. Pass a "
+        "surface image, for several runs a list of them: nilearn.surface.SurfaceImage("
+        f"mesh={{{mesh}}}, data={{{data}}})."
+    )
 
 
 def _may_be_images(imgs):
@@ -200,12 +262,19 @@ def on_grid(data, image):
 
 def load_mask(mask_img, image, name="mask_img"):
     """Return a mask (x, y, z) of booleans on the grid of an image, and its affine."""
-    if isinstance(mask_img, SurfaceImage):
+    if isinstance(mask_img, SurfaceImage) or _by_hemisphere(mask_img):
         raise TypeError(f"{name} is a surface but imgs are volumes; use a 3D image.")
     if isinstance(mask_img, np.ndarray):
         raise TypeError(
             f"{name} is an array, which has no affine; pass an image: "
             f"nilearn.image.new_img_like(imgs, {name})."
+        )
+    if isinstance(mask_img, str) and mask_img in _STRATEGIES:
+        raise ValueError(
+            f"{name}={mask_img!r} is a mask_strategy of nilearn. Allowed: a mask, its "
+            "path, or a fitted masker. Pass the mask that nilearn computes: "
+            f"nilearn.maskers.NiftiMasker(mask_strategy={mask_img!r}).fit(imgs)"
+            ".mask_img_."
         )
     mask_img = load_volume(mask_img, name)
     data = load_3d(mask_img, name)
@@ -411,14 +480,47 @@ def check_mesh(image, other, name, others="the images"):
         )
 
 
+def on_mesh(values, image, name):
+    """Return values of vertices as a surface image with the mesh of another.
+
+    Without a mesh, as GIFTI files and arrays by hemisphere are, they get that of the
+    image. FreeSurfer's -1 is for vertices without a label, and becomes 0.
+    """
+    if isinstance(values, SurfaceImage):
+        check_mesh(values, image, name)
+        return values
+    found, meshes, parts = _by_hemisphere(values), image.mesh.parts, {}
+    if not found or (isinstance(values, list | tuple) and len(found) < len(values)):
+        what = repr(values) if isinstance(values, str) else described(values)
+        raise TypeError(
+            f"{name} must be a nilearn SurfaceImage, or {{'left': ..., 'right': ...}} "
+            f"of .gii files, as imgs are surfaces; got {what}."
+        )
+    if missing := set(meshes) - set(found):
+        raise ValueError(
+            f"{name} has no values of the {missing.pop()} hemisphere, which the images "
+            "have. Pass them as well: {'left': ..., 'right': ...}."
+        )
+    for part, mesh in meshes.items():
+        try:
+            data = np.asarray(load_surf_data(found[part]))
+        except Exception as error:  # what is raised depends on the kind of file
+            raise ValueError(
+                f"{name}: the {part} hemisphere cannot be read: {error}"
+            ) from error
+        if len(data) != len(mesh.coordinates):
+            raise ValueError(
+                f"{name} has {len(data)} vertices in its map of the {part} hemisphere, "
+                f"but the images have {len(mesh.coordinates)}. Use images on the mesh "
+                f"of {name}."
+            )
+        parts[part] = np.where(data < 0, 0, data)
+    return SurfaceImage(image.mesh, parts)
+
+
 def load_surface_mask(mask_img, image, name="mask_img"):
     """Return a mask of booleans by part, for the mesh of an image."""
-    if not isinstance(mask_img, SurfaceImage):
-        raise TypeError(
-            f"{name} must be a nilearn SurfaceImage, as imgs are surfaces; got "
-            f"{type(mask_img).__name__}."
-        )
-    check_mesh(mask_img, image, name)
+    mask_img = on_mesh(mask_img, image, name)
     return split_parts(as_mask(surface_map(mask_img, name), name), image)
 
 
