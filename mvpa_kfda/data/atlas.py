@@ -56,11 +56,11 @@ from .volumes import (
     on_grid,
     on_mesh,
     read,
-    rounded,
     same_grid,
     scaling_step,
     split_parts,
     usable_columns,
+    whole_numbers,
 )
 
 #: Names in an array of labels that stand for no region.
@@ -277,7 +277,7 @@ def _labels_or_maps(data, n_axes, threshold, step=None):
         if threshold is not None:
             raise _no_maps()
         return _whole(data, step), None
-    whole = rounded(data, "labels_img", step)
+    whole = whole_numbers(data, "labels_img", step)
     if whole is not None and data.shape[-1] == 1 and threshold is None:
         return whole[..., 0].astype(np.int64), None
     return None, _finite(data) if whole is None else whole
@@ -457,7 +457,7 @@ def _take_columns(images, space, chosen):
 
 def _whole(data, step=None):
     """Return whole numbers; NaN counts as 0, and files may have changed them a bit."""
-    labels = rounded(data, "labels_img", step)
+    labels = whole_numbers(data, "labels_img", step)
     if labels is None:
         data = _finite(data)
         raise ValueError(

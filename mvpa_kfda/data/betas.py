@@ -207,16 +207,15 @@ def _make_designs(lengths, tables, is_trial, confounds, sample_masks, options):
     """Return the `_RunDesign` of every run."""
     runs, t_r, share = [], options["t_r"], options["slice_time_ref"]
     _check_high_pass(options)
-    names, of_confounds = name_runs(tables), name_items("confounds", confounds)
-    of_masks = name_items("sample_masks", sample_masks)
+    names = name_runs(tables)
     for i, n in enumerate(lengths):
         name = f"run {names[i]}" if len(lengths) > 1 else "the run"
         run = _RunDesign(
             frame_times=np.linspace(share * t_r, (n - 1 + share) * t_r, n),
             events=tables[i].assign(trial_type=tables[i]["trial_type"].astype(str)),
             is_trial=is_trial[i],
-            confounds=read_bold_confounds(confounds[i], of_confounds[i], n),
-            kept=check_sample_mask(sample_masks[i], of_masks[i], n),
+            confounds=read_bold_confounds(*confounds[i], n),
+            kept=check_sample_mask(*sample_masks[i], n),
             name=name,
         )
         check_trials(run.trials, name, n * t_r)
@@ -691,12 +690,7 @@ def single_trial_betas(
     runs = open_runs(imgs)
     n = len(runs.lengths)
     given = given_of_runs(imgs, n, events, confounds, sample_masks)
-    tables = [
-        read_events(*each)
-        for each in zip(
-            given["events"], name_items("events", given["events"]), strict=True
-        )
-    ]
+    tables = [read_events(*each) for each in given["events"]]
     is_trial = mark_trials(tables, conditions)
     timing = find_timing(
         name_items("imgs", runs.images),

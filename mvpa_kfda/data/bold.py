@@ -11,7 +11,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..utils.checks import all_items, counted, expand_pattern, quoted, warn
+from ..utils.checks import (
+    all_items,
+    counted,
+    expand_pattern,
+    name_items,
+    quoted,
+    warn,
+)
 from ..utils.memory import check_memory
 from .images import read_table
 from .volumes import listed
@@ -27,7 +34,10 @@ _ENTITIES = ("sub", "ses", "task", "acq", "run")
 
 
 def given_of_runs(imgs, n, events, confounds, sample_masks):
-    """Return lists of what is given for n runs, whose files must be of that run."""
+    """Return lists of what is given for n runs, with what to call it in messages.
+
+    Files must be of the run.
+    """
     given = {"events": _as_runs(events, n, "events")}
     for name, value in (("confounds", confounds), ("sample_masks", sample_masks)):
         given[name] = [None] * n if value is None else _as_runs(value, n, name)
@@ -35,7 +45,10 @@ def given_of_runs(imgs, n, events, confounds, sample_masks):
     for name in ("events", "confounds"):
         for image, item in zip(items, given[name], strict=True):
             _check_same_run(image, item, name)
-    return given
+    return {
+        name: list(zip(items, name_items(name, items), strict=True))
+        for name, items in given.items()
+    }
 
 
 def _as_runs(given, n_runs, name):

@@ -67,7 +67,7 @@ def same_places(shape, affine, other):
     --------
     >>> import numpy as np
     >>> affine = np.diag([3.0, 3.0, 3.0, 1.0])
-    >>> same_places((50, 60, 50), affine, affine + 2e-4)
+    >>> same_places((50, 60, 50), affine, affine + 1e-4)
     True
     >>> same_places((50, 60, 50), affine, 1.001 * affine)
     False

@@ -309,7 +309,7 @@ def scaling_step(image):
     return None if step in (None, 0, 1) else abs(float(step))
 
 
-def rounded(data, name, step=None):
+def whole_numbers(data, name, step=None):
     """Return data whose numbers are whole but for how they were saved, rounded.
 
     None if they are others. A file of 16 bits holds the numbers of an atlas that was
@@ -345,7 +345,7 @@ def as_mask(data, name, step=None):
     """Return booleans for data of zeros and one other value; NaN counts as zero."""
     selected = np.nan_to_num(data, nan=0.0, posinf=0.0, neginf=0.0)
     values = np.unique(selected[selected != 0])
-    if len(values) > 1 and (whole := rounded(selected, name, step)) is not None:
+    if len(values) > 1 and (whole := whole_numbers(selected, name, step)) is not None:
         selected, values = whole, np.unique(whole[whole != 0])
     if len(values) == 0:
         raise ValueError(f"{name} is empty: it selects nothing.")
