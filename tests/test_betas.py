@@ -385,7 +385,7 @@ def test_names_of_runs_and_whole_numbers_as_types():
     ]
     tables[0].loc[len(tables[0]) + 50] = [1.0, 1.0, None, "", "late"]
     options = {"t_r": T_R, "mask_img": MASK}
-    with pytest.warns(RuntimeWarning, match=r"^events: 1 event without .* is not"):
+    with pytest.warns(RuntimeWarning, match=r"^events\[0\]: 1 event without .* is not"):
         betas = single_trial_betas(RUNS, tables, conditions=[0, 2], **options)
     assert betas.table["run"].unique().tolist() == ["late", "early"]
     assert betas.table["trial_type"].unique().tolist() == [0, 2]

@@ -2,11 +2,20 @@
 
 import itertools
 import os
+import tracemalloc
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
-from mvpa_kfda import RBF, Nystrom, cross_validate, decode_arrays, regress
+from mvpa_kfda import (
+    RBF,
+    Nystrom,
+    cross_validate,
+    decode_arrays,
+    generalize_arrays,
+    regress,
+)
 from mvpa_kfda.decoding.positions import FeaturePositions
 from mvpa_kfda.group import latency, recombined
 from mvpa_kfda.group.latency import draw_subjects
@@ -256,3 +265,38 @@ def test_kernel_matrices_of_many_trials(has):
     with pytest.raises(ValueError, match=r"^A map of 1 position .* Use fewer trials"):
         cross_validate(X[..., 0], Y, kernel="rbf")
     cross_validate(X[..., 0], Y, kernel="rbf", approx=Nystrom(10))
+
+
+# ------------------------------------------------------------------------------- copies
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ">f4", np.int16])
+@pytest.mark.parametrize(
+    ("function", "most"), [(decode_arrays, 1.3), (generalize_arrays, 2.4)]
+)
+def test_copies_of_data_in_other_precisions(function, most, dtype):
+    """There is one, for pairs of times in double precision, and numbers are the same.
+
+    `most` is in sizes of data of four bytes each.
+    """
+    rng = np.random.default_rng(0)
+    data = (100 * rng.normal(size=(40, 60, 500))).astype(dtype)
+    options = {"window": 100, "step": 100}
+    expected = function(data.astype(float), Y, **options)  # and what is imported
+    tracemalloc.start()
+    found = function(data, Y, **options)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < most * 4 * data.size
+    assert_array_equal(found.scores, expected.scores)
+    assert found.inputs == expected.inputs
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_data_that_are_not_finite_are_counted(value):
+    data = X.astype(np.float32)
+    data[[3, 3, 7], 0, [0, 1, 0]] = value
+    with pytest.raises(
+        ValueError, match=r"3 NaN or infinite values, in 2 of 40 trials"
+    ):
+        decode_arrays(data, Y)

@@ -467,7 +467,17 @@ def warn_of_angles(values, name, instead):
 
 def check_array(X, name="X", ndim=2):
     """Return a real, finite float64 array with `ndim` dimensions."""
-    X = check_numbers(X, name, f" {COMPLEX}").astype(np.float64, copy=False)
+    return check_real(X, name, ndim).astype(np.float64, copy=False)
+
+
+def check_real(X, name="X", ndim=2):
+    """Return a real, finite array with `ndim` dimensions, in its own type.
+
+    In float64 if numbers of that type need more room than there.
+    """
+    X = check_numbers(X, name, f" {COMPLEX}")
+    if X.dtype.itemsize > 8:
+        X = X.astype(np.float64)
     if X.ndim != ndim:
         raise ValueError(
             f"{name} must have {ndim} dimensions, trials first; got {X.ndim}, shape "
@@ -475,14 +485,15 @@ def check_array(X, name="X", ndim=2):
         )
     if X.size == 0:
         raise ValueError(f"{name} is empty: shape {X.shape}.")
+    # Extremes take no memory, and are what is not finite if anything is.
+    if X.dtype.kind != "f" or np.isfinite([X.min(), X.max()]).all():
+        return X
     bad = ~np.isfinite(X)
-    if bad.any():
-        trials = np.flatnonzero(bad.reshape(len(X), -1).any(axis=1))
-        raise ValueError(
-            f"{name} holds {bad.sum()} NaN or infinite values, in {len(trials)} of "
-            f"{len(X)} trials (first: {trials[0]}). Drop or repair these trials first."
-        )
-    return X
+    trials = np.flatnonzero(bad.reshape(len(X), -1).any(axis=1))
+    raise ValueError(
+        f"{name} holds {bad.sum()} NaN or infinite values, in {len(trials)} of "
+        f"{len(X)} trials (first: {trials[0]}). Drop or repair these trials first."
+    )
 
 
 def check_gram(K):
