@@ -273,7 +273,7 @@ def test_kernel_matrices_of_many_trials(has):
 def peak_of(function, data):
     """Return a result, and the most memory that was taken beside the data."""
     tracemalloc.start()
-    result = function(data, Y, window=100, step=100)
+    result = function(data, Y, window=500, step=500)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     return result, peak
@@ -291,8 +291,8 @@ def peak_of(function, data):
 def test_data_are_copied_once(function, dtype, size):
     """In their own type, for pairs of times in double precision; numbers are equal."""
     rng = np.random.default_rng(0)
-    data = (100 * rng.normal(size=(40, 60, 500))).astype(dtype)
-    function(data[..., ::50], Y)  # imports what it takes
+    data = (100 * rng.normal(size=(40, 60, 1500))).astype(dtype)
+    function(data[..., ::150], Y)  # imports what it takes
     expected, of_doubles = peak_of(function, data.astype(float))
     found, peak = peak_of(function, data)
     assert peak - of_doubles < (size - 8 + 0.2) * data.size

@@ -9,6 +9,7 @@ where there is no such place. Nothing is resampled.
 
 import os
 import re
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -135,7 +136,7 @@ def load_ciftis(imgs):
 
 def _difference(axis, other):
     """Word how the columns of a file differ from those of another; "" if not."""
-    if axis == other:
+    if _same_columns(axis, other):
         return ""
     kinds = [_KINDS[type(each)] for each in (axis, other)]
     if len(axis) != len(other) or kinds[0] != kinds[1]:
@@ -149,6 +150,15 @@ def _difference(axis, other):
     if not _same_grid(axis, other):
         return "voxels on another grid"
     return f"other {kinds[0]}, or the same in another order"
+
+
+def _same_columns(axis, other):
+    """Tell whether two axes are the same; their affines may be rounded differently."""
+    if axis == other or type(axis) is not type(other) or not _same_grid(axis, other):
+        return axis == other
+    aligned = copy(axis)
+    aligned.affine = other.affine
+    return aligned == other
 
 
 def _same_grid(axis, other):
@@ -336,7 +346,7 @@ def _only_row(file, name):
 
 def _at_columns(values, axis, other, name):
     """Return the values (n,) of the columns of an axis at those of another, else 0."""
-    if axis == other:
+    if _same_columns(axis, other):
         return values
     if ParcelsAxis in (type(axis), type(other)):
         raise ValueError(
