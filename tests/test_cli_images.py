@@ -799,6 +799,19 @@ def test_errors_are_one_line_and_status_two(
     assert list(tmp_path.iterdir()) == []  # no checkpoint of a run that never began
 
 
+@pytest.mark.parametrize("command", ["searchlight", "regions", "betas"])
+def test_commands_read_no_gifti_files(inside, tmp_path, capsys, command):
+    files = [tmp_path / f"hemi-{part}.func.gii" for part in "LR"]
+    for file in files:
+        file.touch()
+    table = "--events" if command == "betas" else "--labels"
+    given = [command, *files, table, "labels.tsv", "--out", tmp_path / "out"]
+    assert main([*map(str, given)]) == 2
+    said = capsys.readouterr().err
+    assert "Commands decode volumes (.nii.gz) and CIFTI files; surface images" in said
+    assert "imgs" not in said
+
+
 def test_output_folder_is_tried_before_anything_is_computed(inside, monkeypatch):
     def fail(*args, **kwargs):
         raise AssertionError("computed although the output cannot be written")

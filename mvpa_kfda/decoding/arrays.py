@@ -191,7 +191,8 @@ def decode_arrays(
     Parameters
     ----------
     X : array_like, shape (n_trials, n_features, n_times)
-        Real, finite data.
+        Real, finite data. They are copied once, in their own type; each window is
+        computed in double precision.
     sfreq : float
         Samples per second. With 1, times and windows are in samples.
     tmin : float
