@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+import build
 from mvpa_kfda import (
     RBF,
     Nystrom,
     cross_validate,
     decode_arrays,
+    decode_epochs,
     generalize_arrays,
     regress,
 )
@@ -270,10 +272,10 @@ def test_kernel_matrices_of_many_trials(has):
 # ------------------------------------------------------------------------------- copies
 
 
-def peak_of(function, data):
+def peak_of(function, data, y=Y, window=500):
     """Return a result, and the most memory that was taken beside the data."""
     tracemalloc.start()
-    result = function(data, Y, window=500, step=500)
+    result = function(data, y, window=window, step=window)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     return result, peak
@@ -298,6 +300,18 @@ def test_data_are_copied_once(function, dtype, size):
     assert peak - of_doubles < (size - 8 + 0.2) * data.size
     assert_array_equal(found.scores, expected.scores)
     assert found.inputs == expected.inputs
+
+
+def test_epochs_are_copied_once():
+    """Also where some of their channels are picked."""
+    data = np.random.default_rng(0).normal(size=(40, 60, 1500))
+    epochs = build.epochs(data, Y)
+    decode_epochs(epochs.copy().crop(tmax=0.05))  # imports what it takes
+    expected, of_all = peak_of(decode_epochs, epochs, None, 5.0)
+    epochs = build.epochs(data[:, [*range(60), 0]], Y, types=["eeg"] * 60 + ["misc"])
+    found, peak = peak_of(decode_epochs, epochs, None, 5.0)
+    assert peak - of_all < 0.2 * 8 * data.size
+    assert_array_equal(found.scores, expected.scores)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

@@ -29,13 +29,7 @@ from nilearn.signal import clean
 from nilearn.surface import SurfaceImage, load_surf_data
 
 from ..utils.advice import advice, described, is_foreign
-from ..utils.checks import (
-    all_items,
-    check_option,
-    expand_pattern,
-    name_items,
-    warn,
-)
+from ..utils.checks import all_items, check_option, expand_pattern, name_items, warn
 from .space import same_places
 
 #: Values of whole images that are masked at once, so that copies stay small.
@@ -52,8 +46,9 @@ _STRATEGIES = (
     *("whole-brain-template", "gm-template", "wm-template"),
 )
 #: How far numbers in single precision may be from what they stand for, relative to it,
-#: and how many steps a file of 16 bits has.
-_SINGLE, _CODES = 4 * np.finfo(np.float32).eps, 2**16 - 1
+#: and at most; how many steps a file of 16 bits has, and how long they may be.
+_SINGLE, _MOST_SINGLE = 4 * np.finfo(np.float32).eps, 0.01
+_CODES, _MOST_GUESSED = 2**16 - 1, 0.2
 
 
 class NilearnWarnings(catch_warnings):
@@ -323,10 +318,10 @@ def whole_numbers(data, name, step=None):
     whole = np.rint(data)
     if not (apart := np.abs(data - whole)).any():
         return whole
-    single = _SINGLE * max(1, np.abs(data).max())
+    single = min(_SINGLE * max(1, np.abs(data).max()), _MOST_SINGLE)
     guessed = step is None
     if guessed:
-        step = np.ptp(data) / _CODES
+        step = min(np.ptp(data) / _CODES, _MOST_GUESSED)
     if apart.max() > single + (step / 2 if step < 1 else 0) or not whole.any():
         return None
     values = np.unique(data)

@@ -191,7 +191,8 @@ def _file_of(item):
         return os.fspath(item)
     if callable(found := getattr(item, "get_filename", None)):
         return found()
-    return getattr(item, "attrs", {}).get("file")
+    attrs = getattr(item, "attrs", None)  # of tables that were read for a call
+    return attrs.get("file") if isinstance(attrs, dict) else None
 
 
 def check_scoring_names(scoring, metrics):
