@@ -641,7 +641,7 @@ def test_affines_of_files_that_differ_by_rounding():
 
 def test_images_that_do_not_fit_are_refused(tmp_path):
     other = build.cifti_of(X[:, 1:], ALL[1:])
-    with pytest.raises(ValueError, match=r"imgs\[1\] has other columns than imgs\[0\]"):
+    with pytest.raises(ValueError, match=r"imgs\[1\] has other columns than .*: "):
         searchlight([IMG, other], Y, mesh=MESH)
     order = np.arange(len(ALL))[::-1]
     same = build.cifti_of(X[:, order], ALL[order])
