@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import warnings
 
 import nibabel
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from nibabel import Nifti1Image
 from nilearn import datasets
 from nilearn.image import resample_to_img
+from nilearn.maskers import NiftiLabelsMasker
 from nilearn.surface import SurfaceImage
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.utils import Bunch
@@ -94,6 +96,63 @@ def test_all_voxels_at_or_above_the_threshold(bold, values, dtype, threshold):
     assert_array_equal(members_of(regions), inside.T)
     best = np.where(inside.any(axis=1), flat.argmax(axis=1) + 1, 0)
     assert_array_equal(painted(regions), best)
+
+
+def saved_again(data, path):
+    """Return an image of whole numbers whose floats were written with its header."""
+    nibabel.save(Nifti1Image(data, AFFINE), path)
+    image = nibabel.load(path)
+    nibabel.save(Nifti1Image(image.get_fdata(), image.affine, image.header), path)
+    return nibabel.load(path)
+
+
+@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint16, np.float32])
+def test_labels_saved_again_from_floats(bold, rng, tmp_path, dtype, single):
+    """With a last axis of length one they are labels too, and no map."""
+    most = 120 if dtype is np.uint8 else 12175  # as FreeSurfer has
+    labels = rng.choice([0, 3, 7, most], SHAPE).astype(dtype)
+    axes = (*SHAPE, 1) if single else SHAPE
+    again = saved_again(labels.reshape(axes), tmp_path / "atlas.nii")
+    if dtype is not np.float32:
+        assert np.ptp(again.get_fdata() - labels.reshape(axes)) > 1e-4
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _, regions = read_regions(bold, again)
+    _, expected = read_regions(bold, Nifti1Image(labels, AFFINE))
+    assert regions == expected
+    masker = NiftiLabelsMasker(again.slicer[..., 0] if single else again, reports=False)
+    assert masker.fit().transform(bold).shape == (8, len(regions.ids))
+
+
+def test_labels_copied_from_a_file_of_16_bits(bold, rng, tmp_path):
+    """Nothing tells the step of the file: they are rounded, with a warning."""
+    labels = rng.choice([0, 3, 7], SHAPE).astype(np.uint16)
+    values = saved_again(labels, tmp_path / "atlas.nii").get_fdata()
+    with pytest.warns(UserWarning, match=r"are nearly whole, e.g. 2.99995, and they"):
+        _, regions = read_regions(bold, Nifti1Image(values, AFFINE))
+    assert_array_equal(painted(regions), labels.ravel())
+    single = labels.astype(np.float32) * np.float32(1 + 1e-7)
+    _, regions = read_regions(bold, Nifti1Image(single, AFFINE))
+    assert_array_equal(painted(regions), labels.ravel())
+
+
+def test_several_images_of_labels_saved_again(bold, rng, tmp_path):
+    labels = rng.integers(1, 9, (*SHAPE, 2)).astype(np.uint16)
+    with pytest.raises(ValueError, match="holds 2 images of labels"):
+        read_regions(bold, saved_again(labels, tmp_path / "atlas.nii"))
+
+
+@pytest.mark.parametrize("scale", [1, 20, 240, 1e6])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float32])
+def test_maps_of_statistics_are_no_labels(bold, rng, tmp_path, dtype, scale):
+    """Even if they are saved in whole numbers with a step of nearly one."""
+    nibabel.save(Nifti1Image(np.zeros(SHAPE, dtype), AFFINE), tmp_path / "zero.nii")
+    header = nibabel.load(tmp_path / "zero.nii").header
+    values = scale * rng.random(SHAPE)
+    nibabel.save(Nifti1Image(values, AFFINE, header), tmp_path / "map.nii")
+    with pytest.raises(ValueError, match=r"must hold whole numbers.* rounded first"):
+        read_regions(bold, tmp_path / "map.nii")
 
 
 def test_scaled_whole_numbers(bold, values, tmp_path):

@@ -16,6 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import build
 from mvpa_kfda import (
+    Betas,
     decode_regions,
     methods_text,
     searchlight,
@@ -355,6 +356,32 @@ def test_what_is_decoded_from_betas_says_how_they_were_made(given):
     assert "leave-one-group-out" in methods_text(unknown)
 
 
+def test_the_design_of_betas_is_warned_of_once():
+    """All results keep what the first analysis was told; others are told again."""
+    data = np.random.default_rng(0).normal(size=(24, 3, 2, 2))
+    table = pd.DataFrame({"trial_type": [*"abcd"] * 6, "run": np.arange(24) // 4})
+    image = build.volume(data, AFFINE)
+    betas, others = (Betas(image, table, MASK, [], {"method": "lss"}) for _ in range(2))
+    options = {"y": "trial_type", "groups": "run"}
+    text = "The order of the classes is similar across the 6 groups"
+    with pytest.warns(UserWarning, match=text):
+        first = searchlight(betas, radius=3, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        second = searchlight(imgs=betas, radius=4, **options)
+        third = decode_regions(betas, **options)
+    for result in (second, third):
+        assert result.warnings == first.warnings
+    with pytest.warns(UserWarning, match=text):
+        searchlight(others, radius=3, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = Betas(image, table, MASK, [], {"method": "lss"})
+        for _ in range(2):
+            with pytest.raises(UserWarning, match=text):
+                searchlight(again, radius=3, **options)
+
+
 def test_table_has_one_row_per_trial_in_order():
     betas = single_trial_betas(
         RUNS, EVENTS, t_r=T_R, conditions=ABC, mask_img=MASK, method="lsa"
@@ -385,7 +412,7 @@ def test_names_of_runs_and_whole_numbers_as_types():
     ]
     tables[0].loc[len(tables[0]) + 50] = [1.0, 1.0, None, "", "late"]
     options = {"t_r": T_R, "mask_img": MASK}
-    with pytest.warns(RuntimeWarning, match=r"events\[0\]: 1 event without .* is not"):
+    with pytest.warns(RuntimeWarning, match=r"^events\[0\]: 1 event without .* is not"):
         betas = single_trial_betas(RUNS, tables, conditions=[0, 2], **options)
     assert betas.table["run"].unique().tolist() == ["late", "early"]
     assert betas.table["trial_type"].unique().tolist() == [0, 2]
@@ -397,6 +424,29 @@ def test_names_of_runs_and_whole_numbers_as_types():
     with pytest.raises(ValueError, match="The column 'run' of events must have one"):
         with pytest.warns(RuntimeWarning, match="without a trial_type"):
             single_trial_betas(RUNS, tables, **options)
+
+
+def test_affines_that_differ_by_rounding():
+    """They are one grid, for the mask of all runs and within a masker too."""
+    affine = AFFINE.copy()
+    affine[:3] += 2e-4
+    inside = np.pad(np.ones((3, 4, 4)), 3)[..., np.newaxis]  # a brain and around it
+    noise = np.random.default_rng(0).normal(size=(2, *inside.shape[:3], LENGTHS[1]))
+    data = inside * (500 + noise)
+    masker = NiftiMasker(
+        Nifti1Image(inside[..., 0], affine), standardize=None, reports=False
+    ).fit()
+    for mask_img in (None, masker):
+        found, expected = (
+            single_trial_betas(
+                [Nifti1Image(data[0], AFFINE), Nifti1Image(data[1], other)],
+                [events(LENGTHS[1])] * 2,
+                t_r=T_R,
+                mask_img=mask_img,
+            )
+            for other in (affine, AFFINE)
+        )
+        assert_array_equal(found.imgs.get_fdata(), expected.imgs.get_fdata())
 
 
 def test_files_and_headers(tmp_path):
@@ -417,15 +467,12 @@ def test_files_and_headers(tmp_path):
     found = single_trial_betas(*files, confounds=confounds, **options)
     expected = single_trial_betas(RUNS, EVENTS, t_r=T_R, confounds=CONFOUNDS, **options)
     assert_allclose(estimates(found), estimates(expected), rtol=0, atol=1e-12)
-    with pytest.warns(
-        RuntimeWarning, match=r"t_r=2.5, but the header of imgs\[0\] say"
-    ):
+    with pytest.warns(RuntimeWarning, match="but the header of /.*run-1_bold.nii.gz"):
         single_trial_betas(*files, t_r=2.5, **options)
-    with pytest.raises(
-        ValueError, match=r"imgs\[0\] is of run-1 and events\[0\] of ru"
-    ):
+    match = "^sub-01_run-1_bold.nii.gz is of run-1, but sub-01_run-02_events.tsv of run"
+    with pytest.raises(ValueError, match=match):
         single_trial_betas(files[0], sorted(tmp_path.glob("*events*"))[::-1], **options)
-    with pytest.raises(ValueError, match=r"imgs\[0\] is of run-1 and confounds\[0\]"):
+    with pytest.raises(ValueError, match="List imgs and confounds in the same order"):
         single_trial_betas(*files, confounds=confounds[::-1], **options)
 
 
@@ -552,14 +599,14 @@ OTHER = Nifti1Image(np.ones((4, 2, 2, 75)), AFFINE)
         ({"dtype": "int16"}, "Invalid value for 'dtype'"),
         ({"t_r": 0}, "Invalid value for 't_r'"),
         ({"t_r": None}, "t_r is not given, and not all headers"),
-        ({"imgs": MASK}, r"imgs\[0\] has shape \(3, 2, 2\); a run must be a 4D"),
+        ({"imgs": MASK}, r"imgs has shape \(3, 2, 2\); a run must be a 4D"),
         ({"imgs": [RUNS[0], OTHER]}, r"imgs\[1\] is on another grid"),
         ({"imgs": RUNS}, "imgs holds 2 runs but events 1 item"),
         ({"events": EVENTS}, "imgs holds 1 run but events 2 items"),
         ({"confounds": CONFOUNDS}, "imgs holds 1 run but confounds 2 items"),
         (
             {"confounds": CONFOUNDS[1]},
-            r"confounds\[0\] has 64 rows, but the run has 75",
+            r"confounds has 64 rows, but the run has 75",
         ),
         (
             {"confounds": moved() * NAN},
@@ -576,7 +623,7 @@ OTHER = Nifti1Image(np.ones((4, 2, 2, 75)), AFFINE)
         ),
         (
             {"sample_masks": np.array([3, 1])},
-            r"sample_masks\[0\] must hold the numbers",
+            r"sample_masks must hold the numbers",
         ),
         ({"sample_masks": np.arange(30)}, "No scan that is kept holds anything"),
         ({"conditions": ["d"]}, "conditions names 'd', which no trial_type is"),
@@ -617,7 +664,7 @@ def test_refused(changes, match):
     ("changes", "match"),
     [
         ({"hrf_model": 3}, "Invalid value for 'hrf_model': 3"),
-        ({"events": np.ones(3)}, r"events\[0\] must be a DataFrame or the path"),
+        ({"events": np.ones(3)}, r"events must be a DataFrame or the path"),
         ({"confounds": [(moved(), None)]}, "load_confounds returns two things: pass"),
         ({"imgs": np.ones((2, 2))}, "must be"),
     ],

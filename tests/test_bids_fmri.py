@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import warnings
+from types import SimpleNamespace
 
 import nibabel
 import numpy as np
@@ -17,6 +19,7 @@ from bids_data import SPACE
 from mvpa_kfda import decode_regions, load_result, single_trial_betas
 from mvpa_kfda.bids import app, find
 from mvpa_kfda.bids.bold import join_events
+from mvpa_kfda.bids.masks import load_runs, mask_of_runs
 from mvpa_kfda.cli import main
 
 STIMULI = "trial_type != 'button'"
@@ -530,6 +533,34 @@ def test_messages_name_the_file(study, capsys, pattern, content, message):
         assert word not in said
 
 
+def test_events_without_a_type_are_told_by_the_file(study, capsys):
+    (path,) = (study / "raw" / "sub-01").rglob("*run-2_events.tsv")
+    table = pd.read_csv(path, sep="\t")
+    table.loc[2, "trial_type"] = np.nan
+    table.to_csv(path, sep="\t", index=False, na_rep="n/a")
+    assert run(study, "--participant-label", "01", *FEW) == 0
+    assert f"{path.name}: 1 event without a trial_type" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("with_masks", [True, False])
+def test_affines_of_runs_that_differ_by_rounding(tmp_path, with_masks):
+    """nilearn stops at them, without the name of a file."""
+    runs, brain = [], np.pad(np.ones((4, 4, 4)), 2)
+    for k in range(2):
+        affine = bids_data.AFFINE.copy()
+        affine[:3] += 2e-4 * k
+        path, mask = tmp_path / f"run-{k}_bold.nii", tmp_path / f"run-{k}_mask.nii"
+        nibabel.Nifti1Image(brain[..., None] * [500.0, 501], affine).to_filename(path)
+        nibabel.Nifti1Image(brain, affine).to_filename(mask)
+        run = SimpleNamespace(path=path, mask=mask if with_masks else None, label=k)
+        runs.append(run)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "There is no brain mask")
+        mask = mask_of_runs(runs, "bold", load_runs(runs), None)
+    assert_array_equal(mask.image.affine, bids_data.AFFINE)
+    assert mask.about["MaskVoxels"] > 0
+
+
 @pytest.mark.parametrize(
     ("shape", "message"),
     [
@@ -560,7 +591,7 @@ def test_images_that_are_no_runs_are_named(study, capsys):
     path = next((study / "prep").rglob("sub-01*run-2*preproc_bold.nii.gz"))
     for shape, message in (
         ((6, 6, 5), f"{path} has shape (6, 6, 5); a run must be a 4D image"),
-        ((6, 6, 4, 60), f"{path} is on another grid than "),
+        ((6, 6, 4, 60), f"{path.name} is on another grid than sub-01_"),
     ):
         nibabel.Nifti1Image(np.ones(shape), bids_data.AFFINE).to_filename(path)
         assert run(study, "--participant-label", "01", *FEW) == 2

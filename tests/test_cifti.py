@@ -621,9 +621,27 @@ def test_an_atlas_of_voxels_is_matched_by_voxel():
 # ---------------------------------------------------------------------------- bad input
 
 
+def test_affines_of_files_that_differ_by_rounding():
+    """nibabel takes their columns for others."""
+    first, second = (
+        BrainModelAxis.from_mask(box("thalamus_left"), "thalamus_left", AFFINE + by)
+        for by in (0, 2e-4 * np.eye(4, k=1))
+    )
+    assert first != second
+    images = [build.cifti_of(rows_of(axis), axis) for axis in (first, second)]
+    twice = [build.cifti_of(rows_of(first), first)] * 2
+    y, groups = np.tile(Y, 2), np.repeat([0, 1], len(Y))
+    mask = build.cifti_of(np.ones((1, len(second))), second)
+    found, expected = (
+        searchlight(imgs, y, groups=groups, mask_img=given, radius=7)
+        for imgs, given in ((images, mask), (twice, None))
+    )
+    assert_array_equal(found.scores, expected.scores)
+
+
 def test_images_that_do_not_fit_are_refused(tmp_path):
     other = build.cifti_of(X[:, 1:], ALL[1:])
-    with pytest.raises(ValueError, match=r"imgs\[1\] has other columns than imgs\[0\]"):
+    with pytest.raises(ValueError, match=r"imgs\[1\] has other columns than .*: "):
         searchlight([IMG, other], Y, mesh=MESH)
     order = np.arange(len(ALL))[::-1]
     same = build.cifti_of(X[:, order], ALL[order])

@@ -214,7 +214,7 @@ def test_confounds_of_fmriprep_that_cannot_be(
     [
         (["--events", "no.tsv"], "no such file: no.tsv"),
         (["--events", EVENTS[0]], "imgs holds 2 runs but events 1 item"),
-        (["--events", *EVENTS[::-1]], "imgs[0] is of run-1 and events[0] of run-2"),
+        (["--events", *EVENTS[::-1]], "List imgs and events in the same order"),
         (["--t-r", "0"], "Invalid value for --t-r: 0.0"),
         (["--conditions", "cat"], "conditions names 'cat', which no trial_type is"),
         (["--confound-columns", "x"], "Add --confounds TABLE, or leave it out"),

@@ -697,7 +697,7 @@ REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
         (["searchlight", "text.nii.gz", *BOLD[2:]], "'text.nii.gz' is no image"),
         (["searchlight", "labels.tsv", *BOLD[2:]], "'labels.tsv' is no image"),
         (["searchlight", ".", *BOLD[2:]], "is no file"),
-        (["searchlight", "cut.nii.gz", *BOLD[2:]], "data of imgs cannot be read"),
+        (["searchlight", "cut.nii.gz", *BOLD[2:]], "data of cut.nii.gz cannot be read"),
         (["searchlight", "cut.nii.gz", *BOLD[2:], *SHORT], "data of cut.nii.gz cannot"),
         (["searchlight", "single.nii.gz", *BOLD[2:]], "is a single image"),
         (["searchlight", "bold.nii.gz", "other.nii.gz", *BOLD[2:]], "on another grid"),
@@ -789,6 +789,19 @@ def test_errors_are_one_line_and_status_two(
     assert re.search(message, line)
     assert sorted(path.name for path in inside.iterdir()) == before
     assert list(tmp_path.iterdir()) == []  # no checkpoint of a run that never began
+
+
+@pytest.mark.parametrize("command", ["searchlight", "regions", "betas"])
+def test_commands_read_no_gifti_files(inside, tmp_path, capsys, command):
+    files = [tmp_path / f"hemi-{part}.func.gii" for part in "LR"]
+    for file in files:
+        file.touch()
+    table = "--events" if command == "betas" else "--labels"
+    given = [command, *files, table, "labels.tsv", "--out", tmp_path / "out"]
+    assert main([*map(str, given)]) == 2
+    said = capsys.readouterr().err
+    assert "Commands decode volumes (.nii.gz) and CIFTI files; surface images" in said
+    assert "imgs" not in said
 
 
 def test_output_folder_is_tried_before_anything_is_computed(inside, monkeypatch):

@@ -579,6 +579,11 @@ def test_other_grids(mask, affine, words):
         gather_subjects(results)
 
 
+def test_grids_that_differ_by_rounding():
+    results = [brain(ROW), brain(ROW, shifted(2e-4), seed=1)]
+    assert gather_subjects(results).counted.all()
+
+
 # Position of the second subject at each of the first one's; -1 for none.
 RESAMPLED = {
     "mask": (np.array([0, 1, 1, 1]).reshape(4, 1, 1), GRID, [-1, 0, 1, 2]),

@@ -1,8 +1,10 @@
 """What searchlights take in: images, tables, masks, and their standardizing."""
 
+import ast
 import gzip
 import re
 import warnings
+from functools import partial
 from pathlib import Path
 
 import nibabel
@@ -10,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from nibabel import Nifti1Image
+from nilearn.datasets import load_mni152_template
 from nilearn.image import math_img, new_img_like, resample_to_img
 from nilearn.maskers import (
     NiftiLabelsMasker,
@@ -27,6 +30,7 @@ from sklearn.utils import Bunch
 from mvpa_kfda import decode_arrays, decode_regions
 from mvpa_kfda.data.atlas import read_regions
 from mvpa_kfda.data.images import process_positions, read_images, read_labels
+from mvpa_kfda.data.runs import open_runs
 from mvpa_kfda.data.space import FeatureSpace, SurfaceSpace, VolumeSpace
 from mvpa_kfda.data.volumes import flat_within_runs, standardize, usable_columns
 
@@ -239,11 +243,11 @@ def test_damaged_files(bold, mask, tmp_path):
     nibabel.save(bold, path)
     content = path.read_bytes()
     path.write_bytes(content[:-999])
-    with pytest.raises(ValueError, match="The data of imgs cannot be read"):
+    with pytest.raises(ValueError, match=r"The data of /.*bold\.nii.* cannot be"):
         read_images(path, mask)
     zipped = tmp_path / "bold.nii.gz"
     zipped.write_bytes(gzip.compress(content)[:-999])
-    with pytest.raises(ValueError, match="The data of imgs cannot be read"):
+    with pytest.raises(ValueError, match=r"The data of /.*bold\.nii.* cannot be"):
         read_images(zipped, mask)
     path.write_text("no image")
     with pytest.raises(ValueError, match=r"bold\.nii' is no image"):
@@ -288,6 +292,33 @@ def test_affines_differ_by_rounding(bold, mask):
     images = read_images(bold, volume(np.asarray(mask.dataobj), rounded))
     assert_array_equal(images.X, apply_mask(bold, mask))
     assert_array_equal(images.space.affine, rounded)
+
+
+def turned(image, by=2e-4):
+    """Return an image whose affine was rounded, more than nilearn lets pass."""
+    affine = image.affine.copy()
+    affine[:3] += by
+    return Nifti1Image(np.asarray(image.dataobj), affine, image.header)
+
+
+def test_affines_of_images_that_differ_by_rounding(bold, mask):
+    """They are on the grid of the first, also for what nilearn does with them."""
+    moved = [slices(bold)[0], *map(turned, slices(bold)[1:])]
+    for given in (mask, None):
+        images, expected = read_images(moved, given), read_images(slices(bold), given)
+        assert_array_equal(images.X, expected.X)
+        assert images.space == expected.space
+    masker = NiftiMasker(mask, standardize=None, reports=False).fit()
+    found = read_images(turned(bold), masker)
+    assert_array_equal(found.X, read_images(bold, masker).X)
+
+
+def test_masks_of_nearly_equal_numbers(bold, mask):
+    """Those of one number, but for its single precision, are masks."""
+    data = mask.get_fdata()
+    data[data != 0] += np.arange(np.count_nonzero(data)) % 3 * 1e-7
+    images, expected = read_images(bold, volume(data)), read_images(bold, mask)
+    assert images.space == expected.space
 
 
 def test_what_is_no_mask(bold, mask):
@@ -485,6 +516,76 @@ def test_vertices_count_and_their_places_do_not():
     assert_array_equal(
         images.space.coordinates["left"], img.mesh.parts["left"].coordinates
     )
+
+
+def gifti(folder, image, name):
+    """Write the parts of a surface image without meshes; return their paths."""
+    paths = {}
+    for part, data in image.data.parts.items():
+        paths[part] = folder / name.format(part[0].upper())
+        rows = np.reshape(data, (len(data), -1)).T.astype(np.float32)
+        arrays = [nibabel.gifti.GiftiDataArray(row) for row in rows]
+        nibabel.save(nibabel.GiftiImage(darrays=arrays), paths[part])
+    return paths
+
+
+def test_gifti_files_need_a_mesh(tmp_path):
+    """What is to be passed has the very files that were given."""
+    paths = gifti(tmp_path, surface(4), "sub-r_hemi-{}_bold.func.gii")
+    left, right = map(str, paths.values())
+    for imgs in (
+        *(paths, [paths, paths], [right, left], [left, right, left, right]),
+        *(left, paths["left"], f"{tmp_path}/*.gii"),
+    ):
+        for read in (read_images, partial(read_regions, labels_img=None), open_runs):
+            with pytest.raises(TypeError, match="not the mesh that these are of") as e:
+                read(imgs)
+            call = re.search(r"mesh=({.*}), data=({.*})\)\.$", str(e.value))
+            mesh, data = map(ast.literal_eval, call.groups())
+            both = imgs not in (left, paths["left"])
+            assert set(mesh) == set(data) == ({"left", "right"} if both else {"left"})
+            assert data["left"] == left
+            assert not both or data["right"] == right
+    for imgs in (nibabel.load(left), [nibabel.load(left)], {"left": np.ones((6, 4))}):
+        with pytest.raises(TypeError, match="not the mesh that these are of"):
+            read_images(imgs)
+
+
+def test_masks_and_labels_in_gifti_files(tmp_path):
+    img, mask = surface(4), surface_mask()
+    paths = gifti(tmp_path, mask, "{}h.cortex.shape.gii")
+    images = read_images(img, mask)
+    for given in (paths, list(paths.values())[::-1], mask.data.parts):
+        assert_array_equal(read_images(img, given).X, images.X)
+        assert_array_equal(read_regions(img, given)[1].labels, np.ones(8))
+    left = surface(4, kinds=("left",))
+    assert read_images(left, paths["left"]).space.n_positions == 4
+    assert read_images(left, paths).space.n_positions == 4
+    for given, error, match in (
+        (paths["left"], ValueError, "no values of the right hemisphere"),
+        ([paths["left"]] * 2, TypeError, "must be a nilearn SurfaceImage, or {'left'"),
+        ("atlas.dlabel.nii", TypeError, "surfaces; got 'atlas.dlabel.nii'"),
+        (dict.fromkeys(paths, "no.gii"), ValueError, "hemisphere cannot be read"),
+    ):
+        for read in (read_images, read_regions):
+            with pytest.raises(error, match=match):
+                read(img, given)
+
+
+@pytest.mark.parametrize("strategy", ["whole-brain-template", "epi"])
+def test_strategies_of_nilearn_are_no_masks(strategy):
+    """It is said how to have the mask, which is true."""
+    template = load_mni152_template(resolution=8)
+    brain = template.get_fdata()[..., np.newaxis] * 100
+    noise = np.random.default_rng(0).normal(size=(*template.shape, 4))
+    imgs = Nifti1Image(brain + noise, template.affine)
+    match = rf"mask_img='{strategy}' is a mask_strategy of nilearn"
+    for read in (read_images, partial(read_regions, labels_img=template)):
+        with pytest.raises(ValueError, match=match) as error:
+            read(imgs, mask_img=strategy)
+    call = re.search(r"nilearn\.maskers\.(.*)\.$", str(error.value))[1]
+    mask = eval(call, {"NiftiMasker": NiftiMasker, "imgs": imgs})
+    assert read_images(imgs, mask).space.n_positions > 1000
 
 
 def test_what_is_no_surface(bold, mask):
@@ -1008,7 +1109,11 @@ def test_what_is_no_atlas(bold, mask, atlas, lut):
             ValueError,
             "lut names the region 15 more than once",
         ),
-        ((img, atlas), TypeError, "labels_img is a Nifti1Image but imgs are surfaces"),
+        (
+            (img, atlas),
+            TypeError,
+            "labels_img must be a .*, as imgs are surfaces; got Nif",
+        ),
         ((img, surface(flip=True)), ValueError, "labels_img is on another mesh"),
         ((img, surface()), ValueError, "labels_img must hold whole numbers"),
         ((X, [1, 2]), ValueError, r"region of every column, shape \(3,\); got .*\(2,"),

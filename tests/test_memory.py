@@ -2,11 +2,22 @@
 
 import itertools
 import os
+import tracemalloc
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
-from mvpa_kfda import RBF, Nystrom, cross_validate, decode_arrays, regress
+import build
+from mvpa_kfda import (
+    RBF,
+    Nystrom,
+    cross_validate,
+    decode_arrays,
+    decode_epochs,
+    generalize_arrays,
+    regress,
+)
 from mvpa_kfda.decoding.positions import FeaturePositions
 from mvpa_kfda.group import latency, recombined
 from mvpa_kfda.group.latency import draw_subjects
@@ -256,3 +267,58 @@ def test_kernel_matrices_of_many_trials(has):
     with pytest.raises(ValueError, match=r"^A map of 1 position .* Use fewer trials"):
         cross_validate(X[..., 0], Y, kernel="rbf")
     cross_validate(X[..., 0], Y, kernel="rbf", approx=Nystrom(10))
+
+
+# ------------------------------------------------------------------------------- copies
+
+
+def peak_of(function, data, y=Y, window=500):
+    """Return a result, and the most memory that was taken beside the data."""
+    tracemalloc.start()
+    result = function(data, y, window=window, step=window)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return result, peak
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype", "size"),
+    [
+        (decode_arrays, np.float32, 4),
+        (decode_arrays, ">f4", 4),
+        (decode_arrays, np.int16, 2),
+        (generalize_arrays, np.float32, 8),
+    ],
+)
+def test_data_are_copied_once(function, dtype, size):
+    """In their own type, for pairs of times in double precision; numbers are equal."""
+    rng = np.random.default_rng(0)
+    data = (100 * rng.normal(size=(40, 60, 1500))).astype(dtype)
+    function(data[..., ::150], Y)  # imports what it takes
+    expected, of_doubles = peak_of(function, data.astype(float))
+    found, peak = peak_of(function, data)
+    assert peak - of_doubles < (size - 8 + 0.2) * data.size
+    assert_array_equal(found.scores, expected.scores)
+    assert found.inputs == expected.inputs
+
+
+def test_epochs_are_copied_once():
+    """Also where some of their channels are picked."""
+    data = np.random.default_rng(0).normal(size=(40, 60, 1500))
+    epochs = build.epochs(data, Y)
+    decode_epochs(epochs.copy().crop(tmax=0.05))  # imports what it takes
+    expected, of_all = peak_of(decode_epochs, epochs, None, 5.0)
+    epochs = build.epochs(data[:, [*range(60), 0]], Y, types=["eeg"] * 60 + ["misc"])
+    found, peak = peak_of(decode_epochs, epochs, None, 5.0)
+    assert peak - of_all < 0.2 * 8 * data.size
+    assert_array_equal(found.scores, expected.scores)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_data_that_are_not_finite_are_counted(value):
+    data = X.astype(np.float32)
+    data[[3, 3, 7], 0, [0, 1, 0]] = value
+    with pytest.raises(
+        ValueError, match=r"3 NaN or infinite values, in 2 of 40 trials"
+    ):
+        decode_arrays(data, Y)

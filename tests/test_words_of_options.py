@@ -63,8 +63,6 @@ def test_commands_say_path_where_they_have_no_folder(tmp_path, capsys):
 @pytest.mark.filterwarnings("ignore:There is no brain mask")
 def test_runs_without_a_brain_are_named():
     runs = [SimpleNamespace(path=Path(name), mask=None) for name in ("a.nii", "b.nii")]
-    some, other = (build.volume(np.zeros((4, 3, 2, k))) for k in (2, 1))
+    some = build.volume(np.zeros((4, 3, 2, 2)))
     with pytest.raises(ValueError, match=r"^nilearn finds no brain in a\.nii and the "):
         mask_of_runs(runs, "bold", [some, some], None)
-    with pytest.raises(ValueError, match=r"^b\.nii is on another grid than a\.nii: sh"):
-        mask_of_runs(runs, "bold", [some, other], None)

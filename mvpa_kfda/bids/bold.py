@@ -13,7 +13,7 @@ from ..data.bold import check_lasting, check_signal
 from ..data.fmriprep import TUNES, check_tuned, models_drifts, read_fmriprep
 from ..data.runs import VolumeRuns, open_runs
 from ..data.timing import Timing, find_timing, read_sidecar
-from ..data.volumes import load_volume, n_volumes, on_grid
+from ..data.volumes import n_volumes, on_grid
 from ..utils.checks import check_positive, counted
 from .fates import (
     BEFORE,
@@ -26,7 +26,7 @@ from .fates import (
     wanted,
 )
 from .find import entities_of
-from .masks import Mask, mask_of_runs
+from .masks import Mask, load_runs, mask_of_runs
 from .trials import (
     LABEL,
     RUN,
@@ -150,7 +150,7 @@ def _open(runs, events, options):
 
 def _timing(runs, options):
     """Return the `Timing` of runs, and their images."""
-    images = [load_volume(run.path, run.path.name) for run in runs]
+    images = load_runs(runs)
     opened = open_runs(images)
     headers = [opened.header_t_r(number) for number in range(len(images))]
     sidecars = [_sidecar(run) for run in runs]
@@ -214,9 +214,12 @@ def _single_trials(runs, events, options):
     both = types.isin(set(types[of_interest])) & ~of_interest
     events = events.assign(trial_type=types.where(~both, types + " (left out)"))
     drifts = {} if runs.high_pass is None else {"high_pass": runs.high_pass}
+    tables = [table for _, table in events.drop(columns=FATE).groupby(RUN, sort=False)]
+    for run, table in zip(runs.runs, tables, strict=True):
+        table.attrs["file"] = run.events.name  # what messages call it
     betas = single_trial_betas(
         runs.images,
-        [table for _, table in events.drop(columns=FATE).groupby(RUN, sort=False)],
+        tables,
         method=options["estimate"],
         conditions=sorted(set(types[of_interest])),
         t_r=runs.timing.t_r,

@@ -1,4 +1,4 @@
-"""The voxels to decode: those of a mask, or those in the brain in all runs; counted."""
+"""Images of runs, and the voxels to decode: of a mask, or in the brain in all runs."""
 
 import warnings
 from contextlib import suppress
@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from nilearn.masking import compute_multi_epi_mask, intersect_masks
 
-from ..data.volumes import grid_words, load_3d, load_mask, same_grid
+from ..data.volumes import (
+    grid_words,
+    load_3d,
+    load_mask,
+    load_volume,
+    on_grid,
+    on_one_grid,
+    same_grid,
+)
 from ..utils.checks import warn
 
 #: From this share of voxels on that not all masks have there is a warning.
@@ -21,6 +29,14 @@ class Mask:
     image: object
     about: dict = field(default_factory=dict)  #: for the JSON file
     notes: tuple = ()  #: what to say beside the result
+
+
+def load_runs(runs):
+    """Return the images of runs, which must be on one grid, their data not yet read."""
+    names = [run.path.name for run in runs]
+    images = [load_volume(run.path, run.path.name) for run in runs]
+    mend = "Runs that are decoded together are on one grid; --run chooses some."
+    return on_one_grid(images, names, mend)
 
 
 def mask_of_runs(runs, kind, images, given):
@@ -52,7 +68,7 @@ def _load(path, image):
         raise ValueError(
             f"{path} is empty: no voxel is in this mask. Set --mask to another one."
         )
-    return mask
+    return on_grid(load_mask(mask, image, path.name)[0].astype(np.uint8), image)
 
 
 def _computed(runs, kind, images):
@@ -65,13 +81,6 @@ def _computed(runs, kind, images):
     )
     if kind == "images":  # of which a searchlight finds the background
         return Mask(None, {"MaskFrom": "computed by nilearn"})
-    for run, each in zip(runs, images, strict=True):
-        if not same_grid(each, images[0]):
-            raise ValueError(
-                f"{run.path.name} is on another grid than {name}: "
-                f"{grid_words(each)}, against {grid_words(images[0])}. Runs that are "
-                "decoded together are on one grid; --run chooses some."
-            )
     n = 0
     with warnings.catch_warnings(), suppress(ValueError):
         warnings.simplefilter("ignore")  # of empty masks, which are refused below

@@ -4,12 +4,12 @@ import numpy as np
 import pandas as pd
 from nilearn.image import concat_imgs
 
-from ..data.volumes import load_volume, n_volumes, on_grid
+from ..data.volumes import n_volumes, on_grid
 from ..utils.checks import counted
 from .bold import read_bold
 from .epochs import import_mne_bids, read_epochs, read_raw
 from .fates import FLAT, mark, wanted
-from .masks import mask_of_runs
+from .masks import load_runs, mask_of_runs
 from .trials import (
     RUN,
     Trials,
@@ -37,8 +37,7 @@ def read_trials(inputs, options):
 
 def _read_images(inputs, options):
     """Read images that hold one volume per trial, with a table beside each."""
-    images = [load_volume(run.path, run.path.name) for run in inputs.runs]
-    tables = []
+    images, tables = load_runs(inputs.runs), []
     for run, image in zip(inputs.runs, images, strict=True):
         table = read_events_tsv(run.events)
         if len(table) != n_volumes(image):

@@ -341,4 +341,5 @@ def _confounds(arguments):
                 f"{path} has no column {', '.join(map(repr, missing))}, which "
                 "--confound-columns names."
             )
+        table.attrs["file"] = str(path)  # what messages call it
     return [table[columns] for table in tables], None

@@ -437,6 +437,11 @@ def one_line(error):
 #: What Python alone has, by pattern, and what there is for it on the command line.
 REWORDED = (
     (
+        r"imgs holds values of vertices, but not .*",
+        "GIFTI files hold values of vertices without a mesh. Commands decode volumes "
+        "(.nii.gz) and CIFTI files; surface images are decoded in Python.",
+    ),
+    (
         r" Pass a mask instead: .*| To train on whole runs and test on others, pass "
         r"cv=\[.*",
         "",

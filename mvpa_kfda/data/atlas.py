@@ -42,10 +42,8 @@ from .maps import check_maps, decide
 from .space import FeatureSpace, RegionSpace, VolumeSpace
 from .volumes import (
     NilearnWarnings,
-    check_mesh,
     grid_words,
     is_surface,
-    load_3d,
     load_mask,
     load_surface_mask,
     load_surfaces,
@@ -56,11 +54,13 @@ from .volumes import (
     n_maps,
     n_volumes,
     on_grid,
+    on_mesh,
     read,
     same_grid,
+    scaling_step,
     split_parts,
-    surface_map,
     usable_columns,
+    whole_numbers,
 )
 
 #: Names in an array of labels that stand for no region.
@@ -171,6 +171,8 @@ def _image_of(atlas):
     """Return the image of an atlas; its hemispheres, where it is without meshes."""
     if "maps" in atlas:
         return atlas["maps"]
+    if set(atlas) <= {"left", "right"}:
+        return dict(atlas)
     if "map_left" in atlas and "map_right" in atlas:
         return {"left": atlas["map_left"], "right": atlas["map_right"]}
     raise ValueError(
@@ -251,30 +253,34 @@ def _load_atlas(labels_img):
 def _volume_parcels(image, grid, threshold):
     """Return the parcels (x, y, z) of a grid."""
     like = on_grid(np.zeros(grid.shape[:3], np.uint8), grid)
-    if not _are_maps(image.shape, 3, lambda: read(image, "labels_img"), threshold):
-        image = load_3d(image, "labels_img")
-        ids = np.unique(_whole(read(image, "labels_img")))
-        return Parcels(_labels_on(image, like), ids[ids != 0])
-    data = _finite(read(image, "labels_img"))
-    check_maps(list(np.moveaxis(data, 3, 0)), threshold)
+    data = read(image, "labels_img")
+    labels, maps = _labels_or_maps(data, 3, threshold, scaling_step(image))
+    if maps is None:
+        ids = np.unique(labels)
+        return Parcels(_labels_on(labels, image, like), ids[ids != 0])
+    check_maps(list(np.moveaxis(maps, 3, 0)), threshold)
     ids = np.arange(1, n_volumes(image) + 1)
-    maps = _maps_on(data, image, like)
-    labels, members = decide(maps, np.prod(like.shape), threshold)
+    labels, members = decide(
+        _maps_on(maps, image, like), np.prod(like.shape), threshold
+    )
     if not same_grid(image, like):
         _tell_of_grid(labels.any(), image, like, "linear interpolation of each map")
     return Parcels(labels.reshape(like.shape), ids, members, are_maps=True)
 
 
-def _are_maps(shape, n_axes, read_data, threshold):
-    """Tell whether an atlas holds maps; one of whole numbers can also be labels."""
-    if len(shape) == n_axes:
+def _labels_or_maps(data, n_axes, threshold, step=None):
+    """Return the labels of an atlas as whole numbers, or its maps; None for the other.
+
+    A single image of whole numbers on a further axis holds labels.
+    """
+    if data.ndim == n_axes:
         if threshold is not None:
             raise _no_maps()
-        return False
-    if shape[-1] > 1 or threshold is not None:
-        return True
-    data = _finite(read_data())
-    return bool((data != np.rint(data)).any())
+        return _whole(data, step), None
+    whole = whole_numbers(data, "labels_img", step)
+    if whole is not None and data.shape[-1] == 1 and threshold is None:
+        return whole[..., 0].astype(np.int64), None
+    return None, _finite(data) if whole is None else whole
 
 
 def _finite(data):
@@ -294,9 +300,8 @@ def _maps_on(data, image, like):
         yield np.ravel(values)
 
 
-def _labels_on(image, like):
+def _labels_on(labels, image, like):
     """Return labels (x, y, z) on a grid, as NiftiLabelsMasker resamples them."""
-    labels = _whole(read(image, "labels_img"))
     if same_grid(image, like):
         return labels
     resampled = _whole(_resampled(labels, image, like, "nearest"))
@@ -334,11 +339,6 @@ def _tell_of_grid(overlap, image, like, how):
 
 def _from_surfaces(imgs, labels_img, mask_img, threshold):
     """Return images, the vertices in regions, and the parcels of all vertices."""
-    if not isinstance(labels_img, SurfaceImage | dict):
-        raise TypeError(
-            f"labels_img is a {type(labels_img).__name__} but imgs are surfaces; pass "
-            "a SurfaceImage of whole numbers, or of maps."
-        )
     within = is_masker(mask_img)
     if within:
         images, like = read_masker(imgs, mask_img), mask_img.mask_img_
@@ -363,37 +363,16 @@ def _from_surfaces(imgs, labels_img, mask_img, threshold):
 
 def _surface_parcels(image, like, threshold):
     """Return the parcels of the vertices of a mesh, part after part."""
-    if isinstance(image, dict):
-        image = _on_meshes(image, like)
-    check_mesh(image, like, "labels_img")
-
-    def values():
-        parts = image.data.parts.values()
-        return np.concatenate([data.reshape(len(data), -1) for data in parts])
-
-    if not _are_maps(image.shape, 1, values, threshold):
-        labels = _whole(surface_map(image, "labels_img"))
+    image = on_mesh(image, like, "labels_img")
+    values = np.concatenate(list(image.data.parts.values()))
+    labels, maps = _labels_or_maps(values, 1, threshold)
+    if maps is None:
         ids = np.unique(labels)
         return Parcels(labels, ids[ids != 0])
-    data = _finite(values())
-    check_maps(list(data.T), threshold)
-    labels, members = decide(data.T, len(data), threshold)
+    check_maps(list(maps.T), threshold)
+    labels, members = decide(maps.T, len(maps), threshold)
     ids = np.arange(1, n_maps(image) + 1)
     return Parcels(labels, ids, members, are_maps=True)
-
-
-def _on_meshes(values, like):
-    """Return numbers of hemispheres, which come without meshes, as a surface image."""
-    parts = {part: np.asarray(values[part]) for part in like.mesh.parts}
-    for part, mesh in like.mesh.parts.items():
-        if parts[part].shape != (len(mesh.coordinates),):
-            raise ValueError(
-                f"labels_img has {parts[part].size} vertices in its map of the {part} "
-                f"hemisphere, but the images have {len(mesh.coordinates)}. Use images "
-                "on the mesh of the atlas."
-            )
-    # FreeSurfer's -1 is for vertices without a label.
-    return SurfaceImage(like.mesh, {k: np.where(v < 0, 0, v) for k, v in parts.items()})
 
 
 def _from_ciftis(imgs, labels_img, mask_img, mesh):
@@ -410,7 +389,8 @@ def _from_ciftis(imgs, labels_img, mask_img, mesh):
         labels, names = atlas, dict(enumerate(texts or [], start=1))
     else:
         labels, atlas, names = load_cifti_labels(labels_img, axis)
-    labels, present = _whole(labels), np.unique(_whole(atlas))
+    present = np.unique(_whole(atlas))
+    labels = np.rint(_finite(labels)).astype(np.int64)
     if mask_img is not None:
         labels = np.where(load_cifti_mask(mask_img, axis), labels, 0)
     chosen = _check_any(labels != 0)
@@ -475,17 +455,16 @@ def _take_columns(images, space, chosen):
     return Images(images.X[:, chosen].copy(order="F"), space, images.usable[chosen])
 
 
-def _whole(data):
-    """Return whole numbers; NaN counts as 0."""
-    if data.dtype.kind in "biu":
-        return data.astype(np.int64)
-    data = np.nan_to_num(data, nan=0.0, posinf=0.0, neginf=0.0)
-    labels = np.rint(data)
-    if (labels != data).any():
+def _whole(data, step=None):
+    """Return whole numbers; NaN counts as 0, and files may have changed them a bit."""
+    labels = whole_numbers(data, "labels_img", step)
+    if labels is None:
+        data = _finite(data)
         raise ValueError(
             "labels_img must hold whole numbers, one per region and 0 for none; got "
-            f"e.g. {data[labels != data][0]:g}. Maps of probabilities are a 4D image "
-            "with one for each region, a single one too."
+            f"e.g. {data[data != np.rint(data)][0]:g}. Maps of probabilities are a 4D "
+            "image with one for each region, a single one too; labels that were "
+            "resampled or saved in 8 bits may have to be rounded first: np.rint."
         )
     return labels.astype(np.int64)
 

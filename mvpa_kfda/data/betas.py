@@ -43,6 +43,7 @@ from ..utils.checks import (
     check_option,
     check_positive,
     counted,
+    name_items,
     plural,
     quoted,
     warn,
@@ -213,8 +214,8 @@ def _make_designs(lengths, tables, is_trial, confounds, sample_masks, options):
             frame_times=np.linspace(share * t_r, (n - 1 + share) * t_r, n),
             events=tables[i].assign(trial_type=tables[i]["trial_type"].astype(str)),
             is_trial=is_trial[i],
-            confounds=read_bold_confounds(confounds[i], i, n),
-            kept=check_sample_mask(sample_masks[i], i, n),
+            confounds=read_bold_confounds(*confounds[i], n),
+            kept=check_sample_mask(*sample_masks[i], n),
             name=name,
         )
         check_trials(run.trials, name, n * t_r)
@@ -689,10 +690,10 @@ def single_trial_betas(
     runs = open_runs(imgs)
     n = len(runs.lengths)
     given = given_of_runs(imgs, n, events, confounds, sample_masks)
-    tables = [read_events(item, i) for i, item in enumerate(given["events"])]
+    tables = [read_events(*each) for each in given["events"]]
     is_trial = mark_trials(tables, conditions)
     timing = find_timing(
-        [f"imgs[{i}]" for i in range(n)],
+        name_items("imgs", runs.images),
         [runs.header_t_r(i) for i in range(n)],
         [sidecar_beside(item) for item in listed(imgs)],
         options["t_r"],

@@ -11,7 +11,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..utils.checks import all_items, counted, expand_pattern, quoted, warn
+from ..utils.checks import (
+    all_items,
+    counted,
+    expand_pattern,
+    name_items,
+    quoted,
+    warn,
+)
 from ..utils.memory import check_memory
 from .images import read_table
 from .tables import trimmed_table
@@ -28,15 +35,21 @@ _ENTITIES = ("sub", "ses", "task", "acq", "run")
 
 
 def given_of_runs(imgs, n, events, confounds, sample_masks):
-    """Return lists of what is given for n runs, whose files must be of that run."""
+    """Return lists of what is given for n runs, with what to call it in messages.
+
+    Files must be of the run.
+    """
     given = {"events": _as_runs(events, n, "events")}
     for name, value in (("confounds", confounds), ("sample_masks", sample_masks)):
         given[name] = [None] * n if value is None else _as_runs(value, n, name)
     items = listed(imgs)
     for name in ("events", "confounds"):
-        for number, item in enumerate(given[name]):
-            _check_same_run(items[number], item, number, name)
-    return given
+        for image, item in zip(items, given[name], strict=True):
+            _check_same_run(image, item, name)
+    return {
+        name: list(zip(items, name_items(name, items), strict=True))
+        for name, items in given.items()
+    }
 
 
 def _as_runs(given, n_runs, name):
@@ -64,7 +77,7 @@ def _as_runs(given, n_runs, name):
     return items
 
 
-def _check_same_run(image, item, number, name):
+def _check_same_run(image, item, name):
     """Refuse files whose names, in the manner of BIDS, say that runs differ."""
     if not all(isinstance(value, str | PathLike) for value in (image, item)):
         return
@@ -76,15 +89,13 @@ def _check_same_run(image, item, number, name):
         values = [parts.get(entity) for parts in stated]
         if None not in values and values[0].lstrip("0") != values[1].lstrip("0"):
             raise ValueError(
-                f"imgs[{number}] is of {entity}-{values[0]} and {name}[{number}] of "
-                f"{entity}-{values[1]}: {Path(image).name}, {Path(item).name}. List "
-                "both in the same order."
+                f"{Path(image).name} is of {entity}-{values[0]}, but {Path(item).name} "
+                f"of {entity}-{values[1]}. List imgs and {name} in the same order."
             )
 
 
-def read_events(item, number):
+def read_events(item, name):
     """Return a table of events in the order of their onsets, and check it."""
-    name = word_item(item, "events", number)
     if not isinstance(item, str | PathLike | pd.DataFrame):
         raise TypeError(
             f"{name} must be a DataFrame or the path of an events.tsv file; got "
@@ -114,12 +125,6 @@ def read_events(item, number):
     if types.dtype.kind == "f" and (types == types.round()).all():
         table["trial_type"] = types.astype(int)  # whole numbers beside an n/a
     return table
-
-
-def word_item(item, name, number):
-    """Return what to call an item: its file, or its place in what was given."""
-    given = isinstance(item, str | PathLike)
-    return fspath(item) if given else f"{name}[{number}]"
 
 
 def seconds(column, name, in_file):
@@ -321,11 +326,10 @@ def name_runs(tables):
     return firsts
 
 
-def read_bold_confounds(item, number, n_scans):
+def read_bold_confounds(item, name, n_scans):
     """Return regressors of no interest that are given for a run, or None."""
     if item is None:
         return None
-    name = word_item(item, "confounds", number)
     hint = (
         "nilearn.interfaces.fmriprep.load_confounds returns two things: pass the first "
         "as confounds and the second as sample_masks."
@@ -373,7 +377,7 @@ def warn_of_drifts_twice(confounds, drift_model):
         )
 
 
-def check_sample_mask(item, number, n_scans):
+def check_sample_mask(item, name, n_scans):
     """Return the scans that are kept, as an index."""
     if item is None:
         return slice(None)
@@ -388,7 +392,7 @@ def check_sample_mask(item, number, n_scans):
         or (np.diff(kept) <= 0).any()
     ):
         raise ValueError(
-            f"sample_masks[{number}] must hold the numbers of the scans to keep, "
+            f"{name} must hold the numbers of the scans to keep, "
             f"rising, from 0 to {n_scans - 1}; got {item!r}."
         )
     return kept

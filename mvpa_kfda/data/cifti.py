@@ -9,6 +9,7 @@ where there is no such place. Nothing is resampled.
 
 import os
 import re
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,14 +26,13 @@ from nibabel.cifti2 import (
 from nilearn.surface import PolyMesh, load_surf_mesh
 
 from ..utils.advice import advice, described
-from ..utils.checks import expand_pattern, quoted
+from ..utils.checks import expand_pattern, name_items, quoted
 from .grayordinates import GrayordinateSpace, ParcelSpace, cortex, short
+from .space import same_places
 from .volumes import as_mask, check_several, listed, open_image, read
 
 #: How the names of CIFTI files end.
 _ENDING = re.compile(r"\.[dp](scalar|tseries|label|conn)(\.nii)?$", re.IGNORECASE)
-#: Affines that differ by less, in mm, are one.
-_SAME = 1e-3
 #: What the kinds of columns are called.
 _KINDS = {BrainModelAxis: "grayordinates", ParcelsAxis: "parcels"}
 _ALLOWED = ".dscalar.nii, .dtseries.nii, .pscalar.nii or .ptseries.nii"
@@ -115,8 +115,8 @@ def _scale_to_mm(axis, image):
 def load_ciftis(imgs):
     """Return a list of `Cifti` with the same columns, two or more rows in all."""
     items, files = listed(imgs), []
-    for number, item in enumerate(items):
-        name = f"imgs[{number}]" if len(items) > 1 else "imgs"
+    names = name_items("imgs", items)
+    for item, name in zip(items, names, strict=True):
         file = load_cifti(item, name)
         if isinstance(file.rows, LabelAxis):
             raise ValueError(
@@ -127,8 +127,8 @@ def load_ciftis(imgs):
         difference = _difference(file.columns, files[0].columns)
         if difference:
             raise ValueError(
-                f"{name} has other columns than imgs[0]: {difference}. All images of "
-                "an analysis must have the same ones, in the same order."
+                f"{name} has other columns than {names[0]}: {difference}. All images "
+                "of an analysis must have the same ones, in the same order."
             )
     check_several(sum(len(file.rows) for file in files), files[0].image.shape)
     return files
@@ -136,7 +136,7 @@ def load_ciftis(imgs):
 
 def _difference(axis, other):
     """Word how the columns of a file differ from those of another; "" if not."""
-    if axis == other:
+    if _same_columns(axis, other):
         return ""
     kinds = [_KINDS[type(each)] for each in (axis, other)]
     if len(axis) != len(other) or kinds[0] != kinds[1]:
@@ -152,20 +152,30 @@ def _difference(axis, other):
     return f"other {kinds[0]}, or the same in another order"
 
 
+def _same_columns(axis, other):
+    """Tell whether two axes are the same; their affines may be rounded differently."""
+    if axis == other or type(axis) is not type(other) or not _same_grid(axis, other):
+        return axis == other
+    aligned = copy(axis)
+    aligned.affine = other.affine
+    return aligned == other
+
+
 def _same_grid(axis, other):
     """Tell whether the voxels of two axes are on one grid, if both have voxels."""
     if axis.affine is None or other.affine is None:
         return True
-    near = np.allclose(axis.affine, other.affine, rtol=0, atol=_SAME)
-    return axis.volume_shape == other.volume_shape and near
+    shape = axis.volume_shape
+    return shape == other.volume_shape and same_places(shape, axis.affine, other.affine)
 
 
 def mask_ciftis(files, mask):
     """Return data (n_rows, n_chosen) of the True columns of a mask."""
     # Every column contiguous, as spheres take them.
     X, start = np.empty((np.count_nonzero(mask), sum(len(f.rows) for f in files))).T, 0
-    for number, file in enumerate(files):
-        rows = read(file.image, f"imgs[{number}]" if len(files) > 1 else "imgs")
+    names = name_items("imgs", [file.image for file in files])
+    for file, name in zip(files, names, strict=True):
+        rows = read(file.image, name)
         X[start : start + len(rows)] = rows[:, mask]
         start += len(rows)
     return X
@@ -336,7 +346,7 @@ def _only_row(file, name):
 
 def _at_columns(values, axis, other, name):
     """Return the values (n,) of the columns of an axis at those of another, else 0."""
-    if axis == other:
+    if _same_columns(axis, other):
         return values
     if ParcelsAxis in (type(axis), type(other)):
         raise ValueError(

@@ -159,17 +159,27 @@ class Scaling:
 
 
 def samples_first(epochs, picks, name="epochs"):
-    """Return picked data, a new array ([n_freqs,] n_times, n_epochs, n_channels)."""
+    """Return picked data, a new array ([n_freqs,] n_times, n_epochs, n_channels).
+
+    Channels are picked by numbers, or of epochs by names.
+    """
+    own = "data" if name == "epochs" else "data_test"
+    # The features of a time point are contiguous then.
     if isinstance(epochs, EpochsTFR):
         data = check_array(_power(epochs, name)[:, picks], f"The data of {name}", 4)
+        note_input(own, data)
+        return np.array(np.moveaxis(data, (0, 1), (-2, -1)), order="C")
+    if epochs.preload:  # nothing is copied, but trials one by one below
+        given, names = epochs.get_data(copy=False), epochs.ch_names
+        rows = [names.index(x) if isinstance(x, str) else x for x in picks]
     else:
-        # All channels, as they are in memory, need no copy: one more is made below.
-        everything = list(picks) == list(range(len(epochs.ch_names)))
-        how = {"copy": False} if everything else {"picks": picks}
-        data = check_array(epochs.get_data(**how), f"The data of {name}", 3)
-    note_input("data" if name == "epochs" else "data_test", data)
-    # The features of a time point are contiguous then.
-    return np.array(np.moveaxis(data, (0, 1), (-2, -1)), order="C")
+        given, rows = epochs.get_data(picks=picks), slice(None)
+    data = np.empty((given.shape[2], len(given), len(picks)), given.dtype)
+    for number, trial in enumerate(given):
+        data[:, number] = trial[rows].T
+    trials = check_array(data.transpose(1, 2, 0), f"The data of {name}", 3)
+    note_input(own, trials)
+    return trials.transpose(2, 0, 1)
 
 
 def _power(tfr, name):

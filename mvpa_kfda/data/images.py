@@ -42,6 +42,7 @@ from .space import FeatureSpace, Space, SurfaceSpace, VolumeSpace
 from .tables import read_text_table
 from .volumes import (
     NilearnWarnings,
+    aligned,
     check_mesh,
     is_surface,
     joined,
@@ -449,10 +450,12 @@ def read_masker(imgs, masker):
         space, given = surface_space(images[0].mesh, mask), joined_surfaces(images)
         sound = usable_columns(mask_surfaces(images, mask))
     else:
-        images = load_volumes(imgs)
-        mask = np.asarray(masker.mask_img_.dataobj) != 0
-        space = VolumeSpace(mask, masker.mask_img_.affine)
-        sound, given = _sound_in(images, masker.mask_img_)[mask], joined(images)
+        images, like = load_volumes(imgs), masker.mask_img_
+        mask = np.asarray(like.dataobj) != 0
+        space = VolumeSpace(mask, like.affine)
+        sound, given = _sound_in(images, like)[mask], joined(images)
+        if same_grid(given, like):
+            given = aligned(given, like)
     with NilearnWarnings():
         X = masker.transform(given)
     X = np.array(X, dtype=np.float64, order="F")

@@ -12,12 +12,11 @@ from nilearn.maskers import MultiNiftiMasker, NiftiMasker, SurfaceMasker
 from nilearn.surface import SurfaceImage
 
 from ..utils.advice import advice, described
-from ..utils.checks import plural
+from ..utils.checks import name_items, plural
 from .cifti import is_cifti, load_cifti_mask, load_ciftis, with_rows
 from .images import check_masker, is_masker
 from .volumes import (
     NilearnWarnings,
-    grid_words,
     is_surface,
     listed,
     load_mask,
@@ -28,6 +27,7 @@ from .volumes import (
     n_maps,
     n_volumes,
     on_grid,
+    on_one_grid,
     read,
     same_grid,
 )
@@ -59,17 +59,12 @@ class VolumeRuns:
     most_images = 2**15 - 1
 
     def __init__(self, items):
-        self.images = [load_volume(item, f"imgs[{i}]") for i, item in enumerate(items)]
-        self.lengths = [n_volumes(image) for image in self.images]
-        _check_runs(self.images, self.lengths, 4)
-        for number, image in enumerate(self.images):
-            if not same_grid(image, self.images[0]):
-                names = _name(image, number), _name(self.images[0], 0)
-                raise ValueError(
-                    f"{names[0]} is on another grid than {names[1]}: "
-                    f"{grid_words(image)}, against {grid_words(self.images[0])}. "
-                    "Resample it first, by nilearn.image.resample_to_img."
-                )
+        names = name_items("imgs", items)
+        images = [load_volume(*each) for each in zip(items, names, strict=True)]
+        self.lengths = [n_volumes(image) for image in images]
+        _check_runs(images, self.lengths, 4)
+        mend = "Resample it first, by nilearn.image.resample_to_img."
+        self.images = on_one_grid(images, names, mend)
 
     def header_t_r(self, number):
         """Return the seconds from scan to scan in a header, None if none are told."""
@@ -139,7 +134,9 @@ class VolumeRuns:
             data = np.nan_to_num(data, posinf=0, neginf=0)  # as nilearn has them
         _check_finite(finite, self.noun, name)
         with NilearnWarnings():
-            return self._masker.transform(on_grid(data, image))[kept], finite
+            # The masker's affine: nilearn resamples where one was rounded otherwise.
+            image = on_grid(data, self.mask_img)
+            return self._masker.transform(image)[kept], finite
 
     def to_imgs(self, values):
         """Return estimates (n_trials, n_voxels) as a 4D image."""
@@ -210,10 +207,11 @@ class CiftiRuns:
         self._files = load_ciftis(items)
         self.images = [file.image for file in self._files]
         self.lengths = [len(file.rows) for file in self._files]
-        for number, file in enumerate(self._files):
+        names = name_items("imgs", self.images)
+        for file, name in zip(self._files, names, strict=True):
             if not isinstance(file.rows, SeriesAxis):
                 raise ValueError(
-                    f"imgs[{number}] is no time series; the rows of a run must be its "
+                    f"{name} is no time series; the rows of a run must be its "
                     "scans, as in .dtseries.nii and .ptseries.nii files."
                 )
         _check_runs(self.images, self.lengths, 2)
@@ -260,18 +258,13 @@ class CiftiRuns:
         )
 
 
-def _name(image, number):
-    """Return what to call an image: its file, or its place in what was given."""
-    own = getattr(image, "get_filename", lambda: None)()
-    return f"imgs[{number}]" if own is None else own
-
-
 def _check_runs(images, lengths, ndim):
     """Refuse images that are no runs."""
-    for number, (image, length) in enumerate(zip(images, lengths, strict=True)):
+    names = name_items("imgs", images)
+    for name, image, length in zip(names, images, lengths, strict=True):
         if len(image.shape) != ndim or length < _FEWEST:
             raise ValueError(
-                f"{_name(image, number)} has shape {image.shape}; a run must be a 4D "
+                f"{name} has shape {image.shape}; a run must be a 4D "
                 "image (on surfaces and in CIFTI files 2-D data) with a scan every t_r "
                 "seconds. If imgs are the scans of one run, join them: "
                 "nilearn.image.concat_imgs(imgs)."

@@ -6,6 +6,7 @@ result file can hold.
 """
 
 from dataclasses import dataclass, fields
+from itertools import product
 from numbers import Integral
 from typing import ClassVar, Protocol, runtime_checkable
 
@@ -16,6 +17,9 @@ from ..utils.checks import counted, quoted
 from ..utils.files import same_content
 
 _HEMISPHERES = ("left", "right")  # the parts that nilearn's surface images have
+#: Grids are one if their corners are closer than this part of a voxel: programs round
+#: affines differently.
+_TOLERANCE = 0.01
 
 
 @runtime_checkable
@@ -54,6 +58,25 @@ class Space(Protocol):
 
     def pack(self):
         """Return plain arrays, numbers and strings that `unpack_space` understands."""
+
+
+def same_places(shape, affine, other):
+    """Tell whether two affines have the voxels of a grid (x, y, z) at the same places.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> affine = np.diag([3.0, 3.0, 3.0, 1.0])
+    >>> same_places((50, 60, 50), affine, affine + 1e-4)
+    True
+    >>> same_places((50, 60, 50), affine, 1.001 * affine)
+    False
+    """
+    corners = np.array(list(product(*[(0, length) for length in shape])))
+    shift = np.asarray(affine) - other
+    moved = np.abs(corners @ shift[:3, :3].T + shift[:3, 3]).max()
+    sizes = np.sqrt((np.asarray(other)[:3, :3] ** 2).sum(axis=0))
+    return bool(moved <= _TOLERANCE * sizes.min())
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,8 @@ A mask on another grid is refused, as :class:`nilearn.decoding.SearchLight` and
 filter.
 """
 
-import itertools
 import os
+import re
 import zlib
 from pathlib import Path
 from warnings import catch_warnings, simplefilter
@@ -20,23 +20,35 @@ from warnings import catch_warnings, simplefilter
 import nibabel
 import numpy as np
 from nibabel.cifti2 import Cifti2Image
+from nibabel.gifti import GiftiImage
 from nibabel.spatialimages import SpatialImage
 from nilearn.image import new_img_like
 from nilearn.maskers import SurfaceMasker
 from nilearn.masking import apply_mask
 from nilearn.signal import clean
-from nilearn.surface import SurfaceImage
+from nilearn.surface import SurfaceImage, load_surf_data
 
 from ..utils.advice import advice, described, is_foreign
-from ..utils.checks import all_items, check_option, expand_pattern, warn
+from ..utils.checks import all_items, check_option, expand_pattern, name_items, warn
+from .space import same_places
 
 #: Values of whole images that are masked at once, so that copies stay small.
 MASKED_AT_ONCE = 2**22
 #: Values that are z-scored at once, so that nilearn's copies stay small.
 SCORED_AT_ONCE = 2**21
-#: Grids are one if their corners are closer than this part of a voxel: programs round
-#: affines differently.
-_TOLERANCE = 0.01
+_HEMISPHERES = ("left", "right")
+#: How names of files tell the hemisphere, and how those of GIFTI files end.
+_HEMISPHERE = re.compile(r"(?i)(?:^|[^a-z])(lh?|rh?|left|right)(?=[^a-z]|$)")
+_GIFTI = (".gii", ".gii.gz")
+#: What nilearn computes masks by.
+_STRATEGIES = (
+    *("background", "epi", "template"),
+    *("whole-brain-template", "gm-template", "wm-template"),
+)
+#: How far numbers in single precision may be from what they stand for, relative to it,
+#: and at most; how many steps a file of 16 bits has, and how long they may be.
+_SINGLE, _MOST_SINGLE = 4 * np.finfo(np.float32).eps, 0.01
+_CODES, _MOST_GUESSED = 2**16 - 1, 0.2
 
 
 class NilearnWarnings(catch_warnings):
@@ -62,7 +74,10 @@ class NilearnWarnings(catch_warnings):
 
 def listed(imgs):
     """Return images as a list, one path for every file that a pattern stands for."""
-    if isinstance(imgs, str | os.PathLike | SpatialImage | SurfaceImage | Cifti2Image):
+    single = str | os.PathLike | SpatialImage | SurfaceImage | Cifti2Image | GiftiImage
+    if isinstance(imgs, single) or (
+        isinstance(imgs, dict) and _by_hemisphere(imgs) is not None
+    ):
         imgs = [imgs]
     try:
         if not _may_be_images(imgs):
@@ -75,7 +90,49 @@ def listed(imgs):
         ) from None
     if not items:
         raise ValueError("imgs is empty: it holds no image.")
+    _refuse_hemispheres(items)
     return items
+
+
+def _by_hemisphere(values):
+    """Return values of vertices by hemisphere: a dict, or GIFTI files; else None.
+
+    Of files, the first of a hemisphere, as their names tell; none if they do not.
+    """
+    if isinstance(values, dict):
+        return values if values and set(values) <= {*_HEMISPHERES} else None
+    files = values if isinstance(values, list | tuple) else [values]
+    paths = [name_items("", [each])[0] for each in files]
+    if not files or not all(
+        isinstance(each, GiftiImage) or path.lower().endswith(_GIFTI)
+        for each, path in zip(files, paths, strict=True)
+    ):
+        return None
+    parts = {}
+    for path, each in zip(paths, files, strict=True):
+        name = Path(path).name
+        told = re.findall("hemi-([LR])", name) or _HEMISPHERE.findall(name)
+        if len(letters := {word[0].upper() for word in told}) == 1:
+            parts.setdefault("left" if letters == {"L"} else "right", each)
+    return parts
+
+
+def _refuse_hemispheres(items):
+    """Say what to make of values of vertices without a mesh."""
+    parts = _by_hemisphere(items[0] if isinstance(items[0], dict) else items)
+    if parts is None:
+        return
+    files = {part: name_items("", [each])[0] for part, each in parts.items()}
+    files = files or dict.fromkeys(_HEMISPHERES, "")
+    mesh = ", ".join(f"{part!r}: '{part}.surf.gii'" for part in files)
+    data = ", ".join(
+        f"{p!r}: {repr(file) if file else '...'}" for p, file in files.items()
+    )
+    raise TypeError(
+        "imgs holds values of vertices, but not the mesh that these are of. Pass a "
+        "surface image, for several runs a list of them: nilearn.surface.SurfaceImage("
+        f"mesh={{{mesh}}}, data={{{data}}})."
+    )
 
 
 def _may_be_images(imgs):
@@ -97,12 +154,13 @@ def open_image(item, name, errors):
     if not isinstance(item, str | os.PathLike):
         return item
     path = Path(item).expanduser()
+    what = "" if name == str(item) else f"{name}: "
     if not path.is_file():
-        raise FileNotFoundError(f"{name}: {str(path)!r} is no file.")
+        raise FileNotFoundError(f"{what}{str(path)!r} is no file.")
     try:
         return nibabel.load(path)
     except errors as error:
-        raise ValueError(f"{name}: {str(path)!r} is no image: {error}") from error
+        raise ValueError(f"{what}{str(path)!r} is no image: {error}") from error
 
 
 def load_volume(item, name):
@@ -130,17 +188,10 @@ def load_volume(item, name):
 def load_volumes(imgs):
     """Return a list of 3D and 4D images on one grid, two or more volumes in all."""
     items = listed(imgs)
-    images = []
-    for number, item in enumerate(items):
-        name = f"imgs[{number}]" if len(items) > 1 else "imgs"
-        images.append(load_volume(item, name))
-        if not same_grid(images[number], images[0]):
-            raise ValueError(
-                f"{name} is on another grid than imgs[0]: "
-                f"{grid_words(images[number])}, against {grid_words(images[0])}. "
-                "Resample it first: "
-                f"nilearn.image.resample_to_img({name}, imgs[0])."
-            )
+    names = name_items("imgs", items)
+    images = [load_volume(*each) for each in zip(items, names, strict=True)]
+    mend = "Resample it first, with nilearn.image.resample_to_img."
+    images = on_one_grid(images, names, mend)
     check_several(sum(map(n_volumes, images)), images[0].shape)
     return images
 
@@ -162,12 +213,34 @@ def n_volumes(image):
 def same_grid(image, other):
     """Tell whether the voxels of two images are at the same places."""
     shape = image.shape[:3]
-    if shape != other.shape[:3]:
-        return False
-    corners = np.array(list(itertools.product(*[(0, length) for length in shape])))
-    apply = nibabel.affines.apply_affine
-    moved = np.abs(apply(image.affine, corners) - apply(other.affine, corners)).max()
-    return bool(moved <= _TOLERANCE * nibabel.affines.voxel_sizes(other.affine).min())
+    return shape == other.shape[:3] and same_places(shape, image.affine, other.affine)
+
+
+def on_one_grid(images, names, mend):
+    """Return images with the affine of the first; refuse other grids, by their names.
+
+    `mend` says what to do about these.
+    """
+    first = images[0]
+    for image, name in zip(images, names, strict=True):
+        if not same_grid(image, first):
+            raise ValueError(
+                f"{name} is on another grid than {names[0]}: {grid_words(image)}, "
+                f"against {grid_words(first)}. {mend}"
+            )
+    return [aligned(image, first) for image in images]
+
+
+def aligned(image, other):
+    """Return an image of the same grid as another with the very affine of that.
+
+    nilearn takes affines for different that only were rounded differently.
+    """
+    if np.array_equal(image.affine, other.affine):
+        return image
+    return image.__class__(
+        image.dataobj, other.affine, image.header, file_map=image.file_map
+    )
 
 
 def grid_words(image):
@@ -184,13 +257,21 @@ def on_grid(data, image):
 
 def load_mask(mask_img, image, name="mask_img"):
     """Return a mask (x, y, z) of booleans on the grid of an image, and its affine."""
-    if isinstance(mask_img, SurfaceImage):
+    if isinstance(mask_img, SurfaceImage) or _by_hemisphere(mask_img):
         raise TypeError(f"{name} is a surface but imgs are volumes; use a 3D image.")
     if isinstance(mask_img, np.ndarray):
         raise TypeError(
             f"{name} is an array, which has no affine; pass an image: "
             f"nilearn.image.new_img_like(imgs, {name})."
         )
+    if isinstance(mask_img, str) and mask_img in _STRATEGIES:
+        raise ValueError(
+            f"{name}={mask_img!r} is a mask_strategy of nilearn. Allowed: a mask, its "
+            "path, or a fitted masker. Pass the mask that nilearn computes: "
+            f"nilearn.maskers.NiftiMasker(mask_strategy={mask_img!r}).fit(imgs)"
+            ".mask_img_."
+        )
+    mask_img = load_volume(mask_img, name)
     data = load_3d(mask_img, name)
     if not same_grid(data, image):
         raise ValueError(
@@ -198,7 +279,7 @@ def load_mask(mask_img, image, name="mask_img"):
             f"{grid_words(image)}. Resample it first: nilearn.image.resample_to_img("
             f"{name}, imgs, interpolation='nearest')."
         )
-    return as_mask(read(data, name), name), data.affine
+    return as_mask(read(data, name), name, scaling_step(mask_img)), data.affine
 
 
 def load_3d(item, name):
@@ -214,10 +295,53 @@ def load_3d(item, name):
     return on_grid(read(image, name)[..., 0], image)
 
 
-def as_mask(data, name):
+def scaling_step(image):
+    """Return by how much neighbouring values of an image's file differ; None: unknown.
+
+    Files of whole numbers hold others as multiples of a step.
+    """
+    step = getattr(image.dataobj, "slope", None)
+    return None if step in (None, 0, 1) else abs(float(step))
+
+
+def whole_numbers(data, name, step=None):
+    """Return data whose numbers are whole but for how they were saved, rounded.
+
+    None if they are others. A file of 16 bits holds the numbers of an atlas that was
+    saved again from ``get_fdata()`` as multiples of `step` (the 3 of seven regions as
+    2.99995), which is not known of data that were copied from there. No two values
+    become the same number.
+    """
+    if data.dtype.kind in "biu":
+        return data
+    data = np.nan_to_num(data, nan=0.0, posinf=0.0, neginf=0.0)
+    whole = np.rint(data)
+    if not (apart := np.abs(data - whole)).any():
+        return whole
+    single = min(_SINGLE * max(1, np.abs(data).max()), _MOST_SINGLE)
+    guessed = step is None
+    if guessed:
+        step = min(np.ptp(data) / _CODES, _MOST_GUESSED)
+    if apart.max() > single + (step / 2 if step < 1 else 0) or not whole.any():
+        return None
+    values = np.unique(data)
+    if (np.diff(values)[np.diff(np.rint(values)) == 0] > single).any():
+        return None
+    if guessed and apart.max() > single:
+        warn(
+            f"{name} holds numbers that are nearly whole, e.g. "
+            f"{data.flat[apart.argmax()]:g}, and they are rounded.",
+            UserWarning,
+        )
+    return whole
+
+
+def as_mask(data, name, step=None):
     """Return booleans for data of zeros and one other value; NaN counts as zero."""
     selected = np.nan_to_num(data, nan=0.0, posinf=0.0, neginf=0.0)
     values = np.unique(selected[selected != 0])
+    if len(values) > 1 and (whole := whole_numbers(selected, name, step)) is not None:
+        selected, values = whole, np.unique(whole[whole != 0])
     if len(values) == 0:
         raise ValueError(f"{name} is empty: it selects nothing.")
     if len(values) > 1:
@@ -241,7 +365,9 @@ def joined(images):
     """Return one image of all volumes."""
     if len(images) == 1:
         return images[0]
-    data = [read(image, f"imgs[{i}]") for i, image in enumerate(images)]
+    data = [
+        read(*each) for each in zip(images, name_items("imgs", images), strict=True)
+    ]
     data = [x[..., np.newaxis] if x.ndim == 3 else x for x in data]
     # Not concat_imgs, which casts all images to the type of the first.
     return new_img_like(images[0], np.concatenate(data, axis=3))
@@ -249,8 +375,8 @@ def joined(images):
 
 def _volume_blocks(images):
     """Yield 4D images of some volumes each."""
-    for number, image in enumerate(images):
-        data = read(image, f"imgs[{number}]" if len(images) > 1 else "imgs")
+    for image, name in zip(images, name_items("imgs", images), strict=True):
+        data = read(image, name)
         data = data.reshape(*data.shape[:3], -1)
         step = max(1, MASKED_AT_ONCE // data[..., 0].size)
         for start in range(0, data.shape[3], step):
@@ -310,8 +436,7 @@ def is_surface(imgs):
 def load_surfaces(imgs):
     """Return a list of surface images on one mesh, two or more maps in all."""
     images = listed(imgs)
-    for number, image in enumerate(images):
-        name = f"imgs[{number}]" if len(images) > 1 else "imgs"
+    for image, name in zip(images, name_items("imgs", images), strict=True):
         check_mesh(image, images[0], name, "imgs[0]")
         for part, data in image.data.parts.items():
             if data.ndim not in (1, 2) or data.dtype.kind not in "biuf":
@@ -350,14 +475,47 @@ def check_mesh(image, other, name, others="the images"):
         )
 
 
+def on_mesh(values, image, name):
+    """Return values of vertices as a surface image with the mesh of another.
+
+    Without a mesh, as GIFTI files and arrays by hemisphere are, they get that of the
+    image. FreeSurfer's -1 is for vertices without a label, and becomes 0.
+    """
+    if isinstance(values, SurfaceImage):
+        check_mesh(values, image, name)
+        return values
+    found, meshes, parts = _by_hemisphere(values), image.mesh.parts, {}
+    if not found or (isinstance(values, list | tuple) and len(found) < len(values)):
+        what = repr(values) if isinstance(values, str) else described(values)
+        raise TypeError(
+            f"{name} must be a nilearn SurfaceImage, or {{'left': ..., 'right': ...}} "
+            f"of .gii files, as imgs are surfaces; got {what}."
+        )
+    if missing := set(meshes) - set(found):
+        raise ValueError(
+            f"{name} has no values of the {missing.pop()} hemisphere, which the images "
+            "have. Pass them as well: {'left': ..., 'right': ...}."
+        )
+    for part, mesh in meshes.items():
+        try:
+            data = np.asarray(load_surf_data(found[part]))
+        except Exception as error:  # what is raised depends on the kind of file
+            raise ValueError(
+                f"{name}: the {part} hemisphere cannot be read: {error}"
+            ) from error
+        if len(data) != len(mesh.coordinates):
+            raise ValueError(
+                f"{name} has {len(data)} vertices in its map of the {part} hemisphere, "
+                f"but the images have {len(mesh.coordinates)}. Use images on the mesh "
+                f"of {name}."
+            )
+        parts[part] = np.where(data < 0, 0, data)
+    return SurfaceImage(image.mesh, parts)
+
+
 def load_surface_mask(mask_img, image, name="mask_img"):
     """Return a mask of booleans by part, for the mesh of an image."""
-    if not isinstance(mask_img, SurfaceImage):
-        raise TypeError(
-            f"{name} must be a nilearn SurfaceImage, as imgs are surfaces; got "
-            f"{type(mask_img).__name__}."
-        )
-    check_mesh(mask_img, image, name)
+    mask_img = on_mesh(mask_img, image, name)
     return split_parts(as_mask(surface_map(mask_img, name), name), image)
 
 

@@ -11,10 +11,10 @@ from ..data.confounds import Confounds, read_confounds, read_train_on
 from ..results.decoding import DecodingResult, TimeRegressionResult
 from ..results.epochs import TimeResult
 from ..utils.checks import (
-    check_array,
     check_finite,
     check_option,
     check_positive,
+    check_real,
     warn_of_angles,
 )
 from ..utils.fingerprints import note_input
@@ -192,7 +192,8 @@ def decode_arrays(
     Parameters
     ----------
     X : array_like, shape (n_trials, n_features, n_times)
-        Real, finite data.
+        Real, finite data. They are copied once, in their own type; each window is
+        computed in double precision.
     sfreq : float
         Samples per second. With 1, times and windows are in samples.
     tmin : float
@@ -231,7 +232,7 @@ def decode_arrays(
     """
     procedure = Procedure.of(options, keep_all=True)
     time = taken(Windowing, options)
-    data = array_samples_first(X, "X")
+    data = array_samples_first(X, "X", dtype=None)
     windows = cut_array(data, sfreq, tmin, time)
     parameters = record_windows(windows, sfreq, time, data)
     make, kind = TASKS[check_option("task", task, tuple(TASKS))]
@@ -250,17 +251,22 @@ def decode_arrays(
     )
 
 
-def array_samples_first(X, name, n_features=None):
-    """Return a checked array as new data (n_times, n_trials, n_features)."""
-    X = check_array(X, name, ndim=3)
+def array_samples_first(X, name, n_features=None, dtype=np.float64):
+    """Return a checked array as new data (n_times, n_trials, n_features).
+
+    With the dtype None in the type of the array, which saves memory: every window is
+    computed with in double precision anyway.
+    """
+    X = check_real(X, name, ndim=3)
     if n_features is not None and X.shape[1] != n_features:
         raise ValueError(
             f"{name} has {X.shape[1]} features and X has {n_features}; both need the "
             "same features in the same order, on axis 1."
         )
     warn_of_angles(X, name, f"np.concatenate([np.sin({name}), np.cos({name})], axis=1)")
-    note_input("data" if name == "X" else "data_test", X)
-    return np.array(X.transpose(2, 0, 1), order="C")
+    note_input("data" if name == "X" else "data_test", X, np.float64)
+    dtype = X.dtype.newbyteorder("=") if dtype is None else dtype
+    return np.array(X.transpose(2, 0, 1), dtype, order="C")
 
 
 def cut_array(data, sfreq, tmin, time):

@@ -78,8 +78,10 @@ if TYPE_CHECKING:
 
     Image = SpatialImage | SurfaceImage | Cifti2Image | str | PathLike[str]
     Images = Betas | Image | Sequence[Image] | ArrayLike
-    Mask = Image | TransformerMixin  # or a fitted masker
-    Atlas = Image | Bunch | ArrayLike
+    # Of surfaces, files or values of each hemisphere.
+    Hemispheres = Mapping[str, ArrayLike | str | PathLike[str]]
+    Mask = Image | Hemispheres | TransformerMixin  # or a fitted masker
+    Atlas = Image | Hemispheres | Bunch | ArrayLike
     Hemisphere = SurfaceMesh | str | PathLike[str] | None
     Mesh = PolyMesh | Mapping[str, Hemisphere] | tuple[Hemisphere, Hemisphere]
     Table = DataFrame | str | PathLike[str]
@@ -392,7 +394,8 @@ def searchlight(
         The voxels to use. None uses the mask of :class:`Betas`, otherwise computes one
         like :class:`nilearn.maskers.NiftiMasker`, or uses all vertices. With a fitted
         masker, data are extracted with its ``transform``, with all its settings. For
-        CIFTI files: a ``.dscalar.nii`` of zeros and ones.
+        surfaces also the ``.gii`` files of both hemispheres, ``{"left": ..., "right":
+        ...}``. For CIFTI files: a ``.dscalar.nii`` of zeros and ones.
     process_mask_img : None | 3D image | SurfaceImage | path
         The centres of spheres; None uses all voxels of the mask.
     radius : float
@@ -539,10 +542,11 @@ def decode_regions(
         per region; 0 is background. Or probability maps (4D), one per region; see
         `atlas_threshold`. A volume on another grid is resampled to that of the images,
         with a warning. The return value of nilearn's ``fetch_atlas_...`` functions can
-        be passed directly, including names. For CIFTI files: a ``.dlabel.nii`` on the
-        same surfaces and grid, with the region names; for parcels a ``.plabel.nii``.
-        For an array of images, and for parcels: the number or name of each column's
-        region.
+        be passed directly, including names. For surfaces also the ``.gii`` files of
+        both hemispheres, ``{"left": ..., "right": ...}``. For CIFTI files: a
+        ``.dlabel.nii`` on the same surfaces and grid, with the region names; for
+        parcels a ``.plabel.nii``. For an array of images, and for parcels: the number
+        or name of each column's region.
     lut : None | DataFrame | path
         Names of the regions, a table with columns ``index`` and ``name``. Maps count
         from 1.

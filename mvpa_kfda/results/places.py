@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from ..data.kinds import unpack_space
-from ..data.space import VolumeSpace
+from ..data.space import VolumeSpace, same_places
 from ..inference.clusters import adjacency_among
 from ..utils.axes import AXES
 from ..utils.checks import counted, plural
@@ -236,7 +236,7 @@ def _space_difference(space, other):
     if space.kind == other.kind == "volume":
         if space.mask.shape != other.mask.shape:
             return f"{words} (grids of {other.mask.shape} and {space.mask.shape})"
-        if not np.allclose(space.affine, other.affine, rtol=0, atol=1e-4):
+        if not same_places(space.mask.shape, space.affine, other.affine):
             return f"{words} (grids with different affines)"
         if np.array_equal(space.mask, other.mask):
             return ""
@@ -259,7 +259,7 @@ def _same_columns(space, other):
     free = {"coordinates": None, "affine": None}
     one, two = (each.pack() | free for each in (space, other))
     affines = [x.affine for x in (space, other) if x.affine is not None]
-    near = len(affines) < 2 or np.allclose(*affines, rtol=0, atol=1e-4)
+    near = len(affines) < 2 or same_places(space.shape, *affines)
     return near and same_content(one, two)
 
 

@@ -87,19 +87,25 @@ def word_bytes(size):
     return f"{size:g} bytes"
 
 
-#: What was warned of since `collected_warnings` began; None outside of it.
+#: What was warned of since `collected_warnings` began, and what was told before and is
+#: not told again; None outside of it.
 _WARNED_OF = ContextVar("warned_of", default=None)
+_TOLD = ContextVar("told", default=None)
 
 
 @contextmanager
-def collected_warnings():
-    """Collect the texts of all warnings that follow, which are given as always."""
+def collected_warnings(told=None):
+    """Collect the texts of all warnings that follow, which are given as always.
+
+    If there is a set of texts that were `told` before, others are given, and added.
+    """
     texts, outer = [], _WARNED_OF.get()
-    before = _WARNED_OF.set(texts)
+    before = _WARNED_OF.set(texts), _TOLD.set(_TOLD.get() if told is None else told)
     try:
         yield texts
     finally:
-        _WARNED_OF.reset(before)
+        _WARNED_OF.reset(before[0])
+        _TOLD.reset(before[1])
         if outer is not None:
             outer += texts
 
@@ -116,13 +122,18 @@ def warn(message, category=RuntimeWarning, of_result=True):
 
     With `of_result` the result of the call in progress keeps the text.
     """
+    told = _TOLD.get() if of_result else None
     if of_result:
         keep_warning(str(message))
+    if told is not None and str(message) in told:
+        return
     package = __name__.partition(".")[0] + "."
     level, frame = 1, inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").startswith(package):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+    if told is not None:
+        told.add(str(message))
 
 
 def check_option(name, value, allowed, also=()):
@@ -163,6 +174,25 @@ def expand_pattern(pattern, where=""):
     if not paths:
         raise FileNotFoundError(f"No file matches the pattern {str(pattern)!r}{where}.")
     return paths
+
+
+def name_items(name, items):
+    """Return what to call each of several inputs: its file, or its place in a list."""
+    several = len(items) > 1
+    return [
+        _file_of(item) or (f"{name}[{i}]" if several else name)
+        for i, item in enumerate(items)
+    ]
+
+
+def _file_of(item):
+    """Return the file that something is, or was read from; None: no file is known."""
+    if isinstance(item, str | os.PathLike):
+        return os.fspath(item)
+    if callable(found := getattr(item, "get_filename", None)):
+        return found()
+    attrs = getattr(item, "attrs", None)  # of tables that were read for a call
+    return attrs.get("file") if isinstance(attrs, dict) else None
 
 
 def check_scoring_names(scoring, metrics):
@@ -463,7 +493,17 @@ def warn_of_angles(values, name, instead):
 
 def check_array(X, name="X", ndim=2):
     """Return a real, finite float64 array with `ndim` dimensions."""
-    X = check_numbers(X, name, f" {COMPLEX}").astype(np.float64, copy=False)
+    return check_real(X, name, ndim).astype(np.float64, copy=False)
+
+
+def check_real(X, name="X", ndim=2):
+    """Return a real, finite array with `ndim` dimensions, in its own type.
+
+    In float64 if numbers of that type need more room than there.
+    """
+    X = check_numbers(X, name, f" {COMPLEX}")
+    if X.dtype.itemsize > 8:
+        X = X.astype(np.float64)
     if X.ndim != ndim:
         raise ValueError(
             f"{name} must have {ndim} dimensions, trials first; got {X.ndim}, shape "
@@ -471,14 +511,15 @@ def check_array(X, name="X", ndim=2):
         )
     if X.size == 0:
         raise ValueError(f"{name} is empty: shape {X.shape}.")
+    # Extremes take no memory, and are what is not finite if anything is.
+    if X.dtype.kind != "f" or np.isfinite([X.min(), X.max()]).all():
+        return X
     bad = ~np.isfinite(X)
-    if bad.any():
-        trials = np.flatnonzero(bad.reshape(len(X), -1).any(axis=1))
-        raise ValueError(
-            f"{name} holds {bad.sum()} NaN or infinite values, in {len(trials)} of "
-            f"{len(X)} trials (first: {trials[0]}). Drop or repair these trials first."
-        )
-    return X
+    trials = np.flatnonzero(bad.reshape(len(X), -1).any(axis=1))
+    raise ValueError(
+        f"{name} holds {bad.sum()} NaN or infinite values, in {len(trials)} of "
+        f"{len(X)} trials (first: {trials[0]}). Drop or repair these trials first."
+    )
 
 
 def check_gram(K):

@@ -40,8 +40,8 @@ class Fingerprint:
     in_any_order: str
 
     @classmethod
-    def of(cls, values):
-        """Return the fingerprint of an array (n, ...), or of n labels.
+    def of(cls, values, dtype=None):
+        """Return the fingerprint of an array (n, ...), perhaps as of a type, or labels.
 
         Examples
         --------
@@ -57,8 +57,10 @@ class Fingerprint:
             values = np.asarray(values, dtype=object)
         shape = " x ".join(map(str, values.shape))
         if values.dtype.kind in "biuf" and values.ndim > 1:
-            values = values.astype(values.dtype.newbyteorder("<"), copy=False)
-            dtype, rows = values.dtype.name, map(np.ascontiguousarray, values)
+            of_rows = np.dtype(dtype or values.dtype).newbyteorder("<")
+            # Row by row, so that there is no second array of this size.
+            rows = (np.ascontiguousarray(row, of_rows) for row in values)
+            dtype = of_rows.name
         else:  # 1 and True are no other labels than "1" and "True"
             # A single value is no list, which is said where trials are counted.
             # Names of files may hold halves of characters.
@@ -114,14 +116,15 @@ def collected_inputs():
         _INPUTS.reset(before)
 
 
-def note_input(name, values):
+def note_input(name, values, dtype=None):
     """Let the result of the call in progress keep the fingerprint of an input.
 
-    Values are (n_trials, ...), as they were read and before anything is done with them.
+    Values are (n_trials, ...), as they were read and before anything is done with them;
+    with `dtype` as that type has them.
     """
     inputs = _INPUTS.get()
     if inputs is not None and values is not None:
-        inputs[name] = Fingerprint.of(values).record()
+        inputs[name] = Fingerprint.of(values, dtype).record()
 
 
 def files_of(arguments):
