@@ -16,7 +16,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import build
 from mvpa_kfda import (
-    Betas,
     decode_regions,
     methods_text,
     searchlight,
@@ -354,32 +353,6 @@ def test_what_is_decoded_from_betas_says_how_they_were_made(given):
     assert around.parameters["recordings"] == record
     unknown = decode_regions(betas, "trial_type", groups=np.arange(22) % 3)
     assert "leave-one-group-out" in methods_text(unknown)
-
-
-def test_the_design_of_betas_is_warned_of_once():
-    """All results keep what the first analysis was told; others are told again."""
-    data = np.random.default_rng(0).normal(size=(24, 3, 2, 2))
-    table = pd.DataFrame({"trial_type": [*"abcd"] * 6, "run": np.arange(24) // 4})
-    image = build.volume(data, AFFINE)
-    betas, others = (Betas(image, table, MASK, [], {"method": "lss"}) for _ in range(2))
-    options = {"y": "trial_type", "groups": "run"}
-    text = "The order of the classes is similar across the 6 groups"
-    with pytest.warns(UserWarning, match=text):
-        first = searchlight(betas, radius=3, **options)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        second = searchlight(imgs=betas, radius=4, **options)
-        third = decode_regions(betas, **options)
-    for result in (second, third):
-        assert result.warnings == first.warnings
-    with pytest.warns(UserWarning, match=text):
-        searchlight(others, radius=3, **options)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        again = Betas(image, table, MASK, [], {"method": "lss"})
-        for _ in range(2):
-            with pytest.raises(UserWarning, match=text):
-                searchlight(again, radius=3, **options)
 
 
 def test_table_has_one_row_per_trial_in_order():

@@ -73,10 +73,6 @@ class Betas:
     design_matrices: list
     parameters: dict
 
-    def __post_init__(self):
-        # Warnings of analyses of these estimates, which are told once.
-        object.__setattr__(self, "told", set())
-
     def __repr__(self):
         types = self.table["trial_type"].value_counts(sort=False).items()
         return (

@@ -152,9 +152,7 @@ def decodes(
             unknown = [name for name in given if name not in signature.parameters]
             if unknown:
                 raise TypeError(_unexpected(function.__name__, unknown[0], signature))
-            # The design of betas is that of all their analyses, and warned of once.
-            told = getattr(args[0] if args else given.get("imgs"), "told", None)
-            with collected_warnings(told) as texts, collected_inputs() as inputs:
+            with collected_warnings() as texts, collected_inputs() as inputs:
                 result = function(*args, **given)
             bound = signature.bind(*args, **given)
             bound.apply_defaults()

@@ -87,25 +87,19 @@ def word_bytes(size):
     return f"{size:g} bytes"
 
 
-#: What was warned of since `collected_warnings` began, and what was told before and is
-#: not told again; None outside of it.
+#: What was warned of since `collected_warnings` began; None outside of it.
 _WARNED_OF = ContextVar("warned_of", default=None)
-_TOLD = ContextVar("told", default=None)
 
 
 @contextmanager
-def collected_warnings(told=None):
-    """Collect the texts of all warnings that follow, which are given as always.
-
-    If there is a set of texts that were `told` before, others are given, and added.
-    """
+def collected_warnings():
+    """Collect the texts of all warnings that follow, which are given as always."""
     texts, outer = [], _WARNED_OF.get()
-    before = _WARNED_OF.set(texts), _TOLD.set(_TOLD.get() if told is None else told)
+    before = _WARNED_OF.set(texts)
     try:
         yield texts
     finally:
-        _WARNED_OF.reset(before[0])
-        _TOLD.reset(before[1])
+        _WARNED_OF.reset(before)
         if outer is not None:
             outer += texts
 
@@ -122,18 +116,13 @@ def warn(message, category=RuntimeWarning, of_result=True):
 
     With `of_result` the result of the call in progress keeps the text.
     """
-    told = _TOLD.get() if of_result else None
     if of_result:
         keep_warning(str(message))
-    if told is not None and str(message) in told:
-        return
     package = __name__.partition(".")[0] + "."
     level, frame = 1, inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").startswith(package):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
-    if told is not None:
-        told.add(str(message))
 
 
 def check_option(name, value, allowed, also=()):
