@@ -211,6 +211,17 @@ def test_the_same_order_and_blocks_are_found():
     assert names(check_design(y, runs, n_permutations=0)) == []
 
 
+def test_estimates_of_whole_runs_may_be_in_one_order():
+    y, runs = np.tile(build.NAMES[:4], 6), np.repeat(np.arange(6), 4)
+    assert problem_of("order", y, runs).severity == "note"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cross_validate(np.random.default_rng(0).normal(size=(24, 5)), y, groups=runs)
+    assert problem_of(
+        "order", np.tile(build.NAMES[[1, 3, 0, 2]], 6), runs
+    ).severity == ("warning")
+
+
 def test_a_class_that_a_model_never_sees_is_found():
     y = np.random.default_rng(0).permutation(np.arange(40) % 2)
     y = np.append(y, np.full(20, 2))

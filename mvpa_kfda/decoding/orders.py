@@ -162,7 +162,8 @@ def warn_of_order(analysis, folds, numbers=None):
     one_by_one = permutations.n_permutations and permutations.scheme != "groups"
     trials = codes, groups, chosen, numbers
     for problem in find_in_order(*trials, folds, one_by_one):
-        problem.warn()
+        if problem.severity == "warning":
+            problem.warn()
 
 
 def warn_of_order_of_values(values, groups, numbers=None):
@@ -348,9 +349,20 @@ def _find_order(trials, alike):
         if found and observed - chance >= alike * (n_pairs - chance):
             shares = float(observed / n_pairs), float(chance / n_pairs)
             numbers = {"n_groups": trials.n_groups, "agreement": shares[0]}
-            text = _word_order(trials.n_groups, *shares)
-            return [Problem("order", text, numbers | {"by_chance": shares[1]})]
+            numbers["by_chance"] = shares[1]
+            if np.array_equal(trials.codes, trials.ranks):
+                return [Problem("order", _ONE_OF_EACH, numbers, "note")]
+            return [Problem("order", _word_order(trials.n_groups, *shares), numbers)]
     return []
+
+
+#: Of groups that list each class once, as the images of a model of whole runs do.
+_ONE_OF_EACH = (
+    "Each group holds its classes once, in the order of their names. For estimates of "
+    "whole runs, such as one image per condition, this order says nothing about time. "
+    "If it is that in which trials or blocks were recorded, position predicts class, "
+    "and anything that changes over the course of a group can be decoded."
+)
 
 
 def _word_order(n_groups, share, by_chance):
