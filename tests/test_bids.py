@@ -604,7 +604,7 @@ def test_results_without_permutations_have_no_p_values(eeg, fmri, tmp_path):
     assert run(eeg[0], out, "participant", *none, *given) == 0
     for path in out.rglob("*.tsv"):
         assert path.read_text().startswith("time\taccuracy\n")
-    assert "Cawley2003" in (out / "CITATION.bib").read_text()
+    assert "Golub1979" in (out / "CITATION.bib").read_text()
     root, derived, _ = fmri
     given = ["--derivatives", derived, "--participant-label", "01", "--radius", "4"]
     out = tmp_path / "fmri"

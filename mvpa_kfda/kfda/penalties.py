@@ -555,7 +555,7 @@ _SEVERAL = " To choose among several: reg=Tuned([0.1, 1])."
 CHOSEN = {"auto": Auto, "tuned": Tuned}
 
 
-def is_chosen(recorded):
+def labels_choose(recorded):
     """Tell whether labels have a part in a penalty as it is recorded."""
     name = recorded["name"] if is_record(recorded) else recorded
     return name in (*CHOSEN, *(rule.__name__ for rule in CHOSEN.values()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..kfda.kernels import kernel_words
-from ..kfda.penalties import is_chosen, penalty_words
+from ..kfda.penalties import labels_choose, penalty_words
 from ..kfda.steps import step_words
 from ..utils.checks import counted, ranged
 from ..utils.record import is_record
@@ -168,7 +168,7 @@ def folds_of(result):
 def _closed_form(result):
     """Say how predictions follow without training a model for each fold."""
     p = result.parameters
-    if is_chosen(p.get("reg")):
+    if labels_choose(p.get("reg")):
         again = ", again for each permutation," if result.has_p else ""
         return (
             f"Given the penalty selected in each training set{again} out-of-sample "
