@@ -10,7 +10,7 @@ from typing import Any
 from sklearn import model_selection
 
 from ..kfda import nystrom, penalties, smoothness
-from ..utils.fingerprints import checksum_of
+from ..utils.fingerprints import PROJECTIONS, checksum_of
 from ..utils.record import as_call, is_record, known, recorded
 from .kinds import record
 
@@ -44,10 +44,12 @@ class OptionsMixin:
         empty if the result was not returned by a decoding function. A result file
         stores objects as class names and arguments. Ignored in comparisons of results.
         See `procedure`.
-    inputs : dict of str -> str or list of str
+    inputs : dict of str -> str, list of str, or dict of str -> array
         The ``"function"`` that returned the result, the input ``"files"`` by name and
         size, and the type, shape and SHA-256 of each array, such as ``"data"``, ``"y"``
-        and ``"groups"``, by which :func:`~mvpa_kfda.verify` recognises different data.
+        and ``"groups"``, by which :func:`~mvpa_kfda.verify` recognises different data,
+        and of each trial of numbers its ``"projections"``, which tell by how much data
+        differ.
         Ignored in comparisons of results.
     """
 
@@ -127,7 +129,8 @@ class ChecksumMixin:
             maps[kind] = getattr(self, kind, {})
         arrays = {f"{k} {n}": x for k, each in maps.items() for n, x in each.items()}
         read = {k: [v] if isinstance(v, str) else v for k, v in self.inputs.items()}
-        read.pop("files", None)  # which may be called otherwise elsewhere
+        for name in ("files", PROJECTIONS):  # called otherwise elsewhere, and rounded
+            read.pop(name, None)
         return checksum_of(arrays, read)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from os import PathLike
 from typing import Any
@@ -15,12 +15,16 @@ from ..results.group import GroupResult
 from ..results.load import load_result
 from ..utils.checks import check_count, draw_seed
 from .claims import Claims
+from .distance import moved, moved_gram
 from .groups import verify_group
 from .kept import Kept
 from .reading import NotCovered
 from .refit import Sample, refit
 from .scoring import score
 from .verdict import Verification
+
+#: How much more other data may change than those that were moved as far at random.
+OF_ANOTHER_DRAW = 10
 
 
 def verify(
@@ -135,9 +139,10 @@ def verify(
         cells = _Cells(claims).refitted(n_cells, rng)
     except NotCovered as reason:
         return Verification(unverified=(str(reason),))
+    others = () if cells["ok"].all() else claims.inputs_apart
     return Verification(
         cells=cells,
-        differences=tuple(claims.differences_of_scores()),
+        differences=(*others, *claims.differences_of_scores()),
         unverified=tuple(claims.unverified),
         notes=tuple(claims.notes),
     )
@@ -198,7 +203,9 @@ class _Cells:
         fine, names = True, claims.metrics
         if b == 0:
             for i, model in zip(folds, models, strict=True):
-                fine &= claims.agrees_on_penalty(position, i, model.lam)
+                fine &= model.ties.all() or claims.agrees_on_penalty(
+                    position, i, model.lam
+                )
                 n_differ += claims.count_differences(position, i, model)
         compared = [
             (name, (stored, cell.score(name, folds, models, second)))
@@ -213,10 +220,10 @@ class _Cells:
             for (_, each), slack in zip(compared, slacks, strict=True)
         )
         if b == 0 and fold is None:
-            fine &= all(
-                claims.agrees_on_table(position, name, cell.score(name, folds, models))
-                for name in claims.tables
-            )
+            for name in claims.tables:
+                again = cell.score(name, folds, models)
+                change = cell.change(name, folds, models)
+                fine &= claims.agrees_on_table(position, name, again, change)
         where = position if len(position) != 1 else position[0]
         stored, again = compared[0][1] if compared else (np.nan, np.nan)
         return {
@@ -239,12 +246,36 @@ class Cell:
     claims: Claims
     position: tuple
     permutation: int
+    #: Whether features are moved as far as they may be from those decoded.
+    is_moved: bool = False
+
+    @cached_property
+    def twin(self):
+        """The cell of moved features; None if data are those that were decoded."""
+        moves = self.claims.noise > 0 and not self.is_moved
+        return replace(self, is_moved=True) if moves else None
 
     @cached_property
     def _features(self):
         reading = self.claims.reading
-        X = reading.train(self.position)
-        return X, X if reading.test is None else reading.test(self.position)
+        X = self._moved(reading.train(self.position))
+        test = reading.test
+        return X, X if test is None else self._moved(test(self.position), seed=1)
+
+    def _moved(self, values, seed=0):
+        """Return features, or confounds, of the twin; others as they are."""
+        if not self.is_moved or values is None or values.dtype.kind != "f":
+            return values  # the numbers of trials, of a precomputed kernel
+        return moved(values, self.claims.noise, np.random.default_rng(seed))
+
+    @cached_property
+    def _method(self):
+        """How models are trained."""
+        method = self.claims.method_at(self.position)
+        if not self.is_moved or method.gram is None:
+            return method
+        how = self.claims.noise, np.random.default_rng(0)
+        return replace(method, gram=moved_gram(method.gram, *how))
 
     def _place(self, fold):
         """Return the repeat that a fold is in, and its training and test sets."""
@@ -265,7 +296,17 @@ class Cell:
         return made, claims.of_tested(claims.true(self.permutation, second), made)
 
     def model(self, fold, second=False):
-        """Return the prediction of a fold's test trials, maybe for the second null."""
+        """Return the prediction of a fold's test trials, maybe for the second null.
+
+        What data that are as far from those decoded may change is in doubt.
+        """
+        found = self._refitted(fold, second)
+        if self.twin is None:
+            return found
+        return with_doubt(found, self.twin.model(fold, second))
+
+    def _refitted(self, fold, second):
+        """Return the prediction of a fold's test trials."""
         claims, (X, X_test) = self.claims, self._features
         made, train, test = self._place(fold)
         labels = claims.of_samples(claims.labels[self.permutation], made)
@@ -274,13 +315,12 @@ class Cell:
         seen = X if inside else None
         elsewhere, true = self._tested(fold, second)
         X, X_test = made.trained(X, inside), elsewhere.tested(X_test, inside)
-        confounds = made.trained(claims.confounds)
+        confounds = made.trained(self._moved(claims.confounds))
         trained = Sample(X, labels, groups, confounds)[train]
-        confounds = elsewhere.tested(claims.confounds_test)
+        confounds = elsewhere.tested(self._moved(claims.confounds_test))
         tested = Sample(X_test, true, None, confounds)
         everybody = None if claims.learns_in_folds else X
-        method = claims.method_at(self.position)
-        return refit(trained, tested[test], method, everybody, seen)
+        return refit(trained, tested[test], self._method, everybody, seen)
 
     @cached_property
     def models(self):
@@ -304,20 +344,45 @@ class Cell:
         return np.mean([score(name, each, *how) for each in sets.values()], axis=0)
 
     def slack(self, name, folds, models):
-        """Return by how much ties may change a metric."""
-        if not any(model.ties.any() or model.doubt is not None for model in models):
-            return 0.0
-        if self.claims.method.n_classes is None:  # another penalty, as good
-            return np.inf
-        n = sum(len(model.predicted) for model in models)
-        share = sum(int(model.ties.sum()) for model in models) / n
+        """Return by how much ties, and data that are as near, may change a metric."""
+        n_classes, chosen = self.claims.method.n_classes, self.claims.chosen_pairs
+        share = np.mean(np.concatenate([model.ties for model in models]))
+        if n_classes is None or name == "crossnobis" or name in chosen:
+            # Of values, or of scores, which another penalty that is as good may change.
+            return np.inf if share else self.change(name, folds, models)
         if name == "accuracy":
             return share
-        if name == "crossnobis" or name in self.claims.chosen_pairs:
-            return np.inf if share else 0.0  # of scores, which a penalty may change
+        if name == "pairwise_accuracy":
+            return share * 2 * n_classes + self.change(name, folds, models)
         if name != "roc_auc":  # one prediction is of a class, which may be small
-            return share * 2 * self.claims.method.n_classes
+            return share * 2 * n_classes
         return undecided_pairs(models)
+
+    def change(self, name, folds, models):
+        """Return by how much data that are as near may change a metric."""
+        if self.twin is None:
+            return 0.0
+        twins = [self.twin.model(fold) for fold in folds]
+        scores = (self.score(name, folds, models), self.twin.score(name, folds, twins))
+        return OF_ANOTHER_DRAW * np.abs(np.subtract(*scores))
+
+
+def with_doubt(model, twin):
+    """Return a prediction in doubt where that of a twin, of moved data, differs.
+
+    Other data that are as far away differ as much in size, but not in direction.
+    """
+    is_other = not np.isclose(twin.lam, model.lam, rtol=0.1, atol=0)  # another penalty
+    if model.scores is None:
+        change, near = np.abs(model.predicted - twin.predicted).max(), False
+        doubt = np.full(len(model.predicted), OF_ANOTHER_DRAW * change)
+    else:
+        seen = np.isfinite(model.scores)
+        change = np.abs(model.scores[seen] - twin.scores[seen]).max()
+        doubt = model.doubt + OF_ANOTHER_DRAW * change
+        best, second = np.sort(model.scores, axis=1)[:, :-3:-1].T
+        near = best - second <= doubt
+    return replace(model, ties=model.ties | near | is_other, doubt=doubt)
 
 
 def undecided_pairs(models):

@@ -43,6 +43,8 @@ class Claims(DifferencesMixin):
     given: dict = field(default_factory=dict)
     unverified: list = field(default_factory=list)
     notes: list = field(default_factory=list)
+    #: How far inputs are from those recorded, where they are nearly the same.
+    apart: dict = field(default_factory=dict)
 
     @classmethod
     def of(cls, result, data, y, given):
@@ -98,8 +100,7 @@ class Claims(DifferencesMixin):
     def _check_covered(self):
         """Refuse what `refit` does not have."""
         parameters = self.result.parameters
-        regression = parameters.get("task") == "regression"
-        n_classes = None if regression else len(self.result.classes)
+        n_classes = None if self.is_regression else len(self.result.classes)
         missing = [
             name
             for name in self.result.metrics
@@ -111,6 +112,11 @@ class Claims(DifferencesMixin):
         for step in parameters.get("preprocess") or ():
             if _step_of(step) is None:
                 raise NotCovered(f"the step {as_call(step)} is not in the file")
+
+    @property
+    def is_regression(self):
+        """Whether values are predicted, and no classes."""
+        return self.result.parameters.get("task") == "regression"
 
     @property
     def _kernels(self):
@@ -161,11 +167,10 @@ class Claims(DifferencesMixin):
         if is_record(reg) and is_record(reg.get("cv")):
             reg = reg | {"cv": splitter_of(reg["cv"])}
         seed = parameters["random_state"] % 2**32
-        regression = parameters.get("task") == "regression"
         return Recipe(
             self._kernels,
             reg,
-            None if regression else len(self.classes),
+            None if self.is_regression else len(self.classes),
             tuple(_step_of(step, seed) for step in parameters.get("preprocess") or ()),
             parameters.get("n_components"),
             getattr(self.reading, "gram", None),
@@ -188,7 +193,7 @@ class Claims(DifferencesMixin):
     def single(self):
         """The classes, or distinct values, and which of them every trial has."""
         y = self.reading.y
-        if self.result.parameters.get("task") == "regression":
+        if self.is_regression:
             y = y.astype(float)
         return np.unique(y, return_inverse=True)
 
@@ -283,7 +288,7 @@ class Claims(DifferencesMixin):
         if reading.other_trials:
             return None
         codes, groups, chosen = self.single[1], reading.groups, reading.train_on
-        if self.result.parameters.get("task") == "regression":
+        if self.is_regression:
             codes = np.zeros(len(codes), int)
         if asked is None and groups is None and chosen is not None:
             return self._average_folds(cut_folds(None, chosen))
@@ -431,12 +436,14 @@ class Claims(DifferencesMixin):
         """The tables of pairs of classes."""
         return [name for name in PAIRS.values() if name in self.result.metrics]
 
-    def agrees_on_table(self, position, name, again):
+    def agrees_on_table(self, position, name, again, change=0.0):
         """Tell whether a table of pairs is the stored one."""
         kind = "accuracy" if name == "pairwise_accuracies" else "crossnobis"
         stored = np.asarray(self.result.rdm(kind))[position]
         tolerance = TOLERANCES[self.result.parameters["dtype"]]
-        return np.allclose(stored, again, tolerance, tolerance, equal_nan=True)
+        most = tolerance * (1 + np.abs(again)) + change
+        same = (np.abs(stored - again) <= most) | (np.isnan(stored) & np.isnan(again))
+        return bool(same.all())
 
     @cached_property
     def is_decoded(self):
@@ -511,7 +518,8 @@ class Claims(DifferencesMixin):
         if np.ndim(stored):
             each = len(self.folds) // len(stored)  # folds, or those of a repeat
             stored = stored[fold // each]
-        return bool(np.isclose(stored, lam, rtol=1e-5, atol=0) or np.isnan(stored))
+        near = np.isclose(stored, lam, rtol=max(1e-5, 10 * self.noise), atol=0)
+        return bool(near or np.isnan(stored))
 
     def count_differences(self, position, fold, model):
         """Count the stored predictions of a fold that differ, ties left out."""
@@ -522,6 +530,7 @@ class Claims(DifferencesMixin):
         if self.method.n_classes is None:
             spread = np.ptp(self.classes)
             tolerance = TOLERANCES[self.result.parameters["dtype"]] * spread
+            tolerance = tolerance if model.doubt is None else tolerance + model.doubt
             differ = np.abs(stored - model.predicted) > tolerance
         else:
             differ = stored != model.predicted

@@ -1,7 +1,12 @@
 """What of a result differs before any model is refitted, in words."""
 
+from functools import cached_property
+
 import numpy as np
 
+from ..utils.fingerprints import PROJECTIONS
+from .distance import distance, rounding, spread
+from .kernels import sees_offsets
 from .scoring import PAIRS, score
 
 #: What is said of inputs by their names.
@@ -15,6 +20,8 @@ _INPUTS = {
     "confounds_test": "the confounds of the test data",
     "train_on": "the trials of train_on",
 }
+#: Inputs that differ by a larger part of their standard deviation are other ones.
+_MOST_APART = 0.01
 
 
 class DifferencesMixin:
@@ -44,9 +51,71 @@ class DifferencesMixin:
                 found.append(f"{words} are {seen[1]}, and {said[1]} are recorded")
             elif said[3] == seen[3]:
                 found.append(f"{words} are in another order than those recorded")
-            else:
+            elif not self._are_near(name, words):
                 found.append(f"{words} are other ones than those recorded")
         return found
+
+    @property
+    def inputs_apart(self):
+        """Which inputs are others after all, if what is refitted does not fit."""
+        return [
+            f"{_INPUTS[name]} are other ones than those recorded" for name in self.apart
+        ]
+
+    def _are_near(self, name, words):
+        """Tell whether an input may be that recorded but for rounding; say how near.
+
+        Refitting tells whether it is, if models are moved by as much.
+        """
+        values = self.reading.noted[name]
+        if name == "y" and self.is_regression:
+            apart = self._take_targets_of_file(values.astype(float))
+        elif values.dtype.kind in "biuf" and values.ndim > 1:
+            known = self.result.inputs.get(PROJECTIONS, {})
+            apart = distance(values, known.get(name))
+        else:
+            apart = np.inf
+        if apart is None:  # of an earlier version
+            self.apart[name] = rounding(values, np.float32)
+            self.unverified.append(
+                f"{words} are not those recorded, and the result does not say by how "
+                "much they differ"
+            )
+            return True
+        if apart > _MOST_APART:
+            return False
+        self.apart[name] = apart
+        single = np.array_equal(values, values.astype(np.float32))
+        self.notes.append(
+            f"{words[0].upper()}{words[1:]} differ from those recorded by about "
+            f"{apart:.0e} of their standard deviation"
+            f"{', as after saving in single precision' if single else ''}."
+        )
+        return True
+
+    def _take_targets_of_file(self, values):
+        """Return how far values to be predicted are from those in the file; take these.
+
+        The tables of programs have some digits only.
+        """
+        of_file = np.asarray(self.result.y, float)
+        if of_file.shape != values.shape:
+            return np.inf
+        self.reading.y = of_file
+        return float(np.sqrt(np.mean((values - of_file) ** 2)) / spread(values))
+
+    @cached_property
+    def noise(self):
+        """By how much of their deviation features may differ from those decoded.
+
+        For rounding alone, that of values far from 0 where it bears on anything.
+        """
+        noted = self.reading.noted
+        own = max(
+            rounding(noted[n], float) for n in ("data", "data_test") if n in noted
+        )
+        counts = own > (1e-14 if any(map(sees_offsets, self._kernels)) else 1e-10)
+        return max([own * counts, *(v for k, v in self.apart.items() if k != "y")])
 
     def _differences_of_trials(self):
         """Compare what the file says of trials with what was given."""

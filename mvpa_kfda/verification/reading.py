@@ -46,13 +46,15 @@ class Reading:
     is_split: bool = False
     #: Whether other trials are tested, so that there are no folds.
     other_trials: bool = False
-    #: What was read, as a result records it.
+    #: What was read, and what a result records of it.
+    noted: dict = field(default_factory=dict)
     prints: dict = field(default_factory=dict)
 
     def note(self, **values):
-        """Keep the fingerprints of what was read."""
+        """Keep what was read, and its fingerprints."""
         for name, each in values.items():
             if each is not None:
+                self.noted[name] = each
                 self.prints[name] = Fingerprint.of(each).record()
 
 

@@ -210,7 +210,7 @@ def without_labels(reg, K, kernel, known):
         return lambda_of_freedom(reg["df"], np.linalg.eigvalsh(K))
     if isinstance(reg, dict) and reg["name"] == "Shrinkage":
         return shrunk(reg["gamma"], K, p)
-    X = whitened(kernel, known.X)
+    X = whitened(kernel, known.X - known.X.mean(axis=0))
     gamma = ledoit_wolf_shrinkage(X) if reg == "ledoit_wolf" else oas(X)[1]
     if is_white(X):  # rounding would decide
         gamma = 1.0
