@@ -105,7 +105,9 @@ def projections(values):
     with np.errstate(all="ignore"):  # what is not finite is refused elsewhere
         for start in range(0, len(values), step):
             some = slice(start, start + step)
-            found[some] = values[some].reshape(-1, size).astype(float, copy=False) @ signs
+            found[some] = (
+                values[some].reshape(-1, size).astype(float, copy=False) @ signs
+            )
     return found
 
 

@@ -104,7 +104,9 @@ def verify(
     observed scores are worked out again everywhere. See :doc:`/checking`.
 
     Predictions may differ where two classes score the same but for rounding. Such ties
-    are counted, and are no difference.
+    are counted, and are no difference. Data that differ by rounding, as after saving
+    in single precision, are refitted all the same, and a note tells by how much they
+    differ; what such a difference may change counts as a tie.
 
     Examples
     --------

@@ -51,8 +51,8 @@ class DifferencesMixin:
                 found.append(f"{words} are {seen[1]}, and {said[1]} are recorded")
             elif said[3] == seen[3]:
                 found.append(f"{words} are in another order than those recorded")
-            elif not self._are_near(name, words):
-                found.append(f"{words} are other ones than those recorded")
+            else:
+                found += self._word_if_apart(name, words)
         return found
 
     @property
@@ -62,36 +62,37 @@ class DifferencesMixin:
             f"{_INPUTS[name]} are other ones than those recorded" for name in self.apart
         ]
 
-    def _are_near(self, name, words):
-        """Tell whether an input may be that recorded but for rounding; say how near.
+    def _word_if_apart(self, name, words):
+        """Say of an input that it is another one, unless it may be so by rounding only.
 
         Refitting tells whether it is, if models are moved by as much.
         """
         values = self.reading.noted[name]
         if name == "y" and self.is_regression:
-            apart = self._take_targets_of_file(values.astype(float))
+            values = values.astype(float)
+            apart = self._take_targets_of_file(values)
         elif values.dtype.kind in "biuf" and values.ndim > 1:
             known = self.result.inputs.get(PROJECTIONS, {})
             apart = distance(values, known.get(name))
         else:
-            apart = np.inf
+            return [f"{words} are other ones than those recorded"]
         if apart is None:  # of an earlier version
             self.apart[name] = rounding(values, np.float32)
             self.unverified.append(
                 f"{words} are not those recorded, and the result does not say by how "
                 "much they differ"
             )
-            return True
-        if apart > _MOST_APART:
-            return False
+            return []
+        size = f"about {apart:.1g} of their standard deviation"
+        if not apart <= _MOST_APART:
+            return [f"{words} are other ones than those recorded, and differ by {size}"]
         self.apart[name] = apart
         single = np.array_equal(values, values.astype(np.float32))
         self.notes.append(
-            f"{words[0].upper()}{words[1:]} differ from those recorded by about "
-            f"{apart:.0e} of their standard deviation"
+            f"{words[0].upper()}{words[1:]} differ from those recorded by {size}"
             f"{', as after saving in single precision' if single else ''}."
         )
-        return True
+        return []
 
     def _take_targets_of_file(self, values):
         """Return how far values to be predicted are from those in the file; take these.
