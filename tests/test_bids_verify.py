@@ -77,9 +77,7 @@ def test_the_lines_of_eeg_verify(tmp_path, monkeypatch, capsys):
     assert "The result holds: 3 cells refitted, all equal." in found
     # The data of another subject are no longer those of the result.
     for path in root.glob("sub-01/eeg/*_eeg.eeg"):
-        values = np.fromfile(path, "<f4")
-        values[1000:] += 1
-        values.tofile(path)
+        np.fromfile(path, "<f4")[::-1].tofile(path)
     capsys.readouterr()
     (line,) = [x for x in lines if "sub-01" in x and "desc-time" in x]
     assert run_line(line) == 1

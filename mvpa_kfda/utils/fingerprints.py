@@ -9,8 +9,8 @@ trials. Nothing of the data can be worked out from either::
 
 A trial of numbers is its values in C order, little-endian; a label, its text in UTF-8.
 
-Checksums do not tell by how much data differ. Of each trial of numbers, one number does:
-the sum of its values, half of which have their sign reversed (`projections`).
+Checksums do not tell by how much data differ. One number for each trial does: the sum
+of its values, half of which have their sign reversed (`projections`).
 """
 
 import math
