@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import mne
 import numpy as np
@@ -701,6 +702,46 @@ def test_the_command_runs_again(saved, capsys, honest):
     older.save("result.h5", overwrite=True)
     assert main(["rerun", "result.h5", "data.npz"]) == 0
     assert "It was made with numpy 1.0 (now" in capsys.readouterr().out
+
+
+def test_a_file_decides_neither_what_is_run_nor_where(saved, honest, capsys):
+    edited = {"checkpoint": "made_by_the_file", "n_jobs": 400, "batch_size": 1}
+    replace(honest, options=honest.options | edited).save("edited.h5")
+    assert main(["rerun", "edited.h5", "data.npz"]) == 0
+    assert not list(Path().glob("*made_by*"))
+    for name in (
+        "sys_info",
+        "report",
+        "load_result",
+        "Nystrom",
+        "cli",
+        "group_inference",
+    ):
+        inputs = honest.inputs | {"function": name}
+        replace(honest, inputs=inputs).save("edited.h5", overwrite=True)
+        assert main(["rerun", "edited.h5", "data.npz"]) == 2
+        assert f"was not computed by {name!r}" in capsys.readouterr().err
+    # Classes of scikit-learn that are neither splitters nor steps, and wrong arguments.
+    for option, name, given in (
+        ("cv", "GridSearchCV", {"estimator": 1, "param_grid": 2}),
+        ("cv", "train_test_split", {}),
+        ("cv", "KFold", {"n_folds": 3}),
+        ("preprocess", "scale", {"X": [[1.0]]}),
+        ("kernel", "Callable", {"function": "eval"}),
+        ("kernel", "Kernel", {}),
+        ("reg", "_Rule", {}),
+        ("y", "KFold", {}),
+    ):
+        options = honest.options | {option: {"name": name, **given}}
+        replace(honest, options=options).save("edited.h5", overwrite=True)
+        assert main(["rerun", "edited.h5", "data.npz"]) == 2
+        assert option in capsys.readouterr().err
+    parameters = honest.parameters | {"preprocess": [{"name": "scale", "X": [[1.0]]}]}
+    found = verify(replace(honest, parameters=parameters), X, Y, groups=RUNS)
+    assert "the step scale(X=[[1.0]]) is not in the file" in found.verdict
+    options = honest.options | {"cv": {"name": "train_test_split"}}
+    found = verify(replace(honest, options=options), X, Y, groups=RUNS, n_cells=1)
+    assert "the options do not say how" in " ".join(found.notes)
 
 
 def test_the_verdict_is_shown_in_notebooks(honest):

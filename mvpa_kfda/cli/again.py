@@ -4,6 +4,7 @@ The packages that read data are imported inside functions: ``--help`` needs none
 """
 
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 
 from ..utils.text import tell
@@ -218,24 +219,25 @@ def _whole(text):
 
 def _run_rerun(arguments):
     """Make the result again, write it, and say whether it is the same."""
-    import mvpa_kfda
-
-    from ..results.base import SubjectResult
     from ..results.group import GroupResult
+    from ..results.load import load_result
 
     check_there(arguments.file, *arguments.data)
-    result = mvpa_kfda.load_result(arguments.file)
-    made = isinstance(result, SubjectResult | GroupResult) and result.inputs
-    if not made:
-        raise ValueError(
-            f"{arguments.file} does not record which function computed it. Results "
-            "that were computed from a single other one cannot be run again."
-        )
+    result = load_result(arguments.file)
+    function = _function_of(result, arguments.file)
     stem = f"{arguments.file.stem}_rerun"
     check_out(arguments.out, stem)
     options = result.procedure
-    function = getattr(mvpa_kfda, result.inputs["function"])
-    if isinstance(result, GroupResult):
+    is_group = isinstance(result, GroupResult)
+    first, second, *others = signature(function).parameters
+    of_data = {first, *(("other", "subjects") if is_group else (second,))}
+    unknown = sorted(set(options) - {second, *others} | set(options) & of_data)
+    if unknown:
+        raise ValueError(
+            f"{arguments.file} has options that {function.__name__} does not have: "
+            f"{', '.join(unknown)}."
+        )
+    if is_group:
         (data, _), more = _read_subjects(arguments)
         again = _group_again(function, result, data, more)
     else:
@@ -247,6 +249,34 @@ def _run_rerun(arguments):
     tell(f"Wrote {path}", "All numbers are the same." if same else "Numbers differ.")
     tell(_word_versions(result.versions, again.versions))
     return 0 if same else 1
+
+
+def _function_of(result, path):
+    """Return the function that computed a result, one of those of this package.
+
+    A file is not trusted to name any other.
+    """
+    import mvpa_kfda
+
+    from ..results.base import SubjectResult
+    from ..results.group import GroupResult
+    from ..utils.checks import enumerated
+    from ..verification.claims import READERS
+
+    known = ["group_inference"] if isinstance(result, GroupResult) else [*READERS]
+    made = isinstance(result, SubjectResult | GroupResult) and result.inputs
+    name = result.inputs.get("function") if made else None
+    if name is None:
+        raise ValueError(
+            f"{path} does not record which function computed it. Results "
+            "that were computed from a single other one cannot be run again."
+        )
+    if name not in known:
+        raise ValueError(
+            f"{path} was not computed by {name!r}, as it says: results of this kind "
+            f"are computed by {enumerated(known, 'or')}."
+        )
+    return getattr(mvpa_kfda, name)
 
 
 def _read_subjects(arguments):

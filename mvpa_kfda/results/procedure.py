@@ -9,9 +9,10 @@ from typing import Any
 
 from sklearn import model_selection
 
-from ..kfda import nystrom, penalties, smoothness
+from ..kfda import kernels, nystrom, penalties
+from ..kfda.splits import SPLITTERS as KNOWN_SPLITTERS
 from ..utils.fingerprints import PROJECTIONS, checksum_of
-from ..utils.record import as_call, is_record, known, recorded
+from ..utils.record import as_call, is_record, recorded
 from .kinds import record
 
 #: Options that no result depends on.
@@ -21,15 +22,20 @@ _OF_TRIALS = ("groups", "confounds", "train_on")
 #: Options that hold names of the user's alone.
 _NAMES_ONLY = ("classes",)
 
-#: Where kernels and penalties are; once these are loaded, they are known by name.
-_RECORDED_IN = nystrom, penalties, smoothness
-#: Splitters by the name of their class.
-_SPLITTERS = {
-    name: each
-    for name, each in vars(model_selection).items()
+#: Splitters by the names of their classes.
+SPLITTERS = {
+    name: vars(model_selection)[name]
+    for name in KNOWN_SPLITTERS
     if name in model_selection.__all__
-    and inspect.isclass(each)
-    and hasattr(each, "split")
+}
+#: All that a file may name, by the names of the classes.
+_CLASSES = SPLITTERS | {
+    each.__name__: each
+    for each in (
+        *(kernels.Linear, kernels.RBF, kernels.Polynomial, kernels.EmpiricalMap),
+        *(nystrom.Nystrom, penalties.Ridge, penalties.Shrinkage),
+        *(penalties.DegreesOfFreedom, penalties.Tuned),
+    )
 }
 
 
@@ -103,7 +109,9 @@ class OptionsMixin:
                 "another one, so that no options can be passed on. Take those of the "
                 "result it was made of."
             )
-        options = revived(self.options)
+        options = revived(
+            {k: v for k, v in self.options.items() if k not in _OF_THE_RUN}
+        )
         if options.get("cv", self) is None and self._leaves_unnamed_groups:
             options["cv"] = model_selection.LeaveOneGroupOut()
         return options
@@ -199,11 +207,11 @@ def _revived(value):
     if isinstance(value, Iterator):
         raise _LostError("an iterator, which is used up")
     if is_record(value):
-        kind = known(value) or _SPLITTERS.get(value["name"])
-        if kind is None or hasattr(kind, "_recorded_arguments"):  # as of matrices
-            raise _LostError(as_call(value))
         given = {name: _revived(each) for name, each in value.items() if name != "name"}
-        return kind(**given)
+        try:
+            return _CLASSES[value["name"]](**given)
+        except (KeyError, TypeError, ValueError):  # of others, as of a matrix
+            raise _LostError(as_call(value)) from None
     if isinstance(value, dict) and list(value) == ["function"]:
         raise _LostError(f"the function {value['function']}")
     return [_revived(each) for each in value] if type(value) is list else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -27,8 +28,13 @@ from .scoring import PAIRS, is_covered
 TOLERANCES = {"float64": 1e-6, "float32": 1e-3}
 #: Scores of classes that are nearer than this are ties, relative to their size.
 ROUNDING = {"float64": 1e-9, "float32": 1e-4}
-#: Where scikit-learn's steps come from.
-_STEPS = (preprocessing, decomposition, feature_selection)
+#: The transformers of scikit-learn that can be steps, by the names of their classes.
+_STEPS = {
+    name: each
+    for module in (preprocessing, decomposition, feature_selection)
+    for name, each in vars(module).items()
+    if name in module.__all__ and inspect.isclass(each) and hasattr(each, "transform")
+}
 #: How data are read, by the function that decoded them.
 READERS = arrays.READERS | recordings.READERS | imaging.READERS
 
@@ -166,6 +172,8 @@ class Claims(DifferencesMixin):
         parameters, reg = self.result.parameters, self.result.parameters["reg"]
         if is_record(reg) and is_record(reg.get("cv")):
             reg = reg | {"cv": splitter_of(reg["cv"])}
+            if reg["cv"] is None:
+                raise NotCovered("the splitter of reg is not one of scikit-learn's")
         seed = parameters["random_state"] % 2**32
         return Recipe(
             self._kernels,
@@ -545,12 +553,12 @@ class Claims(DifferencesMixin):
 
 def _step_of(record, seed=0):
     """Return the transformer of scikit-learn that a record is of, None if of none."""
-    given = {name: value for name, value in record.items() if name != "name"}
-    if any(isinstance(value, dict) for value in given.values()):
+    given = {name: v for name, v in record.items() if name not in ("name", "n_jobs")}
+    if record["name"] not in _STEPS or any(isinstance(v, dict) for v in given.values()):
         return None
     if given.get("random_state", 0) is None:
         given["random_state"] = seed
-    for module in _STEPS:
-        if hasattr(module, record["name"]):
-            return getattr(module, record["name"])(**given)
-    return None
+    try:
+        return _STEPS[record["name"]](**given)
+    except TypeError:  # arguments that it does not have
+        return None

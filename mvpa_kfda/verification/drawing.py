@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
-from sklearn import model_selection
 
 from ..inference.permutation import permute_labels
+from ..results.procedure import SPLITTERS
 from ..utils.record import is_record
 
 #: DrawnFolds where nobody says how many.
@@ -32,9 +32,11 @@ class DrawnFolds:
 
 def splitter_of(record):
     """Return the splitter that a record is of; None if scikit-learn has none such."""
-    kind = getattr(model_selection, record["name"], None)
     given = {name: value for name, value in record.items() if name != "name"}
-    return None if kind is None else kind(**given)
+    try:
+        return SPLITTERS[record["name"]](**given)
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def redraw_folds(asked, codes, groups, numbers=None, trained=None):
