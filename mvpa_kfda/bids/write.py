@@ -198,6 +198,11 @@ def read_json(path):
         return None
 
 
+def as_dict(content):
+    """Return what is read of a JSON file if it has names, else nothing."""
+    return content if isinstance(content, dict) else {}
+
+
 def write_json(path, content):
     """Write a JSON file, whole or not at all."""
     text = json.dumps(content, indent=2, ensure_ascii=False, default=_plain)

@@ -304,7 +304,7 @@ def _read_of_output(arguments, is_group):
     places = ("bids_dir", "derivatives", "mask_img", "labels_img", "lut")
     options = {name: getattr(arguments, name) for name in places}
     check_there(*(options[n] for n in places[2:] if options[n] is not None))
-    data, y, more = read_again(arguments.file, participant_options() | options)
+    data, y, more = read_again(arguments.file, options, participant_options())
     return (data, y), more
 
 
