@@ -240,7 +240,7 @@ def in_place(path, write):
     """Write a file under another name first, so that there is never half of it."""
     check_target(path)
     # Other subjects may be at work on the same dataset, in other processes.
-    draft = path.with_name(f".{uuid.uuid4().hex[:8]}_{path.name}")
+    draft = path.with_name(f".{uuid.uuid4().hex[:8]}_{path.name[-50:]}")
     try:
         write(draft)
         move_into_place(draft, path)

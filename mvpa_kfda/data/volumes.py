@@ -28,7 +28,13 @@ from nilearn.signal import clean
 from nilearn.surface import SurfaceImage
 
 from ..utils.advice import advice, described, is_foreign
-from ..utils.checks import all_items, check_option, expand_pattern, warn
+from ..utils.checks import (
+    all_items,
+    check_option,
+    expand_pattern,
+    refuse_long_name,
+    warn,
+)
 
 #: Values of whole images that are masked at once, so that copies stay small.
 MASKED_AT_ONCE = 2**22
@@ -97,6 +103,7 @@ def open_image(item, name, errors):
     if not isinstance(item, str | os.PathLike):
         return item
     path = Path(item).expanduser()
+    refuse_long_name(path, name)
     if not path.is_file():
         raise FileNotFoundError(f"{name}: {str(path)!r} is no file.")
     try:

@@ -128,7 +128,7 @@ def verify(
             f"{type(result).__name__}. Pass the results that it was made of."
         )
     if n_cells is not None:
-        check_count("n_cells", n_cells, minimum=1)
+        n_cells = check_count("n_cells", n_cells, minimum=1)
     rng = np.random.default_rng(draw_seed(random_state))
     try:
         if isinstance(result, GroupResult):
