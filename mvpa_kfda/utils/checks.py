@@ -146,7 +146,12 @@ _MOST_ITEMS = 10_000
 def all_items(name, values):
     """Return the items of an iterable as a list; refuse one that may never end."""
     most = None if hasattr(values, "__len__") else _MOST_ITEMS + 1
-    items = list(islice(values, most))
+    try:
+        items = list(islice(values, most))
+    except TypeError:  # also of what only says that it can be gone through
+        raise TypeError(
+            f"Invalid value for {name!r}: {described(values)}. Allowed: a list."
+        ) from None
     if most is not None and len(items) == most:
         raise ValueError(
             f"{name} is of type {type(values).__name__} and yields more than "
