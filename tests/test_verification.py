@@ -65,6 +65,7 @@ X, Y = trials()
 X_OTHER = X[:, 0, 1]
 WHOLE = {"n_cells": None, "groups": RUNS}
 TUNED = Tuned([0.1, 10.0], cv=3)
+SPLITS = {"name": "ShuffleSplit", "n_splits": 10**8, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
@@ -742,6 +743,49 @@ def test_a_file_decides_neither_what_is_run_nor_where(saved, honest, capsys):
     options = honest.options | {"cv": {"name": "train_test_split"}}
     found = verify(replace(honest, options=options), X, Y, groups=RUNS, n_cells=1)
     assert "the options do not say how" in " ".join(found.notes)
+
+
+#: Counts of a file that it holds nothing for, in options, and what is said.
+COUNTS = {
+    "n_repeats": (10**8, "100000000 repeats are asked for"),
+    "n_permutations": (10**8, "the options make 20"),
+    "cv": (10**8, "asks for more folds than there are trials"),
+    "reg": ({"name": "Tuned", "grid": [1.0], "cv": SPLITS}, "makes 100,000,000 splits"),
+    "random_state": ("text", "does not hold together (TypeError"),
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_counts_of_a_file_are_bounded_by_what_it_holds(name, honest):
+    value, words = COUNTS[name]
+    options = honest.options | {name: value}
+    if name == "cv":
+        options["groups"] = None
+    edited = replace(
+        honest, options=options, parameters=honest.parameters | {name: value}
+    )
+    assert words in verify(edited, X, Y, groups=RUNS, n_cells=2).verdict
+    if name == "cv":
+        options = options | {"cv": SPLITS}
+        found = verify(replace(honest, options=options), X, Y, groups=RUNS)
+        assert "makes 100,000,000 splits" in found.verdict
+
+
+def test_counts_of_the_file_are_looked_at_before_it_is_run_again(saved, honest, capsys):
+    edited = honest.options | {"n_repeats": 10**8}
+    replace(honest, options=edited).save("edited.h5")
+    assert main(["rerun", "edited.h5", "data.npz"]) == 2
+    assert "100000000 repeats are asked for" in capsys.readouterr().err
+    edited = honest.options | {"n_permutations": 10**8}
+    replace(honest, options=edited).save("edited.h5", overwrite=True)
+    assert main(["rerun", "edited.h5", "data.npz"]) == 1
+    # All there are may be fewer than asked for.
+    few = decode(X[:8], Y[:8], groups=None, cv=2, n_permutations=10**4)
+    few.save("few.h5")
+    np.savez("few.npz", X=X[:8], y=Y[:8])
+    assert main(["rerun", "few.h5", "few.npz"]) == 0
+    again = load_result("few_rerun.h5")
+    assert again.options["n_permutations"] == few.options["n_permutations"] == 10**4
 
 
 def test_the_verdict_is_shown_in_notebooks(honest):

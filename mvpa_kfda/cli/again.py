@@ -221,6 +221,7 @@ def _run_rerun(arguments):
     """Make the result again, write it, and say whether it is the same."""
     from ..results.group import GroupResult
     from ..results.load import load_result
+    from ..verification.differences import differences_of_counts
 
     check_there(arguments.file, *arguments.data)
     result = load_result(arguments.file)
@@ -237,12 +238,24 @@ def _run_rerun(arguments):
             f"{arguments.file} has options that {function.__name__} does not have: "
             f"{', '.join(unknown)}."
         )
+    # There may be fewer permutations than asked for; else one more shows that a file
+    # was edited, which may ask for any number.
+    asked, most = options.get("n_permutations"), result.n_permutations + 1
+    asks_for_more = isinstance(asked, int) and asked > most > 1
+    options |= {"n_permutations": most} if asks_for_more else {}
     if is_group:
         (data, _), more = _read_subjects(arguments)
-        again = _group_again(function, result, data, more)
+        again = _group_again(function, result, options, data, more)
     else:
+        if wrong := differences_of_counts(result):
+            raise ValueError(f"{arguments.file} was edited: {'; '.join(wrong)}.")
         (data, y), more = _read(arguments)
         again = function(data, y, **options | more)
+    if asks_for_more:
+        kept = {name: getattr(again, name) for name in ("options", "parameters")}
+        given = {n: x for n, x in kept.items() if x["n_permutations"] == most}
+        given = {n: x | {"n_permutations": asked} for n, x in given.items()}
+        again = replace(again, **given)
     path = arguments.out / f"{stem}.h5"
     again.save(path, overwrite=True)
     same = replace(again, versions=result.versions, warnings=result.warnings) == result
@@ -308,7 +321,7 @@ def _read_of_output(arguments, is_group):
     return (data, y), more
 
 
-def _group_again(function, group, files, more):
+def _group_again(function, group, options, files, more):
     """Return the group's result again, of the files in its order and by its names."""
     from ..verification.members import find_members
 
@@ -317,7 +330,7 @@ def _group_again(function, group, files, more):
         raise ValueError(f"These are not the results of the group: {'; '.join(wrong)}.")
     n = len(group.subjects)
     more = {"other": found[n:]} if more else {}
-    return function(found[:n], **group.procedure, **more, subjects=group.subjects)
+    return function(found[:n], **options, **more, subjects=group.subjects)
 
 
 def _word_versions(old, new):

@@ -15,10 +15,11 @@ from ..results.group import GroupResult
 from ..results.load import load_result
 from ..utils.checks import check_count, draw_seed
 from .claims import Claims
+from .differences import differences_of_counts
 from .distance import moved, moved_gram
 from .groups import verify_group
 from .kept import Kept
-from .reading import NotCovered
+from .reading import NotCovered, of_the_file
 from .refit import Sample, refit
 from .scoring import score
 from .verdict import Verification
@@ -134,13 +135,23 @@ def verify(
         if isinstance(result, GroupResult):
             _refuse_labels(y, given)
             return verify_group(result, data, given.get("other"), n_cells, rng)
-        claims = Claims.of(result, data, y, given)
-        differences = claims.differences()
+        with of_the_file():
+            differences = differences_of_counts(result)
         if differences:
             return Verification(differences=tuple(differences))
-        cells = _Cells(claims).refitted(n_cells, rng)
+        claims = Claims.of(result, data, y, given)
+        with of_the_file():
+            return _compared(claims, n_cells, rng)
     except NotCovered as reason:
         return Verification(unverified=(str(reason),))
+
+
+def _compared(claims, n_cells, rng):
+    """Return what is found of a result, once its data are read."""
+    differences = claims.differences()
+    if differences:
+        return Verification(differences=tuple(differences))
+    cells = _Cells(claims).refitted(n_cells, rng)
     others = () if cells["ok"].all() else claims.inputs_apart
     return Verification(
         cells=cells,

@@ -17,9 +17,16 @@ from ..utils.record import as_call, is_record, recorded
 from . import imaging, recordings
 from . import reading as arrays
 from .differences import DifferencesMixin
-from .drawing import DrawnFolds, cut_folds, redraw_folds, redraw_labels, splitter_of
+from .drawing import (
+    DrawnFolds,
+    check_splits,
+    cut_folds,
+    redraw_folds,
+    redraw_labels,
+    splitter_of,
+)
 from .kernels import LINEAR, completed, for_columns
-from .reading import NotCovered
+from .reading import NotCovered, of_the_file
 from .refit import Recipe
 from .rounds import Round, regrouped, reshuffled
 from .scoring import PAIRS, is_covered
@@ -61,11 +68,11 @@ class Claims(DifferencesMixin):
                 "it does not say of what data it was made (no decoding function "
                 "returned it, or another result was made of it)"
             )
-        if inputs["function"] not in READERS:
-            raise NotCovered(f"results of {inputs['function']} are not refitted yet")
-        options = recorded(result.options)
-        claims = cls(result, None, options, given)
-        claims._check_covered()
+        with of_the_file():
+            if inputs["function"] not in READERS:
+                raise NotCovered(f"results of {inputs['function']} are not refitted")
+            claims = cls(result, None, recorded(result.options), given)
+            claims._check_covered()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             claims._read(data, y, given)
@@ -174,6 +181,7 @@ class Claims(DifferencesMixin):
             reg = reg | {"cv": splitter_of(reg["cv"])}
             if reg["cv"] is None:
                 raise NotCovered("the splitter of reg is not one of scikit-learn's")
+            check_splits(reg["cv"], self.codes, self.groups)
         seed = parameters["random_state"] % 2**32
         return Recipe(
             self._kernels,
@@ -400,7 +408,8 @@ class Claims(DifferencesMixin):
         if not parameters["n_permutations"]:
             return self.codes[np.newaxis], self._tested[np.newaxis]
         tested = None if self.reading.other_trials else self._tested
-        asked = options["n_permutations"]
+        # More than it has scores for are one more: that shows, and takes no time.
+        asked = min(options["n_permutations"], self.result.n_permutations + 1)
         redrawn = self.n_repeats > 1 and parameters["average"] is None
         folds = None if redrawn or self._folds_see_labels else self.drawn_folds
         labels, moved = redraw_labels(

@@ -24,6 +24,20 @@ _INPUTS = {
 _MOST_APART = 0.01
 
 
+def differences_of_counts(result):
+    """Return which counts a result states that it has no scores for, in words.
+
+    They say how much is drawn and refitted, so that they are looked at before.
+    """
+    held = {np.shape(scores)[-1] for scores in result.repeats.values()} or {1}
+    stated = [each.get("n_repeats", 1) for each in (result.parameters, result.options)]
+    return [
+        f"{said} repeats are asked for, and the file has scores of {max(held)}"
+        for said in dict.fromkeys(map(repr, stated))
+        if {said} != {*map(repr, held)}
+    ]
+
+
 class DifferencesMixin:
     """Claims that are compared with what the data and the options make."""
 

@@ -9,7 +9,10 @@ import numpy as np
 from ..inference.permutation import permute_labels
 from ..results.procedure import SPLITTERS
 from ..utils.record import is_record
+from .reading import NotCovered
 
+#: Splitters may make so many splits for each trial.
+_MOST_SPLITS = 1000
 #: DrawnFolds where nobody says how many.
 DEFAULT_FOLDS = 10
 
@@ -61,8 +64,17 @@ def redraw_folds(asked, codes, groups, numbers=None, trained=None):
     return _split(splitter, codes, groups)
 
 
+def check_splits(splitter, codes, groups):
+    """Refuse splitters with more splits than anybody means, which might never end."""
+    n = len(codes)
+    n_splits = splitter.get_n_splits(np.zeros((n, 1)), codes, groups)
+    if n_splits > _MOST_SPLITS * n:
+        raise NotCovered(f"{splitter} makes {n_splits:,} splits of {n} trials")
+
+
 def _split(splitter, codes, groups):
     """Return the folds of a splitter."""
+    check_splits(splitter, codes, groups)
     n = len(codes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -75,6 +87,8 @@ def _split(splitter, codes, groups):
 def _contiguous(k, codes, numbers, trained):
     """Return k folds of neighbours; more where some training set lacks a class."""
     n, order = len(codes), np.arange(len(codes))
+    if k > n:
+        raise NotCovered(f"cv={k} asks for more folds than there are trials, {n}")
     if numbers is not None and len(set(numbers)) == n:
         order = np.argsort(numbers, kind="stable")
     used = codes if trained is None else np.where(trained, codes, -1)

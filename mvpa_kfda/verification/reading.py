@@ -6,6 +6,7 @@ own reading (`mvpa_kfda.data`); the fingerprints tell whether the same was read.
 """
 
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,6 +17,24 @@ from ..utils.fingerprints import Fingerprint
 
 class NotCovered(Exception):
     """What cannot be refitted here; the text continues "cannot be verified because"."""
+
+
+@contextmanager
+def of_the_file():
+    """Make errors of what a file says, which somebody may have edited, `NotCovered`."""
+    try:
+        yield
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise NotCovered(
+            "what the file says of the analysis does not hold together "
+            f"({type(error).__name__}: {error})"
+        ) from error
 
 
 @dataclass
