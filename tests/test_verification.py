@@ -36,6 +36,7 @@ from mvpa_kfda import (
 )
 from mvpa_kfda.cli.main import main
 from mvpa_kfda.utils.fingerprints import Fingerprint
+from mvpa_kfda.verification import differences
 from mvpa_kfda.verification.refit import Recipe, Sample, refit
 from random_options import random_call
 
@@ -748,7 +749,7 @@ def test_a_file_decides_neither_what_is_run_nor_where(saved, honest, capsys):
 #: Counts of a file that it holds nothing for, in options, and what is said.
 COUNTS = {
     "n_repeats": (10**8, "100000000 repeats are asked for"),
-    "n_permutations": (10**8, "the options make 20"),
+    "n_permutations": (10**8, "the options make 2000 or more"),
     "cv": (10**8, "asks for more folds than there are trials"),
     "reg": ({"name": "Tuned", "grid": [1.0], "cv": SPLITS}, "makes 100,000,000 splits"),
     "random_state": ("text", "does not hold together (TypeError"),
@@ -756,11 +757,12 @@ COUNTS = {
 
 
 @pytest.mark.parametrize("name", COUNTS)
-def test_counts_of_a_file_are_bounded_by_what_it_holds(name, honest):
+def test_counts_of_a_file_are_bounded_by_what_it_holds(name, honest, monkeypatch):
     value, words = COUNTS[name]
     options = honest.options | {name: value}
     if name == "cv":
         options["groups"] = None
+    monkeypatch.setattr(differences, "_FEW_PERMUTATIONS", 1000)
     edited = replace(
         honest, options=options, parameters=honest.parameters | {name: value}
     )
@@ -771,16 +773,32 @@ def test_counts_of_a_file_are_bounded_by_what_it_holds(name, honest):
         assert "makes 100,000,000 splits" in found.verdict
 
 
-def test_counts_of_the_file_are_looked_at_before_it_is_run_again(saved, honest, capsys):
+@pytest.mark.filterwarnings("ignore")
+def test_damaged_records_are_no_errors(honest):
+    for where in ("parameters", "options", "inputs"):
+        record = getattr(honest, where)
+        for name in record:
+            for value in (None, [], -1, float("nan"), {"name": [1]}):
+                edited = replace(honest, **{where: record | {name: value}})
+                verify(edited, X, Y, groups=RUNS, n_cells=1, random_state=0)
+            left = {key: each for key, each in record.items() if key != name}
+            edited = replace(honest, **{where: left})
+            verify(edited, X, Y, groups=RUNS, n_cells=1, random_state=0)
+
+
+def test_counts_of_a_file_bound_what_is_run_again(saved, honest, capsys, monkeypatch):
     edited = honest.options | {"n_repeats": 10**8}
     replace(honest, options=edited).save("edited.h5")
     assert main(["rerun", "edited.h5", "data.npz"]) == 2
     assert "100000000 repeats are asked for" in capsys.readouterr().err
+    monkeypatch.setattr(differences, "_FEW_PERMUTATIONS", 100)
     edited = honest.options | {"n_permutations": 10**8}
     replace(honest, options=edited).save("edited.h5", overwrite=True)
     assert main(["rerun", "edited.h5", "data.npz"]) == 1
-    # All there are may be fewer than asked for.
+    # All there are may be fewer than asked for, and some of them are left out.
     few = decode(X[:8], Y[:8], groups=None, cv=2, n_permutations=10**4)
+    assert few.n_permutations == 67
+    assert verify(few, X[:8], Y[:8], n_cells=4).ok
     few.save("few.h5")
     np.savez("few.npz", X=X[:8], y=Y[:8])
     assert main(["rerun", "few.h5", "few.npz"]) == 0

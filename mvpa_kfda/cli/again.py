@@ -221,7 +221,7 @@ def _run_rerun(arguments):
     """Make the result again, write it, and say whether it is the same."""
     from ..results.group import GroupResult
     from ..results.load import load_result
-    from ..verification.differences import differences_of_counts
+    from ..verification.differences import differences_of_counts, most_permutations
 
     check_there(arguments.file, *arguments.data)
     result = load_result(arguments.file)
@@ -238,10 +238,8 @@ def _run_rerun(arguments):
             f"{arguments.file} has options that {function.__name__} does not have: "
             f"{', '.join(unknown)}."
         )
-    # There may be fewer permutations than asked for; else one more shows that a file
-    # was edited, which may ask for any number.
-    asked, most = options.get("n_permutations"), result.n_permutations + 1
-    asks_for_more = isinstance(asked, int) and asked > most > 1
+    asked, most = options.get("n_permutations"), most_permutations(result)
+    asks_for_more = isinstance(asked, int) and asked > most
     options |= {"n_permutations": most} if asks_for_more else {}
     if is_group:
         (data, _), more = _read_subjects(arguments)

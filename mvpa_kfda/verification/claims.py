@@ -16,7 +16,7 @@ from ..results.summaries import SummariesMixin
 from ..utils.record import as_call, is_record, recorded
 from . import imaging, recordings
 from . import reading as arrays
-from .differences import DifferencesMixin
+from .differences import DifferencesMixin, most_permutations
 from .drawing import (
     DrawnFolds,
     check_splits,
@@ -408,8 +408,7 @@ class Claims(DifferencesMixin):
         if not parameters["n_permutations"]:
             return self.codes[np.newaxis], self._tested[np.newaxis]
         tested = None if self.reading.other_trials else self._tested
-        # More than it has scores for are one more: that shows, and takes no time.
-        asked = min(options["n_permutations"], self.result.n_permutations + 1)
+        asked = min(options["n_permutations"], most_permutations(self.result))
         redrawn = self.n_repeats > 1 and parameters["average"] is None
         folds = None if redrawn or self._folds_see_labels else self.drawn_folds
         labels, moved = redraw_labels(

@@ -20,6 +20,8 @@ _INPUTS = {
     "confounds_test": "the confounds of the test data",
     "train_on": "the trials of train_on",
 }
+#: So many permutations are drawn in a second or two.
+_FEW_PERMUTATIONS = 10**5
 #: Inputs that differ by a larger part of their standard deviation are other ones.
 _MOST_APART = 0.01
 
@@ -36,6 +38,15 @@ def differences_of_counts(result):
         for said in dict.fromkeys(map(repr, stated))
         if {said} != {*map(repr, held)}
     ]
+
+
+def most_permutations(result):
+    """Return how many permutations are drawn for a result, whatever it asks for.
+
+    There may be fewer than asked for, and a rule of the folds may leave few of these;
+    but a file may ask for any number.
+    """
+    return max(_FEW_PERMUTATIONS, 100 * (result.n_permutations + 1))
 
 
 class DifferencesMixin:
@@ -201,10 +212,12 @@ class DifferencesMixin:
         if self.result.parameters["n_permutations"] and not sizes:
             yield "the file has no scores under permuted labels"
         for name, size in sizes.items():
-            if size != len(self.labels) - 1:
+            n_drawn = len(self.labels) - 1
+            if size != n_drawn:
+                more = " or more" if n_drawn == most_permutations(self.result) else ""
                 yield (
                     f"the file has {size} scores under permuted labels ({name}), "
-                    f"and the options make {len(self.labels) - 1}"
+                    f"and the options make {n_drawn}{more}"
                 )
                 return
 

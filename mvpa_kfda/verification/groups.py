@@ -9,6 +9,7 @@ from ..utils.checks import counted
 from ..utils.record import recorded
 from .anew import BY_LABELS, Anew
 from .corrections import uncorrected
+from .differences import most_permutations
 from .members import find_members, read_member
 from .reading import NotCovered, of_the_file
 from .second_level import NEAR, p_uncorrected
@@ -35,9 +36,8 @@ def verify_group(group, subjects, other, n_cells, rng):
             return Verification(differences=tuple(differences))
         members = [read_member(result, group, group.places) for result in results]
         options = recorded(group.options)
-        # More than it has are one more: that shows, and takes no time.
-        most = len(group.null_max) + 1
-        options["n_permutations"] = min(options["n_permutations"], most)
+        asked = min(options["n_permutations"], most_permutations(group))
+        options["n_permutations"] = asked
         anew = Anew(options, group.places, members, len(group.subjects))
         checked = _Whole if n_cells is None else _Checked
         if anew.n_permutations * anew.scores.shape[1] <= WHOLE:

@@ -79,9 +79,10 @@ class Reading:
 
 def window_starts(parameters, n_times):
     """Return the first samples of the windows, and how many samples are in each."""
-    sfreq = parameters["sfreq"]
-    width, step = (round(parameters[name] * sfreq) for name in ("window", "step"))
-    return list(range(0, n_times - width + 1, step)), width
+    with of_the_file():
+        sfreq = parameters["sfreq"]
+        width, step = (round(parameters[name] * sfreq) for name in ("window", "step"))
+        return list(range(0, n_times - width + 1, step)), width
 
 
 def in_window(data, start, width, mode):
