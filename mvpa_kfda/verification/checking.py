@@ -24,8 +24,9 @@ from .refit import Sample, refit
 from .scoring import score
 from .verdict import Verification
 
-#: How much more other data may change than those that were moved as far at random.
-OF_ANOTHER_DRAW = 10
+#: How many twins of a cell have features that are moved at random, and how much more
+#: than these other data, that are as far away, may change.
+_TWINS, _OF_TWINS = 4, 10
 
 
 def verify(
@@ -216,9 +217,7 @@ class _Cells:
         fine, names = True, claims.metrics
         if b == 0:
             for i, model in zip(folds, models, strict=True):
-                fine &= model.ties.all() or claims.agrees_on_penalty(
-                    position, i, model.lam
-                )
+                fine &= claims.agrees_on_penalty(position, i, model)
                 n_differ += claims.count_differences(position, i, model)
         compared = [
             (name, (stored, cell.score(name, folds, models, second)))
@@ -259,35 +258,38 @@ class Cell:
     claims: Claims
     position: tuple
     permutation: int
-    #: Whether features are moved as far as they may be from those decoded.
-    is_moved: bool = False
+    #: The number of a twin, whose features are moved as far as they may be from those
+    #: decoded; 0: as they are.
+    number: int = 0
 
     @cached_property
-    def twin(self):
-        """The cell of moved features; None if data are those that were decoded."""
-        moves = self.claims.noise > 0 and not self.is_moved
-        return replace(self, is_moved=True) if moves else None
+    def twins(self):
+        """Cells of moved features; none if data are those that were decoded."""
+        if self.number or not self.claims.noise:
+            return []
+        return [replace(self, number=1 + i) for i in range(_TWINS)]
 
     @cached_property
     def _features(self):
         reading = self.claims.reading
         X = self._moved(reading.train(self.position))
         test = reading.test
-        return X, X if test is None else self._moved(test(self.position), seed=1)
+        return X, X if test is None else self._moved(test(self.position), 1)
 
-    def _moved(self, values, seed=0):
-        """Return features, or confounds, of the twin; others as they are."""
-        if not self.is_moved or values is None or values.dtype.kind != "f":
+    def _moved(self, values, which=0):
+        """Return features, or confounds, of a twin; others as they are."""
+        if not self.number or values is None or values.dtype.kind != "f":
             return values  # the numbers of trials, of a precomputed kernel
-        return moved(values, self.claims.noise, np.random.default_rng(seed))
+        rng = np.random.default_rng([self.number, which])
+        return moved(values, self.claims.noise, rng)
 
     @cached_property
     def _method(self):
         """How models are trained."""
         method = self.claims.method_at(self.position)
-        if not self.is_moved or method.gram is None:
+        if not self.number or method.gram is None:
             return method
-        how = self.claims.noise, np.random.default_rng(0)
+        how = self.claims.noise, np.random.default_rng(self.number)
         return replace(method, gram=moved_gram(method.gram, *how))
 
     def _place(self, fold):
@@ -314,9 +316,9 @@ class Cell:
         What data that are as far from those decoded may change is in doubt.
         """
         found = self._refitted(fold, second)
-        if self.twin is None:
+        if not self.twins:
             return found
-        return with_doubt(found, self.twin.model(fold, second))
+        return with_doubt(found, [twin.model(fold, second) for twin in self.twins])
 
     def _refitted(self, fold, second):
         """Return the prediction of a fold's test trials."""
@@ -373,29 +375,37 @@ class Cell:
 
     def change(self, name, folds, models):
         """Return by how much data that are as near may change a metric."""
-        if self.twin is None:
+        if not self.twins:
             return 0.0
-        twins = [self.twin.model(fold) for fold in folds]
-        scores = (self.score(name, folds, models), self.twin.score(name, folds, twins))
-        return OF_ANOTHER_DRAW * np.abs(np.subtract(*scores))
+        score = self.score(name, folds, models)
+        others = [
+            twin.score(name, folds, [twin.model(fold) for fold in folds])
+            for twin in self.twins
+        ]
+        return _OF_TWINS * np.abs(np.subtract(others, score)).max(axis=0)
 
 
-def with_doubt(model, twin):
-    """Return a prediction in doubt where that of a twin, of moved data, differs.
+def with_doubt(model, twins):
+    """Return a prediction in doubt where those of twins, of moved data, differ.
 
     Other data that are as far away differ as much in size, but not in direction.
     """
-    is_other = not np.isclose(twin.lam, model.lam, rtol=0.1, atol=0)  # another penalty
+    lam_doubt = max(abs(twin.lam / model.lam - 1) for twin in twins)
     if model.scores is None:
-        change, near = np.abs(model.predicted - twin.predicted).max(), False
-        doubt = np.full(len(model.predicted), OF_ANOTHER_DRAW * change)
+        change = max(np.abs(twin.predicted - model.predicted).max() for twin in twins)
+        doubt, near = np.full(len(model.predicted), _OF_TWINS * change), False
     else:
         seen = np.isfinite(model.scores)
-        change = np.abs(model.scores[seen] - twin.scores[seen]).max()
-        doubt = model.doubt + OF_ANOTHER_DRAW * change
+        change = max(np.abs((twin.scores - model.scores)[seen]).max() for twin in twins)
+        doubt = model.doubt + _OF_TWINS * change
         best, second = np.sort(model.scores, axis=1)[:, :-3:-1].T
         near = best - second <= doubt
-    return replace(model, ties=model.ties | near | is_other, doubt=doubt)
+    return replace(
+        model,
+        ties=model.ties | near | (lam_doubt > 0.1),  # where another one is chosen
+        doubt=doubt,
+        lam_doubt=_OF_TWINS * lam_doubt,
+    )
 
 
 def undecided_pairs(models):

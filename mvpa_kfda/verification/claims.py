@@ -523,8 +523,8 @@ class Claims(DifferencesMixin):
         single = single or self.result.parameters.get("null") == "full"
         return max(tolerance, 2e-6) if single else tolerance
 
-    def agrees_on_penalty(self, position, fold, lam):
-        """Tell whether a lambda is the stored one."""
+    def agrees_on_penalty(self, position, fold, model):
+        """Tell whether the lambda of a fold is the stored one."""
         stored = self.result.penalty.get("lambda")
         if stored is None:
             return True
@@ -534,7 +534,7 @@ class Claims(DifferencesMixin):
         if np.ndim(stored):
             each = len(self.folds) // len(stored)  # folds, or those of a repeat
             stored = stored[fold // each]
-        near = np.isclose(stored, lam, rtol=max(1e-5, 10 * self.noise), atol=0)
+        near = np.isclose(stored, model.lam, rtol=max(1e-5, model.lam_doubt), atol=0)
         return bool(near or np.isnan(stored))
 
     def count_differences(self, position, fold, model):

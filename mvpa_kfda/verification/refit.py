@@ -81,6 +81,7 @@ class Prediction:
     ties: np.ndarray  #: whether rounding may have decided, (n_test,)
     lam: float  #: the penalty
     doubt: np.ndarray | None = None  #: what rounding may do to scores, (n_test,)
+    lam_doubt: float = 0.0  #: what it may do to the penalty, relative to it
 
 
 def refit(train, test, method, everybody=None, seen=None):
