@@ -318,7 +318,8 @@ class Cell:
         found = self._refitted(fold, second)
         if not self.twins:
             return found
-        return with_doubt(found, [twin.model(fold, second) for twin in self.twins])
+        twins = [twin.model(fold, second) for twin in self.twins]
+        return with_doubt(found, twins, self.claims.noise / self._method.rounding)
 
     def _refitted(self, fold, second):
         """Return the prediction of a fold's test trials."""
@@ -382,13 +383,16 @@ class Cell:
             twin.score(name, folds, [twin.model(fold) for fold in folds])
             for twin in self.twins
         ]
-        return _OF_TWINS * np.abs(np.subtract(others, score)).max(axis=0)
+        change = np.abs(np.subtract(others, score)).max(axis=0)
+        # No less than the distance itself, as all four may be small by chance.
+        return _OF_TWINS * change + self.claims.noise * np.maximum(1, np.abs(score))
 
 
-def with_doubt(model, twins):
+def with_doubt(model, twins, noise):
     """Return a prediction in doubt where those of twins, of moved data, differ.
 
-    Other data that are as far away differ as much in size, but not in direction.
+    Other data that are as far away differ as much in size, but not in direction. Their
+    distance, `noise`, is in units of rounding.
     """
     lam_doubt = max(abs(twin.lam / model.lam - 1) for twin in twins)
     if model.scores is None:
@@ -397,7 +401,7 @@ def with_doubt(model, twins):
     else:
         seen = np.isfinite(model.scores)
         change = max(np.abs((twin.scores - model.scores)[seen]).max() for twin in twins)
-        doubt = model.doubt + _OF_TWINS * change
+        doubt = model.doubt * (1 + noise) + _OF_TWINS * change
         best, second = np.sort(model.scores, axis=1)[:, :-3:-1].T
         near = best - second <= doubt
     return replace(

@@ -545,7 +545,8 @@ class Claims(DifferencesMixin):
         stored = np.asarray(self.result.predicted)[position][rows]
         if self.method.n_classes is None:
             spread = np.ptp(self.classes)
-            tolerance = TOLERANCES[self.result.parameters["dtype"]] * spread
+            share = max(TOLERANCES[self.result.parameters["dtype"]], self.noise)
+            tolerance = share * spread
             tolerance = tolerance if model.doubt is None else tolerance + model.doubt
             differ = np.abs(stored - model.predicted) > tolerance
         else:
