@@ -119,7 +119,7 @@ def write_result_file(path, class_name, fields, *, overwrite=False):
         number = getattr(error, "errno", None) or errno.EIO
         if type(error) not in (OSError, RuntimeError):
             raise  # as of permissions, which say what is wrong
-        why = _FULL.get(number, "The disk failed, or is full")
+        why = _FULL.get(number, "The disk is full, or failed")
         words = f"{why}; nothing was saved, and what was there is as it was"
         raise OSError(number, words, str(path)) from error
     finally:
