@@ -61,6 +61,7 @@ _FULL = {
     errno.EFBIG: "The file would be larger than files may be here",
     getattr(errno, "EDQUOT", None): "The quota of the disk is used up",
 }
+_FAILED = "The disk is full, or failed"
 #: Seconds to wait before files that are open elsewhere are moved again; at last none.
 _RETRIES = (0.05, 0.2, 0.5, 1, None)
 #: So much of a name is in that of its draft, which may not be longer than names can be.
@@ -116,12 +117,12 @@ def write_result_file(path, class_name, fields, *, overwrite=False):
             os.fsync(file.fileno())
         move_into_place(draft, target)
     except (OSError, RuntimeError) as error:
-        number = getattr(error, "errno", None) or errno.EIO
         if type(error) not in (OSError, RuntimeError):
             raise  # as of permissions, which say what is wrong
-        why = _FULL.get(number, "The disk is full, or failed")
+        number = getattr(error, "errno", None)
+        why = _FULL.get(number, os.strerror(number)) if number else _FAILED
         words = f"{why}; nothing was saved, and what was there is as it was"
-        raise OSError(number, words, str(path)) from error
+        raise OSError(number or errno.EIO, words, str(path)) from error
     finally:
         draft.unlink(missing_ok=True)
 
