@@ -104,10 +104,8 @@ def projections(values):
     found, step = np.empty(len(values)), max(1, _AT_ONCE // (8 * size))
     with np.errstate(all="ignore"):  # what is not finite is refused elsewhere
         for start in range(0, len(values), step):
-            some = slice(start, start + step)
-            found[some] = (
-                values[some].reshape(-1, size).astype(float, copy=False) @ signs
-            )
+            rows = np.ascontiguousarray(values[start : start + step], dtype=float)
+            found[start : start + step] = rows.reshape(-1, size) @ signs
     return found
 
 
