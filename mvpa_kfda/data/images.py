@@ -208,7 +208,8 @@ def _listed(labels):
     """Return a label, or several, as a list of plain values that can be looked up."""
     several = isinstance(labels, Iterable) and not isinstance(labels, str | bytes)
     plain = [
-        getattr(x, "item", lambda x=x: x)() for x in (labels if several else [labels])
+        x.item() if hasattr(x, "item") and np.size(x) == 1 else x
+        for x in (labels if several else [labels])
     ]
     for label in plain:
         if not isinstance(label, Hashable):

@@ -341,6 +341,8 @@ def refuse_long_name(path, name="path"):
                 f"begins with {text[:20]!r}. Allowed: names as long as the file system "
                 "takes, often up to 255 characters for each folder and file."
             ) from None
+    except ValueError:  # with NUL, or halves of characters: there is no such file
+        return
 
 
 def check_share(name, value, below=1, zero=False):
