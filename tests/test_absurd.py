@@ -32,6 +32,7 @@ from mvpa_kfda import (
     group_inference,
     load_result,
     methods_text,
+    regress,
     searchlight,
     simulate_epochs,
     single_trial_betas,
@@ -96,10 +97,16 @@ ABSURD = {
     "2.5": lambda: 2.5,
     "nan": lambda: np.nan,
     "inf": lambda: np.inf,
+    "1e-20": lambda: 1e-20,
+    "5e-324": lambda: 5e-324,
+    "nearly 1": lambda: np.nextafter(1, 0),
+    "small type": lambda: np.int8(3),
+    "unsigned": lambda: np.uint8(200),
     "10**12": lambda: 10**12,
     "10**30": lambda: 10**30,
     "empty text": lambda: "",
     "text": lambda: "nonsense",
+    "long text": lambda: "x" * 10_000,
     "half a character": lambda: "\ud800",
     "NUL": lambda: "a\0b",
     "bytes": lambda: b"bytes",
@@ -116,6 +123,7 @@ ABSURD = {
     "ragged": lambda: [[1, 2], [3]],
     "records": lambda: np.zeros(3, dtype=[("a", float)]),
     "sparse": lambda: sparse.eye_array(4, format="csr"),
+    "diagonal": lambda: sparse.eye_array(4, format="dia"),
     "objects": lambda: np.array([None, 1, "a"], dtype=object),
     "no dimension": lambda: np.array(3.0),
     "no rows": lambda: np.empty(0),
@@ -205,6 +213,7 @@ def of_results():
     made = {kind: build.result(kind) for kind in ("TimeResult", "VolumeResult")}
     made |= {"group": build.group(n=5), "comparison": build.comparison()}
     names = "save", "pvalues", "to_dataframe", "clusters", "plot", "plot_confusion"
+    names += "along", "true_discoveries", "plot_null", "peaks"
     return {
         f"{kind}.{name}": (getattr(result, name), {})
         for kind, result in made.items()
@@ -292,6 +301,56 @@ def test_paths_are_names_of_files(path):
     for call in (result.save, load_result):
         with pytest.raises((TypeError, ValueError), match=r"'path'.*Allowed: .* name"):
             call(path)
+
+
+def test_names_may_be_as_long_as_files_allow(tmp_path):
+    result = build.result("DecodingResult")
+    for name in ("x" * 10_000, tmp_path / "d" / ("x" * 10_000)):
+        for call in (result.save, load_result):
+            with pytest.raises(ValueError, match=r"a name of [\d,]+ characters"):
+                call(name)
+    path = tmp_path / ("x" * 252 + ".h5")  # that of its draft is no longer
+    result.save(path.with_name(path.name[-255:]))
+
+
+#: Arguments of the smallest and largest levels, of whole numbers that NumPy has, and of
+#: what says that it is a list but is none.
+SEEN = {
+    "regression": (lambda n: regress(X, X[:, 0], n_permutations=n), np.int8(3)),
+    "trials": (lambda n: simulate_epochs(n, n_channels=16, sfreq=20), np.int8(100)),
+    "flips": (
+        lambda n: group_inference(build.subjects(n=6), "sign-flip", n_permutations=n),
+        np.int8(127),
+    ),
+    "all significant": (
+        lambda a: build.result("TimeResult").true_discoveries(alpha=a),
+        np.nextafter(1, 0),
+    ),
+    "all of a group": (
+        lambda a: group_inference(build.subjects(n=5), alpha=a, n_permutations=19),
+        np.nextafter(1, 0),
+    ),
+    "none of a group": (
+        lambda a: group_inference(build.subjects(n=5), alpha=a, n_permutations=19),
+        5e-324,
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", SEEN)
+def test_numbers_at_the_ends_are_taken(name):
+    call, value = SEEN[name]
+    assert call(value) is not None
+
+
+def test_axes_and_folds_that_are_none_are_named():
+    with pytest.raises(ValueError, match=r"'axis': 'a'\. Allowed: 'times'"):
+        build.result("TimeResult").along("a")
+    with pytest.raises(ValueError, match="none, as there is a single position"):
+        build.result("DecodingResult").along("a")
+    with pytest.raises(TypeError, match="Invalid value for 'cv'"):
+        cross_validate(X, Y, cv=sparse.eye_array(4, format="dia"))
 
 
 def test_corrections_are_one_or_a_list():

@@ -8,7 +8,7 @@ import pytest
 
 import bids_data
 from mvpa_kfda import load_result
-from mvpa_kfda.bids import app
+from mvpa_kfda.bids import app, pages
 from mvpa_kfda.bids.pages import is_of
 from mvpa_kfda.cli.main import main
 from mvpa_kfda.reports.verified import verification_html
@@ -78,9 +78,7 @@ def test_the_lines_of_eeg_verify(tmp_path, monkeypatch, capsys):
     assert "% confidence, at most" in found
     # The data of another subject are no longer those of the result.
     for path in root.glob("sub-01/eeg/*_eeg.eeg"):
-        values = np.fromfile(path, "<f4")
-        values[1000:] += 1
-        values.tofile(path)
+        np.fromfile(path, "<f4")[::-1].tofile(path)
     capsys.readouterr()
     (line,) = [x for x in lines if "sub-01" in x and "desc-time" in x]
     assert run_line(line) == 1
@@ -117,3 +115,38 @@ def test_what_is_not_there_is_said(tmp_path, monkeypatch, capsys):
     load_result(path).save(tmp_path / "alone.h5")
     assert main(["verify", str(tmp_path / "alone.h5"), "--bids-dir", str(root)]) == 2
     assert "is not a result in the output of mvpa-kfda bids" in capsys.readouterr().err
+
+
+EDITED = {
+    "Inputs": [1, None],
+    "Options": [1, [], {"estimate": 3, "analysis": "time"}, {"analysis": "none"}],
+    "Sources": [2],
+    "Trials": [["images"]],
+}
+
+
+def test_edited_records_are_refused_by_file_and_field(tmp_path, monkeypatch, capsys):
+    root, out = bids_data.write_epochs(tmp_path / "data"), tmp_path / "out"
+    assert run(root, out, "participant", *FEW) == 0
+    (path,) = out.rglob("sub-01*_decoding.h5")
+    sidecar = path.with_suffix(".json")
+    record = json.loads(sidecar.read_text())
+    line = ["verify", str(path), "--bids-dir", str(root), "--cells", "2"]
+    for name, values in EDITED.items():
+        for value in values:
+            sidecar.write_text(json.dumps(record | {name: value}))
+            assert main(line) == 2
+            said = capsys.readouterr().err
+            assert sidecar.name in said, said
+            assert f"'{name}'" in said, said
+            pages._facts_of(path), pages._corrections_of(path)
+    # Nor do they choose where anything is read or written.
+    elsewhere = {"bids_dir": "/nowhere", "n_jobs": 400, "output_dir": "/nowhere"}
+    edited = record | {"Options": record["Options"] | elsewhere}
+    sidecar.write_text(json.dumps(edited))
+    assert main(line) == 0
+    path.with_name("other_decoding.h5").write_bytes(path.read_bytes())
+    sidecar.with_name("other_decoding.json").write_text(json.dumps(record))
+    line[1] = str(path.with_name("other_decoding.h5"))
+    assert main(line) == 2
+    assert "does not have sub and desc" in capsys.readouterr().err

@@ -1,5 +1,7 @@
 """The page on the file format: its reader reads files, and it leaves nothing out."""
 
+import errno
+import os
 import re
 import textwrap
 import time
@@ -245,6 +247,27 @@ def spoil(data, seed):
             noise = rng.integers(256, size=stop - start, dtype=np.uint8)
             return np.insert(spoiled, start, noise)
     return spoiled
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="systems that cannot")
+def test_a_disk_without_room_leaves_what_was_there(tmp_path, monkeypatch):
+    path, result = tmp_path / "result.h5", build.result()
+    result.save(path)
+    before = path.read_bytes()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "posix_fallocate", full)
+        with pytest.raises(OSError, match="No space is left on the device; nothing"):
+            result.save(path, overwrite=True)
+    # In words of HDF5, if something else took the room meanwhile.
+    monkeypatch.setattr(hdf5.h5py.Group, "create_dataset", full)
+    with pytest.raises(OSError, match="No space is left on the device; nothing"):
+        result.save(path, overwrite=True)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def full(*_, **__):
+    raise OSError(errno.ENOSPC, "Can't synchronously write data (buf = 0x55)")
 
 
 @pytest.mark.parametrize("sealed", [True, False])

@@ -1,7 +1,9 @@
 """Results are checked by refitting: what holds passes, and what was forged is found."""
 
+import re
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import mne
 import numpy as np
@@ -29,11 +31,13 @@ from mvpa_kfda import (
     decode_regions,
     generalize_arrays,
     load_result,
+    regress,
     searchlight,
     verify,
 )
 from mvpa_kfda.cli.main import main
 from mvpa_kfda.utils.fingerprints import Fingerprint
+from mvpa_kfda.verification import differences
 from mvpa_kfda.verification.refit import Recipe, Sample, refit
 from mvpa_kfda.verification.verdict import largest_share
 from random_options import random_call
@@ -43,7 +47,7 @@ GIVEN = (
     *("X_test", "y_test", "test_epochs", "same_trials", "mask_img", "labels_img"),
     *("adjacency", "sensors", "src", "mesh"),
 )
-RUNS = np.repeat(np.arange(4), 10)
+RUNS, THREE = np.repeat(np.arange(4), 10), np.resize(["cat", "dog", "eel"], 40)
 
 
 def trials(seed=0, offset=0.0):
@@ -61,8 +65,10 @@ def decode(X, y, **options):
 
 
 X, Y = trials()
+X_OTHER = X[:, 0, 1]
 WHOLE = {"n_cells": None, "groups": RUNS}
 TUNED = Tuned([0.1, 10.0], cv=3)
+SPLITS = {"name": "ShuffleSplit", "n_splits": 10**8, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +103,7 @@ def test_every_entry_knows_other_data(entry):
     result = entry(n_permutations=0)
     given = {name: value for name, value in entry.options.items() if name in GIVEN}
     other = DATA.copy()
-    other[0, 0, 0] += 1e-6
+    other[0] += 1
     found = verify(result, entry.convert(other), entry.y, **given)
     assert not found.ok
     assert any("other ones" in each for each in found.differences), found
@@ -475,6 +481,105 @@ def test_wrong_data_are_refused(honest):
         verify(3, X, Y)
 
 
+#: Ways by which trials are compared and penalties set, all of which an offset costs
+#: digits that are not taken care of.
+FAR = {
+    "an area": {"scoring": "roc_auc"},
+    "a tuned penalty": {"reg": TUNED},
+    "shrinkage": {"reg": "ledoit_wolf"},
+    "a Gaussian kernel": {"kernel": "rbf"},
+    "averages": {"average": 2, "n_repeats": 2},
+    "confounds": {"confounds": X[:, :1, 0]},
+    "distances": {"scoring": "crossnobis"},
+    "landmarks": {"approx": Nystrom(8)},
+}
+
+
+@pytest.mark.some(4)
+@pytest.mark.parametrize("options", FAR.values(), ids=FAR)
+def test_data_far_from_zero_hold(options):
+    # More features than trials, so that kernel matrices are refitted.
+    noise = np.random.default_rng(1).normal(size=(40, 45, 1))
+    far = np.concatenate([X[:, :, :1], noise], axis=1)
+    far += 1e6 * np.linspace(0.5, 1.5, far.shape[1])[:, np.newaxis]
+    given = {"groups": RUNS} | {k: v for k, v in options.items() if k == "confounds"}
+    how = {"n_cells": 10, "random_state": 0} | given
+    found = verify(decode(far, Y, **options), far, Y, **how)
+    assert found.ok, found
+    assert found.cells["n_ties"].sum() < 5
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3])
+def test_data_saved_in_single_precision_hold_and_forged_ones_do_not(offset, tmp_path):
+    epochs = build.epochs(X + offset)
+    result = decode_epochs(epochs, Y, groups=RUNS, n_permutations=9, random_state=0)
+    epochs.save(tmp_path / "pets-epo.fif", verbose=False)
+    read = mne.read_epochs(tmp_path / "pets-epo.fif", verbose=False)
+    how = {"groups": RUNS, "random_state": 0, "n_cells": 12}
+    found = verify(result, read, Y, **how)
+    assert found.ok, found
+    assert "as after saving in single precision" in found.notes[0]
+    assert found.cells["n_ties"].sum() < 10
+    found = verify(one_edited_score(result), read, Y, **how)
+    assert not found.ok
+    other = build.epochs(trials(seed=1)[0] + offset)
+    forged = decode_epochs(other, Y, groups=RUNS, n_permutations=9, random_state=0)
+    for read_again in (epochs, read):
+        found = verify(replace(forged, inputs=result.inputs), read_again, Y, **how)
+        assert found.n_differ, found
+
+
+FIVE = {"cv": 5, "random_state": 0}
+#: Functions of features (40, p), and the labels that they are given.
+DECODED = {
+    "classes": (lambda X: cross_validate(X, Y, n_permutations=9, **FIVE), Y),
+    "values": (lambda X: regress(X, X_OTHER, n_permutations=9, **FIVE), X_OTHER),
+    "a matrix": (lambda K: cross_validate(K, Y, kernel="precomputed", **FIVE), Y),
+    "tables of pairs": (
+        lambda X: cross_validate(
+            X, THREE, scoring=["pairwise_accuracy", "crossnobis"], **FIVE
+        ),
+        THREE,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DECODED)
+def test_how_much_data_differ_is_told(name):
+    decoded, y = DECODED[name]
+    data = X[:, :, 0] @ X[:, :, 0].T if name == "a matrix" else X[:, :, 0]
+    result = decoded(data)
+    for size in (1e-12, 1e-7):
+        found = verify(result, data * (1 + size), y, n_cells=6, random_state=0)
+        assert found.ok, found
+        told = float(re.search(r"by about (\S+) of", found.notes[0])[1])
+        assert size / 3 < told < 3 * size
+    found = verify(result, data[:, ::-1] * (1 + size), y)
+    assert "the data are other ones" in found.verdict
+
+
+def test_targets_may_have_lost_digits():
+    target = X[:, 0, 0] + 1 / 3
+    result = regress(X[:, :, 1], target, cv=5, n_permutations=9, random_state=0)
+    found = verify(result, X[:, :, 1], target.round(6), n_cells=8)
+    assert found.ok, found
+    assert "The labels differ" in found.notes[0]
+    assert (
+        "labels are other ones" in verify(result, X[:, :, 1], target[::-1] * 2).verdict
+    )
+
+
+def test_files_of_before_do_not_say_how_much_data_differ(honest):
+    kept = {k: v for k, v in honest.inputs.items() if k != "projections"}
+    older = replace(honest, inputs=kept)
+    assert verify(older, X, Y, groups=RUNS).ok
+    found = verify(older, X * (1 + 1e-12), Y, groups=RUNS)
+    assert "does not say by how much" in found.verdict
+    assert found.cells["ok"].all(), found
+    found = verify(older, trials(seed=1)[0], Y, groups=RUNS)
+    assert "the data are other ones" in found.verdict
+
+
 def test_ties_are_no_differences():
     # Two classes with the same trials: every score is a tie but for rounding.
     twice = np.repeat(X[:20, :, 0], 2, axis=0)
@@ -527,7 +632,7 @@ def test_fingerprints_take_little_room_and_are_as_documented(tmp_path, honest):
     for result in (honest, replace(honest, inputs={})):
         result.save(tmp_path / "sized.h5", overwrite=True)
         sizes.append((tmp_path / "sized.h5").stat().st_size)
-    assert sizes[0] - sizes[1] < 4096
+    assert sizes[0] - sizes[1] < 5120
 
 
 def test_files_are_recorded_by_name_and_size(tmp_path):
@@ -637,6 +742,108 @@ def test_the_verdict_says_how_much_was_looked_at(honest):
     found = verify(honest, X, Y, **WHOLE)
     assert [drawn == total for _, drawn, total in found.samples] == [True, True]
     assert "confidence" not in str(found)
+
+
+def test_a_file_decides_neither_what_is_run_nor_where(saved, honest, capsys):
+    edited = {"checkpoint": "made_by_the_file", "n_jobs": 400, "batch_size": 1}
+    replace(honest, options=honest.options | edited).save("edited.h5")
+    assert main(["rerun", "edited.h5", "data.npz"]) == 0
+    assert not list(Path().glob("*made_by*"))
+    for name in (
+        "sys_info",
+        "report",
+        "load_result",
+        "Nystrom",
+        "cli",
+        "group_inference",
+    ):
+        inputs = honest.inputs | {"function": name}
+        replace(honest, inputs=inputs).save("edited.h5", overwrite=True)
+        assert main(["rerun", "edited.h5", "data.npz"]) == 2
+        assert f"was not computed by {name!r}" in capsys.readouterr().err
+    # Classes of scikit-learn that are neither splitters nor steps, and wrong arguments.
+    for option, name, given in (
+        ("cv", "GridSearchCV", {"estimator": 1, "param_grid": 2}),
+        ("cv", "train_test_split", {}),
+        ("cv", "KFold", {"n_folds": 3}),
+        ("preprocess", "scale", {"X": [[1.0]]}),
+        ("kernel", "Callable", {"function": "eval"}),
+        ("kernel", "Kernel", {}),
+        ("reg", "_Rule", {}),
+        ("y", "KFold", {}),
+    ):
+        options = honest.options | {option: {"name": name, **given}}
+        replace(honest, options=options).save("edited.h5", overwrite=True)
+        assert main(["rerun", "edited.h5", "data.npz"]) == 2
+        assert option in capsys.readouterr().err
+    parameters = honest.parameters | {"preprocess": [{"name": "scale", "X": [[1.0]]}]}
+    found = verify(replace(honest, parameters=parameters), X, Y, groups=RUNS)
+    assert "the step scale(X=[[1.0]]) is not in the file" in found.verdict
+    options = honest.options | {"cv": {"name": "train_test_split"}}
+    found = verify(replace(honest, options=options), X, Y, groups=RUNS, n_cells=1)
+    assert "the options do not say how" in " ".join(found.notes)
+
+
+#: Counts of a file that it holds nothing for, in options, and what is said.
+COUNTS = {
+    "n_repeats": (10**8, "100000000 repeats are asked for"),
+    "n_permutations": (10**8, "the options make 2000 or more"),
+    "cv": (10**8, "asks for more folds than there are trials"),
+    "reg": ({"name": "Tuned", "grid": [1.0], "cv": SPLITS}, "makes 100,000,000 splits"),
+    "random_state": ("text", "does not hold together (TypeError"),
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_counts_of_a_file_are_bounded_by_what_it_holds(name, honest, monkeypatch):
+    value, words = COUNTS[name]
+    options = honest.options | {name: value}
+    if name == "cv":
+        options["groups"] = None
+    monkeypatch.setattr(differences, "_FEW_PERMUTATIONS", 1000)
+    edited = replace(
+        honest, options=options, parameters=honest.parameters | {name: value}
+    )
+    assert words in verify(edited, X, Y, groups=RUNS, n_cells=2).verdict
+    if name == "cv":
+        options = options | {"cv": SPLITS}
+        found = verify(replace(honest, options=options), X, Y, groups=RUNS)
+        assert "makes 100,000,000 splits" in found.verdict
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_damaged_records_are_no_errors(honest):
+    for where in ("parameters", "options", "inputs"):
+        record = getattr(honest, where)
+        for name in record:
+            left = {key: each for key, each in record.items() if key != name}
+            values = (None, [], -1, float("nan"), {"name": [1]})
+            for edited in (left, *(record | {name: value} for value in values)):
+                result = replace(honest, **{where: edited})
+                try:
+                    verify(result, X, Y, groups=RUNS, n_cells=1, random_state=0)
+                except ValueError as error:
+                    assert "Pass the same data" in str(error)  # noqa: PT017
+
+
+def test_counts_of_a_file_bound_what_is_run_again(saved, honest, capsys, monkeypatch):
+    edited = honest.options | {"n_repeats": 10**8}
+    replace(honest, options=edited).save("edited.h5")
+    assert main(["rerun", "edited.h5", "data.npz"]) == 2
+    assert "100000000 repeats are asked for" in capsys.readouterr().err
+    monkeypatch.setattr(differences, "_FEW_PERMUTATIONS", 100)
+    edited = honest.options | {"n_permutations": 10**8}
+    replace(honest, options=edited).save("edited.h5", overwrite=True)
+    assert main(["rerun", "edited.h5", "data.npz"]) == 1
+    # All there are may be fewer than asked for, and some of them are left out.
+    few = decode(X[:8], Y[:8], groups=None, cv=2, n_permutations=10**4)
+    assert few.n_permutations == 67
+    assert verify(few, X[:8], Y[:8], n_cells=4).ok
+    few.save("few.h5")
+    np.savez("few.npz", X=X[:8], y=Y[:8])
+    assert main(["rerun", "few.h5", "few.npz"]) == 0
+    again = load_result("few_rerun.h5")
+    assert again.options["n_permutations"] == few.options["n_permutations"] == 10**4
 
 
 def test_the_verdict_is_shown_in_notebooks(honest):

@@ -1,5 +1,7 @@
 """Results of groups are worked out again from those of their subjects."""
 
+import html
+import json
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -494,8 +496,12 @@ def test_reports_say_how_to_verify_and_what_was_found(saved, tmp_path, monkeypat
     assert "has not been verified" in said()
     assert main(["verify", "group.h5", *files, "--record"]) == 1
     assert "The result does NOT hold" in said()
-    Path("group.verified.json").write_text("[]")
-    assert "has not been verified" in said()
+    record = json.loads(Path("group.verified.json").read_text())
+    for edited in ([], {**record, "date": 3}, {**record, "ok": "yes"}, {"sha256": 1}):
+        Path("group.verified.json").write_text(json.dumps(edited))
+        assert "group.verified.json is damaged: it does not say" in said()
+    Path("group.verified.json").write_text("[" * 10_000)
+    assert "cannot be read as JSON" in said()
     result = load_result(saved[0])
     assert "does not say of what data" in verification_html(replace(result, inputs={}))
     assert "mvpa-kfda verify result.h5 DATA" in verification_html(result, saved[0])
@@ -503,3 +509,29 @@ def test_reports_say_how_to_verify_and_what_was_found(saved, tmp_path, monkeypat
     replace(result, inputs=inputs).save("words.h5")
     line = "mvpa-kfda verify words.h5 words-epo.fif"
     assert line in verification_html(load_result("words.h5"), "words.h5")
+
+
+def test_no_other_command_is_shown_than_one_that_verifies(saved, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = load_result(saved[0])
+    result.save("words.h5")
+    inputs = result.inputs
+    for files in (["--record, 3 bytes"], ["a\nb, 3 bytes"], [1], 5):
+        edited = replace(result, inputs=inputs | {"files": files})
+        shown = verification_html(edited, "words.h5")
+        assert "<pre>mvpa-kfda verify words.h5 DATA</pre>" in shown
+    good = "mvpa-kfda verify words.h5 --bids-dir '../a b'"
+    for line in (
+        good,
+        f"{good} --record yes",
+        f"{good}; rm -rf /",
+        f"sudo {good}",
+        None,
+    ):
+        Path("words.json").write_text(json.dumps({"Verify": line}))
+        shown = verification_html(load_result("words.h5"), "words.h5")
+        assert (html.escape(good) in shown) == (line == good), line
+    # What a shell would run in place of a name is quoted.
+    Path("words.json").write_text(json.dumps({"Verify": f"{good} --mask `x`$(x)"}))
+    shown = verification_html(load_result("words.h5"), "words.h5")
+    assert html.escape(f"{good} --mask '`x`$(x)'") in shown

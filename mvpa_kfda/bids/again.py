@@ -4,14 +4,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from .analyses import ANALYSES
-from .app import outputs_of
+from .app import NOT_OF_RESULTS, outputs_of
+from .config import convert
 from .find import NO_VALUE, check_dataset, entities_of, find_units
 from .read import check_readers, read_trials
-from .sources import dataset_places, find_inputs, uri
+from .sources import OF_RESULTS, OF_TRIALS, dataset_places, find_inputs, uri
 from .trials import LABEL
 from .write import read_json
 
 _DESCRIPTION = "dataset_description.json"
+#: The fields of records that are looked at, and what they are.
+_FIELDS = {"Inputs": dict, "Options": dict, "Sources": list, "Trials": dict}
+_KINDS = {dict: "an object with names", list: "a list"}
 #: What a file of the output itself is called.
 _OWN = "bids::"
 
@@ -26,7 +30,13 @@ def find_record(path):
             f"{path.name} is not a result in the output of mvpa-kfda bids, with its "
             ".json file beside it. List the files that were decoded (DATA) instead."
         )
-    return record, roots[0]
+    for name, kind in _FIELDS.items():
+        if not isinstance(record.get(name, kind()), kind):
+            raise ValueError(
+                f"{path.with_suffix('.json')} is damaged: {name!r} is not "
+                f"{_KINDS[kind]}. List the files that were decoded (DATA) instead."
+            )
+    return {name: kind() for name, kind in _FIELDS.items()} | record, roots[0]
 
 
 def subjects_of_group(path):
@@ -36,17 +46,20 @@ def subjects_of_group(path):
     return [root / name.removeprefix(_OWN) for name in names]
 
 
-def read_again(path, options):
+def read_again(path, options, known):
     """Return the data of a subject's result, the labels, and what else was given.
 
-    `options` are those of the level participant, by default or as given now; what the
-    record of the result has takes their place.
+    `options` are given now, and `known` are all of the level participant by name. What
+    the record of the result says of those that results depend on takes the place of
+    their defaults.
     """
     record, root = find_record(path)
     check_dataset(options["bids_dir"], "--bids-dir")
     if options["derivatives"]:
         check_dataset(options["derivatives"], "--derivatives")
-    options = options | record["Options"] | _chosen(path) | {"output_dir": root}
+    defaults = {name: option.default for name, option in known.items()}
+    options = defaults | _recorded(record, path, known) | options
+    options |= _chosen(path) | {"output_dir": root}
     places = dataset_places(options)
     units, _ = find_units(options)
     runs = [
@@ -56,10 +69,11 @@ def read_again(path, options):
         if uri(each.path, places) in record["Inputs"]
     ]
     if not runs:
+        sources = ", ".join(map(str, record["Sources"]))
         raise ValueError(
             f"{options['bids_dir']} does not hold the recordings of {Path(path).name}: "
-            f"{', '.join(record['Sources'])}. Use the same dataset as --bids-dir, "
-            "and the same preprocessed data as --derivatives."
+            f"{sources}. Use the same dataset as --bids-dir, and the same preprocessed "
+            "data as --derivatives."
         )
     unit = replace(units[0], recordings=tuple(runs))
     check_readers([unit])
@@ -75,9 +89,26 @@ def read_again(path, options):
     return trials.data, (trials.table, LABEL), given
 
 
+def _recorded(record, path, known):
+    """Return the options in a record that results depend on, and no others."""
+    where = f"{Path(path).with_suffix('.json')}, 'Options'"
+    left_out = (*NOT_OF_RESULTS, *OF_TRIALS, *OF_RESULTS)
+    found = {n: x for n, x in record["Options"].items() if n not in left_out}
+    unknown = sorted(set(found) - set(known))
+    if unknown:
+        raise ValueError(f"{where}: {', '.join(unknown)} are no options of mvpa-kfda.")
+    return {name: convert(where, name, x, known[name]) for name, x in found.items()}
+
+
 def _chosen(path):
     """Return the options that the name of a result stands for."""
     entities, folder = entities_of(Path(path)), Path(path).absolute().parent.name
+    missing = [name for name in ("sub", "desc") if name not in entities]
+    if missing:
+        raise ValueError(
+            f"The name {Path(path).name} does not have {' and '.join(missing)}, as "
+            "those of subjects' results have. Give it its name again."
+        )
     space = [entities.get("space")]
     space += [f"{key}-{entities[key]}" for key in ("cohort", "res") if key in entities]
     return {
@@ -92,7 +123,7 @@ def _chosen(path):
 def _trials_of(unit, record, options):
     """Return the trials of a unit, those that were kept if the result is of these."""
     inputs = find_inputs(unit, options)
-    if "TrialsFrom" in record.get("Trials", {}):
+    if "TrialsFrom" in record["Trials"]:
         _, kept = outputs_of(unit, inputs, options, options["desc"])
         if kept.trials is not None:
             return kept.trials

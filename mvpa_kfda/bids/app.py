@@ -39,7 +39,7 @@ from .write import (
 )
 
 #: Options on which no number depends; what they choose is in the names of files.
-_NOT_OF_RESULTS = (
+NOT_OF_RESULTS = (
     *("bids_dir", "output_dir", "derivatives", "participant_label", "session"),
     *("task", "run_label", "space", "datatype", "desc", "n_jobs", "config"),
     *("name", "keep_betas"),
@@ -290,7 +290,7 @@ def _with_changes(words, result, changes, start, flag="--desc"):
 
 def _of_results(options, unused=()):
     """Return the options on which results depend."""
-    left_out = (*_NOT_OF_RESULTS, *OF_TRIALS, *OF_RESULTS, *unused)
+    left_out = (*NOT_OF_RESULTS, *OF_TRIALS, *OF_RESULTS, *unused)
     return {name: value for name, value in options.items() if name not in left_out}
 
 

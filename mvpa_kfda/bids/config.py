@@ -40,7 +40,7 @@ def read_config(path, level, levels):
             _check_key(path, key, levels[name], f" of [{name}]")
     given = content | tables[level]
     return {
-        option.argument: _convert(path, key, given[key], option)
+        option.argument: convert(f"--config {path}", key, given[key], option)
         for key, option in levels[level].items()
         if key in given
     }
@@ -67,20 +67,23 @@ def _check_key(path, key, known, where):
         )
 
 
-def _convert(path, key, value, option):
-    """Return the value of a key as the command line would have it."""
+def convert(where, key, value, option):
+    """Return the value of a key as the command line would have it.
+
+    `where` names the file, or its part, in errors.
+    """
     values = value if isinstance(value, list) else [value]
     if isinstance(value, list) and not option.several:
-        raise ValueError(f"--config {path}: {key} takes one value, not a list.")
-    converted = [_convert_one(path, key, each, option) for each in values]
+        raise ValueError(f"{where}: {key} takes one value, not a list.")
+    converted = [_convert_one(where, key, each, option) for each in values]
     return converted if option.several else converted[0]
 
 
-def _convert_one(path, key, value, option):
+def _convert_one(where, key, value, option):
     """Return a single value in the type of its option."""
     allowed = "true or false" if option.type is bool else _allowed(option)
     wrong = ValueError(
-        f"--config {path}: invalid value for {key}: {value!r}. Allowed: {allowed}."
+        f"{where}: invalid value for {key}: {value!r}. Allowed: {allowed}."
     )
     if isinstance(value, bool) != (option.type is bool):
         raise wrong

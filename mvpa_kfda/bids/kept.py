@@ -18,13 +18,15 @@ from ..utils.checks import warn
 from .bold import ESTIMATES
 from .sources import checksum
 from .trials import RUN, Trials, groups_of, read_events_tsv
-from .write import in_place, read_json, write_json, write_table
+from .write import as_dict, in_place, read_json, write_json, write_table
 
 #: Options that trials depend on.
 _OPTIONS = {
     *("by", "where", "estimate", "max_dropped"),
     *(n for each in ESTIMATES.values() for n in each.own),
 }
+#: The parts of a record that are looked at, and what they are.
+_PARTS = {"Checksums": dict, "TextColumns": list, "Trials": dict, "Notes": list}
 #: Older pandas reads numbers that differ by so much from those that it wrote.
 _ROUNDED = 1e-12
 
@@ -44,15 +46,17 @@ class KeptTrials:
     def trials(self):
         """The `Trials` that were kept of the same files and options, or None."""
         for path in sorted(self.folder.glob("*_betaseries.json")):
-            record = read_json(path) or {}
+            record = as_dict(read_json(path))
             if record.get("Digest") == self.digest and self._is_whole(record):
                 return self._load(path.name.removesuffix(".json"), record)
         return None
 
     def _is_whole(self, record):
-        """Tell whether files are those that were written."""
-        sums = record.get("Checksums")
-        return isinstance(sums, dict) and all(
+        """Tell whether the record is whole, and files are those that were written."""
+        if not all(isinstance(record.get(n), kind) for n, kind in _PARTS.items()):
+            return False
+        sums = record["Checksums"]
+        return all(
             (self.folder / name).is_file() and checksum(self.folder / name) == known
             for name, known in sums.items()
         )

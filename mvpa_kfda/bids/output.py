@@ -20,6 +20,7 @@ from .sources import checksum
 from .write import (
     COLUMNS,
     about_files,
+    as_dict,
     as_json,
     describe_column,
     entity_value,
@@ -59,7 +60,7 @@ class Output:
         self.result_path = folder / f"{stem}_decoding.h5"
         self.record_path = folder / f"{stem}_decoding.json"
         self.checkpoint = folder / f".{stem}_{self.digest}.checkpoint"
-        self._old = _as_dict(read_json(self.record_path))
+        self._old = as_dict(read_json(self.record_path))
         self._trials, self._result = self._old.get("Trials"), self._old.get("Result")
 
     def check(self):
@@ -97,7 +98,7 @@ class Output:
         """
         if not self.result_path.exists():
             return ""
-        old = _as_dict(self._old.get("Options"))
+        old = as_dict(self._old.get("Options"))
         names = [
             n for n in {**old, **self.options} if old.get(n) != self.options.get(n)
         ]
@@ -254,12 +255,12 @@ def _described_columns(result, table):
 
 def is_whole(result_path):
     """Tell whether a result and all files with it are there as they were written."""
-    record = _as_dict(read_json(result_path.with_suffix(".json")))
+    record = as_dict(read_json(result_path.with_suffix(".json")))
     files, folder = record.get("Files"), result_path.parent
     names = re.compile(re.escape(result_path.stem.removesuffix("_decoding")) + _ENDS)
     return (
         isinstance(files, dict)
-        and "Summary" in record
+        and all(isinstance(record.get(name), dict) for name in ("Summary", "Options"))
         and record.pop("Checksum", None) == _checksum_of(record)
         and _is_as_written(result_path, record.get("Result"))
         and all(map(names.fullmatch, files))
@@ -275,11 +276,6 @@ def _is_as_written(path, known):
 def _checksum_of(record):
     """Return a checksum of what a record holds."""
     return sha256(json.dumps(as_json(record), sort_keys=True).encode()).hexdigest()
-
-
-def _as_dict(content):
-    """Return the content of a JSON file if it has names, else nothing."""
-    return content if isinstance(content, dict) else {}
 
 
 def _is_plain(path):

@@ -16,7 +16,7 @@ from ..verification.verdict import record_path
 from .fates import word_runs
 from .find import entities_of
 from .sources import checksum
-from .write import in_place, read_json, stem_of, write_about
+from .write import as_dict, in_place, read_json, stem_of, write_about
 
 #: Facts that the rest of the page has already.
 _KNOWN = ("NumberOfTrials", "TrialsPerClass")
@@ -69,9 +69,12 @@ def write_page(paths, page, title):
 
 def _corrections_of(path):
     """Return the corrections that were asked for, which stand beside a result."""
-    record = read_json(path.with_suffix(".json")) or {}
-    asked = record.get("Options", {}).get("correction", ())
-    return [name for name in asked if name in CORRECTIONS] or None  # or of the group
+    record = as_dict(read_json(path.with_suffix(".json")))
+    asked = as_dict(record.get("Options")).get("correction")
+    asked = asked if isinstance(asked, list) else ()
+    return [
+        name for name in asked if name in list(CORRECTIONS)
+    ] or None  # or of the group
 
 
 def seal_page(page, paths):
@@ -101,11 +104,10 @@ def _seal(text, paths):
 
 def _facts_of(path):
     """Return how the trials of a result were made, by names in words."""
-    record = read_json(path.with_suffix(".json"))
-    trials = record.get("Trials") if isinstance(record, dict) else None
-    trials = trials if isinstance(trials, dict) else {}
+    trials = as_dict(as_dict(read_json(path.with_suffix(".json"))).get("Trials"))
     if "Events" in trials:
-        trials = trials | {"Events": word_runs(trials["Events"])}
+        events = {n: as_dict(each) for n, each in as_dict(trials["Events"]).items()}
+        trials = trials | {"Events": word_runs(events)}
     return {
         _word_fact(key): value
         for key, value in trials.items()
@@ -132,8 +134,7 @@ def _word_entities(path):
 
 def write_overview(folder, dataset):
     """Write the page of all results in the output; `dataset` is what they are of."""
-    described = read_json(dataset / "dataset_description.json")
-    name = described.get("Name") if isinstance(described, dict) else None
+    name = as_dict(read_json(dataset / "dataset_description.json")).get("Name")
     named = isinstance(name, str) and name.strip("[]").lower() not in ("", _UNNAMED)
     title = f"Decoding of {name if named else dataset.resolve().name}"
 
@@ -149,8 +150,8 @@ def _read_records(folder):
     """Return what is known of every result, by subject, data and analysis."""
     records = {}
     for path in sorted(folder.glob("*/**/*_decoding.json")):
-        record, entities = read_json(path), entities_of(path)
-        summary = record.get("Summary") if isinstance(record, dict) else None
+        record, entities = as_dict(read_json(path)), entities_of(path)
+        summary = record.get("Summary")
         if not isinstance(summary, dict):
             continue  # not finished
         subject, desc = entities.pop("sub", None), entities.pop("desc", "")

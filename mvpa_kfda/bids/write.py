@@ -198,6 +198,11 @@ def read_json(path):
         return None
 
 
+def as_dict(content):
+    """Return what is read of a JSON file if it has names, else nothing."""
+    return content if isinstance(content, dict) else {}
+
+
 def write_json(path, content):
     """Write a JSON file, whole or not at all."""
     text = json.dumps(content, indent=2, ensure_ascii=False, default=_plain)
@@ -235,7 +240,7 @@ def in_place(path, write):
     """Write a file under another name first, so that there is never half of it."""
     check_target(path)
     # Other subjects may be at work on the same dataset, in other processes.
-    draft = path.with_name(f".{uuid.uuid4().hex[:8]}_{path.name}")
+    draft = path.with_name(f".{uuid.uuid4().hex[:8]}_{path.name[-50:]}")
     try:
         write(draft)
         move_into_place(draft, path)

@@ -4,6 +4,7 @@ The packages that read data are imported inside functions: ``--help`` needs none
 """
 
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 
 from ..utils.text import tell
@@ -218,35 +219,75 @@ def _whole(text):
 
 def _run_rerun(arguments):
     """Make the result again, write it, and say whether it is the same."""
-    import mvpa_kfda
-
-    from ..results.base import SubjectResult
     from ..results.group import GroupResult
+    from ..results.load import load_result
+    from ..verification.differences import differences_of_counts, most_permutations
 
     check_there(arguments.file, *arguments.data)
-    result = mvpa_kfda.load_result(arguments.file)
-    made = isinstance(result, SubjectResult | GroupResult) and result.inputs
-    if not made:
-        raise ValueError(
-            f"{arguments.file} does not record which function computed it. Results "
-            "that were computed from a single other one cannot be run again."
-        )
+    result = load_result(arguments.file)
+    function = _function_of(result, arguments.file)
     stem = f"{arguments.file.stem}_rerun"
     check_out(arguments.out, stem)
     options = result.procedure
-    function = getattr(mvpa_kfda, result.inputs["function"])
-    if isinstance(result, GroupResult):
+    is_group = isinstance(result, GroupResult)
+    first, second, *others = signature(function).parameters
+    of_data = {first, *(("other", "subjects") if is_group else (second,))}
+    unknown = sorted(set(options) - {second, *others} | set(options) & of_data)
+    if unknown:
+        raise ValueError(
+            f"{arguments.file} has options that {function.__name__} does not have: "
+            f"{', '.join(unknown)}."
+        )
+    asked, most = options.get("n_permutations"), most_permutations(result)
+    asks_for_more = isinstance(asked, int) and asked > most
+    options |= {"n_permutations": most} if asks_for_more else {}
+    if is_group:
         (data, _), more = _read_subjects(arguments)
-        again = _group_again(function, result, data, more)
+        again = _group_again(function, result, options, data, more)
     else:
+        if wrong := differences_of_counts(result):
+            raise ValueError(f"{arguments.file} was edited: {'; '.join(wrong)}.")
         (data, y), more = _read(arguments)
         again = function(data, y, **options | more)
+    if asks_for_more:
+        kept = {name: getattr(again, name) for name in ("options", "parameters")}
+        given = {n: x for n, x in kept.items() if x["n_permutations"] == most}
+        given = {n: x | {"n_permutations": asked} for n, x in given.items()}
+        again = replace(again, **given)
     path = arguments.out / f"{stem}.h5"
     again.save(path, overwrite=True)
     same = replace(again, versions=result.versions, warnings=result.warnings) == result
     tell(f"Wrote {path}", "All numbers are the same." if same else "Numbers differ.")
     tell(_word_versions(result.versions, again.versions))
     return 0 if same else 1
+
+
+def _function_of(result, path):
+    """Return the function that computed a result, one of those of this package.
+
+    A file is not trusted to name any other.
+    """
+    import mvpa_kfda
+
+    from ..results.base import SubjectResult
+    from ..results.group import GroupResult
+    from ..utils.checks import enumerated
+    from ..verification.claims import READERS
+
+    known = ["group_inference"] if isinstance(result, GroupResult) else [*READERS]
+    made = isinstance(result, SubjectResult | GroupResult) and result.inputs
+    name = result.inputs.get("function") if made else None
+    if name is None:
+        raise ValueError(
+            f"{path} does not record which function computed it. Results "
+            "that were computed from a single other one cannot be run again."
+        )
+    if name not in known:
+        raise ValueError(
+            f"{path} was not computed by {name!r}, as it says: results of this kind "
+            f"are computed by {enumerated(known, 'or')}."
+        )
+    return getattr(mvpa_kfda, name)
 
 
 def _read_subjects(arguments):
@@ -274,11 +315,11 @@ def _read_of_output(arguments, is_group):
     places = ("bids_dir", "derivatives", "mask_img", "labels_img", "lut")
     options = {name: getattr(arguments, name) for name in places}
     check_there(*(options[n] for n in places[2:] if options[n] is not None))
-    data, y, more = read_again(arguments.file, participant_options() | options)
+    data, y, more = read_again(arguments.file, options, participant_options())
     return (data, y), more
 
 
-def _group_again(function, group, files, more):
+def _group_again(function, group, options, files, more):
     """Return the group's result again, of the files in its order and by its names."""
     from ..verification.members import find_members
 
@@ -287,7 +328,7 @@ def _group_again(function, group, files, more):
         raise ValueError(f"These are not the results of the group: {'; '.join(wrong)}.")
     n = len(group.subjects)
     more = {"other": found[n:]} if more else {}
-    return function(found[:n], **group.procedure, **more, subjects=group.subjects)
+    return function(found[:n], **options, **more, subjects=group.subjects)
 
 
 def _word_versions(old, new):

@@ -348,9 +348,9 @@ def _options_of(level):
 
 
 def participant_options():
-    """Return the options of the level participant by default."""
+    """Return the options of the level participant, by what the functions call them."""
     options = _options_of("participant").values()
-    return {option.argument: option.default for option in options}
+    return {option.argument: option for option in options}
 
 
 def add_bids(commands):

@@ -427,10 +427,16 @@ def check_there(*paths):
             raise FileNotFoundError(f"no such file: {path}")
 
 
+#: So much of the name of a file is printed in errors.
+_LONG_NAME = 300
+
+
 def one_line(error):
     """Word an error or warning without line breaks."""
     if isinstance(error, OSError) and error.strerror and error.filename:
-        return f"{error.strerror}: {error.filename}"
+        name = str(error.filename)
+        name = name if len(name) <= _LONG_NAME else f"{name[:_LONG_NAME]}..."
+        return f"{error.strerror}: {name}"
     return " ".join(str(error).split()) or type(error).__name__
 
 

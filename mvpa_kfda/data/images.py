@@ -22,7 +22,13 @@ from nilearn.maskers import NiftiMasker, SurfaceMasker
 from scipy import sparse
 
 from ..utils.advice import COMPLEX, advice
-from ..utils.checks import all_items, check_per_trial, counted, quoted
+from ..utils.checks import (
+    all_items,
+    check_per_trial,
+    counted,
+    quoted,
+    refuse_long_name,
+)
 from .cifti import (
     cifti_space,
     is_cifti,
@@ -210,7 +216,8 @@ def _listed(labels):
     """Return a label, or several, as a list of plain values that can be looked up."""
     several = isinstance(labels, Iterable) and not isinstance(labels, str | bytes)
     plain = [
-        getattr(x, "item", lambda x=x: x)() for x in (labels if several else [labels])
+        x.item() if hasattr(x, "item") and np.size(x) == 1 else x
+        for x in (labels if several else [labels])
     ]
     for label in plain:
         if not isinstance(label, Hashable):
@@ -238,6 +245,7 @@ def read_table(table, name):
             f"The table of {name} must be a DataFrame or a file whose name ends in "
             f".tsv or .csv, also with .gz; got {str(table)!r}."
         )
+    refuse_long_name(path, name)
     if not path.is_file():
         raise FileNotFoundError(f"The table of {name}, {str(path)!r}, is no file.")
     try:

@@ -133,7 +133,7 @@ def simulate_epochs(
     >>> sorted(epochs.event_id)
     ['class_1', 'class_2', 'class_3']
     """
-    _check_design(n_trials, n_classes, n_blocks)
+    n_trials, n_classes, n_blocks = _check_design(n_trials, n_classes, n_blocks)
     _check_recording(snr, n_channels, sfreq, tmin, tmax)
     rng = generator(random_state)
     info = _make_info(n_channels, sfreq)
@@ -156,15 +156,16 @@ def simulate_epochs(
 
 
 def _check_design(n_trials, n_classes, n_blocks):
-    """Check the numbers of trials, classes and blocks."""
-    check_count("n_classes", n_classes, minimum=2)
-    check_count("n_blocks", n_blocks, minimum=1)
-    check_count("n_trials", n_trials, minimum=2)
+    """Return the numbers of trials, classes and blocks, once they are checked."""
+    n_classes = check_count("n_classes", n_classes, minimum=2)
+    n_blocks = check_count("n_blocks", n_blocks, minimum=1)
+    n_trials = check_count("n_trials", n_trials, minimum=2)
     if n_trials < max(n_classes, n_blocks):
         raise ValueError(
             f"n_trials={n_trials} is too small for {n_classes} classes in {n_blocks} "
             "blocks. Ask for at least one trial of each class and block."
         )
+    return n_trials, n_classes, n_blocks
 
 
 def _check_recording(snr, n_channels, sfreq, tmin, tmax):

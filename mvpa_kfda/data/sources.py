@@ -13,12 +13,13 @@ import os
 import warnings
 from collections.abc import Iterator, Sized
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from scipy import sparse
 
 from ..utils.advice import advice, described
-from ..utils.checks import check_positive, counted, quoted
+from ..utils.checks import check_path, check_positive, counted, quoted
 from ..utils.fingerprints import note_input
 from ..utils.memory import check_memory, usable_memory
 from .neighbours import (
@@ -361,7 +362,15 @@ def _read_source_space(src):
     import mne
 
     if isinstance(src, str | os.PathLike):
-        return mne.read_source_spaces(src, verbose=False)
+        path = Path(check_path(src, "src")).expanduser()
+        if not path.is_file():
+            raise FileNotFoundError(f"src: {str(path)!r} is no file.")
+        try:
+            return mne.read_source_spaces(path, verbose=False)
+        except Exception as error:  # what MNE raises depends on the file
+            raise ValueError(
+                f"src: {str(path)!r} holds no source spaces ({error})."
+            ) from error
     if not isinstance(src, mne.SourceSpaces):
         hint = ""
         if isinstance(src, dict) and "src" in src:

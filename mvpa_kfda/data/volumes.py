@@ -29,7 +29,14 @@ from nilearn.signal import clean
 from nilearn.surface import SurfaceImage, load_surf_data
 
 from ..utils.advice import advice, described, is_foreign
-from ..utils.checks import all_items, check_option, expand_pattern, name_items, warn
+from ..utils.checks import (
+    all_items,
+    check_option,
+    expand_pattern,
+    name_items,
+    refuse_long_name,
+    warn,
+)
 from .space import same_places
 
 #: Values of whole images that are masked at once, so that copies stay small.
@@ -155,6 +162,7 @@ def open_image(item, name, errors):
         return item
     path = Path(item).expanduser()
     what = "" if name == str(item) else f"{name}: "
+    refuse_long_name(path, name)
     if not path.is_file():
         raise FileNotFoundError(f"{what}{str(path)!r} is no file.")
     try:

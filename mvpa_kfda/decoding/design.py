@@ -315,7 +315,7 @@ def check_design(
     n_permutations = check_count("n_permutations", n_permutations)
     check_option("permute", permute, get_args(Permute))
     if isinstance(cv, Integral):
-        check_count("cv", cv, minimum=2)
+        cv = check_count("cv", cv, minimum=2)
     classes, codes = check_labels(y, len(y))
     if groups is not None and len(groups) != len(y):
         raise ValueError(

@@ -198,7 +198,8 @@ class Permuting:
 
     def __post_init__(self):
         """Check what does not depend on folds and groups."""
-        check_count("n_permutations", self.n_permutations)
+        number = check_count("n_permutations", self.n_permutations)
+        object.__setattr__(self, "n_permutations", number)
         check_option("null", self.null, NULLS)
 
     @property
@@ -247,8 +248,9 @@ class Running:
     def __post_init__(self):
         """Check all but the seed, which is drawn with."""
         if self.batch_size is not None:
-            check_count("batch_size", self.batch_size, minimum=1)
-        check_jobs(self.n_jobs)
+            size = check_count("batch_size", self.batch_size, minimum=1)
+            object.__setattr__(self, "batch_size", size)
+        object.__setattr__(self, "n_jobs", check_jobs(self.n_jobs))
         object.__setattr__(self, "dtype", check_dtype(self.dtype))
         check_checkpoint(self.checkpoint)
 

@@ -70,7 +70,7 @@ def _tested(rows, alpha):
     p = count_p(_reached(rows[1:], rows[0].astype(float)), len(rows) - 1)
     # A row is significant if no more than so many rows reach it, itself among them: if
     # it is above the first that is too many.
-    n_most = int(alpha * len(rows) * (1 + 1e-12))
+    n_most = min(int(alpha * len(rows) * (1 + 1e-12)), len(rows) - 1)
     if n_most < 1:
         return p, np.zeros(rows.shape[1])
     too_many = np.partition(rows, len(rows) - 1 - n_most, axis=0)[-1 - n_most]

@@ -55,6 +55,8 @@ from .subjects import ResultOrPath, gather_subjects
 
 #: p-levels that form clusters where none is given: of images, and of everything else.
 _LEVEL_OF_IMAGES, _LEVEL = 0.001, 0.05
+#: For smaller levels there is no number of permutations that anybody would draw.
+_LEAST_ALPHA = 1e-8
 
 
 def recombine(subjects, request):
@@ -451,7 +453,7 @@ def group_inference(
     resample = check_flag("resample", resample)
     alpha, labels = check_alpha(alpha), check_list_names(labels, other)
     n_permutations = N_PERMUTATIONS if n_permutations is None else n_permutations
-    check_count("n_permutations", n_permutations, minimum=1)
+    n_permutations = check_count("n_permutations", n_permutations, minimum=1)
     entries, n_first, names = join_lists(results, other, subjects, paired, labels)
     order = check_order(order, hypothesis, n_first, alpha, method)
     if threshold is not None:
@@ -628,7 +630,9 @@ def warn_if_out_of_reach(result, majority):
     drawn += f" and {counted(n, 'second-level permutation')}" if n else ""
     told = False
     for name in result.correction:
-        advice = f"Use n_permutations={10 * int(np.ceil(1 / alpha))} or more."
+        advice = "Use a larger alpha."
+        if alpha > _LEAST_ALPHA:
+            advice = f"Use n_permutations={10 * int(np.ceil(1 / alpha))} or more."
         if n < result.parameters["n_permutations"]:
             advice = "These are all there are; more subjects have more."
         if _of_distribution(result, name):

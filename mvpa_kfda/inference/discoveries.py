@@ -88,7 +88,7 @@ class Calibration:
         """Return at which k each position is found (m,), 0 where it does not count."""
         n_rows, n_positions = len(self.statistics), len(self.ranks)
         # A product that should be whole may fall short of it by a rounding error.
-        allowed = int(alpha * n_rows * (1 + 1e-12))
+        allowed = min(int(alpha * n_rows * (1 + 1e-12)), n_rows - 1)
         slope = np.partition(self.statistics, allowed)[allowed]
         # The smallest k with a rank below slope * k, which it may not equal.
         k = np.floor(self.ranks / slope + _ROUNDING) + 1

@@ -18,6 +18,7 @@ from functools import cached_property
 from numbers import Integral
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn import model_selection as ms
 
 from ..utils.checks import check_count, warn
@@ -481,9 +482,10 @@ def _check_cv(cv, groups):
         return check_count("cv", cv, minimum=2)
     if callable(getattr(cv, "split", None)) and not isinstance(cv, str | bytes | type):
         return cv
-    # An array of no dimension says it is iterable.
+    # An array of no dimension says it is iterable, and so do sparse ones.
     if (
         isinstance(cv, str | bytes | type)
+        or issparse(cv)
         or not isinstance(cv, Iterable)
         or (isinstance(cv, np.ndarray) and cv.ndim == 0)
     ):

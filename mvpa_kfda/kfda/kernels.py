@@ -273,7 +273,8 @@ class Polynomial(Kernel):
 
     def __post_init__(self):
         """Check the parameters."""
-        check_count("degree", self.degree, minimum=1)
+        degree = check_count("degree", self.degree, minimum=1)
+        object.__setattr__(self, "degree", degree)
         _check_gamma(self.gamma)
         check_positive("coef0", self.coef0, zero=True)
 

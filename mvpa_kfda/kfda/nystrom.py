@@ -97,7 +97,8 @@ class Nystrom(Recorded):
 
     def __post_init__(self):
         """Check the parameters."""
-        check_count("n_components", self.n_components, minimum=1)
+        number = check_count("n_components", self.n_components, minimum=1)
+        object.__setattr__(self, "n_components", number)
         check_option("sampling", self.sampling, SAMPLING)
         if self.random_state is not None:
             check_count("random_state", self.random_state, most=math.inf)

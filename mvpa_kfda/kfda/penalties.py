@@ -405,7 +405,7 @@ class Tuned(Recorded):
         check_option("criterion", self.criterion, CRITERIA)
         if not (isinstance(self.grid, str) and self.grid == "auto"):
             object.__setattr__(self, "grid", _check_grid(self.grid))
-        _check_inner_cv(self.cv)
+        object.__setattr__(self, "cv", _check_inner_cv(self.cv))
 
 
 @dataclass(frozen=True)
@@ -453,15 +453,15 @@ def _check_grid(grid):
 
 
 def _check_inner_cv(cv):
-    """Refuse what does not say how training trials are left out."""
+    """Return how training trials are left out; refuse what does not say it."""
     if cv is None or (hasattr(cv, "split") and not isinstance(cv, str | type)):
-        return
+        return cv
     if isinstance(cv, Iterable) or isinstance(cv, type):
         raise TypeError(
             f"Invalid value for 'cv' of Tuned: {cv!r}. Allowed: None, a number of "
             "folds, or a scikit-learn splitter, which is applied to each training set."
         )
-    check_count("cv", cv, minimum=2)
+    return check_count("cv", cv, minimum=2)
 
 
 def _shrunk(gamma, moments):

@@ -3,7 +3,7 @@
 import json
 import shlex
 from html import escape
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from ..results.base import SubjectResult
 from ..results.group import GroupResult
@@ -12,6 +12,8 @@ from .html import paragraph
 
 #: What stands for a file whose name is not known.
 _DATA = "DATA"
+#: Options of the command that say where the data of a result are.
+_PLACES = ("--bids-dir", "--derivatives", "--mask", "--atlas", "--atlas-names")
 
 
 def verification_html(result, path=None):
@@ -38,10 +40,13 @@ def _how(result, path):
         return paragraph("In the folder of the output, this command verifies it:") + (
             f"<pre>{escape(line)}</pre>"
         )
-    files = [each.rpartition(", ")[0] for each in result.inputs.get("files", ())]
-    known = 0 < len(files) == len({*files} - {""})  # "" where there are more
+    files = result.inputs.get("files")
+    files = files if isinstance(files, list | tuple) else ()
+    names = [str(each).rpartition(", ")[0] for each in files]
+    # A name is "" where there are more; a file may say anything.
+    known = 0 < len(names) == len({*names}) and all(map(_is_name, names))
     line = shlex.join(["mvpa-kfda", "verify", path.name])
-    line += f" {shlex.join(files) if known else _DATA}"
+    line += f" {shlex.join(names) if known else _DATA}"
     more = ""
     if isinstance(result, SubjectResult):
         more = " Labels are given as in the analysis, see mvpa-kfda verify --help."
@@ -51,18 +56,41 @@ def _how(result, path):
 
 
 def _line_of_dataset(path):
-    """Return the command that stands in the file beside a result, if there is one."""
+    """Return the command that stands in the file beside a result, if there is one.
+
+    It is put together anew, of the result and the places that it names, which are the
+    values of some options; any other text is no command that verifies.
+    """
     try:
         record = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-        line = record["Verify"]
-    except (OSError, ValueError, KeyError, TypeError):
+        program, command, name, *places = shlex.split("".join(record["Verify"]))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-    return line if isinstance(line, str) else None
+    flags, values = places[::2], places[1::2]
+    own = PurePosixPath(path.absolute().as_posix())
+    if (
+        (program, command) != ("mvpa-kfda", "verify")
+        or own.parts[-len(PurePosixPath(name).parts) :] != PurePosixPath(name).parts
+        or len(flags) != len(values)
+        or not {*flags} <= {*_PLACES}
+        or not all(map(_is_name, (name, *values)))
+    ):
+        return None
+    return shlex.join([program, command, name, *places])
+
+
+def _is_name(text):
+    """Tell what may be the name of a file in a command, and no option."""
+    return bool(text) and not text.startswith("-") and text.isprintable()
 
 
 def _status(path):
     """Return what was found when the file was verified, as it is now."""
-    record = read_record(path)
+    try:
+        record = read_record(path)
+    except ValueError as error:
+        words = f"{error} With --record, the command writes what it finds again."
+        return paragraph(words, "warning")
     if record is None:
         return paragraph(
             "The file as it is has not been verified, or nobody recorded it: with "

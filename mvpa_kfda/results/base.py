@@ -236,8 +236,14 @@ class ScoreMap(DiscoveriesMixin, ChanceMixin, Result):
         -------
         coordinates : array, shape (n_along_axis,)
             Numbers or names.
+
+        Raises
+        ------
+        ValueError
+            If the map has no such axis.
         """
-        return getattr(self, axis)
+        none = () if self.axes else ("none, as there is a single position",)
+        return getattr(self, check_option("axis", axis, list(self.axes), none))
 
     def null_of(self, metric: str) -> NDArray:
         """Return the scores under permuted labels, if all of them were kept.

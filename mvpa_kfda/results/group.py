@@ -394,7 +394,7 @@ class TestedMap(ViewMixin, TestedChanceMixin, ScoreMap):
         """
         for name, asked in (("metric", metric), ("alternative", alternative)):
             made = getattr(self, name)
-            if asked not in (None, made):
+            if asked is not None and not (isinstance(asked, str) and asked == made):
                 raise ValueError(
                     f"This result was made with {name}={made!r}, and the permutations "
                     f"are not kept. Run {self.made_by} again with {name}={asked!r}."

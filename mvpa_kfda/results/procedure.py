@@ -9,9 +9,10 @@ from typing import Any
 
 from sklearn import model_selection
 
-from ..kfda import nystrom, penalties, smoothness
-from ..utils.fingerprints import checksum_of
-from ..utils.record import as_call, is_record, known, recorded
+from ..kfda import kernels, nystrom, penalties
+from ..kfda.splits import SPLITTERS as KNOWN_SPLITTERS
+from ..utils.fingerprints import PROJECTIONS, checksum_of
+from ..utils.record import as_call, is_record, recorded
 from .kinds import record
 
 #: Options that no result depends on.
@@ -21,15 +22,20 @@ _OF_TRIALS = ("groups", "confounds", "train_on")
 #: Options that hold names of the user's alone.
 _NAMES_ONLY = ("classes",)
 
-#: Where kernels and penalties are; once these are loaded, they are known by name.
-_RECORDED_IN = nystrom, penalties, smoothness
-#: Splitters by the name of their class.
-_SPLITTERS = {
-    name: each
-    for name, each in vars(model_selection).items()
+#: Splitters by the names of their classes.
+SPLITTERS = {
+    name: vars(model_selection)[name]
+    for name in KNOWN_SPLITTERS
     if name in model_selection.__all__
-    and inspect.isclass(each)
-    and hasattr(each, "split")
+}
+#: All that a file may name, by the names of the classes.
+_CLASSES = SPLITTERS | {
+    each.__name__: each
+    for each in (
+        *(kernels.Linear, kernels.RBF, kernels.Polynomial, kernels.EmpiricalMap),
+        *(nystrom.Nystrom, penalties.Ridge, penalties.Shrinkage),
+        *(penalties.DegreesOfFreedom, penalties.Tuned),
+    )
 }
 
 
@@ -44,10 +50,12 @@ class OptionsMixin:
         empty if the result was not returned by a decoding function. A result file
         stores objects as class names and arguments. Ignored in comparisons of results.
         See `procedure`.
-    inputs : dict of str -> str or list of str
+    inputs : dict of str -> str, list of str, or dict of str -> array
         The ``"function"`` that returned the result, the input ``"files"`` by name and
         size, and the type, shape and SHA-256 of each array, such as ``"data"``, ``"y"``
-        and ``"groups"``, by which :func:`~mvpa_kfda.verify` recognises different data.
+        and ``"groups"``, by which :func:`~mvpa_kfda.verify` recognises different data,
+        and of each trial of numbers its ``"projections"``, which tell by how much data
+        differ.
         Ignored in comparisons of results.
     """
 
@@ -102,7 +110,9 @@ class OptionsMixin:
                 "another one, so that no options can be passed on. Take those of the "
                 "result it was made of."
             )
-        options = revived(self.options)
+        options = revived(
+            {k: v for k, v in self.options.items() if k not in _OF_THE_RUN}
+        )
         if options.get("cv", self) is None and self._leaves_unnamed_groups:
             options["cv"] = model_selection.LeaveOneGroupOut()
         return options
@@ -128,7 +138,8 @@ class ChecksumMixin:
             maps[kind] = getattr(self, kind, {})
         arrays = {f"{k} {n}": x for k, each in maps.items() for n, x in each.items()}
         read = {k: [v] if isinstance(v, str) else v for k, v in self.inputs.items()}
-        read.pop("files", None)  # which may be called otherwise elsewhere
+        for name in ("files", PROJECTIONS):  # called otherwise elsewhere, and rounded
+            read.pop(name, None)
         return checksum_of(arrays, read)
 
 
@@ -197,11 +208,11 @@ def _revived(value):
     if isinstance(value, Iterator):
         raise _LostError("an iterator, which is used up")
     if is_record(value):
-        kind = known(value) or _SPLITTERS.get(value["name"])
-        if kind is None or hasattr(kind, "_recorded_arguments"):  # as of matrices
-            raise _LostError(as_call(value))
         given = {name: _revived(each) for name, each in value.items() if name != "name"}
-        return kind(**given)
+        try:
+            return _CLASSES[value["name"]](**given)
+        except (KeyError, TypeError, ValueError):  # of others, as of a matrix
+            raise _LostError(as_call(value)) from None
     if isinstance(value, dict) and list(value) == ["function"]:
         raise _LostError(f"the function {value['function']}")
     return [_revived(each) for each in value] if type(value) is list else value

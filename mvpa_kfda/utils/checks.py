@@ -4,6 +4,7 @@ Every message says what was given, what is allowed and what to do. The numeric c
 below the public functions trusts its input and checks nothing.
 """
 
+import errno
 import glob
 import inspect
 import math
@@ -133,7 +134,7 @@ def check_option(name, value, allowed, also=()):
     except (TypeError, ValueError):
         known = False
     if not known:
-        choices = ", ".join([quoted(allowed), *also])
+        choices = ", ".join(filter(None, [quoted(allowed), *also]))
         raise ValueError(f"Invalid value for {name!r}: {value!r}. Allowed: {choices}.")
     return value
 
@@ -145,7 +146,12 @@ _MOST_ITEMS = 10_000
 def all_items(name, values):
     """Return the items of an iterable as a list; refuse one that may never end."""
     most = None if hasattr(values, "__len__") else _MOST_ITEMS + 1
-    items = list(islice(values, most))
+    try:
+        items = list(islice(values, most))
+    except TypeError:  # also of what only says that it can be gone through
+        raise TypeError(
+            f"Invalid value for {name!r}: {described(values)}. Allowed: a list."
+        ) from None
     if most is not None and len(items) == most:
         raise ValueError(
             f"{name} is of type {type(values).__name__} and yields more than "
@@ -157,6 +163,7 @@ def all_items(name, values):
 def expand_pattern(pattern, where=""):
     """Return the path of a file, or the paths in order that a pattern stands for."""
     path = Path(pattern).expanduser()
+    refuse_long_name(path)
     if path.exists() or not glob.has_magic(str(path)):
         return [path]
     paths = [Path(name) for name in sorted(glob.glob(str(path)))]
@@ -216,17 +223,19 @@ _MOST_COUNTED = np.iinfo(np.int64).max
 
 def check_count(name, value, minimum=0, most=_MOST_COUNTED):
     """Return `value` as an int of at least `minimum`."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < minimum:
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    number = int(value) if whole else None  # NumPy's have a largest value of their own
+    if number is None or number < minimum:
         raise ValueError(
             f"Invalid value for {name!r}: {value!r}. Allowed: a whole number of at "
             f"least {minimum}.{_as_int(value, minimum)}"
         )
-    if value > most:
+    if number > most:
         raise ValueError(
             f"Invalid value for {name!r}: {value!r}. Allowed: a whole number of at "
             f"least {minimum} and at most {most:,}."
         )
-    return int(value)
+    return number
 
 
 def _as_int(value, minimum):
@@ -246,7 +255,7 @@ def check_jobs(n_jobs):
             f"Invalid value for 'n_jobs': {n_jobs!r}. Allowed: None, or a whole number "
             "other than 0; -1 takes all processors."
         )
-    return n_jobs
+    return None if n_jobs is None else int(n_jobs)
 
 
 def check_positive(name, value, hint="", zero=False):
@@ -335,7 +344,24 @@ def check_path(path, name="path"):
             f"Invalid value for {name!r}: {text!r}. Allowed: a name that a file can "
             "have, neither empty nor with NUL characters."
         )
+    refuse_long_name(text, name)
     return text
+
+
+def refuse_long_name(path, name="path"):
+    """Refuse a name that is longer than those of files can be, without printing it."""
+    try:
+        os.lstat(path)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            text = os.fspath(path)
+            raise ValueError(
+                f"Invalid value for {name!r}: a name of {len(text):,} characters that "
+                f"begins with {text[:20]!r}. Allowed: names as long as the file system "
+                "takes, often up to 255 characters for each folder and file."
+            ) from None
+    except ValueError:  # with NUL, or halves of characters: there is no such file
+        return
 
 
 def check_share(name, value, below=1, zero=False):
@@ -360,12 +386,14 @@ def check_dtype(dtype):
 
 
 def check_checkpoint(checkpoint):
-    """Refuse what is no path."""
+    """Refuse what is no path, or none that a file can have."""
     if not isinstance(checkpoint, str | os.PathLike | None):
         raise TypeError(
             f"Invalid value for 'checkpoint': {checkpoint!r}. Allowed: None, or the "
             "path of a file."
         )
+    if checkpoint is not None:
+        check_path(checkpoint, "checkpoint")
 
 
 def check_numbers(X, name, of_complex=""):

@@ -16,6 +16,7 @@ library. Behind all that follows a seal, the checksum of the whole, which is loo
 before the HDF5 library opens the file: the older ones end Python on much damage.
 """
 
+import errno
 import math
 import os
 import re
@@ -54,8 +55,17 @@ PLAIN = {kind.__name__: kind for kind in (bool, int, float, str)}
 TIME_TYPE = re.compile(r"[mM]8(\[\d*[a-zA-Z]{1,2}\])?")
 
 
+#: Errors of disks without room, and what they mean.
+_FULL = {
+    errno.ENOSPC: "No space is left on the device",
+    errno.EFBIG: "The file would be larger than files may be here",
+    getattr(errno, "EDQUOT", None): "The quota of the disk is used up",
+}
+_FAILED = "The disk is full, or failed"
 #: Seconds to wait before files that are open elsewhere are moved again; at last none.
 _RETRIES = (0.05, 0.2, 0.5, 1, None)
+#: So much of a name is in that of its draft, which may not be longer than names can be.
+_KEPT = 50
 #: Windows: access denied, and sharing violation.
 _OPEN_ELSEWHERE = (5, 32)
 
@@ -91,8 +101,9 @@ def write_result_file(path, class_name, fields, *, overwrite=False):
     # Moved into place at the end: a crash leaves no half a file, and the old one.
     draft = draft_of(target)
     try:
+        _take_room(draft, _least_size(fields))
         # The format of HDF5 1.10 has checksums of the structure.
-        with h5py.File(draft, "x", libver="v110") as file:
+        with h5py.File(draft, "w", libver="v110") as file:
             file.attrs[VERSION_NAME] = FORMAT_VERSION
             file.attrs["class_name"] = np.bytes_(class_name)
             parts = [_write(file, name, value, name) for name, value in fields.items()]
@@ -105,8 +116,40 @@ def write_result_file(path, class_name, fields, *, overwrite=False):
             file.flush()
             os.fsync(file.fileno())
         move_into_place(draft, target)
+    except (OSError, RuntimeError) as error:
+        if type(error) not in (OSError, RuntimeError):
+            raise  # as of permissions, which say what is wrong
+        number = getattr(error, "errno", None)
+        why = _FULL.get(number, os.strerror(number)) if number else _FAILED
+        words = f"{why}; nothing was saved, and what was there is as it was"
+        raise OSError(number or errno.EIO, words, str(path)) from error
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _take_room(draft, size):
+    """Make a file of some size where there is room; HDF5 may crash where there is none.
+
+    Where systems cannot, it is an empty one.
+    """
+    with draft.open("xb") as file:
+        if hasattr(os, "posix_fallocate"):
+            try:
+                os.posix_fallocate(file.fileno(), 0, max(size, 1))
+            except OSError as error:
+                if error.errno in _FULL:
+                    raise
+
+
+def _least_size(value):
+    """Return how many bytes a value takes in a file, at least."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.nbytes // (4 if value.dtype.kind == "U" else 1)
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return sum(map(_least_size, value))
+    return HEADER_SIZE
 
 
 def check_target(path):
@@ -151,7 +194,7 @@ def write_whole(path, write):
     # A link is followed, so that the link itself survives the move at the end.
     target = Path(os.path.realpath(path))
     # With the ending of the file, by which many functions choose a format.
-    draft = target.with_name(f".{uuid.uuid4().hex[:8]}_{target.name}")
+    draft = target.with_name(f".{uuid.uuid4().hex[:8]}_{target.name[-_KEPT:]}")
     try:
         write(draft)
         move_into_place(draft, target)
@@ -185,7 +228,7 @@ def write_text(path, text):
 def draft_of(path):
     """Return where to write a file before it is moved to its place."""
     # Not tempfile: its files are readable by their owner only, and stay so when moved.
-    return path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
+    return path.with_name(f".{path.name[:_KEPT]}.{uuid.uuid4().hex[:8]}.tmp")
 
 
 def read_result_file(path):

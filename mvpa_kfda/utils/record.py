@@ -88,7 +88,7 @@ def _arguments(value):
 
 def is_record(value):
     """Tell the record of an object from other values."""
-    return isinstance(value, dict) and "name" in value
+    return isinstance(value, dict) and isinstance(value.get("name"), str)
 
 
 def as_call(value):

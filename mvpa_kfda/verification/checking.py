@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from os import PathLike
 from typing import Any
@@ -15,12 +15,18 @@ from ..results.group import GroupResult
 from ..results.load import load_result
 from ..utils.checks import check_count, draw_seed
 from .claims import Claims
+from .differences import differences_of_counts
+from .distance import moved, moved_gram
 from .groups import verify_group
 from .kept import Kept
-from .reading import NotCovered
+from .reading import NotCovered, of_the_file
 from .refit import Sample, refit
 from .scoring import score
 from .verdict import Verification
+
+#: How many twins of a cell have features that are moved at random, and how much more
+#: than these other data, that are as far away, may change.
+_TWINS, _OF_TWINS = 4, 10
 
 
 def verify(
@@ -103,7 +109,9 @@ def verify(
     See :doc:`/checking`.
 
     Predictions may differ where two classes score the same but for rounding. Such ties
-    are counted, and are no difference.
+    are counted, and are no difference. Data that differ by rounding, as after saving
+    in single precision, are refitted all the same, and a note tells by how much they
+    differ; what such a difference may change counts as a tie.
 
     Examples
     --------
@@ -125,22 +133,33 @@ def verify(
             f"{type(result).__name__}. Pass the results that it was made of."
         )
     if n_cells is not None:
-        check_count("n_cells", n_cells, minimum=1)
+        n_cells = check_count("n_cells", n_cells, minimum=1)
     rng = np.random.default_rng(draw_seed(random_state))
     try:
         if isinstance(result, GroupResult):
             _refuse_labels(y, given)
             return verify_group(result, data, given.get("other"), n_cells, rng)
-        claims = Claims.of(result, data, y, given)
-        differences = claims.differences()
+        with of_the_file():
+            differences = differences_of_counts(result)
         if differences:
             return Verification(differences=tuple(differences))
-        cells, samples = _Cells(claims).refitted(n_cells, rng)
+        claims = Claims.of(result, data, y, given)
+        with of_the_file():
+            return _compared(claims, n_cells, rng)
     except NotCovered as reason:
         return Verification(unverified=(str(reason),))
+
+
+def _compared(claims, n_cells, rng):
+    """Return what is found of a result, once its data are read."""
+    differences = claims.differences()
+    if differences:
+        return Verification(differences=tuple(differences))
+    cells, samples = _Cells(claims).refitted(n_cells, rng)
+    others = () if cells["ok"].all() else claims.inputs_apart
     return Verification(
         cells=cells,
-        differences=tuple(claims.differences_of_scores()),
+        differences=(*others, *claims.differences_of_scores()),
         unverified=tuple(claims.unverified),
         notes=tuple(claims.notes),
         samples=samples,
@@ -221,7 +240,7 @@ class _Cells:
         fine, names = True, claims.metrics
         if b == 0:
             for i, model in zip(folds, models, strict=True):
-                fine &= claims.agrees_on_penalty(position, i, model.lam)
+                fine &= claims.agrees_on_penalty(position, i, model)
                 n_differ += claims.count_differences(position, i, model)
         compared = [
             (name, (stored, cell.score(name, folds, models, second)))
@@ -236,10 +255,10 @@ class _Cells:
             for (_, each), slack in zip(compared, slacks, strict=True)
         )
         if b == 0 and fold is None:
-            fine &= all(
-                claims.agrees_on_table(position, name, cell.score(name, folds, models))
-                for name in claims.tables
-            )
+            for name in claims.tables:
+                again = cell.score(name, folds, models)
+                change = cell.change(name, folds, models)
+                fine &= claims.agrees_on_table(position, name, again, change)
         where = position if len(position) != 1 else position[0]
         stored, again = compared[0][1] if compared else (np.nan, np.nan)
         return {
@@ -262,12 +281,39 @@ class Cell:
     claims: Claims
     position: tuple
     permutation: int
+    #: The number of a twin, whose features are moved as far as they may be from those
+    #: decoded; 0: as they are.
+    number: int = 0
+
+    @cached_property
+    def twins(self):
+        """Cells of moved features; none if data are those that were decoded."""
+        if self.number or not self.claims.noise:
+            return []
+        return [replace(self, number=1 + i) for i in range(_TWINS)]
 
     @cached_property
     def _features(self):
         reading = self.claims.reading
-        X = reading.train(self.position)
-        return X, X if reading.test is None else reading.test(self.position)
+        X = self._moved(reading.train(self.position))
+        test = reading.test
+        return X, X if test is None else self._moved(test(self.position), 1)
+
+    def _moved(self, values, which=0):
+        """Return features, or confounds, of a twin; others as they are."""
+        if not self.number or values is None or values.dtype.kind != "f":
+            return values  # the numbers of trials, of a precomputed kernel
+        rng = np.random.default_rng([self.number, which])
+        return moved(values, self.claims.noise, rng)
+
+    @cached_property
+    def _method(self):
+        """How models are trained."""
+        method = self.claims.method_at(self.position)
+        if not self.number or method.gram is None:
+            return method
+        how = self.claims.noise, np.random.default_rng(self.number)
+        return replace(method, gram=moved_gram(method.gram, *how))
 
     def _place(self, fold):
         """Return the repeat that a fold is in, and its training and test sets."""
@@ -288,7 +334,18 @@ class Cell:
         return made, claims.of_tested(claims.true(self.permutation, second), made)
 
     def model(self, fold, second=False):
-        """Return the prediction of a fold's test trials, maybe for the second null."""
+        """Return the prediction of a fold's test trials, maybe for the second null.
+
+        What data that are as far from those decoded may change is in doubt.
+        """
+        found = self._refitted(fold, second)
+        if not self.twins:
+            return found
+        twins = [twin.model(fold, second) for twin in self.twins]
+        return with_doubt(found, twins, self.claims.noise / self._method.rounding)
+
+    def _refitted(self, fold, second):
+        """Return the prediction of a fold's test trials."""
         claims, (X, X_test) = self.claims, self._features
         made, train, test = self._place(fold)
         labels = claims.of_samples(claims.labels[self.permutation], made)
@@ -297,13 +354,12 @@ class Cell:
         seen = X if inside else None
         elsewhere, true = self._tested(fold, second)
         X, X_test = made.trained(X, inside), elsewhere.tested(X_test, inside)
-        confounds = made.trained(claims.confounds)
+        confounds = made.trained(self._moved(claims.confounds))
         trained = Sample(X, labels, groups, confounds)[train]
-        confounds = elsewhere.tested(claims.confounds_test)
+        confounds = elsewhere.tested(self._moved(claims.confounds_test))
         tested = Sample(X_test, true, None, confounds)
         everybody = None if claims.learns_in_folds else X
-        method = claims.method_at(self.position)
-        return refit(trained, tested[test], method, everybody, seen)
+        return refit(trained, tested[test], self._method, everybody, seen)
 
     @cached_property
     def models(self):
@@ -327,20 +383,56 @@ class Cell:
         return np.mean([score(name, each, *how) for each in sets.values()], axis=0)
 
     def slack(self, name, folds, models):
-        """Return by how much ties may change a metric."""
-        if not any(model.ties.any() or model.doubt is not None for model in models):
-            return 0.0
-        if self.claims.method.n_classes is None:  # another penalty, as good
-            return np.inf
-        n = sum(len(model.predicted) for model in models)
-        share = sum(int(model.ties.sum()) for model in models) / n
+        """Return by how much ties, and data that are as near, may change a metric."""
+        n_classes, chosen = self.claims.method.n_classes, self.claims.chosen_pairs
+        share = np.mean(np.concatenate([model.ties for model in models]))
+        if n_classes is None or name == "crossnobis" or name in chosen:
+            # Of values, or of scores, which another penalty that is as good may change.
+            return np.inf if share else self.change(name, folds, models)
         if name == "accuracy":
             return share
-        if name == "crossnobis" or name in self.claims.chosen_pairs:
-            return np.inf if share else 0.0  # of scores, which a penalty may change
+        if name == "pairwise_accuracy":
+            return share * 2 * n_classes + self.change(name, folds, models)
         if name != "roc_auc":  # one prediction is of a class, which may be small
-            return share * 2 * self.claims.method.n_classes
+            return share * 2 * n_classes
         return undecided_pairs(models)
+
+    def change(self, name, folds, models):
+        """Return by how much data that are as near may change a metric."""
+        if not self.twins:
+            return 0.0
+        score = self.score(name, folds, models)
+        others = [
+            twin.score(name, folds, [twin.model(fold) for fold in folds])
+            for twin in self.twins
+        ]
+        change = np.abs(np.subtract(others, score)).max(axis=0)
+        # No less than the distance itself, as all four may be small by chance.
+        return _OF_TWINS * change + self.claims.noise * np.maximum(1, np.abs(score))
+
+
+def with_doubt(model, twins, noise):
+    """Return a prediction in doubt where those of twins, of moved data, differ.
+
+    Other data that are as far away differ as much in size, but not in direction. Their
+    distance, `noise`, is in units of rounding.
+    """
+    lam_doubt = max(abs(twin.lam / model.lam - 1) for twin in twins)
+    if model.scores is None:
+        change = max(np.abs(twin.predicted - model.predicted).max() for twin in twins)
+        doubt, near = np.full(len(model.predicted), _OF_TWINS * change), False
+    else:
+        seen = np.isfinite(model.scores)
+        change = max(np.abs((twin.scores - model.scores)[seen]).max() for twin in twins)
+        doubt = model.doubt * (1 + noise) + _OF_TWINS * change
+        best, second = np.sort(model.scores, axis=1)[:, :-3:-1].T
+        near = best - second <= doubt
+    return replace(
+        model,
+        ties=model.ties | near | (lam_doubt > 0.1),  # where another one is chosen
+        doubt=doubt,
+        lam_doubt=_OF_TWINS * lam_doubt,
+    )
 
 
 def undecided_pairs(models):

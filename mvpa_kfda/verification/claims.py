@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,10 +17,17 @@ from ..utils.checks import trimmed
 from ..utils.record import as_call, is_record, recorded
 from . import imaging, recordings
 from . import reading as arrays
-from .differences import DifferencesMixin
-from .drawing import DrawnFolds, cut_folds, redraw_folds, redraw_labels, splitter_of
+from .differences import DifferencesMixin, most_permutations
+from .drawing import (
+    DrawnFolds,
+    check_splits,
+    cut_folds,
+    redraw_folds,
+    redraw_labels,
+    splitter_of,
+)
 from .kernels import LINEAR, completed, for_columns
-from .reading import NotCovered
+from .reading import NotCovered, of_the_file
 from .refit import Recipe
 from .rounds import Round, regrouped, reshuffled
 from .scoring import PAIRS, is_covered
@@ -28,8 +36,13 @@ from .scoring import PAIRS, is_covered
 TOLERANCES = {"float64": 1e-6, "float32": 1e-3}
 #: Scores of classes that are nearer than this are ties, relative to their size.
 ROUNDING = {"float64": 1e-9, "float32": 1e-4}
-#: Where scikit-learn's steps come from.
-_STEPS = (preprocessing, decomposition, feature_selection)
+#: The transformers of scikit-learn that can be steps, by the names of their classes.
+_STEPS = {
+    name: each
+    for module in (preprocessing, decomposition, feature_selection)
+    for name, each in vars(module).items()
+    if name in module.__all__ and inspect.isclass(each) and hasattr(each, "transform")
+}
 #: How data are read, by the function that decoded them.
 READERS = arrays.READERS | recordings.READERS | imaging.READERS
 
@@ -44,6 +57,8 @@ class Claims(DifferencesMixin):
     given: dict = field(default_factory=dict)
     unverified: list = field(default_factory=list)
     notes: list = field(default_factory=list)
+    #: How far inputs are from those recorded, where they are nearly the same.
+    apart: dict = field(default_factory=dict)
 
     @classmethod
     def of(cls, result, data, y, given):
@@ -54,11 +69,11 @@ class Claims(DifferencesMixin):
                 "it does not say of what data it was made (no decoding function "
                 "returned it, or another result was made of it)"
             )
-        if inputs["function"] not in READERS:
-            raise NotCovered(f"results of {inputs['function']} are not refitted yet")
-        options = recorded(result.options)
-        claims = cls(result, None, options, given)
-        claims._check_covered()
+        with of_the_file():
+            if inputs["function"] not in READERS:
+                raise NotCovered(f"results of {inputs['function']} are not refitted")
+            claims = cls(result, None, recorded(result.options), given)
+            claims._check_covered()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             claims._read(data, y, given)
@@ -102,8 +117,7 @@ class Claims(DifferencesMixin):
     def _check_covered(self):
         """Refuse what `refit` does not have."""
         parameters = self.result.parameters
-        regression = parameters.get("task") == "regression"
-        n_classes = None if regression else len(self.result.classes)
+        n_classes = None if self.is_regression else len(self.result.classes)
         missing = [
             name
             for name in self.result.metrics
@@ -115,6 +129,11 @@ class Claims(DifferencesMixin):
         for step in parameters.get("preprocess") or ():
             if _step_of(step) is None:
                 raise NotCovered(f"the step {as_call(step)} is not in the file")
+
+    @property
+    def is_regression(self):
+        """Whether values are predicted, and no classes."""
+        return self.result.parameters.get("task") == "regression"
 
     @property
     def _kernels(self):
@@ -164,12 +183,14 @@ class Claims(DifferencesMixin):
         parameters, reg = self.result.parameters, self.result.parameters["reg"]
         if is_record(reg) and is_record(reg.get("cv")):
             reg = reg | {"cv": splitter_of(reg["cv"])}
+            if reg["cv"] is None:
+                raise NotCovered("the splitter of reg is not one of scikit-learn's")
+            check_splits(reg["cv"], self.codes, self.groups)
         seed = parameters["random_state"] % 2**32
-        regression = parameters.get("task") == "regression"
         return Recipe(
             self._kernels,
             reg,
-            None if regression else len(self.classes),
+            None if self.is_regression else len(self.classes),
             tuple(_step_of(step, seed) for step in parameters.get("preprocess") or ()),
             parameters.get("n_components"),
             getattr(self.reading, "gram", None),
@@ -192,7 +213,7 @@ class Claims(DifferencesMixin):
     def single(self):
         """The classes, or distinct values, and which of them every trial has."""
         y = self.reading.y
-        if self.result.parameters.get("task") == "regression":
+        if self.is_regression:
             y = y.astype(float)
         return np.unique(y, return_inverse=True)
 
@@ -288,7 +309,7 @@ class Claims(DifferencesMixin):
             return None
         codes, groups, chosen = self.single[1], reading.groups, reading.train_on
         values = None
-        if self.result.parameters.get("task") == "regression":
+        if self.is_regression:
             values, codes = self.single[1], np.zeros(len(codes), int)
         if asked is None and groups is None and chosen is not None:
             return self._average_folds(cut_folds(None, chosen))
@@ -392,7 +413,7 @@ class Claims(DifferencesMixin):
         if not parameters["n_permutations"]:
             return self.codes[np.newaxis], self._tested[np.newaxis]
         tested = None if self.reading.other_trials else self._tested
-        asked = options["n_permutations"]
+        asked = min(options["n_permutations"], most_permutations(self.result))
         redrawn = self.n_repeats > 1 and parameters["average"] is None
         folds = None if redrawn or self._folds_see_labels else self.drawn_folds
         labels, moved = redraw_labels(
@@ -436,12 +457,14 @@ class Claims(DifferencesMixin):
         """The tables of pairs of classes."""
         return [name for name in PAIRS.values() if name in self.result.metrics]
 
-    def agrees_on_table(self, position, name, again):
+    def agrees_on_table(self, position, name, again, change=0.0):
         """Tell whether a table of pairs is the stored one."""
         kind = "accuracy" if name == "pairwise_accuracies" else "crossnobis"
         stored = np.asarray(self.result.rdm(kind))[position]
         tolerance = TOLERANCES[self.result.parameters["dtype"]]
-        return np.allclose(stored, again, tolerance, tolerance, equal_nan=True)
+        most = tolerance * (1 + np.abs(again)) + change
+        same = (np.abs(stored - again) <= most) | (np.isnan(stored) & np.isnan(again))
+        return bool(same.all())
 
     @cached_property
     def is_decoded(self):
@@ -505,8 +528,8 @@ class Claims(DifferencesMixin):
         single = single or self.result.parameters.get("null") == "full"
         return max(tolerance, 2e-6) if single else tolerance
 
-    def agrees_on_penalty(self, position, fold, lam):
-        """Tell whether a lambda is the stored one."""
+    def agrees_on_penalty(self, position, fold, model):
+        """Tell whether the lambda of a fold is the stored one."""
         stored = self.result.penalty.get("lambda")
         if stored is None:
             return True
@@ -516,7 +539,8 @@ class Claims(DifferencesMixin):
         if np.ndim(stored):
             each = len(self.folds) // len(stored)  # folds, or those of a repeat
             stored = stored[fold // each]
-        return bool(np.isclose(stored, lam, rtol=1e-5, atol=0) or np.isnan(stored))
+        near = np.isclose(stored, model.lam, rtol=max(1e-5, model.lam_doubt), atol=0)
+        return bool(near or np.isnan(stored))
 
     def count_differences(self, position, fold, model):
         """Count the stored predictions of a fold that differ, ties left out."""
@@ -526,7 +550,9 @@ class Claims(DifferencesMixin):
         stored = np.asarray(self.result.predicted)[position][rows]
         if self.method.n_classes is None:
             spread = np.ptp(self.classes)
-            tolerance = TOLERANCES[self.result.parameters["dtype"]] * spread
+            share = max(TOLERANCES[self.result.parameters["dtype"]], self.noise)
+            tolerance = share * spread
+            tolerance = tolerance if model.doubt is None else tolerance + model.doubt
             differ = np.abs(stored - model.predicted) > tolerance
         else:
             differ = stored != model.predicted
@@ -541,12 +567,12 @@ class Claims(DifferencesMixin):
 
 def _step_of(record, seed=0):
     """Return the transformer of scikit-learn that a record is of, None if of none."""
-    given = {name: value for name, value in record.items() if name != "name"}
-    if any(isinstance(value, dict) for value in given.values()):
+    given = {name: v for name, v in record.items() if name not in ("name", "n_jobs")}
+    if record["name"] not in _STEPS or any(isinstance(v, dict) for v in given.values()):
         return None
     if given.get("random_state", 0) is None:
         given["random_state"] = seed
-    for module in _STEPS:
-        if hasattr(module, record["name"]):
-            return getattr(module, record["name"])(**given)
-    return None
+    try:
+        return _STEPS[record["name"]](**given)
+    except TypeError:  # arguments that it does not have
+        return None

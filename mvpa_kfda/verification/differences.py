@@ -1,7 +1,12 @@
 """What of a result differs before any model is refitted, in words."""
 
+from functools import cached_property
+
 import numpy as np
 
+from ..utils.fingerprints import PROJECTIONS
+from .distance import distance, rounding, spread
+from .kernels import sees_offsets
 from .scoring import PAIRS, score
 
 #: What is said of inputs by their names.
@@ -15,6 +20,33 @@ _INPUTS = {
     "confounds_test": "the confounds of the test data",
     "train_on": "the trials of train_on",
 }
+#: So many permutations are drawn in a second or two.
+_FEW_PERMUTATIONS = 10**5
+#: Inputs that differ by a larger part of their standard deviation are other ones.
+_MOST_APART = 0.01
+
+
+def differences_of_counts(result):
+    """Return which counts a result states that it has no scores for, in words.
+
+    They say how much is drawn and refitted, so that they are looked at before.
+    """
+    held = {np.shape(scores)[-1] for scores in result.repeats.values()} or {1}
+    stated = [each.get("n_repeats", 1) for each in (result.parameters, result.options)]
+    return [
+        f"{said} repeats are asked for, and the file has scores of {max(held)}"
+        for said in dict.fromkeys(map(repr, stated))
+        if {said} != {*map(repr, held)}
+    ]
+
+
+def most_permutations(result):
+    """Return how many permutations are drawn for a result, whatever it asks for.
+
+    There may be fewer than asked for, and a rule of the folds may leave few of these;
+    but a file may ask for any number.
+    """
+    return max(_FEW_PERMUTATIONS, 100 * (result.n_permutations + 1))
 
 
 class DifferencesMixin:
@@ -45,8 +77,71 @@ class DifferencesMixin:
             elif said[3] == seen[3]:
                 found.append(f"{words} are in another order than those recorded")
             else:
-                found.append(f"{words} are other ones than those recorded")
+                found += self._word_if_apart(name, words)
         return found
+
+    @property
+    def inputs_apart(self):
+        """Which inputs are others after all, if what is refitted does not fit."""
+        return [
+            f"{_INPUTS[name]} are other ones than those recorded" for name in self.apart
+        ]
+
+    def _word_if_apart(self, name, words):
+        """Say of an input that it is another one, unless it may be so by rounding only.
+
+        Refitting tells whether it is, if models are moved by as much.
+        """
+        values = self.reading.noted[name]
+        if name == "y" and self.is_regression:
+            values = values.astype(float)
+            apart = self._take_targets_of_file(values)
+        elif values.dtype.kind in "biuf" and values.ndim > 1:
+            known = self.result.inputs.get(PROJECTIONS, {})
+            apart = distance(values, known.get(name))
+        else:
+            return [f"{words} are other ones than those recorded"]
+        if apart is None:  # of an earlier version
+            self.apart[name] = rounding(values, np.float32)
+            self.unverified.append(
+                f"{words} are not those recorded, and the result does not say by how "
+                "much they differ"
+            )
+            return []
+        size = f"about {apart:.1g} of their standard deviation"
+        if not apart <= _MOST_APART:
+            return [f"{words} are other ones than those recorded, and differ by {size}"]
+        self.apart[name] = apart
+        single = np.array_equal(values, values.astype(np.float32))
+        self.notes.append(
+            f"{words[0].upper()}{words[1:]} differ from those recorded by {size}"
+            f"{', as after saving in single precision' if single else ''}."
+        )
+        return []
+
+    def _take_targets_of_file(self, values):
+        """Return how far values to be predicted are from those in the file; take these.
+
+        The tables of programs have some digits only.
+        """
+        of_file = np.asarray(self.result.y, float)
+        if of_file.shape != values.shape:
+            return np.inf
+        self.reading.y = of_file
+        return float(np.sqrt(np.mean((values - of_file) ** 2)) / spread(values))
+
+    @cached_property
+    def noise(self):
+        """By how much of their deviation features may differ from those decoded.
+
+        For rounding alone, that of values far from 0 where it bears on anything.
+        """
+        noted = self.reading.noted
+        own = max(
+            rounding(noted[n], float) for n in ("data", "data_test") if n in noted
+        )
+        counts = own > (1e-14 if any(map(sees_offsets, self._kernels)) else 1e-10)
+        return max([own * counts, *(v for k, v in self.apart.items() if k != "y")])
 
     def _differences_of_trials(self):
         """Compare what the file says of trials with what was given."""
@@ -117,10 +212,12 @@ class DifferencesMixin:
         if self.result.parameters["n_permutations"] and not sizes:
             yield "the file has no scores under permuted labels"
         for name, size in sizes.items():
-            if size != len(self.labels) - 1:
+            n_drawn = len(self.labels) - 1
+            if size != n_drawn:
+                more = " or more" if n_drawn == most_permutations(self.result) else ""
                 yield (
                     f"the file has {size} scores under permuted labels ({name}), "
-                    f"and the options make {len(self.labels) - 1}"
+                    f"and the options make {n_drawn}{more}"
                 )
                 return
 

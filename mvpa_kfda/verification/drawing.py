@@ -6,11 +6,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
-from sklearn import model_selection
 
 from ..inference.permutation import permute_labels
+from ..results.procedure import SPLITTERS
 from ..utils.record import is_record
+from .reading import NotCovered
 
+#: Splitters may make so many splits for each trial.
+_MOST_SPLITS = 1000
 #: DrawnFolds where nobody says how many.
 DEFAULT_FOLDS = 10
 
@@ -33,9 +36,11 @@ class DrawnFolds:
 
 def splitter_of(record):
     """Return the splitter that a record is of; None if scikit-learn has none such."""
-    kind = getattr(model_selection, record["name"], None)
     given = {name: value for name, value in record.items() if name != "name"}
-    return None if kind is None else kind(**given)
+    try:
+        return SPLITTERS[record["name"]](**given)
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def redraw_folds(asked, codes, groups, numbers=None, trained=None, values=None):
@@ -79,8 +84,17 @@ def redraw_folds(asked, codes, groups, numbers=None, trained=None, values=None):
     return _split(splitter, codes, groups)
 
 
+def check_splits(splitter, codes, groups):
+    """Refuse splitters with more splits than anybody means, which might never end."""
+    n = len(codes)
+    n_splits = splitter.get_n_splits(np.zeros((n, 1)), codes, groups)
+    if n_splits > _MOST_SPLITS * n:
+        raise NotCovered(f"{splitter} makes {n_splits:,} splits of {n} trials")
+
+
 def _split(splitter, codes, groups):
     """Return the folds of a splitter."""
+    check_splits(splitter, codes, groups)
     n = len(codes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -101,6 +115,8 @@ def _are_sorted(kinds):
 def _contiguous(k, codes, order, trained):
     """Return k folds of neighbours; more where some training set lacks a class."""
     n = len(codes)
+    if k > n:
+        raise NotCovered(f"cv={k} asks for more folds than there are trials, {n}")
     used = codes if trained is None else np.where(trained, codes, -1)
     tests, fold_of = np.array_split(order, k), np.empty(n, int)
     for number, test in enumerate(tests):

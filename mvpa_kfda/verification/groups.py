@@ -8,8 +8,9 @@ import pandas as pd
 from ..utils.record import recorded
 from .anew import BY_LABELS, Anew
 from .corrections import uncorrected
+from .differences import most_permutations
 from .members import find_members, read_member
-from .reading import NotCovered
+from .reading import NotCovered, of_the_file
 from .second_level import NEAR, p_uncorrected
 from .verdict import Verification
 
@@ -27,22 +28,23 @@ def verify_group(group, subjects, other, n_cells, rng):
     if not group.inputs or not group.options:
         raise NotCovered("it does not say of which results it was made")
     _, results, differences = find_members(group, subjects, other)
-    differences += _differences_of_options(group)
-    differences += _differences_of_places(group, results)
-    if differences:
-        return Verification(differences=tuple(differences))
-    members = [read_member(result, group, group.places) for result in results]
-    anew = Anew(
-        recorded(group.options),
-        group.places,
-        members,
-        len(group.subjects),
-        group.permuted_means is not None,
-    )
-    checked = _Whole if n_cells is None else _Checked
-    if anew.n_permutations * anew.scores.shape[1] <= WHOLE:
-        checked = _Whole
-    return checked(group, anew, results).verification(n_cells, rng)
+    with of_the_file():
+        differences += _differences_of_options(group)
+        differences += _differences_of_places(group, results)
+        if differences:
+            return Verification(differences=tuple(differences))
+        members = [read_member(result, group, group.places) for result in results]
+        options = recorded(group.options)
+        asked = min(options["n_permutations"], most_permutations(group))
+        options["n_permutations"] = asked
+        against_permuted = group.permuted_means is not None
+        anew = Anew(
+            options, group.places, members, len(group.subjects), against_permuted
+        )
+        checked = _Whole if n_cells is None else _Checked
+        if anew.n_permutations * anew.scores.shape[1] <= WHOLE:
+            checked = _Whole
+        return checked(group, anew, results).verification(n_cells, rng)
 
 
 def _differences_of_options(group):

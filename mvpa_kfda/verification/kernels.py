@@ -61,12 +61,28 @@ def completed(record, again, ch_names=None):
     return record | {name: matrix.toarray() if issparse(matrix) else matrix}
 
 
+def sees_offsets(kernel):
+    """Tell whether an offset of all trials changes more than the mean in feature space.
+
+    Of a map of a linear kernel, the values between trial and basis are features.
+    """
+    inner = kernel.get("kernel")
+    if inner is None:
+        return kernel["name"] not in (*LINEAR, "RBF")
+    of_values = kernel["name"] == "EmpiricalMap" and inner["name"] in LINEAR
+    return of_values or sees_offsets(inner)
+
+
 def kernel_values(kernel, A, B, seen, gram=None):
     """Return the kernel's values between trials A (n_a, p) and B (n_b, p).
 
     Or between averages in feature space, of k trials (n_a, k, p) each: the means of the
-    values of all their trials.
+    values of all their trials. Where an offset changes nothing, the mean of B, the
+    training trials, is taken out first: products of features far from 0 lose digits.
     """
+    if not sees_offsets(kernel):
+        mean = B.reshape(-1, B.shape[-1]).mean(axis=0)
+        A, B, seen = A - mean, B - mean, seen - mean
     if A.ndim == 2:
         return _of_trials(kernel, A, B, seen, gram)
     a, b = A.reshape(-1, A.shape[2]), B.reshape(-1, B.shape[2])

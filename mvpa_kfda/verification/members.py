@@ -71,7 +71,9 @@ def find_members(group, entries, other=None):
         names = [str(name) for name in names]
         if key == "other":
             names = [_without_list(name, group) for name in names]
-        order, differ = in_order(given, loaded, names, list(group.inputs[key]))
+        sums = group.inputs.get(key)
+        sums = list(map(str, sums)) if isinstance(sums, list | tuple) else []
+        order, differ = in_order(given, loaded, names, sums)
         found += [given[i] for i in order]
         results += [loaded[i] for i in order]
         wrong += differ

@@ -6,6 +6,7 @@ own reading (`mvpa_kfda.data`); the fingerprints tell whether the same was read.
 """
 
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,6 +17,24 @@ from ..utils.fingerprints import Fingerprint
 
 class NotCovered(Exception):
     """What cannot be refitted here; the text continues "cannot be verified because"."""
+
+
+@contextmanager
+def of_the_file():
+    """Make errors of what a file says, which somebody may have edited, `NotCovered`."""
+    try:
+        yield
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise NotCovered(
+            "what the file says of the analysis does not hold together "
+            f"({type(error).__name__}: {error})"
+        ) from error
 
 
 @dataclass
@@ -46,21 +65,24 @@ class Reading:
     is_split: bool = False
     #: Whether other trials are tested, so that there are no folds.
     other_trials: bool = False
-    #: What was read, as a result records it.
+    #: What was read, and what a result records of it.
+    noted: dict = field(default_factory=dict)
     prints: dict = field(default_factory=dict)
 
     def note(self, **values):
-        """Keep the fingerprints of what was read."""
+        """Keep what was read, and its fingerprints."""
         for name, each in values.items():
             if each is not None:
+                self.noted[name] = each
                 self.prints[name] = Fingerprint.of(each).record()
 
 
 def window_starts(parameters, n_times):
     """Return the first samples of the windows, and how many samples are in each."""
-    sfreq = parameters["sfreq"]
-    width, step = (round(parameters[name] * sfreq) for name in ("window", "step"))
-    return list(range(0, n_times - width + 1, step)), width
+    with of_the_file():
+        sfreq = parameters["sfreq"]
+        width, step = (round(parameters[name] * sfreq) for name in ("window", "step"))
+        return list(range(0, n_times - width + 1, step)), width
 
 
 def in_window(data, start, width, mode):

@@ -81,6 +81,7 @@ class Prediction:
     ties: np.ndarray  #: whether rounding may have decided, (n_test,)
     lam: float  #: the penalty
     doubt: np.ndarray | None = None  #: what rounding may do to scores, (n_test,)
+    lam_doubt: float = 0.0  #: what it may do to the penalty, relative to it
 
 
 def refit(train, test, method, everybody=None, seen=None):
@@ -210,7 +211,7 @@ def without_labels(reg, K, kernel, known):
         return lambda_of_freedom(reg["df"], np.linalg.eigvalsh(K))
     if isinstance(reg, dict) and reg["name"] == "Shrinkage":
         return shrunk(reg["gamma"], K, p)
-    X = whitened(kernel, known.X)
+    X = whitened(kernel, known.X - known.X.mean(axis=0))
     gamma = ledoit_wolf_shrinkage(X) if reg == "ledoit_wolf" else oas(X)[1]
     if is_white(X):  # rounding would decide
         gamma = 1.0

@@ -29,10 +29,10 @@ COLUMNS = (
 )
 #: What the names of records end in, in place of .h5.
 ENDING = ".verified.json"
-#: What a record has to say.
-_KEYS = {"ok", "verdict", "date", "mvpa_kfda"}
 #: Confidence in the largest share that may differ.
 CONFIDENCE = 0.95
+#: What a record has to say, and in which types.
+_TYPES = {"ok": bool} | dict.fromkeys(("verdict", "date", "mvpa_kfda", "sha256"), str)
 
 
 @dataclass(frozen=True, repr=False)
@@ -226,12 +226,21 @@ def write_record(path, found):
 
 
 def read_record(path):
-    """Return the record of a file as it is now; None if there is none of it."""
-    path = Path(path)
-    try:
-        record = json.loads(record_path(path).read_text(encoding="utf-8"))
-        same = record["sha256"] == file_checksum(path)
-        known = {**record, "ok": bool(record["ok"])}
-        return known if same and known.keys() >= _KEYS else None
-    except (OSError, ValueError, KeyError, TypeError):
+    """Return the record of a file as it is now; None if there is none of it.
+
+    A ValueError if there is one that nobody can read.
+    """
+    place = record_path(path)
+    if not place.is_file():
         return None
+    try:
+        record = json.loads(place.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        raise ValueError(f"{place.name} cannot be read as JSON.") from None
+    record = record if isinstance(record, dict) else {}
+    wrong = [n for n, kind in _TYPES.items() if not isinstance(record.get(n), kind)]
+    if wrong:
+        raise ValueError(
+            f"{place.name} is damaged: it does not say {enumerated(wrong, 'or')}."
+        )
+    return record if record["sha256"] == file_checksum(path) else None

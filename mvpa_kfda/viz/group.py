@@ -436,7 +436,7 @@ def _draw_quantile(ax, result, alpha):
     """Draw the value that a statistic must surpass to have p <= alpha."""
     null = result.null_max
     # p = (1 + b) / (1 + P) <= alpha, if no more than b of the null are as large.
-    b = int(np.floor(alpha * (len(null) + 1) + 1e-9)) - 1
+    b = min(int(np.floor(alpha * (len(null) + 1) + 1e-9)), len(null)) - 1
     if b < 0:
         drawn = counted(len(null), result.draw_noun, ",")
         label = f"p ≤ {alpha:g} is not attainable with {drawn}"

@@ -223,5 +223,5 @@ def _largest(null):
 def quantile_of(null, alpha):
     """Return what a score must surpass for p <= alpha; None if that is out of reach."""
     # p = (1 + b) / (1 + P) <= alpha, if no more than b of the null are as large.
-    b = int(np.floor(alpha * (len(null) + 1) + 1e-9)) - 1
+    b = min(int(np.floor(alpha * (len(null) + 1) + 1e-9)), len(null)) - 1
     return None if b < 0 else float(np.sort(null)[::-1][b])
