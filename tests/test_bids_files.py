@@ -21,7 +21,8 @@ def units(root, *names, folder="func", **given):
     place.mkdir(parents=True, exist_ok=True)
     for name in names:
         (place / name).touch()
-    options = participant_options() | {"bids_dir": root} | given
+    options = {name: each.default for name, each in participant_options().items()}
+    options |= {"bids_dir": root} | given
     (unit,), missing = find_units(options)
     assert not missing
     return [each.path.name for each in unit.recordings]
