@@ -148,6 +148,15 @@ def test_folds_of_sorted_rows_are_as_many_as_classes_allow():
         counts = [np.bincount(codes[t]) for t in make_folds(asked, codes).tests]
         assert len(counts) == n_folds
         assert np.min(counts) >= 7 // n_folds
+    # More would hold labels of one class, which have nothing to be exchanged with.
+    with pytest.warns(UserWarning, match=r"cv=20 would leave .* 7 folds are used"):
+        assert len(make_folds(20, codes).tests) == 7
+    with pytest.warns(UserWarning, match=r"cv=16 would leave .* 11 folds are used"):
+        assert len(make_folds(16, codes[:23], values=np.arange(23.0)).tests) == 11
+    for values in (None, np.arange(47.0)):
+        each = make_folds(47, codes, values=values)  # every trial is left out
+        assert not each.balanced
+        assert [list(test) for test in each.tests] == [[i] for i in range(47)]
     with pytest.raises(ValueError, match="more folds than there are trials"):
         make_folds(48, codes)
     # Trials that are trained with and others, of two classes each, are four kinds.

@@ -682,14 +682,17 @@ def test_unequal_classes_are_tested_against_permuted_labels(method):
 
 
 @pytest.mark.filterwarnings("ignore:Class .* always guessing")
-def test_lists_of_other_class_sizes_are_told():
+def test_lists_of_other_class_sizes_are_refused():
     lists = [
         [unbalanced(seed, n, 60, 100) for seed in range(start, start + 8)]
         for start, n in ((0, 0), (10, 40), (20, 40))
     ]
-    (words,) = told_by(lists[0], "t", "none", other=lists[1])
-    assert words.startswith("Permuted labels have a mean accuracy of 0.4")
-    assert words.endswith("Use metric='balanced_accuracy' or 'roc_auc'.")
+    words = (
+        "Permuted labels have a mean accuracy of 0.4.* Use metric='balanced_accuracy'"
+    )
+    for paired in (False, True):
+        with pytest.raises(ValueError, match=words):
+            group_inference(lists[0], "t", "none", other=lists[1], paired=paired)
     assert not told_by(lists[1], "t", "none", other=lists[2])
     balanced = {"metric": "balanced_accuracy", "other": lists[1]}
     assert not told_by(lists[0], "t", "none", **balanced)

@@ -4,6 +4,7 @@ The packages that read data are imported inside functions: ``--help`` needs none
 """
 
 from dataclasses import replace
+from functools import partial
 from inspect import signature
 from pathlib import Path
 
@@ -191,7 +192,8 @@ def _run_verify(arguments):
     if not arguments.data:
         (data, y), more = _read_of_output(arguments, is_group)
     else:
-        (data, y), more = (_read_subjects if is_group else _read)(arguments)
+        read = _read_subjects if is_group else partial(_read, result)
+        (data, y), more = read(arguments)
     how = {"n_cells": cells, "random_state": arguments.seed}
     found = verify(result, data, y, **how, **more)
     tell(*repr(found).splitlines())
@@ -247,7 +249,7 @@ def _run_rerun(arguments):
     else:
         if wrong := differences_of_counts(result):
             raise ValueError(f"{arguments.file} was edited: {'; '.join(wrong)}.")
-        (data, y), more = _read(arguments)
+        (data, y), more = _read(result, arguments)
         again = function(data, y, **options | more)
     if asks_for_more:
         kept = {name: getattr(again, name) for name in ("options", "parameters")}
@@ -343,7 +345,7 @@ def _word_versions(old, new):
     return f"It was made with {', '.join(changed)}."
 
 
-def _read(arguments):
+def _read(result, arguments):
     """Return data and labels as the functions take them, and what else they are given.
 
     What is not given is left out.
@@ -374,12 +376,15 @@ def _read(arguments):
         )
     from .reading import read_volumes
 
+    # Blocks end where a run does, if the result knows the column of the runs.
+    runs = result.options.get("groups") if arguments.average_blocks else None
+    groups = runs if isinstance(runs, str) else None
     images, table, _ = read_volumes(
         arguments.data,
         arguments.labels,
         arguments.label_column,
         arguments.drop or (),
-        *(None, (), None),
+        *(groups, (), None),
         arguments.average_blocks,
     )
     return (images, (table, arguments.label_column)), more

@@ -25,6 +25,7 @@ from ..inference.permutation import (
 )
 from ..kfda.arguments import CrossValidation
 from ..kfda.folds import Folds, find_cut_groups, left_out_folds
+from ..kfda.splits import PARTS
 from ..results.base import SubjectResult
 from ..results.kinds import figure_method
 from ..utils.advice import described, is_foreign
@@ -529,7 +530,8 @@ def _folds_of(result):
     chosen = result.train_rows
     if chosen is not None:
         chosen = np.isin(np.arange(n), chosen)
-    name = _worded_cv(result.parameters.get("cv", "the folds"))
+    cv = result.parameters.get("cv", "the folds")
+    name = _worded_cv(cv)
     return Folds(
         result.tests[:n_folds],
         n,
@@ -537,6 +539,7 @@ def _folds_of(result):
         name,
         None if result.trains is None else result.trains[:n_folds],
         chosen,
+        balanced=is_record(cv) and cv["name"] == PARTS,
     )
 
 

@@ -166,9 +166,9 @@ def warn_of_order(analysis, folds, numbers=None):
             problem.warn()
 
 
-def warn_of_order_of_values(values, groups, numbers=None):
+def warn_of_order_of_values(values, groups, numbers=None, folds=None):
     """Warn of the problems in the order of numbers that are predicted."""
-    for problem in find_in_values(values, groups, numbers):
+    for problem in find_in_values(values, groups, numbers, folds):
         problem.warn()
 
 
@@ -185,12 +185,12 @@ def find_in_order(codes, groups, chosen, numbers, folds, one_by_one):
         codes, groups, numbers = (
             None if each is None else each[chosen] for each in (codes, groups, numbers)
         )
-    found = find_problems(codes, groups, numbers)
+    found = find_problems(codes, groups, numbers, folds)
     lasting = one_by_one or cut
     return pairs + [x for x in found if lasting or x.name not in ("blocks", "repeats")]
 
 
-def find_problems(codes, groups=None, numbers=None):
+def find_problems(codes, groups=None, numbers=None, folds=None):
     """Look for problems in the order of labels.
 
     Parameters
@@ -202,6 +202,8 @@ def find_problems(codes, groups=None, numbers=None):
     numbers : array of int, shape (n_trials,) | None
         The number of each trial in the recording, of which some may be missing. None:
         the trials are in order, as far as is known.
+    folds : Folds | None
+        Those that are used, where they are known.
 
     Returns
     -------
@@ -209,9 +211,8 @@ def find_problems(codes, groups=None, numbers=None):
         Those that were found.
     """
     codes = np.asarray(codes, np.intp)
-    alone = _find_sorted(codes, groups, numbers) or _find_subjects(
-        codes, groups, numbers
-    )
+    about = codes, groups, numbers
+    alone = _find_sorted(*about, folds=folds) or _find_subjects(*about)
     if alone:
         return alone
     trials = _in_time(codes, groups, numbers)
@@ -225,12 +226,12 @@ def find_problems(codes, groups=None, numbers=None):
     return found or (_find_parts(trials) if groups is None else [])
 
 
-def find_in_values(values, groups=None, numbers=None):
+def find_in_values(values, groups=None, numbers=None, folds=None):
     """Return the problems in the order of numbers (n,) that are predicted.
 
-    Groups and numbers of trials are those of `find_problems`.
+    Groups, numbers of trials and folds are those of `find_problems`.
     """
-    if found := _find_sorted(values, groups, numbers, "target"):
+    if found := _find_sorted(values, groups, numbers, "target", folds):
         return found
     trials = _in_time(rankdata(values), groups, numbers)
     means = np.bincount(trials.group, trials.codes) / np.bincount(trials.group)
@@ -287,7 +288,7 @@ def _beyond_chance(statistic, codes, windows):
 # ------------------------------------------------------------------ one block a class
 
 
-def _find_sorted(values, groups, numbers, noun="class"):
+def _find_sorted(values, groups, numbers, noun="class", folds=None):
     """Find one block of rows for each class, or of groups of one class each."""
     order = np.arange(len(values)) if numbers is None else np.argsort(numbers)
     values, of = values[order], "rows"
@@ -307,11 +308,10 @@ def _find_sorted(values, groups, numbers, noun="class"):
         "recordings can be decoded. Neither folds nor permutations prevent this. If "
         f"the {of} were sorted afterwards, pass them in the order of recording."
     )
-    if groups is None:
-        part = "part of each class" if noun == "class" else "of k successive targets"
+    if folds is not None and folds.balanced and groups is None:
+        part = f"the i-th part of each {noun}"
         text += (
-            f" As they are, the i-th of the default folds, or of cv=k, holds the i-th "
-            f"{part}, and p-values are approximate."
+            f" As they are, the i-th fold holds {part}, and p-values are approximate."
         )
     return [Problem("sorted", text)]
 

@@ -353,7 +353,7 @@ def make_regression_analysis(trials, procedure, *, maps=None, with_patterns=Fals
         "recorded_order": trials.recorded_order,
         **record_run(task, learned, permutations, seed),
     }
-    warn_of_order_of_values(values.given, groups, trials.numbers)
+    warn_of_order_of_values(values.given, groups, trials.numbers, folds)
     made = permutations, task, parameters, procedure
     return RegressionAnalysis(values, groups, folds, *made)
 

@@ -71,8 +71,8 @@ def _refuse_or_warn(subjects, chance, also):
 def off_chance(subjects, n_first, tested):
     """Return the mean of permuted labels of each list, NaN if at chance; or nothing.
 
-    Also at chance if it was `tested` against. Warn of two lists that differ without an
-    effect.
+    Also at chance if it was `tested` against. Refuse, or if classes do not matter warn
+    of, two lists that differ without an effect.
     """
     lists = [subjects.centres[:n_first], subjects.centres[n_first:]]
     lists = [centres for centres in lists if centres]
@@ -81,22 +81,28 @@ def off_chance(subjects, n_first, tested):
     pooled, chance = [NullCentre.pooled(each) for each in lists], subjects.chances[0]
     if len(lists) == 2:
         about = subjects.metric, subjects.of_frequencies
-        _warn_of_lists(*about, *pooled, len(lists[0]))
+        _check_lists(*about, *pooled, len(lists[0]))
     found = [x.mean if tested or x.is_off(chance) else np.nan for x in pooled]
     return found if np.isfinite(found).any() else []
 
 
-def _warn_of_lists(name, of_classes, first, second, n):
-    """Warn of two lists whose permuted labels score differently."""
+def _check_lists(name, of_classes, first, second, n):
+    """Refuse two lists whose permuted labels score differently, or warn of them."""
     error = 4 * np.hypot(first.error, second.error)
     matters = 0.2 * first.spread / np.sqrt(n)
-    if abs(first.mean - second.mean) > max(error, matters, 1e-6):
-        warn(
-            f"Permuted labels have a mean {name} of {first.mean:.3g} in the first list "
-            f"and {second.mean:.3g} in the second. So much of the difference is there "
-            "without any effect, because class sizes or numbers of trials differ."
-            + (" Use metric='balanced_accuracy' or 'roc_auc'." if of_classes else "")
+    if abs(first.mean - second.mean) <= max(error, matters, 1e-6):
+        return
+    text = (
+        f"Permuted labels have a mean {name} of {first.mean:.3g} in the first list "
+        f"and {second.mean:.3g} in the second. So much of the difference is there "
+        "without any effect, because class sizes or numbers of trials differ."
+    )
+    if of_classes:
+        raise ValueError(
+            f"{text} Use metric='balanced_accuracy' or 'roc_auc', which do not depend "
+            "on class sizes (decode with scoring=['accuracy', 'balanced_accuracy'])."
         )
+    warn(text)
 
 
 # ------------------------------------------------------------------ of one subject

@@ -600,13 +600,15 @@ def _choose(codes, folds, groups, permuted):
         f" permute={loose!r} by name is valid if they were drawn without the labels."
     )
     if folds.balanced:
-        why = f"the numbers of each class in the test sets of {folds.name} are fixed"
+        why = f"the test sets of {folds.name} hold fixed numbers of each label"
         named = ""
+    advice = f"or a splitter that does not look at the labels ({BLIND})"
+    if folds.balanced:
+        advice = "more trials, or cv=LeaveOneOut() without average"
     raise ValueError(
         f"permute='auto' finds no good way to shuffle the labels: {why}, so they may "
         f"only be shuffled within folds, which leaves {count} distinct arrangement(s); "
-        f"p <= 0.05 needs {FEWEST}. Use fewer, larger folds, or a splitter that does "
-        f"not look at the labels ({BLIND}).{named}"
+        f"p <= 0.05 needs {FEWEST}. Use fewer, larger folds, {advice}.{named}"
     )
 
 

@@ -345,7 +345,7 @@ def make_folds(
         if trained is not None:  # trials that are only tested are mixed by themselves
             kinds = 2 * kinds + trained
         kinds = np.asarray(kinds)[order]
-        if not is_sorted(kinds):
+        if not is_sorted(kinds) or cv >= len(codes):  # or each trial is left out
             return _make_contiguous(cv, codes, classes, order, trained)
         k, mixed = _mix(cv, kinds, values is not None, by_default)
         folds = _make_contiguous(k, codes, classes, order[mixed], trained)
@@ -395,13 +395,21 @@ def is_sorted(values):
 def _mix(k, kinds, numeric, by_default):
     """Return a number of folds, and an order (n,) that mixes sorted kinds.
 
-    Neighbours are then the i-th of each kind; of numbers, every k-th row. By default
-    there are so few folds that each has two trials of each class, or three rows.
+    Neighbours are then the i-th of each kind; of numbers, every k-th row. There are so
+    few folds that each has a trial of each class, or two rows, in which labels can be
+    exchanged; by default twice as many, or three.
     """
-    n = len(kinds)
-    if by_default:
-        smallest = np.unique(kinds, return_counts=True)[1].min()
-        k = min(k, max(2, int(n // 3 if numeric else smallest // 2)))
+    n, asked = len(kinds), k
+    smallest = int(np.unique(kinds, return_counts=True)[1].min())
+    most = n // (2 + by_default) if numeric else smallest // (1 + by_default)
+    k = min(k, max(2, most))
+    if k < asked and not by_default:
+        each = "two trials" if numeric else "a trial of each class"
+        warn(
+            f"The rows are sorted, and cv={asked} would leave test sets without "
+            f"{each}. {k} folds are used.",
+            UserWarning,
+        )
     if numeric:
         ranks = np.argsort(np.argsort(kinds, kind="stable"))
         return k, np.argsort(ranks % k, kind="stable")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..inference.corrections import CORRECTIONS, NAMED
-from ..metrics.names import metric_in_text
+from ..metrics.names import mean_of_permuted, metric_in_text
 from ..results.base import Result, SubjectResult
 from ..results.comparison import ComparisonResult
 from ..results.latency import Latency
@@ -466,6 +466,8 @@ def _how_large(result, _=None):
         what = f"the difference in {score_in_text(result)}"
     best = result.best_position(result.metric)
     statement = f"{what} is between {low[best]:.3f} and {high[best]:.3f}"
+    if not result.is_difference and np.isfinite(permuted := result.permuted_mean()):
+        statement += f" ({mean_of_permuted(result.metric)} {permuted:.3f})"
     if result.axes:
         statement = f"{_place(result, best)} {statement}"
         if np.nanmax(high) < most:

@@ -218,7 +218,7 @@ def _group_draws(result, correction):
     if "n_permutations" in p and n < p["n_permutations"]:
         if_ = _EXACT_IF[result.draw_noun].format(
             what="scores were" if result.other_scores is None else "differences were",
-            around="chance" if result.other_scores is None else "zero",
+            around=result.worded_level if result.other_scores is None else "zero",
         )
         sentences.append(
             f"All possible {result.draw_noun}s were used. The test is exact {if_}."

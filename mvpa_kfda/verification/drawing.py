@@ -60,11 +60,12 @@ def redraw_folds(asked, codes, groups, numbers=None, trained=None, values=None):
         if trained is not None:
             kinds = np.unique([kinds, trained], axis=1, return_inverse=True)[1]
         kinds = pd.Series(np.ravel(kinds)[order])
-        if not _are_sorted(kinds):
+        if not _are_sorted(kinds) or asked >= len(codes):
             return _contiguous(asked, codes, order, trained)
+        least, rows = kinds.value_counts().min(), len(codes)
         if by_default:
-            least = kinds.value_counts().min() // 2
-            asked = min(asked, max(2, least if values is None else len(codes) // 3))
+            least, rows = least // 2, rows * 2 // 3
+        asked = min(asked, max(2, least if values is None else rows // 2))
         of_kind = kinds.groupby(kinds)
         place = (of_kind.cumcount() + 0.5) / of_kind.transform("size")
         if values is not None:
