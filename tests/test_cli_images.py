@@ -496,8 +496,13 @@ def test_means_of_blocks_are_decoded(inside, tmp_path, capsys, no_figures, group
     ]
     files = run(tmp_path / "out", map(str, command), *SHORT, *FEW, "--permutations", 0)
     assert load_result(files[".h5"]) == expected
-    said = f": 19 of 21 volumes; 19 volumes averaged to {len(spans)} blocks"
-    assert said in capsys.readouterr().out
+    check = ["verify", files[".h5"], *command[1:6], *SHORT[:4], "--cells", 2]
+    assert main(list(map(str, [*check, *FEW]))) == 0
+    assert main(list(map(str, check))) == 1  # 18 positions of a mask that is not given
+    said = capsys.readouterr().out
+    assert f": 19 of 21 volumes; 19 volumes averaged to {len(spans)} blocks" in said
+    assert "cannot be verified" in said
+    assert "pass the masks that it was computed with" in said
 
 
 def test_confounds_are_averaged_within_blocks(inside, tmp_path, capsys, no_figures):

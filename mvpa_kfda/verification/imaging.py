@@ -15,7 +15,7 @@ from ..data.neighbours import (
 )
 from ..data.space import SurfaceSpace
 from ..data.volumes import usable_columns
-from .reading import Reading
+from .reading import NotCovered, Reading
 
 
 def reread_searchlight(result, imgs, y, given):
@@ -23,6 +23,12 @@ def reread_searchlight(result, imgs, y, given):
     options = result.options
     images = read_images(imgs, given.get("mask_img"), given.get("mesh"))
     centres = process_positions(images, given.get("process_mask_img"))
+    n, n_known = centres.n_positions, np.shape(result.scores)[0]
+    if n != n_known:
+        raise NotCovered(
+            f"it has {n_known:,} positions, and these data have {n:,}; pass the masks "
+            "that it was computed with (mask_img, process_mask_img)"
+        )
     own = own_columns(images.space, centres)
     adjacency = given.get("adjacency", options.get("adjacency"))
     if adjacency is not None:
