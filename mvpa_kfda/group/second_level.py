@@ -297,9 +297,10 @@ def group_inference(
         If the results are incompatible (the message names the subject), lack required
         permutations, belong to a single subject, or include one result twice; if
         "sign-flip", "t" or "wilcoxon" test accuracy, two-class recall or F1 of classes
-        that are too unequal (1.5 to 1) and some subject has no permutations; if
-        method="t" has scores that do not differ between subjects at any position; or if
-        an argument is invalid.
+        that are too unequal (1.5 to 1) and some subject has no permutations; if they
+        compare two lists whose permuted labels differ in such a metric; if method="t"
+        has scores that do not differ between subjects at any position; or if an
+        argument is invalid.
     FileNotFoundError
         If a file does not exist.
 
@@ -308,8 +309,8 @@ def group_inference(
     RuntimeWarning
         If there are too few subjects or permutations to reach p <= `alpha`; if the same
         is tested without permutations at ratios of 1.2 or more, see Notes; if permuted
-        labels score differently in two lists; or if an area under the ROC curve rests
-        on fewer than half of a subject's test sets.
+        labels of two lists differ in another metric; or if an area under the ROC curve
+        rests on fewer than half of a subject's test sets.
 
     Notes
     -----
@@ -392,7 +393,8 @@ def group_inference(
     subject is therefore compared with the mean of its permuted labels, which is its
     expected score without an effect; likewise, with any metric, if permuted labels
     score beyond chance in the direction of the test, by more than sampling allows.
-    ``permuted_means`` holds these means. Differences between lists cancel most of this.
+    ``permuted_means`` holds these means. Differences between lists cancel this if
+    class sizes are the same in both; lists whose permuted labels differ are rejected.
 
     With `other`, the last three compare two lists. Paired: the differences are tested
     as above; flipping a sign is equivalent to swapping the two conditions of a subject.
