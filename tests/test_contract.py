@@ -600,6 +600,10 @@ def test_epochs_are_put_in_the_order_of_their_events(name):
     for one, other in zip(result.tests, stacked.tests, strict=True):
         assert_array_equal(one, np.sort(order[other]))
     assert_array_equal(stacked.y, result.y[order])
+    # Groups by turns are those of one recording.
+    by_turns = entry.function(epochs, entry.y, **run, groups=np.arange(N) % 3)
+    for one, other in zip(result.tests, by_turns.tests, strict=True):
+        assert_array_equal(one, other)
     assert_allclose(stacked.scores, result.scores, rtol=1e-12)
 
 
