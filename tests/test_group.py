@@ -698,6 +698,17 @@ def test_lists_of_other_class_sizes_are_refused():
     assert not told_by(lists[0], "t", "none", **balanced)
 
 
+def test_lists_of_equal_classes_and_other_numbers_of_trials_are_told():
+    def equal(seed, n):
+        rng = np.random.default_rng(seed)
+        y, X = rng.permutation(np.arange(n) % 2), rng.normal(size=(n, 6, 2))
+        return decode_arrays(X, y, n_permutations=200, random_state=seed, reg=0.3)
+
+    few, many = ([equal(100 * n + i, n) for i in range(16)] for n in (12, 100))
+    (words,) = told_by(few, "t", "none", other=many)
+    assert words.startswith("Permuted labels have a mean accuracy of 0.4")
+
+
 @pytest.mark.filterwarnings("ignore:Class .* always guessing")
 def test_unequal_classes_without_permutations_are_refused():
     equal = [unbalanced(seed, 0, n_permutations=0) for seed in range(5)]

@@ -80,13 +80,13 @@ def off_chance(subjects, n_first, tested):
         return []
     pooled, chance = [NullCentre.pooled(each) for each in lists], subjects.chances[0]
     if len(lists) == 2:
-        about = subjects.metric, subjects.of_frequencies
-        _check_lists(*about, *pooled, len(lists[0]))
+        unequal = subjects.of_frequencies and subjects.unbalanced > _UNEQUAL - 1e-9
+        _check_lists(subjects.metric, unequal, *pooled, len(lists[0]))
     found = [x.mean if tested or x.is_off(chance) else np.nan for x in pooled]
     return found if np.isfinite(found).any() else []
 
 
-def _check_lists(name, of_classes, first, second, n):
+def _check_lists(name, unequal, first, second, n):
     """Refuse two lists whose permuted labels score differently, or warn of them."""
     error = 4 * np.hypot(first.error, second.error)
     matters = 0.2 * first.spread / np.sqrt(n)
@@ -97,7 +97,7 @@ def _check_lists(name, of_classes, first, second, n):
         f"and {second.mean:.3g} in the second. So much of the difference is there "
         "without any effect, because class sizes or numbers of trials differ."
     )
-    if of_classes:
+    if unequal:
         raise ValueError(
             f"{text} Use metric='balanced_accuracy' or 'roc_auc', which do not depend "
             "on class sizes (decode with scoring=['accuracy', 'balanced_accuracy'])."
