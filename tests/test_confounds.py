@@ -212,7 +212,8 @@ def test_angles_to_be_predicted_are_warned_of():
 
 @pytest.mark.parametrize("function", [cross_validate, decode_epochs, generalize_arrays])
 def test_angles_as_features_are_warned_of(function):
-    angles = RNG.uniform(-np.pi, np.pi, size=(N, 60, 2))
+    rng = np.random.default_rng(0)  # of its own: the order of tests must not matter
+    angles = rng.uniform(-np.pi, np.pi, size=(N, 60, 2))
     data = angles[:, :, 0] if function is cross_validate else angles
     if function is decode_epochs:
         data = build.power(np.exp(1j * angles).real)
