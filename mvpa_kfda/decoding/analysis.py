@@ -12,7 +12,6 @@ from functools import partial
 import numpy as np
 
 from ..inference.permutation import Permutations, permute_labels
-from ..kfda.automatic import TrialGroups
 from ..kfda.folds import (
     Folds,
     InnerFolds,
@@ -22,7 +21,7 @@ from ..kfda.folds import (
 )
 from ..kfda.kernels import needs_gram
 from ..kfda.models import kernels_of
-from ..kfda.penalties import Auto, Tuned, name_of_rule
+from ..kfda.penalties import Tuned, name_of_rule
 from ..kfda.splits import sees_labels
 from ..kfda.steps import Learned, check_kernel_after
 from ..metrics.classes import METRICS, chance_level
@@ -252,6 +251,7 @@ def make_analysis(trials, procedure, *, maps=None, with_patterns=False):
         with_patterns=with_patterns,
         rank=_check_rank(procedure.method.n_components, len(classes)),
         inner=make_inner(codes, groups, folds),
+        groups=groups,
         functions=function_metrics(functions, classes),
         learned=learned.seeded(seed),
     )
@@ -535,10 +535,8 @@ def make_inner_folds(reg, codes, groups, folds, permutations, learned):
     """Return the folds within training sets, made now so that errors come early.
 
     One :class:`InnerFolds` for all folds, or where folds have matrices of their own one
-    for each, and one for all trials. For ``reg="auto"``, each trial's group.
+    for each, and one for all trials. Of classes (n,), or None for values.
     """
-    if isinstance(reg, Auto):
-        return TrialGroups.shared(groups)
     if not isinstance(reg, Tuned):
         return None
     if permutations.n_permutations and sees_labels(reg.cv):
@@ -547,12 +545,13 @@ def make_inner_folds(reg, codes, groups, folds, permutations, learned):
             "are tuned with the same folds, and so would not be treated alike. "
             "Use a number of random folds, as Tuned(cv=5), or None."
         )
-    n, foldwise = len(codes), is_foldwise(folds, learned)
+    n = len(permutations.labels[0])
+    foldwise = is_foldwise(folds, learned)
     try:
         if foldwise:
             trains = [train for train, _ in folds.pairs] if folds else []
             inner = tuple(
-                InnerFolds(reg.cv, len(rows), codes[rows], _of(groups, rows), None)
+                InnerFolds(reg.cv, len(rows), _of(codes, rows), _of(groups, rows), None)
                 for rows in (*trains, folds.rows_of_all if folds else np.arange(n))
             )
             _ = [each.of_all for each in inner]
@@ -569,9 +568,9 @@ def make_inner_folds(reg, codes, groups, folds, permutations, learned):
     return inner
 
 
-def _of(groups, rows):
-    """Return the groups of some trials, where there are any."""
-    return None if groups is None else groups[rows]
+def _of(values, rows):
+    """Return the values of some trials, where there are any."""
+    return None if values is None else values[rows]
 
 
 def record_method(model):
@@ -582,8 +581,6 @@ def record_method(model):
     if isinstance(reg, Tuned):
         method["kernels"] = [recorded(each) for each in kernels_of(kernel)]
         method["criterion"] = reg.criterion
-    if isinstance(reg, Auto):
-        method["criterion"] = "left_out_error"
     return method
 
 

@@ -27,7 +27,6 @@ from ..data.pairs import (
 from ..kfda.foldwise import FoldwisePlan, FoldwiseTransfer
 from ..kfda.kernels import Linear
 from ..kfda.models import for_channels
-from ..kfda.penalties import Auto
 from ..kfda.transfer import Expansions, Transfer, chunk_length
 from ..results.epochs import GeneralizationResult, exempt_cells
 from ..results.patterns import pack_info
@@ -133,9 +132,7 @@ class GeneralizationPositions(Positions):
 
     def models(self, block, task):
         """Yield the transfer from every training window in a block."""
-        # The folds of an automatic penalty take the features of other windows, too.
-        may_sum = not isinstance(self.train.reg, Auto)
-        plans = self.train.plans(block, task, may_sum)
+        plans = self.train.plans(block, task)
         for position, plan in zip(block, plans, strict=True):
             yield self._transfer(position, plan, task)
 

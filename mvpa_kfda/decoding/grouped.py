@@ -15,6 +15,7 @@ from sklearn import config_context
 from ..kfda.hat import make_hat
 from ..kfda.kernels import InnerProducts, KernelChoice, Precomputed, gram_of, needs_gram
 from ..kfda.models import plan_of_features
+from ..kfda.penalties import Auto, of_trials
 from .averaging import average
 from .positions import Positions
 
@@ -97,7 +98,11 @@ class BlockHats:
         samples = tuple(positions.samples(position) for position in block)
         if any(kernel.low_rank for _, kernel in samples):
             return None
-        return cls(samples, positions.reg)
+        return cls(samples, task.penalty(positions.reg))
+
+    def serve(self, folds):
+        """Tell whether they are those of other folds, too."""
+        return not isinstance(self.reg, Auto) or folds.trained is None
 
     def n_bytes(self, folds):
         """Return what the hats of all positions take, with blocks of folds, for each.
@@ -112,14 +117,18 @@ class BlockHats:
         """Return the hats of the trials as they are, by position."""
         return [make_hat(X, kernel, self.reg) for X, kernel in self.samples]
 
-    def of_averages(self, members):
-        """Return the hats of averages of trials (r, m, k), by grouping and position."""
-        r, m, k = members.shape
+    def of_averages(self, members, order):
+        """Return the hats of averages of trials (r, m, k), by grouping and position.
+
+        Of averages in an order of their own.
+        """
+        members = members[:, order]
+        (r, m, k), reg = members.shape, of_trials(self.reg, order)
         hats = []
         for X, kernel in self.samples:
             if needs_gram(kernel):
                 data = (average(average(X, each), each, axis=1) for each in members)
             else:
                 data = average(X, members.reshape(r * m, k)).reshape(r, m, -1)
-            hats.append([make_hat(each, kernel, self.reg) for each in data])
+            hats.append([make_hat(each, kernel, reg) for each in data])
         return [hat for of_grouping in zip(*hats, strict=True) for hat in of_grouping]

@@ -19,7 +19,7 @@ from sklearn import config_context
 
 from ..kfda.direct import prepare_sorted
 from ..kfda.folds import Folds, lay_out
-from ..kfda.hat import make_hat, middle_of, prefers_features
+from ..kfda.hat import make_hat, prefers_features
 from ..kfda.kernels import Linear
 from ..kfda.models import (
     Stack,
@@ -28,7 +28,7 @@ from ..kfda.models import (
     plan_of_features,
     plan_of_inner,
 )
-from ..kfda.penalties import Auto, Tuned
+from ..kfda.penalties import Tuned, of_trials
 from ..utils.checks import check_positive, counted, plural
 from .averaging import AveragedKernel
 from .sizes import matrix_bytes
@@ -287,9 +287,9 @@ class WindowPositions(Positions):
         """Yield the models of a block, of one window or of several."""
         return _in_stacks(self.plans(block, task), task)
 
-    def plans(self, block, task, may_sum=True):
+    def plans(self, block, task):
         """Yield the plan of every window in a block, perhaps of summed products."""
-        if may_sum and self._sums_kernels and not task.is_foldwise:
+        if self._sums_kernels and not task.is_foldwise:
             row = block.start // self.n_windows
             for inner in self._running_inner(block):
                 n_features = self._select(self.data[0], row).shape[1] * self.width
@@ -386,9 +386,7 @@ class WindowPositions(Positions):
         """Return the inner products (n, n) of one sample's features."""
         X = self._select(self.data[t], row)
         if self.kernel.shift_free:
-            # A fixed penalty is of all trials: far ones leave no digits anyway.
-            is_auto = isinstance(self.reg, Auto)
-            X = X - (middle_of(X) if is_auto else X.mean(axis=0))
+            X = X - X.mean(axis=0)
         return X @ X.T
 
 
@@ -583,8 +581,10 @@ class SubsetPositions(Positions):
 
     def models(self, block, task):
         """Yield the model of a block, a stack of all its positions."""
-        alone = isinstance(self.reg, Tuned) or isinstance(self.kernel, AveragedKernel)
-        if task.is_foldwise or isinstance(self.reg, Auto):
+        alone = isinstance(task.penalty(self.reg), Tuned) or isinstance(
+            self.kernel, AveragedKernel
+        )
+        if task.is_foldwise:
             yield from _in_stacks((self._plan(i, task) for i in block), task)
         elif alone or self.kernel.low_rank:
             # With as many hats as candidates each, with more trials than labels, or
@@ -611,6 +611,7 @@ class SubsetPositions(Positions):
     def _plans(self, positions, task):
         """Return the plans of some positions, and say where something is wrong."""
         layout = lay_out(task.folds, self.data.shape[1])
+        reg = of_trials(task.penalty(self.reg), layout.order)
         try:
             # The adapters have checked the data; scikit-learn's kernels would check
             # them again at every position, which takes longer than the kernel.
@@ -619,7 +620,7 @@ class SubsetPositions(Positions):
                     make_hat(
                         self._features(position, layout),
                         self._kernel(position),
-                        self.reg,
+                        reg,
                     )
                     for position in positions
                 ]

@@ -154,7 +154,7 @@ def warn_of_sizes(metrics, reg):
     """Warn of distances that depend on a penalty which the data choose."""
     if not any(metric.within_sets for metric in metrics.values()):
         return
-    if not isinstance(reg, (Auto, Tuned, str)):
+    if not isinstance(reg, Auto | Tuned | str):
         return
     warn(
         "Crossnobis distances are the smaller the larger the penalty is, and "

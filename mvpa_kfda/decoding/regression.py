@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from ..data.confounds import Confounds, read_confounds
 from ..inference.permutation import Permutations, permute_labels
 from ..kfda.folds import Folds, make_folds
-from ..kfda.penalties import Tuned
+from ..kfda.penalties import Auto, Tuned
 from ..kfda.splits import may_see_labels, sees_labels
 from ..metrics.names import (
     FunctionMetric,
@@ -141,6 +141,10 @@ class RegressionTask(Task):
         return {name: known[name] for name in self.scoring}
 
     scalar_metrics = metrics
+
+    def penalty(self, reg):
+        """Return a penalty for values: their size tells how much to shrink."""
+        return Tuned() if isinstance(reg, Auto) else reg
 
     def decode(self, model):
         """Score and predict with one model; return the parts of a single cell."""
@@ -339,7 +343,8 @@ def make_regression_analysis(trials, procedure, *, maps=None, with_patterns=Fals
         dtype=running.dtype,
         batch_size=running.batch_size,
         inner=make_inner_folds(
-            method.reg, nothing, groups, folds, permutations, learned
+            Tuned() if isinstance(method.reg, Auto) else method.reg,
+            *(None, groups, folds, permutations, learned),
         ),
         functions=function_metrics(functions),
         learned=learned.seeded(seed),

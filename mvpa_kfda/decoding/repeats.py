@@ -241,8 +241,10 @@ class Regrouped:
         models, task = None, replace(single, labels=self.codes[None])
         if hats is not None:
             layout = task.folds.layout
-            members = np.stack([self.members(*pair)[layout.order] for pair in pairs])
-            models = _stack(lambda: hats.of_averages(members), layout, task)
+            members = np.stack([self.members(*pair) for pair in pairs])
+            models = _stack(
+                lambda: hats.of_averages(members, layout.order), layout, task
+            )
         if models is None:
             models = []
             for pair in pairs:
@@ -367,7 +369,7 @@ class Reshuffled:
             within = self.inner(labels, self.groups, folds)
             task = replace(single, labels=labels[None], folds=folds, inner=within)
             models = None
-            if hats is not None:
+            if hats is not None and hats.serve(folds):
                 order = folds.layout.order
                 models = _stack(
                     lambda order=order: [hat.reordered(order) for hat in hats],

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..inference.null import FullNull, NullSummary, summarize_null
-from ..kfda.automatic import TrialGroups
 from ..kfda.folds import Folds, InnerFolds
 from ..kfda.patterns import pattern_weights, patterns_of
+from ..kfda.penalties import Auto
 from ..kfda.steps import Learned
 from ..metrics.classes import METRICS, evaluate_labellings, evaluate_sets
 from ..utils.parallel import count_workers, keep_freed_memory, run_in_parallel
@@ -62,9 +62,10 @@ class Task:
         vector for all permutations or one for each.
     rank : int | None
         How many discriminants to classify by; None: all.
-    inner : InnerFolds | tuple of InnerFolds | TrialGroups | None
-        The folds within the training sets, where the penalty is tuned; each trial's
-        group, where it is chosen in closed form.
+    inner : InnerFolds | tuple of InnerFolds | None
+        The folds within the training sets, where the penalty is tuned.
+    groups : ndarray, shape (n,) | None
+        Each trial's group, which a penalty without labels may take into account.
     """
 
     labels: np.ndarray
@@ -78,7 +79,8 @@ class Task:
     with_patterns: bool = False
     second: np.ndarray | None = None
     rank: int | None = None
-    inner: InnerFolds | tuple | TrialGroups | None = None
+    inner: InnerFolds | tuple | None = None
+    groups: np.ndarray | None = None
     functions: dict = field(default_factory=dict)
     learned: Learned = field(default_factory=Learned)
 
@@ -106,8 +108,13 @@ class Task:
 
         Numbers are of single positions, and tuning takes long by itself.
         """
-        tuned = self.inner is not None and not isinstance(self.inner, TrialGroups)
-        return not tuned and self.n_classes is not None
+        return self.inner is None and self.n_classes is not None
+
+    def penalty(self, reg):
+        """Return a penalty for the trials of this task."""
+        if not isinstance(reg, Auto):
+            return reg
+        return Auto(None if self.folds is None else self.folds.trained, self.groups)
 
     @property
     def settings(self):

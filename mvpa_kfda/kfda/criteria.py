@@ -45,6 +45,18 @@ def left_out_weights(hat, tests, solver):
     return weights, stable
 
 
+def equal_weights(weights):
+    """Return weights (k, n) of which all of a training set are equal.
+
+    These are of generalized cross-validation: one over the mean of the diagonal.
+    """
+    trained = weights > 0
+    with np.errstate(divide="ignore"):
+        diagonal = np.where(trained, 1 / weights, 0)
+    n_trained = trained.sum(axis=1, keepdims=True)
+    return trained * (n_trained / diagonal.sum(axis=1, keepdims=True))
+
+
 def _low_rank_diagonal(U, tests, solver):
     """Return the diagonals (k, n) of M_f = I - U (I - U_te' U_te)^-1 U'."""
     cores, ok = solver.cores(U, tests)

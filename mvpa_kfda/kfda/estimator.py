@@ -61,8 +61,6 @@ from ..utils.checks import (
     plain_labels,
 )
 from .arguments import KernelLike, PenaltyLike
-from .automatic import TrialGroups
-from .foldbases import AutoPlan, Source
 from .hat import (
     count_features,
     hat_from_features,
@@ -111,9 +109,9 @@ class KernelFDA(
         the (n_train, n_train) kernel matrix and the other methods the (n_test, n_train)
         one. A list of kernels to select from requires a tuned `reg`.
     reg : float | str | penalty object, default="auto"
-        ``"auto"``: lambda is selected in closed form from the training rows;
-        ``"tuned"`` or :class:`Tuned`: by cross-validation. A float is relative, lambda
-        = reg * trace(K_c) / n, where K_c is the centred kernel matrix of the n rows
+        ``"auto"``: lambda is set by the features of the training rows, without labels;
+        ``"tuned"``, a list of penalties, or :class:`Tuned`: it is selected by
+        cross-validation. A float is relative, lambda = reg * trace(K_c) / n, where K_c is the centred kernel matrix of the n rows
         given to `fit`. ``Ridge(lam)`` is absolute. Also :class:`Shrinkage`,
         :class:`DegreesOfFreedom`, ``"ledoit_wolf"`` and ``"oas"`` (which penalise too
         little for single scans).
@@ -148,7 +146,7 @@ class KernelFDA(
     degrees_of_freedom_ : float
         The trace of the hat matrix, including the intercept.
     tuning_ : Choice | None
-        With an automatic or tuned `reg`: the candidate lambdas and kernels with their
+        With a tuned `reg`: the candidate lambdas and kernels with their
         criterion values.
     kernel_ : kernel object
         The fitted kernel; the one selected from a list. An :class:`EmpiricalMap` with
@@ -285,8 +283,8 @@ class KernelFDA(
         y : array-like of shape (n_train,)
             Their class labels.
         groups : array-like of shape (n_train,) | None, default=None
-            The group of each trial, such as its run. An automatic or tuned `reg` is
-            selected by leaving out one group at a time. Ignored otherwise.
+            The group of each trial, such as its run, of which an automatic or tuned
+            `reg` takes account: trials of a group may be correlated. Ignored otherwise.
 
         Returns
         -------
@@ -333,9 +331,7 @@ class KernelFDA(
         candidates = [train(X, choice) for choice in kernels_of(kernel)]
         self.tuning_ = None
         if isinstance(reg, Auto):
-            plan = AutoPlan(candidates[0].source, TrialGroups(groups), np.dtype(float))
-            self.tuning_ = plan.choose_all(codes, n_classes)
-            return candidates[0], Ridge(self.tuning_.lam)
+            return candidates[0], Auto(groups=groups)
         if not isinstance(reg, Tuned):
             return candidates[0], reg
         spectra = [training.spectrum() for training in candidates]
@@ -596,13 +592,6 @@ class Training:
         if self.gram is None:
             return hat_from_features(self.features, reg, self.n_features)
         return hat_from_gram(self.gram, reg, n_features=self.n_features)
-
-    @property
-    def source(self):
-        """The features or the kernel matrix."""
-        if self.gram is None:
-            return Source(self.features, True, None)
-        return Source(self.gram, False, None)
 
     def spectrum(self):
         """Return the eigendecomposition of the kernel."""

@@ -38,7 +38,7 @@ from .hat import (
     scatter_moments,
 )
 from .kernels import Linear, gram_of, needs_gram
-from .penalties import resolve_penalty
+from .penalties import of_trials, resolve_penalty
 
 #: How nearly features must be affine in the data, relative to their size.
 _AFFINE = 1e-11
@@ -163,7 +163,7 @@ class MapMaker:
             shift = Z[:n].mean(axis=0)
             Z = Z - shift
         kernel = kernel.fit(Z[:n])
-        few = kernel.is_linear and self.prefers_features(Z.shape[1], n)
+        few = kernel.is_linear and 4 * Z.shape[1] < 3 * n  # they are the cheaper
         if not (kernel.low_rank or few):
             K, K_te = gram_of(Z[:n], kernel), kernel(Z[n:], Z[:n])
             return self._dual(train, K, K_te, n_features)
@@ -173,14 +173,11 @@ class MapMaker:
 
         return self._primal(train, test, kernel.features(Z), weights, n_features)
 
-    def prefers_features(self, rank, n):
-        """Tell whether r features of n trials are cheaper than a kernel matrix."""
-        return 4 * rank < 3 * n
-
     def _dual(self, train, K, K_te, n_features):
         """Return the map of kernel matrices (n_train, n_train) and (m, n_train)."""
         Kc, moments = centre_gram(K, n_features=n_features)
-        n, scale, lam = moments.n, moments.scale, resolve_penalty(self.reg, moments)
+        n, scale = moments.n, moments.scale
+        lam = resolve_penalty(of_trials(self.reg, train), moments)
         refuse_too_large(lam, scale, self.dtype)
         # As for hats, the constant vector is lifted to ordinary size.
         lifted = Kc + scale / n
@@ -204,7 +201,8 @@ class MapMaker:
         n, centred = len(train), isinstance(self.kernel, Linear)
         offset = 0.0 if centred else F[:n].mean(axis=0)
         Fc, moments = scatter_moments(F[:n], n_features, centred)
-        lam, scatter = resolve_penalty(self.reg, moments), moments.matrix.copy()
+        lam = resolve_penalty(of_trials(self.reg, train), moments)
+        scatter = moments.matrix.copy()
         refuse_too_large(lam, moments.scale, self.dtype)
         scatter.flat[:: len(scatter) + 1] += lam
         L, failed = lapack.dpotrf(scatter, lower=1, clean=1)

@@ -209,6 +209,16 @@ class Folds:
         return len(own) == len(theirs) and all(map(np.array_equal, own, theirs))
 
     @cached_property
+    def trained(self):
+        """The rows that some fold trains with; None: all of them."""
+        if self.trains is not None:
+            rows = np.unique(np.concatenate(self.trains))
+        else:
+            times = np.bincount(np.concatenate(self.tests), minlength=self.n)
+            rows = np.flatnonzero(times < len(self.tests))
+        return None if len(rows) == self.n else rows
+
+    @cached_property
     def is_partition(self):
         """Whether every row is in exactly one test set."""
         rows = np.concatenate(self.tests)
@@ -666,7 +676,7 @@ class InnerFolds:
     cv: object
     #: The number of trials.
     n: int
-    #: The observed classes (n,), for splitters that look at them.
+    #: The observed classes (n,), for splitters that look at them; None for values.
     codes: np.ndarray | None
     #: Each trial's group (n,).
     groups: np.ndarray | None
@@ -677,6 +687,11 @@ class InnerFolds:
     def layout(self):
         """The layout of the outer folds."""
         return lay_out(self.folds, self.n)
+
+    @property
+    def trained(self):
+        """The trials that some outer fold trains with; None: all of them."""
+        return None if self.folds is None else self.folds.trained
 
     @cached_property
     def of_all(self):

@@ -12,30 +12,18 @@ Penalties that are relative, and widths of kernels, are those of the training tr
 """
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import chain
 
 import numpy as np
 from sklearn import config_context
 
-from .automatic import TrialGroups
 from .direct import FoldModels, Plan, PlanMixin, Predictions, make_targets, prepare
-from .foldbases import (
-    AutoExpansions,
-    AutoPlan,
-    BasisMaker,
-    Source,
-    apply_bases,
-    block_size,
-)
 from .foldmaps import MapMaker, apply_maps
 from .folds import Folds, lay_out
 from .hat import make_hat, spectrum_of
 from .kernels import KernelChoice, Linear, Precomputed, kernels_of, needs_gram
-from .leaveoneout import OneLeftOut
-from .penalties import Auto, Tuned
+from .penalties import Tuned, of_trials
 from .rules import contrasts
 from .steps import Learned
 from .transfer import Expansions, Transfer
@@ -62,8 +50,6 @@ class Part:
     @cached_property
     def expansions(self):
         """The expansions of the plan, see :mod:`mvpa_kfda.kfda.transfer`."""
-        if isinstance(self.plan, AutoPlan):
-            return AutoExpansions(self.plan.source)
         if isinstance(self.kernel, Linear) and self.X.shape[1] <= len(self.train):
             return Expansions.of_features(self.plan, self.X)
         return Expansions.of_kernel(self.plan, self.X, self.kernel)
@@ -115,16 +101,13 @@ class FoldwisePlan(PlanMixin):
         What every fold learns from its training trials first.
     folds : Folds
         The training and test sets.
-    inner : tuple of InnerFolds | TrialGroups | None
+    inner : tuple of InnerFolds | None
         Where the penalty is tuned the folds within every training set, in the order of
-        the user's folds, of which the last is within all trials; where it is chosen in
-        closed form each trial's group.
+        the user's folds, of which the last is within all trials.
     dtype : dtype
         The precision in which labels are processed.
     rank : int | None
         How many discriminants to use; None: all.
-    given : callable | None
-        From rows as they are given to those of X, where these differ.
     """
 
     X: np.ndarray
@@ -132,10 +115,9 @@ class FoldwisePlan(PlanMixin):
     reg: object
     learned: Learned
     folds: Folds | None
-    inner: tuple | TrialGroups | None
+    inner: tuple | None
     dtype: np.dtype
     rank: int | None = None
-    given: Callable | None = None
 
     @property
     def layout(self):
@@ -155,8 +137,6 @@ class FoldwisePlan(PlanMixin):
     def n_bytes(self):
         """About what the matrices of all folds take."""
         (n, p), n_folds = self.X.shape, len(self.folds.tests)
-        if isinstance(self.reg, Auto) and p < n and self.inner.groups is None:
-            return 8 * p * (n_folds * p + len(self.rows))
         return 8 * n_folds * n * min(n, p)
 
     @property
@@ -174,21 +154,13 @@ class FoldwisePlan(PlanMixin):
 
     def _plan(self, Z, number):
         """Return the plan of training rows; of fold `number`, -1 for all trials."""
-        if isinstance(self.reg, Auto):
-            groups, source = self._groups(number), Source.of(Z, self.kernel, len(Z))
-            return AutoPlan(source, groups, self.dtype, self.rank)
         if isinstance(self.reg, Tuned):
             spectra = [spectrum_of(Z, choice) for choice in kernels_of(self.kernel)]
             inner = self.inner[number]
             return tuned_plan(spectra, self.reg, inner, self.dtype, self.rank)
-        hat = make_hat(Z, self.kernel, self.reg)
-        return prepare(hat, None, self.dtype, self.rank)
-
-    def _groups(self, number):
-        """Return the groups of the training trials of a fold, -1 for all trials."""
         rows = self._everything if number < 0 else self.folds.pairs[number][0]
-        groups = self.inner.groups
-        return TrialGroups(None if groups is None else groups[rows])
+        hat = make_hat(Z, self.kernel, of_trials(self.reg, rows))
+        return prepare(hat, None, self.dtype, self.rank)
 
     @property
     def _everything(self):
@@ -208,12 +180,7 @@ class FoldwisePlan(PlanMixin):
             transform = self._learn(train)
             Z = transform(self.X[train])
             plan = self._plan(Z, self.folds.numbers[number])
-        return Part(train, test, self._of_given(transform), Z, self.kernel, plan)
-
-    def _of_given(self, transform):
-        """Return a transform of rows of X, for rows as they are given."""
-        given = self.given
-        return transform if given is None else lambda rows: transform(given(rows))
+        return Part(train, test, transform, Z, self.kernel, plan)
 
     @cached_property
     def whole(self):
@@ -223,13 +190,12 @@ class FoldwisePlan(PlanMixin):
             transform = self._learn(everything)
             Z = transform(self.X[everything])
             plan = self._plan(Z, -1)
-        transform = self._of_given(transform)
         return Part(everything, everything[:0], transform, Z, self.kernel, plan)
 
     @property
     def _has_parts(self):
         """Whether parts are what is asked, since they are needed or there already."""
-        return isinstance(self.reg, (Auto, Tuned)) or bool(self._parts)
+        return isinstance(self.reg, Tuned) or bool(self._parts)
 
     @cached_property
     def _parts(self):
@@ -237,10 +203,6 @@ class FoldwisePlan(PlanMixin):
 
     @cached_property
     def _maps(self):
-        return {}
-
-    @cached_property
-    def _bases(self):
         return {}
 
     def _each(self, make, kept, count):
@@ -269,32 +231,8 @@ class FoldwisePlan(PlanMixin):
         make = partial(self._named, self._map)
         yield from self._each(make, self._maps, len(self.pairs))
 
-    @property
-    def bases(self):
-        """Yield the :class:`~mvpa_kfda.kfda.foldbases.FoldBases` of every chunk."""
-        yield from self._each(self._bases_of, self._bases, len(self._chunks))
-
-    def _bases_of(self, chunk):
-        """Return the bases of a chunk of folds, by its number."""
-        numbers = self._chunks[chunk]
-        pairs = self.pairs[numbers]
-        try:
-            found = self._maker.together(pairs)
-        except ValueError:  # of a fold that is named below
-            found = None
-        if found is None:
-            some = range(len(self.pairs))[numbers]
-            parts = [self._named(self._map, number) for number in some]
-            found = self._maker.stacked(pairs, parts)
-        return found
-
-    @cached_property
-    def _chunks(self):
-        """Slices of folds whose bases are made together."""
-        return self._maker.chunks(self.pairs)
-
     def _map(self, number):
-        """Return the map of a fold, or what its basis is made of."""
+        """Return the map of a fold."""
         train, test = self.pairs[number]
         if not self.learned and isinstance(self.kernel, (Linear, Precomputed)):
             return self._maker(train, test, self._learn(train))
@@ -303,18 +241,13 @@ class FoldwisePlan(PlanMixin):
 
     @cached_property
     def _maker(self):
-        """What makes maps, or bases, of folds."""
-        about = self.X, self.kernel, self.reg, self.layout, self.dtype
-        if isinstance(self.reg, Auto):
-            return BasisMaker(*about, self.inner, not self.learned)
-        return MapMaker(*about)
+        """What makes maps of folds."""
+        return MapMaker(self.X, self.kernel, self.reg, self.layout, self.dtype)
 
     def fold_models(self, targets):
         """Yield the :class:`FoldModels` of every batch of folds."""
         if isinstance(self.reg, Tuned):
             found = self._by_parts(targets.T, targets)
-        elif isinstance(self.reg, Auto):
-            found = self._by_bases(targets.T, targets)
         else:
             found = apply_maps(self._maker, self.maps, targets.T, targets.folds)
         for batch, of_folds, (E, A) in zip(
@@ -326,38 +259,10 @@ class FoldwisePlan(PlanMixin):
         """Yield the batches and out-of-sample residuals (q, k, m, B) of T (q, n, B)."""
         if isinstance(self.reg, Tuned):
             found = self._by_parts(T)
-        elif isinstance(self.reg, Auto):
-            found = self._by_bases(T)
         else:
             found = apply_maps(self._maker, self.maps, T)
         for batch, (E, _) in zip(self.batches, found, strict=True):
             yield batch, E
-
-    @cached_property
-    def _one_left_out(self):
-        """What leaves every trial out once without bases; None where that cannot be."""
-        n, folds = len(self.X), self.folds
-        is_plain = not self.learned and isinstance(self.kernel, (Linear, Precomputed))
-        is_each = folds.trains is None and len(folds.tests) == n and folds.is_partition
-        if not (is_plain and is_each and n > 2) or self.inner.groups is not None:
-            return None
-        with suppress(ValueError):  # of folds that bases name
-            return OneLeftOut.of(self._maker)
-
-    def _apply(self, T, targets=None):
-        """Yield residuals, A and choices of every batch, see `apply_bases`."""
-        if self._one_left_out is not None:
-            return self._one_left_out.apply(T, targets)
-        return apply_bases(self._maker, self.bases, T, targets)
-
-    def _by_bases(self, T, targets=None):
-        """Yield residuals (q, k, m, B) and A (q, q, k, B) of every batch of folds."""
-        choices, keep = [], T.shape[2] == 1 and not self._observed
-        for E, A, chosen in self._apply(T, targets):
-            choices += chosen
-            yield E, A
-        if keep:  # the observed ones come first, and are asked for again
-            self._observed[T.tobytes()] = choices
 
     def _by_parts(self, T, targets=None):
         """Yield residuals (q, k, m, B) and A (q, q, k, B) of every batch of folds."""
@@ -383,8 +288,6 @@ class FoldwisePlan(PlanMixin):
 
     def block_size(self, n_classes, want_scores=False):
         """Return how many label vectors to process at a time, for speed and memory."""
-        if isinstance(self.reg, Auto):
-            return block_size(self.X.shape, n_classes)
         values = (len(self.rows) + self.n_rows) * (n_classes - 1)
         return int(np.clip(2**21 // (values * self.dtype.itemsize), 1, 512))
 
@@ -393,17 +296,6 @@ class FoldwisePlan(PlanMixin):
 
         Of the observed labels (n,), less their mean.
         """
-        if isinstance(self.reg, Auto) and not self._parts:
-            choices = self._choices(np.asarray(codes)[None], n_classes)
-            explained = chain.from_iterable(each.explained_of_first for each in choices)
-            if self._one_left_out is not None:
-                for (train, _), c in zip(self.pairs, explained, strict=True):
-                    yield train, self._one_left_out.fitted(train, c)
-                return
-            for chunk, bases in zip(self._chunks, self.bases, strict=True):
-                for i, (train, _) in enumerate(self.pairs[chunk]):
-                    yield train, self._maker.fitted(train, bases, i, next(explained))
-            return
         if self._has_parts:
             for part in self.parts:
                 plan, _ = part.plan.plain(codes[part.train], n_classes)
@@ -421,17 +313,13 @@ class FoldwisePlan(PlanMixin):
     def penalty(self, labels, n_classes):
         """Return what is to be recorded of the penalties, arrays (1, n_folds, ...)."""
         labels = np.asarray(labels)
-        if isinstance(self.reg, Auto) and not self._parts:
-            found = self._record(labels, n_classes)
-        elif self._has_parts:
+        if self._has_parts:
             records = [
                 p.plan.penalty(labels[:, p.train], n_classes) for p in self.parts
             ]
             found = {key: [record[key][0] for record in records] for key in records[0]}
             of_model = ("lambda", "degrees_of_freedom", "kernel", "criterion")
-            if isinstance(self.reg, Auto):
-                of_model = tuple(found)
-            for key in of_model if isinstance(self.reg, (Auto, Tuned)) else ():
+            for key in of_model if isinstance(self.reg, Tuned) else ():
                 found[key] = [values[0] for values in found[key]]  # the only model
         else:
             maps = list(self.maps)
@@ -441,33 +329,6 @@ class FoldwisePlan(PlanMixin):
             }
         back = np.argsort(self.folds.numbers)
         return {key: np.array(values)[back][None] for key, values in found.items()}
-
-    @cached_property
-    def _observed(self):
-        """What the first single label vector chose, by its bytes."""
-        return {}
-
-    def _choices(self, labels, n_classes):
-        """Return what labels (1, n) choose, of some folds at a time."""
-        if n_classes is None:
-            T, targets = np.asarray(labels, self.dtype)[:, self.order].T[None], None
-        else:
-            about = n_classes, self.layout, self.dtype
-            targets = make_targets(labels, *about, rank=self.rank)
-            T = targets.T
-        choices = self._observed.get(T.tobytes())
-        if choices is None:
-            found = self._apply(T, targets)
-            choices = [each for _, _, chosen in found for each in chosen]
-        return choices
-
-    def _record(self, labels, n_classes):
-        """Return what labels (1, n) choose in every fold, lists by what it is."""
-        records = [each.record() for each in self._choices(labels, n_classes)]
-        return {
-            name: list(chain.from_iterable(each[name] for each in records))
-            for name in records[0]
-        }
 
 
 def foldwise_plan(X, kernel, reg, task):
@@ -495,22 +356,6 @@ class _Same:
     def __call__(self, X):
         """Return the features."""
         return X
-
-
-def auto_plan(source, task):
-    """Return the plan of a :class:`Source` whose kernel serves all folds of a task."""
-    kernel = Linear() if source.are_features else Precomputed()
-    return FoldwisePlan(
-        source.values,
-        kernel,
-        Auto(),
-        Learned(),
-        task.folds,
-        task.inner,
-        np.dtype(task.dtype),
-        task.rank,
-        source.rows,
-    )
 
 
 #: Bytes of the predictions for a block of label vectors.

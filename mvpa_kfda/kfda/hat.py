@@ -309,7 +309,8 @@ def _upper(n):
 def scatter_moments(X, n_features=None, centred=False):
     """Return centred features and their :class:`Moments`, once they are in order."""
     Xc = X if centred else centre_features(X)
-    moments = Moments(Xc.T @ Xc, np.einsum("np,np->n", Xc, Xc), n_features)
+    squares = np.einsum("np,np->n", Xc, Xc)
+    moments = Moments(Xc.T @ Xc, squares, n_features, features=Xc)
     _check_scale(moments.scale, 0.0)
     return Xc, moments
 

@@ -27,20 +27,18 @@ from .direct import (
     make_targets,
     prepare,
 )
-from .foldbases import Source
-from .foldwise import auto_plan, foldwise_plan
+from .foldwise import foldwise_plan
 from .hat import hat_from_gram, make_hat, spectrum_of, spectrum_of_gram
 from .kernels import (
     Kernel,
     KernelChoice,
-    Precomputed,
     check_feature_kernel,
     check_kernel,
     innermost,
     kernels_of,
 )
 from .nystrom import Nystrom, approximated
-from .penalties import Auto, Tuned, check_method, check_reg
+from .penalties import Tuned, check_method, check_reg
 from .tuning import TunedPlan, tuned_plan
 
 
@@ -156,13 +154,13 @@ def plan_of_features(X, kernel, reg, task):
     """Return the plan of features (n, p), or of a precomputed kernel matrix (n, n).
 
     The task has the `folds`, the `inner` folds of a tuned penalty, the `dtype` and the
-    `rank`; `settings` are all of these but the inner folds. Where folds have matrices
-    of their own (`is_foldwise`), it has what is `learned` in each.
+    `rank`; `settings` are all of these but the inner folds. It makes a `penalty` one
+    for its trials. Where folds have matrices of their own (`is_foldwise`), it has what
+    is `learned` in each.
     """
+    reg = task.penalty(reg)
     if task.is_foldwise:
         return foldwise_plan(X, kernel, reg, task)
-    if isinstance(reg, Auto):
-        return auto_plan(Source.of(X, kernel, _n_least(len(X), task.folds)), task)
     if isinstance(reg, Tuned):
         spectra = [spectrum_of(X, choice) for choice in kernels_of(kernel)]
         return tuned_plan(spectra, reg, task.inner, task.dtype, task.rank)
@@ -171,6 +169,7 @@ def plan_of_features(X, kernel, reg, task):
 
 def plan_of_inner(inner, n_features, kernel, reg, task):
     """Do as :func:`plan_of_features` with the inner products (n, n) of features."""
+    reg = task.penalty(reg)
     grams = [
         (choice.from_inner(inner, n_features), n_features if choice.is_linear else None)
         for choice in kernels_of(kernel)
@@ -179,14 +178,7 @@ def plan_of_inner(inner, n_features, kernel, reg, task):
         spectra = [spectrum_of_gram(K, p) for K, p in grams]
         return tuned_plan(spectra, reg, task.inner, task.dtype, task.rank)
     ((K, p),) = grams
-    if isinstance(reg, Auto):
-        return auto_plan(Source.of(K, Precomputed(), len(K)), task)
     return prepare(hat_from_gram(K, reg, n_features=p), *task.settings)
-
-
-def _n_least(n, folds):
-    """Return the size of the smallest of the training sets of n trials."""
-    return n if folds is None else n - max(map(len, folds.tests))
 
 
 @dataclass(frozen=True)

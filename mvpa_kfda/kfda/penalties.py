@@ -5,9 +5,9 @@ sets it: a number relative to the kernel, a name, or an object such as :class:`R
 *What* lambda multiplies is up to the kernel: :class:`mvpa_kfda.Penalty` is a kernel
 with another norm of the weights.
 
-All rules but :class:`Tuned` and :class:`Auto` take lambda from the kernel alone,
-without labels, so that one inverse still serves every label permutation. Such a rule is
-a class whose ``_lambda`` is given the :class:`Moments` of the kernel, or an entry of
+All rules but :class:`Tuned` take lambda from the kernel alone, without labels, so that
+one inverse still serves every label permutation. Such a rule is a class whose
+``_lambda`` is given the :class:`Moments` of the kernel, or an entry of
 :data:`ESTIMATED`. Moments are those of the centred kernel matrix :math:`K_c` of n
 trials, or for features of the scatter matrix :math:`X_c^\top X_c`, which has the same
 positive eigenvalues.
@@ -23,12 +23,13 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import eigvalsh
+from scipy.linalg import eigh, eigvalsh
 from scipy.optimize import brentq
 
 from ..utils.checks import all_items, check_count, check_option, check_positive
 from ..utils.record import Recorded, is_record, known
 from ..utils.rounding import number
+from .automatic import Unseen
 from .kernels import KernelChoice
 from .listed import CriterionName
 
@@ -50,12 +51,15 @@ class Moments:
         p, None where the kernel is not linear.
     known : ndarray, shape (n,) | (p,) | None
         The eigenvalues in ascending order, where they are known already.
+    features : ndarray, shape (n, p) | None
+        The centred features of which it is the scatter matrix.
     """
 
     matrix: np.ndarray
     diagonal: np.ndarray
     n_features: int | None = None
     known: np.ndarray | None = None
+    features: np.ndarray | None = None
 
     @property
     def n(self):
@@ -73,6 +77,29 @@ class Moments:
         if self.known is not None:
             return self.known
         return eigvalsh(self.matrix, check_finite=False)
+
+    @property
+    def axes(self):
+        """Eigenvalues in ascending order, and the trials' scores (n, r) on their axes.
+
+        The squared scores of an axis sum to its eigenvalue.
+        """
+        values, vectors = eigh(self.matrix, check_finite=False)
+        if self.features is not None:
+            return values, self.features @ vectors
+        return values, vectors * np.sqrt(np.maximum(values, 0))
+
+    def of(self, rows):
+        """Return the moments of some of the trials."""
+        if self.features is not None:
+            X = self.features[rows]
+            X = X - X.mean(axis=0)
+            diagonal = np.einsum("np,np->n", X, X)
+            return Moments(X.T @ X, diagonal, self.n_features, features=X)
+        K = self.matrix[np.ix_(rows, rows)]
+        means = K.mean(axis=0)
+        K = K - means[:, None] - means + means.mean()
+        return Moments(K, K.diagonal(), self.n_features)
 
     @property
     def noise(self):
@@ -408,16 +435,39 @@ class Tuned(Recorded):
         object.__setattr__(self, "cv", _check_inner_cv(self.cv))
 
 
-@dataclass(frozen=True)
-class Auto:
-    """A penalty selected in closed form within each training set: ``reg="auto"``.
+@dataclass(frozen=True, eq=False)
+class Auto(_Rule):
+    """A penalty that looks at no label: ``reg="auto"``.
 
     See :mod:`mvpa_kfda.kfda.automatic`.
     """
 
+    #: The trials that are trained with; None: all. And each trial's group, (n,).
+    rows: np.ndarray | None = None
+    groups: np.ndarray | None = None
+
     def __repr__(self):
         """Say how it is asked for."""
         return "'auto'"
+
+    def _lambda(self, moments):
+        return self.unseen(moments).like_noise()
+
+    def unseen(self, moments):
+        """Return the :class:`~.automatic.Unseen` of the trials to train with."""
+        groups = self.groups
+        if self.rows is not None:
+            moments = moments.of(self.rows)
+            groups = None if groups is None else groups[self.rows]
+        return Unseen.of(moments, groups)
+
+
+def of_trials(reg, trials):
+    """Return a penalty for trials in another order, or for some of them."""
+    if not isinstance(reg, Auto):
+        return reg
+    rows = None if reg.rows is None else np.flatnonzero(np.isin(trials, reg.rows))
+    return Auto(rows, None if reg.groups is None else reg.groups[trials])
 
 
 def _check_between(name, value, low, high, allowed):
@@ -545,32 +595,24 @@ def penalty_words(recorded):
 
 _REG_HINT = (
     " A float is relative to trace(K_c)/n; use Ridge(lam) for an absolute penalty. "
-    "Also allowed: Shrinkage(gamma), DegreesOfFreedom(df), Tuned(), 'auto', 'tuned', "
-    "'ledoit_wolf' and 'oas'."
+    "Also allowed: Shrinkage(gamma), DegreesOfFreedom(df), 'auto', 'tuned', "
+    "'ledoit_wolf', 'oas', and a list of penalties to choose from."
 )
-_SEVERAL = " To choose among several: reg=Tuned([0.1, 1])."
-
-
-#: Rules by name that labels have a part in.
-CHOSEN = {"auto": Auto, "tuned": Tuned}
-
-
-def labels_choose(recorded):
-    """Tell whether labels have a part in a penalty as it is recorded."""
-    name = recorded["name"] if is_record(recorded) else recorded
-    return name in (*CHOSEN, *(rule.__name__ for rule in CHOSEN.values()))
+#: Rules that are objects, by name.
+_NAMED = {"auto": Auto, "tuned": Tuned}
 
 
 def check_reg(reg):
     """Return `reg` if it is a positive number or another rule; some as an object."""
-    if isinstance(reg, str) and reg in CHOSEN:
-        return CHOSEN[reg]()
-    if isinstance(reg, (_Rule, *CHOSEN.values())):
+    if isinstance(reg, str) and reg in _NAMED:
+        return _NAMED[reg]()
+    if isinstance(reg, _Rule | Tuned):
         return reg
     if isinstance(reg, str) and reg in ESTIMATED:
         return reg
-    several = "" if isinstance(reg, str) or not isinstance(reg, Iterable) else _SEVERAL
-    return check_positive("reg", reg, hint=_REG_HINT + several)
+    if np.iterable(reg) and not isinstance(reg, str):
+        return Tuned(reg)
+    return check_positive("reg", reg, hint=_REG_HINT)
 
 
 def name_of_rule(reg):
@@ -617,13 +659,25 @@ def resolve_penalty(reg, moments):
     return float(reg) * moments.scale
 
 
-def candidates(tuned, moments):
-    """Return the lambdas (n_lambdas,) of a tuned penalty's grid, the largest first."""
-    if tuned.grid == "auto":
+#: Lambdas from which one is chosen for values, whose size tells how much to shrink.
+_N_FOR_VALUES = 13
+
+
+def candidates(tuned, moments, inner):
+    """Return the lambdas (n_lambdas,) of a tuned penalty's grid, the largest first.
+
+    Of trials as the :class:`~.folds.InnerFolds` know them.
+    """
+    if tuned.grid != "auto":
+        lambdas = [resolve_penalty(reg, moments) for reg in tuned.grid]
+    elif inner.codes is None:
         values = moments.eigenvalues
         # The smallest eigenvalue still halves its direction: a strong effect there
         # wants a smaller lambda.
         low = 1e-3 * values[values > moments.noise].min()
-        return np.geomspace(values.max(), max(low, 1e-7 * values.max()), 20)
-    lambdas = [resolve_penalty(reg, moments) for reg in tuned.grid]
+        bounds = values.max(), max(low, 1e-7 * values.max())
+        lambdas = np.geomspace(*bounds, _N_FOR_VALUES)
+    else:
+        unseen = Auto(inner.trained, inner.groups).unseen(moments)
+        lambdas = unseen.like_noise(), unseen.anywhere()
     return np.array(sorted(lambdas, reverse=True))

@@ -33,7 +33,6 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from .direct import Plan, Predictions, make_targets
-from .foldbases import AutoPlan
 from .kernels import kernels_of
 from .rules import class_rule, code_dtype
 from .tuning import TunedPlan
@@ -213,7 +212,7 @@ class Transfer:
         The number of test trials.
     """
 
-    plan: Plan | TunedPlan | AutoPlan
+    plan: Plan | TunedPlan
     expansions: Callable
     chunks: Iterable
     true: np.ndarray | None
@@ -296,8 +295,6 @@ class Transfer:
         `shared` holds what batches of folds have in common. The models are those of all
         trials without `model`. `choice` (k, B) says which candidate each is of.
         """
-        if isinstance(self.plan, AutoPlan):
-            return self.plan.coefficients(T, choice)
         if choice is None:
             if None not in shared:
                 shared[None] = self.expansions(None) @ T

@@ -23,7 +23,13 @@ from functools import cached_property
 
 import numpy as np
 
-from .criteria import Criterion, left_out_weights, of_usable, squared_errors
+from .criteria import (
+    Criterion,
+    equal_weights,
+    left_out_weights,
+    of_usable,
+    squared_errors,
+)
 from .direct import (
     DenseInverse,
     FoldModels,
@@ -84,10 +90,11 @@ class Candidate:
         return {}
 
 
-def prepare_candidate(hat, inner, dtype, rank, left_out=False, keep=True):
+def prepare_candidate(hat, inner, dtype, rank, left_out=None, keep=True):
     """Return the candidate of a hat in the layout's order, for folds and inner folds.
 
-    With `left_out`, only for squared residuals of trials left out by themselves.
+    With `left_out`, only for squared residuals of trials left out by themselves:
+    "exact", or "equal" for generalized cross-validation.
     """
     solvers, usable, weights, stable = [], [], [], []
     for batch, tests in zip(inner.layout.batches, inner.tests, strict=True):
@@ -97,6 +104,8 @@ def prepare_candidate(hat, inner, dtype, rank, left_out=False, keep=True):
         usable.append(ok)
         if left_out:
             values, is_stable = left_out_weights(hat, tests, solver)
+            if left_out == "equal":
+                values = equal_weights(values)
             weights.append(values.astype(dtype, copy=False))
             stable.append(is_stable & ok)
     inverses = tuple(solver.astype(dtype) for solver in solvers)
@@ -265,8 +274,10 @@ class TunedPlan(PlanMixin):
     ----------
     spectra : tuple of Spectrum
         One for each kernel, with trials in the layout's order.
+    lambdas : ndarray, shape (n_kernels, n_lambdas)
+        What to choose from, the largest first.
     tuned : Tuned
-        What to choose from, and how.
+        How.
     inner : InnerFolds
         The folds within the training sets.
     dtype : dtype
@@ -276,6 +287,7 @@ class TunedPlan(PlanMixin):
     """
 
     spectra: tuple[Spectrum, ...]
+    lambdas: np.ndarray
     tuned: Tuned
     inner: InnerFolds
     dtype: np.dtype
@@ -286,15 +298,16 @@ class TunedPlan(PlanMixin):
         """The layout of the outer folds."""
         return self.inner.layout
 
-    @cached_property
-    def lambdas(self):
-        """The grid (n_kernels, n_lambdas), the largest first."""
-        return np.stack([candidates(self.tuned, s.moments) for s in self.spectra])
-
     @property
     def _left_out(self):
-        """Whether trials are left out one at a time, for their squared errors only."""
-        return self.inner.leaves_one_out and self.tuned.criterion == "squared_error"
+        """How trials are left out one at a time, for their squared errors only.
+
+        "equal": by generalized cross-validation, "exact", or None: otherwise.
+        """
+        if not self.inner.leaves_one_out or self.tuned.criterion != "squared_error":
+            return None
+        label_free = self.tuned.grid == "auto" and self.inner.codes is not None
+        return "equal" if label_free else "exact"
 
     def block_size(self, n_classes, want_scores=False):
         """Return how many label vectors to process at a time."""
@@ -524,12 +537,18 @@ class TunedPlan(PlanMixin):
         terms = None if targets is None else targets.terms
         counts = None if targets is None else terms.counts
         for number, _, regression in self._regressed(T, targets):
-            of_all = inner_plan(
-                self.hat(number), None, None, self.inner.of_all, self.dtype, self.rank
-            )
-            if of_all is None:
-                continue
-            values = criterion(of_all, regression, counts, key="all")[None]
+            hat = self.hat(number)
+            if self._left_out == "equal":
+                left = 1 - hat.degrees_of_freedom / hat.n
+                errors = np.einsum("qnb,qnb->b", regression.R, regression.R)[None]
+                values = errors / hat.n / left**2
+            else:
+                of_all = inner_plan(
+                    hat, None, None, self.inner.of_all, self.dtype, self.rank
+                )
+                if of_all is None:
+                    continue
+                values = criterion(of_all, regression, counts, key="all")[None]
             values = of_usable(values, regression.A, terms)
             best.offer(number, values, nothing, regression.A)
         self._check([best])
@@ -553,9 +572,10 @@ def _regress(plan, T, targets):
 def tuned_plan(spectra, tuned, inner, dtype, rank=None):
     """Return the plan of decomposed kernels, one for each kernel to choose from."""
     layout = inner.layout
+    lambdas = np.stack([candidates(tuned, each.moments, inner) for each in spectra])
     if not layout.is_sorted:
         spectra = [spectrum.reordered(layout.order) for spectrum in spectra]
-    return TunedPlan(tuple(spectra), tuned, inner, np.dtype(dtype), rank)
+    return TunedPlan(tuple(spectra), lambdas, tuned, inner, np.dtype(dtype), rank)
 
 
 def tune_spectra(spectra, tuned, codes, n_classes, groups=None, rank=None):
