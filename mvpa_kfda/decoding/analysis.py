@@ -545,7 +545,7 @@ def make_inner_folds(reg, codes, groups, folds, permutations, learned):
             "are tuned with the same folds, and so would not be treated alike. "
             "Use a number of random folds, as Tuned(cv=5), or None."
         )
-    n = len(permutations.labels[0])
+    n = len(codes) if folds is None else folds.n
     foldwise = is_foldwise(folds, learned)
     try:
         if foldwise:

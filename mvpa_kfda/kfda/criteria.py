@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import logsumexp
 
-from .direct import SINGULAR, Targets, fold_models
+from .direct import SINGULAR, LowRankInverse, Targets, fold_models
 from .folds import InnerFolds
 from .rules import usable
 
@@ -45,18 +45,6 @@ def left_out_weights(hat, tests, solver):
     return weights, stable
 
 
-def equal_weights(weights):
-    """Return weights (k, n) of which all of a training set are equal.
-
-    These are of generalized cross-validation: one over the mean of the diagonal.
-    """
-    trained = weights > 0
-    with np.errstate(divide="ignore"):
-        diagonal = np.where(trained, 1 / weights, 0)
-    n_trained = trained.sum(axis=1, keepdims=True)
-    return trained * (n_trained / diagonal.sum(axis=1, keepdims=True))
-
-
 def _low_rank_diagonal(U, tests, solver):
     """Return the diagonals (k, n) of M_f = I - U (I - U_te' U_te)^-1 U'."""
     cores, ok = solver.cores(U, tests)
@@ -83,6 +71,57 @@ def squared_errors(hat, tests, R, E, weights):
         within *= weights[folds, :, None]
         np.einsum("qknb,qknb->kb", within, within, out=errors[folds])
     return errors / (R.shape[1] - m)
+
+
+@dataclass(frozen=True)
+class TrainingSquares:
+    r"""What generalized cross-validation needs of every training set.
+
+    With M = I - G, the residuals :math:`R = MT` of all trials and E of the test rows,
+    the squared residuals of a training set, and the trace of its residual maker, are
+
+    .. math::
+
+        \lVert R \rVert^2 - 2\, E^\top (MR)_{te} + E^\top (M^2)_{te,te} E, \qquad
+        \mathrm{tr}\, M - \mathrm{tr}\, M_{te,te}^{-1} (M^2)_{te,te} .
+    """
+
+    #: Of the test rows of k folds: the blocks of M^2 (k, m, m), or where they are not
+    #: formed U_te (k, m, r) and B (r, r) of M^2 = I - U B U'.
+    blocks: np.ndarray | None
+    rows: np.ndarray | None
+    inner: np.ndarray | None
+    #: The traces, (k,).
+    traces: np.ndarray
+
+    @classmethod
+    def of(cls, hat, tests, inverse):
+        """Return those of a hat, for test rows (k, m) and their inverse."""
+        trace, U = hat.n - hat.degrees_of_freedom, hat.factor
+        if U is None:
+            maker = hat.residual[tests]
+            blocks = maker @ maker.transpose(0, 2, 1)
+        else:
+            inner, rows = 2 * np.eye(U.shape[1]) - U.T @ U, U[tests]
+            if isinstance(inverse, LowRankInverse):
+                own = rows.transpose(0, 2, 1) @ rows
+                lost = (inverse.core - inner - inverse.core @ own @ inner) * own
+                traces = trace - tests.shape[1] - lost.sum(axis=(1, 2))
+                return cls(None, rows, inner, traces)
+            blocks = np.eye(tests.shape[1]) - rows @ inner @ rows.transpose(0, 2, 1)
+        traces = trace - np.einsum("kij,kji->k", inverse.matrix, blocks)
+        return cls(blocks, None, None, traces)
+
+    def errors(self, R, MR, E):
+        """Return the estimated errors (k, B), of R (q, n, B), MR and E (q, k, m, B)."""
+        squares = np.einsum("qnb,qnb->b", R, R) - 2 * np.einsum("qkmb,qkmb->kb", E, MR)
+        if self.blocks is not None:
+            squares += np.einsum("qkmb,qkmb->kb", E, self.blocks.astype(E.dtype) @ E)
+        else:
+            Z = self.rows.transpose(0, 2, 1).astype(E.dtype) @ E
+            lost = np.einsum("qkrb,qkrb->kb", Z, self.inner.astype(E.dtype) @ Z)
+            squares += np.einsum("qkmb,qkmb->kb", E, E) - lost
+        return np.maximum(squares, 0) / np.square(self.traces[:, None]).astype(E.dtype)
 
 
 def _slices(n, size_each):

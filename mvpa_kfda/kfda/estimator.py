@@ -111,10 +111,10 @@ class KernelFDA(
     reg : float | str | penalty object, default="auto"
         ``"auto"``: lambda is set by the features of the training rows, without labels;
         ``"tuned"``, a list of penalties, or :class:`Tuned`: it is selected by
-        cross-validation. A float is relative, lambda = reg * trace(K_c) / n, where K_c is the centred kernel matrix of the n rows
-        given to `fit`. ``Ridge(lam)`` is absolute. Also :class:`Shrinkage`,
-        :class:`DegreesOfFreedom`, ``"ledoit_wolf"`` and ``"oas"`` (which penalise too
-        little for single scans).
+        cross-validation. A float is relative, lambda = reg * trace(K_c) / n, where K_c
+        is the centred kernel matrix of the n rows given to `fit`. ``Ridge(lam)`` is
+        absolute. Also :class:`Shrinkage`, :class:`DegreesOfFreedom`, ``"ledoit_wolf"``
+        and ``"oas"`` (which penalise too little for single scans).
     priors : str | array-like of shape (n_classes,), default="equal"
         Prior class probabilities: ``"equal"`` (the nearest centroid is predicted),
         ``"empirical"`` (the proportions in the training set), or positive numbers that

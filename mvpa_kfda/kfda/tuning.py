@@ -25,12 +25,13 @@ import numpy as np
 
 from .criteria import (
     Criterion,
-    equal_weights,
+    TrainingSquares,
     left_out_weights,
     of_usable,
     squared_errors,
 )
 from .direct import (
+    SINGULAR,
     DenseInverse,
     FoldModels,
     Plan,
@@ -69,6 +70,8 @@ class Candidate:
     #: `left_out_weights`; empty if that is not wanted.
     weights: list
     stable: list
+    #: For generalized cross-validation, by batches.
+    squares: list
     #: Whether plans within training sets are kept for the next label vectors.
     keeps: bool
 
@@ -96,21 +99,22 @@ def prepare_candidate(hat, inner, dtype, rank, left_out=None, keep=True):
     With `left_out`, only for squared residuals of trials left out by themselves:
     "exact", or "equal" for generalized cross-validation.
     """
-    solvers, usable, weights, stable = [], [], [], []
+    solvers, usable, weights, stable, squares = [], [], [], [], []
     for batch, tests in zip(inner.layout.batches, inner.tests, strict=True):
         (solver,), (ok,) = invert_folds([hat], batch)
         solver.clear(~ok)
         solvers.append(solver)
         usable.append(ok)
-        if left_out:
+        if left_out == "equal":
+            squares.append(TrainingSquares.of(hat, tests, solver))
+            stable.append(ok & (squares[-1].traces > SINGULAR * hat.n))
+        elif left_out:
             values, is_stable = left_out_weights(hat, tests, solver)
-            if left_out == "equal":
-                values = equal_weights(values)
             weights.append(values.astype(dtype, copy=False))
             stable.append(is_stable & ok)
     inverses = tuple(solver.astype(dtype) for solver in solvers)
     plan = Plan(hat.astype(dtype), inner.layout, inverses, rank)
-    return Candidate(hat, solvers, usable, plan, inner, weights, stable, keep)
+    return Candidate(hat, solvers, usable, plan, inner, weights, stable, squares, keep)
 
 
 def count_bytes(hat, inner, dtype, left_out):
@@ -508,6 +512,12 @@ class TunedPlan(PlanMixin):
             A = regression.A - cross_product(R_te, E)
             terms = criterion.targets.folds[i].terms
         tests = self.inner.tests[i]
+        if self._left_out == "equal":
+            MR = batch.of(plan.hat.residuals(regression.R))
+            values = candidate.squares[i].errors(regression.R, MR, E)
+            values[~candidate.stable[i]] = np.nan
+            best.offer(number, of_usable(values, A, terms), E, A)
+            return
         if self._left_out:
             weights = candidate.weights[i]
             values = squared_errors(plan.hat, tests, regression.R, E, weights)
@@ -539,9 +549,9 @@ class TunedPlan(PlanMixin):
         for number, _, regression in self._regressed(T, targets):
             hat = self.hat(number)
             if self._left_out == "equal":
-                left = 1 - hat.degrees_of_freedom / hat.n
+                left = hat.n - hat.degrees_of_freedom
                 errors = np.einsum("qnb,qnb->b", regression.R, regression.R)[None]
-                values = errors / hat.n / left**2
+                values = errors / left**2
             else:
                 of_all = inner_plan(
                     hat, None, None, self.inner.of_all, self.dtype, self.rank
