@@ -164,8 +164,9 @@ def check_distances(metrics, reg, n_permutations):
             f"{pairs[0]!r} has no valid p-value with reg={name_of_rule(reg)!r}: "
             "permuted labels, of which no class differs, select larger penalties than "
             "the observed labels, so their distances vary less than those of a pair "
-            "that is equal while other classes differ. Use reg='auto' or a fixed penalty, "
-            "such as reg=0.1, which are the same for all labels, or n_permutations=0."
+            "that is equal while other classes differ. Use reg='auto' or a fixed "
+            "penalty, such as reg=0.1, which are the same for all labels, or "
+            "n_permutations=0."
         )
     warn(
         "Crossnobis distances are the smaller the larger the penalty is, and "
