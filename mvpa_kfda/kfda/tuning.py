@@ -310,8 +310,7 @@ class TunedPlan(PlanMixin):
         """
         if not self.inner.leaves_one_out or self.tuned.criterion != "squared_error":
             return None
-        label_free = self.tuned.grid == "auto" and self.inner.codes is not None
-        return "equal" if label_free else "exact"
+        return "equal" if self.tuned.grid == "auto" else "exact"
 
     def block_size(self, n_classes, want_scores=False):
         """Return how many label vectors to process at a time."""
