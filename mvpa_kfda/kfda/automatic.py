@@ -55,6 +55,8 @@ import numpy as np
 _MOST, _LEAST, _PER_DECADE = 10.0, 1e-6, 4
 #: What effects like noise need at least: less is rounding, of what is all alike.
 _ALIKE = 1e-14
+#: What the logarithm of what is needed may be above the smallest.
+_AS_GOOD = 1e-3
 #: Trials, and groups of several of them, of which two can be left out.
 _FEWEST_TRIALS, _FEWEST_GROUPS = 4, 3
 
@@ -112,20 +114,20 @@ class Unseen:
         return self._best(needed)
 
     def _best(self, needed):
-        """Return the lambda with the smallest geometric mean of what is needed.
+        """Return the largest lambda with the smallest geometric mean of what is needed.
 
-        The vertex of a parabola through the smallest value and those beside it.
+        The vertex of a parabola through the smallest value and those beside it; where
+        larger ones are as good, the largest of them.
         """
         if self.n < _FEWEST_TRIALS:
             return float(self.lambdas[0])
         y = sum(map(np.log, needed))
-        i, log_lambdas = int(y.argmin()), np.log(self.lambdas)
-        if i in (0, len(y) - 1):
+        i = int((y <= y.min() + _AS_GOOD).argmax())
+        if i in (0, len(y) - 1) or y[i] > y[i + 1]:
             return float(self.lambdas[i])
         before, after = y[i - 1] - y[i], y[i + 1] - y[i]
-        shift = (before - after) / (2 * (before + after)) if before + after > 0 else 0.0
-        step = log_lambdas[1] - log_lambdas[0]
-        return float(np.exp(log_lambdas[i] + shift * step))
+        steps = (before - after) / (2 * (before + after))
+        return float(self.lambdas[i] * (self.lambdas[1] / self.lambdas[0]) ** steps)
 
 
 def _grid(w):
