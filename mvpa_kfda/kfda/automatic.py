@@ -53,6 +53,13 @@ import numpy as np
 #: Lambdas to try: from this many times the largest eigenvalue down to this share of the
 #: second, for one trial that is far away has the largest alone. So many in a decade.
 _MOST, _LEAST, _PER_DECADE = 10.0, 1e-6, 4
+#: How far below zero, as a share of the largest, eigenvalues may be by rounding.
+_NEGATIVE = 1e-7
+_INDEFINITE = (
+    "The kernel is not positive semi-definite: its centred matrix has eigenvalues from "
+    "{:.3g} to {:.3g}. Use similarities, which are largest between a trial and "
+    "itself, not distances; or a fixed penalty, such as reg=0.3."
+)
 #: What effects like noise need at least: less is rounding, of what is all alike.
 _ALIKE = 1e-14
 #: What the logarithm of what is needed may be above the smallest.
@@ -78,6 +85,8 @@ class Unseen:
         """Return those of the moments of n trials, in groups (n,)."""
         m, parts = moments.n - 1, _groups_of_several(groups)
         values, scores = moments.axes if parts else (moments.eigenvalues, None)
+        if values[0] < -_NEGATIVE * values[-1]:
+            raise ValueError(_INDEFINITE.format(values[0], values[-1]))
         w = np.zeros(max(m, len(values)))
         w[: len(values)] = values[::-1]
         w[w <= moments.rounding * w[0]] = 0
