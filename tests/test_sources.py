@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from mne.stats import cluster_level
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import gmean
 from scipy import sparse
 from scipy.sparse import csgraph
 from scipy.spatial.distance import cdist
@@ -584,15 +585,16 @@ def test_flat_neighbourhoods_are_named():
 @every_kind
 def test_maps_are_source_estimates(kind, vector):
     src, stcs, _ = made(kind, vector)
-    result = decode_sources(stcs, Y, src=src, radius=RADIUS, **OPTIONS)
+    options = OPTIONS | {"reg": [0.1, 3.0]}
+    result = decode_sources(stcs, Y, src=src, radius=RADIUS, **options)
     maps = {
         None: result.scores,
         "accuracy": result.scores,
         "p": result.pvalues(),
         "neglog10p": -np.log10(result.pvalues()),
         "chance_difference": result.scores - 0.5,
-        "lambda": result.lambdas,
-        "degrees_of_freedom": result.degrees_of_freedom,
+        "lambda": gmean(result.lambdas, axis=-1),
+        "degrees_of_freedom": result.degrees_of_freedom.mean(axis=-1),
     }
     for name, expected in maps.items():
         stc = result.to_stc(name)
