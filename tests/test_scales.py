@@ -67,11 +67,14 @@ def _of(groups, rows):
 @pytest.mark.parametrize("p", [6, 60, 200])
 def test_what_is_fitted_exactly_is_named(p):
     X, codes = data(p, times=1e7)
-    for reg in ("auto", "tuned"):
-        with pytest.raises(
-            ValueError, match=rf"^Trial {FAR} .* 10,000,000 times as fa"
-        ):
-            cross_validate(X[:, :, 0], codes, reg=reg, cv=KFold(5))
+    far = rf"^Trial {FAR} .* is 10,000,000 times as far"
+    with pytest.raises(ValueError, match=far):
+        cross_validate(X[:, :, 0], codes, cv=KFold(5))
+    with (
+        pytest.warns(UserWarning, match=far),
+        pytest.raises(ValueError, match="No lambda of the grid can be used"),
+    ):
+        cross_validate(X[:, :, 0], codes, reg="tuned", cv=KFold(5))
 
 
 @pytest.mark.parametrize("p", [6, 60])
