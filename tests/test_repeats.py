@@ -222,7 +222,7 @@ def predict_fold(procedure, cell, trained, tested, train, test):
     own = procedure.learns or procedure.two_sided
     used = [K[np.ix_(train, train)] if own else K for K in grams]
     lambdas = [[reg * scale_of(K) for reg in procedure.regs] for K in used]
-    i, lam = pick(grams, lambdas, trained.codes, train, "classes")
+    i, lam = pick(grams, lambdas, trained.codes, train, C)
     model = reference.fit(grams[i][np.ix_(train, train)], trained.codes[train], lam, C)
     rows = crosses[i][np.ix_(test, train)]
     if procedure.rank is not None:

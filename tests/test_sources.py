@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from mne.stats import cluster_level
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import gmean
 from scipy import sparse
 from scipy.sparse import csgraph
 from scipy.spatial.distance import cdist
+from scipy.stats import gmean
 from sklearn.model_selection import StratifiedKFold
 
 import build
