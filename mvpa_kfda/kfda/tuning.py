@@ -583,7 +583,7 @@ def tuned_plan(spectra, tuned, inner, dtype, rank=None):
     layout = inner.layout
     moments = [each.moments for each in spectra]
     are_linear = all(each.n_features is not None for each in moments)
-    lambdas = [candidates(tuned, each, inner, are_linear) for each in moments]
+    lambdas = np.stack([candidates(tuned, each, inner, are_linear) for each in moments])
     if not layout.is_sorted:
         spectra = [spectrum.reordered(layout.order) for spectrum in spectra]
     return TunedPlan(
