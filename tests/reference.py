@@ -620,6 +620,8 @@ class LabelFree:
 def label_free(K, n_features=None, groups=None):
     """Penalties of the Gram matrix (n, n) of trials, perhaps in groups (n,).
 
+    ``n_features`` is the number of features of a linear kernel.
+
     With ``A = (S + lambda I)^-1`` and S the scatter matrix of the trials, trials that A
     has not seen have
 
@@ -641,7 +643,9 @@ def label_free(K, n_features=None, groups=None):
     w = np.where(exists, w, 0)
     second = w[1] if exists[1] else w[0]
     grid = [10 * w[0]]
-    while grid[-1] > 1e-6 * second * (1 + 1e-9):
+    # Small eigenvalues of other kernels than linear ones are details of the kernel.
+    least = second * (1e-6 if n_features else 1e-2)
+    while grid[-1] > least * (1 + 1e-9):
         grid.append(10 * w[0] * 10 ** (-len(grid) / 4))
     needed = np.zeros((2, len(grid)))
     for number, lam in enumerate(grid):
@@ -664,8 +668,8 @@ def label_free(K, n_features=None, groups=None):
     return LabelFree(np.array(grid), *best, needed)
 
 
-def lambdas_of_values(K):
-    """The penalties that are tried for values, over the spectrum of K."""
+def lambdas_over_spectrum(K):
+    """The penalties that are tried for values, and for kernels that are not linear."""
     s = np.linalg.eigvalsh(center(K, K))
     smallest = s[s > 1e-13 * len(s) * s[-1]][0]
     return np.geomspace(s[-1], max(1e-3 * smallest, 1e-7 * s[-1]), 13)

@@ -90,7 +90,7 @@ from mvpa_kfda.utils.record import recorded
 class Method:
     """Options, and kernel matrices k(A, B) by hand given the trials (n, p) of a cell.
 
-    `lam` are the penalties for classes, the largest first, given (X, K), and `of_numbers`
+    `lam` are the penalties for classes, the largest first, given (X, K), `of_numbers`
     those for numbers, where these are others. One of several is chosen within training
     sets of so many trials by `splits`.
     """
@@ -181,8 +181,10 @@ def auto(by_hand, **options):
     return Method(
         lambda entry: {"reg": "auto"} | options,
         (by_hand,),
-        lambda X, K: [reference.label_free(K).like_noise],
-        lambda X, K: reference.lambdas_of_values(K),
+        lambda X, K: [
+            reference.label_free(K, by_hand is linear and X.shape[1]).like_noise
+        ],
+        lambda X, K: reference.lambdas_over_spectrum(K),
         lambda n: None,
     )
 

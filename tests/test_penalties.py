@@ -273,14 +273,16 @@ def test_degrees_of_freedom_of_white_features_are_a_plain_ratio():
 
 @pytest.mark.parametrize("kernel", [Linear(), RBF(), RBF(1.0)], ids=repr)
 @pytest.mark.parametrize(("n", "p"), [(40, 6), (20, 50)], ids=["n > p", "n < p"])
-def test_grid_of_values_spans_the_spectrum(kernel, n, p):
+def test_grid_of_values_and_of_kernels_spans_the_spectrum(kernel, n, p):
     X = make_data(n, p)
     Xc = centred(X)
     K = Xc @ Xc.T if kernel == Linear() else kernel.fit(X)(X)
-    lams = candidates(Tuned(), centre_gram(K)[1], folds_within(n, None))
-    assert_allclose(lams, reference.lambdas_of_values(K), rtol=1e-6, atol=0)
+    for codes, is_linear in ((None, True), (np.arange(n) % 2, False)):
+        inner = folds_within(n, codes)
+        lams = candidates(Tuned(), centre_gram(K)[1], inner, is_linear)
+        assert_allclose(lams, reference.lambdas_over_spectrum(K), rtol=1e-6, atol=0)
     Xc[:, 0] *= 1e5  # at most seven decades
-    lams = candidates(Tuned(), both_moments(Xc)[0], folds_within(n, None))
+    lams = candidates(Tuned(), both_moments(Xc)[0], inner, False)
     assert lams[-1] == pytest.approx(1e-7 * lams[0], rel=1e-9)
 
 
@@ -292,7 +294,7 @@ def test_grid_of_classes_is_without_labels(n, p):
             inner = folds_within(n, np.arange(n) % 2, given)
             found = reference.label_free(centred(X) @ centred(X).T, p, given)
             expected = sorted([found.like_noise, found.anywhere], reverse=True)
-            lams = candidates(Tuned(), moments, inner)
+            lams = candidates(Tuned(), moments, inner, True)
             assert_allclose(lams, expected, rtol=1e-6, atol=0)
 
 
@@ -307,7 +309,9 @@ def test_grid_of_numbers_and_penalties():
     tuned = Tuned([0.1, Ridge(3.0), 10, 0.1, np.float32(0.5)])
     expected = sorted([0.1 * scale, 3.0, 10 * scale, 0.5 * scale], reverse=True)
     inner = folds_within(40, np.arange(40) % 2)
-    assert_allclose(candidates(tuned, moments, inner), expected, rtol=1e-12, atol=0)
+    assert_allclose(
+        candidates(tuned, moments, inner, True), expected, rtol=1e-12, atol=0
+    )
     for grid in (np.array([0.1, 1.0]), (0.1, 1.0), iter([0.1, 1.0])):
         assert Tuned(grid).grid == (0.1, 1.0)
         assert Tuned(grid=(0.1, 1.0)) == Tuned([0.1, 1.0])

@@ -50,9 +50,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-#: Lambdas to try: from this many times the largest eigenvalue down to this share of the
+#: Lambdas to try: from this many times the largest eigenvalue down to a share of the
 #: second, for one trial that is far away has the largest alone. So many in a decade.
-_MOST, _LEAST, _PER_DECADE = 10.0, 1e-6, 4
+_MOST, _PER_DECADE = 10.0, 4
+#: That share for linear kernels, and for others: their many small eigenvalues are
+#: details of the kernel, and no effects that are as large as noise.
+_LEAST, _LEAST_OF_OTHERS = 1e-6, 1e-2
 #: How far below zero, as a share of the largest, eigenvalues may be by rounding.
 _NEGATIVE = 1e-7
 _INDEFINITE = (
@@ -91,7 +94,7 @@ class Unseen:
         w[: len(values)] = values[::-1]
         w[w <= moments.rounding * w[0]] = 0
         r, w = min(np.count_nonzero(w), m), w[:m]
-        lambdas = _grid(w[:r])
+        lambdas = _grid(w[:r], moments.n_features is not None)
         shrunk = 1 / (w + lambdas[:, None])  # (L, m)
         explained, left = w * shrunk, lambdas[:, None] * shrunk
         energy, products = explained * shrunk, left.var(axis=1) / max(m - 1, 1)
@@ -139,9 +142,10 @@ class Unseen:
         return float(self.lambdas[i] * (self.lambdas[1] / self.lambdas[0]) ** steps)
 
 
-def _grid(w):
+def _grid(w, is_linear):
     """Return the lambdas (L,) to try for eigenvalues w, the largest first."""
-    decades = np.log10(_MOST * w[0] / (_LEAST * w[:2][-1]))
+    least = w[:2][-1] * (_LEAST if is_linear else _LEAST_OF_OTHERS)
+    decades = np.log10(_MOST * w[0] / least)
     steps = np.arange(np.ceil(_PER_DECADE * decades) + 1) / _PER_DECADE
     return _MOST * w[0] * 10.0**-steps
 

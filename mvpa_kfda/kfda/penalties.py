@@ -380,8 +380,9 @@ class Tuned(Recorded):
         :class:`Ridge` objects absolute. ``reg=[0.1, 1]`` is short for ``Tuned([0.1,
         1])``. ``"auto"``: for classes the two penalties that the features suggest for
         effects that lie where noise lies (``reg="auto"``), and for effects in any
-        direction; for numbers, 13 logarithmically spaced values over the spectrum of
-        the centred kernel. They are those of all rows, without labels.
+        direction; for numbers, and with kernels that are not linear, 13 logarithmically
+        spaced values over the spectrum of the centred kernel. They are those of all
+        rows, without labels.
     criterion : "squared_error" | "accuracy" | "log_loss"
         The squared error of the class indicators, the proportion of correct
         predictions, or the negative log posterior of the true class. Among equally good
@@ -668,24 +669,25 @@ def resolve_penalty(reg, moments):
     return float(reg) * moments.scale
 
 
-#: Lambdas from which one is chosen for values, whose size tells how much to shrink.
-_N_FOR_VALUES = 13
+#: Lambdas from which one is chosen for values, whose size tells how much to shrink, and
+#: with kernels that are not linear, whose features are no directions of the data.
+_N_OVER_SPECTRUM = 13
 
 
-def candidates(tuned, moments, inner):
+def candidates(tuned, moments, inner, are_linear):
     """Return the lambdas (n_lambdas,) of a tuned penalty's grid, the largest first.
 
-    Of trials as the :class:`~.folds.InnerFolds` know them.
+    Of trials as the :class:`~.folds.InnerFolds` know them; all kernels have as many.
     """
     if tuned.grid != "auto":
         lambdas = [resolve_penalty(reg, moments) for reg in tuned.grid]
-    elif inner.codes is None:
+    elif inner.codes is None or not are_linear:
         values = moments.eigenvalues
         # The smallest eigenvalue still halves its direction: a strong effect there
         # wants a smaller lambda.
         low = 1e-3 * values[values > moments.noise].min()
         bounds = values.max(), max(low, 1e-7 * values.max())
-        lambdas = np.geomspace(*bounds, _N_FOR_VALUES)
+        lambdas = np.geomspace(*bounds, _N_OVER_SPECTRUM)
     else:
         unseen = Auto(inner.trained, inner.groups).unseen(moments)
         lambdas = unseen.like_noise(), unseen.anywhere()

@@ -584,10 +584,14 @@ def _regress(plan, T, targets):
 def tuned_plan(spectra, tuned, inner, dtype, rank=None):
     """Return the plan of decomposed kernels, one for each kernel to choose from."""
     layout = inner.layout
-    lambdas = np.stack([candidates(tuned, each.moments, inner) for each in spectra])
+    moments = [each.moments for each in spectra]
+    are_linear = all(each.n_features is not None for each in moments)
+    lambdas = np.stack([candidates(tuned, each, inner, are_linear) for each in moments])
     if not layout.is_sorted:
         spectra = [spectrum.reordered(layout.order) for spectrum in spectra]
-    return TunedPlan(tuple(spectra), lambdas, tuned, inner, np.dtype(dtype), rank)
+    return TunedPlan(
+        tuple(spectra), np.stack(lambdas), tuned, inner, np.dtype(dtype), rank
+    )
 
 
 def tune_spectra(spectra, tuned, codes, n_classes, groups=None, rank=None):
