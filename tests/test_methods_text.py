@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn.model_selection as ms
+from numpy.testing import assert_allclose
 from sklearn.decomposition import PCA
 from sklearn.feature_selection import VarianceThreshold
 
@@ -427,10 +428,28 @@ FACTS = {
     "plain": (
         {},
         [
-            *("discriminant analysis", "from 13 values, the largest one"),
+            *("discriminant analysis", "for training in any fold, without labels."),
+            "folds were computed in closed form, without retraining",
+        ],
+        ["ridge regression", "Given the penalty", "groups", "each training set"],
+    ),
+    "a tuned penalty": (
+        {"reg": "tuned"},
+        [
+            *("by generalized cross-validation (Golub et al., 1979)", "The second,"),
             "set, again for each permutation, out-of-sample predictions were computed",
         ],
-        ["ridge regression", "without retraining"],
+        ["without retraining", "groups"],
+    ),
+    "tuned in groups": (
+        {"reg": "tuned", "groups": RUNS, "cv": None},
+        ["training trials left out one group at a time", "the summed products of two"],
+        ["selected from 2 values by generalized"],
+    ),
+    "repeats": (
+        {"n_repeats": 2},
+        ["for training in any fold, without labels."],
+        ["each training set"],
     ),
     "a fixed penalty": (
         {"reg": 0.3},
@@ -454,7 +473,10 @@ FACTS = {
     ),
     "folds learn": (
         {"preprocess": "zscore"},
-        ["Z-scoring of each feature was fitted to the training trials of"],
+        [
+            "Z-scoring of each feature was fitted to the training trials of",
+            "from the features of the trials of each training set, without labels",
+        ],
         ["predictions were computed in closed form"],
     ),
     "a confound": (
@@ -507,7 +529,10 @@ FACTS = {
     ),
     "trained on some": (
         {"train_on": np.arange(len(NAMES)) % 2 == 0, "cv": 2},
-        ["the selected trials of the training set and tested on the remaining trials"],
+        [
+            "the selected trials of the training set and tested on the remaining trials",
+            "from the features of the trials of each training set, without labels",
+        ],
         ["one of them alone"],
     ),
 }
@@ -521,6 +546,59 @@ def test_what_was_done_is_said(options, said, unsaid):
         assert words in body
     for words in unsaid:
         assert words not in body
+
+
+def as_told(X, groups):
+    """Return both penalties that no label has a part in, as the text tells of them."""
+    n, p = X.shape
+    K = (X - X.mean(axis=0)) @ (X - X.mean(axis=0)).T
+    w = np.linalg.eigvalsh(K)[::-1]
+    grid = 10 * w[0] / 10 ** np.arange(0, np.log10(1e7 * w[0] / w[1]) + 0.25, 0.25)
+    others = groups != groups[:, np.newaxis]
+    same = ~others / (~others).sum(axis=0)
+    f = np.array([np.sum(groups == g) - 1 for g in np.unique(groups)])
+    found = []
+    for lam in grid:
+        h, sizes = w[:-1] / (w[:-1] + lam), w[:-1] / (w[:-1] + lam) ** 2
+        views = [(h.mean(), h.var(), sizes.mean(), n - 2)]
+        if len(f) > 2:
+            A = np.linalg.inv(K + lam * np.eye(n))
+            C = np.eye(n) - same
+            H, products = C @ K @ A @ C, f.sum() ** 2 - np.sum(f**2)
+            s = np.trace(C @ K @ A @ A @ C) / f.sum()
+            v = np.sum(H[others] ** 2) / products
+            views.append((np.trace(H) / f.sum(), v, s, 1))
+        logs = 0
+        for m, v, s, factor in views:
+            q = 1 - m
+            a = s / q + np.sum(1 / (w[: min(n - 1, p)] + lam)) + max(p - n + 1, 0) / lam
+            b, c = s / q**2, v / (n * factor * q**4)
+            both = v / (m - m**2) ** 2, (b + np.sqrt(b**2 + 4 * a**2 * c)) / a**2
+            logs = logs + np.log(both)
+        found.append(logs)
+    lambdas = []
+    for each in np.transpose(found):
+        i = np.argmin(each)
+        x, y = np.log(grid[i - 1 : i + 2]), each[i - 1 : i + 2]
+        a, b, _ = np.polyfit(x - x[1], y, 2)
+        lambdas.append(np.exp(x[1] - b / (2 * a)))
+    return lambdas
+
+
+@pytest.mark.parametrize("p", [6, 30])
+@pytest.mark.parametrize("groups", [RUNS, np.arange(20)], ids=["runs", "trials"])
+def test_the_penalty_can_be_computed_from_the_text(groups, p):
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=(20, 30)) * np.geomspace(1, 0.01, 30)
+    data, options = noise @ rng.normal(size=(30, p)), {"groups": groups, "cv": None}
+    like_noise, anywhere = as_told(data, groups)
+    auto = cross_validate(data, NAMES, **options)
+    assert_allclose(auto.lambdas, like_noise, rtol=1e-6, atol=0)
+    tuned = cross_validate(data, NAMES, reg="tuned", **options)
+    grid = np.ravel(tuned.penalty["grid"])
+    assert_allclose(grid, sorted([like_noise, anywhere])[::-1], rtol=1e-6, atol=0)
+    for result, words in ((auto, "minimised v / (m - m²)²"), (tuned, "4 a² c)) / a²")):
+        assert words in check_text(result)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
@@ -887,7 +965,7 @@ def test_splitters_of_scikit_learn_have_words():
 
 def test_numbers_of_folds_are_one_several_or_unknown():
     inner = recorded(Tuned(cv=ms.KFold(5)))
-    tuned = tuning_words(inner, None, False)
+    tuned = tuning_words(inner, None, False, "all trials")
     assert "left out in cross-validation in 5 contiguous folds was used" in tuned
     for splitter, numbers, words in (
         (ms.KFold(), [4, 6], "cross-validation in 4 to 6 contiguous folds"),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..kfda.kernels import kernel_words
-from ..kfda.penalties import labels_choose, penalty_words
+from ..kfda.penalties import Tuned, penalty_words
 from ..kfda.steps import step_words
 from ..utils.checks import counted, ranged
-from ..utils.record import is_record
+from ..utils.record import is_record, recorded
 from ..utils.rounding import number
 from .citations import name
 from .words import (
@@ -20,14 +20,18 @@ from .words import (
 )
 
 
-def model_of(parameters, has_groups=None):
-    """Say what a model was, of the parameters that a result records."""
+def model_of(parameters, has_groups=None, of_folds=False):
+    """Say what a model was, of the parameters that a result records.
+
+    `has_groups` tells whether some trials are of the same group (None: unknown), and
+    `of_folds` whether each fold has a matrix of its own by the trials it trains with.
+    """
     if "kernel" not in parameters:
         return []
     return [
         *_steps(parameters),
         *_classifier(parameters),
-        *_penalty(parameters, has_groups),
+        *_penalty(parameters, has_groups, of_folds or _learns_in_folds(parameters)),
     ]
 
 
@@ -50,15 +54,36 @@ def _classifier(p):
     return sentences
 
 
-def _penalty(p, has_groups):
+def _penalty(p, has_groups, of_folds):
     """Say how the model was regularised."""
     if "reg" not in p:
         return []
+    trials = "all trials that were used for training in any fold"
+    if of_folds:
+        trials = "the trials of each training set"
+    elif "cv" in p and p["cv"] is None:
+        trials = "the training trials"
+    tuned, of_classes = _tuned(p), p.get("task") != "regression"
+    if tuned:
+        if not of_classes and not of_folds:
+            trials = "all trials"
+        return [tuning_words(tuned, p.get("kernels"), has_groups, trials, of_classes)]
     if p["reg"] == "auto":
-        return [auto_words(has_groups, p.get("task") != "regression")]
-    if is_record(p["reg"]) and p["reg"]["name"] == "Tuned":
-        return [tuning_words(p["reg"], p.get("kernels"), has_groups)]
+        return [auto_words(trials, has_groups)]
     return [f"Models were regularised with {penalty_words(p['reg'])}."]
+
+
+def _tuned(p):
+    """Return the record of a penalty that is tuned; None of any other."""
+    reg = p.get("reg")
+    if reg == "auto" and p.get("task") == "regression":
+        return recorded(Tuned())
+    return reg if is_record(reg) and reg["name"] == "Tuned" else None
+
+
+def _learns_in_folds(p):
+    """Tell whether something else than the model was learned in each fold."""
+    return bool(p.get("preprocess")) or bool(np.any(p.get("n_confounds") or 0))
 
 
 def _worded_step(recorded):
@@ -160,7 +185,7 @@ def folds_of(result):
             sentences.append(
                 f"Trials with {name(p['train_on'])} were selected for training."
             )
-    if result.trains is None and not p.get("preprocess") and not p.get("n_confounds"):
+    if result.trains is None and not _learns_in_folds(p):
         sentences.append(_closed_form(result))
     return sentences
 
@@ -168,7 +193,7 @@ def folds_of(result):
 def _closed_form(result):
     """Say how predictions follow without training a model for each fold."""
     p = result.parameters
-    if labels_choose(p.get("reg")):
+    if _tuned(p):
         again = ", again for each permutation," if result.has_p else ""
         return (
             f"Given the penalty selected in each training set{again} out-of-sample "

@@ -7,7 +7,6 @@ the entries are given.
 
 from __future__ import annotations
 
-from ..kfda.automatic import GRID
 from ..kfda.kernels import kernel_words
 from ..kfda.penalties import CRITERIA
 from ..kfda.splits import SPLITTERS
@@ -154,38 +153,91 @@ LEFT_OUT_WORDS = {
 }
 
 
-def auto_words(has_groups, of_classes=True):
-    """Word how ``reg="auto"`` was chosen; `has_groups` None stands for unknown."""
-    left_out = LEFT_OUT_WORDS[has_groups]
-    margin = (
-        "0.1 / n of the sum of squares" if of_classes else "a share of 0.1 / n of it"
-    )
+#: How lambda is found that no label has a part in: what is minimised for effects that
+#: are like noise, and for those in any direction; on which grid; and what of groups.
+_LIKE_NOISE = (
+    "minimised v / (m - m²)², where m and v are the mean and the variance of w / (w + "
+    "λ) over the n - 1 largest eigenvalues w of the centred kernel matrix K of these n "
+    "trials: the size that an effect distributed like noise needs in new trials, whose "
+    "residuals are taken as equal, as in generalized cross-validation [@Golub1979]."
+)
+_ANYWHERE = (
+    " The second, for effects in any direction, minimised (b + √(b² + 4 a² c)) / a², "
+    "where s is the mean of w / (w + λ)², q = 1 - m, b = s / q², c = v / (n (n - 2) "
+    "q⁴), and a is s / q plus the sum of 1 / (w + λ) over positive w, plus (p - n + 1) "
+    "/ λ if a linear kernel of p ≥ n features has n - 1 of these."
+)
+_GRID = (
+    " The grid had four values per decade, from ten times the largest w to a millionth "
+    "of the second largest; minima were refined by a parabola in log λ through the "
+    "logarithms of the criterion at the lowest value and its neighbours."
+)
+_OF_GROUPS = (
+    " With three or more groups of several trials, the geometric mean of the criterion "
+    "and its counterpart for groups was minimised: with the mean of each group removed "
+    "from the rows and columns of K (K + λI)⁻¹, m then is its trace divided by the "
+    "degrees of freedom within groups, and v the sum of its squared elements between "
+    "groups divided by the summed products of two groups' degrees of freedom"
+)
+_ANYWHERE_OF_GROUPS = (
+    "; likewise, s is the trace of K (K + λI)⁻² divided by the degrees of freedom "
+    "within groups, and c has no factor n - 2"
+)
+
+
+def _without_labels(trials, has_groups, both=False):
+    """Word how the penalty was set without labels, or both from which one is chosen."""
+    what, it = "The ridge penalty λ was", "It"
+    if both:
+        what, it = "Both values were", "The first"
+    groups = _OF_GROUPS + (_ANYWHERE_OF_GROUPS if both else "") + "."
     return (
-        "The ridge penalty was selected by generalized cross-validation [@Golub1979] "
-        f"within each training set of n trials: from {len(GRID)} values, the largest "
-        f"one was used whose squared error for {left_out}, as estimated in closed "
-        f"form, exceeded the smallest by no more than {margin}."
+        f"{what} set from the features of {trials}, without labels. {it} {_LIKE_NOISE}"
+        f"{_ANYWHERE if both else ''}{_GRID}{'' if has_groups is False else groups}"
     )
 
 
-def tuning_words(recorded, kernels, has_groups):
+def auto_words(trials, has_groups):
+    """Word how ``reg="auto"`` was set; `has_groups` None stands for unknown."""
+    return _without_labels(trials, has_groups)
+
+
+def tuning_words(recorded, kernels, has_groups, trials, of_classes=True):
     """Word how a tuned penalty was chosen; `has_groups` None stands for unknown."""
-    grid, cv = recorded["grid"], recorded["cv"]
-    n = 20 if grid == "auto" else len(grid)
+    grid, cv, by_default = recorded["grid"], recorded["cv"], recorded["grid"] == "auto"
+    n = len(grid) if not by_default else 2 if of_classes else 13
     criterion = CRITERIA[recorded["criterion"]].words
     left_out = LEFT_OUT_WORDS[has_groups]
     if isinstance(cv, int):
         left_out = f"training trials left out in {counted(cv, 'random fold')}"
     elif cv is not None:
         left_out = f"training trials left out in {splitter_words(cv)}"
-    what, values, best = "The ridge penalty was", counted(n, "value"), "one"
+    way, least = "cross-validation", f"the {criterion} for {left_out}"
+    is_plain = cv is None and recorded["criterion"] == "squared_error"
+    if by_default and is_plain and has_groups is False:
+        of = "class indicators" if of_classes else "values"
+        way = "generalized cross-validation [@Golub1979]"
+        least = (
+            f"the smallest sum of squared training residuals of the {of}, divided by "
+            "the squared trace of the matrix that makes these residuals,"
+        )
+    what, values, best = "The ridge penalty λ was", counted(n, "value"), "one"
     if kernels is not None and len(kernels) > 1:
         choice = enumerated(map(kernel_words, kernels), "or")
-        what = f"The kernel, {choice}, and the ridge penalty were"
+        what = f"The kernel, {choice}, and the ridge penalty λ were"
         values, best = f"{values} for each kernel", "pair"
+    words = (
+        f"{what} selected from {values} by {way} within each training set: "
+        f"the {best} with {least} was used."
+    )
+    if not by_default:
+        return words
+    if of_classes:
+        return f"{words} {_without_labels(trials, has_groups, both=True)}"
     return (
-        f"{what} selected from {values} by cross-validation within each training set: "
-        f"the {best} with the {criterion} for {left_out} was used."
+        f"{words} The values were spaced logarithmically, from the largest eigenvalue "
+        f"of the centred kernel matrix of {trials} to a thousandth of the smallest "
+        "positive one, over seven decades at most."
     )
 
 
