@@ -4,7 +4,7 @@ import inspect
 import math
 import re
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import get_args
 
@@ -181,6 +181,11 @@ def plain_of(markdown):
 def one(**options):
     """Return a result of classification at one position."""
     return cross_validate(X[:, :, 0], NAMES, **SOME | options)
+
+
+def of_values(**options):
+    """Return a result of regression at one position."""
+    return regress(X[:, :, 0], VALUES, **SOME | options)
 
 
 def in_time(**options):
@@ -530,7 +535,7 @@ FACTS = {
     "trained on some": (
         {"train_on": np.arange(len(NAMES)) % 2 == 0, "cv": 2},
         [
-            "the selected trials of the training set and tested on the remaining trials",
+            "the selected trials of the training set and tested on the remaining",
             "from the features of the trials of each training set, without labels",
         ],
         ["one of them alone"],
@@ -589,7 +594,7 @@ def as_told(X, groups):
 @pytest.mark.parametrize("groups", [RUNS, np.arange(20)], ids=["runs", "trials"])
 def test_the_penalty_can_be_computed_from_the_text(groups, p):
     rng = np.random.default_rng(0)
-    noise = rng.normal(size=(20, 30)) * np.geomspace(1, 0.01, 30)
+    noise = rng.normal(size=(20, 30)) * np.geomspace(1, 0.1, 30)
     data, options = noise @ rng.normal(size=(30, p)), {"groups": groups, "cv": None}
     like_noise, anywhere = as_told(data, groups)
     auto = cross_validate(data, NAMES, **options)
@@ -597,7 +602,7 @@ def test_the_penalty_can_be_computed_from_the_text(groups, p):
     tuned = cross_validate(data, NAMES, reg="tuned", **options)
     grid = np.ravel(tuned.penalty["grid"])
     assert_allclose(grid, sorted([like_noise, anywhere])[::-1], rtol=1e-6, atol=0)
-    for result, words in ((auto, "minimised v / (m - m²)²"), (tuned, "4 a² c)) / a²")):
+    for result, words in ((auto, "minimised v / (m - m²)²"), (tuned, "4 c d²)) / d²")):
         assert words in check_text(result)
 
 
@@ -832,11 +837,19 @@ def test_kernels_that_were_chosen_from_are_named_once():
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
-@pytest.mark.parametrize("reg", [Tuned([0.5]), Tuned([0.1, 1.0, 2.0]), "tuned"])
-def test_number_of_penalties_that_were_tried(reg):
-    result = one(reg=reg)
+@pytest.mark.parametrize("reg", [Tuned([0.5]), [0.1, 1.0, 2.0], "tuned"])
+@pytest.mark.parametrize(
+    "make",
+    [one, partial(one, kernel="rbf"), of_values],
+    ids=["linear", "rbf", "numbers"],
+)
+def test_number_of_penalties_that_were_tried(make, reg):
+    result = make(reg=reg)
     n = np.size(result.penalty["grid"])
-    assert f"selected from {n} value{'s' * (n > 1)} by" in check_text(result)
+    body = check_text(result)
+    assert f"selected from {n} value{'s' * (n > 1)} by" in body
+    assert ("without labels" in body) == (n == 2)
+    assert ("were spaced logarithmically" in body) == (n == 13)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
@@ -924,13 +937,14 @@ def test_everything_that_has_a_name_has_words_of_its_own():
     assert not [text for text in words.values() if "custom kernel" == text]
     assert {key for text in words.values() for key in cited_in(text)} <= {*REFERENCES}
     rules = {type(each).__name__ for each in RULES}
-    assert rules == classes_of(penalties, penalties._Rule)
+    # Those of "auto" say more than which rule it is.
+    assert rules | {"Auto"} == classes_of(penalties, penalties._Rule)
 
 
 def test_names_that_are_listed_are_those_of_the_entries():
     for names, there in (
         (listed.KernelName, kernels.KERNELS),
-        (listed.PenaltyName, (*penalties.CHOSEN, *penalties.ESTIMATED)),
+        (listed.PenaltyName, (*penalties._NAMED, *penalties.ESTIMATED)),
         (listed.CriterionName, penalties.CRITERIA),
         (listed.StepName, STEPS),
         (CorrectionName, CORRECTIONS),

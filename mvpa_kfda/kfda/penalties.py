@@ -666,7 +666,7 @@ def resolve_penalty(reg, moments):
 
 #: Lambdas from which one is chosen for values, whose size tells how much to shrink, and
 #: with kernels that are not linear, whose features are no directions of the data.
-_N_OVER_SPECTRUM = 13
+N_OVER_SPECTRUM = 13
 
 
 def candidates(tuned, moments, inner, are_linear):
@@ -682,7 +682,7 @@ def candidates(tuned, moments, inner, are_linear):
         # wants a smaller lambda.
         low = 1e-3 * values[values > moments.noise].min()
         bounds = values.max(), max(low, 1e-7 * values.max())
-        lambdas = np.geomspace(*bounds, _N_OVER_SPECTRUM)
+        lambdas = np.geomspace(*bounds, N_OVER_SPECTRUM)
     else:
         unseen = Auto(inner.trained, inner.groups).unseen(moments)
         lambdas = unseen.like_noise(), unseen.anywhere()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..kfda.kernels import kernel_words
+from ..kfda.kernels import Kernel, kernel_words
+from ..kfda.nystrom import LowRank
 from ..kfda.penalties import Tuned, penalty_words
 from ..kfda.steps import step_words
 from ..utils.checks import counted, ranged
-from ..utils.record import is_record, recorded
+from ..utils.record import is_record, known, recorded
 from ..utils.rounding import number
 from .citations import name
 from .words import (
@@ -64,12 +65,17 @@ def _penalty(p, has_groups, of_folds):
     elif "cv" in p and p["cv"] is None:
         trials = "the training trials"
     tuned, of_classes = _tuned(p), p.get("task") != "regression"
+    kernels = p.get("kernels") or [p["kernel"]]
+    are_linear = all(map(_is_linear, kernels))
     if tuned:
-        if not of_classes and not of_folds:
+        by_features = of_classes and are_linear
+        if not by_features and not of_folds:
             trials = "all trials"
-        return [tuning_words(tuned, p.get("kernels"), has_groups, trials, of_classes)]
+        return [
+            tuning_words(tuned, kernels, has_groups, trials, of_classes, are_linear)
+        ]
     if p["reg"] == "auto":
-        return [auto_words(trials, has_groups)]
+        return [auto_words(trials, has_groups, are_linear)]
     return [f"Models were regularised with {penalty_words(p['reg'])}."]
 
 
@@ -79,6 +85,13 @@ def _tuned(p):
     if reg == "auto" and p.get("task") == "regression":
         return recorded(Tuned())
     return reg if is_record(reg) and reg["name"] == "Tuned" else None
+
+
+def _is_linear(kernel):
+    """Tell whether a kernel as it is recorded is linear, or approximates one."""
+    if kernel["name"] == LowRank.__name__:
+        return _is_linear(kernel["kernel"])
+    return (known(kernel, Kernel) or Kernel).is_linear
 
 
 def _learns_in_folds(p):

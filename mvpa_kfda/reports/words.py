@@ -8,7 +8,7 @@ the entries are given.
 from __future__ import annotations
 
 from ..kfda.kernels import kernel_words
-from ..kfda.penalties import CRITERIA
+from ..kfda.penalties import CRITERIA, N_OVER_SPECTRUM
 from ..kfda.splits import SPLITTERS
 from ..metrics.names import find_metric
 from ..utils.checks import counted, enumerated, ranged
@@ -162,15 +162,15 @@ _LIKE_NOISE = (
     "residuals are taken as equal, as in generalized cross-validation [@Golub1979]."
 )
 _ANYWHERE = (
-    " The second, for effects in any direction, minimised (b + √(b² + 4 a² c)) / a², "
+    " The second, for effects in any direction, minimised (b + √(b² + 4 c d²)) / d², "
     "where s is the mean of w / (w + λ)², q = 1 - m, b = s / q², c = v / (n (n - 2) "
-    "q⁴), and a is s / q plus the sum of 1 / (w + λ) over positive w, plus (p - n + 1) "
-    "/ λ if a linear kernel of p ≥ n features has n - 1 of these."
+    "q⁴), and d is s / q plus the sum of 1 / (w + λ) over positive w, plus (p - n + 1) "
+    "/ λ if n - 1 of them are positive with p ≥ n features."
 )
 _GRID = (
-    " The grid had four values per decade, from ten times the largest w to a millionth "
-    "of the second largest; minima were refined by a parabola in log λ through the "
-    "logarithms of the criterion at the lowest value and its neighbours."
+    " The grid had four values per decade, from ten times the largest w to a {} of the "
+    "second largest; minima were refined by a parabola in log λ through the logarithms "
+    "of the criterion at the lowest value and its neighbours."
 )
 _OF_GROUPS = (
     " With three or more groups of several trials, the geometric mean of the criterion "
@@ -185,27 +185,30 @@ _ANYWHERE_OF_GROUPS = (
 )
 
 
-def _without_labels(trials, has_groups, both=False):
-    """Word how the penalty was set without labels, or both from which one is chosen."""
+def auto_words(trials, has_groups, is_linear=True, both=False):
+    """Word how ``reg="auto"`` was set, or both penalties from which one is chosen.
+
+    By the features of `trials`; `has_groups` None stands for unknown.
+    """
     what, it = "The ridge penalty λ was", "It"
     if both:
         what, it = "Both values were", "The first"
     groups = _OF_GROUPS + (_ANYWHERE_OF_GROUPS if both else "") + "."
+    grid = _GRID.format("millionth" if is_linear else "hundredth")
     return (
         f"{what} set from the features of {trials}, without labels. {it} {_LIKE_NOISE}"
-        f"{_ANYWHERE if both else ''}{_GRID}{'' if has_groups is False else groups}"
+        f"{_ANYWHERE if both else ''}{grid}{'' if has_groups is False else groups}"
     )
 
 
-def auto_words(trials, has_groups):
-    """Word how ``reg="auto"`` was set; `has_groups` None stands for unknown."""
-    return _without_labels(trials, has_groups)
-
-
-def tuning_words(recorded, kernels, has_groups, trials, of_classes=True):
+def tuning_words(
+    recorded, kernels, has_groups, trials, of_classes=True, are_linear=True
+):
     """Word how a tuned penalty was chosen; `has_groups` None stands for unknown."""
     grid, cv, by_default = recorded["grid"], recorded["cv"], recorded["grid"] == "auto"
-    n = len(grid) if not by_default else 2 if of_classes else 13
+    n = len(grid) if not by_default else N_OVER_SPECTRUM
+    if by_default and of_classes and are_linear:
+        n = 2
     criterion = CRITERIA[recorded["criterion"]].words
     left_out = LEFT_OUT_WORDS[has_groups]
     if isinstance(cv, int):
@@ -232,8 +235,8 @@ def tuning_words(recorded, kernels, has_groups, trials, of_classes=True):
     )
     if not by_default:
         return words
-    if of_classes:
-        return f"{words} {_without_labels(trials, has_groups, both=True)}"
+    if n == 2:
+        return f"{words} {auto_words(trials, has_groups, both=True)}"
     return (
         f"{words} The values were spaced logarithmically, from the largest eigenvalue "
         f"of the centred kernel matrix of {trials} to a thousandth of the smallest "

@@ -259,8 +259,9 @@ def label_free(kernel, known):
     w, axes = eigh((K + K.T) / 2)
     w, axes = np.maximum(w[::-1], 0), axes[:, ::-1]  # the largest first
     is_null = w <= 10 * n * np.finfo(float).eps * w[0]
-    # One trial that is far away has the largest alone.
-    most, least = 10 * w[0], 1e-6 * (w[0] if is_null[1] else w[1])
+    # One trial that is far away has the largest alone, and kernels that are not linear
+    # have many small ones.
+    most, least = 10 * w[0], (w[0] if is_null[1] else w[1]) * (1e-6 if p else 1e-2)
     steps = np.arange(np.ceil(4 * np.log10(most / least)) + 1)
     lambdas = most / 10 ** (steps / 4)
     if n < 4:
@@ -346,7 +347,7 @@ def tuned(train, method, known):
     groups = known.everybody.groups
     alone = groups is None or len(np.unique(groups)) == len(groups)
     for kernel in method.kernels:
-        lambdas = grid_of(method.reg["grid"], kernel, method.n_classes, known)
+        lambdas = grid_of(method, kernel, known)
         if alone and method.reg == TUNED:
             Z, _ = coordinates(kernel, train.X, train.X, known)
             wanted = wanted_of(train.labels, method)
@@ -362,11 +363,12 @@ def tuned(train, method, known):
     return *chosen, unsure
 
 
-def grid_of(grid, kernel, n_classes, known):
+def grid_of(method, kernel, known):
     """Return the lambdas that a tuned penalty is chosen from, the largest first."""
-    if grid != "auto":
-        lambdas = [without_labels(reg, kernel, known) for reg in grid]
-    elif n_classes is not None:
+    are_linear = all(innermost(each)["name"] in LINEAR for each in method.kernels)
+    if method.reg["grid"] != "auto":
+        lambdas = [without_labels(reg, kernel, known) for reg in method.reg["grid"]]
+    elif are_linear and method.n_classes is not None:
         lambdas = label_free(kernel, known)
     else:
         K = gram_of(kernel, known.everybody.X, known)
