@@ -566,7 +566,7 @@ def as_told(X, groups):
     for lam in grid:
         h, sizes = w[:-1] / (w[:-1] + lam), w[:-1] / (w[:-1] + lam) ** 2
         views = [(h.mean(), h.var(), sizes.mean(), n - 2)]
-        if len(f) > 2:
+        if np.sum(f > 0) > 2:
             A = np.linalg.inv(K + lam * np.eye(n))
             C = np.eye(n) - same
             H, products = C @ K @ A @ C, f.sum() ** 2 - np.sum(f**2)
