@@ -351,10 +351,6 @@ CRITERIA = {
     ),
     "log_loss": NamedCriterion("Log loss", "smallest log loss"),
 }
-#: Labels of these, and of what a penalty in closed form is chosen by.
-CRITERION_LABELS = {name: each.label for name, each in CRITERIA.items()} | {
-    "left_out_error": "Estimated error of left-out trials"
-}
 
 
 @dataclass(frozen=True)

@@ -168,9 +168,9 @@ _ANYWHERE = (
     "/ λ if n - 1 of them are positive with p ≥ n features."
 )
 _GRID = (
-    " Minima were found on a grid of four values per decade, from ten times the largest "
-    "w to a {} of the second largest, and refined by a parabola in log λ through the "
-    "logarithms of the criterion at the lowest value and its neighbours."
+    " Minima were found on a grid of four values per decade, from ten times the "
+    "largest w to a {} of the second largest, and refined by a parabola in log λ "
+    "through the logarithms of the criterion at the lowest value and its neighbours."
 )
 _OF_GROUPS = (
     " With three or more groups of several trials, the geometric mean of the criterion "
