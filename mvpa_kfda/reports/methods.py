@@ -159,7 +159,7 @@ def _has_subsets(result):
         return False
     n = len(result.y) // result.n_repeats
     parts = [len(train) + len(test) for train, test in result.folds]
-    return result.parameters.get("average_test") is False or set(parts) != {n}
+    return set(parts) != {n}
 
 
 #: Kind of result -> its paragraphs, the first that fits.

@@ -32,7 +32,7 @@ def model_of(parameters, has_groups=None, of_folds=False):
     return [
         *_steps(parameters),
         *_classifier(parameters),
-        *_penalty(parameters, has_groups, of_folds or _learns_in_folds(parameters)),
+        *_penalty(parameters, has_groups, of_folds or _is_foldwise(parameters)),
     ]
 
 
@@ -94,9 +94,10 @@ def _is_linear(kernel):
     return (known(kernel, Kernel) or Kernel).is_linear
 
 
-def _learns_in_folds(p):
-    """Tell whether something else than the model was learned in each fold."""
-    return bool(p.get("preprocess")) or bool(np.any(p.get("n_confounds") or 0))
+def _is_foldwise(p):
+    """Tell whether each fold has a matrix of its own, as far as parameters tell."""
+    of_some = p.get("train_on") is not None or p.get("average_test") is False
+    return of_some or bool(p.get("preprocess") or np.any(p.get("n_confounds") or 0))
 
 
 def _worded_step(recorded):
@@ -198,7 +199,7 @@ def folds_of(result):
             sentences.append(
                 f"Trials with {name(p['train_on'])} were selected for training."
             )
-    if result.trains is None and not _learns_in_folds(p):
+    if result.trains is None and not _is_foldwise(p):
         sentences.append(_closed_form(result))
     return sentences
 
