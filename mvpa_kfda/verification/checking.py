@@ -358,8 +358,11 @@ class Cell:
         trained = Sample(X, labels, groups, confounds)[train]
         confounds = elsewhere.tested(self._moved(claims.confounds_test))
         tested = Sample(X_test, true, None, confounds)
-        everybody = None if claims.learns_in_folds else X
-        return refit(trained, tested[test], self._method, everybody, seen)
+        if claims.learns_in_folds:
+            return refit(trained, tested[test], self._method, seen=seen)
+        everybody = Sample(X, None, groups)
+        rows = np.unique(np.concatenate([rows for rows, _ in made.pairs]))
+        return refit(trained, tested[test], self._method, everybody, rows, seen)
 
     @cached_property
     def models(self):
