@@ -560,7 +560,7 @@ def test_another_labelling_of_the_same_trials(cv):
     assert (trained != moved).any()
     # The folds are those of the labels that are trained with.
     assert_array_equal(np.concatenate(result.tests), np.concatenate(folds.tests))
-    second, scores = accuracies(X, X, trained, folds, moved, result.y_test)
+    scores, second = accuracies(X, X, trained, folds, moved, result.y_test)
     assert_allclose(result.scores, scores[0], rtol=1e-12, atol=0)
     assert_allclose(result.null, scores[1:], rtol=1e-6, atol=0)
     assert_allclose(result.second_nulls["accuracy"], second[1:], rtol=1e-6, atol=0)
