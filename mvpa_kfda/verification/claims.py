@@ -437,8 +437,6 @@ class Claims(DifferencesMixin):
 
     def moves(self, second):
         """Tell whether what is to be predicted moves with the labels trained with."""
-        if self.reading.y_test is not None and not self.reading.other_trials:
-            return second  # labels of their own stay, and move for the second null
         return not second
 
     # --------------------------------------------------------------------- the scores
