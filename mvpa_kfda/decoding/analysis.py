@@ -48,12 +48,12 @@ from ..utils.record import recorded, versions
 from .averaging import Averaging
 from .orders import warn_of_order
 from .problems import (
+    check_distances,
     check_sets,
     check_sizes,
     warn_of_absent_classes,
     warn_of_alike_names,
     warn_of_confounds,
-    warn_of_sizes,
     warn_of_spread,
 )
 from .procedure import Procedure
@@ -270,7 +270,7 @@ def make_analysis(trials, procedure, *, maps=None, with_patterns=False):
     warn_of_order(analysis, of_trials, trials.numbers)
     tests = [np.arange(len(tested))] if samples.folds is None else samples.folds.tests
     check_sets(task.metrics, tests, tested, classes, procedure.repeating.n_repeats)
-    warn_of_sizes(task.metrics, procedure.method.reg)
+    check_distances(task.metrics, procedure.method.reg, permuting.n_permutations)
     return analysis
 
 

@@ -150,18 +150,29 @@ def _check_within_sets(metrics, tests, codes, classes):
         )
 
 
-def warn_of_sizes(metrics, reg):
-    """Warn of distances that depend on a penalty which the data choose."""
-    if not any(metric.within_sets for metric in metrics.values()):
+def check_distances(metrics, reg, n_permutations):
+    """Refuse p-values of chosen pairs that a penalty spoils, and warn of sizes.
+
+    Distances are the smaller the larger the penalty is.
+    """
+    distances = [name for name, metric in metrics.items() if metric.within_sets]
+    if not distances or not isinstance(reg, Auto | Tuned | str):
         return
-    if not isinstance(reg, Auto | Tuned | str):
-        return
+    pairs = [name for name in distances if isinstance(metrics[name], PairsMetric)]
+    if pairs and n_permutations and isinstance(reg, Tuned):
+        raise ValueError(
+            f"{pairs[0]!r} has no valid p-value with reg={name_of_rule(reg)!r}: "
+            "permuted labels, of which no class differs, select larger penalties than "
+            "the observed labels, so their distances vary less than those of a pair "
+            "that is equal while other classes differ. Use reg='auto' or a fixed "
+            "penalty, such as reg=0.1, which are the same for all labels, or "
+            "n_permutations=0."
+        )
     warn(
         "Crossnobis distances are the smaller the larger the penalty is, and "
         f"reg={name_of_rule(reg)!r} chooses it from the data, for each position anew: "
-        "do not compare the sizes of distances between times, places or subjects. "
-        "p-values hold. For sizes that can be compared use a fixed penalty, such as "
-        "reg=0.1."
+        "do not compare the sizes of distances between times, places or subjects. For "
+        "sizes that can be compared use a fixed penalty, such as reg=0.1."
     )
 
 

@@ -48,16 +48,19 @@ class Method:
         The kernel: ``"linear"``, ``"rbf"`` (Gaussian), ``"polynomial"``, an object such
         as ``RBF(gamma=0.1)`` or ``GraphSmooth(adjacency)``, or a function ``f(X, Y) ->
         (n_x, n_y)``. From a list of these, one is selected with a tuned `reg`.
-    reg : float | str | penalty object
-        The penalty. ``"auto"`` selects it on each training set, and again for each
-        permutation, in closed form (see :doc:`/method/penalties`); ``"tuned"`` or
-        :class:`Tuned` by cross-validation within the training set. The others use no
-        labels, and are faster. A float is relative: lambda = reg * trace(K_c) / n, with
-        the centred kernel matrix K_c of all n trials, so the unit of the features does
-        not matter. :class:`Ridge` is absolute, :class:`Shrinkage` in units of the
-        covariance's trace, :class:`DegreesOfFreedom` sets the flexibility of the model;
-        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels and
-        independent trials (for single scans it is too small).
+    reg : float | str | penalty object | list of these
+        The penalty. ``"auto"`` sets it by the features of all trials that are trained
+        with in some fold, without labels, so one matrix serves all folds and
+        permutations: it is the best for effects that lie where noise lies (see
+        :doc:`/guide/penalty` for what that gives up; in regression, labels choose).
+        ``"tuned"``, a list, or :class:`Tuned`: labels select it within each training
+        set, and again for each permutation. A float is relative: lambda = reg *
+        trace(K_c) / n, with the centred kernel matrix K_c of all n trials, so the unit
+        of the features does not matter. :class:`Ridge` is absolute, :class:`Shrinkage`
+        in units of the covariance's trace, :class:`DegreesOfFreedom` sets the
+        flexibility of the model; ``"ledoit_wolf"`` and ``"oas"`` estimate the
+        shrinkage, for linear kernels and independent trials (for single scans it is too
+        small).
     n_components : int | None
         Classify with the first discriminants only (reduced rank); None: with all c - 1
         for c classes.

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from ..data.confounds import Confounds, read_confounds
 from ..inference.permutation import Permutations, permute_labels
 from ..kfda.folds import Folds, make_folds
-from ..kfda.penalties import Auto, Tuned
+from ..kfda.penalties import Auto, Tuned, name_of_rule
 from ..kfda.splits import may_see_labels, sees_labels
 from ..metrics.names import (
     FunctionMetric,
@@ -44,7 +44,7 @@ from ..utils.checks import (
     warn_of_angles,
 )
 from ..utils.memory import check_memory
-from ..utils.record import versions
+from ..utils.record import recorded, versions
 from .analysis import (
     check_foldwise,
     decode,
@@ -307,7 +307,8 @@ def make_regression_analysis(trials, procedure, *, maps=None, with_patterns=Fals
     values, groups = check_values(trials.y, trials.n), trials.groups
     if groups is not None:
         groups = check_per_trial(groups, trials.n, "groups")
-    _check_tuned(method.reg)
+    reg = Tuned() if isinstance(method.reg, Auto) else method.reg
+    _check_tuned(reg)
     # What splitters are shown in the place of values, so that these may be permuted.
     nothing = np.zeros(trials.n, np.intp)
     order = {"numbers": trials.numbers, "values": values.given}
@@ -342,10 +343,7 @@ def make_regression_analysis(trials, procedure, *, maps=None, with_patterns=Fals
         scoring=scoring,
         dtype=running.dtype,
         batch_size=running.batch_size,
-        inner=make_inner_folds(
-            Tuned() if isinstance(method.reg, Auto) else method.reg,
-            *(None, groups, folds, permutations, learned),
-        ),
+        inner=make_inner_folds(reg, None, groups, folds, permutations, learned),
         functions=function_metrics(functions),
         learned=learned.seeded(seed),
         mean=values.mean,
@@ -353,7 +351,8 @@ def make_regression_analysis(trials, procedure, *, maps=None, with_patterns=Fals
     )
     parameters = {
         "task": "regression",
-        **record_method(method),
+        **record_method(replace(method, reg=reg)),
+        "reg": recorded(name_of_rule(method.reg)),
         "cv": folds.splitter,
         "recorded_order": trials.recorded_order,
         **record_run(task, learned, permutations, seed),

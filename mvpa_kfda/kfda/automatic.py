@@ -49,11 +49,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-#: Lambdas to try: from this many times the largest eigenvalue down to this share of the
+#: Lambdas to try: from this many times the largest eigenvalue down to a share of the
 #: second, for one trial that is far away has the largest alone. So many in a decade.
-_MOST, _LEAST, _PER_DECADE = 10.0, 1e-6, 4
-#: Eigenvalues that are zero but for rounding, as a share of their sum.
-_NULL = 1e-11
+_MOST, _PER_DECADE = 10.0, 4
+#: That share for linear kernels, and for others: their many small eigenvalues are
+#: details of the kernel, and no effects that are as large as noise.
+_LEAST, _LEAST_OF_OTHERS = 1e-6, 1e-2
 #: The variance of shares, relative to their squared mean, below which they are equal.
 _EQUAL = 1e-20
 #: Trials, and groups of several of them, of which two can be left out.
@@ -82,7 +83,8 @@ class Unseen:
             values, scores = moments.eigenvalues, None
         w = np.zeros(max(m, len(values)))
         w[: len(values)] = np.maximum(values[::-1], 0)
-        lambdas = _grid(w)
+        is_null = w <= moments.noise
+        lambdas = _grid(w[~is_null], moments.n_features is not None)
         shrunk = 1 / (w + lambdas[:, None])  # (L, r)
         left = lambdas[:, None] * shrunk[:, :m]  # what is not explained of directions
         explained, energy = 1 - left.mean(axis=1), (w * shrunk**2).sum(axis=1) / m
@@ -91,10 +93,9 @@ class Unseen:
         views = [(explained, varied / max(m - 1, 1), energy)]
         if parts:
             views.append(_of_groups(scores, parts, shrunk[:, : len(values)][:, ::-1]))
-        is_null, p = w <= _NULL * w.sum(), moments.n_features or 0
         trace = shrunk[:, ~is_null].sum(axis=1)
         if (~is_null).sum() >= m:  # for want of trials there are directions not seen
-            trace += max(p - m, 0) / lambdas
+            trace += max((moments.n_features or 0) - m, 0) / lambdas
         return cls(lambdas, trace, moments.n, tuple(views))
 
     def like_noise(self):
@@ -132,10 +133,10 @@ class Unseen:
         return float(np.exp(log_lambdas[i] + shift * step))
 
 
-def _grid(w):
+def _grid(w, is_linear):
     """Return the lambdas (L,) to try for eigenvalues w, the largest first."""
-    second = w[1] if len(w) > 1 and w[1] > _NULL * w.sum() else w[0]
-    decades = np.log10(_MOST * w[0] / (_LEAST * second))
+    least = w[:2][-1] * (_LEAST if is_linear else _LEAST_OF_OTHERS)
+    decades = np.log10(_MOST * w[0] / least)
     steps = np.arange(np.ceil(_PER_DECADE * decades) + 1) / _PER_DECADE
     return _MOST * w[0] * 10.0**-steps
 

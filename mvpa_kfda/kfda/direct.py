@@ -571,7 +571,7 @@ def prepare_sorted(hats, layout, dtype, rank=None, once=False):
         of_hats, ok = invert_folds(hats, batch, once)
         for hat, all_ok in zip(hats, ok.all(axis=1), strict=True):
             if not all_ok:
-                raise ValueError(_TOO_SMALL.format(hat.lam))
+                raise ValueError(_too_small(hat, layout))
         inverses.append([inverse.astype(dtype) for inverse in of_hats])
     return [
         Plan(hat.astype(dtype), layout, tuple(of_batches), rank, hat)
@@ -606,9 +606,24 @@ def _refuse_far(hat, layout, dtype):
         raise ValueError(
             f"{far.words(layout.order[far.trial])}, so that it alone sets the penalty, "
             f"lambda = {hat.lam:.3g}. Where it is tested, this leaves nothing but "
-            "rounding of the others. Check the trial for artefacts and for its unit; "
-            f"repair it, or leave it out.{more}"
+            f"rounding of the others. {_MEND}{more}"
         )
+
+
+#: What to do about a trial that is far from all others.
+_MEND = "Check the trial for artefacts and for its unit; repair it, or leave it out."
+
+
+def _too_small(hat, layout):
+    """Return what is wrong with a penalty that fits test trials exactly."""
+    far = Farthest.of(hat.squares)
+    if hat.lam > SINGULAR * hat.n * far.rest:
+        return (
+            f"{far.words(layout.order[far.trial])}. With the penalty of the others, "
+            f"lambda = {hat.lam:.3g}, it is fitted exactly, so that its prediction is "
+            f"not defined in double precision. {_MEND}"
+        )
+    return _TOO_SMALL.format(hat.lam)
 
 
 def is_too_large(lam, scale, dtype):

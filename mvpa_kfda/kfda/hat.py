@@ -189,30 +189,6 @@ def centre_features(X):
     return Xc
 
 
-#: Trials this many times as far from the median as half of them are far; from the mean,
-#: which they draw near, this many times is worth a look.
-_FAR, _PERHAPS_FAR = 100, 5
-
-
-def middle_of(X):
-    """Return a point (p,) amid trials X (n, p), from which products lose no digits.
-
-    Their mean, or their median if some are far: products from a mean that is far from
-    all trials would cost training sets without the far ones their digits.
-    """
-    mean = X.mean(axis=0)
-    if not _is_any_far(X - mean, _PERHAPS_FAR):
-        return mean
-    median = np.median(X, axis=0)
-    return median if _is_any_far(X - median, _FAR) else mean
-
-
-def _is_any_far(X, times):
-    """Tell whether any trial is so many times as far from zero as half of them are."""
-    squares = np.einsum("np,np->n", X, X)
-    return squares.max() > times**2 * np.median(squares)
-
-
 def hat_from_gram(K, reg, centred=False, n_features=None):
     """Return the dense hat of a kernel matrix.
 

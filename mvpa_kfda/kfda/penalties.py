@@ -359,24 +359,25 @@ CRITERION_LABELS = {name: each.label for name, each in CRITERIA.items()} | {
 
 @dataclass(frozen=True)
 class Tuned(Recorded):
-    r"""A penalty selected by cross-validation within each training set.
+    r"""A penalty that labels select within each training set.
 
     For each training set and each label permutation, the penalty (and the kernel, from
     a list of kernels) is selected that best predicts the training trials when they are
     left out in turn. No retraining is needed: the hat matrix of a training fold is
-    :math:`G_{tr,tr} + G_{tr,te}(I - G_{te,te})^{-1} G_{te,tr}`, the residual of a
-    left-out trial :math:`(y_i - \hat y_i) / (1 - G_{ii})` [1]_, and one
-    eigendecomposition of the kernel serves all lambdas. Test trials are not used for
-    the selection, so cross-validated scores and p-values remain valid.
+    :math:`G_{tr,tr} + G_{tr,te}(I - G_{te,te})^{-1} G_{te,tr}`, and the residual of a
+    left-out trial :math:`(y_i - \hat y_i) / (1 - G_{ii})` [1]_. Test trials are not
+    used for the selection, so cross-validated scores and p-values remain valid.
 
     Parameters
     ----------
     grid : "auto" | array_like, shape (n_lambdas,)
         The candidate penalties: floats are relative to trace(K_c)/n as in `reg`,
-        :class:`Ridge` objects absolute. ``"auto"``: 20 logarithmically spaced values
-        over the spectrum of the centred kernel, from its largest eigenvalue to a
-        thousandth of the smallest, over at most seven decades. The spectrum is that of
-        all rows, without labels.
+        :class:`Ridge` objects absolute. ``reg=[0.1, 1]`` is short for ``Tuned([0.1,
+        1])``. ``"auto"``: for classes the two penalties that the features suggest for
+        effects that lie where noise lies (``reg="auto"``), and for effects in any
+        direction; for numbers, and with kernels that are not linear, 13 logarithmically
+        spaced values over the spectrum of the centred kernel. They are those of all
+        rows, without labels.
     criterion : "squared_error" | "accuracy" | "log_loss"
         The squared error of the class indicators, the proportion of correct
         predictions, or the negative log posterior of the true class. Among equally good
@@ -396,19 +397,23 @@ class Tuned(Recorded):
 
     Notes
     -----
+    With the defaults and without groups, the error of left-out trials is estimated by
+    generalized cross-validation [2]_, the squared training residuals over the squared
+    trace of I - G, which is robust to single trials that only they themselves predict.
+    In all other cases trials are left out exactly.
+
     A lambda for which some left-out trials are fitted exactly (an eigenvalue of their
     block of I - G below 1e-10) is skipped.
 
-    A tuned penalty takes 10 to 40 times as long as a fixed one: each of the 20 values
-    of the grid costs about one or two analyses. With accuracy or log loss it takes 50
-    to 100 times as long, with permutations up to a few hundred times. A short grid,
-    ``Tuned([0.01, 0.1, 1, 10, 100])``, takes a third of that. For searchlights with
-    permutations, ``"ledoit_wolf"`` costs no more than a fixed number.
+    The default takes two to four times as long as a fixed penalty, and longer with
+    groups and few features; a grid about as many times as it has values.
 
     References
     ----------
     .. [1] Cawley & Talbot (2003). Efficient leave-one-out cross-validation of kernel
        Fisher discriminant classifiers. Pattern Recognition 36(11), 2585-2592.
+    .. [2] Golub, Heath & Wahba (1979). Generalized cross-validation as a method for
+       choosing a good ridge parameter. Technometrics 21(2), 215-223.
 
     Examples
     --------
@@ -659,24 +664,25 @@ def resolve_penalty(reg, moments):
     return float(reg) * moments.scale
 
 
-#: Lambdas from which one is chosen for values, whose size tells how much to shrink.
-_N_FOR_VALUES = 13
+#: Lambdas from which one is chosen for values, whose size tells how much to shrink, and
+#: with kernels that are not linear, whose features are no directions of the data.
+_N_OVER_SPECTRUM = 13
 
 
-def candidates(tuned, moments, inner):
+def candidates(tuned, moments, inner, are_linear):
     """Return the lambdas (n_lambdas,) of a tuned penalty's grid, the largest first.
 
-    Of trials as the :class:`~.folds.InnerFolds` know them.
+    Of trials as the :class:`~.folds.InnerFolds` know them; all kernels have as many.
     """
     if tuned.grid != "auto":
         lambdas = [resolve_penalty(reg, moments) for reg in tuned.grid]
-    elif inner.codes is None:
+    elif inner.codes is None or not are_linear:
         values = moments.eigenvalues
         # The smallest eigenvalue still halves its direction: a strong effect there
         # wants a smaller lambda.
         low = 1e-3 * values[values > moments.noise].min()
         bounds = values.max(), max(low, 1e-7 * values.max())
-        lambdas = np.geomspace(*bounds, _N_FOR_VALUES)
+        lambdas = np.geomspace(*bounds, _N_OVER_SPECTRUM)
     else:
         unseen = Auto(inner.trained, inner.groups).unseen(moments)
         lambdas = unseen.like_noise(), unseen.anywhere()

@@ -310,8 +310,7 @@ class TunedPlan(PlanMixin):
         """
         if not self.inner.leaves_one_out or self.tuned.criterion != "squared_error":
             return None
-        label_free = self.tuned.grid == "auto" and self.inner.codes is not None
-        return "equal" if label_free else "exact"
+        return "equal" if self.tuned.grid == "auto" else "exact"
 
     def block_size(self, n_classes, want_scores=False):
         """Return how many label vectors to process at a time."""
@@ -582,10 +581,14 @@ def _regress(plan, T, targets):
 def tuned_plan(spectra, tuned, inner, dtype, rank=None):
     """Return the plan of decomposed kernels, one for each kernel to choose from."""
     layout = inner.layout
-    lambdas = np.stack([candidates(tuned, each.moments, inner) for each in spectra])
+    moments = [each.moments for each in spectra]
+    are_linear = all(each.n_features is not None for each in moments)
+    lambdas = np.stack([candidates(tuned, each, inner, are_linear) for each in moments])
     if not layout.is_sorted:
         spectra = [spectrum.reordered(layout.order) for spectrum in spectra]
-    return TunedPlan(tuple(spectra), lambdas, tuned, inner, np.dtype(dtype), rank)
+    return TunedPlan(
+        tuple(spectra), np.stack(lambdas), tuned, inner, np.dtype(dtype), rank
+    )
 
 
 def tune_spectra(spectra, tuned, codes, n_classes, groups=None, rank=None):
