@@ -213,7 +213,7 @@ class Regrouped:
         step = self._n_together(single, positions, block, hats)
 
         def means(first, single, tested_as):
-            """Yield metrics and means (., cells) over repeats, from a label vector on."""
+            """Yield metrics and means (., cells) over repeats, from label vector `first`."""
             pairs = list(product(range(first, len(self.labels)), range(self.n_repeats)))
             scores = [
                 self._scores(

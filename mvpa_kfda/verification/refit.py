@@ -298,18 +298,22 @@ def between_groups(w, axes, lam, parts):
     """Return what groups explain, and what they have in common, by the hat matrix.
 
     That is, of trials less their group's mean: the share of each that is explained, the
-    mean square of the entries that two trials of different groups share, and the
-    squared length of a trial's projection A x.
+    mean square of the entries that two trials of different groups share and of how far
+    each trial's own entry is from what that share lets expect, and the squared length
+    of a trial's projection A x.
     """
     f = sum(len(rows) - 1 for rows in parts)
     C = np.zeros((len(axes), len(axes)))  # takes out the means of groups
-    between = np.ones_like(C)
+    between, expected = np.ones_like(C), np.zeros(len(C))
     for rows in parts:
         C[np.ix_(rows, rows)] = np.eye(len(rows)) - 1 / len(rows)
         between[np.ix_(rows, rows)] = 0
+        expected[rows] = 1 - 1 / len(rows)
     H, E = (C @ (axes * w / (w + lam) ** power) @ axes.T @ C for power in (1, 2))
     n_products = f**2 - sum((len(rows) - 1) ** 2 for rows in parts)
-    return np.trace(H) / f, np.sum(between * H**2) / n_products, np.trace(E) / f
+    explained = np.trace(H) / f
+    common = np.sum(between * H**2) + np.sum((np.diag(H) - explained * expected) ** 2)
+    return explained, common / n_products, np.trace(E) / f
 
 
 def effects_needed(explained, common, size, trace, n):
@@ -326,7 +330,11 @@ def effects_needed(explained, common, size, trace, n):
 
 
 def lowest(lambdas, values):
-    """Return where a parabola by the lowest value and those beside it is lowest."""
+    """Return where a parabola by the lowest value and those beside it is lowest.
+
+    A decade less has to be better by a thousandth.
+    """
+    values = values + 1e-3 * np.log10(lambdas[0] / lambdas)
     i = np.argmin(values)
     if i in (0, len(values) - 1):
         return lambdas[i]
