@@ -760,7 +760,7 @@ def test_a_trial_flips_with_its_repeats(how):
     asked = {"random_state": 0, "n_permutations": 99, "flip": "trials"}
     asked |= {"alternative": "greater", "threshold": 0.05}
     everywhere = np.ones(one.shape, dtype=bool)
-    (flips,) = _flipped(one, other, asked).make(everywhere)
+    ((flips, _),) = _flipped(one, other, asked).make(everywhere)
     right = [r.predicted == r.y for r in (one, other)]
     d = np.subtract(*np.asarray(right, int)).reshape(3, R, N).sum(axis=1)
     d = d[:, d.any(axis=0)]
