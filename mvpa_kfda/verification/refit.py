@@ -257,8 +257,9 @@ def label_free(kernel, known):
     K = gram_of(kernel, X, known)
     n, m, p = len(K), len(K) - 1, n_features_of(kernel, X)
     w, axes = eigh((K + K.T) / 2)
-    w, axes = np.maximum(w[::-1], 0), axes[:, ::-1]  # the largest first
+    w, axes = w[::-1], axes[:, ::-1]  # the largest first
     is_null = w <= 10 * n * np.finfo(float).eps * w[0]
+    w = np.where(is_null, 0, w)
     # One trial that is far away has the largest alone, and kernels that are not linear
     # have many small ones.
     most, least = 10 * w[0], (w[0] if is_null[1] else w[1]) * (1e-6 if p else 1e-2)
