@@ -1228,7 +1228,6 @@ ANOTHER = {
         [{"name": "Linear"}, {"name": "RBF", "gamma": "median"}],
         {"reg": recorded(Tuned())},
     ),
-    "larger_of_two": (True, {}),
 }
 KINDS_OF_ONE = [
     name for name, kind in RESULTS.items() if issubclass(kind, SubjectResult)
@@ -1256,7 +1255,6 @@ def test_fields_that_only_some_calls_record_are_said():
     cases = {
         "classes": of_times,
         "classes_test": of_times,
-        "larger_of_two": of_times,
         "distance": of_maps,
         "mode": of_sources,
         "kernels": of_times,

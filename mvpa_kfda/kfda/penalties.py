@@ -104,7 +104,12 @@ class Moments:
     @property
     def noise(self):
         """The size of eigenvalues that are zero but for rounding."""
-        return 10 * self.n * np.finfo(float).eps * self.eigenvalues[-1]
+        return self.rounding * self.eigenvalues[-1]
+
+    @property
+    def rounding(self):
+        """The size of such eigenvalues, relative to the largest one."""
+        return 10 * self.n * np.finfo(float).eps
 
     def near_one(self):
         """Return the same with a scale near one, lest squares leave the floats' range.
@@ -463,8 +468,21 @@ class Auto(_Rule):
         return Unseen.of(moments, groups)
 
 
+@dataclass(frozen=True, eq=False)
+class AtMost(_Rule):
+    """Another penalty, but no more than so many times trace(K_c)/n."""
+
+    reg: object
+    times: float
+
+    def _lambda(self, moments):
+        return min(resolve_penalty(self.reg, moments), self.times * moments.scale)
+
+
 def of_trials(reg, trials):
     """Return a penalty for trials in another order, or for some of them."""
+    if isinstance(reg, AtMost):
+        return AtMost(of_trials(reg.reg, trials), reg.times)
     if not isinstance(reg, Auto):
         return reg
     rows = None if reg.rows is None else np.flatnonzero(np.isin(trials, reg.rows))

@@ -553,12 +553,6 @@ def _permutations(result, alternative):
 
 def _second_test(result):
     """Say what is tested twice in time generalization."""
-    if result.parameters.get("larger_of_two"):
-        return [
-            "For each permutation, the larger of two scores was used: one with the "
-            "labels permuted in both training and test data, one with only the "
-            "training labels permuted."
-        ]
     if not result.is_tested_twice:
         return []
     but = ""

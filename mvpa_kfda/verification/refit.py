@@ -48,6 +48,7 @@ class Recipe:
     n_components: int | None = None  #: discriminants to classify by, None for all
     gram: np.ndarray | None = None  #: a precomputed kernel matrix
     rounding: float = ROUNDING  #: scores that are nearer are ties
+    most: float | None = None  #: the largest `reg` there may be, unless labels choose
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,9 @@ def refit(train, test, method, everybody=None, trained=slice(None), seen=None):
     seen = everybody.X if seen is None else seen
     known = Known(everybody, everybody[trained], seen, method.gram)
     kernel, lam, unsure = choose_penalty(train, method, known)
+    is_tuned = isinstance(method.reg, dict) and method.reg["name"] == "Tuned"
+    if method.most is not None and not is_tuned:
+        lam = min(lam, without_labels(method.most, kernel, known))
     Z, Z_test = coordinates(kernel, X, X_test, known)
     if method.n_classes is None:
         values = Ridge(alpha=lam).fit(Z, train.labels).predict(Z_test)
