@@ -277,12 +277,10 @@ def label_free(kernel, known):
         trace = np.sum(1 / (w + lam)[~is_null])
         if np.sum(~is_null) >= m:  # there are directions that no trial is in
             trace += max(p - m, 0) / lam
-        h = w[:m] / (w[:m] + lam)
-        equal = 1e-20 * h.mean() ** 2  # but for rounding
-        size = np.sum(w / (w + lam) ** 2) / m
-        views = [(h.mean(), max(h.var(), equal) / (m - 1), size)]
+        h, sizes = w[:m] / (w[:m] + lam), w[:m] / (w[:m] + lam) ** 2
+        views = [(h.mean(), h.var() / (m - 1), sizes.mean())]
         if len(parts) > 2:
-            views.append(between_groups(w, axes, lam, parts))
+            views += between_groups(w, axes, lam, parts)
         needed.append(sum(np.log(effects_needed(*each, trace, n)) for each in views))
     return tuple(lowest(lambdas, each) for each in np.transpose(needed))
 
@@ -299,8 +297,9 @@ def between_groups(w, axes, lam, parts):
     """Return what groups explain, and what they have in common, by the hat matrix.
 
     That is, of trials less their group's mean: the share of each that is explained, the
-    mean square of the entries that two trials of different groups share, and the
-    squared length of a trial's projection A x.
+    mean square of the entries that two trials of different groups share and of what
+    those of single trials differ from their expectation, and the squared length of a
+    trial's projection A x. Nothing if trials of a group are the same.
     """
     f = sum(len(rows) - 1 for rows in parts)
     C = np.zeros((len(axes), len(axes)))  # takes out the means of groups
@@ -308,9 +307,14 @@ def between_groups(w, axes, lam, parts):
     for rows in parts:
         C[np.ix_(rows, rows)] = np.eye(len(rows)) - 1 / len(rows)
         between[np.ix_(rows, rows)] = 0
+    if np.trace(C @ (axes * (w > 0)) @ axes.T) < 1e-14 * f:
+        return []
     H, E = (C @ (axes * w / (w + lam) ** power) @ axes.T @ C for power in (1, 2))
+    mean = np.trace(H) / f
+    alone = np.diag(H) - mean * np.diag(C)
     n_products = f**2 - sum((len(rows) - 1) ** 2 for rows in parts)
-    return np.trace(H) / f, np.sum(between * H**2) / n_products, np.trace(E) / f
+    common = (np.sum(between * H**2) + np.sum(alone**2)) / n_products
+    return [(mean, common, np.trace(E) / f)]
 
 
 def effects_needed(explained, common, size, trace, n):
@@ -319,7 +323,7 @@ def effects_needed(explained, common, size, trace, n):
     By the shares that are explained of seen trials; unseen ones move by more.
     """
     left = 1 - explained
-    like_noise = common / (explained * left) ** 2
+    like_noise = max(common / (explained * left) ** 2, 1e-14)  # rounding, if all alike
     moves, noise, error = trace + size / left, size / left**2, common / left**4 / n
     # The t for which t^2 moves^2 = t noise + error.
     root = np.sqrt(noise**2 + 4 * moves**2 * error)
@@ -327,9 +331,12 @@ def effects_needed(explained, common, size, trace, n):
 
 
 def lowest(lambdas, values):
-    """Return where a parabola by the lowest value and those beside it is lowest."""
-    i = np.argmin(values)
-    if i in (0, len(values) - 1):
+    """Return the largest lambda whose value is about the lowest, and not yet falling.
+
+    Between lambdas by a parabola through the value and those beside it.
+    """
+    i = np.flatnonzero(values <= values.min() + 1e-3)[0]
+    if i in (0, len(values) - 1) or values[i] > values[i + 1]:
         return lambdas[i]
     before, after = values[i - 1] - values[i], values[i + 1] - values[i]
     shift = (before - after) / (before + after) / 2
