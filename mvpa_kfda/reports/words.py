@@ -168,10 +168,10 @@ _ANYWHERE = (
     "/ λ if n - 1 of them are positive with p ≥ n features."
 )
 _GRID = (
-    " On a grid of four values per decade, from ten times the largest w to a {} of the "
-    "second largest, the minimum is at the largest λ for which the logarithm of the "
-    "criterion is within 0.001 of the lowest, refined by a parabola in log λ through "
-    "the values there and beside it unless the next smaller λ has a lower one."
+    " The grid had four values per decade, from ten times the largest w to a {} of the "
+    "second largest. The largest λ with a log criterion within 0.001 of the lowest was "
+    "taken and, unless the next smaller λ had a lower criterion, refined by a parabola "
+    "in log λ through it and its neighbours."
 )
 _OF_GROUPS = (
     " With three or more groups of several trials, the geometric mean of the criterion "
