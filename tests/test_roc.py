@@ -311,7 +311,7 @@ def test_relative_penalties_are_those_of_the_grid():
 
 
 @pytest.mark.parametrize(
-    "reg", ["auto", Tuned([0.1, 1.0, 10.0])], ids=["auto", "tuned"]
+    "reg", ["tuned", Tuned([0.1, 1.0, 10.0])], ids=["tuned", "grid"]
 )
 @pytest.mark.parametrize("more", [{"preprocess": "zscore"}, {"n_repeats": 2}], ids=str)
 def test_folds_may_have_grids_of_their_own(reg, more):

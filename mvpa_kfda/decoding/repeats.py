@@ -359,9 +359,8 @@ class Reshuffled:
         if len(singles[0].labels) == len(self.labels):
             return part
         hats = BlockHats.of(positions, block, singles[0])
-        known = None if hats is None else hats.of_trials()
         found = [
-            self._scores(singles, b, positions, block, known)
+            self._scores(singles, b, positions, block, hats)
             for b in range(1, len(self.labels))
         ]
         for number, kind in enumerate(("nulls", "second")[: len(found[0])]):
@@ -380,7 +379,7 @@ class Reshuffled:
             if hats is not None and hats.serve(folds):
                 order = folds.layout.order
                 models = _stack(
-                    lambda order=order: [hat.reordered(order) for hat in hats],
+                    lambda order=order: [each.reordered(order) for each in hats.alone],
                     folds.layout,
                     task,
                 )

@@ -104,7 +104,12 @@ class Moments:
     @property
     def noise(self):
         """The size of eigenvalues that are zero but for rounding."""
-        return 10 * self.n * np.finfo(float).eps * self.eigenvalues[-1]
+        return self.rounding * self.eigenvalues[-1]
+
+    @property
+    def rounding(self):
+        """The size of such eigenvalues, relative to the largest one."""
+        return 10 * self.n * np.finfo(float).eps
 
     def near_one(self):
         """Return the same with a scale near one, lest squares leave the floats' range.
