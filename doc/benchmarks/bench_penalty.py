@@ -17,11 +17,12 @@ the same folds for all: 10 of them, or one for each run. Before anything is time
 import argparse
 from dataclasses import dataclass
 from pathlib import Path
+from time import process_time
 
 import numpy as np
 import ratios
+from bench_epochs import medians
 from bench_paper import duration, list_table, machine
-from bench_rdm import cpu_seconds
 from scipy.signal import lfilter
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
@@ -255,7 +256,7 @@ def times(n_runs):
     X, y, _ = TIMED.draw(0)
     check_equal(X, y)
     sides, bases = timed(X, y)
-    seconds = cpu_seconds(n_runs, **sides)
+    seconds = medians(n_runs, process_time, **sides)
     rows = [("Penalty", "Time", OF_FIXED)]
     for name, base in bases.items():
         ratio = "" if name == base else f"{seconds[name] / seconds[base]:.3g} times"
