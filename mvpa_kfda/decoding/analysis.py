@@ -150,13 +150,13 @@ class Analysis:
     def task_for(self, positions):
         """Return the task of some positions.
 
-        Where a model is tested at other positions than its own, predictions are scored
-        twice in cross-validation: where the first null has the tested labels move along
-        with the trained ones, the second has them stay, and the other way round. Where
-        no trial is both trained with and tested, the tested labels stay, and that is
-        all.
+        Where a model is tested at other positions than its own, there are two tests in
+        cross-validation: in the first null the tested labels move along with the
+        trained ones, in the second they stay. Where no trial is both trained with and
+        tested, the tested labels stay, and that is all.
         """
-        if not positions.row or self.chosen is not None:
+        permuted = self.permutations.n_permutations
+        if not positions.row or self.chosen is not None or not permuted:
             return self.task
         second = self.tested[None] if self.true is None else self.moved
         return replace(self.task, second=second)
@@ -654,6 +654,11 @@ def decode(
         "class_scores": outcome.class_scores,
         "pattern_maps": {name: undo(maps[name]) for name in maps} if undo else maps,
         "null_summaries": _as_arrays(outcome.summaries),
+        "second_scores": {
+            name: scores
+            for name, scores in outcome.second_scores.items()
+            if not np.array_equal(scores, outcome.metrics[name], equal_nan=True)
+        },
         "second_nulls": outcome.second_nulls,
         "second_summaries": _as_arrays(outcome.second_summaries),
     }
