@@ -169,9 +169,9 @@ _ANYWHERE = (
 )
 _GRID = (
     " The grid had four values per decade, from ten times the largest w to a {} of the "
-    "second largest. The largest λ with a log criterion within 0.001 of the lowest was "
-    "taken and, unless the next smaller λ had a lower criterion, refined by a parabola "
-    "in log λ through it and its neighbours."
+    "second largest; 0.001 was added to the logarithm of the criterion for each decade "
+    "down, and its minimum refined by a parabola in log λ through the lowest value and "
+    "its neighbours."
 )
 _OF_GROUPS = (
     " With three or more groups of several trials, the geometric mean of the criterion "
