@@ -159,8 +159,8 @@ def plot_flexibility(
 ) -> Axes:
     """Plot the degrees of freedom of the model over time.
 
-    A tuned penalty leaves each fold its own number, a thin line; the thick one is the
-    mean over folds. It says how flexible the models are, not how much they know.
+    Folds that have their own penalty, such as a tuned one, are thin lines; the thick
+    one is their mean. It says how flexible the models are, not how much they know.
 
     Parameters
     ----------
