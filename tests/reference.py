@@ -27,7 +27,7 @@ the kernel between other data and the training rows.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import eigh, helmert, solve
+from scipy.linalg import eigh, solve
 from sklearn.base import BaseEstimator
 
 
@@ -456,10 +456,22 @@ def predict_rows(K, labels, train, test, lam, n_classes, rank=None):
     return model.predict(K_rows), model.class_scores(K_rows)
 
 
+def targets(labels, n_classes):
+    """What is regressed: indicators of classes, or values where there are none."""
+    return labels[:, None] if n_classes is None else np.eye(n_classes)[labels]
+
+
+def loss_of_all(K, T, lam):
+    """Error of left-out rows by generalized cross-validation: ||R||^2 / tr(I - G)^2."""
+    s = np.linalg.eigvalsh(center(K, K))
+    left = len(K) - 1 - np.sum(s / (s + lam))
+    return np.sum((T - regress(K, K, T, lam)) ** 2) / left**2
+
+
 def loss_of_rows(criterion, K, labels, train, test, lam, n_classes, rank=None):
     """Summed loss of some rows when trained on others."""
     if criterion == "squared_error":
-        T = np.eye(n_classes)[labels]
+        T = targets(labels, n_classes)
         K_train, K_rows = K[np.ix_(train, train)], K[np.ix_(test, train)]
         return np.sum((T[test] - regress(K_train, K_rows, T[train], lam)) ** 2)
     predicted, scores = predict_rows(K, labels, train, test, lam, n_classes, rank)
@@ -484,8 +496,10 @@ def choose(grams, lambdas, labels, rows, splits, criterion, n_classes, rank=None
     labels : (n,) array of int
     rows : (n_rows,) array of int
         The rows that may be looked at.
-    splits : list of (train, test) arrays
-        Indices into ``rows``.
+    splits : list of (train, test) arrays | None
+        Indices into ``rows``; None: by generalized cross-validation.
+    n_classes : int | None
+        None for values in the place of labels.
 
     Returns
     -------
@@ -496,7 +510,10 @@ def choose(grams, lambdas, labels, rows, splits, criterion, n_classes, rank=None
     best, choice = np.inf, None
     for i, j in np.ndindex(*criteria.shape):
         total, count, lam = 0.0, 0, lambdas[i][j]
-        for train, test in splits:
+        if splits is None:
+            T = targets(labels[rows], n_classes)
+            total, count = loss_of_all(grams[i][np.ix_(rows, rows)], T, lam), 1
+        for train, test in splits or ():
             parts = rows[train], rows[test]
             total += loss_of_rows(
                 criterion, grams[i], labels, *parts, lam, n_classes, rank
@@ -540,7 +557,8 @@ def reference_nested(
         Observed classes, 0 to c - 1.
     folds : list of (train, test) arrays of row numbers
     inner : callable
-        ``inner(train) -> list of (train, test)``, indices into the training rows.
+        ``inner(train) -> list of (train, test)``, indices into the training rows; or
+        None, as in `choose`.
     labels : (P, n) array of int, optional
         The labellings to run; only the observed one when left out.
 
@@ -578,71 +596,123 @@ def reference_nested(
     return Nested(kernels, chosen, criteria, predictions, class_scores)
 
 
-# ---------------------------------------------- a penalty chosen by `reg="auto"`
+# ----------------------------------------------------- penalties that look at no label
 
 
-def auto_errors(K_train, T, groups=None, free_scale=True):
-    """Errors of left-out trials for every lambda of the grid, as they are estimated.
+@dataclass(frozen=True)
+class LabelFree:
+    """Lambdas of trials without their labels, and the effects that they need.
 
-    Parameters
+    Attributes
     ----------
-    K_train : (n, n) array
-        Gram matrix of the training rows, not centred.
-    T : (n, q) array
-        What is predicted: contrasts of the classes, or values.
-    groups : (n,) array, optional
-        The rows that are left out together.
-    free_scale : bool
-        Whether predictions may be scaled up.
-
-    Returns
-    -------
-    (lambdas, errors) : (L,) arrays
+    grid : (L,) lambdas that were tried, the largest first
+    like_noise, anywhere : the best lambda for effects that lie where noise lies, and
+        for effects in any direction
+    needed : (2, L) logarithms of the effects' variances, of either kind
     """
-    n, K_c = len(T), center(K_train, K_train)
-    T = T - T.mean(axis=0)
-    largest = np.linalg.eigvalsh(K_c)[-1]
-    lambdas = largest * 10.0 ** (np.arange(3, -22, -2) * 7 / 24)
-    errors = []
-    for lam in lambdas:
-        # In the direction of the constant vector the trials do not vary, so that M is
-        # one there; it counts for nothing.
-        M = lam * np.linalg.inv(K_c + lam * np.eye(n))
-        if groups is None:
-            rho = (np.trace(M) - 1) / (n - 1)
-        else:
-            names = np.unique(groups)
-            members = [np.flatnonzero(groups == name) for name in names]
-            means = np.zeros((n, n))
-            own = 0.0
-            for g in members:
-                means[np.ix_(g, g)] = 1 / len(g)
-                own += np.sum(T[g] * (M[np.ix_(g, g)] @ T[g]))
-            R = len(names)
-            between = R / (R - 1) * (own - np.sum(T * (M @ T)) / R) / np.sum(T**2)
-            within = np.trace((np.eye(n) - means) @ M) / (n - R)
-            rho = np.sqrt(between * within)
-        P = T - M @ T / rho
-        scale = max(np.sum(T * P) / np.sum(P**2), 1) if free_scale else 1
-        errors.append(np.sum((T - scale * P) ** 2) / np.sum(T**2))
-    return lambdas, np.array(errors)
+
+    grid: np.ndarray
+    like_noise: float
+    anywhere: float
+    needed: np.ndarray
 
 
-def auto_choice(errors, margin):
-    """The number of the largest lambda that is as good as the best."""
-    return int(np.flatnonzero(errors <= errors.min() + margin)[0])
+def label_free(K, n_features=None, groups=None):
+    """Penalties of the Gram matrix (n, n) of trials, perhaps in groups (n,).
 
+    ``n_features`` is the number of features of a linear kernel.
 
-def auto_penalty(K_train, codes, n_classes=None, groups=None):
-    """Lambda that ``reg="auto"`` chooses for codes, or values without `n_classes`.
+    With ``A = (S + lambda I)^-1`` and S the scatter matrix of the trials, trials that A
+    has not seen have
 
-    Returns lambda and the errors (L,) by which it was chosen.
+        tr(AC) = h / (1 - h),    tr(ACAC) = v / (1 - h)^4,    x'A^2x = e / (1 - h)^2
+
+    where h is the mean share that is explained of the m = n - 1 directions, v the mean
+    square of what two trials have in common, and e = tr(X_c A^2 X_c') / m. With groups
+    all three are of the trials less the means of their groups, and v is that of two
+    groups, and of how far the trials' own shares are from h.
     """
-    free_scale = n_classes is not None
-    T = helmert(n_classes).T[codes] if free_scale else np.array(codes, float)[:, None]
-    lambdas, errors = auto_errors(K_train, T, groups, free_scale)
-    margin = 0.1 / len(T) * (1 if free_scale else errors.min())
-    return lambdas[auto_choice(errors, margin)], errors
+    n, K_c = len(K), center(K, K)
+    if groups is None:
+        groups = np.arange(n)
+    parts = [np.flatnonzero(groups == g) for g in np.unique(groups)]
+    parts = [rows for rows in parts if len(rows) > 1]
+    m = n - 1
+    w = eigh(K_c)[0][::-1][:m]
+    exists = w > 1e-13 * n * w[0]  # but for rounding
+    w = np.where(exists, w, 0)
+    second = w[1] if exists[1] else w[0]
+    grid = [10 * w[0]]
+    # Small eigenvalues of other kernels than linear ones are details of the kernel.
+    least = second * (1e-6 if n_features else 1e-2)
+    while grid[-1] > least * (1 + 1e-9):
+        grid.append(10 * w[0] * 10 ** (-len(grid) / 4))
+    needed = np.zeros((2, len(grid)))
+    for number, lam in enumerate(grid):
+        shares = w / (w + lam)
+        # As many features as there are beyond the trials are directions not seen.
+        unseen = max((n_features or 0) - m, 0) if exists.all() else 0
+        tr_A = np.sum(1 / (w[exists] + lam)) + unseen / lam
+        energy = np.sum(w / (w + lam) ** 2) / m
+        views = [(shares.mean(), np.var(shares) / (m - 1), energy)]
+        if len(parts) > 2:
+            views.append(view_of_groups(K_c, lam, parts))
+        for h, v, e in views:
+            tr_ACAC, noise = v / (1 - h) ** 4, e / (1 - h) ** 2
+            needed[0, number] += np.log(tr_ACAC / (h / (1 - h)) ** 2)
+            # The variance t of an effect with (t move)^2 = t noise + tr(ACAC) / n.
+            move = tr_A + e / (1 - h)
+            roots = np.roots([move**2, -noise, -tr_ACAC / n])
+            needed[1, number] += np.log(roots.max())
+    best = [float(vertex(np.array(grid), each)) for each in needed]
+    return LabelFree(np.array(grid), *best, needed)
+
+
+def lambdas_over_spectrum(K):
+    """The penalties that are tried for values, and for kernels that are not linear."""
+    s = np.linalg.eigvalsh(center(K, K))
+    smallest = s[s > 1e-13 * len(s) * s[-1]][0]
+    return np.geomspace(s[-1], max(1e-3 * smallest, 1e-7 * s[-1]), 13)
+
+
+def view_of_groups(K_c, lam, parts):
+    """The terms h, v and e of trials less the means of their groups.
+
+    The hat matrix is I - M, of which blocks of two groups (rows in ``parts``) are those
+    of M but for their sign.
+    """
+    n = len(K_c)
+    M = lam * np.linalg.inv(K_c + lam * np.eye(n))
+    energy = (np.eye(n) - M) @ np.linalg.pinv(K_c, rcond=1e-13 * n) @ (np.eye(n) - M)
+    energies = squares = freedom = pairs = 0.0
+    own = []
+    for one in parts:
+        C = np.eye(len(one)) - 1 / len(one)
+        own.append(1 - 1 / len(one) - np.diag(C @ M[np.ix_(one, one)] @ C))
+        energies += np.trace(C @ energy[np.ix_(one, one)])
+        freedom += len(one) - 1
+        for other in parts:
+            if other is not one:
+                D = np.eye(len(other)) - 1 / len(other)
+                squares += np.sum((C @ M[np.ix_(one, other)] @ D) ** 2)
+                pairs += (len(one) - 1) * (len(other) - 1)
+    h = sum(map(np.sum, own)) / freedom
+    squares += sum(np.sum((each - h * (1 - 1 / len(each))) ** 2) for each in own)
+    return h, squares / pairs, energies / freedom
+
+
+def vertex(lambdas, values):
+    """The vertex of a parabola in log lambda at the smallest of values.
+
+    A decade less has to be better by a thousandth.
+    """
+    values = values + 1e-3 * np.log10(lambdas[0] / lambdas)
+    i = int(np.argmin(values))
+    if i in (0, len(values) - 1):
+        return lambdas[i]
+    x = np.log(lambdas[i - 1 : i + 2])
+    a, b, _ = np.polyfit(x - x[1], values[i - 1 : i + 2], 2)
+    return lambdas[i] * np.exp(-b / (2 * a))
 
 
 class PenalizedClassCovariance(BaseEstimator):

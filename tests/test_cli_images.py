@@ -176,9 +176,11 @@ def test_searchlight_passes_every_option_on(inside, tmp_path, capsys):
 
 
 def test_maps_tables_and_report_say_the_same(inside, tmp_path, capsys):
-    files = run(tmp_path, BOLD, *SHORT, "--groups", "run", "--permutations", 99)
+    options = ["--groups", "run", "--reg", 0.3, "--permutations", 99]
+    files = run(tmp_path, BOLD, *SHORT, *options)
     printed = capsys.readouterr().out
-    result = expected_searchlight(inside, groups=RUNS[KEEP], n_permutations=99)
+    given = {"groups": RUNS[KEEP], "reg": 0.3, "n_permutations": 99}
+    result = expected_searchlight(inside, **given)
     assert load_result(files[".h5"]) == result
     assert set(files) == set(ENDINGS)
     assert all(path.name.startswith("bold_searchlight") for path in files.values())

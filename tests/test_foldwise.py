@@ -64,7 +64,7 @@ from mvpa_kfda.kfda.models import plan_of_features
 from mvpa_kfda.kfda.patterns import class_patterns
 from mvpa_kfda.kfda.steps import RemoveConfounds, check_steps, fit_steps
 from mvpa_kfda.utils.record import recorded
-from test_contract import AUTO, METHODS, TUNING, linear, penalty, pick, scale_of
+from test_contract import METHODS, TUNING, linear, penalty, pick, scale_of
 
 #: Class counts, unbalanced.
 COUNTS = {
@@ -244,9 +244,7 @@ def refit_oracle(problem, labels, train, test):
     grams = [k(Z, Z) for k in kernels]
     lambdas = [method.lam(Z, K) for K in grams]
     everything = np.arange(len(Z))
-    i, lam = pick(
-        grams, lambdas, labels[train], everything, "classes", problem.n_classes
-    )
+    i, lam = pick(grams, lambdas, labels[train], everything, problem.n_classes)
     model = reference.fit(grams[i], labels[train], lam, problem.n_classes)
     K_test = kernels[i](Z_test, Z)
     if problem.rank is not None:
@@ -749,12 +747,12 @@ def test_scores_of_trials_that_several_sets_test_are_averaged():
 
 @pytest.mark.some(32)
 @both_shapes
-@pytest.mark.parametrize(
-    "reg", [0.3, Tuned(TUNING, cv=3), "auto"], ids=["fixed", "tuned", "auto"]
-)
+@pytest.mark.parametrize("method", ["linear", "tuned", "auto"])
 @pytest.mark.parametrize("name", ["partition", "a part", "unequal"])
 @pytest.mark.parametrize("steps", ["zscore", "quantiles", None], ids=str)
-def test_numbers_are_predicted_as_by_refitting(steps, name, reg, p):
+def test_numbers_are_predicted_as_by_refitting(steps, name, method, p):
+    method = METHODS[method]
+    reg = method.options(None)["reg"]
     X, codes = make_data(3, p)
     rng = np.random.default_rng(2)
     y = 40 + X[:, 0] + rng.standard_normal(len(X))
@@ -769,9 +767,8 @@ def test_numbers_are_predicted_as_by_refitting(steps, name, reg, p):
     for train, test in problem.folds:
         Z, Z_test = learned(problem, train, test)
         K, rows = linear_kernel(Z), np.arange(len(Z))
-        tuned = TUNING if isinstance(reg, Tuned) else [reg]
-        lambdas = [[each * scale_of(K) for each in tuned]] if reg != AUTO else [AUTO]
-        _, lam = pick([K], lambdas, y[train], rows, "numbers")
+        lambdas = [method.penalties(Z, K, "numbers")]
+        _, lam = pick([K], lambdas, y[train], rows, None, method.splits)
         K_test = linear_kernel(Z_test, Z)
         predicted = reference.regress(K, K_test, y[train, None], lam)[:, 0]
         errors.append((predicted - y[test]) ** 2)

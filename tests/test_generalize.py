@@ -74,7 +74,7 @@ def same(one, other):
     assert one.metrics.keys() == other.metrics.keys()
     for name in one.metrics:
         assert_array_equal(one.metrics[name], other.metrics[name])
-    for kind in ("nulls", "second_nulls"):
+    for kind in ("nulls", "second_scores", "second_nulls"):
         nulls, others = getattr(one, kind), getattr(other, kind)
         assert nulls.keys() == others.keys()
         for name in nulls:
@@ -171,18 +171,22 @@ def test_every_cell_equals_a_retrained_generalizing_estimator(kernel, scoring):
 
 
 def accuracies(X, X_test, labels, folds, *truths):
-    """Return the accuracy (P, T, U) of models trained anew, for each truth."""
+    """Return the accuracy (P, T, U) of models trained anew, in each test.
+
+    The truth of the first moves along with the labels, that of the second stays. The
+    penalty of the second is at most .3 times the mean square of centred trials.
+    """
     train, test = np.moveaxis(X, 2, 0), np.moveaxis(X_test, 2, 0)
     cross = [[B @ A.T for B in test] for A in train]
-    options = [
-        [A @ A.T for A in train],
-        cross,
-        labels[0],
-        folds.pairs,
-        [20.0] * len(train),
-    ]
-    run = reference.reference_generalize(*options, labels)
-    return [run.accuracy(truth) for truth in truths]
+    options = [[A @ A.T for A in train], cross, labels[0], folds.pairs]
+    size = np.var(train, axis=1).sum(axis=1)  # by time
+    assert (0.3 * size < 20.0).any()
+    found = []
+    for lam, truth in zip(([20.0] * len(train), 0.3 * size), truths, strict=True):
+        lam = np.minimum(lam, 20.0)
+        run = reference.reference_generalize(*options, lam, labels)
+        found.append(run.accuracy(truth))
+    return found
 
 
 def drawn(result, cv=None, groups=None, permute="auto"):
@@ -560,9 +564,10 @@ def test_another_labelling_of_the_same_trials(cv):
     assert (trained != moved).any()
     # The folds are those of the labels that are trained with.
     assert_array_equal(np.concatenate(result.tests), np.concatenate(folds.tests))
-    second, scores = accuracies(X, X, trained, folds, moved, result.y_test)
+    scores, second = accuracies(X, X, trained, folds, moved, result.y_test)
     assert_allclose(result.scores, scores[0], rtol=1e-12, atol=0)
     assert_allclose(result.null, scores[1:], rtol=1e-6, atol=0)
+    assert_allclose(result.second_scores["accuracy"], second[0], rtol=1e-12, atol=0)
     assert_allclose(result.second_nulls["accuracy"], second[1:], rtol=1e-6, atol=0)
     options = {"cv": cv, "n_permutations": 5, "random_state": 7}
     one = generalize_epochs(epochs, y_test="other", **options)
@@ -602,6 +607,7 @@ def test_response_locked_epochs_of_the_same_trials():
     scores, second = accuracies(X, X_test, trained, folds, moved, result.y_test)
     assert_allclose(result.scores, scores[0], rtol=1e-12, atol=0)
     assert_allclose(result.null, scores[1:], rtol=1e-6, atol=0)
+    assert_allclose(result.second_scores["accuracy"], second[0], rtol=1e-12, atol=0)
     assert_allclose(result.second_nulls["accuracy"], second[1:], rtol=1e-6, atol=0)
     arrays = generalize_arrays(
         X * 1e-6, y, X_test * 1e-6, same_trials=True, sfreq=100, **options

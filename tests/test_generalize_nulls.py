@@ -7,8 +7,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import false_discovery_control
+from sklearn.model_selection import KFold
 
 from mvpa_kfda import (
+    Nystrom,
+    Ridge,
+    Shrinkage,
+    Tuned,
     decode_epochs,
     generalize_arrays,
     generalize_epochs,
@@ -19,13 +24,23 @@ from mvpa_kfda.inference.null import FullNull
 from mvpa_kfda.utils import memory
 
 
-def make_arrays(n=40, n_classes=2, strength=1.0, seed=0):
-    """Return noise (n, 6, 5) with classes that differ from the third time on, and y."""
+def make_arrays(n=40, n_classes=2, strength=1.0, seed=0, p=6, n_times=5):
+    """Return noise (n, p, .) with classes that differ from the third time on, and y."""
     rng = np.random.default_rng(seed)
     y = np.arange(n) % n_classes
-    X = rng.standard_normal((n, 6, 5))
-    X[:, :, 2:] += strength * rng.standard_normal((n_classes, 6))[y][:, :, None]
+    X = rng.standard_normal((n, p, n_times))
+    X[:, :, 2:] += strength * rng.standard_normal((n_classes, p))[y][:, :, None]
     return X, y
+
+
+def of_both_tests(result, correction):
+    """Return the p-values of each test by itself."""
+    assert (result.second_scores["accuracy"] != result.scores).any()
+    tests = (result.metrics, result.nulls), (result.second_scores, result.second_nulls)
+    return [
+        corrected_p_values(scores["accuracy"], nulls["accuracy"], correction)
+        for scores, nulls in tests
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -40,12 +55,65 @@ def other_labels():
     return generalize_arrays(X, y, y_test=y_test, n_permutations=60, random_state=0)
 
 
+#: How models are trained, with a penalty above .3 times the size of trials.
+STRONG = {
+    "linear": {"reg": 2.0},
+    "more features": {"reg": 2.0, "p": 60},
+    "kernel": {"reg": 2.0, "kernel": "rbf"},
+    "landmarks": {"reg": 2.0, "approx": Nystrom(10, random_state=0)},
+    "steps": {"reg": 2.0, "preprocess": "zscore"},
+    "confounds": {"reg": 2.0, "confounds": np.arange(40) // 20},
+    "averages": {"reg": 2.0, "average": 2, "n_repeats": 2},
+    "averages, steps": {"reg": 2.0, "average": 2, "preprocess": "zscore"},
+    "repeats": {"reg": 2.0, "n_repeats": 2},
+    "other labels": {"reg": 2.0, "y_test": np.arange(40) // 4 % 2},
+    "chosen": {"reg": "auto"},
+    "chosen in folds": {"reg": "auto", "preprocess": "zscore"},
+    "shrinkage": {"reg": Shrinkage(0.9)},
+    "single precision": {"reg": 2.0, "dtype": "float32", "scoring": "accuracy"},
+}
+
+
+@pytest.mark.parametrize("how", STRONG.values(), ids=STRONG)
+def test_the_second_test_has_a_smaller_penalty(how):
+    """It is that of reg=0.3; scores and the first test are as they are without it."""
+    options = {"scoring": ["roc_auc", "accuracy"], "cv": KFold(4), "random_state": 0}
+    options |= {key: value for key, value in how.items() if key != "p"}
+    X, y = make_arrays(p=how.get("p", 6), n_times=3)
+    result = generalize_arrays(X, y, n_permutations=5, **options)
+    alone = generalize_arrays(X, y, **options)
+    second = generalize_arrays(X, y, n_permutations=5, **options | {"reg": 0.3})
+    assert alone.second_scores == second.second_scores == {}
+    assert (np.ravel(result.lambdas) > np.ravel(second.lambdas)).any()
+    for name in result.scoring:
+        assert_array_equal(result.metrics[name], alone.metrics[name])
+        scores, null = result.second_scores[name], result.second_nulls[name]
+        assert_allclose(scores, second.metrics[name], rtol=1e-12, atol=0)
+        assert_allclose(null, second.second_nulls[name], rtol=1e-6, atol=0)
+        assert (result.nulls[name] != second.nulls[name]).any()
+
+
+def test_times_with_a_smaller_penalty_are_tested_with_it():
+    X, y = make_arrays(n_times=3)
+    X[:, :, 1] *= 10
+    options = {"n_permutations": 5, "random_state": 0, "cv": KFold(4)}
+    result, smaller = (
+        generalize_arrays(X, y, reg=reg, **options) for reg in (Ridge(20.0), 0.3)
+    )
+    scores, null = result.second_scores["accuracy"], result.second_nulls["accuracy"]
+    assert_array_equal(scores[1], result.scores[1])
+    assert_array_equal(scores[::2], smaller.scores[::2])
+    assert_array_equal(null[:, ::2], smaller.second_nulls["accuracy"][:, ::2])
+    assert (null[:, 1] != smaller.second_nulls["accuracy"][:, 1]).any()
+    for reg in (0.3, Ridge(1.0), Tuned([0.1, 10.0]), "tuned"):
+        result = generalize_arrays(X, y, reg=reg, **options)
+        assert result.second_scores == {}
+        assert result.second_nulls
+
+
 @pytest.mark.parametrize("correction", ["none", "max", "max-step-down", "bonferroni"])
 def test_the_larger_p_value_counts_but_for_the_diagonal(plain, correction):
-    first, second = (
-        corrected_p_values(plain.scores, nulls["accuracy"], correction)
-        for nulls in (plain.nulls, plain.second_nulls)
-    )
+    first, second = of_both_tests(plain, correction)
     expected = np.maximum(first, second)
     np.fill_diagonal(expected, np.diag(first))
     assert_array_equal(plain.pvalues(correction), expected)
@@ -54,16 +122,15 @@ def test_the_larger_p_value_counts_but_for_the_diagonal(plain, correction):
 
 @pytest.mark.parametrize("correction", ["none", "max"])
 def test_other_labels_pass_both_tests_on_the_diagonal_too(other_labels, correction):
-    first, second = (
-        corrected_p_values(other_labels.scores, nulls["accuracy"], correction)
-        for nulls in (other_labels.nulls, other_labels.second_nulls)
-    )
+    first, second = of_both_tests(other_labels, correction)
     assert_array_equal(other_labels.pvalues(correction), np.maximum(first, second))
-    # The diagonal by itself has one null, which is as strict as both together.
     diagonal = other_labels.diagonal()
-    both = np.maximum(np.diag(first), np.diag(second))
-    if correction == "none":
-        assert (diagonal.pvalues() >= both).all()
+    first, second = of_both_tests(diagonal, correction)
+    assert_array_equal(diagonal.pvalues(correction), np.maximum(first, second))
+    assert_array_equal(diagonal.pvalues(), np.diag(other_labels.pvalues()))
+    for alternative in ("less", "two-sided"):
+        p = other_labels.pvalues(alternative=alternative)
+        assert_array_equal(diagonal.pvalues(alternative=alternative), np.diag(p))
 
 
 @pytest.mark.parametrize("null", ["full", "max"])
@@ -85,6 +152,7 @@ def test_cells_that_pass_one_test_each_are_no_discoveries(plain):
         plain,
         metrics={"accuracy": np.full((5, 5), 0.5)},
         nulls={"accuracy": np.where(half, low, high)},
+        second_scores={},
         second_nulls={"accuracy": np.where(half, high, low)},
         parameters={**plain.parameters, "mode": "other_labels"},
     )
@@ -94,8 +162,12 @@ def test_cells_that_pass_one_test_each_are_no_discoveries(plain):
 def test_second_nulls_that_do_not_fit_are_refused(plain):
     null = plain.second_nulls["accuracy"]
     for wrong in ({"accuracy": null[:, :2]}, {"accuracy": null[:3]}, {"kappa": null}):
-        with pytest.raises(ValueError, match=r"second nulls of a GeneralizationResult"):
+        with pytest.raises(ValueError, match=r"second test of a GeneralizationResult"):
             replace(plain, second_nulls=wrong)
+    scores = plain.second_scores["accuracy"]
+    for wrong in ({"accuracy": scores[:2]}, {"kappa": scores}):
+        with pytest.raises(ValueError, match=r"second test of a GeneralizationResult"):
+            replace(plain, second_scores=wrong)
 
 
 def test_labels_that_cannot_move_are_refused():
@@ -209,13 +281,12 @@ def test_the_diagonal_counts_in_no_cluster_that_is_kept_of_the_second_null():
     full, stream = (
         generalize_arrays(X, y, null=null, **options) for null in ("full", "stream")
     )
-    null, differ = full.second_nulls["accuracy"], 0
+    scores, null = full.second_scores["accuracy"], full.second_nulls["accuracy"]
+    differ = 0
     kept = stream.second_summaries["accuracy"]
     for name in ("cluster_maximum", "tfce_maximum"):
-        of_all = getattr(FullNull(full.scores, null), name)
-        beside = getattr(
-            FullNull(full.scores, null, exempt=np.eye(5, dtype=bool)), name
-        )
+        of_all = getattr(FullNull(scores, null), name)
+        beside = getattr(FullNull(scores, null, exempt=np.eye(5, dtype=bool)), name)
         assert_allclose(kept[name], beside, rtol=1e-6, atol=0)
         differ += not np.allclose(of_all, beside)
     assert differ == 2

@@ -12,6 +12,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import KFold, LeaveOneOut, StratifiedKFold
 
+import reference
 from mvpa_kfda import (
     RBF,
     DegreesOfFreedom,
@@ -21,6 +22,7 @@ from mvpa_kfda import (
     Tuned,
     cross_validate,
 )
+from mvpa_kfda.kfda.folds import InnerFolds
 from mvpa_kfda.kfda.hat import centre_gram, hat_from_gram, make_hat, scatter_moments
 from mvpa_kfda.kfda.kernels import Linear, Precomputed
 from mvpa_kfda.kfda.nystrom import Nystrom
@@ -37,6 +39,7 @@ SIZES = {"n > p": (40, 6), "n < p": (20, 50), "n = p": (20, 20), "one": (30, 1)}
 by_size = pytest.mark.parametrize(("n", "p"), SIZES.values(), ids=SIZES)
 #: Every penalty that needs no labels.
 REGS = [0.3, Ridge(2.5), Shrinkage(0.2), DegreesOfFreedom(1.7), "ledoit_wolf", "oas"]
+REGS += [check_reg("auto")]
 
 
 def make_data(n, p, seed=0):
@@ -270,30 +273,34 @@ def test_degrees_of_freedom_of_white_features_are_a_plain_ratio():
 
 @pytest.mark.parametrize("kernel", [Linear(), RBF(), RBF(1.0)], ids=repr)
 @pytest.mark.parametrize(("n", "p"), [(40, 6), (20, 50)], ids=["n > p", "n < p"])
-def test_automatic_grid_spans_the_spectrum(kernel, n, p):
+def test_grid_of_values_and_of_kernels_spans_the_spectrum(kernel, n, p):
     X = make_data(n, p)
-    hat = make_hat(X, kernel, 1.0)
-    G = hat.matrix - 1 / n
-    share = np.linalg.eigvalsh(G)
-    values = hat.lam * share / (1 - share)
-    values = values[values > 1e-9 * values.max()]
     Xc = centred(X)
     K = Xc @ Xc.T if kernel == Linear() else kernel.fit(X)(X)
-    lams = candidates(Tuned(), centre_gram(K)[1])
-    assert lams.shape == (20,)
-    assert lams[0] == pytest.approx(values.max(), rel=1e-8)
-    low = max(1e-3 * values.min(), 1e-7 * values.max())
-    assert lams[-1] == pytest.approx(low, rel=1e-6)
-    assert_allclose(
-        np.diff(np.log(lams)), np.log(low / lams[0]) / 19, rtol=1e-6, atol=0
-    )
-
-
-def test_automatic_grid_is_bounded():
-    X = make_data(40, 6)
-    X[:, 0] *= 1e5
-    lams = candidates(Tuned(), both_moments(X)[0])
+    for codes, is_linear in ((None, True), (np.arange(n) % 2, False)):
+        inner = folds_within(n, codes)
+        lams = candidates(Tuned(), centre_gram(K)[1], inner, is_linear)
+        assert_allclose(lams, reference.lambdas_over_spectrum(K), rtol=1e-6, atol=0)
+    Xc[:, 0] *= 1e5  # at most seven decades
+    lams = candidates(Tuned(), both_moments(Xc)[0], inner, False)
     assert lams[-1] == pytest.approx(1e-7 * lams[0], rel=1e-9)
+
+
+@by_size
+def test_grid_of_classes_is_without_labels(n, p):
+    X, groups = make_data(n, p), np.arange(n) // 4
+    for moments in both_moments(X):
+        for given in (None, groups):
+            inner = folds_within(n, np.arange(n) % 2, given)
+            found = reference.label_free(centred(X) @ centred(X).T, p, given)
+            expected = sorted([found.like_noise, found.anywhere], reverse=True)
+            lams = candidates(Tuned(), moments, inner, True)
+            assert_allclose(lams, expected, rtol=1e-6, atol=0)
+
+
+def folds_within(n, codes, groups=None):
+    """Return the folds within the trials themselves, there being no others."""
+    return InnerFolds(None, n, codes, groups, None)
 
 
 def test_grid_of_numbers_and_penalties():
@@ -301,7 +308,10 @@ def test_grid_of_numbers_and_penalties():
     scale = moments.scale
     tuned = Tuned([0.1, Ridge(3.0), 10, 0.1, np.float32(0.5)])
     expected = sorted([0.1 * scale, 3.0, 10 * scale, 0.5 * scale], reverse=True)
-    assert_allclose(candidates(tuned, moments), expected, rtol=1e-12, atol=0)
+    inner = folds_within(40, np.arange(40) % 2)
+    assert_allclose(
+        candidates(tuned, moments, inner, True), expected, rtol=1e-12, atol=0
+    )
     for grid in (np.array([0.1, 1.0]), (0.1, 1.0), iter([0.1, 1.0])):
         assert Tuned(grid).grid == (0.1, 1.0)
         assert Tuned(grid=(0.1, 1.0)) == Tuned([0.1, 1.0])
@@ -341,7 +351,7 @@ def test_values_that_are_not_above_zero(make, name, value):
         make(value)
 
 
-@pytest.mark.parametrize("value", ["0.3", None, True, 1j, [0.1]])
+@pytest.mark.parametrize("value", ["0.3", None, True, 1j])
 @pytest.mark.parametrize("make", [Ridge, Shrinkage, DegreesOfFreedom, check_reg])
 def test_values_that_are_no_numbers(make, value):
     with pytest.raises(
@@ -362,16 +372,18 @@ def test_shares_and_degrees_of_freedom_out_of_range():
 
 
 @pytest.mark.parametrize("regs", [[0.1, 1.0], (0.1, Ridge(1)), np.array([0.1, 1])])
-def test_several_penalties_are_for_tuning(regs):
-    with pytest.raises(TypeError, match=r"choose among several: reg=Tuned\(\[0.1, 1"):
-        check_reg(regs)
-    with pytest.raises(TypeError, match=r"'oas'\.$"):
-        check_reg("0.1")
+def test_several_penalties_are_tuned(regs):
+    assert check_reg(regs) == Tuned(regs)
+    for make in (Ridge, Shrinkage, DegreesOfFreedom):
+        with pytest.raises(TypeError, match=r"Invalid value for .* of type .*Allowed"):
+            make(regs)
 
 
 def test_unknown_penalties_are_told_of_all():
-    for reg in ("ledoit", "Tuned", None, Ridge, Tuned, [0.1, 1.0]):
-        with pytest.raises(TypeError, match=r"Shrinkage\(gamma\).*'tuned'.*'oas'"):
+    for reg in ("ledoit", "Tuned", None, Ridge, Tuned):
+        with pytest.raises(
+            TypeError, match=r"Shrinkage\(gamma\).*'tuned'.*'oas'.*list"
+        ):
             cross_validate(make_data(20, 3), np.arange(20) % 2, reg=reg)
 
 

@@ -27,6 +27,7 @@ import reference
 from entries import ENTRIES
 from mvpa_kfda import (
     RBF,
+    Ridge,
     Tuned,
     compare,
     cross_validate,
@@ -221,7 +222,7 @@ def predict_fold(procedure, cell, trained, tested, train, test):
     own = procedure.learns or procedure.two_sided
     used = [K[np.ix_(train, train)] if own else K for K in grams]
     lambdas = [[reg * scale_of(K) for reg in procedure.regs] for K in used]
-    i, lam = pick(grams, lambdas, trained.codes, train, "classes")
+    i, lam = pick(grams, lambdas, trained.codes, train, C)
     model = reference.fit(grams[i][np.ix_(train, train)], trained.codes[train], lam, C)
     rows = crosses[i][np.ix_(test, train)]
     if procedure.rank is not None:
@@ -659,17 +660,17 @@ def test_probabilities_are_those_of_refitted_models(options):
     assert_allclose(p[test], model.posterior(B @ A.T), rtol=1e-6, atol=1e-9)
 
 
-def test_penalties_are_chosen_in_every_repeat():
-    options = {"average": 2, "reg": "auto", "n_permutations": 0}
-    result = decode("cross_validate", **options)
+def test_every_repeat_has_the_penalty_of_its_averages():
+    result = decode("cross_validate", average=2, reg="auto", n_permutations=0)
     m = len(result.y) // R
-    lambdas = np.reshape(result.lambdas, (R, -1))
-    assert len(np.unique(lambdas)) > R
-    for j in range(R):
+    assert len(np.unique(result.lambdas)) == R
+    for j, lam in enumerate(result.lambdas):
         averages = DATA[result.members[j * m : (j + 1) * m], :, 0].mean(axis=1)
-        once = cross_validate(averages, result.y[:m], cv=result.folds[:3])
+        options = {"cv": result.folds[:3], "reg": Ridge(lam)}
+        once = cross_validate(averages, result.y[:m], **options)
         assert result.repeats["accuracy"][j] == once.scores
-        assert_allclose(lambdas[j], once.lambdas, rtol=1e-10)
+        K = linear_kernel(averages - averages.mean(axis=0))
+        assert_allclose(lam, reference.label_free(K, 5).like_noise, rtol=1e-8)
 
 
 def test_patterns_are_means_over_repeats():
@@ -759,7 +760,7 @@ def test_a_trial_flips_with_its_repeats(how):
     asked = {"random_state": 0, "n_permutations": 99, "flip": "trials"}
     asked |= {"alternative": "greater", "threshold": 0.05}
     everywhere = np.ones(one.shape, dtype=bool)
-    (flips,) = _flipped(one, other, asked).make(everywhere)
+    ((flips, _),) = _flipped(one, other, asked).make(everywhere)
     right = [r.predicted == r.y for r in (one, other)]
     d = np.subtract(*np.asarray(right, int)).reshape(3, R, N).sum(axis=1)
     d = d[:, d.any(axis=0)]

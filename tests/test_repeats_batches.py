@@ -61,10 +61,13 @@ def test_memory_for_repeats_changes_nothing(name, limit, monkeypatch):
         (60, {}, 12),
         (60, {"reg": "ledoit_wolf"}, 12),
         (60, {"reg": "ledoit_wolf", "average_test": False}, 12),
+        (60, {"reg": "auto"}, 12),
+        (20, {"reg": "auto", "groups": np.arange(36) % 4, "cv": None}, 0),
         (20, {"reg": "ledoit_wolf"}, 0),
         (20, {"kernel": RBF(0.1)}, 12),
         (20, {"average": None, "cv": StratifiedKFold(3)}, 0),
         (60, {"average": None, "cv": StratifiedKFold(3), "reg": "ledoit_wolf"}, 0),
+        (60, {"average": None, "cv": StratifiedKFold(3), "reg": "auto"}, 0),
     ],
 )
 def test_shared_matrices_change_nothing(n_features, options, n_grams, monkeypatch):

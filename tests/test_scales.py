@@ -8,6 +8,7 @@ from sklearn.model_selection import KFold, LeaveOneOut
 import build
 from mvpa_kfda import (
     KernelFDA,
+    Ridge,
     cross_validate,
     decode_arrays,
     generalize_arrays,
@@ -35,25 +36,45 @@ far_away = pytest.mark.filterwarnings("ignore:.*times as far from the mean")
 
 
 @far_away
-@pytest.mark.parametrize("times", [1e4, 1e6])
-@pytest.mark.parametrize("p", [6, 200])
-def test_a_far_trial_costs_models_without_it_no_digits(p, times):
-    options = {"cv": KFold(5), "reg": "auto"}
-    (X, codes), (Z, _) = data(p), data(p, times=times)
-    expected = cross_validate(X[:, :, 0], codes, **options)
-    found = cross_validate(Z[:, :, 0], codes, **options)
-    assert_allclose(found.lambdas[FOLD], expected.lambdas[FOLD], rtol=1e-8)
-    scores, exact = found.class_scores[WITH_IT], expected.class_scores[WITH_IT]
-    assert_allclose(scores, exact, rtol=0, atol=1e-8 * np.abs(exact).max())
+@pytest.mark.parametrize("n_groups", [None, 5])
+@pytest.mark.parametrize("p", [6, 60, 200])
+def test_a_far_trial_does_not_set_the_penalty(p, n_groups):
+    X, codes = data(p)
+    X = X[:, :, 0] * np.geomspace(3, 0.3, p)
+    groups = None if n_groups is None else build.groups_of(40, n_groups)
+    others, cv = np.arange(40) != FAR, list(KFold(5).split(X))
+    alone = KernelFDA().fit(X[others], codes[others], groups=_of(groups, others))
+    lambdas, (train, _) = [], cv[FOLD]
+    for times in (1e2, 1e3, 1e4):
+        Z = X.copy()
+        Z[FAR] = times
+        found = cross_validate(Z, codes, groups=groups, cv=cv)
+        lambdas.append(found.lambdas)
+        # A model that does not know it loses few digits.
+        model = KernelFDA(reg=Ridge(found.lambdas)).fit(X[train], codes[train])
+        exact = model.predict_proba(X[WITH_IT])
+        ours = found.probabilities()[WITH_IT]
+        assert_allclose(ours, exact, rtol=0, atol=1e-14 * times**2)
+    assert 0.5 < lambdas[0] / alone.lambda_ < 2.5
+    assert_allclose(lambdas, lambdas[0], rtol=0.02)
+
+
+def _of(groups, rows):
+    return None if groups is None else groups[rows]
 
 
 @far_away
-def test_a_far_trial_costs_sums_of_samples_no_digits():
-    options = {"cv": KFold(5), "window": 2, "window_mode": "concatenate"}
-    (X, codes), (Z, _) = data(60, 4), data(60, 4, times=1e6)
-    expected = decode_arrays(X, codes, reg="auto", **options)
-    found = decode_arrays(Z, codes, reg="auto", **options)
-    assert_allclose(found.lambdas[:, FOLD], expected.lambdas[:, FOLD], rtol=1e-8)
+@pytest.mark.parametrize("p", [6, 60, 200])
+def test_what_is_fitted_exactly_is_named(p):
+    X, codes = data(p, times=1e7)
+    far = rf"^Trial {FAR} .* is 10,000,000 times as far"
+    with pytest.raises(ValueError, match=far):
+        cross_validate(X[:, :, 0], codes, cv=KFold(5))
+    with (
+        pytest.warns(UserWarning, match=far),
+        pytest.raises(ValueError, match="No lambda of the grid can be used"),
+    ):
+        cross_validate(X[:, :, 0], codes, reg="tuned", cv=KFold(5))
 
 
 @pytest.mark.parametrize("p", [6, 60])
@@ -102,13 +123,6 @@ def test_trials_that_vary_or_a_kernel_with_bounds_are_no_reason_to_warn(recwarn)
     X, codes = data(6, times=1e6)
     cross_validate(X[:, :, 0], codes, reg=0.3, kernel="rbf")
     assert not [each for each in recwarn if "as far from" in str(each.message)]
-
-
-@far_away
-def test_no_penalty_is_tuned_that_leaves_rounding():
-    X, codes = data(6, times=1e8)
-    with pytest.raises(ValueError, match=r"No lambda of the grid.*rounding"):
-        cross_validate(X[:, :, 0], codes, reg="tuned", cv=KFold(5))
 
 
 # ----------------------------------------------------------------------------- units

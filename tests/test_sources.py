@@ -585,7 +585,8 @@ def test_flat_neighbourhoods_are_named():
 @every_kind
 def test_maps_are_source_estimates(kind, vector):
     src, stcs, _ = made(kind, vector)
-    result = decode_sources(stcs, Y, src=src, radius=RADIUS, **OPTIONS)
+    options = OPTIONS | {"reg": [0.1, 3.0]}
+    result = decode_sources(stcs, Y, src=src, radius=RADIUS, **options)
     maps = {
         None: result.scores,
         "accuracy": result.scores,
@@ -719,7 +720,7 @@ def group_of(kind="surface", n=6, **options):
     """Return results of subjects that were morphed to the same vertices."""
     results = []
     for seed in range(n):
-        src, stcs, _ = made(kind, seed=seed, shift=2.0)
+        src, stcs, _ = made(kind, seed=seed, shift=3.0)
         given = {"src": src} | options if options else {}
         results.append(decode_sources(stcs, Y, cv=OPTIONS["cv"], **given))
     return results

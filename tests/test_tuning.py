@@ -7,6 +7,7 @@ observed and for permuted labels.
 
 import tracemalloc
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -43,6 +44,7 @@ from mvpa_kfda.kfda.rules import RuleTerms, contrasts, usable
 from mvpa_kfda.kfda.tuning import (
     BestCandidates,
     inner_plan,
+    prepare_candidate,
     tune_spectra,
     tuned_plan,
 )
@@ -357,12 +359,79 @@ def test_choice_on_all_trials(p, criterion):
     assert_allclose(without_folds["criterion"][0, 0], criteria, rtol=1e-8, atol=0)
 
 
+#: Trials in groups of several, of one each, and without groups.
+GROUPINGS = {
+    "none": lambda n: None,
+    "alone": np.arange,
+    "four": lambda n: np.arange(n) % 4,
+}
+
+
+@pytest.mark.some(12)
+@pytest.mark.parametrize("groups", GROUPINGS.values(), ids=GROUPINGS)
+@pytest.mark.parametrize("p", [4, 12, 40])
+@pytest.mark.parametrize("c", COUNTS)
+def test_by_default_two_penalties_are_without_labels(c, p, groups):
+    """One of them is chosen by generalized cross-validation, or by groups left out."""
+    problem = Problem(c, p, "unequal", n_permutations=3)
+    X, codes, n = problem.X, problem.codes, len(problem.codes)
+    groups = groups(n)
+    K = linear_kernel(X - X.mean(axis=0))
+    found = reference.label_free(K, p, groups)
+    lambdas = np.sort([[found.like_noise, found.anywhere]])[:, ::-1]
+
+    def splits(train):
+        if groups is None or len(np.unique(groups)) == n:
+            return None
+        return list(LeaveOneGroupOut().split(train, groups=groups[train]))
+
+    inner = InnerFolds(None, n, codes, groups, problem.folds)
+    double, single = (
+        tuned_plan(problem.spectra, Tuned(), inner, dtype)
+        for dtype in ("float64", "float32")
+    )
+    assert_allclose(double.lambdas, lambdas, rtol=1e-6, atol=0)
+    nested = reference.reference_nested(
+        [K],
+        double.lambdas,
+        codes,
+        problem.folds.pairs,
+        splits,
+        "squared_error",
+        problem.labels,
+    )
+    assert_equals_nested(problem, double, nested)
+    record = single.penalty(problem.labels[:1], c)
+    assert_allclose(record["criterion"][0], nested.criteria[0], rtol=1e-3, atol=0)
+    chosen = KernelFDA(reg="tuned").fit(X, codes, groups=groups).tuning_
+    rows = np.arange(n)
+    of_all = reference.choose(
+        [K], lambdas, codes, rows, splits(rows), "squared_error", c
+    )
+    assert_allclose(chosen.criterion, of_all[2], rtol=1e-6)
+    assert_allclose(chosen.lam, of_all[1], rtol=1e-6)
+
+
+def test_labels_choose_one_or_the_other():
+    # Else the test above could not fail.
+    chosen = set()
+    for c, p in product(COUNTS, (4, 12, 40)):
+        problem = Problem(c, p, "unequal", n_permutations=3)
+        inner = InnerFolds(None, len(problem.X), problem.codes, None, problem.folds)
+        plan = tuned_plan(problem.spectra, Tuned(), inner, "float64")
+        for labels in problem.labels:
+            chosen.update(
+                plan.penalty(labels[None], c)["lambda"][0] == plan.lambdas[0, 0]
+            )
+    assert chosen == {True, False}
+
+
 def test_names_and_defaults():
     X, codes, _ = make_data(3, 4)
     named = cross_validate(X, codes, reg="tuned", cv=3)
     given = cross_validate(X, codes, reg=Tuned(), cv=3)
     assert_array_equal(named.class_scores, given.class_scores)
-    assert named.penalty["grid"].shape == (1, 20)
+    assert named.penalty["grid"].shape == (1, 2)
     assert named.parameters["reg"] == recorded(Tuned())
     assert named.parameters["criterion"] == "squared_error"
     assert named.parameters["kernels"] == [{"name": "Linear"}]
@@ -524,13 +593,20 @@ def test_memory_is_counted(inner, p, dtype):
                 seen[id(each)] = each.nbytes
     plans = [each for each in candidate._inner_plans.values()]
     pieces = [*candidate.solvers, *candidate.plan.inverses]
-    pieces += [each for plan in plans for each in plan.inverses]
-    for each in pieces:
+    inner_inverses = [each for plan in plans for each in plan.inverses]
+    for each in pieces + inner_inverses:
         seen[id(each.matrix)] = each.matrix.nbytes
     total = sum(seen.values()) + sum(each.nbytes for each in candidate.weights)
-    left_out = inner == "leave one out"
+    left_out = {"a number": None, "leave one out": "exact"}[inner]
     counted = tuning.count_bytes(candidate.hat, plan.inner, plan.dtype, left_out)
     assert counted == total
+    more = prepare_candidate(candidate.hat, plan.inner, plan.dtype, None, "equal")
+    arrays = [a for each in more.squares for a in vars(each).values() if a is not None]
+    of_squares = sum(each.nbytes for each in arrays)
+    without = total - sum(each.nbytes for each in candidate.weights)
+    without -= sum(each.matrix.nbytes for each in inner_inverses)
+    counted = tuning.count_bytes(candidate.hat, plan.inner, plan.dtype, "equal")
+    assert without + 0.9 * of_squares < counted < without + 3 * of_squares
 
 
 # ------------------------------------------------------------------ unstable candidates
@@ -728,7 +804,7 @@ def test_groups_of_one_trial_each_take_the_way_of_single_trials():
     rng = np.random.default_rng(0)
     y, alone = rng.permutation(np.arange(24) % 2), np.arange(24)
     X = rng.normal(size=(24, 40)) + 0.5 * y[:, None]
-    options = {"reg": "auto", "n_permutations": 9, "random_state": 0}
+    options = {"reg": "tuned", "n_permutations": 9, "random_state": 0}
     found = cross_validate(X, y, groups=alone, **options)
     expected = cross_validate(X, y, cv=LeaveOneOut(), **options)
     assert_array_equal(found.class_scores, expected.class_scores)  # to the last bit

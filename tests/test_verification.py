@@ -148,6 +148,7 @@ AGAIN = {
 }
 ANYTHING = {
     "a grid made from the data": {"reg": Tuned("auto", cv=3), "n_permutations": 1},
+    "log loss": {"reg": Tuned(criterion="log_loss")},
     "a map": {"kernel": EmpiricalMap("rbf")},
     "landmarks": {"approx": Nystrom(20), "kernel": "rbf"},
     "directions": {"approx": Nystrom(4, sampling="uniform")},
@@ -177,6 +178,48 @@ def test_any_option_holds(options):
     result, given = decode_anything(options)
     found = verify(result, X[:, :, :2], Y, **given)
     assert found.ok, found
+
+
+#: What sets a penalty: which trials, their groups, or labels within a training set.
+PENALTIES = {
+    "all trials": {},
+    "runs": {"groups": RUNS},
+    "trials that are trained with": {"cv": LIST[:1]},
+    "each training set": {"groups": RUNS, "preprocess": "zscore"},
+    "custom training sets": {"cv": OWN},
+    "labels": {"reg": "tuned"},
+    "labels, by runs": {"reg": "tuned", "groups": RUNS},
+    "labels of trained trials": {"reg": "tuned", "cv": LIST[:1]},
+    "labels, by the steps": {"reg": "tuned", "preprocess": "zscore"},
+    "labels, of kernels": {"reg": "tuned", "kernel": ["linear", "rbf"]},
+}
+
+
+def decode_correlated(n_features, task, **options):
+    """Return a result, and its data and labels, of features that share noise."""
+    rng = np.random.default_rng(1)
+    noise = rng.normal(size=(40, 50)) * np.geomspace(1, 0.1, 50)
+    data = noise @ rng.normal(size=(50, n_features))
+    data[:, 0] += Y == "dog"
+    y = Y if task == "classification" else data[:, 0] + rng.normal(size=40)
+    options = {"groups": None, "cv": None if "groups" in options else 4} | options
+    data = data[:, :, np.newaxis]
+    result = decode(data, y, task=task, **options | {"n_permutations": 2})
+    return result, data, y, {"groups": options["groups"], "random_state": 0}
+
+
+@pytest.mark.some(10)
+@pytest.mark.parametrize("n_features", [6, 50])
+@pytest.mark.parametrize("task", ["classification", "regression"])
+@pytest.mark.parametrize("options", PENALTIES.values(), ids=PENALTIES)
+def test_penalties_hold_and_others_do_not(options, task, n_features):
+    result, data, y, given = decode_correlated(n_features, task, **options)
+    found = verify(result, data, y, **given, n_cells=9)
+    assert found.ok, found
+    assert found.cells["n_ties"].sum() < 5
+    lambdas = np.array(result.penalty["lambda"]) * 1.001
+    forged = replace(result, penalty=result.penalty | {"lambda": lambdas})
+    assert not verify(forged, data, y, **given).ok
 
 
 @pytest.mark.some(2)

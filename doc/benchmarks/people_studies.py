@@ -171,12 +171,8 @@ def posteriors(n, n_subjects=20, confidence=0.95):
             shares = rng.random(n) if given is None else shares
             carriers = rng.random((n_subjects, n)) < shares
             scores, nulls = group(rng, carriers, n_trials=n_trials)
-            subjects = SimpleNamespace(
-                scores=scores,
-                nulls=nulls,
-                second_nulls=(),
-                exempt=np.zeros(n, dtype=bool),
-            )
+            test = scores, nulls, np.zeros(n, dtype=bool)
+            subjects = SimpleNamespace(scores=scores, tests=[test])
             own = own_tests(subjects, ALPHA)
             significant = own.p <= ALPHA + 1e-9
             posterior = Share.of(significant, own.sizes)

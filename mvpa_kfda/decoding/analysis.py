@@ -150,13 +150,13 @@ class Analysis:
     def task_for(self, positions):
         """Return the task of some positions.
 
-        Where a model is tested at other positions than its own, predictions are scored
-        twice in cross-validation: where the first null has the tested labels move along
-        with the trained ones, the second has them stay, and the other way round. Where
-        no trial is both trained with and tested, the tested labels stay, and that is
-        all.
+        Where a model is tested at other positions than its own, there are two tests in
+        cross-validation: in the first null the tested labels move along with the
+        trained ones, in the second they stay. Where no trial is both trained with and
+        tested, the tested labels stay, and that is all.
         """
-        if not positions.row or self.chosen is not None:
+        permuted = self.permutations.n_permutations
+        if not positions.row or self.chosen is not None or not permuted:
             return self.task
         second = self.tested[None] if self.true is None else self.moved
         return replace(self.task, second=second)
@@ -259,7 +259,8 @@ def make_analysis(trials, procedure, *, maps=None, with_patterns=False):
     if how.is_repeated:
         task, samples = made.tasks(task, make_inner)
         tested = samples.codes
-    parameters = record_method(procedure.method) | how.record(made)
+    method = procedure.method
+    parameters = record_method(method, method.reg) | how.record(made)
     parameters |= {"cv": splitter, "train_on": trials.chosen_by}
     parameters["recorded_order"] = trials.recorded_order
     parameters |= record_pairs(task.functions)
@@ -573,10 +574,10 @@ def _of(values, rows):
     return None if values is None else values[rows]
 
 
-def record_method(model):
-    """Return what a result records about the method."""
-    kernel, reg = model.kernel, model.reg
-    method = {"kernel": recorded(kernel), "reg": recorded(name_of_rule(reg))}
+def record_method(model, reg):
+    """Return what a result records about the method, of which reg is what is done."""
+    kernel, given = model.kernel, name_of_rule(model.reg)
+    method = {"kernel": recorded(kernel), "reg": recorded(given)}
     method |= {"n_components": model.n_components, "average": None}
     if isinstance(reg, Tuned):
         method["kernels"] = [recorded(each) for each in kernels_of(kernel)]
@@ -654,6 +655,11 @@ def decode(
         "class_scores": outcome.class_scores,
         "pattern_maps": {name: undo(maps[name]) for name in maps} if undo else maps,
         "null_summaries": _as_arrays(outcome.summaries),
+        "second_scores": {
+            name: scores
+            for name, scores in outcome.second_scores.items()
+            if not np.array_equal(scores, outcome.metrics[name], equal_nan=True)
+        },
         "second_nulls": outcome.second_nulls,
         "second_summaries": _as_arrays(outcome.second_summaries),
     }

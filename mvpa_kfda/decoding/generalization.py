@@ -45,6 +45,7 @@ from .options import (
 )
 from .positions import Positions, WindowPositions, window_positions
 from .procedure import Procedure, TrialData, Windowing, taken
+from .run import AT_MOST
 from .sizes import Maps
 
 if TYPE_CHECKING:
@@ -133,8 +134,14 @@ class GeneralizationPositions(Positions):
     def models(self, block, task):
         """Yield the transfer from every training window in a block."""
         plans = self.train.plans(block, task)
+        of_second = replace(task, at_most=AT_MOST)
         for position, plan in zip(block, plans, strict=True):
-            yield self._transfer(position, plan, task)
+            model = self._transfer(position, plan, task)
+            if task.second is not None and plan.is_above(AT_MOST):
+                alone = range(position, position + 1)
+                (second,) = self.train.plans(alone, of_second)
+                model = replace(model, second=model.by(second))
+            yield model
 
     def _transfer(self, position, plan, task):
         """Return the transfer from one training window."""

@@ -8,6 +8,7 @@ without (:class:`GramPositions`), and what hat matrices are made of
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from sklearn import config_context
@@ -102,7 +103,8 @@ class BlockHats:
 
     def serve(self, folds):
         """Tell whether they are those of other folds, too."""
-        return not isinstance(self.reg, Auto) or folds.trained is None
+        is_auto = isinstance(self.reg, Auto)
+        return not is_auto or np.array_equal(self.reg.rows, folds.trained)
 
     def n_bytes(self, folds):
         """Return what the hats of all positions take, with blocks of folds, for each.
@@ -113,8 +115,9 @@ class BlockHats:
         sizes = [n * min(n, np.shape(X)[1] + 1) + 2 * blocks for X, _ in self.samples]
         return 8 * sum(sizes)
 
-    def of_trials(self):
-        """Return the hats of the trials as they are, by position."""
+    @cached_property
+    def alone(self):
+        """The hats of the trials as they are, by position."""
         return [make_hat(X, kernel, self.reg) for X, kernel in self.samples]
 
     def of_averages(self, members, order):

@@ -27,7 +27,7 @@ from ..kfda.models import Stack
 from ..metrics.classes import METRICS
 from .averaging import Cells, Grouping, folds_of_averages
 from .grouped import BlockHats, GramPositions
-from .run import Task, models_of, score_models
+from .run import AT_MOST, Task, models_of, score_models
 
 #: Bytes of groupings that are kept, so that they are not drawn anew in every block.
 _DRAWN_BYTES = 2**25
@@ -207,24 +207,32 @@ class Regrouped:
 
     def _nulls(self, task, positions, block):
         """Return the nulls of one block, mean scores (P, cells) over repeats."""
-        single, kinds = task.single, {"nulls": None}
-        if task.second is not None:
-            kinds["second"] = 0
+        single, found = task.single, {}
         positions = GramPositions.of(positions, block, single)
         hats = BlockHats.of(positions, block, single)
         step = self._n_together(single, positions, block, hats)
-        pairs = list(product(range(1, len(self.labels)), range(self.n_repeats)))
-        found = {}
-        for kind, tested_as in kinds.items():
-            how = single, positions, block, hats, tested_as
+
+        def means(first, single, tested_as):
+            """Yield metrics and means (., cells) over repeats, from label vector `first`."""
+            pairs = list(product(range(first, len(self.labels)), range(self.n_repeats)))
             scores = [
-                self._scores(pairs[start : start + step], *how)
+                self._scores(
+                    pairs[start : start + step],
+                    *(single, positions, block, hats, tested_as),
+                )
                 for start in range(0, len(pairs), step)
             ]
             for name in scores[0]:
                 values = np.concatenate([each[name] for each in scores])
                 values = values.reshape(-1, self.n_repeats, values.shape[1])
-                found[f"{kind}/{name}"] = values.mean(axis=1)
+                yield name, values.mean(axis=1)
+
+        for name, values in means(1, single, None):
+            found[f"nulls/{name}"] = values
+        if task.second is not None:
+            for name, values in means(0, replace(single, at_most=AT_MOST), 0):
+                found[f"second_scores/{name}"] = values[0]
+                found[f"second/{name}"] = values[1:]
         return found
 
     def _n_together(self, single, positions, block, hats):
@@ -351,9 +359,8 @@ class Reshuffled:
         if len(singles[0].labels) == len(self.labels):
             return part
         hats = BlockHats.of(positions, block, singles[0])
-        known = None if hats is None else hats.of_trials()
         found = [
-            self._scores(singles, b, positions, block, known)
+            self._scores(singles, b, positions, block, hats)
             for b in range(1, len(self.labels))
         ]
         for number, kind in enumerate(("nulls", "second")[: len(found[0])]):
@@ -372,7 +379,7 @@ class Reshuffled:
             if hats is not None and hats.serve(folds):
                 order = folds.layout.order
                 models = _stack(
-                    lambda order=order: [hat.reordered(order) for hat in hats],
+                    lambda order=order: [each.reordered(order) for each in hats.alone],
                     folds.layout,
                     task,
                 )
@@ -441,7 +448,7 @@ def _mean_of(parts):
         elif kind == "metrics":
             joined[key] = np.mean(values, axis=0)
             joined[f"repeats/{name}"] = np.stack(values, axis=-1)
-        elif kind in ("nulls", "second", "patterns"):
+        elif kind in ("nulls", "second", "second_scores", "patterns"):
             joined[key] = np.mean(values, axis=0)
         elif kind == "penalty":
             flat = [v.reshape(len(v), -1) if v.ndim < 3 else v for v in values]

@@ -18,7 +18,7 @@ import numpy as np
 from ..inference.null import FullNull, NullSummary, summarize_null
 from ..kfda.folds import Folds, InnerFolds
 from ..kfda.patterns import pattern_weights, patterns_of
-from ..kfda.penalties import Auto
+from ..kfda.penalties import AtMost, Auto, Tuned
 from ..kfda.steps import Learned
 from ..metrics.classes import METRICS, evaluate_labellings, evaluate_sets
 from ..utils.parallel import count_workers, keep_freed_memory, run_in_parallel
@@ -26,6 +26,12 @@ from ..utils.progress import Progress
 from ..utils.signals import ending_in_order
 from .positions import PositionError
 from .sizes import outlook
+
+#: The largest penalty of the second test, in units of trace(K_c)/n. Stronger ones leave
+#: of a model the difference of class means, and that of permuted labels lies where
+#: trials vary most, along a strong effect: it tells the true classes apart by chance,
+#: in either direction, and the second null gets wide.
+AT_MOST = 0.3
 
 
 @dataclass(frozen=True)
@@ -58,8 +64,11 @@ class Task:
     with_patterns : bool
         Whether to compute activation patterns.
     second : ndarray of int, shape (1 | P + 1, n) | None
-        Labels that predictions are scored against a second time, for another null: one
-        vector for all permutations or one for each.
+        Of two tests: labels that stay (1, n), where those that predictions come with
+        move along with the trained ones, or labels that move (P + 1, n), where those
+        stay. The first test is against labels that move. None: one test.
+    at_most : float | None
+        Penalties are at most so many times trace(K_c)/n, unless labels choose them.
     rank : int | None
         How many discriminants to classify by; None: all.
     inner : InnerFolds | tuple of InnerFolds | None
@@ -78,6 +87,7 @@ class Task:
     null: str = "all"
     with_patterns: bool = False
     second: np.ndarray | None = None
+    at_most: float | None = None
     rank: int | None = None
     inner: InnerFolds | tuple | None = None
     groups: np.ndarray | None = None
@@ -112,9 +122,12 @@ class Task:
 
     def penalty(self, reg):
         """Return a penalty for the trials of this task."""
-        if not isinstance(reg, Auto):
+        if isinstance(reg, Auto):
+            trained = None if self.folds is None else self.folds.trained
+            reg = Auto(trained, self.groups)
+        if self.at_most is None or isinstance(reg, Tuned):
             return reg
-        return Auto(None if self.folds is None else self.folds.trained, self.groups)
+        return AtMost(reg, self.at_most)
 
     @property
     def settings(self):
@@ -226,7 +239,8 @@ def _run_block(positions, task, block):
 
     The part is a dict of arrays: ``metrics/NAME`` (cells, ...), ``folds/NAME`` (cells,
     n_sets), ``repeats/NAME`` (cells, r) if there are any, ``nulls/NAME/...`` and
-    ``second/NAME/...`` from `reduce_null`,
+    ``second/NAME/...`` from `reduce_null`, ``second_scores/NAME`` (cells,) of the
+    observed labels in the second test,
     ``predicted`` (cells, n), ``class_scores`` (positions, n, c) if they are kept,
     ``patterns/KIND`` (positions, ., n_features) if they are wanted, (features, .) where
     positions differ in their number, ``penalty/NAME`` (positions, ...).
@@ -252,17 +266,13 @@ def models_of(positions, block, task):
 def score_models(models, task):
     """Return scores (cells of all models,) of a task's one label vector, by name.
 
-    A list of these, of which the second is against the task's second labels.
+    A list of these, one for each test.
     """
-    metrics, found = task.scalar_metrics, []
-    want_scores = _needs_class_scores(metrics)
-    for model in models:
-        scored = model.predict(task.labels, task.n_classes, want_scores)
-        found.append(_evaluate(metrics, scored, model, task, task.second))
+    found = [_in_tests(model, task, slice(None)) for model in models]
     return [
         {
             name: np.concatenate([each[name][0].ravel() for each in kind])
-            for name in metrics
+            for name in kind[0]
         }
         for kind in zip(*found, strict=True)
     ]
@@ -300,16 +310,21 @@ def _patterns(model, positions, task, numbers):
     return {key: np.concatenate(values) for key, values in found.items()}
 
 
+#: Nulls in a part -> the observed scores that they are of.
+_OBSERVED = {"nulls": "metrics", "second": "second_scores"}
+
+
 def _axis(key):
     """Return which axis of a part's array counts cells or positions."""
-    return int(key.startswith(("nulls/", "second/")))
+    return int(key.partition("/")[0] in _OBSERVED)
 
 
 def _reduce(part, kind):
     """Put what is to be kept of each null in the place of it."""
     reduced = {key: values for key, values in part.items() if not _axis(key)}
     for key in filter(_axis, part):
-        observed = part["metrics/" + key.partition("/")[2]]
+        kind_of_null, _, name = key.partition("/")
+        observed = part[f"{_OBSERVED[kind_of_null]}/{name}"]
         kept = reduce_null(kind, observed, part[key])
         reduced |= {f"{key}/{name}": values for name, values in kept.items()}
     return reduced
@@ -326,9 +341,14 @@ def _decode_classes(task, model):
         table = metrics[name].table
         extra = () if table is None else table(task.n_classes)
         part[f"metrics/{name}"] = values[0].reshape(-1, *extra)
+    if task.second is not None:
+        if model.second is not None:
+            (scores,) = _scores_of(model.second, task, slice(1))
+        for name in task.scalar_metrics:
+            part[f"second_scores/{name}"] = scores[name][0].ravel()
     n_cells = len(part[f"metrics/{task.scoring[0]}"])
     nulls = _permuted(model, task, n_cells)
-    for kind, each in zip(("nulls", "second"), nulls, strict=True):
+    for kind, each in zip(_OBSERVED, nulls, strict=False):
         for name, values in each.items():
             part[f"{kind}/{name}"] = values.reshape(len(values), n_cells)
     class_scores = None
@@ -363,41 +383,63 @@ def _of_folds(observed, model, task):
 
 
 def _permuted(model, task, n_cells):
-    """Return the scores (P, *row) of permuted labels, and those of the second kind."""
+    """Return the scores (P, *row) of permuted labels, a list with one for each test."""
     metrics = task.scalar_metrics
     if len(task.labels) == 1:
-        return {name: np.empty((0, n_cells)) for name in metrics}, {}
-    want_scores = _needs_class_scores(metrics)
-    size = task.batch_size or model.block_size(task.n_classes, want_scores)
-    parts = []
-    for start in range(1, len(task.labels), size):
-        block = slice(start, start + size)
-        scored = model.predict(task.labels[block], task.n_classes, want_scores)
-        second = task.second
-        if second is not None and len(second) > 1:
-            second = second[block]
-        parts.append(_evaluate(metrics, scored, model, task, second))
-    return tuple(
+        return [{name: np.empty((0, n_cells)) for name in metrics}]
+    size = task.batch_size or model.block_size(
+        task.n_classes, _needs_class_scores(metrics)
+    )
+    parts = [
+        _in_tests(model, task, slice(start, start + size))
+        for start in range(1, len(task.labels), size)
+    ]
+    return [
         {name: np.concatenate([values[name] for values in kind]) for name in kind[0]}
         for kind in zip(*parts, strict=True)
-    ) + ({},) * (task.second is None)
+    ]
 
 
-def _evaluate(metrics, scored, model, task, second=None):
+def _in_tests(model, task, block):
+    """Return the scores (B, *row) of some label vectors by name, for each test."""
+    second = task.second
+    if second is None:
+        return _scores_of(model, task, block)
+    if len(second) > 1:  # one for each permutation: these move
+        trues = second[block], None
+    else:
+        trues = None, second
+    if model.second is None:
+        return _scores_of(model, task, block, trues)
+    return [
+        *_scores_of(model, task, block, trues[:1]),
+        *_scores_of(model.second, task, block, trues[1:]),
+    ]
+
+
+def _scores_of(model, task, block, trues=(None,)):
+    """Return the scores (B, *row) of some label vectors by name, a list as `trues`."""
+    metrics = task.scalar_metrics
+    want_scores = _needs_class_scores(metrics)
+    scored = model.predict(task.labels[block], task.n_classes, want_scores)
+    return _evaluate(metrics, scored, model, task, trues)
+
+
+def _evaluate(metrics, scored, model, task, trues=(None,)):
     """Score predictions that come in pieces of the model's row, (B, *row, ...).
 
-    Against the labels they come with and, if given, against the second ones (B, n).
+    Against each of the given labels (B, n), or None: those they come with.
     """
-    pieces, trues = [], []
-    if second is not None:
-        trues.append(second.T[model.rows])
+    pieces = []
+    trues = [true if true is None else true.T[model.rows] for true in trues]
     for piece in scored:
         cells = (1,) * (piece.predicted.ndim - 2)
-        others = [true.reshape(len(true), *cells, -1) for true in trues]
+        each = [
+            piece.true if true is None else true.reshape(len(true), *cells, -1)
+            for true in trues
+        ]
         pieces.append(
-            evaluate_labellings(
-                metrics, piece, [piece.true, *others], model.shapes, task.n_classes
-            )
+            evaluate_labellings(metrics, piece, each, model.shapes, task.n_classes)
         )
     if len(pieces) == 1:
         return pieces[0]
@@ -458,7 +500,8 @@ class Outcome:
     nulls: dict
     #: What is left of the nulls that were not kept.
     summaries: dict
-    #: The same of the scores against the task's second labels.
+    #: The same of the second test, and the observed scores (*shape,) that it is of.
+    second_scores: dict
     second_nulls: dict
     second_summaries: dict
     #: Predicted classes of the observed labels (*shape, n), -1 for trials never tested.
@@ -599,7 +642,7 @@ class MapStore:
         cells, nulls = self._cells(block), {}
         for key, values in part.items():
             kind, _, name = key.partition("/")
-            if kind in ("nulls", "second"):
+            if kind in _OBSERVED:
                 name, _, what = name.rpartition("/")  # "face / house" is a name
                 nulls.setdefault((kind, name), {})[what] = values
             elif kind == "patterns" and self._pattern_rows(block) is not None:
@@ -615,7 +658,7 @@ class MapStore:
                 exempt = self._exempt if kind == "second" else None
                 store = NullStore(*self._null, self._shape, self._run, exempt)
                 self._nulls[kind, name] = store
-            observed = part[f"metrics/{name}"]
+            observed = part[f"{_OBSERVED[kind]}/{name}"]
             self._nulls[kind, name].add(cells, observed, kept)
 
     def _array(self, key, values, length):
@@ -630,7 +673,7 @@ class MapStore:
     def outcome(self):
         """Return the map."""
         packed = {key: null.result() for key, null in self._nulls.items()}
-        kinds = ("metrics", "folds", "repeats", "patterns", "penalty")
+        kinds = ("metrics", "folds", "repeats", "patterns", "penalty", "second_scores")
         found = {kind: {} for kind in kinds}
         for key, values in self._arrays.items():
             kind, _, name = key.partition("/")
@@ -655,6 +698,7 @@ class MapStore:
             repeats=found["repeats"],
             nulls=pick("nulls", 0),
             summaries=pick("nulls", 1),
+            second_scores=found["second_scores"],
             second_nulls=pick("second", 0),
             second_summaries=pick("second", 1),
             predicted=found["predicted"],

@@ -424,10 +424,9 @@ class _Kind(NamedTuple):
     """A kind of test: both maps of scores, and how nulls of their difference come."""
 
     scores: tuple
-    #: Returns the nulls at positions that count, bool like the map.
+    #: Returns the nulls at positions that count, bool like the map, and the positions
+    #: that are exempt from each, or None.
     make: Callable
-    #: The positions of each null that are exempt from its test, or None.
-    exempt: tuple
 
 
 def _run(a, b, method, metric, places, names, asked):
@@ -439,7 +438,7 @@ def _run(a, b, method, metric, places, names, asked):
     nulls = [
         (null, mask if mask is None or counted.all() else mask[counted])
         for kind in kinds
-        for null, mask in zip(kind.make(counted), kind.exempt, strict=False)
+        for null, mask in kind.make(counted)
     ]
     if method == "both":
         tested = _test_both(nulls, adjacency, names, asked)
@@ -510,12 +509,6 @@ def _warn_if_out_of_reach(comparison):
 def _permuted(a, b, metric):
     """Return the test of the difference under permuted labels."""
     for name, result in (("result_a", a), ("result_b", b)):
-        if result.parameters.get("larger_of_two"):
-            raise ValueError(
-                f"{name} is the diagonal of a map of time generalization, which holds "
-                "the larger of two scores for each permutation, and so no difference "
-                "of scores. Pass the maps, or results of decode_epochs."
-            )
         if len(result.nulls.get(metric, ())) == 0:
             raise ValueError(
                 f"{name} has no scores of permuted labels. Run both analyses again "
@@ -540,10 +533,14 @@ def _permuted(a, b, metric):
     n = sum(map(len, a.tests)) if metric == "accuracy" else None
 
     def make(counted):
-        both = zip(a.kept_nulls(metric), b.kept_nulls(metric), strict=True)
-        return [Differences(scores, pair, counted, n) for pair in both]
+        found = []
+        both = zip(a.kept_tests(metric), b.kept_tests(metric), strict=True)
+        for (of_a, null_a, exempt), (of_b, null_b, _) in both:
+            pairs = (of_a, of_b), (null_a, null_b)
+            found.append((Differences(*pairs, counted, n), exempt))
+        return found
 
-    return _Kind(scores, make, a.exempt())
+    return _Kind(scores, make)
 
 
 def _other_permutations(a, b):
@@ -584,7 +581,7 @@ def _worded_folds(result):
 
 def _kept_differences(a, b, metric):
     """Return the permuted differences (P, positions...); None of too many."""
-    (null, *_), (other, *_) = a.kept_nulls(metric), b.kept_nulls(metric)
+    null, other = (result.kept_tests(metric)[0].null for result in (a, b))
     if np.size(null) > _MOST_KEPT:
         return None
     return np.subtract(null, other, dtype=np.float32)
@@ -659,9 +656,9 @@ def _flipped(a, b, asked):
         signs = draw_signs(len(differences), n_flips, seed)
         shape = counted.shape if counted.all() else (np.count_nonzero(counted),)
         asked["n_flips"] = len(signs)
-        return [Flips(differences, signs, shape, height)]
+        return [(Flips(differences, signs, shape, height), None)]
 
-    return _Kind(scores, make, (None,))
+    return _Kind(scores, make)
 
 
 def count_right(a, b, true):

@@ -108,9 +108,9 @@ def _check_lists(name, unequal, first, second, n):
 # ------------------------------------------------------------------ of one subject
 
 
-def means_of(kept, scores):
+def means_of(scores, null):
     """Return the mean permuted score at each position (V,), or None."""
-    means = permuted_means(kept[0]) if kept else None
+    means = permuted_means(null)
     if means is None or means.size == np.size(scores):
         return None if means is None else np.ravel(means)
     every = np.full(np.size(scores), np.nan)  # summaries leave out gaps

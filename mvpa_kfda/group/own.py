@@ -33,15 +33,11 @@ def own_tests(subjects, alpha):
     n, n_positions = subjects.scores.shape
     p, sizes = np.zeros((2, n, n_positions))
     corrected, sizes_anywhere = np.zeros((n, n_positions)), np.zeros(n)
-    nothing = np.zeros(n_positions, dtype=bool)
-    for nulls, exempt in (
-        (subjects.nulls, nothing),
-        (subjects.second_nulls, subjects.exempt),
-    ):
+    for scores, nulls, exempt in subjects.tests:
         counted = ~exempt
         for s, null in enumerate(nulls):
             null = as_scores(null)
-            observed = as_precise_as(null.dtype, subjects.scores[s])
+            observed = as_precise_as(null.dtype, scores[s])
             rows = np.concatenate([observed[np.newaxis].astype(null.dtype), null])
             for part in batches(n_positions, len(rows)):
                 here = counted[part]

@@ -19,7 +19,6 @@ MAY_DIFFER = frozenset(
         "recorded_order",
         *(
             "n_images",
-            "larger_of_two",
             "class_sizes",
             "checkpoint",
             "n_jobs",

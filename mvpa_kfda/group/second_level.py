@@ -61,26 +61,20 @@ _LEAST_ALPHA = 1e-8
 
 def recombine(subjects, request):
     """Test the "min" or "mean" over subjects against recombined permutations."""
-    if subjects.one_sided and request.alternative != "greater":
-        raise ValueError(
-            "Diagonals of time generalization hold the larger of two scores for "
-            "each permutation, which tests for high scores only. Use "
-            "alternative='greater', or results of decode_epochs."
-        )
     n_maps = np.array([1 + len(null) for null in subjects.nulls])
     draws = draw_recombinations(n_maps, request.n_permutations, request.seed)
 
     nulls = [
-        RecombinedNull(subjects.scores, kept, draws, request.method.statistic)
-        for kept in (subjects.nulls, subjects.second_nulls)
-        if kept
+        RecombinedNull(scores, kept, draws, request.method.statistic)
+        for scores, kept, _ in subjects.tests
     ]
     if request.method.statistic == "mean":
         return _test(nulls, subjects, request, {"none", "max"})
     # All recombinations give these p-values of the minimum, so that none are drawn.
-    by_test = [null.p_by_subject() for null in nulls]
-    if len(nulls) > 1:
-        by_test[1][:, subjects.exempt] = 0.0
+    by_test = [
+        np.where(exempt, 0.0, null.p_by_subject())
+        for null, (*_, exempt) in zip(nulls, subjects.tests, strict=True)
+    ]
     p_of_minimum = reduce(np.maximum, by_test)
     tested = _test(nulls, subjects, request, {"max"})
     p = tested.p | {"none": prevalence_p(p_of_minimum, 0.0)}
@@ -93,19 +87,16 @@ def recombine(subjects, request):
 def take_in_order(subjects, request):
     """Test the i-th lowest subject, with a share of the population as the null."""
     # The same place in the order at every position, whoever is there.
-    scores = np.sort(subjects.scores, axis=0)[request.order - 1]
+    in_order = [np.sort(s, axis=0)[request.order - 1] for s, *_ in subjects.tests]
     by_test = [
-        p_of_scores(scores, kept)
-        for kept in (subjects.nulls, subjects.second_nulls)
-        if kept
+        np.where(exempt, 0.0, p_of_scores(scores, kept))
+        for scores, (_, kept, exempt) in zip(in_order, subjects.tests, strict=True)
     ]
-    if len(by_test) > 1:
-        by_test[1][:, subjects.exempt] = 0.0
     p_of_order = reduce(np.maximum, by_test)
     p = {"none": order_p(p_of_order, request.order, request.share)}
     none = np.empty(0)
-    n_tests = len(by_test)
-    return MapTest(scores, p, none, np.nan, n_tests=n_tests, p_of_minimum=p_of_order)
+    how = {"n_tests": len(by_test), "p_of_minimum": p_of_order}
+    return MapTest(in_order[0], p, none, np.nan, **how)
 
 
 def exchange(subjects, request):
@@ -532,10 +523,8 @@ def _test(nulls, subjects, request, always, height=None, samples=()):
         for null, mask in zip(nulls, exempt, strict=False)
     ]
     tested = MapTest.of(full, names)
-    # Diagonals that hold the larger of two scores have no ranks of one null.
-    one_sided = subjects.one_sided and request.method.by_labels
-    found = () if one_sided else tuple(map(calibrate_rows, full))
     p |= tested.p
+    found = tuple(map(calibrate_rows, full))
     return replace(tested, statistic=first.observed, p=p, calibrations=found)
 
 

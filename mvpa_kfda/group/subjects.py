@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..data.resampling import nearest_voxels, take_voxels
+from ..inference.corrections import KeptTest
 from ..inference.null import NullCentre, centre_of
 from ..metrics.areas import RareClass
 from ..metrics.classes import METRICS, depends_on_frequencies
@@ -64,13 +65,13 @@ class Subjects:
     #: Scores of the observed labels (S, C).
     scores: np.ndarray
     #: Scores under permuted labels (P_s, C) by subject, if asked for, and those of the
-    #: second test of cross-validated time generalization, if there is one.
+    #: second test of cross-validated time generalization, if there is one, with the
+    #: scores (S, C) that it tests.
     nulls: tuple
     second_nulls: tuple
+    second_scores: np.ndarray | None
     #: Positions (C,) where the second test does not count.
     exempt: np.ndarray
-    #: Whether the nulls are good for high scores only, as those of diagonals.
-    one_sided: bool
     #: How many times as frequent the largest class is as equal ones would be, at most
     #: over subjects, and whether the metric then leaves its chance level.
     unbalanced: float
@@ -96,6 +97,14 @@ class Subjects:
     #: Checksums of their results (S,).
     checksums: tuple = ()
 
+    @property
+    def tests(self):
+        """Of each test by permuted labels scores, nulls, and where it does not count."""
+        tests = [(self.scores, self.nulls, np.zeros_like(self.exempt))]
+        if self.second_nulls:
+            tests.append((self.second_scores, self.second_nulls, self.exempt))
+        return tests
+
     def expand(self, values, fill=np.nan):
         """Put values (..., C) of the positions that count into the shape of the map."""
         return self.places.expand(values, self.counted, fill)
@@ -111,9 +120,8 @@ class _SubjectMaps:
     chance: float
     scores: np.ndarray
     null: np.ndarray | None
-    second: np.ndarray | None
-    exempt: np.ndarray
-    one_sided: bool
+    #: Of the second test, if there is one.
+    second: KeptTest | None
     unbalanced: float
     of_frequencies: bool
     centre: NullCentre | None
@@ -353,9 +361,7 @@ def _read(entry, who, first, metric, need_nulls, resample, seen):
     metric = _check_kind(result, places, mode, who, first, metric, resample)
     _refuse_copy(result, entry, who, seen)
     null, second = _nulls_of(result, metric, who, first) if need_nulls else (None, None)
-    # Permutations of such a diagonal hold the larger of two scores each.
-    larger = bool(result.parameters.get("larger_of_two"))
-    kept = [] if larger else result.kept_nulls(metric)
+    tests = result.kept_tests(metric)
     maps = _SubjectMaps(
         places=places,
         mode=mode,
@@ -364,12 +370,10 @@ def _read(entry, who, first, metric, need_nulls, resample, seen):
         scores=np.ravel(result.metrics[metric]).astype(np.float64),
         null=null,
         second=second,
-        exempt=exempt_of(result),
-        one_sided=larger,
         unbalanced=crowding_of(result),
         of_frequencies=depends_on_frequencies(metric, len(result.classes)),
-        centre=centre_of(kept[0]) if kept else None,
-        permuted_means=None if need_nulls else means_of(kept, result.metrics[metric]),
+        centre=centre_of(tests[0].null) if tests else None,
+        permuted_means=means_of(*tests[0][:2]) if tests and not need_nulls else None,
         rare=rare_class_of(result, metric),
         smallest_p=result.smallest_p(metric=metric),
         scoring=tuple(result.scalar_metrics),
@@ -404,19 +408,13 @@ def _read(entry, who, first, metric, need_nulls, resample, seen):
         maps = replace(maps, scores=scores, null=null, matrices=matrices)
         maps = replace(maps, permuted_means=means)
     # All share the places of the first; meshes and masks of the others are let go.
-    return replace(maps, places=first.places, exempt=first.exempt)
+    return replace(maps, places=first.places)
 
 
 def _timing(places, first):
     """Return how far times are from those of the first subject, for the record."""
     apart = 0.0 if first is None else first.places.apart(places)
     return {"times": f"up to {apart:.2g} s apart"} if apart else {}
-
-
-def exempt_of(result):
-    """Return where the second test does not count (V,)."""
-    exempt = result.exempt()[-1]
-    return np.zeros(result.shape, bool).ravel() if exempt is None else exempt.ravel()
 
 
 def _load(entry, who):
@@ -509,10 +507,10 @@ def _refuse_copy(result, entry, who, seen):
 
 
 def _nulls_of(result, metric, who, first):
-    """Return the scores under permuted labels (P, V), and those of the second test."""
-    null, kept = result.null_of(metric), result.kept_nulls(metric)
+    """Return the scores under permuted labels (P, V), and the second test if any."""
+    null, tests = result.null_of(metric), result.kept_tests(metric)
     again = f"run the analysis of {_inside(who)} again with n_permutations=100"
-    if len(null) == 0 and kept:
+    if len(null) == 0 and tests:
         raise ValueError(
             f"{who} has only a summary of its label permutations "
             f"(null={result.parameters.get('null')!r}); {again} and null='full'."
@@ -529,13 +527,17 @@ def _nulls_of(result, metric, who, first):
         raise ValueError(
             f"{who} has no label permutations, which this method needs; {again}."
         )
-    second = kept[1] if len(kept) > 1 else None
+    second = tests[1] if len(tests) > 1 else None
     if first is not None and (second is None) != (first.second is None):
         raise ValueError(
             f"{who} and the first subject differ in whether the permutations of the "
             f"second test were kept; {again}, and likewise of the first subject."
         )
-    return _flat(null), None if second is None else _flat(second)
+    if second is not None:
+        scores, exempt = np.ravel(second.scores).astype(np.float64), second.exempt
+        exempt = np.zeros(len(scores), bool) if exempt is None else np.ravel(exempt)
+        second = KeptTest(scores, _flat(second.null), exempt)
+    return _flat(null), second
 
 
 def _flat(null):
@@ -555,12 +557,14 @@ def _join(names, words, subject_maps, about, mean):
     if first.places.pairs is None and counted.any() and not counted.all():
         _refuse_gap(has_score, first.places, words)
     _check_counted(has_score, counted, words)
-    one_sided = any(maps.one_sided for maps in subject_maps)
     unbalanced = max(maps.unbalanced for maps in subject_maps)
     smallest_p = tuple(maps.smallest_p for maps in subject_maps)
     where = slice(None) if counted.all() else counted  # no copies where all count
     centres = tuple(maps.centre for maps in subject_maps)
-    scores, nulls, second_nulls, means = [], [], [], []
+    scores, nulls, second_scores, second_nulls, means = [], [], [], [], []
+    exempt = np.zeros(counted.sum(), bool)
+    if first.second is not None:
+        exempt = first.second.exempt[counted]
     for who in words:
         maps = subject_maps.pop(0)  # let go before the next is copied
         scores.append(maps.scores[where])
@@ -569,8 +573,10 @@ def _join(names, words, subject_maps, about, mean):
         if maps.null is not None:
             nulls.append(maps.null[:, where])
         if maps.second is not None:
-            second_nulls.append(maps.second[:, where])
-        for values in (scores[-1], *nulls[-1:], *second_nulls[-1:]):
+            second_scores.append(maps.second.scores[where])
+            second_nulls.append(maps.second.null[:, where])
+        of_second = *second_scores[-1:], *second_nulls[-1:]
+        for values in (scores[-1], *nulls[-1:], *of_second):
             _refuse_damage(values, first.metric, who)
     return Subjects(
         names=names,
@@ -581,8 +587,8 @@ def _join(names, words, subject_maps, about, mean):
         scores=np.stack(scores),
         nulls=tuple(nulls),
         second_nulls=tuple(second_nulls),
-        exempt=first.exempt[counted],
-        one_sided=one_sided,
+        second_scores=np.stack(second_scores) if second_scores else None,
+        exempt=exempt,
         unbalanced=unbalanced,
         of_frequencies=first.of_frequencies,
         centres=centres,

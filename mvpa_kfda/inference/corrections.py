@@ -21,6 +21,7 @@ taken as float64. No copy of the null is made. A `NullSummary` can replace the n
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce, wraps
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import false_discovery_control
@@ -788,28 +789,31 @@ def p_values_from_summary(
             "returns."
         )
     how = {"adjacency": adjacency, "threshold": threshold}
-    return p_values_of_kept(observed, [summary], correction, **how)
+    return p_values_of_kept([KeptTest(observed, summary)], correction, **how)
 
 
-def p_values_of_kept(observed, kept, correction, *, exempt=(None, None), **how):
-    """Return p-values of nulls, or of summaries, that all have to be rejected.
+class KeptTest(NamedTuple):
+    """What is kept of a test of all positions."""
 
-    `exempt` has the positions of each that are exempt from its test.
-    """
+    #: The observed scores (positions...).
+    scores: Any
+    #: The scores under permuted labels (P, positions...), or a `NullSummary` of them.
+    null: Any
+    #: The positions (positions...) that are exempt from the test; None: none.
+    exempt: Any = None
+
+
+def p_values_of_kept(tests, correction, **how):
+    """Return p-values of tests that all have to reject, each a `KeptTest`."""
     correction = check_correction(correction)
-    nulls = [
-        _as_null(observed, each, exempt=mask, **how)
-        for each, mask in zip(kept, exempt, strict=False)
-    ]
-    for each in kept:
-        if isinstance(each, NullSummary):
-            _check_kept(each, correction, how["threshold"])
+    nulls = [_as_null(*each, **how) for each in tests]
+    for each in tests:
+        if isinstance(each.null, NullSummary):
+            _check_kept(each.null, correction, how["threshold"])
     return _float_if_single(correct(nulls, correction))
 
 
-def _as_null(
-    observed, kept, *, adjacency, threshold, alternative="greater", exempt=None
-):
+def _as_null(observed, kept, exempt, adjacency, threshold, alternative="greater"):
     """Return how scores are compared with a null, or with a summary of one."""
     if isinstance(kept, NullSummary):
         check_greater(alternative)
@@ -938,16 +942,16 @@ def p_values_where(counted, observed, null, correction, alternative, **options):
     return p
 
 
-def cluster_scores(counted, observed, kept, exempt, threshold, alternative):
+def cluster_scores(counted, tests, threshold, alternative):
     """Return what clusters are formed of, like `counted`, and at which height.
 
-    Of several nulls the score nearest to zero. NaN where `counted` is false, and where
+    Of several tests the score nearest to zero. NaN where `counted` is false, and where
     what it takes was not kept.
     """
     scores, where = np.full(counted.shape, np.nan), np.flatnonzero(counted)
     how = {"adjacency": None, "threshold": threshold, "alternative": alternative}
     nulls = []
-    for each, mask in zip(kept, exempt, strict=False):
+    for observed, each, mask in tests:
         mask = None if mask is None else np.ravel(mask)[where]
         values = np.asarray(observed)[counted]
         if isinstance(each, NullSummary):
@@ -956,7 +960,7 @@ def cluster_scores(counted, observed, kept, exempt, threshold, alternative):
             mask = None if mask is None else mask.reshape(shape)
         else:
             each = Columns(each, where)
-        nulls.append(_as_null(values, each, exempt=mask, **how))
+        nulls.append(_as_null(values, each, mask, **how))
     if all(null.moments is not None for null in nulls):
         scores[counted] = nearest_to_zero(nulls).ravel()
     return scores, nulls[0].height

@@ -31,9 +31,10 @@ kernel matrix, zeros among them, and :math:`\bar h` their mean,
 Trials of a group, such as a run, may depend on each other. With three or more groups of
 several trials, the logarithm of t is averaged with that of unseen groups: with B the
 hat matrix of all trials less the means of the groups' rows and columns, and f the sum
-of the groups' degrees of freedom, :math:`n_g - 1` each, :math:`\bar h` is
+of the groups' degrees of freedom, :math:`f_g = n_g - 1` each, :math:`\bar h` is
 :math:`\mathrm{tr}\, B / f`, and in the place of the variance is the mean square of the
-elements of B that two groups share.
+elements of B that two groups share, plus, as for single trials, that of what its
+diagonal differs from :math:`\bar h f_g / n_g`: a far trial shares nothing with others.
 
 No label has a part in it, and A is the same whatever the labels are: one matrix serves
 all folds and all permutations. The eigenvalues are all that it takes, and with groups
@@ -55,8 +56,18 @@ _MOST, _PER_DECADE = 10.0, 4
 #: That share for linear kernels, and for others: their many small eigenvalues are
 #: details of the kernel, and no effects that are as large as noise.
 _LEAST, _LEAST_OF_OTHERS = 1e-6, 1e-2
-#: The variance of shares, relative to their squared mean, below which they are equal.
-_EQUAL = 1e-20
+#: How far below zero, as a share of the largest, eigenvalues may be by rounding.
+_NEGATIVE = 1e-7
+_INDEFINITE = (
+    "The kernel is not positive semi-definite: its centred matrix has eigenvalues from "
+    "{:.3g} to {:.3g}. Use similarities, which are largest between a trial and "
+    "itself, not distances; or a fixed penalty, such as reg=0.3."
+)
+#: What effects like noise need at least: less is rounding, of what is all alike.
+_ALIKE = 1e-14
+#: What a smaller lambda has to win per decade, in the logarithm of what is needed: of
+#: lambdas that are as good the largest leaves most digits.
+_WORTH = 1e-3
 #: Trials, and groups of several of them, of which two can be left out.
 _FEWEST_TRIALS, _FEWEST_GROUPS = 4, 3
 
@@ -69,47 +80,46 @@ class Unseen:
     lambdas: np.ndarray
     trace: np.ndarray
     n: int
-    #: Of trials, perhaps of groups: the mean share that is explained, the mean square
-    #: of what two share, and the mean of x'A^2x of trials that are seen, (L,) each.
+    #: Of trials, perhaps of groups: the mean shares that are explained and that are
+    #: not, the mean of x'A^2x of seen trials, and the mean square of what two share.
     views: tuple
 
     @classmethod
     def of(cls, moments, groups=None):
         """Return those of the moments of n trials, in groups (n,)."""
         m, parts = moments.n - 1, _groups_of_several(groups)
-        if parts:
-            values, scores = moments.axes
-        else:
-            values, scores = moments.eigenvalues, None
+        values, scores = moments.axes if parts else (moments.eigenvalues, None)
+        if values[0] < -_NEGATIVE * values[-1]:
+            raise ValueError(_INDEFINITE.format(values[0], values[-1]))
         w = np.zeros(max(m, len(values)))
-        w[: len(values)] = np.maximum(values[::-1], 0)
-        is_null = w <= moments.noise
-        lambdas = _grid(w[~is_null], moments.n_features is not None)
-        shrunk = 1 / (w + lambdas[:, None])  # (L, r)
-        left = lambdas[:, None] * shrunk[:, :m]  # what is not explained of directions
-        explained, energy = 1 - left.mean(axis=1), (w * shrunk**2).sum(axis=1) / m
-        varied = np.square(left - left.mean(axis=1, keepdims=True)).mean(axis=1)
-        varied = np.maximum(varied, _EQUAL * explained**2)
-        views = [(explained, varied / max(m - 1, 1), energy)]
+        w[: len(values)] = values[::-1]
+        w[w <= moments.rounding * w[0]] = 0
+        r, w = min(np.count_nonzero(w), m), w[:m]
+        lambdas = _grid(w[:r], moments.n_features is not None)
+        shrunk = 1 / (w + lambdas[:, None])  # (L, m)
+        explained, left = w * shrunk, lambdas[:, None] * shrunk
+        energy, products = explained * shrunk, left.var(axis=1) / max(m - 1, 1)
+        seen = explained, left, energy
+        views = [(*(each.mean(axis=1) for each in seen), products)]
         if parts:
-            views.append(_of_groups(scores, parts, shrunk[:, : len(values)][:, ::-1]))
-        trace = shrunk[:, ~is_null].sum(axis=1)
-        if (~is_null).sum() >= m:  # for want of trials there are directions not seen
+            units = scores[:, ::-1][:, :r] / np.sqrt(w[:r])
+            views += _of_groups(units, parts, *(each[:, :r] for each in seen))
+        trace = shrunk[:, :r].sum(axis=1)
+        if r == m:  # for want of trials there are directions not seen
             trace += max((moments.n_features or 0) - m, 0) / lambdas
         return cls(lambdas, trace, moments.n, tuple(views))
 
     def like_noise(self):
         """Return the best lambda for effects that lie where noise lies."""
         return self._best(
-            products / (explained * (1 - explained)) ** 2
-            for explained, products, _ in self.views
+            np.maximum(products / (explained * left) ** 2, _ALIKE)
+            for explained, left, _, products in self.views
         )
 
     def anywhere(self):
         """Return the best lambda for effects in any direction."""
         needed = []
-        for explained, products, energy in self.views:
-            left = 1 - explained
+        for _, left, energy, products in self.views:
             move, noise = self.trace + energy / left, energy / left**2
             error = products / left**4 / self.n
             root = np.sqrt(noise**2 + 4 * move**2 * error)
@@ -123,14 +133,14 @@ class Unseen:
         """
         if self.n < _FEWEST_TRIALS:
             return float(self.lambdas[0])
-        y = sum(np.log(np.maximum(each, np.finfo(float).tiny)) for each in needed)
-        i, log_lambdas = int(y.argmin()), np.log(self.lambdas)
+        decades = np.arange(len(self.lambdas)) / _PER_DECADE
+        y = sum(map(np.log, needed)) + _WORTH * decades
+        i = int(y.argmin())
         if i in (0, len(y) - 1):
             return float(self.lambdas[i])
         before, after = y[i - 1] - y[i], y[i + 1] - y[i]
-        shift = (before - after) / (2 * (before + after)) if before + after > 0 else 0.0
-        step = log_lambdas[1] - log_lambdas[0]
-        return float(np.exp(log_lambdas[i] + shift * step))
+        steps = (before - after) / (2 * (before + after))
+        return float(self.lambdas[i] * (self.lambdas[1] / self.lambdas[0]) ** steps)
 
 
 def _grid(w, is_linear):
@@ -151,14 +161,25 @@ def _groups_of_several(groups):
     return parts if len(parts) >= _FEWEST_GROUPS else []
 
 
-def _of_groups(scores, parts, shrunk):
-    """Return a view of groups: of scores F (n, r), with F diag(shrunk) F' the hat."""
-    within = [scores[rows] - scores[rows].mean(axis=0) for rows in parts]
+def _of_groups(units, parts, explained, left, energy):
+    """Return the view of groups, if any, by unit scores U (n, r) of some directions.
+
+    The hat U diag(explained) U' has the same elements between groups, but for their
+    sign, as U diag(left) U' where U U' has none there, which costs no digits.
+    """
+    within = [units[rows] - units[rows].mean(axis=0) for rows in parts]
     inner = [each.T @ each for each in within]
     freedom = np.array([len(rows) - 1 for rows in parts])
     f, total = freedom.sum(), sum(inner)
-    between = total**2 - sum(each**2 for each in inner)
-    products = np.einsum("lr,lr->l", shrunk @ between, shrunk)
-    products = np.maximum(products, 0) / (f**2 - (freedom**2).sum())
     size = total.diagonal() / f
-    return shrunk @ size, products, shrunk**2 @ size
+    if size.sum() < _ALIKE:  # trials of a group are the same
+        return []
+    between = total**2 - sum(each**2 for each in inner)
+    shares = left if units.shape[1] == len(units) - 1 else explained
+    products = np.maximum(np.einsum("lr,lr->l", shares @ between, shares), 0)
+    # A far trial shares nothing with other groups, but is explained as no other one is.
+    mean, own = explained @ size, explained @ np.concatenate(within).T ** 2
+    expected = np.concatenate([np.full(k + 1, k / (k + 1)) for k in freedom])
+    products += np.square(own - np.outer(mean, expected)).sum(axis=1)
+    products /= f**2 - (freedom**2).sum()
+    return [(mean, left @ size + 1 - size.sum(), energy @ size, products)]

@@ -411,6 +411,10 @@ class PlanMixin(LayoutMixin):
         """Return the models of its positions one by one: itself."""
         return [self]
 
+    def is_above(self, times):
+        """Whether lambda is more than so many times trace(K_c)/n; not if labels choose."""
+        return False
+
     def predict(self, labels, n_classes, want_scores=False):
         """Yield the predictions, all in one piece, see :func:`apply`."""
         yield apply(self, labels, n_classes, want_scores)
@@ -496,6 +500,10 @@ class Plan(PlanMixin, RegressionMixin):
     def plain(self, codes, n_classes):
         """Return the plan of all trials and those of the folds: itself."""
         return self, [self]
+
+    def is_above(self, times):
+        """Whether lambda is more than so many times trace(K_c)/n."""
+        return self.hat.lam > times * self.hat.scale
 
     def penalty(self, labels, n_classes):
         """Return what is to be recorded of the penalty, arrays (1,)."""

@@ -12,7 +12,7 @@ Penalties that are relative, and widths of kernels, are those of the training tr
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -191,6 +191,10 @@ class FoldwisePlan(PlanMixin):
             Z = transform(self.X[everything])
             plan = self._plan(Z, -1)
         return Part(everything, everything[:0], transform, Z, self.kernel, plan)
+
+    def is_above(self, times):
+        """Whether lambda is more than so many times trace(K_c)/n, in any fold."""
+        return any(part.plan.is_above(times) for part in self.parts)
 
     @property
     def _has_parts(self):
@@ -377,12 +381,15 @@ class FoldwiseTransfer:
         The number of test positions.
     true : ndarray of int, shape (n,) | None
         The labels to be predicted; None: those trained with.
+    second : FoldwiseTransfer | None
+        The same with another penalty, for a second test; None: with its own.
     """
 
     plan: FoldwisePlan
     chunks_of: Callable
     n_cells: int
     true: np.ndarray | None
+    second: "FoldwiseTransfer | None" = None
 
     #: Of one training position, however many it is tested at.
     n_positions = 1
@@ -390,6 +397,10 @@ class FoldwiseTransfer:
     def split(self):
         """Return the models of its positions one by one: itself."""
         return [self]
+
+    def by(self, plan):
+        """Return the same models with the penalty of another plan."""
+        return replace(self, plan=plan)
 
     @property
     def rows(self):

@@ -104,7 +104,12 @@ class Moments:
     @property
     def noise(self):
         """The size of eigenvalues that are zero but for rounding."""
-        return 10 * self.n * np.finfo(float).eps * self.eigenvalues[-1]
+        return self.rounding * self.eigenvalues[-1]
+
+    @property
+    def rounding(self):
+        """The size of such eigenvalues, relative to the largest one."""
+        return 10 * self.n * np.finfo(float).eps
 
     def near_one(self):
         """Return the same with a scale near one, lest squares leave the floats' range.
@@ -351,10 +356,6 @@ CRITERIA = {
     ),
     "log_loss": NamedCriterion("Log loss", "smallest log loss"),
 }
-#: Labels of these, and of what a penalty in closed form is chosen by.
-CRITERION_LABELS = {name: each.label for name, each in CRITERIA.items()} | {
-    "left_out_error": "Estimated error of left-out trials"
-}
 
 
 @dataclass(frozen=True)
@@ -467,8 +468,21 @@ class Auto(_Rule):
         return Unseen.of(moments, groups)
 
 
+@dataclass(frozen=True, eq=False)
+class AtMost:
+    """Another penalty, but no more than so many times trace(K_c)/n; inside only."""
+
+    reg: object
+    times: float
+
+    def _lambda(self, moments):
+        return min(resolve_penalty(self.reg, moments), self.times * moments.scale)
+
+
 def of_trials(reg, trials):
     """Return a penalty for trials in another order, or for some of them."""
+    if isinstance(reg, AtMost):
+        return AtMost(of_trials(reg.reg, trials), reg.times)
     if not isinstance(reg, Auto):
         return reg
     rows = None if reg.rows is None else np.flatnonzero(np.isin(trials, reg.rows))
@@ -656,7 +670,7 @@ def resolve_penalty(reg, moments):
     lam : float
         The penalty, above zero.
     """
-    if isinstance(reg, _Rule):
+    if isinstance(reg, _Rule | AtMost):
         return reg._lambda(moments)
     if isinstance(reg, str):
         lam = _shrunk(ESTIMATED[reg].shrinkage(moments.near_one()), moments)
@@ -666,7 +680,7 @@ def resolve_penalty(reg, moments):
 
 #: Lambdas from which one is chosen for values, whose size tells how much to shrink, and
 #: with kernels that are not linear, whose features are no directions of the data.
-_N_OVER_SPECTRUM = 13
+N_OVER_SPECTRUM = 13
 
 
 def candidates(tuned, moments, inner, are_linear):
@@ -682,7 +696,7 @@ def candidates(tuned, moments, inner, are_linear):
         # wants a smaller lambda.
         low = 1e-3 * values[values > moments.noise].min()
         bounds = values.max(), max(low, 1e-7 * values.max())
-        lambdas = np.geomspace(*bounds, _N_OVER_SPECTRUM)
+        lambdas = np.geomspace(*bounds, N_OVER_SPECTRUM)
     else:
         unseen = Auto(inner.trained, inner.groups).unseen(moments)
         lambdas = unseen.like_noise(), unseen.anywhere()

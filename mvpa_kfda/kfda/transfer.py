@@ -26,7 +26,8 @@ leaving out by residuals is derived in the documentation.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -126,6 +127,12 @@ class Expansions:
         shifted = [_Shifted(each, shift) for each in functions]
         return cls(plan, values, shifted, kernel.low_rank)
 
+    def by(self, plan):
+        """Return those of a plan with another penalty, for the same test rows."""
+        other = copy(self)
+        other._plan, other._kept = plan, {}
+        return other
+
     def rows(self, X):
         """Return the rows (n, n_columns) of test trials X (n, p)."""
         maps = zip(self._functions, self._units, strict=True)
@@ -210,6 +217,8 @@ class Transfer:
         trained with.
     n_rows : int
         The number of test trials.
+    second : Transfer | None
+        The same with another penalty, for a second test; None: with its own.
     """
 
     plan: Plan | TunedPlan
@@ -217,6 +226,7 @@ class Transfer:
     chunks: Iterable
     true: np.ndarray | None
     n_rows: int
+    second: "Transfer | None" = None
 
     #: Of one training position, however many it is tested at.
     n_positions = 1
@@ -224,6 +234,10 @@ class Transfer:
     def split(self):
         """Return the models of its positions one by one: itself."""
         return [self]
+
+    def by(self, plan):
+        """Return the same models with the penalty of another plan."""
+        return replace(self, plan=plan, expansions=self.expansions.by(plan))
 
     @property
     def rows(self):

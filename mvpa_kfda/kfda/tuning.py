@@ -124,7 +124,10 @@ def count_bytes(hat, inner, dtype, left_out):
     sizes = 8 if size == 8 else 8 + size
     rank = None if hat.residual is not None else hat.factor.shape[1]
     total = hat.n * (rank or hat.n) * sizes
-    total += _count_values(hat, layout.batches) * sizes
+    of_folds = _count_values(hat, layout.batches)
+    total += of_folds * sizes
+    if left_out == "equal":
+        return total + 8 * of_folds  # no less than `TrainingSquares` has
     if left_out:
         return total + size * hat.n * sum(batch.k for batch in layout.batches)
     within = (layout for of_batch in inner.of_folds for layout in of_batch)

@@ -147,7 +147,7 @@ def inference_of(result, asked):
         result,
         asked.correction,
         int(np.isfinite(result.metrics[metric]).sum()),
-        len(result.kept_nulls(metric)),
+        len(result.kept_tests(metric)),
         score="score",
         draw="permutation",
         mass="standardised scores",

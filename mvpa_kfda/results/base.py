@@ -20,6 +20,7 @@ from ..inference.corrections import (
     CORRECTIONS,
     CorrectionName,
     CorrectionNames,
+    KeptTest,
     check_correction,
     cluster_scores,
     known_corrections,
@@ -809,19 +810,11 @@ class SubjectResult(
            zero. Statistical Applications in Genetics and Molecular Biology, 9(1), 39.
         """
         metric = self.check_metric(metric)
-        kept = self.permuted(metric, "p-values")
+        tests = self.permuted(metric, "p-values")
         check_option("alternative", alternative, ALTERNATIVES)
-        if alternative != "greater" and self.parameters.get("larger_of_two"):
-            raise ValueError(
-                f"alternative={alternative!r} has no meaning on this diagonal, whose "
-                "permutations have the larger of two scores each. Take alternative="
-                "'greater', or the p-values of the whole map."
-            )
         p = p_values_of_kept(
-            np.asarray(self.metrics[metric]),
-            kept,
+            tests,
             correction,
-            exempt=self.exempt(),
             adjacency=self._adjacency(),
             threshold=threshold,
             alternative=alternative,
@@ -829,7 +822,7 @@ class SubjectResult(
         return plain(p)
 
     def permuted(self, metric: str, what: str) -> list[Any]:
-        """Return what was kept of the null of a metric, or raise an error.
+        """Return what was kept of the tests of a metric, or raise an error.
 
         Parameters
         ----------
@@ -840,15 +833,15 @@ class SubjectResult(
 
         Returns
         -------
-        nulls : list
-            As of `kept_nulls`, one at least.
+        tests : list
+            As of `kept_tests`, one at least.
 
         Raises
         ------
         ValueError
             Without permutations.
         """
-        kept = self.kept_nulls(metric)
+        kept = self.kept_tests(metric)
         if kept:
             return kept
         summarised = self.parameters.get("null") in ("max", "stream")
@@ -990,13 +983,11 @@ class SubjectResult(
 
     def _cluster_scores(self, metric, **options):
         """Return what clusters are formed of, NaN if not kept, and at which height."""
-        scores, kept = self.metrics[metric], self.kept_nulls(metric)
-        return cluster_scores(
-            np.isfinite(scores), scores, kept, self.exempt(), **options
-        )
+        counted = np.isfinite(self.metrics[metric])
+        return cluster_scores(counted, self.kept_tests(metric), **options)
 
-    def kept_nulls(self, metric: str) -> list[Any]:
-        """Return what was kept of each null distribution of a metric.
+    def kept_tests(self, metric: str) -> list[KeptTest]:
+        """Return what was kept of each test of a metric.
 
         Parameters
         ----------
@@ -1005,22 +996,18 @@ class SubjectResult(
 
         Returns
         -------
-        nulls : list
-            Scores under permuted labels (P, positions...), or their summaries, for each
-            test that has to reject; empty without permutations.
+        tests : list
+            Of each test that has to reject: the observed ``scores`` (positions...), the
+            ``null``, scores under permuted labels (P, positions...) or a summary of
+            them, and the positions that are ``exempt`` from the test, or None. Empty
+            without permutations.
         """
+        return self._kept_tests(metric)
+
+    def _kept_tests(self, metric):
+        """Return what was kept of each test of a metric."""
         null = self.null_of(metric)
-        return [null] if len(null) else []
-
-    def exempt(self) -> tuple[Any, ...]:
-        """Return the positions of each null that are exempt from its test, or None.
-
-        Returns
-        -------
-        exempt : tuple of array, shape (positions...), or None
-            One for each of the tests.
-        """
-        return (None,)
+        return [KeptTest(np.asarray(self.metrics[metric]), null)] if len(null) else []
 
     def to_dataframe(
         self,

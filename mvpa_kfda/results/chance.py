@@ -38,10 +38,8 @@ class ChanceMixin:
 
     def _permuted_mean(self, metric):
         """Return the mean score of permuted labels where it is not the chance level."""
-        # Permutations of such a diagonal hold the larger of two scores each.
-        larger = self.parameters.get("larger_of_two")
-        kept = [] if larger else self.kept_nulls(metric)
-        centre = centre_of(kept[0]) if kept else None
+        tests = self.kept_tests(metric)
+        centre = centre_of(tests[0].null) if tests else None
         off = centre is not None and centre.is_off(self.chances[metric])
         return centre.mean if off else np.nan
 

@@ -278,20 +278,12 @@ class RankedMixin:
         metric = self.check_metric(metric)
         alternative = "greater" if alternative is None else alternative
         check_option("alternative", alternative, ALTERNATIVES)
-        kept = self.permuted(metric, "true discoveries")
-        if self.parameters.get("larger_of_two"):
-            raise ValueError(
-                "There are no true discoveries on this diagonal, whose permutations "
-                "have the larger of two scores each. Take those of the whole map, with "
-                "an array of bool that is true on the diagonal as 'where'."
-            )
-        for each in kept:
-            if isinstance(each, NullSummary):
-                raise not_whole(each, "A bound of true discoveries needs")
+        tests = self.permuted(metric, "true discoveries")
+        for each in tests:
+            if isinstance(each.null, NullSummary):
+                raise not_whole(each.null, "A bound of true discoveries needs")
         if (metric, alternative) not in self._calibrated:  # large maps take seconds
-            self._calibrated[metric, alternative] = calibrate_map(
-                self.metrics[metric], kept, self.exempt(), alternative
-            )
+            self._calibrated[metric, alternative] = calibrate_map(tests, alternative)
         return self._calibrated[metric, alternative]
 
     @cached_property
@@ -308,8 +300,8 @@ class RankedMixin:
 
     def _levels(self, metric, alternative, alpha):
         """Return from where on tests find positions; None without the whole nulls."""
-        summarised = [isinstance(x, NullSummary) for x in self.kept_nulls(metric)]
-        if any(summarised) or self.parameters.get("larger_of_two"):
+        tests = self.kept_tests(metric)
+        if any(isinstance(each.null, NullSummary) for each in tests):
             return None
         return levels_of(self.calibrations(metric, alternative), alpha)
 
@@ -327,12 +319,12 @@ def of_sides(scores, alternative):
     return [-scores if alternative == "less" else scores]
 
 
-def calibrate_map(observed, kept, exempt, alternative):
-    """Return the `Calibration` of a whole map (positions...) for each of its nulls."""
-    observed = np.asarray(observed, dtype=float).ravel()
-    counted = np.isfinite(observed)
-    where, found = np.flatnonzero(counted), []
-    for null, mask in zip(kept, exempt, strict=False):
+def calibrate_map(tests, alternative):
+    """Return the `Calibration` of a whole map (positions...) for each of its tests."""
+    found = []
+    for observed, null, mask in tests:
+        observed = np.asarray(observed, dtype=float).ravel()
+        where = np.flatnonzero(np.isfinite(observed))
         mask = np.zeros(len(observed), bool) if mask is None else np.ravel(mask)
         full = FullNull(
             observed[where],

@@ -308,6 +308,7 @@ class DissimilarityMixin(MatricesMixin):
 
 #: What is kept of single metrics beside their scores.
 _OF_METRICS = (
-    *("nulls", "null_summaries", "second_nulls", "second_summaries"),
+    *("nulls", "null_summaries"),
+    *("second_scores", "second_nulls", "second_summaries"),
     *("fold_metrics", "repeats"),
 )

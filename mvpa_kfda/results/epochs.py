@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..inference.corrections import CorrectionName
+from ..inference.corrections import CorrectionName, KeptTest
 from ..inference.null import Alternative, NullSummary
 from ..utils.axes import axes_of
 from ..utils.checks import counted
@@ -22,7 +22,7 @@ from ..viz.time import plot_time
 from .base import SubjectResult
 from .dissimilarity import DissimilarityMixin
 from .evidence import EvidenceMixin
-from .kinds import arrays, figure_method, result_kind
+from .kinds import arrays, figure_method, record, result_kind
 from .onset import OnsetMixin
 from .patterns import PatternsMixin, unpack_info
 from .places import sensor_time_adjacency
@@ -32,8 +32,66 @@ if TYPE_CHECKING:
     from mne import Info
 
 
+@record
+class SecondTestMixin:
+    """A result that may be tested twice; comes before `SubjectResult` as a base.
+
+    Parameters
+    ----------
+    second_scores : dict of str -> array, shape (positions...)
+        Name -> scores of the observed labels in the second test of time generalization,
+        where they are not those in `metrics`, see `GeneralizationResult.pvalues`.
+    second_nulls : dict of str -> array, shape (P, positions...)
+        Name -> scores of permuted labels in the second test.
+    """
+
+    second_scores: dict[str, Any] = field(default_factory=dict)
+    second_nulls: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self):
+        """Normalize the arrays and check that their shapes belong together."""
+        self._convert(arrays, "second_scores", "second_nulls")
+        super().__post_init__()
+        for of_first, of_second in self._of_both_tests():
+            shapes = {name: _shape_of(each) for name, each in of_first.items()}
+            wrong = [n for n, x in of_second.items() if shapes.get(n) != _shape_of(x)]
+            if wrong:
+                raise ValueError(
+                    f"What is kept of the second test of a {type(self).__name__} must "
+                    f"have the names and shapes of the first, {shapes}; {wrong[0]!r} "
+                    "has not."
+                )
+
+    def _of_both_tests(self):
+        """Return pairs of what is kept of the first test and of the second."""
+        return [(self.metrics, self.second_scores), (self.nulls, self.second_nulls)]
+
+    @property
+    def is_tested_twice(self) -> bool:
+        """Whether two null hypotheses have to be rejected."""
+        names = self.scalar_metrics
+        return any(self._second_null(name) is not None for name in names)
+
+    def _kept_tests(self, metric):
+        """Return what was kept of each test of a metric."""
+        null = self._second_null(metric)
+        if null is None:
+            return super()._kept_tests(metric)
+        scores = self.second_scores.get(metric, self.metrics[metric])
+        return [*super()._kept_tests(metric), KeptTest(scores, null, self._exempt())]
+
+    def _second_null(self, metric):
+        """Return what was kept of the second null of a metric, None without one."""
+        return self.second_nulls.get(metric)
+
+    def _exempt(self):
+        """Return the positions that are exempt from the second test, or None."""
+        return None
+
+
 @result_kind
 class TimeResult(
+    SecondTestMixin,
     OnsetMixin,
     PatternsMixin,
     DissimilarityMixin,
@@ -200,6 +258,7 @@ class SensorTimeResult(
 
 @result_kind
 class GeneralizationResult(
+    SecondTestMixin,
     PatternsMixin,
     SummariesMixin,
     DissimilarityMixin,
@@ -214,10 +273,12 @@ class GeneralizationResult(
         Training times in seconds.
     test_times : array, shape (n_test_times,)
         Test times in seconds.
+    second_scores : dict of str -> array, shape (n_train_times, n_test_times)
+        Name -> scores of the observed labels in the second test, see `pvalues`, where a
+        smaller penalty makes them differ from those in `metrics`.
     second_nulls : dict of str -> array, shape (P, n_train_times, n_test_times)
-        In cross-validation (but not with ``train_on``), the same predictions scored
-        against other labels, see `pvalues`: against the observed labels or, for
-        "other_labels", against labels permuted in the same way.
+        Name -> scores of models of permuted labels against labels that stay, in the
+        second test of a cross-validated map (but not with ``train_on``).
     second_summaries : dict of str -> dict
         Name -> what was kept of these instead, as in `null_summaries`.
     y : array of int, shape (n,)
@@ -265,29 +326,18 @@ class GeneralizationResult(
     train_times: NDArray
     test_times: NDArray
     y_test: NDArray
-    second_nulls: dict[str, Any] = field(default_factory=dict)
     second_summaries: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
         self._convert(np.asarray, "y_test")
-        self._convert(arrays, "second_nulls")
         super().__post_init__()
-        self._check_second()
-
-    def _check_second(self):
-        """Raise a ValueError unless the second null belongs to the first."""
-        for first, second in (
-            (self.nulls, self.second_nulls),
-            (self.null_summaries, self.second_summaries),
-        ):
-            shapes = {name: _shape_of(null) for name, null in first.items()}
-            if any(shapes.get(name) != _shape_of(n) for name, n in second.items()):
-                raise ValueError(
-                    "The second nulls of a GeneralizationResult must have the names "
-                    f"and shapes of the first, {shapes}."
-                )
         self._check_summaries()
+
+    def _of_both_tests(self):
+        """Return pairs of what is kept of the first test and of the second."""
+        summaries = self.null_summaries, self.second_summaries
+        return [*super()._of_both_tests(), summaries]
 
     @property
     def n_tested(self) -> int:
@@ -385,45 +435,20 @@ class GeneralizationResult(
         options = {"threshold": threshold, "alternative": alternative}
         return super().pvalues(correction, metric=metric, **options)
 
-    def kept_nulls(self, metric: str) -> list[Any]:
-        """Return what was kept of each null distribution of a metric.
-
-        Parameters
-        ----------
-        metric : str
-            Name of the metric.
-
-        Returns
-        -------
-        nulls : list
-            Scores under permuted labels (P, positions...), or their summaries, for each
-            test that has to reject; empty without permutations.
-        """
-        first, second = super().kept_nulls(metric), self.second_nulls.get(metric, ())
+    def _second_null(self, metric):
+        """Return what was kept of the second null of a metric, None without one."""
         if metric in self.second_summaries:
-            summary = NullSummary.from_arrays(self.second_summaries[metric])
-            return [*first, summary]
-        return [*first, second] if len(second) else first
+            return NullSummary.from_arrays(self.second_summaries[metric])
+        return super()._second_null(metric)
 
-    def exempt(self) -> tuple[Any, ...]:
-        """Return the positions of each null that are exempt from its test, or None.
-
-        Returns
-        -------
-        exempt : tuple of array, shape (positions...), or None
-            One for each of the tests.
-        """
-        return None, exempt_cells(self.mode, self.train_times, self.test_times)
+    def _exempt(self):
+        """Return the positions that are exempt from the second test, or None."""
+        return exempt_cells(self.mode, self.train_times, self.test_times)
 
     @property
     def y_tested(self) -> NDArray:
         """Class of each tested trial, an index into `classes`."""
         return self.y_test
-
-    @property
-    def is_tested_twice(self) -> bool:
-        """Whether two null hypotheses have to be rejected."""
-        return bool(self.second_nulls or self.second_summaries)
 
     def _diagonal(self):
         """Return the rows and columns of the cells with equal times."""
@@ -437,9 +462,8 @@ class GeneralizationResult(
         result : TimeResult
             At all times that are both training and test times; by default equal to the
             result of `decode_epochs`. It has no permutations if only a summary of the
-            null was kept. For other labels or other epochs of the same trials, each
-            permutation has the larger of its two scores, which is valid for p-values of
-            large scores only.
+            null was kept. For other labels or other epochs of the same trials, two
+            tests have to reject, as in the map.
 
         Raises
         ------
@@ -453,19 +477,19 @@ class GeneralizationResult(
                 "result.scores[i, j], or windows at the same times."
             )
         at = rows, columns
-        nulls = {name: null[:, rows, columns] for name, null in self.nulls.items()}
-        patterns = {}
+        second, patterns = {}, {}
+        if self.mode != "plain" and self.second_nulls:  # else there is one test
+            second = {
+                kind: {k: v[..., rows, columns] for k, v in getattr(self, kind).items()}
+                for kind in ("second_scores", "second_nulls")
+            }
         if np.array_equal(self.y, self.y_test):  # or they are of other classes' trials
             patterns = {kind: maps[rows] for kind, maps in self.pattern_maps.items()}
-        parameters = self.parameters
-        if self.mode != "plain" and self.second_nulls:
-            for name, null in self.second_nulls.items():  # to be beaten: both scores
-                nulls[name] = np.maximum(nulls[name], null[:, rows, columns])
-            parameters = parameters | {"larger_of_two": True}
         return TimeResult(
             times=self.train_times[rows],
             metrics={name: value[at] for name, value in self.metrics.items()},
-            nulls=nulls,
+            nulls={name: null[:, rows, columns] for name, null in self.nulls.items()},
+            **second,
             chances=self.chances,
             classes=self.classes,
             y=self.y_test,
@@ -477,7 +501,7 @@ class GeneralizationResult(
             trains=self.trains,
             members=self.members,
             repeats={name: each[at] for name, each in self.repeats.items()},
-            parameters=parameters,
+            parameters=self.parameters,
             versions=self.versions,
             pattern_maps=patterns,
             info_fif=self.info_fif,

@@ -134,7 +134,7 @@ class ChecksumMixin:
         Groups record it of each subject, see :func:`~mvpa_kfda.verify`.
         """
         maps = {"predicted": {"": self.predicted}}
-        for kind in ("metrics", "nulls", "second_nulls"):
+        for kind in ("metrics", "nulls", "second_scores", "second_nulls"):
             maps[kind] = getattr(self, kind, {})
         arrays = {f"{k} {n}": x for k, each in maps.items() for n, x in each.items()}
         read = {k: [v] if isinstance(v, str) else v for k, v in self.inputs.items()}

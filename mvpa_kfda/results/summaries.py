@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..inference.corrections import KeptTest
 from ..inference.null import NullSummary
 from .kinds import record
 
@@ -64,23 +65,11 @@ class SummariesMixin:
                     f"The summary of {name!r} does not fit a map of {self.shape}."
                 )
 
-    def kept_nulls(self, metric: str) -> list[Any]:
-        """Return what was kept of each null distribution of a metric.
-
-        Parameters
-        ----------
-        metric : str
-            Name of the metric.
-
-        Returns
-        -------
-        nulls : list
-            Scores under permuted labels (P, positions...), or their summaries, for each
-            test that has to reject; empty without permutations.
-        """
+    def _kept_tests(self, metric):
+        """Return what was kept of each test of a metric."""
         if metric in self.null_summaries:
-            return [self._summary(metric)]
-        return super().kept_nulls(metric)
+            return [KeptTest(np.asarray(self.metrics[metric]), self._summary(metric))]
+        return super()._kept_tests(metric)
 
     def _check_null_kept(self, metric, what):
         """Refuse what needs the permutations' maps if they are gone."""

@@ -46,6 +46,14 @@ class Anew:
         return np.array([each.scores[self.counted] for each in self.members])
 
     @cached_property
+    def tested(self):
+        """The scores of the subjects (S, C) in each test by permuted labels."""
+        return [
+            np.array([each.tested[k][self.counted] for each in self.members])
+            for k in range(self.n_tests)
+        ]
+
+    @cached_property
     def nulls(self):
         """The scores under permuted labels, of each test and subject (P, C)."""
         if self.n_tests == 0:
@@ -128,8 +136,8 @@ class Anew:
             over = np.min if method == "prevalence" else np.mean
             kind = np.float32 if self._is_single else float
             return [
-                formulas.Recombined(self.scores.astype(kind), each, draws, over)
-                for each in self.nulls
+                formulas.Recombined(scores.astype(kind), each, draws, over)
+                for scores, each in zip(self.tested, self.nulls, strict=True)
             ]
         if self._has_two_groups:
             values = self._values
@@ -164,26 +172,29 @@ class Anew:
     def statistic(self):
         """The observed statistic (C,)."""
         if self.options["method"] == "i-test":
-            scores = np.sort(self.scores, axis=0)[self.options["order"] - 1]
-            return (
-                scores.astype(np.float32).astype(float) if self._is_single else scores
-            )
+            return self._in_order(self.scores)
         return self.tests[0].observed().astype(float)
+
+    def _in_order(self, scores):
+        """Return the scores (C,) of the subject that is as low as the i-test says."""
+        scores = np.sort(scores, axis=0)[self.options["order"] - 1]
+        return scores.astype(np.float32).astype(float) if self._is_single else scores
 
     @cached_property
     def p_of_minimum(self):
         """Each subject's own p (S, C) of the statistic; the larger one of two tests."""
-        return self._of_tests(
-            lambda null: formulas.p_of_subjects(null, self.statistic, self.near)
+        if self.options["method"] == "i-test":
+            observed = map(self._in_order, self.tested)
+        else:
+            observed = [test.observed().astype(float) for test in self.tests]
+        tests = zip(self.nulls, observed, self.exempt, strict=False)
+        return np.max(
+            [
+                np.where(exempt, 0.0, formulas.p_of_subjects(nulls, each, self.near))
+                for nulls, each, exempt in tests
+            ],
+            axis=0,
         )
-
-    def _of_tests(self, p):
-        """Return the larger p of all tests, by a function of the subjects' nulls."""
-        found = [
-            np.where(exempt, 0.0, p(nulls))
-            for nulls, exempt in zip(self.nulls, self.exempt, strict=False)
-        ]
-        return np.max(found, axis=0)
 
     def p_of_position(self, i):
         """Return the uncorrected p of one position, but by permutations of subjects."""
@@ -327,12 +338,13 @@ class Anew:
         n, alpha = len(self.members), self.options["alpha"]
         p, sizes = np.zeros((2, n, len(at)))
         anywhere, size_anywhere = np.zeros((n, self.scores.shape[1])), np.zeros(n)
-        for nulls, exempt in zip(self.nulls, self.exempt, strict=False):
+        tests = zip(self.tested, self.nulls, self.exempt, strict=False)
+        for tested, nulls, exempt in tests:
             counted = ~exempt
             for s, null in enumerate(nulls):
                 single = null.dtype == np.float32
                 near = formulas.NEAR_OF_SINGLE if single else formulas.NEAR
-                scores = self.scores[s].astype(null.dtype).astype(float)
+                scores = tested[s].astype(null.dtype).astype(float)
                 here = counted[at]
                 p_here = formulas.p_uncorrected(scores[at], null[:, at], near)
                 p[s] = np.maximum(p[s], p_here * here)

@@ -27,6 +27,8 @@ from .verdict import Verification
 #: How many twins of a cell have features that are moved at random, and how much more
 #: than these other data, that are as far away, may change.
 _TWINS, _OF_TWINS = 4, 10
+#: The largest penalty in the second test of time generalization.
+_MOST_OF_SECOND = 0.3
 
 
 def verify(
@@ -242,13 +244,13 @@ class _Cells:
             for i, model in zip(folds, models, strict=True):
                 fine &= claims.agrees_on_penalty(position, i, model)
                 n_differ += claims.count_differences(position, i, model)
-        compared = [
-            (name, (stored, cell.score(name, folds, models, second)))
-            for name in names
-            for stored, second in claims.stored(name, position, fold, b)
-        ]
+        compared, slacks = [], []
+        for name in names:
+            for stored, second in claims.stored(name, position, fold, b):
+                how = name, folds, cell.second_models if second else models, second
+                compared.append((name, (stored, cell.score(*how))))
+                slacks.append(cell.slack(*how))
         fine &= n_differ == 0
-        slacks = [cell.slack(name, folds, models) for name, _ in compared]
         claims.say_if_undecided(slacks)
         fine &= all(
             claims.agrees(*each, slack)
@@ -327,14 +329,14 @@ class Cell:
         Labels that stay have their own averages, in the places of the others.
         """
         claims = self.claims
-        b = self.permutation if claims.moves(second) else 0
+        b = 0 if second else self.permutation
         made = claims.round(
             b if claims.regroups else self.permutation, fold // claims.n_folds
         )
         return made, claims.of_tested(claims.true(self.permutation, second), made)
 
     def model(self, fold, second=False):
-        """Return the prediction of a fold's test trials, maybe for the second null.
+        """Return the prediction of a fold's test trials, maybe for the second test.
 
         What data that are as far from those decoded may change is in doubt.
         """
@@ -358,52 +360,61 @@ class Cell:
         trained = Sample(X, labels, groups, confounds)[train]
         confounds = elsewhere.tested(self._moved(claims.confounds_test))
         tested = Sample(X_test, true, None, confounds)
-        everybody = None if claims.learns_in_folds else X
-        return refit(trained, tested[test], self._method, everybody, seen)
+        method = self._method
+        if second:
+            method = replace(method, most=_MOST_OF_SECOND)
+        if claims.learns_in_folds:
+            return refit(trained, tested[test], method, seen=seen)
+        everybody = Sample(X, None, groups)
+        rows = np.unique(np.concatenate([rows for rows, _ in made.pairs]))
+        return refit(trained, tested[test], method, everybody, rows, seen)
 
     @cached_property
     def models(self):
         """The predictions of all folds."""
         return [self.model(fold) for fold in range(len(self.claims.folds))]
 
+    @cached_property
+    def second_models(self):
+        """The predictions of all folds in the second test."""
+        return [self.model(fold, True) for fold in range(len(self.claims.folds))]
+
     def score(self, name, folds, models, second=False):
-        """Return a metric of some folds, perhaps against the labels of another null.
+        """Return a metric of some folds by their models, perhaps in the second test.
 
         The mean over repeats.
         """
         sets = {}
         for fold, model in zip(folds, models, strict=True):
             _, train, test = self._place(fold)
-            if second and self.claims.regroups:  # other averages are tested
-                model = self.model(fold, second)
             true = self._tested(fold, second)[1][test]
             each = true, model.predicted, model.scores, len(train)
             sets.setdefault(fold // self.claims.n_folds, []).append(each)
         how = self.claims.method.n_classes, self.claims.chosen_pairs
         return np.mean([score(name, each, *how) for each in sets.values()], axis=0)
 
-    def slack(self, name, folds, models):
+    def slack(self, name, folds, models, second=False):
         """Return by how much ties, and data that are as near, may change a metric."""
         n_classes, chosen = self.claims.method.n_classes, self.claims.chosen_pairs
         share = np.mean(np.concatenate([model.ties for model in models]))
         if n_classes is None or name == "crossnobis" or name in chosen:
             # Of values, or of scores, which another penalty that is as good may change.
-            return np.inf if share else self.change(name, folds, models)
+            return np.inf if share else self.change(name, folds, models, second)
         if name == "accuracy":
             return share
         if name == "pairwise_accuracy":
-            return share * 2 * n_classes + self.change(name, folds, models)
+            return share * 2 * n_classes + self.change(name, folds, models, second)
         if name != "roc_auc":  # one prediction is of a class, which may be small
             return share * 2 * n_classes
         return undecided_pairs(models)
 
-    def change(self, name, folds, models):
+    def change(self, name, folds, models, second=False):
         """Return by how much data that are as near may change a metric."""
         if not self.twins:
             return 0.0
-        score = self.score(name, folds, models)
+        score = self.score(name, folds, models, second)
         others = [
-            twin.score(name, folds, [twin.model(fold) for fold in folds])
+            twin.score(name, folds, [twin.model(i, second) for i in folds], second)
             for twin in self.twins
         ]
         change = np.abs(np.subtract(others, score)).max(axis=0)

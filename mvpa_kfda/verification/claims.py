@@ -11,7 +11,6 @@ import numpy as np
 from sklearn import decomposition, feature_selection, preprocessing
 
 from ..data.confounds import read_confounds, read_train_on
-from ..results.epochs import GeneralizationResult
 from ..results.summaries import SummariesMixin
 from ..utils.checks import trimmed
 from ..utils.record import as_call, is_record, recorded
@@ -432,14 +431,11 @@ class Claims(DifferencesMixin):
         return codes if self.method.n_classes is not None else self.classes[codes]
 
     def true(self, permutation, second=False):
-        """Return what is to be predicted (n_test,), under some permutation."""
-        return self._as_labels(self._drawn[1][permutation if self.moves(second) else 0])
+        """Return what is to be predicted (n_test,), under some permutation.
 
-    def moves(self, second):
-        """Tell whether what is to be predicted moves with the labels trained with."""
-        if self.reading.y_test is not None and not self.reading.other_trials:
-            return second  # labels of their own stay, and move for the second null
-        return not second
+        In the second test of time generalization it stays.
+        """
+        return self._as_labels(self._drawn[1][0 if second else permutation])
 
     # --------------------------------------------------------------------- the scores
 
@@ -479,11 +475,11 @@ class Claims(DifferencesMixin):
 
     @property
     def summaries(self):
-        """What is kept of other nulls: (metric, whether the second one, summary)."""
+        """What is kept of other nulls: (metric, whether the second test's, summary)."""
         result, kept = self.result, []
         if isinstance(result, SummariesMixin):
             kept.append(result.null_summaries)
-        if isinstance(result, GeneralizationResult):
+        if hasattr(result, "second_summaries"):
             kept.append(result.second_summaries)
         return [
             (name, second, summary)
@@ -493,18 +489,27 @@ class Claims(DifferencesMixin):
         ]
 
     def stored(self, name, position, fold, b):
-        """Yield the stored scores of a cell, and whether of the second null."""
+        """Yield the stored scores of a cell, and whether of the second test."""
         result = self.result
         if b:
             yield result.nulls[name][b - 1][position], False
-            if isinstance(result, GeneralizationResult) and name in result.second_nulls:
+            if result.is_tested_twice:
                 yield result.second_nulls[name][b - 1][position], True
         elif fold is None:
-            yield np.asarray(result.metrics[name])[position], False
+            yield self.observed(name)[position], False
+            if result.is_tested_twice:
+                yield self.observed(name, second=True)[position], True
         else:
             of_fold = result.fold_metrics[name][(*position, fold)]
             if not np.isnan(of_fold):  # else of a single class, say
                 yield of_fold, False
+
+    def observed(self, name, second=False):
+        """Return the stored scores of the observed labels, perhaps of the second test."""
+        scores = self.result.metrics
+        if second:
+            scores = scores | self.result.second_scores
+        return np.asarray(scores[name])
 
     def agrees(self, stored, again, slack=0.0, single=False):
         """Tell whether two scores are the same, but for rounding and what ties do."""

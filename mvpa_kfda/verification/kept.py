@@ -71,9 +71,10 @@ class Kept:
                 cell = self.cell(position, b)
                 folds = range(len(self.claims.folds))
                 for each, of_second, _ in self.claims.summaries:
-                    score = cell.score(each, folds, cell.models, of_second)
-                    slack = cell.slack(each, folds, cell.models)
-                    self.known[each, of_second, position, b] = score, slack
+                    models = cell.second_models if of_second else cell.models
+                    how = each, folds, models, of_second
+                    found = cell.score(*how), cell.slack(*how)
+                    self.known[each, of_second, position, b] = found
         found = [self.known[name, second, position, b] for b in permutations]
         return np.array(found, float).T
 
@@ -95,7 +96,7 @@ class Kept:
         fine, compared, n = True, [], len(permutations)
         for name, second, summary in self.claims.summaries:
             scores, slack = self._scores(name, second, position, permutations)
-            observed = np.asarray(self.claims.result.metrics[name])[position]
+            observed = self.claims.observed(name, second)[position]
             near = slack + self.claims.tolerance(single=True) * max(1, abs(observed))
             stored = _at(summary["exceedances"], position, positions)
             fewest, most = (

@@ -22,6 +22,7 @@ class Member:
     """What a group takes of the result of one subject, at the group's positions."""
 
     scores: np.ndarray  #: (V,)
+    tested: list  #: the scores (V,) of each test by permuted labels
     nulls: list  #: of each test, (P, V)
     exempt: np.ndarray  #: where the last of two tests does not count (V,)
     chance: float
@@ -144,19 +145,21 @@ def _named(entries, names):
 def read_member(result, group, places):
     """Return the `Member` that a result is, at the places of a group."""
     scores = np.ravel(result.metrics[group.metric]).astype(float)
-    kept = result.kept_nulls(group.metric)
-    nulls = [x for x in kept if isinstance(x, np.ndarray)]
-    nulls = [null.reshape(len(null), -1) for null in nulls]
+    kept = result.kept_tests(group.metric)
+    tests = [x for x in kept if isinstance(x.null, np.ndarray)]
+    tested = [np.ravel(x.scores).astype(float) for x in tests]
+    nulls = [x.null.reshape(len(x.null), -1) for x in tests]
     means = np.mean(nulls[0], axis=0, dtype=float) if nulls else None
-    if kept and not nulls and kept[0].permuted_moments is not None:
+    if kept and not nulls and kept[0].null.permuted_moments is not None:
         means = np.full(scores.shape, np.nan)
-        means[~np.isnan(scores)] = np.ravel(kept[0].permuted_moments[0])
+        means[~np.isnan(scores)] = np.ravel(kept[0].null.permuted_moments[0])
     mean = np.nan
     if means is not None and np.isfinite(means).any():
         step = max(1, len(means) // _POSITIONS) if nulls else 1
         mean = float(np.nanmean(means[::step]))
-    exempt = result.exempt()[-1]
-    exempt = np.zeros(result.shape, bool) if exempt is None else np.asarray(exempt)
+    exempt = np.zeros(result.shape, bool)
+    if len(tests) > 1 and tests[1].exempt is not None:
+        exempt = np.asarray(tests[1].exempt)
     matrices = {
         kind: np.reshape(values, (-1, values.shape[-1]))
         for kind, values in result.matrices.items()
@@ -164,8 +167,10 @@ def read_member(result, group, places):
     if result.places.difference(places, within_sample=True) and places.in_voxels:
         nearest = nearest_voxels(result.places.geometry, places.geometry)
         scores, exempt = take_voxels(scores, nearest), np.zeros(len(nearest), bool)
+        tested = [take_voxels(each, nearest) for each in tested]
         nulls = [take_voxels(null, nearest) for null in nulls]
         means = None if means is None else take_voxels(means, nearest)
         matrices = {k: take_voxels(v.T, nearest).T for k, v in matrices.items()}
     chance = result.chances[group.metric]
-    return Member(scores, nulls, exempt.ravel(), chance, matrices, means, mean)
+    how = exempt.ravel(), chance, matrices, means, mean
+    return Member(scores, tested, nulls, *how)

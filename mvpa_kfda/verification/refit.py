@@ -19,7 +19,7 @@ Regression is scikit-learn's Ridge in the same coordinates.
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import eigh, helmert, solve
+from scipy.linalg import eigh, solve
 from sklearn.base import clone
 from sklearn.covariance import ledoit_wolf_shrinkage, oas
 from sklearn.decomposition import KernelPCA
@@ -30,6 +30,8 @@ from .kernels import LINEAR, kernel_values, whitened
 
 #: Two numbers that are nearer than this, relative to what they are made of, are equal.
 ROUNDING = 1e-9
+#: What ``reg="tuned"`` stands for.
+TUNED = {"name": "Tuned", "grid": "auto", "criterion": "squared_error", "cv": None}
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Recipe:
     n_components: int | None = None  #: discriminants to classify by, None for all
     gram: np.ndarray | None = None  #: a precomputed kernel matrix
     rounding: float = ROUNDING  #: scores that are nearer are ties
+    most: float | None = None  #: the largest `reg` there may be, unless labels choose
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,8 @@ class Sample:
 class Known:
     """What is known without labels, by which kernels and penalties are set."""
 
-    X: np.ndarray  #: the trials that a relative penalty is relative to
+    everybody: Sample  #: the trials that a relative penalty is relative to
+    trained: Sample  #: those of them that some model is trained with
     seen: np.ndarray  #: single trials, of which kernels take a width or landmarks
     gram: np.ndarray | None  #: a precomputed kernel matrix
 
@@ -84,21 +88,26 @@ class Prediction:
     lam_doubt: float = 0.0  #: what it may do to the penalty, relative to it
 
 
-def refit(train, test, method, everybody=None, seen=None):
+def refit(train, test, method, everybody=None, trained=slice(None), seen=None):
     """Train on some trials, and predict others.
 
-    Penalties that no label has a part in are those of `everybody`, as features without
-    labels; None: of the training trials, once the steps are done. Widths of kernels are
-    those of the trials that are `seen`; None: of the same.
+    Penalties that no label has a part in are those of `everybody`, of whose labels
+    nobody knows, or of the rows of them that are `trained` with in some fold; None: of
+    the training trials, once the steps are done. Widths of kernels are those of the
+    trials that are `seen`; None: of the same.
     """
     X, X_test = without_confounds(train, test)
     for step in method.steps:
         step = clone(step).fit(X)
         X, X_test = step.transform(X), step.transform(X_test)
     train = replace(train, X=X)
-    everybody = X if everybody is None else everybody
-    known = Known(everybody, everybody if seen is None else seen, method.gram)
+    everybody = replace(train, labels=None) if everybody is None else everybody
+    seen = everybody.X if seen is None else seen
+    known = Known(everybody, everybody[trained], seen, method.gram)
     kernel, lam, unsure = choose_penalty(train, method, known)
+    is_tuned = isinstance(method.reg, dict) and method.reg["name"] == "Tuned"
+    if method.most is not None and not is_tuned:
+        lam = min(lam, without_labels(method.most, kernel, known))
     Z, Z_test = coordinates(kernel, X, X_test, known)
     if method.n_classes is None:
         values = Ridge(alpha=lam).fit(Z, train.labels).predict(Z_test)
@@ -181,27 +190,24 @@ def coordinates(kernel, X, X_test, known):
 def choose_penalty(train, method, known):
     """Return the kernel, lambda, and whether rounding may have decided on them."""
     reg = method.reg
+    if reg == "auto" and method.n_classes is None:  # values have a size to choose by
+        reg = TUNED
     if isinstance(reg, dict) and reg["name"] == "Tuned":
-        return tuned(train, method, known)
+        return tuned(train, replace(method, reg=reg), known)
     (kernel,) = method.kernels
     if reg == "auto":
-        K = gram_of(kernel, train.X, known)
-        return kernel, *automatic(K, train, method.n_classes, method.rounding)
-    return (
-        kernel,
-        without_labels(reg, gram_of(kernel, known.X, known), kernel, known),
-        False,
-    )
+        return kernel, label_free(kernel, known)[0], False
+    return kernel, without_labels(reg, kernel, known), False
 
 
-def without_labels(reg, K, kernel, known):
+def without_labels(reg, kernel, known):
     """Return the lambda of a rule that looks at no labels, by a centred kernel matrix.
 
     Only linear kernels have a number of features.
     """
-    while kernel["name"] == "LowRank":  # an approximation of one
-        kernel = kernel["kernel"]
-    p = known.X.shape[-1] if kernel["name"] in LINEAR else len(K)
+    X = known.everybody.X
+    K = gram_of(kernel, X, known)
+    p = n_features_of(kernel, X) or len(K)
     scale = np.trace(K) / len(K)
     if isinstance(reg, int | float):
         return reg * scale
@@ -211,7 +217,7 @@ def without_labels(reg, K, kernel, known):
         return lambda_of_freedom(reg["df"], np.linalg.eigvalsh(K))
     if isinstance(reg, dict) and reg["name"] == "Shrinkage":
         return shrunk(reg["gamma"], K, p)
-    X = whitened(kernel, known.X - known.X.mean(axis=0))
+    X = whitened(innermost(kernel), X - X.mean(axis=0))
     gamma = ledoit_wolf_shrinkage(X) if reg == "ledoit_wolf" else oas(X)[1]
     if is_white(X):  # rounding would decide
         gamma = 1.0
@@ -244,88 +250,170 @@ def lambda_of_freedom(df, values):
     return np.exp(middle)
 
 
-def automatic(K, train, n_classes, rounding=ROUNDING):
-    """Return the lambda of ``reg="auto"`` by a training set's centred kernel matrix.
+def label_free(kernel, known):
+    """Return two lambdas that no label has a part in, by new trials and new groups.
 
-    Of a grid of 13 the largest that predicts trials that are left out about as well as
-    the best does, as estimated by generalized cross-validation (see the page on the
-    method). Where there are groups, it is groups that are left out.
+    With the first, which is that of ``reg="auto"``, the effects that are needed are the
+    smallest if they are like noise, with the second if they lie anywhere (see the page
+    on the method). Of lambdas that are four to a decade.
     """
-    n = len(K)
-    T = train.labels.astype(float)[:, np.newaxis]  # what is predicted: values,
-    if n_classes is not None:
-        T = helmert(n_classes).T[train.labels]  # or contrasts between classes
-    T = T - T.mean(axis=0)
-    groups = groups_within(train.groups)
-    values, axes = eigh((K + K.T) / 2)
-    lambdas = values[-1] * 10.0 ** (np.arange(3, -22, -2) * 7 / 24)
-    if not T.any():  # of one class alone
-        return lambdas[0], False
-    errors = []
+    X, groups = known.trained.X, known.trained.groups
+    K = gram_of(kernel, X, known)
+    n, m, p = len(K), len(K) - 1, n_features_of(kernel, X)
+    w, axes = eigh((K + K.T) / 2)
+    w, axes = w[::-1], axes[:, ::-1]  # the largest first
+    is_null = w <= 10 * n * np.finfo(float).eps * w[0]
+    w = np.where(is_null, 0, w)
+    # One trial that is far away has the largest alone, and kernels that are not linear
+    # have many small ones.
+    most, least = 10 * w[0], (w[0] if is_null[1] else w[1]) * (1e-6 if p else 1e-2)
+    steps = np.arange(np.ceil(4 * np.log10(most / least)) + 1)
+    lambdas = most / 10 ** (steps / 4)
+    if n < 4:
+        return lambdas[0], lambdas[0]
+    parts = groups_of_several(groups)
+    needed = []
     for lam in lambdas:
-        left = lam / (np.maximum(values, 0) + lam)  # the share that is not explained
-        M = (axes * left) @ axes.T  # T less its prediction is M T
-        if groups is None:
-            residual = (left.sum() - 1) / (n - 1)
-        else:
-            own = within = 0.0
-            for g in np.unique(groups):
-                rows = np.flatnonzero(groups == g)
-                block = M[np.ix_(rows, rows)]
-                own += np.sum(T[rows] * (block @ T[rows]))
-                within += np.trace(block) - block.sum() / len(rows)
-            R = groups.max() + 1
-            between = R / (R - 1) * (own - np.sum(T * (M @ T)) / R) / np.sum(T**2)
-            residual = np.sqrt(between * within / (n - R))
-        P = T - M @ T / residual  # what would be predicted of left-out trials
-        scale, size = 1.0, np.sum(P**2)
-        if n_classes is not None and size > ROUNDING * np.sum(T**2):
-            scale = max(np.sum(T * P) / size, 1)  # a discriminant may have any scale
-        errors.append(np.sum((T - scale * P) ** 2) / np.sum(T**2))
-    errors = np.array(errors)
-    margin = 0.1 / n * (1 if n_classes is not None else errors.min())
-    excess = errors - errors.min() - margin
-    near = np.abs(excess) <= rounding * errors.min()
-    return lambdas[np.flatnonzero(excess <= 0)[0]], bool(near.any())
+        trace = np.sum(1 / (w + lam)[~is_null])
+        if np.sum(~is_null) >= m:  # there are directions that no trial is in
+            trace += max(p - m, 0) / lam
+        h, sizes = w[:m] / (w[:m] + lam), w[:m] / (w[:m] + lam) ** 2
+        views = [(h.mean(), h.var() / (m - 1), sizes.mean())]
+        if len(parts) > 2:
+            views += between_groups(w, axes, lam, parts)
+        needed.append(sum(np.log(effects_needed(*each, trace, n)) for each in views))
+    return tuple(lowest(lambdas, each) for each in np.transpose(needed))
 
 
-def groups_within(groups):
-    """Return numbers of groups; None where every trial, or all, are one group."""
+def groups_of_several(groups):
+    """Return the rows of each group that has several trials."""
     if groups is None:
-        return None
-    names, numbers = np.unique(groups, return_inverse=True)
-    return numbers if 1 < len(names) < len(groups) else None
+        return []
+    parts = [np.flatnonzero(groups == g) for g in np.unique(groups)]
+    return [rows for rows in parts if len(rows) > 1]
+
+
+def between_groups(w, axes, lam, parts):
+    """Return what groups explain, and what they have in common, by the hat matrix.
+
+    That is, of trials less their group's mean: the share of each that is explained, the
+    mean square of the entries that two trials of different groups share and of what
+    those of single trials differ from their expectation, and the squared length of a
+    trial's projection A x. Nothing if trials of a group are the same.
+    """
+    f = sum(len(rows) - 1 for rows in parts)
+    C = np.zeros((len(axes), len(axes)))  # takes out the means of groups
+    between = np.ones_like(C)
+    for rows in parts:
+        C[np.ix_(rows, rows)] = np.eye(len(rows)) - 1 / len(rows)
+        between[np.ix_(rows, rows)] = 0
+    if np.trace(C @ (axes * (w > 0)) @ axes.T) < 1e-14 * f:
+        return []
+    H, E = (C @ (axes * w / (w + lam) ** power) @ axes.T @ C for power in (1, 2))
+    mean = np.trace(H) / f
+    alone = np.diag(H) - mean * np.diag(C)
+    n_products = f**2 - sum((len(rows) - 1) ** 2 for rows in parts)
+    common = (np.sum(between * H**2) + np.sum(alone**2)) / n_products
+    return [(mean, common, np.trace(E) / f)]
+
+
+def effects_needed(explained, common, size, trace, n):
+    """Return how large effects have to be: if they are like noise, and anywhere.
+
+    By the shares that are explained of seen trials; unseen ones move by more.
+    """
+    left = 1 - explained
+    like_noise = max(common / (explained * left) ** 2, 1e-14)  # rounding, if all alike
+    moves, noise, error = trace + size / left, size / left**2, common / left**4 / n
+    # The t for which t^2 moves^2 = t noise + error.
+    root = np.sqrt(noise**2 + 4 * moves**2 * error)
+    return like_noise, (noise + root) / (2 * moves**2)
+
+
+def lowest(lambdas, values):
+    """Return where a parabola by the lowest value and those beside it is lowest.
+
+    A decade less has to be better by a thousandth.
+    """
+    values = values + 1e-3 * np.log10(lambdas[0] / lambdas)
+    i = np.argmin(values)
+    if i in (0, len(values) - 1):
+        return lambdas[i]
+    before, after = values[i - 1] - values[i], values[i + 1] - values[i]
+    shift = (before - after) / (before + after) / 2
+    return lambdas[i] * (lambdas[i + 1] / lambdas[i]) ** shift
+
+
+def innermost(kernel):
+    """Return a kernel, or that which it approximates."""
+    return innermost(kernel["kernel"]) if kernel["name"] == "LowRank" else kernel
+
+
+def n_features_of(kernel, X):
+    """Return how many features a linear kernel has; 0 for other kernels."""
+    return X.shape[-1] if innermost(kernel)["name"] in LINEAR else 0
 
 
 def tuned(train, method, known):
     """Return the kernel and lambda that predict training trials best when left out."""
-    tuning, best, chosen, unsure = method.reg, np.inf, None, False
-    splits = list(inner_splits(tuning["cv"], train))
+    best, chosen, unsure = np.inf, None, False
+    groups = known.everybody.groups
+    alone = groups is None or len(np.unique(groups)) == len(groups)
     for kernel in method.kernels:
-        lambdas = grid_of(tuning["grid"], kernel, known)
-        losses, n_left_out = np.zeros(len(lambdas)), 0
-        for rows, left_out in splits:
-            part, others = train[rows], train[left_out]
-            Z, Z_test = coordinates(kernel, part.X, others.X, known)
-            how = Z, part.labels, Z_test, others.labels, method, tuning["criterion"]
-            losses += [loss_of(lam, *how) for lam in lambdas]
-            n_left_out += len(left_out)
-        for lam, loss in zip(lambdas, losses / n_left_out, strict=True):
+        lambdas = grid_of(method, kernel, known)
+        if alone and method.reg == TUNED:
+            Z, _ = coordinates(kernel, train.X, train.X, known)
+            wanted = wanted_of(train.labels, method)
+            losses = [generalized_loss(lam, Z, wanted) for lam in lambdas]
+        else:
+            losses = left_out_losses(lambdas, kernel, train, method, known)
+        for lam, loss in zip(lambdas, losses, strict=True):
+            if chosen == (kernel, lam):
+                continue
             unsure |= abs(loss - best) <= method.rounding * best
             if loss < best * (1 - ROUNDING):
                 best, chosen, unsure = loss, (kernel, lam), False
     return *chosen, unsure
 
 
-def grid_of(grid, kernel, known):
+def grid_of(method, kernel, known):
     """Return the lambdas that a tuned penalty is chosen from, the largest first."""
-    K = gram_of(kernel, known.X, known)
-    if grid != "auto":
-        each = (without_labels(reg, K, kernel, known) for reg in grid)
-        return sorted(each, reverse=True)
-    values = np.linalg.eigvalsh(K)
-    smallest = values[values > 10 * len(K) * np.finfo(float).eps * values[-1]].min()
-    return np.geomspace(values[-1], max(1e-3 * smallest, 1e-7 * values[-1]), 20)
+    are_linear = all(innermost(each)["name"] in LINEAR for each in method.kernels)
+    if method.reg["grid"] != "auto":
+        lambdas = [without_labels(reg, kernel, known) for reg in method.reg["grid"]]
+    elif are_linear and method.n_classes is not None:
+        lambdas = label_free(kernel, known)
+    else:
+        K = gram_of(kernel, known.everybody.X, known)
+        values = np.linalg.eigvalsh(K)
+        positive = values[values > 10 * len(K) * np.finfo(float).eps * values[-1]]
+        least = max(1e-3 * positive.min(), 1e-7 * values[-1])
+        lambdas = np.geomspace(values[-1], least, 13)
+    return sorted(lambdas, reverse=True)
+
+
+def generalized_loss(lam, Z, wanted):
+    """Return the loss by generalized cross-validation (Golub et al., 1979).
+
+    The squared residuals of the training trials over the squared trace of the matrix M
+    that makes them.
+    """
+    n, p = Z.shape
+    H = 1 / n + Z @ solve(Z.T @ Z + lam * np.eye(p), Z.T, assume_a="pos")
+    M = np.eye(n) - H
+    return np.sum((M @ wanted) ** 2) / np.trace(M) ** 2
+
+
+def left_out_losses(lambdas, kernel, train, method, known):
+    """Return what models with each lambda lose on a training trial that is left out."""
+    losses, n_left_out, tuning = np.zeros(len(lambdas)), 0, method.reg
+    for rows, left_out in inner_splits(tuning["cv"], train):
+        part, others = train[rows], train[left_out]
+        Z, Z_test = coordinates(kernel, part.X, others.X, known)
+        how = Z, part.labels, Z_test, others.labels, method, tuning["criterion"]
+        losses += [loss_of(lam, *how) for lam in lambdas]
+        n_left_out += len(left_out)
+    return losses / n_left_out
 
 
 def inner_splits(cv, train):
@@ -344,12 +432,15 @@ def inner_splits(cv, train):
         yield np.delete(np.arange(n), test), test
 
 
+def wanted_of(labels, method):
+    """Return what is regressed: values, or the indicators of classes."""
+    return labels if method.n_classes is None else np.eye(method.n_classes)[labels]
+
+
 def loss_of(lam, Z, labels, Z_test, true, method, criterion):
     """Return what a model with one lambda loses on the trials that are left out."""
     if criterion == "squared_error":
-        known, wanted = labels, true
-        if method.n_classes is not None:  # the indicators of the classes
-            known, wanted = (np.eye(method.n_classes)[each] for each in (labels, true))
+        known, wanted = (wanted_of(each, method) for each in (labels, true))
         offset = known.mean(axis=0)
         penalised = Z.T @ Z + lam * np.eye(Z.shape[1])
         weights = solve(penalised, Z.T @ (known - offset), assume_a="pos")

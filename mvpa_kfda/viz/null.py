@@ -197,7 +197,7 @@ def plot_map_null(
     ax = axes_or_new(ax, figsize=(6.0, 4.0))
     permuted = "permuted labels" if len(result.classes) else "permuted values"
     names = [permuted, "permuted labels of the training trials alone"]
-    maxima = [_largest(kept) for kept in result.kept_nulls(metric)]
+    maxima = [_largest(test.null) for test in result.kept_tests(metric)]
     shades = (SCORE_COLOR, SIGNIFICANT_COLOR), (COLORS[4], COLORS[4])
     for null, name, (color, line) in zip(maxima, names, shades, strict=False):
         draw_histogram(ax, null, name, color)
