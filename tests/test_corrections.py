@@ -452,9 +452,7 @@ def test_p_values_of_time_generalization_are_those_of_both_tests(result, alterna
     options = {"threshold": 0.3, "alternative": alternative}
     both = {}
     for name in {*ON_MAPS} - {*ISLANDS}:
-        p = [
-            corrected_p_values(*test, name, **options) for test in tests
-        ]
+        p = [corrected_p_values(*test, name, **options) for test in tests]
         both[name] = np.maximum(p[0], np.where(diagonal, 0, p[1]))
     flat = both["none"].ravel()
     both["fdr"] = false_discovery_control(flat).reshape(5, 5)
@@ -551,7 +549,9 @@ def test_islands_on_a_graph_and_in_summaries():
                     continue
                 kept = [
                     KeptTest(observed, null, mask)
-                    for (observed, _), null, mask in zip(pairs, each, masks, strict=True)
+                    for (observed, _), null, mask in zip(
+                        pairs, each, masks, strict=True
+                    )
                 ]
                 p = p_values_of_kept(kept, name, **how)
                 assert_allclose(p, expected, rtol=1e-12, atol=0)

@@ -412,8 +412,7 @@ class PlanMixin(LayoutMixin):
         return [self]
 
     def is_above(self, times):
-        """Whether lambda is more than so many times trace(K_c)/n; not if labels choose.
-        """
+        """Whether lambda is more than so many times trace(K_c)/n; not if labels choose."""
         return False
 
     def predict(self, labels, n_classes, want_scores=False):
