@@ -528,11 +528,9 @@ def test_time_generalization_tests_other_averages_where_labels_stay():
     ],
 )
 def test_observed_scores_of_the_second_test_are_refitted(how):
-    times, options = (
-        X[:, :, :2],
-        {"n_permutations": 3, "random_state": 0, "groups": RUNS},
-    )
-    result = generalize_arrays(times, Y, **options, **how)
+    options = {"n_permutations": 3, "random_state": 0, "groups": RUNS} | how
+    times = X[:, :, :2]
+    result = generalize_arrays(times, Y, **options)
     given = {"n_cells": None, "groups": RUNS, "y_test": how.get("y_test")}
     assert verify(result, times, Y, **given).ok
     scores = result.second_scores["accuracy"].copy()

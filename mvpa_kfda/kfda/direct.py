@@ -412,7 +412,7 @@ class PlanMixin(LayoutMixin):
         return [self]
 
     def is_above(self, times):
-        """Whether lambda is more than so many times trace(K_c)/n; not if labels choose."""
+        """Whether lambda is above so many times trace(K_c)/n; not if labels choose."""
         return False
 
     def predict(self, labels, n_classes, want_scores=False):
@@ -502,7 +502,7 @@ class Plan(PlanMixin, RegressionMixin):
         return self, [self]
 
     def is_above(self, times):
-        """Whether lambda is more than so many times trace(K_c)/n."""
+        """Whether lambda is above so many times trace(K_c)/n."""
         return self.hat.lam > times * self.hat.scale
 
     def penalty(self, labels, n_classes):
