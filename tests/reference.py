@@ -702,12 +702,13 @@ def view_of_groups(K_c, lam, parts):
 
 
 def vertex(lambdas, values):
-    """The largest lambda as good as the best, within a thousandth.
+    """The vertex of a parabola in log lambda at the smallest of values.
 
-    The vertex of a parabola in log lambda if the smallest value is there.
+    A decade less has to be better by a thousandth.
     """
-    i = int(np.flatnonzero(values <= values.min() + 1e-3)[0])
-    if i in (0, len(values) - 1) or values[i] > values[i + 1]:
+    values = values + 1e-3 * np.log10(lambdas[0] / lambdas)
+    i = int(np.argmin(values))
+    if i in (0, len(values) - 1):
         return lambdas[i]
     x = np.log(lambdas[i - 1 : i + 2])
     a, b, _ = np.polyfit(x - x[1], values[i - 1 : i + 2], 2)

@@ -788,8 +788,19 @@ def test_there_is_a_page_for_each_subject_and_the_group(epochs, monkeypatch, cap
 def test_the_file_of_a_run_repeats_it(epochs, tmp_path, capsys):
     root, out = epochs
     given = ["--by", "rt > rt.median()", "--where", "rt > 0", "--picks", "Cz", "Pz"]
-    given += ["--df", "2", "--no-average-test", "--average", "2", "--tmin", "0.1"]
+    given += [
+        "--reg",
+        "0.1",
+        "1",
+        "--no-average-test",
+        "--average",
+        "2",
+        "--tmin",
+        "0.1",
+    ]
     assert run(root, out, "participant", *given, *FEW, "--desc", "rt") == 0
+    result = the_result(out, "sub-01_task-faces_desc-rt")
+    assert result.parameters["reg"]["grid"] == [0.1, 1.0]
     config = out / "participant_desc-rt_config.toml"
     before, text = states(out), config.read_text()
     capsys.readouterr()
@@ -807,7 +818,7 @@ def test_the_file_of_a_run_repeats_it(epochs, tmp_path, capsys):
     mine = tmp_path / "mine.toml"
     mine.write_text(
         'by = "trial_type"\nscoring = ["roc_auc", "accuracy"]\n'
-        "[participant]\npermutations = 9\nn_jobs = 1\n"
+        "[participant]\npermutations = 9\nn_jobs = 1\nreg = 0.3\n"
         '[group]\nmethod = "t"\ncorrection = "none"\n'
     )
     new = tmp_path / "other"
@@ -815,6 +826,7 @@ def test_the_file_of_a_run_repeats_it(epochs, tmp_path, capsys):
     assert run(root, new, *arguments) == 0
     result = the_result(new, "sub-01")
     assert (result.scoring, result.n_permutations) == (["accuracy"], 9)
+    assert result.parameters["reg"] == 0.3
     assert run(root, new, "group", "--config", mine) == 0
     (path,) = new.glob("group/*.h5")
     assert load_result(path).method == "t"

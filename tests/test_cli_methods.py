@@ -77,6 +77,8 @@ METHODS = {
     "--reg 2": {"reg": 2.0},
     "": {},
     "--reg 0.3": {"reg": 0.3},
+    "--reg 0.1 1 10": {"reg": [0.1, 1, 10]},
+    "--reg 0.1 1 --criterion accuracy": {"reg": Tuned([0.1, 1], "accuracy")},
     "--df 4.5": {"reg": DegreesOfFreedom(4.5)},
     "--reg tuned --criterion accuracy": {"reg": Tuned(criterion="accuracy")},
     "--average 2": {"average": 2},
@@ -256,14 +258,22 @@ def test_regions_pass_the_method_on(folder, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("option", "message"),
     [
+        ("--reg 0.1 /", "'/' is neither .*oas. Put files before the options$"),
         ("--reg best", "--reg: 'best' is neither a number nor one of auto, tuned, led"),
-        ("--reg -1", "--reg: -1.*Or auto, tuned, ledoit_wolf, oas; or --df"),
+        (
+            "--reg -1",
+            "--reg: -1.*Or auto, tuned, ledoit_wolf, oas, or several numbers .* --df.$",
+        ),
         ("--reg nan", "--reg: nan.*Or auto, tuned"),
+        ("--reg 0.1 -1", "Invalid value for --reg: -1.*above zero.$"),
+        ("--reg 0.1 auto", "--reg 0.1 auto .* Use several numbers, or auto alone.$"),
+        ("--reg auto oas", "--reg auto oas .* Use several numbers, or auto alone.$"),
         ("--reg 0.2 --df 5", "either --reg or --df, not both"),
         ("--reg tuned --df 5", "either --reg or --df, not both"),
         ("--df 1", "Invalid value for --df: 1"),
         ("--df 40", "--df 40 is too large: .*15 independent directions"),
         ("--criterion accuracy", "Add --reg tuned"),
+        ("--reg 0.1 --criterion accuracy", "Add --reg tuned, or several numbers"),
         ("--criterion speed --reg tuned", "invalid choice: 'speed'.*log_loss"),
         (
             "--kernel rbf --reg oas",

@@ -837,7 +837,7 @@ def test_single_precision_is_close(entry):
         assert_allclose(single.null, double.null, rtol=0, atol=1e-4)
     else:  # but for near ties
         assert np.mean(single.predicted != double.predicted) < 0.01
-        assert np.mean(single.null != double.null) < 0.05
+        assert np.mean(single.null != double.null) < 0.06
         assert_allclose(single.null, double.null, rtol=0, atol=2.1 / N)
 
 

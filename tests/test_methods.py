@@ -91,7 +91,7 @@ def test_averages_are_those_by_hand(entry, kernel, reg):
     assert by_hand.members is None
     assert_same(result, by_hand, rtol=1e-10)
     positions = result.shape[:1] if entry.cells is pairs_of_times else result.shape
-    folds = () if reg == 0.3 else (3,)
+    folds = (3,) if reg is TUNED else ()
     assert np.shape(result.lambdas) == positions + folds
     assert np.shape(result.degrees_of_freedom) == positions + folds
 

@@ -4,7 +4,7 @@ import inspect
 import math
 import re
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import get_args
 
@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn.model_selection as ms
+from numpy.testing import assert_allclose
 from sklearn.decomposition import PCA
 from sklearn.feature_selection import VarianceThreshold
 
@@ -180,6 +181,11 @@ def plain_of(markdown):
 def one(**options):
     """Return a result of classification at one position."""
     return cross_validate(X[:, :, 0], NAMES, **SOME | options)
+
+
+def of_values(**options):
+    """Return a result of regression at one position."""
+    return regress(X[:, :, 0], VALUES, **SOME | options)
 
 
 def in_time(**options):
@@ -427,10 +433,28 @@ FACTS = {
     "plain": (
         {},
         [
-            *("discriminant analysis", "from 13 values, the largest one"),
+            *("discriminant analysis", "for training in any fold, without labels."),
+            "folds were computed in closed form, without retraining",
+        ],
+        ["ridge regression", "Given the penalty", "groups", "each training set"],
+    ),
+    "a tuned penalty": (
+        {"reg": "tuned"},
+        [
+            *("by generalized cross-validation (Golub et al., 1979)", "The second,"),
             "set, again for each permutation, out-of-sample predictions were computed",
         ],
-        ["ridge regression", "without retraining"],
+        ["without retraining", "groups"],
+    ),
+    "tuned in groups": (
+        {"reg": "tuned", "groups": RUNS, "cv": None},
+        ["training trials left out one group at a time", "the summed products of two"],
+        ["selected from 2 values by generalized"],
+    ),
+    "repeats": (
+        {"n_repeats": 2},
+        ["for training in any fold, without labels."],
+        ["each training set"],
     ),
     "a fixed penalty": (
         {"reg": 0.3},
@@ -454,7 +478,10 @@ FACTS = {
     ),
     "folds learn": (
         {"preprocess": "zscore"},
-        ["Z-scoring of each feature was fitted to the training trials of"],
+        [
+            "Z-scoring of each feature was fitted to the training trials of",
+            "from the features of the trials of each training set, without labels",
+        ],
         ["predictions were computed in closed form"],
     ),
     "a confound": (
@@ -507,7 +534,10 @@ FACTS = {
     ),
     "trained on some": (
         {"train_on": np.arange(len(NAMES)) % 2 == 0, "cv": 2},
-        ["the selected trials of the training set and tested on the remaining trials"],
+        [
+            "the selected trials of the training set and tested on the remaining",
+            "from the features of the trials of each training set, without labels",
+        ],
         ["one of them alone"],
     ),
 }
@@ -521,6 +551,63 @@ def test_what_was_done_is_said(options, said, unsaid):
         assert words in body
     for words in unsaid:
         assert words not in body
+
+
+def as_told(X, groups):
+    """Return both penalties that no label has a part in, as the text tells of them."""
+    n, p = X.shape
+    K = (X - X.mean(axis=0)) @ (X - X.mean(axis=0)).T
+    w = np.linalg.eigvalsh(K)[::-1]
+    grid = 10 * w[0] / 10 ** np.arange(0, np.log10(1e7 * w[0] / w[1]) + 0.25, 0.25)
+    others = groups != groups[:, np.newaxis]
+    same = ~others / (~others).sum(axis=0)
+    f = np.array([np.sum(groups == g) - 1 for g in np.unique(groups)])
+    found = []
+    for lam in grid:
+        h, sizes = w[:-1] / (w[:-1] + lam), w[:-1] / (w[:-1] + lam) ** 2
+        views = [(h.mean(), h.var(), sizes.mean(), n - 2)]
+        if np.sum(f > 0) > 2:
+            A = np.linalg.inv(K + lam * np.eye(n))
+            C = np.eye(n) - same
+            H, products = C @ K @ A @ C, f.sum() ** 2 - np.sum(f**2)
+            s = np.trace(C @ K @ A @ A @ C) / f.sum()
+            alone = np.diag(H) - np.trace(H) / f.sum() * np.diag(C)
+            v = (np.sum(H[others] ** 2) + np.sum(alone**2)) / products
+            views.append((np.trace(H) / f.sum(), v, s, 1))
+        logs = 0
+        for m, v, s, factor in views:
+            q = 1 - m
+            a = s / q + np.sum(1 / (w[: min(n - 1, p)] + lam)) + max(p - n + 1, 0) / lam
+            b, c = s / q**2, v / (n * factor * q**4)
+            both = v / (m - m**2) ** 2, (b + np.sqrt(b**2 + 4 * a**2 * c)) / a**2
+            logs = logs + np.log(both)
+        found.append(logs)
+    lambdas = []
+    for each in np.transpose(found):
+        i = np.flatnonzero(each <= each.min() + 1e-3)[0]
+        if each[i] > each[i + 1]:
+            lambdas.append(grid[i])
+            continue
+        x, y = np.log(grid[i - 1 : i + 2]), each[i - 1 : i + 2]
+        a, b, _ = np.polyfit(x - x[1], y, 2)
+        lambdas.append(np.exp(x[1] - b / (2 * a)))
+    return lambdas
+
+
+@pytest.mark.parametrize("p", [6, 30])
+@pytest.mark.parametrize("groups", [RUNS, np.arange(20)], ids=["runs", "trials"])
+def test_the_penalty_can_be_computed_from_the_text(groups, p):
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=(20, 30)) * np.geomspace(1, 0.1, 30)
+    data, options = noise @ rng.normal(size=(30, p)), {"groups": groups, "cv": None}
+    like_noise, anywhere = as_told(data, groups)
+    auto = cross_validate(data, NAMES, **options)
+    assert_allclose(auto.lambdas, like_noise, rtol=1e-6, atol=0)
+    tuned = cross_validate(data, NAMES, reg="tuned", **options)
+    grid = np.ravel(tuned.penalty["grid"])
+    assert_allclose(grid, sorted([like_noise, anywhere])[::-1], rtol=1e-6, atol=0)
+    for result, words in ((auto, "minimised v / (m - m²)²"), (tuned, "4 c d²)) / d²")):
+        assert words in check_text(result)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
@@ -754,11 +841,19 @@ def test_kernels_that_were_chosen_from_are_named_once():
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
-@pytest.mark.parametrize("reg", [Tuned([0.5]), Tuned([0.1, 1.0, 2.0]), "tuned"])
-def test_number_of_penalties_that_were_tried(reg):
-    result = one(reg=reg)
+@pytest.mark.parametrize("reg", [Tuned([0.5]), [0.1, 1.0, 2.0], "tuned"])
+@pytest.mark.parametrize(
+    "make",
+    [one, partial(one, kernel="rbf"), of_values],
+    ids=["linear", "rbf", "numbers"],
+)
+def test_number_of_penalties_that_were_tried(make, reg):
+    result = make(reg=reg)
     n = np.size(result.penalty["grid"])
-    assert f"selected from {n} value{'s' * (n > 1)} by" in check_text(result)
+    body = check_text(result)
+    assert f"selected from {n} value{'s' * (n > 1)} by" in body
+    assert ("without labels" in body) == (n == 2)
+    assert ("were spaced logarithmically" in body) == (n == 13)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
@@ -846,13 +941,14 @@ def test_everything_that_has_a_name_has_words_of_its_own():
     assert not [text for text in words.values() if "custom kernel" == text]
     assert {key for text in words.values() for key in cited_in(text)} <= {*REFERENCES}
     rules = {type(each).__name__ for each in RULES}
-    assert rules == classes_of(penalties, penalties._Rule)
+    # "auto" is worded with the trials that set it, and a bound with the test it is for.
+    assert rules | {"Auto", "AtMost"} == classes_of(penalties, penalties._Rule)
 
 
 def test_names_that_are_listed_are_those_of_the_entries():
     for names, there in (
         (listed.KernelName, kernels.KERNELS),
-        (listed.PenaltyName, (*penalties.CHOSEN, *penalties.ESTIMATED)),
+        (listed.PenaltyName, (*penalties._NAMED, *penalties.ESTIMATED)),
         (listed.CriterionName, penalties.CRITERIA),
         (listed.StepName, STEPS),
         (CorrectionName, CORRECTIONS),
@@ -887,7 +983,7 @@ def test_splitters_of_scikit_learn_have_words():
 
 def test_numbers_of_folds_are_one_several_or_unknown():
     inner = recorded(Tuned(cv=ms.KFold(5)))
-    tuned = tuning_words(inner, None, False)
+    tuned = tuning_words(inner, None, False, "all trials")
     assert "left out in cross-validation in 5 contiguous folds was used" in tuned
     for splitter, numbers, words in (
         (ms.KFold(), [4, 6], "cross-validation in 4 to 6 contiguous folds"),

@@ -351,9 +351,10 @@ def test_flexibility_over_time_is_that_of_the_folds():
     assert ax.get_ylabel() == "Degrees of freedom"
 
 
-def test_a_fixed_penalty_has_nothing_to_draw():
-    result = cross_validate(*problem(2), reg=0.3)
+@pytest.mark.parametrize("reg", [0.3, "auto"])
+def test_a_penalty_that_is_not_selected_has_nothing_to_draw(reg):
+    result = cross_validate(*problem(2), reg=reg)
     assert isinstance(result, DecodingResult)
-    with pytest.raises(ValueError, match=r"was fixed \(reg: 0.3\).*reg='auto'"):
+    with pytest.raises(ValueError, match=rf"not select.*reg={reg!r}\).*reg='tuned'"):
         result.plot_tuning()
     assert plt.get_fignums() == []

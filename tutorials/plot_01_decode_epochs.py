@@ -6,8 +6,8 @@ Simulated EEG of three classes. About 5 seconds.
 
 :func:`~mvpa_kfda.decode_epochs` with ``n_permutations=1000`` decodes the classes at
 each time point and tests every score, corrected for all of them. Here three classes can
-be decoded at 26 of 101 time points, the first at 0.15 s, with an accuracy of up to 0.69
-at 0.37 s (chance: 0.33), and at none before the stimulus.
+be decoded at 24 of 101 time points, the first at 0.15 s, with an accuracy of up to 0.69
+at 0.35 s (chance: 0.33), and at none before the stimulus.
 
 The data are simulated, so we know the answer: classes differ from about 100 ms after
 the stimulus, most strongly at 170 and 380 ms. This tutorial compares corrections,

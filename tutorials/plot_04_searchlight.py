@@ -83,9 +83,7 @@ bold_img = Nifti1Image(bold, mask_img.affine)
 #
 # Labels and runs are columns of the table. With ``groups``, one run at a time is left
 # out for testing, voxels are z-scored within each run, and labels are permuted within
-# runs only. All spheres share the same 200 permutations. A fixed penalty, ``reg=0.1``,
-# takes a fraction of the time of the default, which selects one for every sphere,
-# training set and permutation.
+# runs only. All spheres share the same 200 permutations.
 
 start = time.perf_counter()
 result = searchlight(
@@ -94,7 +92,6 @@ result = searchlight(
     groups="run",
     mask_img=mask_img,
     radius=12,
-    reg=0.1,
     n_permutations=200,
     random_state=0,
     verbose=False,
@@ -296,7 +293,6 @@ for attempt in ("first", "second"):
         mask_img=mask_img,
         process_mask_img=Nifti1Image(in_slice, mask_img.affine),
         radius=12,
-        reg=0.1,
         checkpoint=folder / "searchlight.checkpoint",
         verbose=False,
     )

@@ -363,9 +363,9 @@ mask_img = Nifti1Image(np.ones(shape, np.uint8), affine)
 # ``train_on`` selects the trials to train on; all others are test trials. It is a query
 # on the table of labels. Without groups, one model is trained on all seen objects. With
 # ``groups="run"``, a model is trained on the objects seen in five runs, and tested on
-# those imagined in the sixth. A fixed penalty saves time.
+# those imagined in the sixth.
 
-options = {"mask_img": mask_img, "radius": 8, "reg": 0.1, "verbose": False}
+options = {"mask_img": mask_img, "radius": 8, "verbose": False}
 options |= {"n_permutations": 100, "random_state": 0}
 maps = {
     "All runs at once": searchlight(

@@ -6,8 +6,8 @@ Simulated BOLD runs of six people. About 10 seconds.
 
 ``single_trial_betas(runs, events)`` turns BOLD runs into one image per trial, which all
 decoding functions accept. With fast trials, its default (least squares separate) leads
-to a mean accuracy of 0.715 in the informative area, one model of all trials to 0.640,
-and averaged scans to 0.702. The searchlights of six people then show the area in the
+to a mean accuracy of 0.699 in the informative area, one model of all trials to 0.673,
+and averaged scans to 0.707. The searchlights of six people then show the area in the
 group, and nothing elsewhere.
 
 A searchlight needs one image per trial. In event-related designs, responses to
@@ -170,15 +170,16 @@ ax.set_ylabel("accuracy in fusiform gyrus")
 print(pd.DataFrame(accuracies).mean().round(3).to_string())
 
 # %%
-# Each line is a participant, bars are means. On average LSS is best here. This is not
-# always so: LSA is unbiased, and if trials are widely spaced or responses vary strongly
-# between trials, it is equally good or better. Choose by the design, not by the result.
+# Each line is a participant, bars are means. On average LSS is better than LSA here,
+# and no better than means of scans. This is not always so: LSA is unbiased, and if
+# trials are widely spaced or responses vary strongly between trials, it is equally good
+# or better. Choose by the design, not by the result.
 #
 # Searchlights and the group
 # --------------------------
 #
-# The rest is as in the tutorials on fMRI: a searchlight map for each participant, with
-# a fixed penalty to save time, and the prevalence of information in the group.
+# The rest is as in the tutorials on fMRI: a searchlight map for each participant, and
+# the prevalence of information in the group.
 
 
 def decode_everywhere(found, number):
@@ -189,7 +190,6 @@ def decode_everywhere(found, number):
         groups="run",
         radius=16,
         n_permutations=60,
-        reg=0.1,
         random_state=number,
         verbose=False,
     )

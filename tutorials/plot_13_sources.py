@@ -7,7 +7,7 @@ Simulated EEG and its source estimates. About 15 seconds.
 :func:`~mvpa_kfda.decode_sources` decodes source estimates, one per trial. All sources
 together show when classes differ; with ``radius=25``, each source is decoded with those
 around it. Here both simulated sources are found at their times, with accuracies of 0.88
-at 0.10 s and 0.97 at 0.25 s (chance: 0.5), 7 and 22 mm from their true places, as the
+at 0.10 s and 0.97 at 0.25 s (chance: 0.5), 27 and 22 mm from their true places, as the
 grid of sources is coarse and inverse solutions are blurred.
 
 Sensors record a mixture of all sources. An inverse solution unmixes them as far as
@@ -165,13 +165,13 @@ generalize_arrays(X, y, cv=5, tmin=listed[0].tmin, sfreq=listed[0].sfreq).plot()
 #
 # Group analysis requires the same vertices in all participants. Here they share one
 # head; with real data, first morph the estimates to a template with
-# :func:`mne.compute_source_morph`, and pass the ``src`` of the template. A fixed
-# penalty and windows of 0.1 s save time here.
+# :func:`mne.compute_source_morph`, and pass the ``src`` of the template. Windows of
+# 0.1 s save time here.
 
 people = []
 for number in range(6):
     stcs, space = invert(simulate(number))
-    window = {"window": 0.1, "step": 0.1, "reg": 0.1}
+    window = {"window": 0.1, "step": 0.1}
     people.append(decode_sources(stcs, y, src=space, radius=25.0, cv=5, **window))
 group = group_inference(people, "sign-flip", random_state=0)
 print(group)

@@ -8,8 +8,8 @@ Simulated EEG and reaction times. About 10 seconds.
 time point, with the same folds, permutations and corrections as for classes. Here they
 can be predicted around 300 ms; with a drift in the signals also before the stimulus (R²
 = 0.11), unless the trial number is removed with ``confounds="trial"``. Sorting trials
-into "fast" and "slow" instead finds a weak effect in 38 of 100 data sets rather than in
-71.
+into "fast" and "slow" instead finds a weak effect in 39 of 100 data sets rather than in
+70.
 
 Not all variables are categorical. Reaction times, ratings and contrasts are continuous,
 and sorting them into classes discards part of the information. Ridge regression

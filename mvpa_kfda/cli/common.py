@@ -26,7 +26,7 @@ from ..utils.text import tell
 CORRECTIONS = get_args(CorrectionName)
 NULLS = ("auto", "full", "max", "stream")
 METRICS, REGRESSION_METRICS = get_args(ClassMetric), get_args(NumberMetric)
-#: What ``--reg`` takes beside a number, and by what ``--reg tuned`` chooses.
+#: What ``--reg`` takes beside numbers, and by what ``--reg tuned`` chooses.
 PENALTIES, CRITERIA = get_args(PenaltyName), get_args(CriterionName)
 #: Steps that every fold learns.
 STEPS = get_args(StepName)
@@ -46,7 +46,10 @@ def number_or_name(number, names, words):
         try:
             return number(text)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"{text!r} is neither {words}") from None
+            hint = ". Put files before the options" if Path(text).exists() else ""
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is neither {words}{hint}"
+            ) from None
 
     return read
 
@@ -88,18 +91,20 @@ ANALYSIS_OPTIONS = (
         "--reg",
         "reg",
         "R",
-        "auto: the ridge penalty is selected in closed form on each training set "
-        "(default); a number: relative to the variance of a trial, the fastest; "
-        "ledoit_wolf, oas: estimated, as fast as a number; tuned: selected on each "
-        "training set by cross-validation, takes 10 to 40 times as long as a number",
+        "auto: the ridge penalty is set by the features, without labels (default; to "
+        "predict numbers the same as tuned); a number: relative to the variance of a "
+        "trial; several numbers: labels select one of them on each training set, which "
+        "takes about as many times as long; tuned: they select one of those that the "
+        "features suggest, two to four times as long; ledoit_wolf, oas: estimated",
         number_or_name(float, PENALTIES, f"a number nor one of {', '.join(PENALTIES)}"),
+        several=True,
     ),
     Option(
         "--criterion",
         "criterion",
         CRITERIA,
-        "criterion used by --reg tuned (default: squared_error; the others take "
-        "several times as long)",
+        "criterion used by --reg tuned, or several numbers (default: squared_error; "
+        "the others take several times as long)",
     ),
     Option(
         "--df",
@@ -246,10 +251,17 @@ def check_penalty(arguments):
     """Refuse options of the penalty that do not go together."""
     if arguments.df is not None and arguments.reg is not None:
         raise ValueError("Use either --reg or --df, not both: each sets the penalty.")
-    if arguments.criterion and arguments.reg != "tuned":
+    regs = arguments.reg or ["auto"]
+    names = [each for each in regs if isinstance(each, str)]
+    if names and len(regs) > 1:
         raise ValueError(
-            "--criterion sets how a penalty is tuned. Add --reg tuned, or leave "
-            "--criterion out."
+            f"--reg {' '.join(map(str, regs))} is not one penalty, nor several numbers "
+            f"to select from. Use several numbers, or {names[0]} alone."
+        )
+    if arguments.criterion and regs != ["tuned"] and len(regs) < 2:
+        raise ValueError(
+            "--criterion sets how a penalty is tuned. Add --reg tuned, or several "
+            "numbers, or leave --criterion out."
         )
 
 
@@ -259,9 +271,10 @@ def _reg(arguments):
 
     if arguments.df is not None:
         return DegreesOfFreedom(arguments.df)
+    regs = arguments.reg or ["auto"]
     if arguments.criterion:
-        return Tuned(criterion=arguments.criterion)
-    return "auto" if arguments.reg is None else arguments.reg
+        return Tuned("auto" if regs == ["tuned"] else regs, arguments.criterion)
+    return regs[0] if len(regs) == 1 else regs
 
 
 def _approx(n_landmarks):
@@ -470,9 +483,11 @@ REWORDED = (
         "--preprocess zscore.",
     ),
     (
-        r" A float is relative to trace.*?'oas'\.",
-        " Or auto, tuned, ledoit_wolf, oas; or --df.",
+        r" A float is relative to trace.*? choose from\.",
+        " Or auto, tuned, ledoit_wolf, oas, or several numbers to select from, or "
+        "--df.",
     ),
+    (r"'grid'(: .*?) Or a Ridge object, but no other penalty\.", r"--reg\1"),
     (
         r"say how to leave trials out: Tuned\(.*?\)\)",
         "set the penalty by another --reg, or by --df",

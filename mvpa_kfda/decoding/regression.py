@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from ..data.confounds import Confounds, read_confounds
 from ..inference.permutation import Permutations, permute_labels
 from ..kfda.folds import Folds, make_folds
-from ..kfda.penalties import Auto, Tuned, name_of_rule
+from ..kfda.penalties import Auto, Tuned
 from ..kfda.splits import may_see_labels, sees_labels
 from ..metrics.names import (
     FunctionMetric,
@@ -44,7 +44,7 @@ from ..utils.checks import (
     warn_of_angles,
 )
 from ..utils.memory import check_memory
-from ..utils.record import recorded, versions
+from ..utils.record import versions
 from .analysis import (
     check_foldwise,
     decode,
@@ -351,8 +351,7 @@ def make_regression_analysis(trials, procedure, *, maps=None, with_patterns=Fals
     )
     parameters = {
         "task": "regression",
-        **record_method(replace(method, reg=reg)),
-        "reg": recorded(name_of_rule(method.reg)),
+        **record_method(method, reg),
         "cv": folds.splitter,
         "recorded_order": trials.recorded_order,
         **record_run(task, learned, permutations, seed),

@@ -65,8 +65,9 @@ _INDEFINITE = (
 )
 #: What effects like noise need at least: less is rounding, of what is all alike.
 _ALIKE = 1e-14
-#: What the logarithm of what is needed may be above the smallest.
-_AS_GOOD = 1e-3
+#: What a smaller lambda has to win per decade, in the logarithm of what is needed: of
+#: lambdas that are as good the largest leaves most digits.
+_WORTH = 1e-3
 #: Trials, and groups of several of them, of which two can be left out.
 _FEWEST_TRIALS, _FEWEST_GROUPS = 4, 3
 
@@ -126,16 +127,16 @@ class Unseen:
         return self._best(needed)
 
     def _best(self, needed):
-        """Return the largest lambda with the smallest geometric mean of what is needed.
+        """Return the lambda with the smallest geometric mean of what is needed.
 
-        The vertex of a parabola through the smallest value and those beside it; where
-        larger ones are as good, the largest of them.
+        The vertex of a parabola through the smallest value and those beside it.
         """
         if self.n < _FEWEST_TRIALS:
             return float(self.lambdas[0])
-        y = sum(map(np.log, needed))
-        i = int((y <= y.min() + _AS_GOOD).argmax())
-        if i in (0, len(y) - 1) or y[i] > y[i + 1]:
+        decades = np.arange(len(self.lambdas)) / _PER_DECADE
+        y = sum(map(np.log, needed)) + _WORTH * decades
+        i = int(y.argmin())
+        if i in (0, len(y) - 1):
             return float(self.lambdas[i])
         before, after = y[i - 1] - y[i], y[i + 1] - y[i]
         steps = (before - after) / (2 * (before + after))

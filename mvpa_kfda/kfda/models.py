@@ -28,7 +28,7 @@ from .direct import (
     prepare,
 )
 from .foldwise import foldwise_plan
-from .hat import hat_from_gram, make_hat, spectrum_of, spectrum_of_gram
+from .hat import make_hat, spectrum_of
 from .kernels import (
     Kernel,
     KernelChoice,
@@ -84,28 +84,6 @@ class Model(Protocol):
 
     def split(self):
         """Return the models of its positions one by one, to find which one fails."""
-
-
-@runtime_checkable
-class RegressionModel(Protocol):
-    """What predicting numbers needs: a model of one position, a plan of either kind."""
-
-    #: The order in which trials are processed, (n,).
-    order: np.ndarray
-    #: The trial behind every test row, and the number of trials.
-    rows: np.ndarray
-    n_rows: int
-    #: The precision in which values are processed.
-    dtype: np.dtype
-
-    def block_size(self, n_classes, want_scores=False):
-        """Return how many vectors of values to process at a time."""
-
-    def fold_residuals(self, T):
-        """Yield the batches and out-of-sample residuals (q, k, m, B) of T (q, n, B).
-
-        Of values in the plan's order; the residuals are not to be changed.
-        """
 
 
 def resolve_method(kernel, reg, approx=None, precomputed=False):
@@ -165,20 +143,6 @@ def plan_of_features(X, kernel, reg, task):
         spectra = [spectrum_of(X, choice) for choice in kernels_of(kernel)]
         return tuned_plan(spectra, reg, task.inner, task.dtype, task.rank)
     return prepare(make_hat(X, kernel, reg), *task.settings)
-
-
-def plan_of_inner(inner, n_features, kernel, reg, task):
-    """Do as :func:`plan_of_features` with the inner products (n, n) of features."""
-    reg = task.penalty(reg)
-    grams = [
-        (choice.from_inner(inner, n_features), n_features if choice.is_linear else None)
-        for choice in kernels_of(kernel)
-    ]
-    if isinstance(reg, Tuned):
-        spectra = [spectrum_of_gram(K, p) for K, p in grams]
-        return tuned_plan(spectra, reg, task.inner, task.dtype, task.rank)
-    ((K, p),) = grams
-    return prepare(hat_from_gram(K, reg, n_features=p), *task.settings)
 
 
 @dataclass(frozen=True)

@@ -356,10 +356,6 @@ CRITERIA = {
     ),
     "log_loss": NamedCriterion("Log loss", "smallest log loss"),
 }
-#: Labels of these, and of what a penalty in closed form is chosen by.
-CRITERION_LABELS = {name: each.label for name, each in CRITERIA.items()} | {
-    "left_out_error": "Estimated error of left-out trials"
-}
 
 
 @dataclass(frozen=True)
@@ -691,7 +687,7 @@ def resolve_penalty(reg, moments):
 
 #: Lambdas from which one is chosen for values, whose size tells how much to shrink, and
 #: with kernels that are not linear, whose features are no directions of the data.
-_N_OVER_SPECTRUM = 13
+N_OVER_SPECTRUM = 13
 
 
 def candidates(tuned, moments, inner, are_linear):
@@ -707,7 +703,7 @@ def candidates(tuned, moments, inner, are_linear):
         # wants a smaller lambda.
         low = 1e-3 * values[values > moments.noise].min()
         bounds = values.max(), max(low, 1e-7 * values.max())
-        lambdas = np.geomspace(*bounds, _N_OVER_SPECTRUM)
+        lambdas = np.geomspace(*bounds, N_OVER_SPECTRUM)
     else:
         unseen = Auto(inner.trained, inner.groups).unseen(moments)
         lambdas = unseen.like_noise(), unseen.anywhere()

@@ -137,7 +137,7 @@ def _subject_paragraphs(result, asked):
             *_scaling(result),
             *_averaging(result),
         ],
-        [*model_of(result.parameters, result.groups is not None)],
+        [*model_of(result.parameters, _has_groups(result), _has_subsets(result))],
         [*folds_of(result), *_metrics(result), *named_first(result)],
         [*_permutations(result, asked.alternative), *inference_of(result, asked)],
         found_of(result, asked),
@@ -145,6 +145,21 @@ def _subject_paragraphs(result, asked):
     ]
     texts = [" ".join(sentences) for sentences in paragraphs if sentences]
     return named_groups(texts, result.parameters)
+
+
+def _has_groups(result):
+    """Tell whether some trials are of the same group."""
+    groups = result.groups
+    return groups is not None and len(np.unique(groups)) < len(groups)
+
+
+def _has_subsets(result):
+    """Tell whether folds train with less than all trials that they do not test."""
+    if result.tests_other_trials:
+        return False
+    n = len(result.y) // result.n_repeats
+    parts = [len(train) + len(test) for train, test in result.folds]
+    return set(parts) != {n}
 
 
 #: Kind of result -> its paragraphs, the first that fits.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..kfda.kernels import kernel_words
-from ..kfda.penalties import labels_choose, penalty_words
+from ..kfda.kernels import Kernel, kernel_words
+from ..kfda.nystrom import LowRank
+from ..kfda.penalties import Tuned, penalty_words
 from ..kfda.steps import step_words
 from ..utils.checks import counted, ranged
-from ..utils.record import is_record
+from ..utils.record import is_record, known, recorded
 from ..utils.rounding import number
 from .citations import name
 from .words import (
@@ -20,14 +21,18 @@ from .words import (
 )
 
 
-def model_of(parameters, has_groups=None):
-    """Say what a model was, of the parameters that a result records."""
+def model_of(parameters, has_groups=None, of_folds=False):
+    """Say what a model was, of the parameters that a result records.
+
+    `has_groups` tells whether some trials are of the same group (None: unknown), and
+    `of_folds` whether each fold has a matrix of its own by the trials it trains with.
+    """
     if "kernel" not in parameters:
         return []
     return [
         *_steps(parameters),
         *_classifier(parameters),
-        *_penalty(parameters, has_groups),
+        *_penalty(parameters, has_groups, of_folds or _is_foldwise(parameters)),
     ]
 
 
@@ -50,15 +55,49 @@ def _classifier(p):
     return sentences
 
 
-def _penalty(p, has_groups):
+def _penalty(p, has_groups, of_folds):
     """Say how the model was regularised."""
     if "reg" not in p:
         return []
+    trials = "all trials that were used for training in any fold"
+    if of_folds:
+        trials = "the trials of each training set"
+    elif "cv" in p and p["cv"] is None:
+        trials = "the training trials"
+    tuned, of_classes = _tuned(p), p.get("task") != "regression"
+    kernels = p.get("kernels") or [p["kernel"]]
+    are_linear = all(map(_is_linear, kernels))
+    if tuned:
+        by_features = of_classes and are_linear
+        if not by_features and not of_folds:
+            trials = "all trials"
+        return [
+            tuning_words(tuned, kernels, has_groups, trials, of_classes, are_linear)
+        ]
     if p["reg"] == "auto":
-        return [auto_words(has_groups, p.get("task") != "regression")]
-    if is_record(p["reg"]) and p["reg"]["name"] == "Tuned":
-        return [tuning_words(p["reg"], p.get("kernels"), has_groups)]
+        return [auto_words(trials, has_groups, are_linear)]
     return [f"Models were regularised with {penalty_words(p['reg'])}."]
+
+
+def _tuned(p):
+    """Return the record of a penalty that is tuned; None of any other."""
+    reg = p.get("reg")
+    if reg == "auto" and p.get("task") == "regression":
+        return recorded(Tuned())
+    return reg if is_record(reg) and reg["name"] == "Tuned" else None
+
+
+def _is_linear(kernel):
+    """Tell whether a kernel as it is recorded is linear, or approximates one."""
+    if kernel["name"] == LowRank.__name__:
+        return _is_linear(kernel["kernel"])
+    return (known(kernel, Kernel) or Kernel).is_linear
+
+
+def _is_foldwise(p):
+    """Tell whether each fold has a matrix of its own, as far as parameters tell."""
+    of_some = p.get("train_on") is not None or p.get("average_test") is False
+    return of_some or bool(p.get("preprocess") or np.any(p.get("n_confounds") or 0))
 
 
 def _worded_step(recorded):
@@ -160,7 +199,7 @@ def folds_of(result):
             sentences.append(
                 f"Trials with {name(p['train_on'])} were selected for training."
             )
-    if result.trains is None and not p.get("preprocess") and not p.get("n_confounds"):
+    if result.trains is None and not _is_foldwise(p):
         sentences.append(_closed_form(result))
     return sentences
 
@@ -168,7 +207,7 @@ def folds_of(result):
 def _closed_form(result):
     """Say how predictions follow without training a model for each fold."""
     p = result.parameters
-    if labels_choose(p.get("reg")):
+    if _tuned(p):
         again = ", again for each permutation," if result.has_p else ""
         return (
             f"Given the penalty selected in each training set{again} out-of-sample "

@@ -7,9 +7,8 @@ the entries are given.
 
 from __future__ import annotations
 
-from ..kfda.automatic import GRID
 from ..kfda.kernels import kernel_words
-from ..kfda.penalties import CRITERIA, MOST_OF_SECOND
+from ..kfda.penalties import CRITERIA, MOST_OF_SECOND, N_OVER_SPECTRUM
 from ..kfda.splits import SPLITTERS
 from ..metrics.names import find_metric
 from ..utils.checks import counted, enumerated, ranged
@@ -154,38 +153,97 @@ LEFT_OUT_WORDS = {
 }
 
 
-def auto_words(has_groups, of_classes=True):
-    """Word how ``reg="auto"`` was chosen; `has_groups` None stands for unknown."""
-    left_out = LEFT_OUT_WORDS[has_groups]
-    margin = (
-        "0.1 / n of the sum of squares" if of_classes else "a share of 0.1 / n of it"
-    )
+#: How lambda is found that no label has a part in: what is minimised for effects that
+#: are like noise, and for those in any direction; on which grid; and what of groups.
+_LIKE_NOISE = (
+    "minimised v / (m - m²)², where m and v are the mean and the variance of w / (w + "
+    "λ) over the n - 1 largest eigenvalues w of the centred kernel matrix K of these n "
+    "trials: the size that an effect distributed like noise needs in new trials, whose "
+    "residuals are taken as equal, as in generalized cross-validation [@Golub1979]."
+)
+_ANYWHERE = (
+    " The second, for effects in any direction, minimised (b + √(b² + 4 c d²)) / d², "
+    "where s is the mean of w / (w + λ)², q = 1 - m, b = s / q², c = v / (n (n - 2) "
+    "q⁴), and d is s / q plus the sum of 1 / (w + λ) over positive w, plus (p - n + 1) "
+    "/ λ if n - 1 of them are positive with p ≥ n features."
+)
+_GRID = (
+    " The grid had four values per decade, from ten times the largest w to a {} of the "
+    "second largest; 0.001 was added to the logarithm of the criterion for each decade "
+    "down, and its minimum refined by a parabola in log λ through the lowest value and "
+    "its neighbours."
+)
+_OF_GROUPS = (
+    " With three or more groups of several trials, the geometric mean of the criterion "
+    "and its counterpart for groups was minimised: with the mean of each group removed "
+    "from the rows and columns of K (K + λI)⁻¹, m then is its trace divided by the "
+    "degrees of freedom within groups, and v the sum of its squared elements between "
+    "groups, and of the squared differences of its diagonal elements from m (1 - 1 / "
+    "k), in groups of k trials, divided by the summed products of two groups' degrees "
+    "of freedom"
+)
+_ANYWHERE_OF_GROUPS = (
+    "; likewise, s is the trace of K (K + λI)⁻² divided by the degrees of freedom "
+    "within groups, and c has no factor n - 2"
+)
+
+
+def auto_words(trials, has_groups, is_linear=True, both=False):
+    """Word how ``reg="auto"`` was set, or both penalties from which one is chosen.
+
+    By the features of `trials`; `has_groups` None stands for unknown.
+    """
+    what, it = "The ridge penalty λ was", "It"
+    if both:
+        what, it = "Both values were", "The first"
+    groups = _OF_GROUPS + (_ANYWHERE_OF_GROUPS if both else "") + "."
+    grid = _GRID.format("millionth" if is_linear else "hundredth")
     return (
-        "The ridge penalty was selected by generalized cross-validation [@Golub1979] "
-        f"within each training set of n trials: from {len(GRID)} values, the largest "
-        f"one was used whose squared error for {left_out}, as estimated in closed "
-        f"form, exceeded the smallest by no more than {margin}."
+        f"{what} set from the features of {trials}, without labels. {it} {_LIKE_NOISE}"
+        f"{_ANYWHERE if both else ''}{grid}{'' if has_groups is False else groups}"
     )
 
 
-def tuning_words(recorded, kernels, has_groups):
+def tuning_words(
+    recorded, kernels, has_groups, trials, of_classes=True, are_linear=True
+):
     """Word how a tuned penalty was chosen; `has_groups` None stands for unknown."""
-    grid, cv = recorded["grid"], recorded["cv"]
-    n = 20 if grid == "auto" else len(grid)
+    grid, cv, by_default = recorded["grid"], recorded["cv"], recorded["grid"] == "auto"
+    n = len(grid) if not by_default else N_OVER_SPECTRUM
+    if by_default and of_classes and are_linear:
+        n = 2
     criterion = CRITERIA[recorded["criterion"]].words
     left_out = LEFT_OUT_WORDS[has_groups]
     if isinstance(cv, int):
         left_out = f"training trials left out in {counted(cv, 'random fold')}"
     elif cv is not None:
         left_out = f"training trials left out in {splitter_words(cv)}"
-    what, values, best = "The ridge penalty was", counted(n, "value"), "one"
+    way, least = "cross-validation", f"the {criterion} for {left_out}"
+    is_plain = cv is None and recorded["criterion"] == "squared_error"
+    if by_default and is_plain and has_groups is False:
+        of = "class indicators" if of_classes else "values"
+        way = "generalized cross-validation [@Golub1979]"
+        least = (
+            f"the smallest sum of squared training residuals of the {of}, divided by "
+            "the squared trace of the matrix that makes these residuals,"
+        )
+    what, values, best = "The ridge penalty λ was", counted(n, "value"), "one"
     if kernels is not None and len(kernels) > 1:
         choice = enumerated(map(kernel_words, kernels), "or")
-        what = f"The kernel, {choice}, and the ridge penalty were"
+        what = f"The kernel, {choice}, and the ridge penalty λ were"
         values, best = f"{values} for each kernel", "pair"
+    words = (
+        f"{what} selected from {values} by {way} within each training set: "
+        f"the {best} with {least} was used."
+    )
+    if not by_default:
+        return words
+    if n == 2:
+        return f"{words} {auto_words(trials, has_groups, both=True)}"
     return (
-        f"{what} selected from {values} by cross-validation within each training set: "
-        f"the {best} with the {criterion} for {left_out} was used."
+        f"{words} The values were spaced logarithmically, from the largest eigenvalue "
+        f"of the centred kernel matrix of {trials} to a thousandth of the smallest "
+        "positive one, over seven decades at most."
     )
 
 

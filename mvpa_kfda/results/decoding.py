@@ -141,12 +141,13 @@ class RegressionResult(_RegressionMap[float]):
     metrics : dict of str -> float
         Name -> score of the observed values.
     penalty : dict of str -> array
-        "lambda" and "degrees_of_freedom", numbers, or (n_folds,) if the penalty was
-        tuned. Then also "kernel" (n_folds,), the index of the selected one, "grid"
-        (n_kernels, n_lambdas), "scale" (n_kernels,), the trace(K_c)/n that a float is
-        relative to, and "criterion" (n_folds, n_kernels, n_lambdas), the mean squared
-        error within the training sets. If each fold has its own matrix, and with
-        ``reg="auto"``, "grid" and "scale" begin with (n_folds, ...).
+        "lambda" and "degrees_of_freedom", numbers, or (n_folds,) if each fold has its
+        own penalty. If labels selected it, as with ``reg="auto"``, also "kernel"
+        (n_folds,), the index of the selected one, "grid" (n_kernels, n_lambdas),
+        "scale" (n_kernels,), the trace(K_c)/n that a float is relative to, and
+        "criterion" (n_folds, n_kernels, n_lambdas), the squared error within the
+        training sets. If each fold has its own matrix, "grid" and "scale" begin with
+        (n_folds, ...).
 
     Examples
     --------
@@ -178,12 +179,12 @@ class TimeRegressionResult(OnsetMixin, _RegressionMap[NDArray]):
     times : array, shape (n_times,)
         Time points in seconds.
     penalty : dict of str -> array
-        "lambda" and "degrees_of_freedom", (n_times,), or (n_times, n_folds) if the
-        penalty was tuned. Then also "kernel" (n_times, n_folds), the index of the
-        selected one, "grid" (n_times, n_kernels, n_lambdas), "scale" (n_times,
-        n_kernels), the trace(K_c)/n that a float is relative to, and "criterion"
-        (n_times, n_folds, n_kernels, n_lambdas), the mean squared error within the
-        training sets.
+        "lambda" and "degrees_of_freedom", (n_times,), or (n_times, n_folds) if each
+        fold has its own penalty. If labels selected it, as with ``reg="auto"``, also
+        "kernel" (n_times, n_folds), the index of the selected one, "grid" (n_times,
+        n_kernels, n_lambdas), "scale" (n_times, n_kernels), the trace(K_c)/n that a
+        float is relative to, and "criterion" (n_times, n_folds, n_kernels, n_lambdas),
+        the squared error within the training sets.
 
     Examples
     --------

@@ -261,10 +261,12 @@ def label_free(kernel, known):
     K = gram_of(kernel, X, known)
     n, m, p = len(K), len(K) - 1, n_features_of(kernel, X)
     w, axes = eigh((K + K.T) / 2)
-    w, axes = np.maximum(w[::-1], 0), axes[:, ::-1]  # the largest first
+    w, axes = w[::-1], axes[:, ::-1]  # the largest first
     is_null = w <= 10 * n * np.finfo(float).eps * w[0]
-    # One trial that is far away has the largest alone.
-    most, least = 10 * w[0], 1e-6 * (w[0] if is_null[1] else w[1])
+    w = np.where(is_null, 0, w)
+    # One trial that is far away has the largest alone, and kernels that are not linear
+    # have many small ones.
+    most, least = 10 * w[0], (w[0] if is_null[1] else w[1]) * (1e-6 if p else 1e-2)
     steps = np.arange(np.ceil(4 * np.log10(most / least)) + 1)
     lambdas = most / 10 ** (steps / 4)
     if n < 4:
@@ -275,12 +277,10 @@ def label_free(kernel, known):
         trace = np.sum(1 / (w + lam)[~is_null])
         if np.sum(~is_null) >= m:  # there are directions that no trial is in
             trace += max(p - m, 0) / lam
-        h = w[:m] / (w[:m] + lam)
-        equal = 1e-20 * h.mean() ** 2  # but for rounding
-        size = np.sum(w / (w + lam) ** 2) / m
-        views = [(h.mean(), max(h.var(), equal) / (m - 1), size)]
+        h, sizes = w[:m] / (w[:m] + lam), w[:m] / (w[:m] + lam) ** 2
+        views = [(h.mean(), h.var() / (m - 1), sizes.mean())]
         if len(parts) > 2:
-            views.append(between_groups(w, axes, lam, parts))
+            views += between_groups(w, axes, lam, parts)
         needed.append(sum(np.log(effects_needed(*each, trace, n)) for each in views))
     return tuple(lowest(lambdas, each) for each in np.transpose(needed))
 
@@ -297,8 +297,9 @@ def between_groups(w, axes, lam, parts):
     """Return what groups explain, and what they have in common, by the hat matrix.
 
     That is, of trials less their group's mean: the share of each that is explained, the
-    mean square of the entries that two trials of different groups share, and the
-    squared length of a trial's projection A x.
+    mean square of the entries that two trials of different groups share and of what
+    those of single trials differ from their expectation, and the squared length of a
+    trial's projection A x. Nothing if trials of a group are the same.
     """
     f = sum(len(rows) - 1 for rows in parts)
     C = np.zeros((len(axes), len(axes)))  # takes out the means of groups
@@ -306,9 +307,14 @@ def between_groups(w, axes, lam, parts):
     for rows in parts:
         C[np.ix_(rows, rows)] = np.eye(len(rows)) - 1 / len(rows)
         between[np.ix_(rows, rows)] = 0
+    if np.trace(C @ (axes * (w > 0)) @ axes.T) < 1e-14 * f:
+        return []
     H, E = (C @ (axes * w / (w + lam) ** power) @ axes.T @ C for power in (1, 2))
+    mean = np.trace(H) / f
+    alone = np.diag(H) - mean * np.diag(C)
     n_products = f**2 - sum((len(rows) - 1) ** 2 for rows in parts)
-    return np.trace(H) / f, np.sum(between * H**2) / n_products, np.trace(E) / f
+    common = (np.sum(between * H**2) + np.sum(alone**2)) / n_products
+    return [(mean, common, np.trace(E) / f)]
 
 
 def effects_needed(explained, common, size, trace, n):
@@ -317,7 +323,7 @@ def effects_needed(explained, common, size, trace, n):
     By the shares that are explained of seen trials; unseen ones move by more.
     """
     left = 1 - explained
-    like_noise = common / (explained * left) ** 2
+    like_noise = max(common / (explained * left) ** 2, 1e-14)  # rounding, if all alike
     moves, noise, error = trace + size / left, size / left**2, common / left**4 / n
     # The t for which t^2 moves^2 = t noise + error.
     root = np.sqrt(noise**2 + 4 * moves**2 * error)
@@ -325,7 +331,11 @@ def effects_needed(explained, common, size, trace, n):
 
 
 def lowest(lambdas, values):
-    """Return where a parabola by the lowest value and those beside it is lowest."""
+    """Return where a parabola by the lowest value and those beside it is lowest.
+
+    A decade less has to be better by a thousandth.
+    """
+    values = values + 1e-3 * np.log10(lambdas[0] / lambdas)
     i = np.argmin(values)
     if i in (0, len(values) - 1):
         return lambdas[i]
@@ -350,7 +360,7 @@ def tuned(train, method, known):
     groups = known.everybody.groups
     alone = groups is None or len(np.unique(groups)) == len(groups)
     for kernel in method.kernels:
-        lambdas = grid_of(method.reg["grid"], kernel, method.n_classes, known)
+        lambdas = grid_of(method, kernel, known)
         if alone and method.reg == TUNED:
             Z, _ = coordinates(kernel, train.X, train.X, known)
             wanted = wanted_of(train.labels, method)
@@ -366,11 +376,12 @@ def tuned(train, method, known):
     return *chosen, unsure
 
 
-def grid_of(grid, kernel, n_classes, known):
+def grid_of(method, kernel, known):
     """Return the lambdas that a tuned penalty is chosen from, the largest first."""
-    if grid != "auto":
-        lambdas = [without_labels(reg, kernel, known) for reg in grid]
-    elif n_classes is not None:
+    are_linear = all(innermost(each)["name"] in LINEAR for each in method.kernels)
+    if method.reg["grid"] != "auto":
+        lambdas = [without_labels(reg, kernel, known) for reg in method.reg["grid"]]
+    elif are_linear and method.n_classes is not None:
         lambdas = label_free(kernel, known)
     else:
         K = gram_of(kernel, known.everybody.X, known)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..kfda.penalties import CRITERION_LABELS
+from ..kfda.penalties import CRITERIA
 from ..metrics.roc import make_roc
 from ..utils.record import as_call
 from ..utils.rounding import rounded
@@ -51,7 +51,8 @@ def plot_tuning(
     Parameters
     ----------
     result : DecodingResult
-        A result whose penalty was chosen, by ``reg="auto"`` or by tuning.
+        A result whose penalty was selected within training sets: by ``reg="tuned"`` or
+        a list, in regression also by ``"auto"``.
     legend : bool
         Draw the legend.
     ax : matplotlib Axes or None
@@ -67,7 +68,7 @@ def plot_tuning(
     Raises
     ------
     ValueError
-        If the penalty was not chosen.
+        If the penalty was not selected so.
 
     Examples
     --------
@@ -82,10 +83,11 @@ def plot_tuning(
     """
     penalty = result.penalty
     if "criterion" not in penalty:
-        reg = as_call(result.parameters.get("reg", "a fixed penalty"))
+        reg = as_call(result.parameters.get("reg"))
         raise ValueError(
-            f"The penalty of this result was fixed (reg: {reg}), so there is no "
-            "criterion to plot. Run the analysis again with reg='auto' or 'tuned'."
+            f"Labels did not select the penalty of this result (reg={reg}), so there "
+            "is no criterion to plot. Run the analysis again with reg='tuned', or a "
+            "list of penalties to select from, such as reg=[0.1, 1, 10]."
         )
     criterion = np.asarray(penalty["criterion"])  # (n_folds, n_kernels, L)
     scale, grid = _scales_and_grids(penalty, criterion.shape)
@@ -117,11 +119,11 @@ def plot_tuning(
         label=f"chosen: {symbol} = {np.median(lambdas):.3g}"
         + _word_ends(criterion.shape[2], chosen),
     )
-    name = result.parameters.get("criterion")
+    criterion = CRITERIA[result.parameters["criterion"]].label
     ax.set(
         xscale="log",
         xlabel="reg = λ / (trace(K_c) / n)" if "scale" in penalty else "Penalty λ",
-        ylabel=f"{CRITERION_LABELS.get(name, name)} in training sets",
+        ylabel=f"{criterion} in training sets",
     )
     labels = ax.get_legend_handles_labels()[1]
     columns = 1 if max(map(len, labels)) > HALF_LINE else 2
