@@ -308,28 +308,30 @@ def test_ridge_without_intercept_is_the_textbook(loo):
 
 def test_penalty_writes_its_tables(penalty, tmp_path, monkeypatch):
     cases = (
-        penalty.Case("plain", 40, 5, 2, 2.0),
-        penalty.Case("runs", 48, 8, 2, 2.0, False, 4, 3),
+        penalty.Case("plain", 40, 5, 2.0),
+        penalty.Case("runs", 48, 8, 2.0, n_runs=4, block=3),
     )
     monkeypatch.setattr(penalty, "CASES", cases)
-    monkeypatch.setattr(penalty, "LETTERS", "AB")
-    monkeypatch.setattr(penalty, "TIMED", penalty.Case("", 40, 6, 2, 1.2))
-    monkeypatch.setattr(penalty, "GRID", np.array([10.0, 1.0]))
+    monkeypatch.setattr(penalty, "BROAD", penalty.BROAD[:1])
+    monkeypatch.setattr(penalty, "TIMED", penalty.Case("", 40, 6, 1.2))
+    monkeypatch.setattr(penalty, "GRID", [1.0, 0.1])
     monkeypatch.setattr(penalty, "INNER", penalty.KFold(2))
+    monkeypatch.setattr(penalty, "N_PERMUTATIONS", 3)
     monkeypatch.setattr(penalty, "RESULTS", None)  # is not to be written
     path = tmp_path / "results.rst"
     penalty.main(["--quick", "--out", str(path)])
-    (accuracy, seconds), _ = read_tables(path)
-    assert accuracy[0] == ["Penalty", "A", "B"]
-    assert len(accuracy) == 2 + len(penalty.WAYS) + len(penalty.OTHERS)
-    for row in accuracy[1:-1]:
-        assert all(40 < float(cell.split(" ")[0]) <= 100 for cell in row[1:])
-    assert len(seconds) == 1 + len(penalty.TIMES)
+    (usual, broad, seconds), _ = read_tables(path)
+    assert [row[0].split(";")[0] for row in usual] == ["Data", "plain", "runs"]
+    for row in usual[1:] + broad[1:]:
+        assert len(row) == 2 + len(penalty.WAYS)
+        assert all(40 < float(cell.split(" ")[0]) <= 100 for cell in row[1:-1])
+    assert [row[2] == "" for row in seconds[1:]].count(True) == 2
+    assert sum("3 permutations" in row[0] for row in seconds) == 4
 
 
 def test_wrong_penalty_is_found_out(penalty, monkeypatch):
-    monkeypatch.setattr(penalty, "GRID", np.geomspace(1e5, 1e-3, 3))
-    X, y, _ = penalty.Case("", 100, 40, 2, 3.0, correlated=True).draw(1)
+    monkeypatch.setattr(penalty, "GRID", [1e5, 1.0, 1e-5])
+    X, y, _ = penalty.Case("", 100, 40, 3.0, noise="sources").draw(1)
     penalty.check_equal(X, y)
     real = penalty.cross_validate
 
@@ -342,12 +344,14 @@ def test_wrong_penalty_is_found_out(penalty, monkeypatch):
 
 
 def test_runs_hold_blocks_of_all_classes(penalty):
-    for case in penalty.CASES:
+    for case in penalty.CASES + penalty.BROAD:
         X, y, groups = case.draw(0)
         assert X.shape == (case.n, case.p)
         counts = np.bincount(y)
         assert len(counts) == case.n_classes
-        assert np.ptp(counts) <= case.n_classes
+        assert np.ptp(counts / np.r_[case.ratio, [1] * (len(counts) - 1)]) <= len(
+            counts
+        )
         if groups is not None:
             for run in range(case.n_runs):
                 blocks = y[groups == run].reshape(-1, case.block)

@@ -322,7 +322,7 @@ WAYS = {
         partial(choose_tuned, criterion="accuracy"),
         error_of_kfda,
     ),
-    "``Tuned()``, leave-one-out": (choose_tuned, error_of_kfda),
+    "``Tuned(grid)``, leave-one-out": (choose_tuned, error_of_kfda),
 }
 DATA = {"ringnorm": ringnorm, "banana": banana}
 

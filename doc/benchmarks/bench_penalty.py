@@ -6,19 +6,18 @@ and rewrites ``results_penalty.rst`` beside it, which the documentation includes
 accuracies on recordings that lie in a folder, and rewrites
 ``results_penalty_recordings.rst``.
 
-Simulated trials have noise of unit variance, class means in random directions, and
-where that is said noise that a few sources spread over all features, as volume
-conduction does, or noise that lasts from trial to trial within a run. Accuracies are
-cross-validated in the same folds for all: 10 of them, or one for each run. What is
-chosen from the data is chosen inside each training set, except for the shrinkage that
-``"ledoit_wolf"``, ``"oas"`` and ``Shrinkage`` take from all trials without their
-labels. Before anything is timed, ``Tuned`` must find what scikit-learn's
-``GridSearchCV`` finds when it refits.
+Simulated trials have class means in random directions. Of the first kinds of data, the
+noise has unit variance, is spread over all features by a few sources, as volume
+conduction does, or lasts from trial to trial within a run. Of the others, its spectrum
+is broad, so that some directions have little of it. Accuracies are cross-validated in
+the same folds for all: 10 of them, or one for each run. Before anything is timed,
+``Tuned`` must find what scikit-learn's ``GridSearchCV`` finds when it refits.
 """
 
 import argparse
 from dataclasses import dataclass
 from pathlib import Path
+from time import process_time
 
 import numpy as np
 import ratios
@@ -27,12 +26,13 @@ from bench_paper import duration, list_table, machine
 from scipy.signal import lfilter
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import (
     GridSearchCV,
     KFold,
     LeaveOneGroupOut,
-    LeaveOneOut,
     StratifiedKFold,
+    cross_val_predict,
     cross_val_score,
 )
 from sklearn.pipeline import make_pipeline
@@ -40,20 +40,16 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from mvpa_kfda import (
-    DegreesOfFreedom,
-    KernelFDA,
-    Ridge,
-    Shrinkage,
-    Tuned,
-    cross_validate,
-)
+from mvpa_kfda import KernelFDA, Ridge, Tuned, cross_validate
 
 RESULTS = Path(__file__).with_name("results_penalty.rst")
 RESULTS_REAL = RESULTS.with_stem("results_penalty_recordings")
 N_SETS = 24
 N_SOURCES = 8
 LASTING = 0.8  # correlation of noise from trial to trial, in runs
+
+
+# ------------------------------------------------------------------- simulated data
 
 
 @dataclass(frozen=True)
@@ -63,28 +59,35 @@ class Case:
     text: str
     n: int
     p: int
-    n_classes: int
-    effect: float
-    correlated: bool = False
+    effect: float  # the length of a class mean, in the units of `where`
+    n_classes: int = 2
+    noise: str = "white"  # or from a few "sources", or of a "broad" spectrum
     n_runs: int | None = None  # None: no runs, noise of trials is independent
     block: int = 1  # trials of a class in a row
+    where: str = "anywhere"  # the directions that class means may have
+    has_tails: bool = False
+    ratio: int = 1  # of two classes
 
     def describe(self):
         """Word the case for a row of the table."""
+        classes = f", {self.n_classes} classes" if self.n_classes > 2 else ""
         runs = f", {self.n_runs} runs" if self.n_runs else ""
-        return (
-            f"{self.text}; {self.n} trials, {self.p} features, {self.n_classes} "
-            f"classes{runs}"
-        )
+        return f"{self.text}; {self.n} trials, {self.p} features{classes}{runs}"
 
     def draw(self, seed):
         """Draw features, labels and runs."""
         rng = np.random.default_rng(seed)
-        groups, y = None, rng.permutation(np.arange(self.n) % self.n_classes)
-        noise = rng.standard_normal((self.n, self.p))
-        if self.correlated:
-            spread = rng.standard_normal((N_SOURCES, self.p)) * 2
-            noise += rng.standard_normal((self.n, N_SOURCES)) @ spread
+        numbers = np.arange(self.n) % (self.n_classes + self.ratio - 1)
+        groups, y = None, rng.permutation(numbers) // self.ratio
+        noise, spread = rng.standard_normal((self.n, self.p)), np.eye(self.p)
+        if self.noise == "sources":
+            sources = rng.standard_normal((N_SOURCES, self.p)) * 2
+            noise += rng.standard_normal((self.n, N_SOURCES)) @ sources
+        if self.noise == "broad":
+            spread += 2 * rng.standard_normal((self.p, self.p)) / np.sqrt(self.p)
+            noise = noise @ spread
+        if self.has_tails:  # those of Student's t with 3 degrees of freedom
+            noise /= np.sqrt(rng.chisquare(3, (self.n, 1)) / 3)
         if self.n_runs:
             groups = np.arange(self.n) * self.n_runs // self.n
             y = np.concatenate([self._order(rng) for _ in range(self.n_runs)])
@@ -92,8 +95,16 @@ class Case:
                 [last(noise[groups == g]) for g in np.unique(groups)]
             )
         means = rng.standard_normal((self.n_classes, self.p))
+        if self.where == "like noise":
+            axes = spread
+        elif self.where == "where noise is largest":
+            _, sizes, vectors = np.linalg.svd(spread)
+            axes = sizes[:5, None] * vectors[:5]
+        else:
+            axes = np.eye(self.p)[: 3 if self.where == "three features" else None]
+        means = means[:, : len(axes)]
         means *= self.effect / np.linalg.norm(means, axis=1, keepdims=True)
-        return noise + means[y], y, groups
+        return noise + (means @ axes)[y], y, groups
 
     def _order(self, rng):
         """Return the labels of a run: blocks of a class in random order."""
@@ -111,214 +122,177 @@ def last(noise):
 
 
 CASES = (
-    Case("few features, weak effect", 120, 20, 2, 1.0),
-    Case("few features, strong effect", 120, 20, 2, 2.5),
-    Case("many features, weak effect", 80, 300, 2, 2.0),
-    Case("many features, strong effect", 80, 300, 2, 3.5),
-    Case("correlated noise", 120, 60, 2, 2.0, correlated=True),
-    Case("correlated noise, many features", 80, 300, 2, 4.0, correlated=True),
-    Case("noise lasts, blocks of trials", 144, 60, 2, 1.5, False, 6, 6),
-    Case("eight classes", 160, 40, 8, 2.5),
-    Case("eight classes, noise lasts, blocks", 192, 150, 8, 3.0, False, 6, 4),
+    Case("few features, weak effect", 120, 20, 1.0),
+    Case("few features, strong effect", 120, 20, 2.5),
+    Case("many features, weak effect", 80, 300, 2.0),
+    Case("many features, strong effect", 80, 300, 3.5),
+    Case("correlated noise", 120, 60, 2.0, noise="sources"),
+    Case("correlated noise, many features", 80, 300, 4.0, noise="sources"),
+    Case("noise lasts, blocks of trials", 144, 60, 1.5, n_runs=6, block=6),
+    Case("eight classes", 160, 40, 2.5, 8),
+    Case("eight classes, noise lasts, blocks", 192, 150, 3.0, 8, n_runs=6, block=4),
 )
 
 
-LETTERS = "ABCDEFGHI"
+def broad(text, effect, n=80, p=60, **others):
+    """Return a kind of data whose noise has a broad spectrum."""
+    return Case(text, n, p, effect, noise="broad", **others)
+
+
+BROAD = (
+    broad("effect in any direction", 1.4, p=6),
+    broad("the same", 1.1, p=20),
+    broad("the same", 1.4),
+    broad("the same", 0.7, n=300),
+    broad("the same", 2.8, p=200),
+    broad("effect where noise is largest", 1.8, where="where noise is largest"),
+    broad("effect like noise", 2.5, where="like noise"),
+    broad("effect in three features", 1.5, where="three features"),
+    broad("effect in any direction, noise with heavy tails", 1.8, has_tails=True),
+    broad("effect in any direction, classes 5:1", 1.4, n=120, ratio=5),
+)
 
 
 # ------------------------------------------------------------------- ways to choose
 
-
-def quarter(X):
-    """Return a quarter of the directions that trials have, and the intercept."""
-    return 1 + min(len(X) - 1, X.shape[1]) / 4
-
-
-DEFAULT = '``"auto"``, the default'
-#: Name -> reg for the data, of those that mvpa_kfda offers.
+#: Relative to the mean squared norm of trials; the largest first, which wins a tie.
+GRID = list(np.geomspace(1e2, 1e-4, 13))
+DEFAULT = '``"auto"``'
+#: Name -> reg of mvpa_kfda, or a model of scikit-learn that is refitted in each fold.
 WAYS = {
-    DEFAULT: lambda X: "auto",
-    "``reg=0.3``": lambda X: 0.3,
-    "tuned, squared error": lambda X: Tuned(),
-    "tuned, accuracy": lambda X: Tuned(criterion="accuracy"),
-    "tuned, log loss": lambda X: Tuned(criterion="log_loss"),
-    "tuned, squared error, one trial at a time": lambda X: Tuned(cv=LeaveOneOut()),
-    "``DegreesOfFreedom``, a quarter": lambda X: DegreesOfFreedom(quarter(X)),
-    '``"ledoit_wolf"``': lambda X: "ledoit_wolf",
-    '``"oas"``': lambda X: "oas",
-    "``Shrinkage(0.1)``": lambda X: Shrinkage(0.1),
+    DEFAULT: "auto",
+    '``"tuned"``': "tuned",
+    "``0.3``": 0.3,
+    "a grid": GRID,
+    '``"ledoit_wolf"``': "ledoit_wolf",
+    "LDA": LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto"),
+    "SVC, z": make_pipeline(StandardScaler(), SVC(kernel="linear")),
+    "logistic, z": make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
 }
-#: Those of scikit-learn, refitted in every fold.
-OTHERS = {
-    "LDA, ``shrinkage='auto'``": LinearDiscriminantAnalysis(
-        solver="lsqr", shrinkage="auto"
-    ),
-    "linear SVC, ``C=1``": SVC(kernel="linear"),
-    "the same, standardised": make_pipeline(StandardScaler(), SVC(kernel="linear")),
-    "LDA, ``shrinkage='auto'``, standardised": make_pipeline(
-        StandardScaler(), LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
-    ),
-    "logistic regression, ``C=1``, standardised": make_pipeline(
-        StandardScaler(), LogisticRegression(max_iter=1000)
-    ),
-}
-#: What people use by default, with which ours is compared.
-RIVALS = tuple(name for name in OTHERS if name != "linear SVC, ``C=1``")
-DIFFERENCE = '``"auto"`` less the best of LDA and the standardised ones'
-
-
-def folds_for(groups):
-    """Return the folds that all ways share."""
-    return StratifiedKFold(10) if groups is None else LeaveOneGroupOut()
 
 
 def accuracies(X, y, groups):
-    """Return the cross-validated accuracy of every way."""
-    cv = folds_for(groups)
-    found = {}
-    for name, reg in WAYS.items():
-        if groups is None and "one trial" in name:
-            found[name] = found["tuned, squared error"]  # it is the same
-            continue
-        found[name] = cross_validate(X, y, groups=groups, reg=reg(X), cv=cv).scores
-    for name, model in OTHERS.items():
-        folds = [len(test) for _, test in cv.split(X, y, groups)]
-        scores = cross_val_score(model, X, y, groups=groups, cv=cv)
-        found[name] = np.average(scores, weights=folds)
+    """Return the cross-validated accuracy of every way, balanced over classes."""
+    cv = StratifiedKFold(10) if groups is None else LeaveOneGroupOut()
+    found, options = {}, {"groups": groups, "cv": cv}
+    for name, way in WAYS.items():
+        if hasattr(way, "fit"):
+            predicted = cross_val_predict(way, X, y, **options)
+            found[name] = balanced_accuracy_score(y, predicted)
+        else:
+            scoring = "balanced_accuracy"
+            result = cross_validate(X, y, reg=way, scoring=scoring, **options)
+            found[name] = float(result.scores)
     return found
 
 
-def compare(cases, n_sets):
-    """Return the rows of the table of accuracies."""
-    columns = []
-    for number, case in enumerate(cases):
-        sets = [accuracies(*case.draw((number, seed))) for seed in range(n_sets)]
-        columns.append({name: [each[name] for each in sets] for name in sets[0]})
-        print(case.describe(), flush=True)
-        for name, values in columns[-1].items():
-            print(f"  {name}: {with_error(values)}", flush=True)
-    rows = [("Penalty", *LETTERS[: len(cases)])]
-    for name in columns[0]:
-        rows.append((name, *(with_error(column[name]) for column in columns)))
-    rows.append((DIFFERENCE, *(f"{advantage(column):+.1f}" for column in columns)))
+def compare(kinds, worded):
+    """Return the rows of a table of accuracies, of names and data sets of kinds."""
+    rows = [("Data", *WAYS, "difference")]
+    for name, sets in kinds:
+        found = [accuracies(*each) for each in sets]
+        values = {way: [100 * each[way] for each in found] for way in WAYS}
+        best = max(np.mean(values[w]) for w, way in WAYS.items() if hasattr(way, "fit"))
+        ahead = np.mean(values[DEFAULT]) - best
+        rows.append((name, *map(worded, values.values()), f"{ahead:+.1f}"))
+        print(" | ".join(rows[-1]), flush=True)
     return rows
 
 
-def advantage(found):
-    """Return how much the default is better than the best rival, in points."""
-    best = max(np.mean(found[name]) for name in RIVALS)
-    return 100 * (np.mean(found[DEFAULT]) - best)
+def mean(values):
+    """Word a mean."""
+    return f"{np.mean(values):.1f}"
 
 
 def with_error(values):
-    """Word the mean and its standard error, both in per cent."""
-    error = np.std(values, ddof=1) / np.sqrt(len(values))
-    return f"{100 * np.mean(values):.1f} ± {100 * error:.1f}"
+    """Word a mean and its standard error."""
+    return f"{mean(values)} ± {np.std(values, ddof=1) / np.sqrt(len(values)):.1f}"
 
 
 # ------------------------------------------------------------------------- run time
 
-TIMED = Case("", 200, 64, 2, 1.2)
+TIMED = Case("", 200, 64, 1.2)
 OUTER, INNER = KFold(10), KFold(5, shuffle=True, random_state=0)
-GRID = np.geomspace(1e3, 1e-1, 20)  # the largest first, which wins where two are equal
+N_PERMUTATIONS = 1000
 
 
-def search(cv):
-    """Return scikit-learn's nested search over the same penalties."""
-    candidates = {"reg": [Ridge(lam) for lam in GRID]}
-    return GridSearchCV(KernelFDA(), candidates, cv=cv)
+def search(X):
+    """Return penalties, and scikit-learn's nested search over the same."""
+    size = np.square(X - X.mean(axis=0)).sum() / len(X)
+    lambdas = [Ridge(value * size) for value in GRID]
+    return lambdas, GridSearchCV(KernelFDA(), {"reg": lambdas}, cv=INNER)
 
 
 def check_equal(X, y):
     """Raise unless refitting in nested loops finds the same, with inner folds alike."""
-    reg = Tuned([Ridge(lam) for lam in GRID], "accuracy", INNER)
-    ours = cross_validate(X, y, reg=reg, cv=OUTER)
-    theirs = cross_val_score(search(INNER), X, y, cv=OUTER).mean()
+    lambdas, model = search(X)
+    ours = cross_validate(X, y, reg=Tuned(lambdas, "accuracy", INNER), cv=OUTER)
+    theirs = cross_val_score(model, X, y, cv=OUTER).mean()
     np.testing.assert_allclose(ours.scores, theirs, rtol=0, atol=1e-12)
 
 
-#: What is timed in words, and what its time is compared with.
-TIMES = {
-    "fixed": ("``reg=0.3``", None),
-    "auto": (DEFAULT, "fixed"),
-    "loo": ("``Tuned``, leave-one-out inside", "fixed"),
-    "fifths": ("``Tuned``, 5 folds inside, by accuracy", "fixed"),
-    "grid": ("``GridSearchCV(KernelFDA())``, 5 folds inside, refitted", "fixed"),
-    "grid_loo": (
-        "the same, leave-one-out inside, extrapolated from one of the 10 outer folds",
-        "fixed",
-    ),
-    "fixed_100": ("``reg=0.3``, 100 permutations", None),
-    "auto_100": (f"{DEFAULT}, 100 permutations", "fixed_100"),
-    "loo_100": ("``Tuned``, leave-one-out inside, 100 permutations", "fixed_100"),
-}
-OF_FIXED = "Of a fixed penalty's"
-
-
 def timed(X, y):
-    """Return functions by their names in `TIMES`, but for the one extrapolated."""
-    lambdas = [Ridge(lam) for lam in GRID]
+    """Return what is timed by what it is, and what each is compared with."""
+    sides, bases = {}, {}
+    for n in (0, N_PERMUTATIONS):
+        words = f", {n} permutations" if n else ""
+        for name in ("``0.3``", DEFAULT, '``"tuned"``', "a grid"):
+            options = {"reg": WAYS[name], "n_permutations": n, "random_state": 0}
+            sides[name + words] = lambda options=options: cross_validate(
+                X, y, cv=OUTER, **options
+            )
+            bases[name + words] = "``0.3``" + words
+    name = "``GridSearchCV(KernelFDA())``, 5 folds inside, refitted"
+    sides[name] = lambda: cross_val_score(search(X)[1], X, y, cv=OUTER)
+    bases[name] = "``0.3``"
+    return sides, bases
 
-    def ours(reg, n_permutations=0):
-        options = {"n_permutations": n_permutations, "random_state": 0}
-        return lambda: cross_validate(X, y, reg=reg, cv=OUTER, **options)
 
-    return {
-        "fixed": ours(0.3),
-        "auto": ours("auto"),
-        "loo": ours(Tuned(lambdas)),
-        "fifths": ours(Tuned(lambdas, "accuracy", INNER)),
-        "fixed_100": ours(0.3, 100),
-        "auto_100": ours("auto", 100),
-        "loo_100": ours(Tuned(lambdas), 100),
-        "grid": lambda: cross_val_score(search(INNER), X, y, cv=OUTER),
-    }
+OF_FIXED = "Of a fixed penalty's"
 
 
 def times(n_runs):
     """Return the rows of the table of run times."""
     X, y, _ = TIMED.draw(0)
     check_equal(X, y)
-
-    def one_outer_fold():
-        train, _ = next(OUTER.split(X, y))
-        search(LeaveOneOut()).fit(X[train], y[train])
-
-    seconds = medians(n_runs, **timed(X, y)) | medians(1, grid_loo=one_outer_fold)
-    seconds["grid_loo"] *= OUTER.get_n_splits()
-    rows = [("What", "Time", OF_FIXED)]
-    for name, (words, base) in TIMES.items():
-        ratio = "" if base is None else f"{seconds[name] / seconds[base]:.3g} times"
-        rows.append((words, duration(seconds[name]), ratio))
+    sides, bases = timed(X, y)
+    seconds = medians(n_runs, process_time, **sides)
+    rows = [("Penalty", "Time", OF_FIXED)]
+    for name, base in bases.items():
+        ratio = "" if name == base else f"{seconds[name] / seconds[base]:.3g} times"
+        rows.append((name, duration(seconds[name]), ratio))
         print(" | ".join(rows[-1]), flush=True)
     return rows
 
 
 def quick_cases():
-    """Return what --check compares with the table: what ``Tuned`` costs."""
-    sides = timed(*TIMED.draw(0)[:2])
-    rows = ((name, *TIMES[name]) for name in ("auto", "loo", "fifths", "loo_100"))
+    """Return what --check compares with the table."""
+    sides, bases = timed(*TIMED.draw(0)[:2])
     return [
-        ratios.Case(words, sides[name], sides[base], column=OF_FIXED)
-        for name, words, base in rows
+        ratios.Case(name, sides[name], sides[base], column=OF_FIXED)
+        for name, base in bases.items()
+        if name.startswith((DEFAULT, '``"tuned"``'))
     ]
 
 
 # ------------------------------------------------------------------ real recordings
 
-
 OBJECTS, WORDS = "zhang-desimone-7objects-epo.fif", "n400-words-epo.fif"
 #: Name, file, the time that is averaged in seconds, groups.
 RECORDINGS = (
-    ("7 objects, 0.14 s, 10 folds", OBJECTS, 0.139, 0.141, None),
-    ("7 objects, 0.11 to 0.3 s, 10 folds", OBJECTS, 0.109, 0.301, None),
+    ("7 objects, 0.14 s", OBJECTS, 0.139, 0.141, None),
+    ("7 objects, 0.11 to 0.3 s", OBJECTS, 0.109, 0.301, None),
     ("7 objects, 0.14 s, position left out", OBJECTS, 0.139, 0.141, "position"),
-    ("N400, 0.38 s, 10 folds", WORDS, 0.379, 0.381, None),
+    ("N400, 0.38 s", WORDS, 0.379, 0.381, None),
 )
+#: Single times of other EEG: name and what it is.
+EEG = {"finger": "Hand about to press a key", "spatial": "Side of a cue"}
+#: Every so many samples.
+STEP = 7
 
 
 def real_sets(folder):
-    """Yield the name, features, labels and groups of real recordings."""
+    """Yield names of real recordings, and features, labels and groups of some sets."""
     import mne
     import pandas as pd
     from nibabel import load
@@ -333,20 +307,32 @@ def real_sets(folder):
     _, first, block = np.unique(starts[kept], return_index=True, return_inverse=True)
     means = np.stack([X[block == i].mean(axis=0) for i in range(len(first))])
     means = standard(means, runs[first])
-    yield "Haxby slice, block means", means, labels[first], runs[first]
-    yield "Haxby slice, volumes", standard(X, runs), labels, runs
+    yield "Haxby slice, block means", [(means, labels[first], runs[first])]
+    yield "Haxby slice, volumes", [(standard(X, runs), labels, runs)]
+    arrays = np.load(folder / "small-sets.npz")
+    for number, who in enumerate(("s1", "s3"), start=1):
+        X, y, runs = (arrays[f"hand7T_{who}_{name}"] for name in ("X", "y", "run"))
+        for words, features in (
+            ("", X.astype(float)),
+            (" z-scored", standard(X, runs)),
+        ):
+            yield f"Fingers at 7 T, person {number}{words}", [(features, y, runs)]
     for name, file, start, stop, groups in RECORDINGS:
         epochs = mne.read_epochs(folder / file, verbose=False)
         near = (epochs.times > start) & (epochs.times < stop)
         X = epochs.get_data(picks="all")[:, :, near].mean(axis=2)
         X = X[:, X.std(axis=0) > 0]
         groups = None if groups is None else epochs.metadata[groups].to_numpy()
-        yield name, X / X.std(), epochs.events[:, 2], groups
+        yield name, [(X / X.std(), epochs.events[:, 2], groups)]
+    for name, words in EEG.items():
+        X, y = arrays[f"{name}_X"].astype(float), arrays[f"{name}_y"]
+        sets = [(each, y, None) for each in np.moveaxis(X[..., ::STEP], -1, 0)]
+        yield f"{words}, {len(sets)} single times", sets
 
 
 def standard(X, runs):
     """Return features z-scored within runs."""
-    X = X.copy()
+    X = X.astype(float)
     for run in np.unique(runs):
         rows = runs == run
         X[rows] -= X[rows].mean(axis=0)
@@ -354,59 +340,29 @@ def standard(X, runs):
     return X
 
 
-#: The columns of the table of real recordings, and what stands over them.
-SHOWN = {
-    DEFAULT: DEFAULT,
-    "``reg=0.3``": "``0.3``",
-    "tuned, squared error": "tuned",
-    '``"ledoit_wolf"``': '``"ledoit_wolf"``',
-    RIVALS[0]: "LDA",
-    RIVALS[2]: "LDA, z",
-    RIVALS[1]: "SVC, z",
-    RIVALS[3]: "logistic, z",
-}
-
-
-def compare_real(folder):
-    """Return the rows of the table of accuracies on real recordings."""
-    rows = [("Recording", *SHOWN.values(), "difference")]
-    for name, X, y, groups in real_sets(folder):
-        found = accuracies(X, y, groups)
-        shares = (f"{100 * found[way]:.1f}" for way in SHOWN)
-        size = f"{len(X)} trials, {X.shape[1]} features"
-        rows.append((f"{name}; {size}", *shares, f"{advantage(found):+.1f}"))
-        print(" | ".join(rows[-1]), flush=True)
-    return rows
+def described(kinds):
+    """Yield the same with the sizes of the data in the names."""
+    for name, sets in kinds:
+        n, p = sets[0][0].shape
+        yield f"{name}; {n} trials, {p} features", sets
 
 
 # --------------------------------------------------------------------------- output
 
-
-def write(path, accuracy, seconds, n_sets):
-    """Write the tables."""
-    lines = [
-        ".. Written by bench_penalty.py.",
-        "",
-        machine(),
-        "",
-        f"Cross-validated accuracy in per cent, mean and standard error over {n_sets} "
-        "data sets of each kind. The kinds are",
-        "",
-        *(f"* {k}: {c.describe()}" for k, c in zip(LETTERS, CASES, strict=True)),
-        "",
-        *list_table(accuracy[0], accuracy[1:]),
-        f"Time for {TIMED.n} trials, {TIMED.p} features, {TIMED.n_classes} classes, 10 "
-        f"outer folds and {len(GRID)} penalties to choose from:",
-        "",
-        *list_table(seconds[0], seconds[1:]),
-    ]
-    path.write_text("\n".join(lines))
+USUAL = (
+    "Cross-validated accuracy in per cent, mean and standard error over {} data sets "
+    "of each kind:"
+)
+GIVEN_UP = (
+    "What is given up: the same where the noise has a broad spectrum, so that an "
+    "effect in any direction is largest where noise is smallest:"
+)
 
 
-def write_real(path, rows):
-    """Write the table of real recordings."""
-    lines = [".. Written by bench_penalty.py.", "", machine(), ""]
-    path.write_text("\n".join([*lines, *list_table(rows[0], rows[1:])]))
+def write(path, lines):
+    """Write a file of results."""
+    head = [".. Written by bench_penalty.py.", "", machine(), ""]
+    path.write_text("\n".join([*head, *lines]))
 
 
 def main(arguments=None):
@@ -421,14 +377,23 @@ def main(arguments=None):
         ratios.end(ratios.check(RESULTS, quick_cases()))
     with threadpool_limits(1):
         if args.real:
-            rows = compare_real(args.real)
-            write_real(args.out or RESULTS_REAL, rows)
+            header, *rows = compare(described(real_sets(args.real)), mean)
+            write(args.out or RESULTS_REAL, list_table(header, rows))
             return
-        n_sets = 2 if args.quick else N_SETS
-        accuracy = compare(CASES, n_sets)
-        seconds = times(1 if args.quick else 5)
+        lines, n_sets = [], 2 if args.quick else N_SETS
+        for number, (text, cases) in enumerate(((USUAL, CASES), (GIVEN_UP, BROAD))):
+            kinds = (
+                (case.describe(), [case.draw((number, k, s)) for s in range(n_sets)])
+                for k, case in enumerate(cases)
+            )
+            header, *rows = compare(kinds, with_error)
+            lines += [text.format(n_sets), "", *list_table(header, rows)]
+        header, *rows = times(1 if args.quick else 5)
+        size = f"{TIMED.n} trials, {TIMED.p} features, two classes, 10 folds"
+        lines += [f"CPU time for {size}; the grid has {len(GRID)} values:", ""]
+        lines += list_table(header, rows)
     if path := args.out or (None if args.quick else RESULTS):
-        write(path, accuracy, seconds, n_sets)
+        write(path, lines)
 
 
 if __name__ == "__main__":

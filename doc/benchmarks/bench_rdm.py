@@ -28,7 +28,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
-from bench_epochs import Table
+from bench_epochs import Table, medians
 from nibabel import Nifti1Image
 from ratios import CHECK_HELP, Case, check, end
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -56,17 +56,6 @@ def decode(X, y, scoring, reg=0.3):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of sizes that nobody compares here
         return decode_arrays(X, y, cv=cv, scoring=scoring, reg=reg, **OPTIONS)
-
-
-def cpu_seconds(n_runs, **calls):
-    """Return the median CPU seconds of calls by name, in alternating runs."""
-    found = {name: [] for name in calls}
-    for _ in range(n_runs):
-        for name, call in calls.items():
-            start = time.process_time()
-            call()
-            found[name].append(time.process_time() - start)
-    return {name: np.median(each) for name, each in found.items()}
 
 
 def seconds_by_pairs(X, y, n_pairs):
@@ -163,7 +152,7 @@ def part_a(table, n_runs, n_pairs, penalties):
             "tables": partial(decode, X, y, TABLES, reg),
             "accuracy": partial(decode, X, y, "accuracy", reg),
         }
-        seconds = cpu_seconds(n_runs, **calls)
+        seconds = medians(n_runs, time.process_time, **calls)
         words = "(a) 92 classes x 10 trials x 64 x 100, both tables"
         table.append(
             words if reg == 0.3 else f"{words}, reg={reg!r}",

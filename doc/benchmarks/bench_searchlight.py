@@ -13,7 +13,7 @@ medians of alternating runs, so that both sides of a ratio see the same machine.
 
 (a) 100 images, 4 classes, 5 runs, 2,000 centres: ``searchlight`` with 1000 permutations
     and without any, against ONE unpermuted run of nilearn's ``SearchLight`` with
-    scikit-learn's shrinkage LDA.
+    scikit-learn's shrinkage LDA: CPU time.
 (b) 512 images, 8 classes, 8 runs, 28,000 centres, without permutations.
 (c) 80 images, 2 classes, leave-one-out, 10,000 permutations, the whole brain.
 (d) Peak memory of each, in a process of its own.
@@ -224,14 +224,13 @@ def part_a(rows, n_centres):
         d = dtype or "float64"
         sides[f"{p} {dtype}"] = lambda p=p, d=d: ours(A, images, p, centres, dtype=d)
         sides[f"{p} {dtype} alone"] = our_decoding(A, images, p, centres, d)
-    counts = (A.n_permutations, 0)
-    for p in counts:
-        sides[f"{p} auto"] = partial(ours, A, images, p, centres, reg="auto")
-    t = medians(3, **sides)
-    for p in counts:
-        add_ratio(
-            rows, f'{A.describe(p, n_centres)}, reg="auto"', p, t[f"{p} auto"], t["lda"]
-        )
+    others = [(p, reg) for reg in ("auto", "tuned") for p in (A.n_permutations, 0)]
+    for p, reg in others:
+        sides[f"{p} {reg}"] = partial(ours, A, images, p, centres, reg=reg)
+    t = medians(3, time.process_time, **sides)
+    for p, reg in others:
+        words = f'{A.describe(p, n_centres)}, reg="{reg}"'
+        add_ratio(rows, words, p, t[f"{p} {reg}"], t["lda"])
     for p, dtype in cases:
         name, precision = f"{p} {dtype}", f", {dtype}" if dtype else ""
         for what, mine, lda in (

@@ -469,8 +469,8 @@ class Auto(_Rule):
 
 
 @dataclass(frozen=True, eq=False)
-class AtMost(_Rule):
-    """Another penalty, but no more than so many times trace(K_c)/n."""
+class AtMost:
+    """Another penalty, but no more than so many times trace(K_c)/n; inside only."""
 
     reg: object
     times: float
@@ -670,7 +670,7 @@ def resolve_penalty(reg, moments):
     lam : float
         The penalty, above zero.
     """
-    if isinstance(reg, _Rule):
+    if isinstance(reg, _Rule | AtMost):
         return reg._lambda(moments)
     if isinstance(reg, str):
         lam = _shrunk(ESTIMATED[reg].shrinkage(moments.near_one()), moments)

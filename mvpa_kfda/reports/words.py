@@ -168,16 +168,19 @@ _ANYWHERE = (
     "/ λ if n - 1 of them are positive with p ≥ n features."
 )
 _GRID = (
-    " Minima were found on a grid of four values per decade, from ten times the "
-    "largest w to a {} of the second largest, and refined by a parabola in log λ "
-    "through the logarithms of the criterion at the lowest value and its neighbours."
+    " The grid had four values per decade, from ten times the largest w to a {} of the "
+    "second largest; 0.001 was added to the logarithm of the criterion for each decade "
+    "down, and its minimum refined by a parabola in log λ through the lowest value and "
+    "its neighbours."
 )
 _OF_GROUPS = (
     " With three or more groups of several trials, the geometric mean of the criterion "
     "and its counterpart for groups was minimised: with the mean of each group removed "
     "from the rows and columns of K (K + λI)⁻¹, m then is its trace divided by the "
     "degrees of freedom within groups, and v the sum of its squared elements between "
-    "groups divided by the summed products of two groups' degrees of freedom"
+    "groups, and of the squared differences of its diagonal elements from m (1 - 1 / "
+    "k), in groups of k trials, divided by the summed products of two groups' degrees "
+    "of freedom"
 )
 _ANYWHERE_OF_GROUPS = (
     "; likewise, s is the trace of K (K + λI)⁻² divided by the degrees of freedom "
