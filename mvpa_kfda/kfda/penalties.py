@@ -468,6 +468,13 @@ class Auto(_Rule):
         return Unseen.of(moments, groups)
 
 
+#: The largest penalty of the second test of time generalization, in units of
+#: trace(K_c)/n. Stronger ones leave of a model the difference of class means, and that
+#: of permuted labels lies where trials vary most, along a strong effect: it tells the
+#: true classes apart by chance, in either direction, and the second null gets wide.
+MOST_OF_SECOND = 0.3
+
+
 @dataclass(frozen=True, eq=False)
 class AtMost:
     """Another penalty, but no more than so many times trace(K_c)/n; inside only."""

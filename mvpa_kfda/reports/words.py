@@ -8,7 +8,7 @@ the entries are given.
 from __future__ import annotations
 
 from ..kfda.kernels import kernel_words
-from ..kfda.penalties import CRITERIA, N_OVER_SPECTRUM
+from ..kfda.penalties import CRITERIA, MOST_OF_SECOND, N_OVER_SPECTRUM
 from ..kfda.splits import SPLITTERS
 from ..metrics.names import find_metric
 from ..utils.checks import counted, enumerated, ranged
@@ -278,9 +278,17 @@ def metric_words(metric):
 
 # ---------------------------------------------------------------------------- of tests
 
-#: What is tested twice in time generalization.
-SECOND_TEST = (
-    "Scores were tested twice, once with labels permuted in both training and test "
-    "data and once with only the training labels permuted; the larger *p*-value is "
-    "reported [@Berger1982]"
-)
+
+def second_test(record):
+    """Say what is tested twice in time generalization, by what is recorded."""
+    reg, penalty = record.get("reg"), ""
+    if reg is not None and not (is_record(reg) and reg["name"] == "Tuned"):
+        penalty = (
+            f" and a penalty of at most {MOST_OF_SECOND} times the mean squared "
+            "norm of the centred trials"
+        )
+    return (
+        "Scores were tested twice, once with labels permuted in both training and test "
+        f"data and once with only the training labels permuted{penalty}; the larger "
+        "*p*-value is reported [@Berger1982]"
+    )
