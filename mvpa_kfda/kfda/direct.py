@@ -103,13 +103,6 @@ class Targets:
     def _kept(self):
         return {}
 
-    def of_batches(self, batches, totals):
-        """Return the targets of other folds, from class counts (c, 1, B) of their rows.
-
-        These are the trials of a training set, where the folds are within one.
-        """
-        return target_folds(self.codes, self.T, totals, batches, self.terms)
-
 
 def make_targets(labels, n_classes, layout, dtype, rank=None):
     """Return the targets of labels (B, n), for every position with this layout."""
