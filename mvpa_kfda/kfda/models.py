@@ -247,5 +247,5 @@ class JointPlan(LayoutMixin, RegressionMixin):
             columns = [each.solve(R[..., [i]]) for i, each in enumerate(inverses)]
             return np.concatenate(columns, axis=3)
         matrices = np.stack([inverse.matrix for inverse in inverses])  # (S, k, m, m)
-        E = inverses[0].apply(matrices, R.transpose(3, 1, 2, 0))  # (S, k, m, q)
+        E = matrices @ R.transpose(3, 1, 2, 0)  # (S, k, m, q)
         return np.ascontiguousarray(E.transpose(3, 1, 2, 0), R.dtype)
