@@ -349,7 +349,7 @@ class LayoutMixin:
 
 
 class PlanMixin(LayoutMixin):
-    """What makes a plan of one position the run loop's :class:`~.models.Model`."""
+    """What makes a plan of one position the run loop's model."""
 
     #: A plan is of one position.
     n_positions = 1
