@@ -6,6 +6,7 @@ a row of the map (`predict`), as many at a time as suits speed and memory
 (`block_size`); it knows the trial behind every test row (`rows`) and how many rows
 train and are tested (`shapes`); its `plan` knows what the penalty is recorded of, and
 it can be `split` into models of single positions, to find which one fails.
+
 Where the penalty is fixed that is a :class:`~mvpa_kfda.kfda.direct.Plan`, where it is
 tuned a :class:`~mvpa_kfda.kfda.tuning.TunedPlan`; of either a :class:`Stack` holds
 several, and a :class:`~mvpa_kfda.kfda.transfer.Transfer` applies it to other data.
