@@ -174,8 +174,7 @@ result.plot_tuning()
 # ``result.lambdas`` are in squared units of the features, and
 # ``result.degrees_of_freedom`` are the corresponding degrees of freedom. All of these
 # are in the :class:`~mvpa_kfda.DecodingResult`. The squared error of the coded classes
-# is smooth. ``Tuned(regs, criterion="accuracy")`` uses what we are interested in, but
-# with few trials it changes in steps, and many penalties are equally good.
+# is smooth, while accuracy would change in steps, and many penalties be equally good.
 # :func:`~mvpa_kfda.regress` predicts continuous targets, and selects in this way by
 # default.
 #
