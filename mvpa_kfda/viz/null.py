@@ -144,8 +144,8 @@ def plot_map_null(
     line are the scores with p <= alpha, corrected by the maximum over positions [1]_.
     Cells of time generalization off the diagonal are tested against two null
     hypotheses, and both are drawn, with the observed score of the second where that is
-    another one. Of a single position, the score is on the histogram
-    of its permutations.
+    another one. Of a single position, the score is on the histogram of its
+    permutations.
 
     Parameters
     ----------
