@@ -417,7 +417,7 @@ def _stack(hats, layout, task):
     It is for the task's single label vector.
     """
     try:
-        plans = prepare_sorted(hats(), layout, task.dtype, task.rank, once=True)
+        plans = prepare_sorted(hats(), layout, task.dtype, task.rank)
     except ValueError:  # one by one they say where it is
         return None
     return [Stack(tuple(plans))]
