@@ -248,9 +248,7 @@ def pick(kernels, lambdas, y, rows, n_classes, splits=None):
     if np.size(lambdas) == 1:
         return 0, lambdas[0][0]
     splits = METHODS["tuned"].splits if splits is None else splits
-    return reference.choose(
-        kernels, lambdas, y, rows, splits(len(rows)), "squared_error", n_classes
-    )[:2]
+    return reference.choose(kernels, lambdas, y, rows, splits(len(rows)), n_classes)[:2]
 
 
 def predict(K, K_test, y, lam, predicts, n_classes=None):

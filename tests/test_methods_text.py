@@ -229,8 +229,8 @@ OPTIONS = {
     "auto": {"reg": "auto"},
     "auto groups": {"reg": "auto", "groups": RUNS, "cv": None},
     "tuned": {"reg": "tuned"},
-    "of one": {"reg": Tuned([0.5], "accuracy")},
-    "of three": {"reg": Tuned([0.1, Ridge(3), 2.0], "log_loss", ms.KFold(3))},
+    "of one": {"reg": Tuned([0.5])},
+    "of three": {"reg": Tuned([0.1, Ridge(3), 2.0], ms.KFold(3))},
     "in folds": {"reg": Tuned(cv=3)},
     "two kernels": {"kernel": ["linear", RBF(0.1)], "reg": "tuned"},
     "three kernels": {"kernel": ["linear", "rbf", Polynomial()], "reg": "tuned"},
@@ -907,7 +907,6 @@ def named_entries():
         words[str(rule)] = penalty_words(recorded(rule))
     for name, step in STEPS.items():
         words[name] = step_words(recorded(step.transformer))
-    words |= {name: each.words for name, each in penalties.CRITERIA.items()}
     words |= {name: each.words for name, each in ALL_CORRECTIONS.items()}
     words |= {f"group {name}": each.words for name, each in GROUP_METHODS.items()}
     for entries in (SCHEMES, COMPARISON_TESTS, ONSETS):
@@ -949,7 +948,6 @@ def test_names_that_are_listed_are_those_of_the_entries():
     for names, there in (
         (listed.KernelName, kernels.KERNELS),
         (listed.PenaltyName, (*penalties._NAMED, *penalties.ESTIMATED)),
-        (listed.CriterionName, penalties.CRITERIA),
         (listed.StepName, STEPS),
         (CorrectionName, CORRECTIONS),
         (Permute, ("auto", *SCHEMES)),

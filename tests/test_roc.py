@@ -252,7 +252,7 @@ def tuned(n_kernels, n_folds=4, n_lambdas=6):
         "degrees_of_freedom": np.full(n_folds, 3.0),
     }
     names = [f"RBF(gamma={k})" for k in range(n_kernels)]
-    parameters = {**result.parameters, "criterion": "log_loss", "kernels": names}
+    parameters = {**result.parameters, "kernels": names}
     return replace(result, penalty=penalty, parameters=parameters), column
 
 
