@@ -418,7 +418,7 @@ class VolumeResult(
         >>> X = rng.normal(size=(30, 6)) + 2 * (y == "face")[:, None]
         >>> table = decode_regions(X, y).confusion()
         >>> table.loc["house"].to_dict()  # predictions for the houses
-        {'face': 0, 'house': 4, 'tool': 6}
+        {'face': 0, 'house': 5, 'tool': 5}
         """
         import pandas as pd  # slow to import, and only tables need it
 
