@@ -1157,6 +1157,10 @@ def test_clusters_of_several_tests_are_told():
     text = methods_text(group)
     assert f"{both}size was compared" in text
     assert "Scores were tested twice" in text
+    for result in (map_of, group):
+        assert "and a penalty of at most 0.3 times the mean" in methods_text(result)
+    tuned = build.result("GeneralizationResult", reg="tuned")
+    assert "a penalty of at most" not in methods_text(tuned)
     flips = build.group("GeneralizationResult", 5, correction="cluster")
     assert "all tests" not in methods_text(flips)
     assert "tested twice" not in methods_text(flips)

@@ -144,10 +144,8 @@ BRAIN = (
 )
 STATED = {
     "3.1 s": ("epochs", EEG, 1),
-    "1.2 s": ("epochs", f"{EEG}, reg=0.3", 1),
     "3.5 s": ("epochs", EEG, 2),
     "53 s": ("searchlight", f'{SPHERES}, reg="auto"', 1),
-    "10 s": ("searchlight", f"{SPHERES}, float64", 1),
     "84 s": ("searchlight", SPHERES, 2),
     "1.8 min": ("searchlight", BRAIN, 1),
     "56 min": ("searchlight", BRAIN, 2),

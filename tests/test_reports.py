@@ -72,13 +72,13 @@ OF_GROUPS = ALWAYS | {"Null distribution", "Subjects", "Verification"}
 
 #: Kind of result -> the sections of its page.
 PAGES = {
-    "DecodingResult": OF_TRIALS | {"Confusion", "Penalty", "Predictions"},
+    "DecodingResult": OF_TRIALS | {"Confusion", "Predictions"},
     "RegressionResult": OF_TRIALS | {"Penalty", "Predictions"},
-    "TimeResult": OF_MAPS | {"Activation patterns", "Penalty"},
+    "TimeResult": OF_MAPS | {"Activation patterns"},
     "TimeRegressionResult": OF_NUMBERS | {"Penalty"},
     "TimeFrequencyResult": OF_MAPS | {"Activation patterns"},
     "SensorTimeResult": OF_MAPS,
-    "SourceResult": OF_MAPS | {"Penalty"},
+    "SourceResult": OF_MAPS,
     "SourceTimeResult": OF_MAPS,
     "GeneralizationResult": OF_MAPS,
     "VolumeResult": OF_MAPS | {"Interactive view"},

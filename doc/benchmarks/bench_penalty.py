@@ -354,8 +354,9 @@ USUAL = (
     "of each kind:"
 )
 GIVEN_UP = (
-    "What is given up: the same where the noise has a broad spectrum, so that an "
-    "effect in any direction is largest where noise is smallest:"
+    "What is given up without labels. Noise with a broad spectrum, and effects that "
+    "are easiest to find where there is little noise; with about as many features as "
+    "trials, only labels tell so:"
 )
 
 
@@ -388,7 +389,7 @@ def main(arguments=None):
             )
             header, *rows = compare(kinds, with_error)
             lines += [text.format(n_sets), "", *list_table(header, rows)]
-        header, *rows = times(1 if args.quick else 5)
+        header, *rows = times(1 if args.quick else 15)
         size = f"{TIMED.n} trials, {TIMED.p} features, two classes, 10 folds"
         lines += [f"CPU time for {size}; the grid has {len(GRID)} values:", ""]
         lines += list_table(header, rows)

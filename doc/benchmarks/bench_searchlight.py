@@ -224,7 +224,7 @@ def part_a(rows, n_centres):
         d = dtype or "float64"
         sides[f"{p} {dtype}"] = lambda p=p, d=d: ours(A, images, p, centres, dtype=d)
         sides[f"{p} {dtype} alone"] = our_decoding(A, images, p, centres, d)
-    others = [(p, reg) for reg in ("auto", "tuned") for p in (A.n_permutations, 0)]
+    others = [(A.n_permutations, "auto"), (0, "auto"), (A.n_permutations, "tuned")]
     for p, reg in others:
         sides[f"{p} {reg}"] = partial(ours, A, images, p, centres, reg=reg)
     t = medians(3, time.process_time, **sides)

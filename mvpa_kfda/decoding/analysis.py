@@ -581,7 +581,6 @@ def record_method(model, reg):
     method |= {"n_components": model.n_components, "average": None}
     if isinstance(reg, Tuned):
         method["kernels"] = [recorded(each) for each in kernels_of(kernel)]
-        method["criterion"] = reg.criterion
     return method
 
 

@@ -273,7 +273,7 @@ class RegressionAnalysis:
     def result(self, kind, outcome, parameters, **fields):
         """Pack the run's outcome as a result of class `kind`."""
         penalty = dict(outcome.penalty)
-        if self.parameters.get("criterion") == "squared_error":
+        if "criterion" in penalty:
             penalty["criterion"] = penalty["criterion"] * self.task.scale**2
         return kind(
             metrics=outcome.metrics,
@@ -404,12 +404,6 @@ def _check_tuned(reg):
     """Refuse to tune a penalty by what needs classes."""
     if not isinstance(reg, Tuned):
         return
-    if reg.criterion != "squared_error":
-        raise ValueError(
-            f"criterion={reg.criterion!r} scores the prediction of classes; in "
-            "regression a penalty is tuned by the squared error. Use "
-            "Tuned(criterion='squared_error')."
-        )
     if sees_labels(reg.cv):
         raise ValueError(f"Tuned(cv={reg.cv!r}) {_NEEDS_CLASSES}")
 

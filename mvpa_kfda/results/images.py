@@ -267,7 +267,7 @@ class VolumeResult(
             which has none, is taken as P / (P + 1). "chance_difference": score minus
             chance level. "n_features": the number of features decoded together.
             "lambda", "degrees_of_freedom": values of the penalty, averaged over folds
-            if it was tuned (geometric mean for lambda).
+            that have their own (geometric mean for lambda).
         metric : str or None
             The metric of the p-values and of the difference; None takes the first.
         correction : str

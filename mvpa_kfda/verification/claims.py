@@ -505,7 +505,7 @@ class Claims(DifferencesMixin):
                 yield of_fold, False
 
     def observed(self, name, second=False):
-        """Return the stored scores of the observed labels, perhaps of the second test."""
+        """Return the stored scores of observed labels, perhaps in the second test."""
         scores = self.result.metrics
         if second:
             scores = scores | self.result.second_scores

@@ -31,7 +31,7 @@ from .kernels import LINEAR, kernel_values, whitened
 #: Two numbers that are nearer than this, relative to what they are made of, are equal.
 ROUNDING = 1e-9
 #: What ``reg="tuned"`` stands for.
-TUNED = {"name": "Tuned", "grid": "auto", "criterion": "squared_error", "cv": None}
+TUNED = {"name": "Tuned", "grid": "auto", "cv": None}
 
 
 @dataclass(frozen=True)
@@ -410,7 +410,7 @@ def left_out_losses(lambdas, kernel, train, method, known):
     for rows, left_out in inner_splits(tuning["cv"], train):
         part, others = train[rows], train[left_out]
         Z, Z_test = coordinates(kernel, part.X, others.X, known)
-        how = Z, part.labels, Z_test, others.labels, method, tuning["criterion"]
+        how = Z, part.labels, Z_test, others.labels, method
         losses += [loss_of(lam, *how) for lam in lambdas]
         n_left_out += len(left_out)
     return losses / n_left_out
@@ -437,18 +437,10 @@ def wanted_of(labels, method):
     return labels if method.n_classes is None else np.eye(method.n_classes)[labels]
 
 
-def loss_of(lam, Z, labels, Z_test, true, method, criterion):
+def loss_of(lam, Z, labels, Z_test, true, method):
     """Return what a model with one lambda loses on the trials that are left out."""
-    if criterion == "squared_error":
-        known, wanted = (wanted_of(each, method) for each in (labels, true))
-        offset = known.mean(axis=0)
-        penalised = Z.T @ Z + lam * np.eye(Z.shape[1])
-        weights = solve(penalised, Z.T @ (known - offset), assume_a="pos")
-        return np.sum((wanted - Z_test @ weights - offset) ** 2)
-    scores, _ = class_scores(Z, labels, Z_test, lam, method)
-    if criterion == "accuracy":
-        return np.sum(scores.argmax(axis=1) != true)
-    logs = len(Z) * (scores - scores.max(axis=1, keepdims=True))
-    shares = np.exp(logs) / np.exp(logs).sum(axis=1, keepdims=True)
-    shares = shares[np.arange(len(shares)), true]
-    return -np.sum(np.log(np.maximum(shares, np.finfo(float).eps)))
+    known, wanted = (wanted_of(each, method) for each in (labels, true))
+    offset = known.mean(axis=0)
+    penalised = Z.T @ Z + lam * np.eye(Z.shape[1])
+    weights = solve(penalised, Z.T @ (known - offset), assume_a="pos")
+    return np.sum((wanted - Z_test @ weights - offset) ** 2)
