@@ -96,7 +96,7 @@ def random_call(seed):
             options["average_test"] = bool(rng.integers(2))
         elif rng.random() < 0.2:
             options["n_repeats"] = 2
-    if options["reg"] != "auto" and rng.random() < 0.1:
+    if rng.random() < 0.1:
         options["approx"] = Nystrom(8, sampling=some(["kmeans", "uniform"]))
     if over_time and rng.random() < 0.4:
         options |= {"window": 2, "window_mode": some(["mean", "concatenate"])}
