@@ -149,7 +149,6 @@ AGAIN = {
 }
 ANYTHING = {
     "a grid made from the data": {"reg": Tuned("auto", cv=3), "n_permutations": 1},
-    "log loss": {"reg": Tuned(criterion="log_loss")},
     "a map": {"kernel": EmpiricalMap("rbf")},
     "landmarks": {"approx": Nystrom(20), "kernel": "rbf"},
     "directions": {"approx": Nystrom(4, sampling="uniform")},
