@@ -584,10 +584,8 @@ def as_told(X, groups):
         found.append(logs)
     lambdas = []
     for each in np.transpose(found):
-        i = np.flatnonzero(each <= each.min() + 1e-3)[0]
-        if each[i] > each[i + 1]:
-            lambdas.append(grid[i])
-            continue
+        each = each - 0.001 * np.log10(grid)
+        i = np.argmin(each)
         x, y = np.log(grid[i - 1 : i + 2]), each[i - 1 : i + 2]
         a, b, _ = np.polyfit(x - x[1], y, 2)
         lambdas.append(np.exp(x[1] - b / (2 * a)))
@@ -940,8 +938,8 @@ def test_everything_that_has_a_name_has_words_of_its_own():
     assert not [text for text in words.values() if "custom kernel" == text]
     assert {key for text in words.values() for key in cited_in(text)} <= {*REFERENCES}
     rules = {type(each).__name__ for each in RULES}
-    # "auto" is worded with the trials that set it, and a bound with the test it is for.
-    assert rules | {"Auto", "AtMost"} == classes_of(penalties, penalties._Rule)
+    # "auto" is worded with the trials that set it.
+    assert rules | {"Auto"} == classes_of(penalties, penalties._Rule)
 
 
 def test_names_that_are_listed_are_those_of_the_entries():

@@ -89,13 +89,15 @@ class TrainingSquares:
     blocks: np.ndarray | None
     rows: np.ndarray | None
     inner: np.ndarray | None
-    #: The traces, (k,).
+    #: The traces (k,), as shares of the training trials, and how many these are.
     traces: np.ndarray
+    n: int
 
     @classmethod
     def of(cls, hat, tests, inverse):
         """Return those of a hat, for test rows (k, m) and their inverse."""
         trace, U = hat.n - hat.degrees_of_freedom, hat.factor
+        n = hat.n - tests.shape[1]
         if U is None:
             maker = hat.residual[tests]
             blocks = maker @ maker.transpose(0, 2, 1)
@@ -105,10 +107,10 @@ class TrainingSquares:
                 own = rows.transpose(0, 2, 1) @ rows
                 lost = (inverse.core - inner - inverse.core @ own @ inner) * own
                 traces = trace - tests.shape[1] - lost.sum(axis=(1, 2))
-                return cls(None, rows, inner, traces)
+                return cls(None, rows, inner, traces / n, n)
             blocks = np.eye(tests.shape[1]) - rows @ inner @ rows.transpose(0, 2, 1)
         traces = trace - np.einsum("kij,kji->k", inverse.matrix, blocks)
-        return cls(blocks, None, None, traces)
+        return cls(blocks, None, None, traces / n, n)
 
     def errors(self, R, MR, E):
         """Return the estimated errors (k, B), of R (q, n, B), MR and E (q, k, m, B)."""
@@ -119,7 +121,8 @@ class TrainingSquares:
             Z = self.rows.transpose(0, 2, 1).astype(E.dtype) @ E
             lost = np.einsum("qkrb,qkrb->kb", Z, self.inner.astype(E.dtype) @ Z)
             squares += np.einsum("qkmb,qkmb->kb", E, E) - lost
-        return np.maximum(squares, 0) / np.square(self.traces[:, None]).astype(E.dtype)
+        traces = self.traces[:, None].astype(E.dtype)
+        return np.maximum(squares, 0) / self.n / np.square(traces)
 
 
 def _slices(n, size_each):

@@ -107,7 +107,7 @@ def prepare_candidate(hat, inner, dtype, rank, left_out=None, keep=True):
         usable.append(ok)
         if left_out == "equal":
             squares.append(TrainingSquares.of(hat, tests, solver))
-            stable.append(ok & (squares[-1].traces > SINGULAR * hat.n))
+            stable.append(ok & (squares[-1].traces > SINGULAR))
         elif left_out:
             values, is_stable = left_out_weights(hat, tests, solver)
             weights.append(values.astype(dtype, copy=False))
@@ -539,9 +539,9 @@ class TunedPlan(PlanMixin):
         for number, _, regression in self._regressed(T, targets):
             hat = self.hat(number)
             if self._left_out == "equal":
-                left = hat.n - hat.degrees_of_freedom
+                left = 1 - hat.degrees_of_freedom / hat.n
                 errors = np.einsum("qnb,qnb->b", regression.R, regression.R)[None]
-                values = errors / left**2
+                values = errors / hat.n / left**2
             else:
                 of_all = inner_plan(hat, None, None, self.inner.of_all, self.dtype)
                 if of_all is None:

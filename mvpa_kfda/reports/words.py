@@ -166,13 +166,13 @@ _ANYWHERE = (
 )
 _GRID = (
     " The grid had four values per decade, from ten times the largest w to a {} of the "
-    "second largest; 0.001 was added to the logarithm of the criterion for each decade "
-    "down, and its minimum refined by a parabola in log λ through the lowest value and "
-    "its neighbours."
+    "second largest; 0.001 was added to the logarithm of what is minimised for each "
+    "decade down, and its minimum refined by a parabola in log λ through the lowest "
+    "value and its neighbours."
 )
 _OF_GROUPS = (
-    " With three or more groups of several trials, the geometric mean of the criterion "
-    "and its counterpart for groups was minimised: with the mean of each group removed "
+    " With three or more groups of several trials, the product of the criterion and "
+    "its counterpart for groups was minimised: with the mean of each group removed "
     "from the rows and columns of K (K + λI)⁻¹, m then is its trace divided by the "
     "degrees of freedom within groups, and v the sum of its squared elements between "
     "groups, and of the squared differences of its diagonal elements from m (1 - 1 / "
