@@ -78,7 +78,7 @@ def cross_validate(
         ... With float32 near ties may.
     dtype
         ... Class scores deviate by up to 1e-3 of the largest. A tuned penalty may
-        differ if two are about equally good, mostly with log_loss.
+        differ if two are about equally good.
     average
         ... For linear kernels, features are averaged; other kernels are averaged in
         feature space.

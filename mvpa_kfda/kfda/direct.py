@@ -110,17 +110,17 @@ def make_targets(labels, n_classes, layout, dtype, rank=None):
     codes = np.ascontiguousarray(labels.T[layout.order], dtype=code_dtype(n_classes))
     T = np.stack([Q[:, i].take(codes) for i in range(n_classes - 1)])
     terms = RuleTerms(count_classes(codes[None], n_classes, dtype), Q, rank)
-    folds = target_folds(codes, T, terms.counts, layout.batches, terms)
+    folds = target_folds(codes, T, layout.batches, terms)
     return Targets(codes, T, terms, folds)
 
 
-def target_folds(codes, T, totals, batches, terms):
-    """Return the :class:`FoldTargets` of batches, from class counts with test rows."""
+def target_folds(codes, T, batches, terms):
+    """Return the :class:`FoldTargets` of batches, from the rule's terms of all rows."""
     n_classes, folds = len(terms.counts), []
     for batch in batches:
         tested = codes[batch.take].reshape(batch.k, batch.m, -1)
         if batch.trains is None:
-            counts = totals - count_classes(tested, n_classes, T.dtype)
+            counts = terms.counts - count_classes(tested, n_classes, T.dtype)
         else:
             counts = count_classes(codes[batch.trains], n_classes, T.dtype)
         folds.append(FoldTargets(tested, batch.of(T), replace(terms, counts=counts)))
