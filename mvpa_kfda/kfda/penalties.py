@@ -23,7 +23,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import eigh, eigvalsh
+from scipy.linalg import eigvalsh
 from scipy.optimize import brentq
 
 from ..utils.checks import all_items, check_count, check_positive
@@ -83,7 +83,7 @@ class Moments:
 
         The squared scores of an axis sum to its eigenvalue.
         """
-        values, vectors = eigh(self.matrix, check_finite=False)
+        values, vectors = np.linalg.eigh(self.matrix)
         if self.features is not None:
             return values, self.features @ vectors
         return values, vectors * np.sqrt(np.maximum(values, 0))
