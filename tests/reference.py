@@ -462,9 +462,9 @@ def targets(labels, n_classes):
 
 
 def loss_of_all(K, T, lam):
-    """Error of left-out rows by generalized cross-validation: ||R||^2 / tr(I - G)^2."""
+    """Summed error of n left-out rows by GCV: ||R||^2 / (tr(I - G) / n)^2."""
     s = np.linalg.eigvalsh(center(K, K))
-    left = len(K) - 1 - np.sum(s / (s + lam))
+    left = 1 - (1 + np.sum(s / (s + lam))) / len(K)
     return np.sum((T - regress(K, K, T, lam)) ** 2) / left**2
 
 
@@ -503,7 +503,7 @@ def choose(grams, lambdas, labels, rows, splits, n_classes):
         total, count, lam = 0.0, 0, lambdas[i][j]
         if splits is None:
             T = targets(labels[rows], n_classes)
-            total, count = loss_of_all(grams[i][np.ix_(rows, rows)], T, lam), 1
+            total, count = loss_of_all(grams[i][np.ix_(rows, rows)], T, lam), len(rows)
         for train, test in splits or ():
             parts = rows[train], rows[test]
             total += loss_of_rows(grams[i], labels, *parts, lam, n_classes)

@@ -558,8 +558,8 @@ def test_memory_is_counted(inner, p, dtype):
     counted = tuning.count_bytes(candidate.hat, plan.inner, plan.dtype, left_out)
     assert counted == total
     more = prepare_candidate(candidate.hat, plan.inner, plan.dtype, None, "equal")
-    arrays = [a for each in more.squares for a in vars(each).values() if a is not None]
-    of_squares = sum(each.nbytes for each in arrays)
+    kept = [value for each in more.squares for value in vars(each).values()]
+    of_squares = sum(getattr(each, "nbytes", 0) for each in kept)
     without = total - sum(each.nbytes for each in candidate.weights)
     without -= sum(each.matrix.nbytes for each in inner_inverses)
     counted = tuning.count_bytes(candidate.hat, plan.inner, plan.dtype, "equal")
