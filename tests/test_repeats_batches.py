@@ -55,6 +55,11 @@ def test_memory_for_repeats_changes_nothing(name, limit, monkeypatch):
     assert_array_equal(found.null, expected.null)
 
 
+def spread(true, predicted, scores):
+    """Return a score that no two penalties share."""
+    return np.abs(scores - scores.mean(axis=1, keepdims=True)).mean()
+
+
 @pytest.mark.parametrize(
     ("n_features", "options", "n_grams"),
     [
@@ -73,7 +78,7 @@ def test_memory_for_repeats_changes_nothing(name, limit, monkeypatch):
 def test_shared_matrices_change_nothing(n_features, options, n_grams, monkeypatch):
     """Those of a block of positions, against a model of its own for every repeat."""
     X, y = problem(n_features=n_features)
-    options = OPTIONS | {"scoring": ["accuracy", "roc_auc"]} | options
+    options = OPTIONS | {"scoring": ["accuracy", "roc_auc", spread]} | options
     made = []
 
     def counted(name, function):
@@ -92,8 +97,9 @@ def test_shared_matrices_change_nothing(n_features, options, n_grams, monkeypatc
     assert_allclose(together.lambdas, apart.lambdas, rtol=1e-10, atol=0)
     for name, null in apart.nulls.items():
         assert len(np.unique(null)) > 5
-        assert_allclose(together.metrics[name], apart.metrics[name], rtol=1e-12, atol=0)
-        assert_allclose(together.nulls[name], null, rtol=1e-12, atol=0)
+        rtol = 1e-9 if name == "spread" else 1e-12
+        assert_allclose(together.metrics[name], apart.metrics[name], rtol=rtol, atol=0)
+        assert_allclose(together.nulls[name], null, rtol=rtol, atol=0)
 
 
 def test_few_matrices_are_held_at_once(monkeypatch):
