@@ -633,6 +633,9 @@ def test_both_nulls_of_a_map_of_generalization_are_drawn():
     labels = ax.get_legend_handles_labels()[1]
     assert "permuted labels" in labels
     assert "permuted labels of the training trials alone" in labels
+    second = result_of("GeneralizationResult").second_scores["accuracy"]
+    (drawn,) = [line for line in ax.lines if "second test" in line.get_label()]
+    assert drawn.get_xdata()[0] == second.max()
 
 
 # ------------------------------------------------------------------- words and numbers

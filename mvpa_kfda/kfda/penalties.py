@@ -451,7 +451,7 @@ MOST_OF_SECOND = 0.3
 
 
 @dataclass(frozen=True, eq=False)
-class AtMost:
+class AtMost(_Rule):
     """Another penalty, but no more than so many times trace(K_c)/n; inside only."""
 
     reg: object
@@ -652,7 +652,7 @@ def resolve_penalty(reg, moments):
     lam : float
         The penalty, above zero.
     """
-    if isinstance(reg, _Rule | AtMost):
+    if isinstance(reg, _Rule):
         return reg._lambda(moments)
     if isinstance(reg, str):
         lam = _shrunk(ESTIMATED[reg].shrinkage(moments.near_one()), moments)
