@@ -468,23 +468,14 @@ def loss_of_all(K, T, lam):
     return np.sum((T - regress(K, K, T, lam)) ** 2) / left**2
 
 
-def loss_of_rows(criterion, K, labels, train, test, lam, n_classes, rank=None):
-    """Summed loss of some rows when trained on others."""
-    if criterion == "squared_error":
-        T = targets(labels, n_classes)
-        K_train, K_rows = K[np.ix_(train, train)], K[np.ix_(test, train)]
-        return np.sum((T[test] - regress(K_train, K_rows, T[train], lam)) ** 2)
-    predicted, scores = predict_rows(K, labels, train, test, lam, n_classes, rank)
-    if criterion == "accuracy":
-        return np.sum(predicted != labels[test])
-    exponent = len(train) * scores
-    posterior = np.exp(exponent - exponent.max(axis=1, keepdims=True))
-    posterior /= posterior.sum(axis=1, keepdims=True)
-    true = posterior[np.arange(len(test)), labels[test]]
-    return -np.sum(np.log(np.maximum(true, np.finfo(float).eps)))
+def loss_of_rows(K, labels, train, test, lam, n_classes):
+    """Summed squared error of some rows when trained on others."""
+    T = targets(labels, n_classes)
+    K_train, K_rows = K[np.ix_(train, train)], K[np.ix_(test, train)]
+    return np.sum((T[test] - regress(K_train, K_rows, T[train], lam)) ** 2)
 
 
-def choose(grams, lambdas, labels, rows, splits, criterion, n_classes, rank=None):
+def choose(grams, lambdas, labels, rows, splits, n_classes):
     """Choose kernel and penalty on some rows.
 
     Parameters
@@ -515,9 +506,7 @@ def choose(grams, lambdas, labels, rows, splits, criterion, n_classes, rank=None
             total, count = loss_of_all(grams[i][np.ix_(rows, rows)], T, lam), 1
         for train, test in splits or ():
             parts = rows[train], rows[test]
-            total += loss_of_rows(
-                criterion, grams[i], labels, *parts, lam, n_classes, rank
-            )
+            total += loss_of_rows(grams[i], labels, *parts, lam, n_classes)
             count += len(test)
         criteria[i, j] = total / count
         if criteria[i, j] < best * (1 - 1e-9):
@@ -544,14 +533,12 @@ class Nested:
     class_scores: list
 
 
-def reference_nested(
-    grams, lambdas, codes, folds, inner, criterion, labels=None, rank=None
-):
+def reference_nested(grams, lambdas, codes, folds, inner, labels=None, rank=None):
     """Choose kernel and penalty anew inside every training set, then train anew.
 
     Parameters
     ----------
-    grams, lambdas, criterion, rank
+    grams, lambdas
         As in `choose`.
     codes : (n,) array of int
         Observed classes, 0 to c - 1.
@@ -561,6 +548,8 @@ def reference_nested(
         None, as in `choose`.
     labels : (P, n) array of int, optional
         The labellings to run; only the observed one when left out.
+    rank : int, optional
+        How many discriminants predictions use; all when left out.
 
     Returns
     -------
@@ -581,9 +570,7 @@ def reference_nested(
                 labelling,
                 train,
                 inner(train),
-                criterion,
                 n_classes,
-                rank,
             )
             kernels[i, number], chosen[i, number] = kernel, lam
             found = predict_rows(

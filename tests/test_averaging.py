@@ -239,9 +239,6 @@ def test_the_kernel_averages_the_kernel_of_single_trials(kernel):
     assert_allclose(fitted(2 * Y), S @ single(2 * Y) @ S.T, **close)
     for name in ("shift_free", "assumes_unit_scale", "is_linear", "low_rank"):
         assert getattr(averaged, name) == getattr(kernel, name)
-    assert hasattr(averaged, "from_inner") == hasattr(kernel, "from_inner")
-    if hasattr(kernel, "from_inner"):
-        assert_allclose(averaged.from_inner(X @ X.T, 4), fitted(X), **close)
 
 
 def test_the_linear_kernel_averages_features():

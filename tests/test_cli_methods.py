@@ -12,7 +12,6 @@ from mvpa_kfda import (
     DegreesOfFreedom,
     GraphSmooth,
     Nystrom,
-    Tuned,
     decode_epochs,
     decode_regions,
     generalize_epochs,
@@ -78,9 +77,7 @@ METHODS = {
     "": {},
     "--reg 0.3": {"reg": 0.3},
     "--reg 0.1 1 10": {"reg": [0.1, 1, 10]},
-    "--reg 0.1 1 --criterion accuracy": {"reg": Tuned([0.1, 1], "accuracy")},
     "--df 4.5": {"reg": DegreesOfFreedom(4.5)},
-    "--reg tuned --criterion accuracy": {"reg": Tuned(criterion="accuracy")},
     "--average 2": {"average": 2},
     "--average max --repeats 2": {"average": "max", "n_repeats": 2},
     "--average 1 --equalize": {"average": 1, "equalize": True},
@@ -272,9 +269,6 @@ def test_regions_pass_the_method_on(folder, tmp_path, capsys):
         ("--reg tuned --df 5", "either --reg or --df, not both"),
         ("--df 1", "Invalid value for --df: 1"),
         ("--df 40", "--df 40 is too large: .*15 independent directions"),
-        ("--criterion accuracy", "Add --reg tuned"),
-        ("--reg 0.1 --criterion accuracy", "Add --reg tuned, or several numbers"),
-        ("--criterion speed --reg tuned", "invalid choice: 'speed'.*log_loss"),
         (
             "--kernel rbf --reg oas",
             "--reg oas estimates.*Use .*--reg auto, --df or --reg tuned",
@@ -305,10 +299,6 @@ def test_regions_pass_the_method_on(folder, tmp_path, capsys):
         (
             "--task regression --by rt --components 1 --average 2",
             "--components, --average cannot be combined with --task regression",
-        ),
-        (
-            "--task regression --by rt --reg tuned --criterion accuracy",
-            "--criterion accuracy scores .* squared error. Leave --criterion out",
         ),
         ("--preprocess zca", "--preprocess: invalid choice: 'zca'.*zscore"),
         (

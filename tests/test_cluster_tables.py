@@ -490,7 +490,8 @@ def test_clusters_of_comparisons(kind):
     kind = _flipped(a, b, asked)
     shown = tests["both"].counted
     flips = np.full(z.shape, np.nan)
-    flips[shown] = kind.make(shown)[0].observed.ravel()
+    ((null, _),) = kind.make(shown)
+    flips[shown] = null.observed.ravel()
     nearer = np.where(np.abs(z) < np.abs(flips), z, flips)
     nearer[np.sign(z) != np.sign(flips)] = 0
     found, height = 0, stats.norm.isf(0.2)

@@ -248,9 +248,7 @@ def pick(kernels, lambdas, y, rows, n_classes, splits=None):
     if np.size(lambdas) == 1:
         return 0, lambdas[0][0]
     splits = METHODS["tuned"].splits if splits is None else splits
-    return reference.choose(
-        kernels, lambdas, y, rows, splits(len(rows)), "squared_error", n_classes
-    )[:2]
+    return reference.choose(kernels, lambdas, y, rows, splits(len(rows)), n_classes)[:2]
 
 
 def predict(K, K_test, y, lam, predicts, n_classes=None):
@@ -357,6 +355,16 @@ def refit(cell, method, labels, truth, folds, predicts, learned=None):
     }
 
 
+def of_second_test(method):
+    """Return a method whose penalty is at most .3, unless labels choose it."""
+
+    def lam(X, K):
+        lambdas = method.lam(X, K)
+        return np.minimum(lambdas, 0.3 * scale_of(K)) if len(lambdas) == 1 else lambdas
+
+    return replace(method, lam=lam)
+
+
 def some(cells):
     """Return the first, a middle and the last of the positions, with their index."""
     cells = list(cells.items())
@@ -375,21 +383,26 @@ def assert_equals_oracle(result, entry, method, learned=None, cv=None):
         folds = list(cv.split(codes, codes)) if hasattr(cv, "split") else cv
         labels = build.permuted(codes, 2, cv, seed=SEED)
         truth = labels = levels[labels] if entry.predicts == "numbers" else labels
-    nulls = [(result.nulls, truth)]
+    tests = [(result.metrics, result.nulls, truth, method)]
     if getattr(result, "second_nulls", {}):  # scored against the observed labels
-        nulls.append((result.second_nulls, np.tile(labels[0], (3, 1))))
+        observed = result.metrics | result.second_scores
+        stay = np.tile(labels[0], (3, 1))
+        tests.append((observed, result.second_nulls, stay, of_second_test(method)))
     cells = entry.cells(DATA)
     assert len(cells) == np.size(result.scores)
     for index, cell in some(cells):
-        for null, true in nulls:
-            ours = refit(cell, method, labels, true, folds, entry.predicts, learned)
-            assert_allclose(result.predicted[index], ours[0], rtol=1e-7, atol=0)
+        for metrics, null, true, used in tests:
+            ours = refit(cell, used, labels, true, folds, entry.predicts, learned)
+            if used is method:
+                assert_allclose(result.predicted[index], ours[0], rtol=1e-7, atol=0)
             for name, scores in ours[1].items():
                 if name in KIND_OF:
+                    if used is not method:
+                        continue  # tables are those of the first test
                     observed = result.rdm(KIND_OF[name])[index]
                     assert_allclose(observed, scores[0], rtol=1e-7, atol=1e-9)
                     continue
-                observed = np.asarray(result.metrics[name])[index]
+                observed = np.asarray(metrics[name])[index]
                 assert_allclose(observed, scores[0], rtol=1e-7, atol=1e-9)
                 permuted = null[name][(slice(None), *index)]
                 assert_allclose(permuted, scores[1:], rtol=1e-6, atol=1e-6)
@@ -822,7 +835,7 @@ def test_single_precision_is_close(entry):
         assert_allclose(single.null, double.null, rtol=0, atol=1e-4)
     else:  # but for near ties
         assert np.mean(single.predicted != double.predicted) < 0.01
-        assert np.mean(single.null != double.null) < 0.05
+        assert np.mean(single.null != double.null) < 0.06
         assert_allclose(single.null, double.null, rtol=0, atol=2.1 / N)
 
 
@@ -863,10 +876,12 @@ CLUSTERS = ["cluster", "cluster-size", "tfce"]
 
 def p_by_hand(result, largest):
     """Return (1 + b) / (1 + P), of each position or by the largest of each map."""
-    scores, name = np.asarray(result.scores), result.scoring[0]
-    nulls = [result.nulls[name], getattr(result, "second_nulls", {}).get(name)]
-    p = []
-    for null in [null for null in nulls if null is not None]:
+    name, p = result.scoring[0], []
+    tests = [(np.asarray(result.scores), result.nulls[name])]
+    if result.is_tested_twice:
+        observed = (result.metrics | result.second_scores)[name]
+        tests.append((observed, result.second_nulls[name]))
+    for scores, null in tests:
         if largest:
             null = null.reshape(len(null), -1).max(axis=1)
             null = null.reshape(-1, *(1,) * scores.ndim)

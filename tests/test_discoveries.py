@@ -297,20 +297,6 @@ def test_only_whole_nulls_will_do():
         assert TRUE[0] not in result.clusters("max", alpha=0.9)
     with pytest.raises(ValueError, match="no label permutations, so no true disc"):
         build.result(n_permutations=0).true_discoveries()
-    times = {"train_times": np.arange(4.0), "test_times": np.arange(4.0)}
-    rng = np.random.default_rng(0)
-    diagonal = build.made(
-        GeneralizationResult,
-        rng.normal(size=(4, 4)),
-        rng.normal(size=(19, 4, 4)),
-        **times,
-        y_test=np.arange(12) % 2,
-        second_nulls={"accuracy": rng.normal(size=(19, 4, 4))},
-        parameters={"mode": "same_trials"},
-    ).diagonal()
-    with pytest.raises(ValueError, match="the larger of two scores"):
-        diagonal.true_discoveries()
-    assert TRUE[0] not in diagonal.clusters("none", alpha=0.9)
 
 
 def test_largest_regions_are_those_of_a_walk():

@@ -336,21 +336,19 @@ def test_degrees_of_freedom(kernel, p):
 # --- penalties and kernels that are chosen -----------------------------------------
 
 
-@pytest.mark.some(8)
-@pytest.mark.parametrize("criterion", ["squared_error", "accuracy", "log_loss"])
 @pytest.mark.parametrize("p", [4, 40])
 @pytest.mark.parametrize("grouped", [False, True])
-def test_tuned_is_the_best_of_retrained_models(criterion, p, grouped):
+def test_tuned_is_the_best_of_retrained_models(p, grouped):
     X, y, X_new = with_new((14, 13, 9), p, separation=0.4)
     groups = np.arange(36) % 5 if grouped else None
     cv = LeaveOneGroupOut() if grouped else LeaveOneOut()
     kernels = [Linear(), RBF(0.5 / p)]
-    tuned = Tuned(grid=[0.01, 0.1, 1.0, Ridge(2.0)], criterion=criterion)
+    tuned = Tuned(grid=[0.01, 0.1, 1.0, Ridge(2.0)])
     model = KernelFDA(kernels, tuned).fit(X, y, groups=groups)
     choice, splits = model.tuning_, list(cv.split(X, y, groups))
     assert choice.lambdas.shape == (2, 4)
     number, lam, values = reference.choose(
-        [k(X) for k in kernels], choice.lambdas, y, np.arange(36), splits, criterion, 3
+        [k(X) for k in kernels], choice.lambdas, y, np.arange(36), splits, 3
     )
     assert_allclose(choice.criterion, values, rtol=1e-7, atol=1e-9)
     assert (choice.kernel, choice.lam) == (number, lam)
@@ -374,7 +372,7 @@ def test_each_kernel_of_a_list_is_shifted_by_its_own_rules():
 
 def test_tuned_with_the_other_options():
     X, y, X_new = with_new((20, 20, 20, 20), 5)
-    tuned = Tuned(grid=[0.03, 0.3, 3.0], criterion="accuracy")
+    tuned = Tuned(grid=[0.03, 0.3, 3.0])
     for options in (
         {"kernel": ["rbf", RBF(0.1)], "penalty": "dual"},
         {"kernel": ["rbf", RBF(0.1)], "approx": Nystrom(15)},
@@ -391,17 +389,6 @@ def test_tuned_with_the_other_options():
             rtol=1e-9,
             atol=1e-10,
         )
-    # The rank counts for the choice, too.
-    errors = [
-        np.mean(
-            cross_val_predict(
-                KernelFDA(kernel, Ridge(lam), n_components=1), X, y, cv=LeaveOneOut()
-            )
-            != y
-        )
-        for lam in model.tuning_.lambdas[0]
-    ]
-    assert_allclose(model.tuning_.criterion[0], errors, rtol=1e-12, atol=1e-12)
 
 
 def test_tuning_is_forgotten_by_the_next_fit():

@@ -265,10 +265,11 @@ def test_two_nulls_of_generalization_are_both_to_be_beaten():
         results.append(generalize_arrays(X, Y, null="full", **options))
     group = group_inference(results, "bootstrap", n_permutations=9999)
     p, p_max, maxima = [], [], []
-    for nulls in ("nulls", "second_nulls"):
+    tests = [[(r.metrics, r.nulls), (r.second_scores, r.second_nulls)] for r in results]
+    for test in zip(*tests, strict=True):
         maps = [
-            np.concatenate([r.scores[None], getattr(r, nulls)["accuracy"]])
-            for r in results
+            np.concatenate([scores["accuracy"][None], nulls["accuracy"]])
+            for scores, nulls in test
         ]
         null = np.array([np.mean(drawn, axis=0) for drawn in itertools.product(*maps)])
         p.append((null >= null[0] - 1e-6).mean(axis=0))

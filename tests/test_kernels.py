@@ -51,18 +51,6 @@ def test_median_width(X):
     )
 
 
-@pytest.mark.parametrize(
-    "kernel", [Linear(), RBF(), RBF(0.3), RBF(None), Polynomial(), Polynomial(2, 0.1)]
-)
-def test_kernels_from_inner_products(kernel, X):
-    assert_allclose(
-        kernel.from_inner(X @ X.T, X.shape[1]),
-        kernel.fit(X)(X),
-        rtol=1e-10,
-        atol=1e-12,
-    )
-
-
 def test_names_objects_and_functions(X):
     for name, kind in KERNELS.items():
         assert isinstance(check_kernel(name), kind)

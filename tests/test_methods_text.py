@@ -229,8 +229,8 @@ OPTIONS = {
     "auto": {"reg": "auto"},
     "auto groups": {"reg": "auto", "groups": RUNS, "cv": None},
     "tuned": {"reg": "tuned"},
-    "of one": {"reg": Tuned([0.5], "accuracy")},
-    "of three": {"reg": Tuned([0.1, Ridge(3), 2.0], "log_loss", ms.KFold(3))},
+    "of one": {"reg": Tuned([0.5])},
+    "of three": {"reg": Tuned([0.1, Ridge(3), 2.0], ms.KFold(3))},
     "in folds": {"reg": Tuned(cv=3)},
     "two kernels": {"kernel": ["linear", RBF(0.1)], "reg": "tuned"},
     "three kernels": {"kernel": ["linear", "rbf", Polynomial()], "reg": "tuned"},
@@ -571,7 +571,8 @@ def as_told(X, groups):
             C = np.eye(n) - same
             H, products = C @ K @ A @ C, f.sum() ** 2 - np.sum(f**2)
             s = np.trace(C @ K @ A @ A @ C) / f.sum()
-            v = np.sum(H[others] ** 2) / products
+            alone = np.diag(H) - np.trace(H) / f.sum() * np.diag(C)
+            v = (np.sum(H[others] ** 2) + np.sum(alone**2)) / products
             views.append((np.trace(H) / f.sum(), v, s, 1))
         logs = 0
         for m, v, s, factor in views:
@@ -583,6 +584,7 @@ def as_told(X, groups):
         found.append(logs)
     lambdas = []
     for each in np.transpose(found):
+        each = each - 0.001 * np.log10(grid)
         i = np.argmin(each)
         x, y = np.log(grid[i - 1 : i + 2]), each[i - 1 : i + 2]
         a, b, _ = np.polyfit(x - x[1], y, 2)
@@ -903,7 +905,6 @@ def named_entries():
         words[str(rule)] = penalty_words(recorded(rule))
     for name, step in STEPS.items():
         words[name] = step_words(recorded(step.transformer))
-    words |= {name: each.words for name, each in penalties.CRITERIA.items()}
     words |= {name: each.words for name, each in ALL_CORRECTIONS.items()}
     words |= {f"group {name}": each.words for name, each in GROUP_METHODS.items()}
     for entries in (SCHEMES, COMPARISON_TESTS, ONSETS):
@@ -937,7 +938,7 @@ def test_everything_that_has_a_name_has_words_of_its_own():
     assert not [text for text in words.values() if "custom kernel" == text]
     assert {key for text in words.values() for key in cited_in(text)} <= {*REFERENCES}
     rules = {type(each).__name__ for each in RULES}
-    # Those of "auto" say more than which rule it is.
+    # "auto" is worded with the trials that set it.
     assert rules | {"Auto"} == classes_of(penalties, penalties._Rule)
 
 
@@ -945,7 +946,6 @@ def test_names_that_are_listed_are_those_of_the_entries():
     for names, there in (
         (listed.KernelName, kernels.KERNELS),
         (listed.PenaltyName, (*penalties._NAMED, *penalties.ESTIMATED)),
-        (listed.CriterionName, penalties.CRITERIA),
         (listed.StepName, STEPS),
         (CorrectionName, CORRECTIONS),
         (Permute, ("auto", *SCHEMES)),
@@ -1153,6 +1153,10 @@ def test_clusters_of_several_tests_are_told():
     text = methods_text(group)
     assert f"{both}size was compared" in text
     assert "Scores were tested twice" in text
+    for result in (map_of, group):
+        assert "and a penalty of at most 0.3 times the mean" in methods_text(result)
+    tuned = build.result("GeneralizationResult", reg="tuned")
+    assert "a penalty of at most" not in methods_text(tuned)
     flips = build.group("GeneralizationResult", 5, correction="cluster")
     assert "all tests" not in methods_text(flips)
     assert "tested twice" not in methods_text(flips)

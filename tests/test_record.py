@@ -51,7 +51,6 @@ RECORDS = [
         {
             "name": "Tuned",
             "grid": [0.1, {"name": "Ridge", "lam": 2}],
-            "criterion": "squared_error",
             "cv": {"name": "LeaveOneOut"},
         },
     ),

@@ -72,13 +72,13 @@ OF_GROUPS = ALWAYS | {"Null distribution", "Subjects", "Verification"}
 
 #: Kind of result -> the sections of its page.
 PAGES = {
-    "DecodingResult": OF_TRIALS | {"Confusion", "Penalty", "Predictions"},
+    "DecodingResult": OF_TRIALS | {"Confusion", "Predictions"},
     "RegressionResult": OF_TRIALS | {"Penalty", "Predictions"},
-    "TimeResult": OF_MAPS | {"Activation patterns", "Penalty"},
+    "TimeResult": OF_MAPS | {"Activation patterns"},
     "TimeRegressionResult": OF_NUMBERS | {"Penalty"},
     "TimeFrequencyResult": OF_MAPS | {"Activation patterns"},
     "SensorTimeResult": OF_MAPS,
-    "SourceResult": OF_MAPS | {"Penalty"},
+    "SourceResult": OF_MAPS,
     "SourceTimeResult": OF_MAPS,
     "GeneralizationResult": OF_MAPS,
     "VolumeResult": OF_MAPS | {"Interactive view"},
@@ -633,6 +633,9 @@ def test_both_nulls_of_a_map_of_generalization_are_drawn():
     labels = ax.get_legend_handles_labels()[1]
     assert "permuted labels" in labels
     assert "permuted labels of the training trials alone" in labels
+    second = result_of("GeneralizationResult").second_scores["accuracy"]
+    (drawn,) = [line for line in ax.lines if "second test" in line.get_label()]
+    assert drawn.get_xdata()[0] == second.max()
 
 
 # ------------------------------------------------------------------- words and numbers

@@ -252,7 +252,7 @@ def tuned(n_kernels, n_folds=4, n_lambdas=6):
         "degrees_of_freedom": np.full(n_folds, 3.0),
     }
     names = [f"RBF(gamma={k})" for k in range(n_kernels)]
-    parameters = {**result.parameters, "criterion": "log_loss", "kernels": names}
+    parameters = {**result.parameters, "kernels": names}
     return replace(result, penalty=penalty, parameters=parameters), column
 
 
@@ -285,7 +285,7 @@ def test_the_criterion_of_every_fold_and_kernel_is_drawn(n_kernels):
     assert labels == [*names, f"chosen: λ = {median:.3g} ({ends})"]
     assert ax.get_xlabel() == "Penalty λ"
     assert ax.get_xscale() == "log"
-    assert ax.get_ylabel() == "Log loss in training sets"
+    assert ax.get_ylabel() == "Squared error in training sets"
 
 
 def test_penalties_are_relative_where_the_scale_is_known():

@@ -149,58 +149,6 @@ def test_hats_equal_those_of_the_windows_features(kernel, mode, width, step, reg
             assert hat.lam == pytest.approx(expected.lam, rel=1e-10)
 
 
-@pytest.mark.parametrize(
-    ("kernel", "mode", "width", "step", "p", "sums"),
-    [
-        (Linear(), "concatenate", 4, 1, P, True),
-        (Linear(), "concatenate", 7, 2, P, True),
-        (Linear(), "concatenate", 6, 2, P, False),  # four windows share no sample
-        (Linear(), "concatenate", 3, 1, P, False),
-        (Linear(), "concatenate", 1, 1, P, False),
-        (Linear(), "mean", 4, 1, P, False),
-        (Linear(), "concatenate", 4, 1, 4, False),  # 2 * (16 + 1) < 36: primal
-        (Linear(), "concatenate", T, 1, P, False),  # one window: nothing to share
-        (RBF(), "concatenate", 4, 1, 4, True),
-        (Polynomial(), "concatenate", 4, 1, 4, True),
-        (Callable(laplacian_kernel), "concatenate", 4, 1, P, False),
-    ],
-)
-def test_sums_are_used_where_they_pay(kernel, mode, width, step, p, sums):
-    positions = make_positions(width, step, mode, kernel, make_data(p=p))
-    assert bool(positions._sums_kernels) is sums
-    hat = plans_of(positions, range(1))[0].hat
-    primal = isinstance(kernel, Linear) and (p * width if mode != "mean" else p) < 17
-    assert (hat.residual is None) is primal
-
-
-@pytest.mark.parametrize("kernel", [Linear(), RBF(gamma=0.05)], ids=repr)
-def test_a_large_sample_leaves_nothing_behind(kernel):
-    """An artefact in one sample does not disturb the windows after it."""
-    data = make_data()
-    data[5] *= 1e8
-    positions = make_positions(4, 1, kernel=kernel, data=data)
-    assert positions._sums_kernels
-    for block in positions.blocks():
-        for position, inner in zip(block, positions._running_inner(block), strict=True):
-            X = features(positions, position)
-            X = X - X.mean(axis=0)
-            assert_allclose(inner, X @ X.T, rtol=0, atol=1e-12 * np.abs(X @ X.T).max())
-    outcome = run(positions, TASK, 1, False)
-    for position in range(6, 11):
-        one = FeaturePositions(features(positions, position), kernel, 0.3)
-        expected = run(one, TASK, 1, False)
-        assert_array_equal(outcome.predicted[position], expected.predicted)
-
-
-def test_running_sums_are_kept_apart():
-    """A window handed out earlier does not change when the next one is formed."""
-    positions = make_positions(5, 1)
-    kept = list(positions._running_inner(range(4)))
-    copies = [inner.copy() for inner in positions._running_inner(range(4))]
-    for inner, copy in zip(kept, copies, strict=True):
-        assert_array_equal(inner, copy)
-
-
 # ----------------------------------------------------------------------- the run loop
 
 
@@ -353,7 +301,6 @@ def test_a_blanked_stretch_is_found_in_windows(kernel, value):
     data = make_data()
     data[6:12] = value
     positions = make_positions(4, 1, kernel=kernel, data=data)
-    assert positions._sums_kernels
     # Windows of samples 6 to 9, 7 to 10 and 8 to 11; the first one's centre is 0.075 s.
     with pytest.raises(ValueError, match=r"^At 0\.075 s: The trials do not differ"):
         run(positions, TASK, n_jobs=1, verbose=False)

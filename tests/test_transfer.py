@@ -444,16 +444,6 @@ def test_windows(width, step, mode, kernel):
     assert expected.predictions.shape[1:3] == (3, 4)
 
 
-def test_running_sums_train_the_same_models():
-    """Overlapping windows whose kernels are sums of those of their samples."""
-    folds = make_folds(ms.KFold(3), CODES)
-    for kernel in (Linear(), RBF(), Polynomial()):
-        problem = Problem(CODES, make_data(CODES, 9, 9), None, folds, kernel)
-        problem.width, problem.mode, problem.n_permutations = 6, "concatenate", 2
-        assert problem.positions().train._sums_kernels
-        assert_equals_oracle(problem)
-
-
 # --------------------------------------------------------------------------- precision
 
 

@@ -23,7 +23,7 @@ from test_package import PACKAGE, PUBLIC, read_metadata
 NAMES = {
     "correction": (corrections.CorrectionName, corrections.CORRECTIONS),
     "kernel": (arguments.KernelName, kernels.KERNELS),
-    "penalty": (arguments.PenaltyName, (*penalties.CHOSEN, *penalties.ESTIMATED)),
+    "penalty": (arguments.PenaltyName, (*penalties._NAMED, *penalties.ESTIMATED)),
     "metric": (MetricName, METRICS),
     "regression metric": (RegressionMetricName, REGRESSION_METRICS),
     "group method": (MethodName, METHODS),

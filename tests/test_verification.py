@@ -23,6 +23,7 @@ from mvpa_kfda import (
     GraphSmooth,
     Nystrom,
     Penalty,
+    Shrinkage,
     Tuned,
     Verification,
     cross_validate,
@@ -148,7 +149,6 @@ AGAIN = {
 }
 ANYTHING = {
     "a grid made from the data": {"reg": Tuned("auto", cv=3), "n_permutations": 1},
-    "log loss": {"reg": Tuned(criterion="log_loss")},
     "a map": {"kernel": EmpiricalMap("rbf")},
     "landmarks": {"approx": Nystrom(20), "kernel": "rbf"},
     "directions": {"approx": Nystrom(4, sampling="uniform")},
@@ -515,6 +515,28 @@ def test_time_generalization_tests_other_averages_where_labels_stay():
         second[2, 1, 1] += 0.025
         forged = replace(result, second_nulls={"accuracy": second})
         assert not verify(forged, times, Y, n_cells=None).ok
+
+
+@pytest.mark.some(2)
+@pytest.mark.parametrize(
+    "how",
+    [
+        *({"reg": 3.0, "null": null} for null in ("full", "max")),
+        {"reg": 3.0, "y_test": np.where(np.arange(40) % 3, Y, Y[::-1])},
+        {"reg": Shrinkage(0.9), "preprocess": "zscore"},
+    ],
+)
+def test_observed_scores_of_the_second_test_are_refitted(how):
+    options = {"n_permutations": 3, "random_state": 0, "groups": RUNS} | how
+    times = X[:, :, :2]
+    result = generalize_arrays(times, Y, **options)
+    given = {"n_cells": None, "groups": RUNS, "y_test": how.get("y_test")}
+    assert verify(result, times, Y, **given).ok
+    scores = result.second_scores["accuracy"].copy()
+    scores[1, 0] += 0.025
+    for forged in ({}, {"accuracy": scores}):
+        found = verify(replace(result, second_scores=forged), times, Y, **given)
+        assert "does NOT hold" in found.verdict
 
 
 def test_wrong_data_are_refused(honest):

@@ -170,14 +170,12 @@ result.plot_tuning()
 
 # %%
 # Thin lines are folds, the thick line is their mean, and circles are the selected
-# values. The figure shows lambda relative to the kernel, like ``reg``;
-# ``result.lambdas`` are in squared units of the features, and
-# ``result.degrees_of_freedom`` are the corresponding degrees of freedom. All of these
-# are in the :class:`~mvpa_kfda.DecodingResult`. The squared error of the coded classes
-# is smooth. ``Tuned(regs, criterion="accuracy")`` uses what we are interested in, but
-# with few trials it changes in steps, and many penalties are equally good.
-# :func:`~mvpa_kfda.regress` predicts continuous targets, and selects in this way by
-# default.
+# values. The squared error is that of the coded classes. The figure shows lambda
+# relative to the kernel, like ``reg``; ``result.lambdas`` are in squared units of the
+# features, and ``result.degrees_of_freedom`` are the corresponding degrees of freedom.
+# All of these are in the :class:`~mvpa_kfda.DecodingResult`.
+# :func:`~mvpa_kfda.regress` predicts continuous targets, and lets them select the
+# penalty by default.
 #
 # Correlated trials: leave out groups
 # -----------------------------------

@@ -5,9 +5,9 @@ Does it hold in the population? Group analysis of fMRI
 Simulated fMRI of twelve people. About 15 seconds.
 
 ``group_inference(files, "prevalence", "max")`` combines twelve searchlight maps. It
-shows in 75 of 1,876 spheres that someone has information, all of them within reach of
+shows in 76 of 1,876 spheres that someone has information, all of them within reach of
 the two areas where everyone does. For one sphere chosen beforehand it shows more: a
-proportion of more than 0.775 of the population have information there. A test of the
+proportion of more than 0.776 of the population have information there. A test of the
 mean (``"bootstrap"``) also marks an area where only three of twelve have information.
 
 What does a group map show: where someone has information, or where most people have?

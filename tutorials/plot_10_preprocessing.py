@@ -7,7 +7,7 @@ Simulated EEG and fMRI in runs. About 10 seconds.
 ``preprocess="zscore"`` (or ``"pca"``, ``"whiten"``) and ``confounds=`` fit these steps
 to the training trials of each fold only, which is always valid and cheap even with many
 permutations. Fitted to all trials at once, z-scores raise the accuracy of bad
-recordings to 0.606, where new recordings have 0.405 (chance: 0.333). A confound removed
+recordings to 0.61, where new recordings have 0.40 (chance: 0.333). A confound removed
 from all trials beforehand pushes the accuracy of data without an effect down to 0.41
 (chance: 0.5); removed in each fold, it is 0.50.
 
@@ -131,7 +131,7 @@ fig.legend(
 #
 # (In practice, mark such electrodes as bad, or z-score each run separately, which is
 # also possible for new runs. With neither, test trials influence training trials. With
-# the latter the mean is 0.60, both in our runs and in new ones.)
+# the latter the mean is about 0.60, in our runs and in new ones.)
 #
 # Whitening few trials
 # --------------------

@@ -6,8 +6,8 @@ Simulated BOLD runs of six people. About 10 seconds.
 
 ``single_trial_betas(runs, events)`` turns BOLD runs into one image per trial, which all
 decoding functions accept. With fast trials, its default (least squares separate) leads
-to a mean accuracy of 0.699 in the informative area, one model of all trials to 0.673,
-and averaged scans to 0.707. The searchlights of six people then show the area in the
+to a mean accuracy of 0.70 in the informative area, one model of all trials to 0.67, and
+averaged scans to 0.71. The searchlights of six people then show the area in the
 group, and nothing elsewhere.
 
 A searchlight needs one image per trial. In event-related designs, responses to

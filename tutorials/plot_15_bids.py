@@ -6,7 +6,7 @@ Simulated EEG in a BIDS dataset. About 15 seconds.
 
 ``mvpa-kfda bids dataset output participant`` decodes all subjects of a BIDS dataset,
 and ``mvpa-kfda bids dataset output group`` runs the group test. Here five subjects have
-peak accuracies between 0.667 and 0.917 (chance: 0.333), and the group has 7 of 26
+peak accuracies between 0.75 and 0.90 (chance: 0.333), and the group has 6 of 26
 significant time points. Both commands write tables, reports and an overview with links
 to them.
 

@@ -7,7 +7,7 @@ Simulated EEG and fMRI of twenty people. About 20 seconds.
 ``claims(result)`` lists the sentences that a result supports, and what the others would
 require. Here twenty people, two of them without an effect, support these: mean accuracy
 is above chance at 17 of 37 time points, by 0.150 s; more than half of the population
-have the effect at 8 time points; and at 0.4 s mean accuracy is between 0.758 and 1.000.
+have the effect at 8 time points; and at 0.4 s mean accuracy is between 0.76 and 1.00.
 
 A significant result is only a beginning. Readers want to know more: where, from when,
 how much of it, in how many people, and how large. Each of these claims needs its own

@@ -279,16 +279,16 @@ def ridge_path(K, y, penalties):
     return alpha[:, best], penalties[best]
 
 
-def tuned(X, codes, sizes, **how):
+def tuned(X, codes, sizes):
     """Return the package's estimator, which has chosen from the grid."""
     kernels = [RBF(gamma_of(width)) for width in sizes.widths]
     grid = [Ridge(penalty) for penalty in sizes.penalties]
-    return KernelFDA(kernel=kernels, reg=Tuned(grid=grid, **how)).fit(X, codes)
+    return KernelFDA(kernel=kernels, reg=Tuned(grid)).fit(X, codes)
 
 
-def choose_tuned(X, codes, sizes, **how):
+def choose_tuned(X, codes, sizes):
     """Choose by the package, without refitting."""
-    model = tuned(X, codes, sizes, **how)
+    model = tuned(X, codes, sizes)
     return sizes.widths[model.tuning_.kernel], model.lambda_
 
 
@@ -314,14 +314,6 @@ WAYS = {
     ),
     "10-fold, refitting by Cholesky": (choose_refit, error_of_ridge),
     "10-fold, leave-one-out for the penalty (the lab)": (choose_lab, error_of_ridge),
-    '``Tuned(criterion="accuracy", cv=10)``': (
-        partial(choose_tuned, criterion="accuracy", cv=10),
-        error_of_kfda,
-    ),
-    '``Tuned(criterion="accuracy")``, leave-one-out': (
-        partial(choose_tuned, criterion="accuracy"),
-        error_of_kfda,
-    ),
     "``Tuned(grid)``, leave-one-out": (choose_tuned, error_of_kfda),
 }
 DATA = {"ringnorm": ringnorm, "banana": banana}

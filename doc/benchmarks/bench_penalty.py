@@ -24,6 +24,7 @@ import ratios
 from bench_epochs import medians
 from bench_paper import duration, list_table, machine
 from scipy.signal import lfilter
+from sklearn import linear_model
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score
@@ -224,11 +225,20 @@ def search(X):
 
 
 def check_equal(X, y):
-    """Raise unless refitting in nested loops finds the same, with inner folds alike."""
-    lambdas, model = search(X)
-    ours = cross_validate(X, y, reg=Tuned(lambdas, "accuracy", INNER), cv=OUTER)
-    theirs = cross_val_score(model, X, y, cv=OUTER).mean()
-    np.testing.assert_allclose(ours.scores, theirs, rtol=0, atol=1e-12)
+    """Raise unless refitting in nested loops selects the same."""
+    lambdas, _ = search(X)
+    ours = cross_validate(X, y, reg=Tuned(lambdas, INNER), cv=OUTER)
+    model = GridSearchCV(
+        linear_model.Ridge(),
+        {"alpha": [each.lam for each in lambdas]},
+        cv=INNER,
+        scoring="neg_mean_squared_error",
+    )
+    theirs = [
+        model.fit(X[train], y[train]).best_params_["alpha"]
+        for train, _ in OUTER.split(X)
+    ]
+    np.testing.assert_allclose(ours.lambdas, theirs, rtol=1e-12, atol=0)
 
 
 def timed(X, y):

@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import get_args
 
 from ..inference.listed import OF_COURSES, CorrectionName
-from ..kfda.listed import CriterionName, KernelName, PenaltyName, StepName
+from ..kfda.listed import KernelName, PenaltyName, StepName
 from ..metrics.listed import ClassMetric, NumberMetric
 from ..utils.text import tell
 
 CORRECTIONS = get_args(CorrectionName)
 NULLS = ("auto", "full", "max", "stream")
 METRICS, REGRESSION_METRICS = get_args(ClassMetric), get_args(NumberMetric)
-#: What ``--reg`` takes beside numbers, and by what ``--reg tuned`` chooses.
-PENALTIES, CRITERIA = get_args(PenaltyName), get_args(CriterionName)
+#: What ``--reg`` takes beside numbers.
+PENALTIES = get_args(PenaltyName)
 #: Steps that every fold learns.
 STEPS = get_args(StepName)
 #: Files hold features, and no kernel matrices.
@@ -98,13 +98,6 @@ ANALYSIS_OPTIONS = (
         "features suggest, two to four times as long; ledoit_wolf, oas: estimated",
         number_or_name(float, PENALTIES, f"a number nor one of {', '.join(PENALTIES)}"),
         several=True,
-    ),
-    Option(
-        "--criterion",
-        "criterion",
-        CRITERIA,
-        "criterion used by --reg tuned, or several numbers (default: squared_error; "
-        "the others take several times as long)",
     ),
     Option(
         "--df",
@@ -238,7 +231,7 @@ def given(arguments, options):
 def analysis_arguments(arguments):
     """Return the arguments of every analysis, as the functions take them."""
     values = given(arguments, ANALYSIS_OPTIONS)
-    del values["df"], values["criterion"]  # they are part of the penalty
+    del values["df"]  # it is part of the penalty
     return values | {
         "reg": _reg(arguments),
         "approx": _approx(arguments.approx),
@@ -258,22 +251,15 @@ def check_penalty(arguments):
             f"--reg {' '.join(map(str, regs))} is not one penalty, nor several numbers "
             f"to select from. Use several numbers, or {names[0]} alone."
         )
-    if arguments.criterion and regs != ["tuned"] and len(regs) < 2:
-        raise ValueError(
-            "--criterion sets how a penalty is tuned. Add --reg tuned, or several "
-            "numbers, or leave --criterion out."
-        )
 
 
 def _reg(arguments):
     """Return the penalty as the functions take it."""
-    from .. import DegreesOfFreedom, Tuned
+    from .. import DegreesOfFreedom
 
     if arguments.df is not None:
         return DegreesOfFreedom(arguments.df)
     regs = arguments.reg or ["auto"]
-    if arguments.criterion:
-        return Tuned("auto" if regs == ["tuned"] else regs, arguments.criterion)
     return regs[0] if len(regs) == 1 else regs
 
 
@@ -492,7 +478,6 @@ REWORDED = (
         r"say how to leave trials out: Tuned\(.*?\)\)",
         "set the penalty by another --reg, or by --df",
     ),
-    (r"Use Tuned\(criterion='squared_error'\)", "Leave --criterion out"),
     (r"\bUse a float, 'auto',", "Use a number, --reg auto,"),
     (r"\bmesh=\(left, right\)", "--mesh LEFT RIGHT"),
     (r"\bTuned\b", "--reg tuned"),

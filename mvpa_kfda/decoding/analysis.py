@@ -259,7 +259,8 @@ def make_analysis(trials, procedure, *, maps=None, with_patterns=False):
     if how.is_repeated:
         task, samples = made.tasks(task, make_inner)
         tested = samples.codes
-    parameters = record_method(procedure.method) | how.record(made)
+    method = procedure.method
+    parameters = record_method(method, method.reg) | how.record(made)
     parameters |= {"cv": splitter, "train_on": trials.chosen_by}
     parameters["recorded_order"] = trials.recorded_order
     parameters |= record_pairs(task.functions)
@@ -573,14 +574,13 @@ def _of(values, rows):
     return None if values is None else values[rows]
 
 
-def record_method(model):
-    """Return what a result records about the method."""
-    kernel, reg = model.kernel, model.reg
-    method = {"kernel": recorded(kernel), "reg": recorded(name_of_rule(reg))}
+def record_method(model, reg):
+    """Return what a result records about the method, of which reg is what is done."""
+    kernel, given = model.kernel, name_of_rule(model.reg)
+    method = {"kernel": recorded(kernel), "reg": recorded(given)}
     method |= {"n_components": model.n_components, "average": None}
     if isinstance(reg, Tuned):
         method["kernels"] = [recorded(each) for each in kernels_of(kernel)]
-        method["criterion"] = reg.criterion
     return method
 
 

@@ -147,12 +147,6 @@ class AveragedKernel(Kernel):
         """Return the kernel for `times` blocks of the columns, side by side."""
         return replace(self, kernel=self.kernel.repeated(times))
 
-    @property
-    def from_inner(self):
-        """The function of single trials' inner products, where the kernel has one."""
-        from_inner = self.kernel.from_inner
-        return lambda inner, n_features: self._averaged(from_inner(inner, n_features))
-
     def _averaged(self, K):
         """Return S K S'."""
         return self.grouping.apply(self.grouping.apply(K), 1)

@@ -27,6 +27,7 @@ from ..data.pairs import (
 from ..kfda.foldwise import FoldwisePlan, FoldwiseTransfer
 from ..kfda.kernels import Linear
 from ..kfda.models import for_channels
+from ..kfda.penalties import MOST_OF_SECOND
 from ..kfda.transfer import Expansions, Transfer, chunk_length
 from ..results.epochs import GeneralizationResult, exempt_cells
 from ..results.patterns import pack_info
@@ -45,7 +46,6 @@ from .options import (
 )
 from .positions import Positions, WindowPositions, window_positions
 from .procedure import Procedure, TrialData, Windowing, taken
-from .run import AT_MOST
 from .sizes import Maps
 
 if TYPE_CHECKING:
@@ -134,10 +134,10 @@ class GeneralizationPositions(Positions):
     def models(self, block, task):
         """Yield the transfer from every training window in a block."""
         plans = self.train.plans(block, task)
-        of_second = replace(task, at_most=AT_MOST)
+        of_second = replace(task, at_most=MOST_OF_SECOND)
         for position, plan in zip(block, plans, strict=True):
             model = self._transfer(position, plan, task)
-            if task.second is not None and plan.is_above(AT_MOST):
+            if task.second is not None and plan.is_above(MOST_OF_SECOND):
                 alone = range(position, position + 1)
                 (second,) = self.train.plans(alone, of_second)
                 model = replace(model, second=model.by(second))
@@ -381,8 +381,9 @@ class _PairsOfTimes:
     n_permutations
         ... They are the same for the whole map. In cross-validation each permutation's
         predictions are scored twice: with the tested labels permuted along with the
-        trained ones, and with the tested labels as they are. A cell passes if it passes
-        both (:meth:`GeneralizationResult.pvalues` says why). For tests on other trials,
+        trained ones, and with the tested labels as they are, by models with no larger
+        penalty than ``reg=0.3``. A cell passes if it passes both
+        (:meth:`GeneralizationResult.pvalues` says why). For tests on other trials,
         and with `train_on`, only the training labels are permuted: no trial is both
         trained with and tested, and the hypothesis is that what was trained with says
         nothing about what is tested, which may well be decodable by itself.

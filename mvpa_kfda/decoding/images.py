@@ -602,7 +602,7 @@ def decode_regions(
     >>> table["region"][table["p_max"] <= 0.05].tolist()
     ['FFA']
     >>> result.confusion("FFA").to_numpy()
-    array([[19,  1],
+    array([[18,  2],
            [ 1, 19]])
     >>> result.patterns()["face"].round(1).tolist()
     [1.1, 0.7, 1.0, -0.0, 0.2, 0.2]

@@ -19,14 +19,11 @@ from sklearn import config_context
 
 from ..kfda.direct import prepare_sorted
 from ..kfda.folds import Folds, lay_out
-from ..kfda.hat import make_hat, prefers_features
-from ..kfda.kernels import Linear
+from ..kfda.hat import make_hat
 from ..kfda.models import (
     Stack,
     check_size,
-    kernels_of,
     plan_of_features,
-    plan_of_inner,
 )
 from ..kfda.penalties import Tuned, of_trials
 from ..utils.checks import check_positive, counted, plural
@@ -242,10 +239,9 @@ class WindowPositions(Positions):
     def block_length(self):
         """Positions per task: enough to outweigh sending them, never by the workers.
 
-        Few where sums over neighbouring windows are formed, which begin anew in every
-        block, and of a single row, of which all workers are to have a part.
+        Few of a single row, of which all workers are to have a part.
         """
-        if self.channels is None or (self.mode == "concatenate" and self.width > 1):
+        if self.channels is None:
             return _SHORT
         n_bytes = 8 * self.data.shape[1] ** 2
         return int(np.clip(_BLOCK_BYTES // n_bytes, _SHORT, _LONGEST))
@@ -288,16 +284,10 @@ class WindowPositions(Positions):
         return _in_stacks(self.plans(block, task), task)
 
     def plans(self, block, task):
-        """Yield the plan of every window in a block, perhaps of summed products."""
-        if self._sums_kernels and not task.is_foldwise:
-            row = block.start // self.n_windows
-            for inner in self._running_inner(block):
-                n_features = self._select(self.data[0], row).shape[1] * self.width
-                yield plan_of_inner(inner, n_features, self.kernel, self.reg, task)
-        else:
-            for position in block:
-                X, kernel = self.samples(position)
-                yield plan_of_features(X, kernel, self.reg, task)
+        """Yield the plan of every window in a block."""
+        for position in block:
+            X, kernel = self.samples(position)
+            yield plan_of_features(X, kernel, self.reg, task)
 
     def samples(self, position):
         """Return the features of a window (n, p), and the kernel for them."""
@@ -345,49 +335,6 @@ class WindowPositions(Positions):
         if self.channels is not None:  # contiguous, unlike [...]
             samples = np.take(samples, self.channels[row], axis=-1)
         return samples.astype(np.float64, copy=False)
-
-    @cached_property
-    def _sums_kernels(self):
-        """Whether windows are cheaper as sums of their samples' inner products."""
-        if self.mode == "mean" or self.width == 1:
-            return False
-        if not all(hasattr(each, "from_inner") for each in kernels_of(self.kernel)):
-            return False
-        n, p = self.data.shape[1:]
-        if self.channels is not None:
-            p = min(map(len, self.channels))
-        if isinstance(self.kernel, Linear) and prefers_features(n, p * self.width):
-            return False  # the primal route is cheaper still
-        if self.n_windows < 2:
-            return False
-        # The windows of a block then have samples in common, and together take fewer
-        # than 3 times the products of one of them.
-        step = np.diff(self.starts).max()
-        return bool((self.block_length - 1) * step < self.width)
-
-    def _running_inner(self, block):
-        """Yield the inner products (n, n) of each window, from what windows share.
-
-        Samples are only ever added, never taken away again: a difference would leave
-        the rounding errors of a large sample in the windows after it.
-        """
-        row = block.start // self.n_windows
-        starts = self.starts.ravel()[block.start : block.stop]
-        last, stop = starts[-1], starts[0] + self.width
-        shared = sum(self._sample_inner(t, row) for t in range(last, stop))
-        for start in starts:
-            for t in range(stop, start + self.width):
-                shared += self._sample_inner(t, row)
-            stop = start + self.width
-            early = (self._sample_inner(t, row) for t in range(start, last))
-            yield sum(early, start=shared)  # a new array in all but the last window
-
-    def _sample_inner(self, t, row):
-        """Return the inner products (n, n) of one sample's features."""
-        X = self._select(self.data[t], row)
-        if self.kernel.shift_free:
-            X = X - X.mean(axis=0)
-        return X @ X.T
 
 
 @dataclass(frozen=True)

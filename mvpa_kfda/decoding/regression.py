@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from ..data.confounds import Confounds, read_confounds
 from ..inference.permutation import Permutations, permute_labels
 from ..kfda.folds import Folds, make_folds
-from ..kfda.penalties import Auto, Tuned, name_of_rule
+from ..kfda.penalties import Auto, Tuned
 from ..kfda.splits import may_see_labels, sees_labels
 from ..metrics.names import (
     FunctionMetric,
@@ -44,7 +44,7 @@ from ..utils.checks import (
     warn_of_angles,
 )
 from ..utils.memory import check_memory
-from ..utils.record import recorded, versions
+from ..utils.record import versions
 from .analysis import (
     check_foldwise,
     decode,
@@ -273,7 +273,7 @@ class RegressionAnalysis:
     def result(self, kind, outcome, parameters, **fields):
         """Pack the run's outcome as a result of class `kind`."""
         penalty = dict(outcome.penalty)
-        if self.parameters.get("criterion") == "squared_error":
+        if "criterion" in penalty:
             penalty["criterion"] = penalty["criterion"] * self.task.scale**2
         return kind(
             metrics=outcome.metrics,
@@ -351,8 +351,7 @@ def make_regression_analysis(trials, procedure, *, maps=None, with_patterns=Fals
     )
     parameters = {
         "task": "regression",
-        **record_method(replace(method, reg=reg)),
-        "reg": recorded(name_of_rule(method.reg)),
+        **record_method(method, reg),
         "cv": folds.splitter,
         "recorded_order": trials.recorded_order,
         **record_run(task, learned, permutations, seed),
@@ -405,12 +404,6 @@ def _check_tuned(reg):
     """Refuse to tune a penalty by what needs classes."""
     if not isinstance(reg, Tuned):
         return
-    if reg.criterion != "squared_error":
-        raise ValueError(
-            f"criterion={reg.criterion!r} scores the prediction of classes; in "
-            "regression a penalty is tuned by the squared error. Use "
-            "Tuned(criterion='squared_error')."
-        )
     if sees_labels(reg.cv):
         raise ValueError(f"Tuned(cv={reg.cv!r}) {_NEEDS_CLASSES}")
 

@@ -24,10 +24,11 @@ import numpy as np
 from ..kfda.direct import Plan, prepare_sorted
 from ..kfda.folds import Folds, make_folds
 from ..kfda.models import Stack
+from ..kfda.penalties import MOST_OF_SECOND
 from ..metrics.classes import METRICS
 from .averaging import Cells, Grouping, folds_of_averages
 from .grouped import BlockHats, GramPositions
-from .run import AT_MOST, Task, models_of, score_models
+from .run import Task, models_of, score_models
 
 #: Bytes of groupings that are kept, so that they are not drawn anew in every block.
 _DRAWN_BYTES = 2**25
@@ -207,32 +208,32 @@ class Regrouped:
 
     def _nulls(self, task, positions, block):
         """Return the nulls of one block, mean scores (P, cells) over repeats."""
-        single, found = task.single, {}
+        single = task.single
+        means = self._means(single, positions, block, range(1, len(self.labels)))
+        found = {f"nulls/{name}": values for name, values in means.items()}
+        if task.second is not None:
+            single = replace(single, at_most=MOST_OF_SECOND)
+            means = self._means(single, positions, block, range(len(self.labels)), 0)
+            for name, values in means.items():
+                found |= {f"second_scores/{name}": values[0]}
+                found |= {f"second/{name}": values[1:]}
+        return found
+
+    def _means(self, single, positions, block, numbers, tested_as=None):
+        """Return mean scores (., cells) over repeats of some label vectors, by name."""
         positions = GramPositions.of(positions, block, single)
         hats = BlockHats.of(positions, block, single)
         step = self._n_together(single, positions, block, hats)
-
-        def means(first, single, tested_as):
-            """Yield metrics and means (., cells) over repeats, from label vector `first`."""
-            pairs = list(product(range(first, len(self.labels)), range(self.n_repeats)))
-            scores = [
-                self._scores(
-                    pairs[start : start + step],
-                    *(single, positions, block, hats, tested_as),
-                )
-                for start in range(0, len(pairs), step)
-            ]
-            for name in scores[0]:
-                values = np.concatenate([each[name] for each in scores])
-                values = values.reshape(-1, self.n_repeats, values.shape[1])
-                yield name, values.mean(axis=1)
-
-        for name, values in means(1, single, None):
-            found[f"nulls/{name}"] = values
-        if task.second is not None:
-            for name, values in means(0, replace(single, at_most=AT_MOST), 0):
-                found[f"second_scores/{name}"] = values[0]
-                found[f"second/{name}"] = values[1:]
+        pairs, how = list(product(numbers, range(self.n_repeats))), (hats, tested_as)
+        scores = [
+            self._scores(pairs[start : start + step], single, positions, block, *how)
+            for start in range(0, len(pairs), step)
+        ]
+        found = {}
+        for name in scores[0]:
+            values = np.concatenate([each[name] for each in scores])
+            values = values.reshape(-1, self.n_repeats, values.shape[1])
+            found[name] = values.mean(axis=1)
         return found
 
     def _n_together(self, single, positions, block, hats):
@@ -416,7 +417,7 @@ def _stack(hats, layout, task):
     It is for the task's single label vector.
     """
     try:
-        plans = prepare_sorted(hats(), layout, task.dtype, task.rank, once=True)
+        plans = prepare_sorted(hats(), layout, task.dtype, task.rank)
     except ValueError:  # one by one they say where it is
         return None
     return [Stack(tuple(plans))]

@@ -27,12 +27,6 @@ from ..utils.signals import ending_in_order
 from .positions import PositionError
 from .sizes import outlook
 
-#: The largest penalty of the second test, in units of trace(K_c)/n. Stronger ones leave
-#: of a model the difference of class means, and that of permuted labels lies where
-#: trials vary most, along a strong effect: it tells the true classes apart by chance,
-#: in either direction, and the second null gets wide.
-AT_MOST = 0.3
-
 
 @dataclass(frozen=True)
 class Task:

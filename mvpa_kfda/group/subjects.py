@@ -99,7 +99,7 @@ class Subjects:
 
     @property
     def tests(self):
-        """Of each test by permuted labels scores, nulls, and where it does not count."""
+        """Scores, nulls, and where it does not count, of each test by permutations."""
         tests = [(self.scores, self.nulls, np.zeros_like(self.exempt))]
         if self.second_nulls:
             tests.append((self.second_scores, self.second_nulls, self.exempt))

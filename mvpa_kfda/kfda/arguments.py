@@ -8,7 +8,7 @@ here, so that a loop over names is fine.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import sparray, spmatrix
 
 from . import listed
@@ -29,7 +29,8 @@ OneKernel = KernelName | Kernel | Callable[[Any, Any], Any]
 KernelLike = OneKernel | Sequence[OneKernel]
 
 PenaltyName = listed.PenaltyName | str
-PenaltyLike = float | PenaltyName | Ridge | Shrinkage | DegreesOfFreedom | Tuned
+OnePenalty = float | PenaltyName | Ridge | Shrinkage | DegreesOfFreedom | Tuned
+PenaltyLike = OnePenalty | Sequence[float | Ridge] | NDArray[Any]
 
 Matrix = ArrayLike | sparray | spmatrix
 Adjacency = Matrix | tuple[Matrix, Sequence[str]]

@@ -1,20 +1,18 @@
 """What a penalty is chosen by: how well left-out training trials are predicted.
 
-Candidates are judged within one training set at a time (:class:`Criterion`), but by
-the squared error of trials left out one at a time they are so in all training sets at
-once (:func:`squared_errors`). The residual of trial i left out of a training set is
-:math:`(R_f)_i / (M_f)_{ii}`, see :mod:`mvpa_kfda.kfda.tuning`, so that all this takes
-is the diagonal of :math:`M_f`.
+Candidates are judged by the squared error of training trials that are left out, within
+one training set at a time (:func:`error_within`), but of trials left out one at a time
+in all training sets at once (:func:`squared_errors`). The residual of trial i left out
+of a training set is :math:`(R_f)_i / (M_f)_{ii}`, see :mod:`mvpa_kfda.kfda.tuning`, so
+that all this takes is the diagonal of :math:`M_f`. Generalized cross-validation takes
+its trace alone (:class:`TrainingSquares`).
 """
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
 
-from .direct import SINGULAR, LowRankInverse, Targets, fold_models
-from .folds import InnerFolds
+from .direct import SINGULAR, LowRankInverse
 from .rules import usable
 
 #: Numbers in an array over folds and trials that is handled at a time.
@@ -91,13 +89,15 @@ class TrainingSquares:
     blocks: np.ndarray | None
     rows: np.ndarray | None
     inner: np.ndarray | None
-    #: The traces, (k,).
+    #: The traces (k,), as shares of the training trials, and how many these are.
     traces: np.ndarray
+    n: int
 
     @classmethod
     def of(cls, hat, tests, inverse):
         """Return those of a hat, for test rows (k, m) and their inverse."""
         trace, U = hat.n - hat.degrees_of_freedom, hat.factor
+        n = hat.n - tests.shape[1]
         if U is None:
             maker = hat.residual[tests]
             blocks = maker @ maker.transpose(0, 2, 1)
@@ -107,10 +107,10 @@ class TrainingSquares:
                 own = rows.transpose(0, 2, 1) @ rows
                 lost = (inverse.core - inner - inverse.core @ own @ inner) * own
                 traces = trace - tests.shape[1] - lost.sum(axis=(1, 2))
-                return cls(None, rows, inner, traces)
+                return cls(None, rows, inner, traces / n, n)
             blocks = np.eye(tests.shape[1]) - rows @ inner @ rows.transpose(0, 2, 1)
         traces = trace - np.einsum("kij,kji->k", inverse.matrix, blocks)
-        return cls(blocks, None, None, traces)
+        return cls(blocks, None, None, traces / n, n)
 
     def errors(self, R, MR, E):
         """Return the estimated errors (k, B), of R (q, n, B), MR and E (q, k, m, B)."""
@@ -121,7 +121,8 @@ class TrainingSquares:
             Z = self.rows.transpose(0, 2, 1).astype(E.dtype) @ E
             lost = np.einsum("qkrb,qkrb->kb", Z, self.inner.astype(E.dtype) @ Z)
             squares += np.einsum("qkmb,qkmb->kb", E, E) - lost
-        return np.maximum(squares, 0) / np.square(self.traces[:, None]).astype(E.dtype)
+        traces = self.traces[:, None].astype(E.dtype)
+        return np.maximum(squares, 0) / self.n / np.square(traces)
 
 
 def _slices(n, size_each):
@@ -130,58 +131,16 @@ def _slices(n, size_each):
     return [slice(i, min(i + step, n)) for i in range(0, n, step)]
 
 
-@dataclass(frozen=True)
-class Criterion:
-    """What candidates are judged by, the less the better."""
+def error_within(plan, R):
+    """Return the mean squared error (B,) of trials left out within a training set.
 
-    #: One of :data:`mvpa_kfda.kfda.penalties.CRITERIA`.
-    name: str
-    #: The folds within the training sets.
-    inner: InnerFolds
-    #: The label vectors, needed for predictions only.
-    targets: Targets | None
-    #: How many bytes to keep for the next candidate.
-    most: int
-
-    def __call__(self, plan, within, counts, key):
-        """Return the mean over left-out trials (B,); NaN where a model is of no use.
-
-        Of a candidate's plan for the folds within one training set, and the regression
-        `within` it. Predictions need its class counts (c, 1, B) too. The key is the
-        training set's.
-        """
-        total = 0.0
-        if self.name == "squared_error":
-            for number, batch in enumerate(plan.batches):
-                E = plan.solve(number, batch.of(within.R))
-                total = total + np.einsum("qkmb,qkmb->b", E, E)
-        else:
-            targets = self._targets_within(plan.batches, counts, key)
-            for model in fold_models(plan, targets, within):
-                total = total + _of_usable_models(MEASURES[self.name], model)
-        return total / sum(batch.k * batch.m for batch in plan.batches)
-
-    def _targets_within(self, batches, counts, key):
-        """Return the label vectors of the folds within a training set."""
-        if key in self._kept:
-            return self._kept[key]
-        targets = self.targets.of_batches(batches, counts)
-        if self._may_keep:
-            self._kept[key] = targets
-        return targets
-
-    @cached_property
-    def _kept(self):
-        """The label vectors by training set: all candidates are judged by the same."""
-        return {}
-
-    @cached_property
-    def _may_keep(self):
-        """Whether there is memory for the label vectors of all training sets."""
-        rows, folds = self.inner.sizes
-        q, _, n_labels = self.targets.T.shape
-        values = rows * (q + 1) + folds * (2 * q + 6) * (q + 1)  # and class counts
-        return values * n_labels * self.targets.T.itemsize <= self.most
+    Of the plan of the folds within it, and the residuals R (q, n, B) of its model.
+    """
+    total = 0.0
+    for number, batch in enumerate(plan.batches):
+        E = plan.solve(number, batch.of(R))
+        total = total + np.einsum("qkmb,qkmb->b", E, E)
+    return total / sum(batch.k * batch.m for batch in plan.batches)
 
 
 def of_usable(values, A, terms):
@@ -190,43 +149,3 @@ def of_usable(values, A, terms):
     Of training cross-products A and the rule's terms; None where there are no classes.
     """
     return values if terms is None else np.where(usable(A, terms), values, np.nan)
-
-
-def _of_usable_models(measure, model):
-    """Return what a measure makes of folds (B,); NaN where one cannot be used."""
-    terms = model.targets.terms
-    ok = usable(model.A, terms)
-    if ok.all():
-        return measure(model)
-    safe = terms.scatter.astype(model.A.dtype)
-    values = measure(replace(model, A=np.where(ok, model.A, safe)))
-    return np.where(ok.all(axis=0), values, np.nan)
-
-
-def _errors(model):
-    """Return how many test rows are predicted wrongly, (B,)."""
-    wrong = model.classify() != model.targets.codes
-    return wrong.sum(axis=(0, 1)).astype(model.A.dtype)
-
-
-#: The smallest logarithm of a posterior probability.
-_LEAST = float(np.log(np.finfo(np.float64).eps))
-
-
-def _log_loss(model):
-    """Return the summed negative log posteriors of the true classes, (B,)."""
-    (_, k, m, n_labels), terms = model.residuals.shape, model.targets.terms
-    logits = np.empty((k, m, len(terms.counts), n_labels), model.residuals.dtype)
-    model.classify(logits)
-    logits *= terms.n_train[:, None, None]
-    true = model.targets.codes[:, :, None].astype(np.intp)
-    logits -= logsumexp(logits, axis=2, keepdims=True)
-    posterior = np.take_along_axis(logits, true, axis=2)
-    # A class that was not trained with has probability zero: as in scikit-learn, no
-    # less than the precision, the same for float32, which has the logarithms anyway.
-    return -np.maximum(posterior, _LEAST).sum(axis=(0, 1, 2))
-
-
-#: Criteria of predictions, summed over the test rows of fold models: those named in
-#: :data:`mvpa_kfda.kfda.penalties.CRITERIA` beside the squared error.
-MEASURES = {"accuracy": _errors, "log_loss": _log_loss}

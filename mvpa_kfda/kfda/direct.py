@@ -37,7 +37,6 @@ documentation.
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import ClassVar
 
 import numpy as np
 
@@ -104,13 +103,6 @@ class Targets:
     def _kept(self):
         return {}
 
-    def of_batches(self, batches, totals):
-        """Return the targets of other folds, from class counts (c, 1, B) of their rows.
-
-        These are the trials of a training set, where the folds are within one.
-        """
-        return target_folds(self.codes, self.T, totals, batches, self.terms)
-
 
 def make_targets(labels, n_classes, layout, dtype, rank=None):
     """Return the targets of labels (B, n), for every position with this layout."""
@@ -154,8 +146,6 @@ class DenseInverse:
 
     #: The inverses, (k, m, m).
     matrix: np.ndarray
-    #: What makes residuals (..., m, q) of matrices (..., m, m).
-    apply: ClassVar = staticmethod(np.matmul)
 
     def solve(self, R):
         """Return the inverses times R, (q, k, m, B) both."""
@@ -176,29 +166,6 @@ class DenseInverse:
     def astype(self, dtype):
         """Return the same in another precision."""
         return DenseInverse(self.matrix.astype(dtype, copy=False))
-
-
-@dataclass(frozen=True)
-class DenseBlocks:
-    """The same for label vectors that come once: systems to be solved when they come.
-
-    That takes a fraction of the time of an inverse. They stay in double precision.
-    """
-
-    #: I - G_te,te of every fold, (k, m, m).
-    matrix: np.ndarray
-    #: What makes residuals (..., m, q) of matrices (..., m, m).
-    apply: ClassVar = staticmethod(np.linalg.solve)
-
-    def solve(self, R):
-        """Return the inverses times R, (q, k, m, B) both."""
-        columns = R.transpose(1, 2, 0, 3)  # (k, m, q, B)
-        E = self.apply(self.matrix, columns.reshape(*columns.shape[:2], -1))
-        return E.reshape(columns.shape).transpose(2, 0, 1, 3).astype(R.dtype)
-
-    def astype(self, dtype):
-        """Return the same: residuals have the precision of the labels."""
-        return self
 
 
 @dataclass(frozen=True)
@@ -237,33 +204,18 @@ class LowRankInverse:
         return LowRankInverse(rows, self.core.astype(dtype, copy=False))
 
 
-def invert_folds(hats, batch, once=False):
+def invert_folds(hats, batch):
     """Return the inverses of a batch's folds for each of S hats of the same trials.
 
-    And whether I - G_te,te can be inverted, (S, k); where not, they mean nothing. If
-    label vectors come `once`, systems to be solved may take their place.
+    And whether I - G_te,te can be inverted, (S, k); where not, they mean nothing.
     """
     rows = batch.index(hats[0].n)
     if any(is_low_rank(hat, batch.m) for hat in hats):
         inverses, ok = zip(*(invert_low_rank(hat, rows) for hat in hats), strict=True)
         return list(inverses), np.stack(ok)
     matrices = np.stack([hat.residual_blocks(rows) for hat in hats])
-    if once and all(_is_regular(hat, batch.m) for hat in hats):
-        return [*map(DenseBlocks, matrices)], np.ones(matrices.shape[:2], bool)
     matrices = invert_blocks(matrices)
     return [DenseInverse(matrix) for matrix in matrices], invertible(matrices)
-
-
-def _is_regular(hat, m):
-    r"""Tell whether no eigenvalue of I - G_te,te of m test rows can be too small.
-
-    For unit vectors v of test rows, of which :math:`|Jv|^2 \ge 1 - m / n`,
-
-    .. math:: v^\top (I - G) v = \lambda\, (Jv)^\top (K_c + \lambda I)^{-1} Jv
-              \ge \frac{\lambda}{\lambda + \mathrm{tr} K_c} \, |Jv|^2 .
-    """
-    least = hat.lam / (hat.lam + hat.n * hat.scale)
-    return least * (1 - m / hat.n) > SINGULAR
 
 
 def is_low_rank(hat, m):
@@ -397,7 +349,7 @@ class LayoutMixin:
 
 
 class PlanMixin(LayoutMixin):
-    """What makes a plan of one position the run loop's :class:`~.models.Model`."""
+    """What makes a plan of one position the run loop's model."""
 
     #: A plan is of one position.
     n_positions = 1
@@ -412,7 +364,7 @@ class PlanMixin(LayoutMixin):
         return [self]
 
     def is_above(self, times):
-        """Whether lambda is more than so many times trace(K_c)/n; not if labels choose."""
+        """Whether lambda is above so many times trace(K_c)/n; not if labels choose."""
         return False
 
     def predict(self, labels, n_classes, want_scores=False):
@@ -502,7 +454,7 @@ class Plan(PlanMixin, RegressionMixin):
         return self, [self]
 
     def is_above(self, times):
-        """Whether lambda is more than so many times trace(K_c)/n."""
+        """Whether lambda is above so many times trace(K_c)/n."""
         return self.hat.lam > times * self.hat.scale
 
     def penalty(self, labels, n_classes):
@@ -564,19 +516,15 @@ def prepare(hat, folds, dtype="float64", rank=None):
     return prepare_sorted([hat], layout, dtype, rank)[0]
 
 
-def prepare_sorted(hats, layout, dtype, rank=None, once=False):
-    """Return the plans of several hats, with trials in the layout's order.
-
-    If they are for a single block of few label vectors, which comes `once`, they take
-    less time to make, and more for each.
-    """
+def prepare_sorted(hats, layout, dtype, rank=None):
+    """Return the plans of several hats, with trials in the layout's order."""
     dtype = np.dtype(dtype)
     for hat in hats:
         refuse_too_large(hat.lam, hat.scale, dtype)
         _refuse_far(hat, layout, dtype)
     inverses = []
     for batch in layout.batches:
-        of_hats, ok = invert_folds(hats, batch, once)
+        of_hats, ok = invert_folds(hats, batch)
         for hat, all_ok in zip(hats, ok.all(axis=1), strict=True):
             if not all_ok:
                 raise ValueError(_too_small(hat, layout))

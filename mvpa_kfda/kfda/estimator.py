@@ -335,8 +335,7 @@ class KernelFDA(
         if not isinstance(reg, Tuned):
             return candidates[0], reg
         spectra = [training.spectrum() for training in candidates]
-        rank = None if self.n_components == n_classes - 1 else self.n_components
-        self.tuning_ = tune_spectra(spectra, reg, codes, n_classes, groups, rank)
+        self.tuning_ = tune_spectra(spectra, reg, codes, n_classes, groups)
         return candidates[self.tuning_.kernel], Ridge(self.tuning_.lam)
 
     def _offsets(self, sizes):

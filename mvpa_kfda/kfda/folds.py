@@ -716,13 +716,6 @@ class InnerFolds:
         """Whether every training trial is left out by itself."""
         return self.cv is None and shared_groups(self.groups) is None
 
-    @cached_property
-    def sizes(self):
-        """How many left-out trials, and how many folds, there are in training sets."""
-        layouts = [layout for of_batch in self.of_folds for layout in of_batch]
-        batches = [batch for layout in layouts for batch in layout.batches]
-        return sum(batch.k * batch.m for batch in batches), sum(b.k for b in batches)
-
     @property
     def numbers(self):
         """The number that each outer fold has for the user, batch by batch."""

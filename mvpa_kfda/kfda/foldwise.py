@@ -193,7 +193,7 @@ class FoldwisePlan(PlanMixin):
         return Part(everything, everything[:0], transform, Z, self.kernel, plan)
 
     def is_above(self, times):
-        """Whether lambda is more than so many times trace(K_c)/n, in any fold."""
+        """Whether lambda is above so many times trace(K_c)/n, in any fold."""
         return any(part.plan.is_above(times) for part in self.parts)
 
     @property

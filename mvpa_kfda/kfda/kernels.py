@@ -138,10 +138,6 @@ class Linear(Kernel):
         X = np.asarray(X)
         return X @ (X if Y is None else np.asarray(Y)).T
 
-    def from_inner(self, inner: NDArray, n_features: int) -> NDArray:
-        """Return the Gram matrix from the (n, n) inner products."""
-        return inner
-
 
 @dataclass(frozen=True)
 class RBF(Kernel):
@@ -206,17 +202,6 @@ class RBF(Kernel):
         """Return the Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
         kernel = self if not isinstance(self.gamma, str) else self.fit(np.asarray(X))
         return rbf_kernel(X, Y, gamma=kernel.gamma)
-
-    def from_inner(self, inner: NDArray, n_features: int) -> NDArray:
-        """Return the Gram matrix from the (n, n) inner products."""
-        norms = np.diag(inner)
-        distances = np.maximum(norms[:, None] + norms[None, :] - 2 * inner, 0.0)
-        np.fill_diagonal(distances, 0.0)
-        if self.gamma == "median":
-            gamma = _median_gamma(distances)
-        else:
-            gamma = 1.0 / n_features if self.gamma is None else self.gamma
-        return np.exp(-gamma * distances)
 
 
 def _median_gamma(distances):
@@ -293,11 +278,6 @@ class Polynomial(Kernel):
         return polynomial_kernel(
             X, Y, degree=self.degree, gamma=self.gamma, coef0=self.coef0
         )
-
-    def from_inner(self, inner: NDArray, n_features: int) -> NDArray:
-        """Return the Gram matrix from the (n, n) inner products."""
-        gamma = 1.0 / n_features if self.gamma is None else self.gamma
-        return (gamma * inner + self.coef0) ** self.degree
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Names of kernels, penalties, criteria and steps, for editors and the command line.
+"""Names of kernels, penalties and steps, for editors and the command line.
 
 They are those of the entries in :mod:`mvpa_kfda.kfda.kernels`,
 :mod:`mvpa_kfda.kfda.penalties` and :mod:`mvpa_kfda.kfda.steps`. Nothing else is loaded
@@ -9,5 +9,4 @@ from typing import Literal
 
 KernelName = Literal["linear", "rbf", "polynomial", "precomputed"]
 PenaltyName = Literal["auto", "tuned", "ledoit_wolf", "oas"]
-CriterionName = Literal["squared_error", "accuracy", "log_loss"]
 StepName = Literal["zscore", "pca", "whiten"]

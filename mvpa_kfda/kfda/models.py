@@ -1,6 +1,12 @@
 """From a position's features, or its kernel matrix, to what predicts label vectors.
 
-What the run loop is given is a :class:`Model`, of one position of a map or of several.
+What the run loop is given is a model, of one position of a map or of several
+(`n_positions`). It predicts label vectors (B, n) in pieces that follow each other along
+a row of the map (`predict`), as many at a time as suits speed and memory
+(`block_size`); it knows the trial behind every test row (`rows`) and how many rows
+train and are tested (`shapes`); its `plan` knows what the penalty is recorded of, and
+it can be `split` into models of single positions, to find which one fails.
+
 Where the penalty is fixed that is a :class:`~mvpa_kfda.kfda.direct.Plan`, where it is
 tuned a :class:`~mvpa_kfda.kfda.tuning.TunedPlan`; of either a :class:`Stack` holds
 several, and a :class:`~mvpa_kfda.kfda.transfer.Transfer` applies it to other data.
@@ -13,7 +19,6 @@ worked out once for the whole stack.
 """
 
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -28,7 +33,7 @@ from .direct import (
     prepare,
 )
 from .foldwise import foldwise_plan
-from .hat import hat_from_gram, make_hat, spectrum_of, spectrum_of_gram
+from .hat import make_hat, spectrum_of
 from .kernels import (
     Kernel,
     KernelChoice,
@@ -40,72 +45,6 @@ from .kernels import (
 from .nystrom import Nystrom, approximated
 from .penalties import Tuned, check_method, check_reg
 from .tuning import TunedPlan, tuned_plan
-
-
-@runtime_checkable
-class PenaltyRecord(Protocol):
-    """What knows with which penalties label vectors are predicted."""
-
-    def penalty(self, labels, n_classes):
-        """Return what is to be recorded for labels (1, n), arrays (n_positions, ...).
-
-        For values in place of class codes, n_classes is None.
-        """
-
-
-@runtime_checkable
-class Model(Protocol):
-    """What the run loop needs: it predicts label vectors at one position or at several.
-
-    Its predictions come in pieces that follow each other along a row of the map. Every
-    piece has the test rows in the order of `rows`.
-    """
-
-    #: How many of a block's positions it stands for.
-    n_positions: int
-    #: The number of trials that are tested or not.
-    n_rows: int
-    #: The trial behind every test row, (n_test,).
-    rows: np.ndarray
-    #: The (folds, test rows, training rows) of every batch of test sets.
-    shapes: tuple
-    #: What the penalty is recorded of, and where it is of one position the patterns,
-    #: see :func:`~mvpa_kfda.kfda.patterns.class_patterns`: what it was trained as.
-    plan: PenaltyRecord
-
-    def block_size(self, n_classes, want_scores=False):
-        """Return how many label vectors to process at a time, for speed and memory."""
-
-    def predict(self, labels, n_classes, want_scores=False):
-        """Yield the :class:`~mvpa_kfda.kfda.direct.Predictions` for labels (B, n).
-
-        With axes for positions, or for the cells of a row, before that of the B labels.
-        """
-
-    def split(self):
-        """Return the models of its positions one by one, to find which one fails."""
-
-
-@runtime_checkable
-class RegressionModel(Protocol):
-    """What predicting numbers needs: a model of one position, a plan of either kind."""
-
-    #: The order in which trials are processed, (n,).
-    order: np.ndarray
-    #: The trial behind every test row, and the number of trials.
-    rows: np.ndarray
-    n_rows: int
-    #: The precision in which values are processed.
-    dtype: np.dtype
-
-    def block_size(self, n_classes, want_scores=False):
-        """Return how many vectors of values to process at a time."""
-
-    def fold_residuals(self, T):
-        """Yield the batches and out-of-sample residuals (q, k, m, B) of T (q, n, B).
-
-        Of values in the plan's order; the residuals are not to be changed.
-        """
 
 
 def resolve_method(kernel, reg, approx=None, precomputed=False):
@@ -165,20 +104,6 @@ def plan_of_features(X, kernel, reg, task):
         spectra = [spectrum_of(X, choice) for choice in kernels_of(kernel)]
         return tuned_plan(spectra, reg, task.inner, task.dtype, task.rank)
     return prepare(make_hat(X, kernel, reg), *task.settings)
-
-
-def plan_of_inner(inner, n_features, kernel, reg, task):
-    """Do as :func:`plan_of_features` with the inner products (n, n) of features."""
-    reg = task.penalty(reg)
-    grams = [
-        (choice.from_inner(inner, n_features), n_features if choice.is_linear else None)
-        for choice in kernels_of(kernel)
-    ]
-    if isinstance(reg, Tuned):
-        spectra = [spectrum_of_gram(K, p) for K, p in grams]
-        return tuned_plan(spectra, reg, task.inner, task.dtype, task.rank)
-    ((K, p),) = grams
-    return prepare(hat_from_gram(K, reg, n_features=p), *task.settings)
 
 
 @dataclass(frozen=True)
@@ -283,5 +208,5 @@ class JointPlan(LayoutMixin, RegressionMixin):
             columns = [each.solve(R[..., [i]]) for i, each in enumerate(inverses)]
             return np.concatenate(columns, axis=3)
         matrices = np.stack([inverse.matrix for inverse in inverses])  # (S, k, m, m)
-        E = inverses[0].apply(matrices, R.transpose(3, 1, 2, 0))  # (S, k, m, q)
+        E = matrices @ R.transpose(3, 1, 2, 0)  # (S, k, m, q)
         return np.ascontiguousarray(E.transpose(3, 1, 2, 0), R.dtype)

@@ -23,15 +23,14 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import eigh, eigvalsh
+from scipy.linalg import eigvalsh
 from scipy.optimize import brentq
 
-from ..utils.checks import all_items, check_count, check_option, check_positive
+from ..utils.checks import all_items, check_count, check_positive
 from ..utils.record import Recorded, is_record, known
 from ..utils.rounding import number
 from .automatic import Unseen
 from .kernels import KernelChoice
-from .listed import CriterionName
 
 #: The power of two from which a number that is squared twice may leave the range.
 _SQUARED_TWICE = 200
@@ -84,7 +83,7 @@ class Moments:
 
         The squared scores of an axis sum to its eigenvalue.
         """
-        values, vectors = eigh(self.matrix, check_finite=False)
+        values, vectors = np.linalg.eigh(self.matrix)
         if self.features is not None:
             return values, self.features @ vectors
         return values, vectors * np.sqrt(np.maximum(values, 0))
@@ -340,34 +339,17 @@ class DegreesOfFreedom(_Rule):
 
 
 @dataclass(frozen=True)
-class NamedCriterion:
-    """What a penalty is tuned by."""
-
-    label: str  #: what is minimised, on an axis
-    words: str  #: what was best, for the methods section
-
-
-#: What a tuned penalty may be chosen by.
-#: How it is computed: :data:`mvpa_kfda.kfda.criteria.MEASURES`.
-CRITERIA = {
-    "squared_error": NamedCriterion("Squared error", "smallest squared error"),
-    "accuracy": NamedCriterion(
-        "Share of errors", "highest proportion of correct predictions"
-    ),
-    "log_loss": NamedCriterion("Log loss", "smallest log loss"),
-}
-
-
-@dataclass(frozen=True)
 class Tuned(Recorded):
     r"""A penalty that labels select within each training set.
 
     For each training set and each label permutation, the penalty (and the kernel, from
     a list of kernels) is selected that best predicts the training trials when they are
-    left out in turn. No retraining is needed: the hat matrix of a training fold is
-    :math:`G_{tr,tr} + G_{tr,te}(I - G_{te,te})^{-1} G_{te,tr}`, and the residual of a
-    left-out trial :math:`(y_i - \hat y_i) / (1 - G_{ii})` [1]_. Test trials are not
-    used for the selection, so cross-validated scores and p-values remain valid.
+    left out in turn, with the smallest squared error of the class indicators; of
+    equally good ones the largest. No retraining is needed: the hat matrix of a training
+    fold is :math:`G_{tr,tr} + G_{tr,te}(I - G_{te,te})^{-1} G_{te,tr}`, and the
+    residual of a left-out trial :math:`(y_i - \hat y_i) / (1 - G_{ii})` [1]_. Test
+    trials are not used for the selection, so cross-validated scores and p-values remain
+    valid.
 
     Parameters
     ----------
@@ -379,10 +361,6 @@ class Tuned(Recorded):
         direction; for numbers, and with kernels that are not linear, 13 logarithmically
         spaced values over the spectrum of the centred kernel. They are those of all
         rows, without labels.
-    criterion : "squared_error" | "accuracy" | "log_loss"
-        The squared error of the class indicators, the proportion of correct
-        predictions, or the negative log posterior of the true class. Among equally good
-        penalties, the largest is selected.
     cv : None | int | splitter
         How training trials are left out. None: one at a time, or one group at a time if
         there are groups (trials of a group may be correlated: leaving out one at a time
@@ -393,8 +371,7 @@ class Tuned(Recorded):
     Raises
     ------
     ValueError, TypeError
-        If the grid is empty or has values not above zero, or for an unknown criterion
-        or cv.
+        If the grid is empty or has values not above zero, or for an unknown cv.
 
     Notes
     -----
@@ -430,12 +407,10 @@ class Tuned(Recorded):
     """
 
     grid: Literal["auto"] | ArrayLike | Sequence[float | Ridge] = "auto"
-    criterion: CriterionName = "squared_error"
     cv: Any = None
 
     def __post_init__(self):
         """Check the arguments; keep the grid as a tuple."""
-        check_option("criterion", self.criterion, CRITERIA)
         if not (isinstance(self.grid, str) and self.grid == "auto"):
             object.__setattr__(self, "grid", _check_grid(self.grid))
         object.__setattr__(self, "cv", _check_inner_cv(self.cv))
@@ -468,9 +443,16 @@ class Auto(_Rule):
         return Unseen.of(moments, groups)
 
 
+#: The largest penalty of the second test of time generalization, in units of
+#: trace(K_c)/n. Stronger ones leave of a model the difference of class means, and that
+#: of permuted labels lies where trials vary most, along a strong effect: it tells the
+#: true classes apart by chance, in either direction, and the second null gets wide.
+MOST_OF_SECOND = 0.3
+
+
 @dataclass(frozen=True, eq=False)
 class AtMost(_Rule):
-    """Another penalty, but no more than so many times trace(K_c)/n."""
+    """Another penalty, but no more than so many times trace(K_c)/n; inside only."""
 
     reg: object
     times: float

@@ -24,8 +24,8 @@ from functools import cached_property
 import numpy as np
 
 from .criteria import (
-    Criterion,
     TrainingSquares,
+    error_within,
     left_out_weights,
     of_usable,
     squared_errors,
@@ -83,7 +83,7 @@ class Candidate:
             return self._inner_plans[i, fold]
         te, layout = self.inner.tests[i][fold], self.inner.of_folds[i][fold]
         solver, plan = self.solvers[i].of([fold]), self.plan
-        within = inner_plan(self.hat, te, solver, layout, plan.dtype, plan.rank)
+        within = inner_plan(self.hat, te, solver, layout, plan.dtype)
         if self.keeps:
             self._inner_plans[i, fold] = within
         return within
@@ -107,7 +107,7 @@ def prepare_candidate(hat, inner, dtype, rank, left_out=None, keep=True):
         usable.append(ok)
         if left_out == "equal":
             squares.append(TrainingSquares.of(hat, tests, solver))
-            stable.append(ok & (squares[-1].traces > SINGULAR * hat.n))
+            stable.append(ok & (squares[-1].traces > SINGULAR))
         elif left_out:
             values, is_stable = left_out_weights(hat, tests, solver)
             weights.append(values.astype(dtype, copy=False))
@@ -144,7 +144,7 @@ def _count_values(hat, batches):
     return total
 
 
-def inner_plan(hat, te, solver, layout, dtype, rank):
+def inner_plan(hat, te, solver, layout, dtype):
     """Return the plan of the folds within a training set; None if it is unstable.
 
     Of the hat of all trials, the outer test rows te (n_te,), None if all trials are
@@ -166,7 +166,7 @@ def inner_plan(hat, te, solver, layout, dtype, rank):
         if not ok.all() or (condition > _CONDITION[np.dtype(dtype).name]).any():
             return None
         inverses.append(inverse.astype(dtype))
-    return Plan(None, layout, tuple(inverses), rank)
+    return Plan(None, layout, tuple(inverses))
 
 
 #: What residuals of a precision can be multiplied with: inverses are exact to more.
@@ -307,11 +307,11 @@ class TunedPlan(PlanMixin):
 
     @property
     def _left_out(self):
-        """How trials are left out one at a time, for their squared errors only.
+        """How trials are left out one at a time.
 
         "equal": by generalized cross-validation, "exact", or None: otherwise.
         """
-        if not self.inner.leaves_one_out or self.tuned.criterion != "squared_error":
+        if not self.inner.leaves_one_out:
             return None
         return "equal" if self.tuned.grid == "auto" else "exact"
 
@@ -494,25 +494,20 @@ class TunedPlan(PlanMixin):
             BestCandidates.none_yet(T, batch.k, batch.m, size, with_A)
             for batch in self.batches
         ]
-        criterion = self._criterion(targets)
         for number, candidate, regression in self._regressed(T, targets):
             for i, best in enumerate(choices):
-                self._offer(best, number, i, candidate, regression, criterion)
+                self._offer(best, number, i, candidate, regression, targets)
         self._check(choices)
         return choices
 
-    def _criterion(self, targets):
-        """Return what candidates are judged by."""
-        return Criterion(self.tuned.criterion, self.inner, targets, _MOST)
-
-    def _offer(self, best, number, i, candidate, regression, criterion):
+    def _offer(self, best, number, i, candidate, regression, targets):
         """Offer a candidate to all folds of batch i."""
         plan, batch = candidate.plan, self.batches[i]
         R_te = batch.of(regression.R)
         E, A, terms = plan.solve(i, R_te), None, None
-        if criterion.targets is not None:
+        if targets is not None:
             A = regression.A - cross_product(R_te, E)
-            terms = criterion.targets.folds[i].terms
+            terms = targets.folds[i].terms
         tests = self.inner.tests[i]
         if self._left_out == "equal":
             MR = batch.of(plan.hat.residuals(regression.R))
@@ -532,12 +527,7 @@ class TunedPlan(PlanMixin):
             if inner is None:
                 continue
             spread = plan.hat.spread(tests[fold : fold + 1], E[:, fold : fold + 1])
-            within = Regression(
-                regression.R - spread[:, 0],
-                None if A is None else A[:, :, fold : fold + 1],
-            )
-            counts = None if terms is None else terms.counts[:, fold : fold + 1]
-            values[fold] = criterion(inner, within, counts, key=(i, fold))
+            values[fold] = error_within(inner, regression.R - spread[:, 0])
         best.offer(number, of_usable(values, A, terms), E, A)
 
     def _choose_all(self, T, targets=None):
@@ -545,22 +535,18 @@ class TunedPlan(PlanMixin):
         with_A, size = targets is not None, self.lambdas.size
         best = BestCandidates.none_yet(T, 1, 0, size, with_A)
         nothing = np.empty((len(T), 1, 0, T.shape[2]), T.dtype)
-        criterion = self._criterion(targets)
         terms = None if targets is None else targets.terms
-        counts = None if targets is None else terms.counts
         for number, _, regression in self._regressed(T, targets):
             hat = self.hat(number)
             if self._left_out == "equal":
-                left = hat.n - hat.degrees_of_freedom
+                left = 1 - hat.degrees_of_freedom / hat.n
                 errors = np.einsum("qnb,qnb->b", regression.R, regression.R)[None]
-                values = errors / left**2
+                values = errors / hat.n / left**2
             else:
-                of_all = inner_plan(
-                    hat, None, None, self.inner.of_all, self.dtype, self.rank
-                )
+                of_all = inner_plan(hat, None, None, self.inner.of_all, self.dtype)
                 if of_all is None:
                     continue
-                values = criterion(of_all, regression, counts, key="all")[None]
+                values = error_within(of_all, regression.R)[None]
             values = of_usable(values, regression.A, terms)
             best.offer(number, values, nothing, regression.A)
         self._check([best])
@@ -594,7 +580,7 @@ def tuned_plan(spectra, tuned, inner, dtype, rank=None):
     )
 
 
-def tune_spectra(spectra, tuned, codes, n_classes, groups=None, rank=None):
+def tune_spectra(spectra, tuned, codes, n_classes, groups=None):
     """Choose kernel and penalty on all trials.
 
     Parameters
@@ -609,8 +595,6 @@ def tune_spectra(spectra, tuned, codes, n_classes, groups=None, rank=None):
         The number of classes c.
     groups : ndarray, shape (n,) | None
         Groups, to be left out one at a time.
-    rank : int | None
-        How many discriminants predictions use; None: all.
 
     Returns
     -------
@@ -618,9 +602,7 @@ def tune_spectra(spectra, tuned, codes, n_classes, groups=None, rank=None):
         The best candidate.
     """
     inner = InnerFolds(tuned.cv, len(codes), codes, groups, None)
-    plan = tuned_plan(spectra, tuned, inner, "float64", rank)
+    plan = tuned_plan(spectra, tuned, inner, "float64")
     layout = lay_out(None, len(codes))
-    targets = make_targets(
-        np.asarray(codes)[None], n_classes, layout, plan.dtype, rank=rank
-    )
+    targets = make_targets(np.asarray(codes)[None], n_classes, layout, plan.dtype)
     return plan.choose_all(targets)

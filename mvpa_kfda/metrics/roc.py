@@ -38,7 +38,7 @@ class Roc:
     >>> from mvpa_kfda import cross_validate
     >>> X, y = load_iris(return_X_y=True)
     >>> cross_validate(X, y).roc(positive=1)
-    <Roc: 1, AUC 0.998>
+    <Roc: 1, AUC 0.999>
     """
 
     fpr: np.ndarray

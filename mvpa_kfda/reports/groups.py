@@ -25,10 +25,10 @@ from .findings import (
 from .model import model_of
 from .subjects import differing, first_level_of
 from .words import (
-    SECOND_TEST,
     enumerated,
     metric_words,
     p_words,
+    second_test,
     splitter_words,
 )
 
@@ -201,6 +201,7 @@ def _group_draws(result, correction):
         return []
     if method.by_labels:
         first = p.get("first_level_permutations") or []
+        of_subjects = p.get("first_level") or {}
         of = f" of {ranged(first, 'label permutation')}" if len(first) else ""
         if result.method == "prevalence" and correction in ("none", *ADJUSTMENTS):
             return [
@@ -212,7 +213,7 @@ def _group_draws(result, correction):
             "Each second-level permutation combined one randomly chosen map per "
             f"subject: the observed map or one{of}.",
             _P.format(draws="second-level permutations", n=n, what="maps"),
-            *([f"{SECOND_TEST}."] if p.get("n_tests", 1) > 1 else []),
+            *([f"{second_test(of_subjects)}."] if p.get("n_tests", 1) > 1 else []),
         ]
     sentences = [_P.format(draws=f"{result.draw_noun}s", n=n, what="statistic")]
     if "n_permutations" in p and n < p["n_permutations"]:

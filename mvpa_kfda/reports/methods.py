@@ -38,11 +38,11 @@ from .groups import comparison_paragraphs, group_paragraphs, latency_paragraphs
 from .model import folds_of, model_of, sample_noun, windows_of
 from .recordings import named_groups, recordings_of
 from .words import (
-    SECOND_TEST,
     channels_words,
     enumerated,
     features_of_channels,
     metric_words,
+    second_test,
 )
 
 #: Classes that are named one by one; of more only the range of their counts is told.
@@ -561,4 +561,4 @@ def _second_test(result):
             ", except at equal training and test times, where only the first test "
             "applies"
         )
-    return [f"{SECOND_TEST}{but}."]
+    return [f"{second_test(result.parameters)}{but}."]

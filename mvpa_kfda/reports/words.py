@@ -8,7 +8,7 @@ the entries are given.
 from __future__ import annotations
 
 from ..kfda.kernels import kernel_words
-from ..kfda.penalties import CRITERIA, N_OVER_SPECTRUM
+from ..kfda.penalties import MOST_OF_SECOND, N_OVER_SPECTRUM
 from ..kfda.splits import SPLITTERS
 from ..metrics.names import find_metric
 from ..utils.checks import counted, enumerated, ranged
@@ -70,8 +70,6 @@ NOT_SAID = frozenset(
         *("n_folds", "n_trained", "n_permutations", "scoring", "class_sizes"),
         # In trials that were averaged, z-scores of voxels, and types of channels.
         *("average_test", "n_images", "ch_names", "channels_left_out"),
-        # Part of the sentence on the penalty, which names what is minimised.
-        "criterion",
     }
 )
 
@@ -81,7 +79,6 @@ SETTING_WORDS = {
     "kernel": "the kernel",
     "kernels": "the kernels",
     "reg": "the penalty",
-    "criterion": "the criterion of the penalty",
     "n_components": "the number of discriminants",
     "cv": "the kind of folds",
     "folds_by_labels": "whether folds depend on labels",
@@ -168,16 +165,19 @@ _ANYWHERE = (
     "/ λ if n - 1 of them are positive with p ≥ n features."
 )
 _GRID = (
-    " Minima were found on a grid of four values per decade, from ten times the "
-    "largest w to a {} of the second largest, and refined by a parabola in log λ "
-    "through the logarithms of the criterion at the lowest value and its neighbours."
+    " The grid had four values per decade, from ten times the largest w to a {} of the "
+    "second largest; 0.001 was added to the logarithm of what is minimised for each "
+    "decade down, and its minimum refined by a parabola in log λ through the lowest "
+    "value and its neighbours."
 )
 _OF_GROUPS = (
-    " With three or more groups of several trials, the geometric mean of the criterion "
-    "and its counterpart for groups was minimised: with the mean of each group removed "
+    " With three or more groups of several trials, the product of the criterion and "
+    "its counterpart for groups was minimised: with the mean of each group removed "
     "from the rows and columns of K (K + λI)⁻¹, m then is its trace divided by the "
     "degrees of freedom within groups, and v the sum of its squared elements between "
-    "groups divided by the summed products of two groups' degrees of freedom"
+    "groups, and of the squared differences of its diagonal elements from m (1 - 1 / "
+    "k), in groups of k trials, divided by the summed products of two groups' degrees "
+    "of freedom"
 )
 _ANYWHERE_OF_GROUPS = (
     "; likewise, s is the trace of K (K + λI)⁻² divided by the degrees of freedom "
@@ -209,15 +209,13 @@ def tuning_words(
     n = len(grid) if not by_default else N_OVER_SPECTRUM
     if by_default and of_classes and are_linear:
         n = 2
-    criterion = CRITERIA[recorded["criterion"]].words
     left_out = LEFT_OUT_WORDS[has_groups]
     if isinstance(cv, int):
         left_out = f"training trials left out in {counted(cv, 'random fold')}"
     elif cv is not None:
         left_out = f"training trials left out in {splitter_words(cv)}"
-    way, least = "cross-validation", f"the {criterion} for {left_out}"
-    is_plain = cv is None and recorded["criterion"] == "squared_error"
-    if by_default and is_plain and has_groups is False:
+    way, least = "cross-validation", f"the smallest squared error for {left_out}"
+    if by_default and cv is None and has_groups is False:
         of = "class indicators" if of_classes else "values"
         way = "generalized cross-validation [@Golub1979]"
         least = (
@@ -275,9 +273,17 @@ def metric_words(metric):
 
 # ---------------------------------------------------------------------------- of tests
 
-#: What is tested twice in time generalization.
-SECOND_TEST = (
-    "Scores were tested twice, once with labels permuted in both training and test "
-    "data and once with only the training labels permuted; the larger *p*-value is "
-    "reported [@Berger1982]"
-)
+
+def second_test(record):
+    """Say what is tested twice in time generalization, by what is recorded."""
+    reg, penalty = record.get("reg"), ""
+    if reg is not None and not (is_record(reg) and reg["name"] == "Tuned"):
+        penalty = (
+            f" and a penalty of at most {MOST_OF_SECOND} times the mean squared "
+            "norm of the centred trials"
+        )
+    return (
+        "Scores were tested twice, once with labels permuted in both training and test "
+        f"data and once with only the training labels permuted{penalty}; the larger "
+        "*p*-value is reported [@Berger1982]"
+    )

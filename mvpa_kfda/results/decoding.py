@@ -89,7 +89,7 @@ class DecodingResult(DissimilarityMixin, EvidenceMixin, SubjectResult[float]):
         >>> y = rng.permutation(["cat", "dog"] * 20)
         >>> X = rng.normal(size=(40, 5)) + 1.5 * (y == "dog")[:, None]
         >>> cross_validate(X, y).roc()
-        <Roc: dog, AUC 0.988>
+        <Roc: dog, AUC 0.978>
         """
         return make_roc(self, positive)
 

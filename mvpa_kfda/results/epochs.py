@@ -371,7 +371,10 @@ class GeneralizationResult(
         - The training time carries none, but the test time may: only the training
           labels are permuted. A classifier trained on noise can separate the classes of
           a strong signal by chance, in the same way in all folds. Without this test
-          such cells would be taken for generalization.
+          such cells would be taken for generalization. With a large penalty it does so
+          more often, so that models of this test, for observed and permuted labels,
+          have no larger one than ``reg=0.3``, unless labels choose it. Where that
+          changes scores, ``second_scores`` has those that are tested.
 
         A third hypothesis is that both times carry information in different codes. For
         it p is too small: of simulated data sets with 60 trials, 3 classes and 10

@@ -267,7 +267,7 @@ class VolumeResult(
             which has none, is taken as P / (P + 1). "chance_difference": score minus
             chance level. "n_features": the number of features decoded together.
             "lambda", "degrees_of_freedom": values of the penalty, averaged over folds
-            if it was tuned (geometric mean for lambda).
+            that have their own (geometric mean for lambda).
         metric : str or None
             The metric of the p-values and of the difference; None takes the first.
         correction : str
@@ -418,7 +418,7 @@ class VolumeResult(
         >>> X = rng.normal(size=(30, 6)) + 2 * (y == "face")[:, None]
         >>> table = decode_regions(X, y).confusion()
         >>> table.loc["house"].to_dict()  # predictions for the houses
-        {'face': 0, 'house': 4, 'tool': 6}
+        {'face': 0, 'house': 5, 'tool': 5}
         """
         import pandas as pd  # slow to import, and only tables need it
 

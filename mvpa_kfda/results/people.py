@@ -128,7 +128,7 @@ class Prevalence(_Shares):
     ...     for subject in range(10)
     ... ]
     >>> group_inference(results, random_state=0).prevalence()
-    <Prevalence: mode 1.000 | 95 % interval from 0.751 to 1.000>
+    <Prevalence: mode 1.000 | 95 % interval from 0.752 to 1.000>
     """
 
     found: NDArray

@@ -261,7 +261,7 @@ class SourceTimeResult(
             their -log10. "z": the normal deviates that p is the upper tail of; p = 1,
             which has none, is taken as P / (P + 1). "chance_difference": score minus
             chance level. "lambda", "degrees_of_freedom": values of the penalty,
-            averaged over folds if it was tuned (geometric mean for lambda).
+            averaged over folds that have their own (geometric mean for lambda).
         metric : str or None
             The metric of the p-values and of the difference; None takes the first.
         correction : str

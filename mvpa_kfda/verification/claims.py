@@ -11,6 +11,7 @@ import numpy as np
 from sklearn import decomposition, feature_selection, preprocessing
 
 from ..data.confounds import read_confounds, read_train_on
+from ..results.epochs import GeneralizationResult
 from ..results.summaries import SummariesMixin
 from ..utils.checks import trimmed
 from ..utils.record import as_call, is_record, recorded
@@ -479,7 +480,7 @@ class Claims(DifferencesMixin):
         result, kept = self.result, []
         if isinstance(result, SummariesMixin):
             kept.append(result.null_summaries)
-        if hasattr(result, "second_summaries"):
+        if isinstance(result, GeneralizationResult):
             kept.append(result.second_summaries)
         return [
             (name, second, summary)
@@ -505,7 +506,7 @@ class Claims(DifferencesMixin):
                 yield of_fold, False
 
     def observed(self, name, second=False):
-        """Return the stored scores of the observed labels, perhaps of the second test."""
+        """Return the stored scores of observed labels, perhaps in the second test."""
         scores = self.result.metrics
         if second:
             scores = scores | self.result.second_scores

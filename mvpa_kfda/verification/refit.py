@@ -31,7 +31,7 @@ from .kernels import LINEAR, kernel_values, whitened
 #: Two numbers that are nearer than this, relative to what they are made of, are equal.
 ROUNDING = 1e-9
 #: What ``reg="tuned"`` stands for.
-TUNED = {"name": "Tuned", "grid": "auto", "criterion": "squared_error", "cv": None}
+TUNED = {"name": "Tuned", "grid": "auto", "cv": None}
 
 
 @dataclass(frozen=True)
@@ -261,8 +261,9 @@ def label_free(kernel, known):
     K = gram_of(kernel, X, known)
     n, m, p = len(K), len(K) - 1, n_features_of(kernel, X)
     w, axes = eigh((K + K.T) / 2)
-    w, axes = np.maximum(w[::-1], 0), axes[:, ::-1]  # the largest first
+    w, axes = w[::-1], axes[:, ::-1]  # the largest first
     is_null = w <= 10 * n * np.finfo(float).eps * w[0]
+    w = np.where(is_null, 0, w)
     # One trial that is far away has the largest alone, and kernels that are not linear
     # have many small ones.
     most, least = 10 * w[0], (w[0] if is_null[1] else w[1]) * (1e-6 if p else 1e-2)
@@ -276,12 +277,10 @@ def label_free(kernel, known):
         trace = np.sum(1 / (w + lam)[~is_null])
         if np.sum(~is_null) >= m:  # there are directions that no trial is in
             trace += max(p - m, 0) / lam
-        h = w[:m] / (w[:m] + lam)
-        equal = 1e-20 * h.mean() ** 2  # but for rounding
-        size = np.sum(w / (w + lam) ** 2) / m
-        views = [(h.mean(), max(h.var(), equal) / (m - 1), size)]
+        h, sizes = w[:m] / (w[:m] + lam), w[:m] / (w[:m] + lam) ** 2
+        views = [(h.mean(), h.var() / (m - 1), sizes.mean())]
         if len(parts) > 2:
-            views.append(between_groups(w, axes, lam, parts))
+            views += between_groups(w, axes, lam, parts)
         needed.append(sum(np.log(effects_needed(*each, trace, n)) for each in views))
     return tuple(lowest(lambdas, each) for each in np.transpose(needed))
 
@@ -298,22 +297,24 @@ def between_groups(w, axes, lam, parts):
     """Return what groups explain, and what they have in common, by the hat matrix.
 
     That is, of trials less their group's mean: the share of each that is explained, the
-    mean square of the entries that two trials of different groups share and of how far
-    each trial's own entry is from what that share lets expect, and the squared length
-    of a trial's projection A x.
+    mean square of the entries that two trials of different groups share and of what
+    those of single trials differ from their expectation, and the squared length of a
+    trial's projection A x. Nothing if trials of a group are the same.
     """
     f = sum(len(rows) - 1 for rows in parts)
     C = np.zeros((len(axes), len(axes)))  # takes out the means of groups
-    between, expected = np.ones_like(C), np.zeros(len(C))
+    between = np.ones_like(C)
     for rows in parts:
         C[np.ix_(rows, rows)] = np.eye(len(rows)) - 1 / len(rows)
         between[np.ix_(rows, rows)] = 0
-        expected[rows] = 1 - 1 / len(rows)
+    if np.trace(C @ (axes * (w > 0)) @ axes.T) < 1e-14 * f:
+        return []
     H, E = (C @ (axes * w / (w + lam) ** power) @ axes.T @ C for power in (1, 2))
+    mean = np.trace(H) / f
+    alone = np.diag(H) - mean * np.diag(C)
     n_products = f**2 - sum((len(rows) - 1) ** 2 for rows in parts)
-    explained = np.trace(H) / f
-    common = np.sum(between * H**2) + np.sum((np.diag(H) - explained * expected) ** 2)
-    return explained, common / n_products, np.trace(E) / f
+    common = (np.sum(between * H**2) + np.sum(alone**2)) / n_products
+    return [(mean, common, np.trace(E) / f)]
 
 
 def effects_needed(explained, common, size, trace, n):
@@ -322,7 +323,7 @@ def effects_needed(explained, common, size, trace, n):
     By the shares that are explained of seen trials; unseen ones move by more.
     """
     left = 1 - explained
-    like_noise = common / (explained * left) ** 2
+    like_noise = max(common / (explained * left) ** 2, 1e-14)  # rounding, if all alike
     moves, noise, error = trace + size / left, size / left**2, common / left**4 / n
     # The t for which t^2 moves^2 = t noise + error.
     root = np.sqrt(noise**2 + 4 * moves**2 * error)
@@ -409,7 +410,7 @@ def left_out_losses(lambdas, kernel, train, method, known):
     for rows, left_out in inner_splits(tuning["cv"], train):
         part, others = train[rows], train[left_out]
         Z, Z_test = coordinates(kernel, part.X, others.X, known)
-        how = Z, part.labels, Z_test, others.labels, method, tuning["criterion"]
+        how = Z, part.labels, Z_test, others.labels, method
         losses += [loss_of(lam, *how) for lam in lambdas]
         n_left_out += len(left_out)
     return losses / n_left_out
@@ -436,18 +437,10 @@ def wanted_of(labels, method):
     return labels if method.n_classes is None else np.eye(method.n_classes)[labels]
 
 
-def loss_of(lam, Z, labels, Z_test, true, method, criterion):
+def loss_of(lam, Z, labels, Z_test, true, method):
     """Return what a model with one lambda loses on the trials that are left out."""
-    if criterion == "squared_error":
-        known, wanted = (wanted_of(each, method) for each in (labels, true))
-        offset = known.mean(axis=0)
-        penalised = Z.T @ Z + lam * np.eye(Z.shape[1])
-        weights = solve(penalised, Z.T @ (known - offset), assume_a="pos")
-        return np.sum((wanted - Z_test @ weights - offset) ** 2)
-    scores, _ = class_scores(Z, labels, Z_test, lam, method)
-    if criterion == "accuracy":
-        return np.sum(scores.argmax(axis=1) != true)
-    logs = len(Z) * (scores - scores.max(axis=1, keepdims=True))
-    shares = np.exp(logs) / np.exp(logs).sum(axis=1, keepdims=True)
-    shares = shares[np.arange(len(shares)), true]
-    return -np.sum(np.log(np.maximum(shares, np.finfo(float).eps)))
+    known, wanted = (wanted_of(each, method) for each in (labels, true))
+    offset = known.mean(axis=0)
+    penalised = Z.T @ Z + lam * np.eye(Z.shape[1])
+    weights = solve(penalised, Z.T @ (known - offset), assume_a="pos")
+    return np.sum((wanted - Z_test @ weights - offset) ** 2)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..kfda.penalties import CRITERIA
 from ..metrics.roc import make_roc
 from ..utils.record import as_call
 from ..utils.rounding import rounded
@@ -119,11 +118,10 @@ def plot_tuning(
         label=f"chosen: {symbol} = {np.median(lambdas):.3g}"
         + _word_ends(criterion.shape[2], chosen),
     )
-    criterion = CRITERIA[result.parameters["criterion"]].label
     ax.set(
         xscale="log",
         xlabel="reg = λ / (trace(K_c) / n)" if "scale" in penalty else "Penalty λ",
-        ylabel=f"{criterion} in training sets",
+        ylabel="Squared error in training sets",
     )
     labels = ax.get_legend_handles_labels()[1]
     columns = 1 if max(map(len, labels)) > HALF_LINE else 2
@@ -159,8 +157,8 @@ def plot_flexibility(
 ) -> Axes:
     """Plot the degrees of freedom of the model over time.
 
-    A tuned penalty leaves each fold its own number, a thin line; the thick one is the
-    mean over folds. It says how flexible the models are, not how much they know.
+    Folds that have their own penalty, such as a tuned one, are thin lines; the thick
+    one is their mean. It says how flexible the models are, not how much they know.
 
     Parameters
     ----------

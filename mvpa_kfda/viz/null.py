@@ -143,8 +143,9 @@ def plot_map_null(
     Every permutation counts with its highest score over all positions. Above the dashed
     line are the scores with p <= alpha, corrected by the maximum over positions [1]_.
     Cells of time generalization off the diagonal are tested against two null
-    hypotheses, and both are drawn. Of a single position, the score is on the histogram
-    of its permutations.
+    hypotheses, and both are drawn, with the observed score of the second where that is
+    another one. Of a single position, the score is on the histogram of its
+    permutations.
 
     Parameters
     ----------
@@ -194,12 +195,13 @@ def plot_map_null(
     if np.isnan(p).all():
         raise ValueError("There is nothing to plot: no position has a score.")
     observed = np.nanmax(result.metrics[metric])
+    tests = result.kept_tests(metric)
     ax = axes_or_new(ax, figsize=(6.0, 4.0))
     permuted = "permuted labels" if len(result.classes) else "permuted values"
     names = [permuted, "permuted labels of the training trials alone"]
-    maxima = [_largest(test.null) for test in result.kept_tests(metric)]
     shades = (SCORE_COLOR, SIGNIFICANT_COLOR), (COLORS[4], COLORS[4])
-    for null, name, (color, line) in zip(maxima, names, shades, strict=False):
+    for test, name, (color, line) in zip(tests, names, shades, strict=False):
+        null = _largest(test.null)
         draw_histogram(ax, null, name, color)
         bound = quantile_of(null, alpha)
         if bound is not None:
@@ -207,6 +209,10 @@ def plot_map_null(
             ax.axvline(bound, label=f"p ≤ {alpha:g} above {rounded(bound)}", **style)
     label = f"observed, {rounded(observed)} (p = {np.nanmin(p):.2g})"
     ax.axvline(observed, color=SCORE_COLOR, lw=2.2, label=label)
+    if len(tests) > 1 and not np.array_equal(tests[1].scores, tests[0].scores):
+        second = np.nanmax(tests[1].scores)
+        label = f"observed in the second test, {rounded(second)}"
+        ax.axvline(second, color=COLORS[4], lw=2.2, label=label)
     over = ", maximum over positions" if result.axes else ""
     ax.set(xlabel=f"{metric_label(metric)}{over}", ylabel="Permutations")
     return finish(ax, result, show, legend=legend)

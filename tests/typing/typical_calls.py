@@ -189,6 +189,8 @@ def choose_kernel_and_penalty() -> None:
         cross_validate(X, y, kernel=kernel)
     for reg in (0.3, Shrinkage(0.1), DegreesOfFreedom(3), Tuned([0.1, 1, 10]), "oas"):
         print(cross_validate(X, y, reg=reg).lambdas)
+    cross_validate(X, y, reg=[0.1, 1, Ridge(5)])
+    cross_validate(X, y, reg=np.geomspace(0.1, 10, 3))
     cross_validate(X, y, kernel=lambda A, B: A @ B.T, approx=Nystrom(20), average=2)
 
 
