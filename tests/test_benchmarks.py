@@ -358,6 +358,20 @@ def test_runs_hold_blocks_of_all_classes(penalty):
                 assert_array_equal(blocks, np.repeat(blocks[:, :1], case.block, 1))
 
 
+def test_effects_lie_where_they_are_said_to(penalty):
+    def between(where):
+        case = penalty.broad("", 9.0, n=4000, p=12, where=where)
+        X, y, _ = case.draw(0)
+        means = [X[y == k].mean(axis=0) for k in (0, 1)]
+        sizes, axes = np.linalg.eigh(np.cov(X[y == 0].T))
+        return means[1] - means[0], axes.T @ (means[1] - means[0]) / np.sqrt(sizes)
+
+    by_feature, _ = between("three features")
+    assert np.abs(by_feature[3:]).max() < 0.2 < 2 < np.abs(by_feature[:3]).max()
+    _, by_axis = between("where noise is largest")  # the largest are the last
+    assert np.abs(by_axis[:7]).max() < 0.5 < 2 < np.abs(by_axis[7:]).max()
+
+
 def test_runs_are_standardised_by_themselves(penalty):
     X = np.random.default_rng(0).normal(3, 2, size=(60, 4))
     X[:, 3] = 5.0
