@@ -27,10 +27,12 @@ from sklearn.model_selection import (
 import reference
 from mvpa_kfda import RBF, KernelFDA, Polynomial, Ridge, Tuned, cross_validate
 from mvpa_kfda.kfda import tuning
-from mvpa_kfda.kfda.direct import LowRankInverse, apply
+from mvpa_kfda.kfda.criteria import of_usable
+from mvpa_kfda.kfda.direct import LowRankInverse, apply, make_targets, prepare
 from mvpa_kfda.kfda.folds import InnerFolds, Layout, batch_tests, make_folds
 from mvpa_kfda.kfda.hat import (
     hat_from_features,
+    make_hat,
     spectrum_of,
     spectrum_of_features,
     spectrum_of_gram,
@@ -684,6 +686,19 @@ def test_models_that_cannot_be_used():
             assert_array_equal(found, [[True, False]])
     absent = RuleTerms(np.array([[[3.0]], [[0.0]], [[4.0]]]), contrasts(3))
     assert usable(0.5 * absent.scatter, absent).all()
+
+
+def test_a_candidate_is_of_no_use_where_its_model_is():
+    X, codes, _ = make_data(3, 4)
+    plan = prepare(make_hat(X, Linear(), 1.0), make_folds(KFold(5), codes))
+    targets = make_targets(np.stack([codes, codes[::-1]]), 3, plan.layout, plan.dtype)
+    (model,) = plan.fold_models(targets)
+    A, expected = model.A.copy(), np.ones((5, 2))
+    assert_array_equal(of_usable(expected, A, model.targets.terms), expected)
+    A[:, :, 2, 0] *= -1
+    expected[2, 0] = np.nan
+    assert_array_equal(of_usable(np.ones((5, 2)), A, model.targets.terms), expected)
+    assert_array_equal(of_usable(np.ones((5, 2)), None, None), np.ones((5, 2)))
 
 
 def test_what_differs_by_rounding_is_as_good():
