@@ -95,7 +95,10 @@ class Unseen:
         w[: len(values)] = values[::-1]
         w[w <= moments.rounding * w[0]] = 0
         r, w = min(np.count_nonzero(w), m), w[:m]
-        lambdas = _grid(w[:r], moments.n_features is not None)
+        least = _LEAST_OF_OTHERS if moments.n_features is None else _LEAST
+        decades = np.log10(_MOST * w[0] / (least * w[:r][:2][-1]))
+        steps = np.arange(np.ceil(_PER_DECADE * decades) + 1) / _PER_DECADE
+        lambdas = _MOST * w[0] * 10.0**-steps
         shrunk = 1 / (w + lambdas[:, None])  # (L, m)
         explained, left = w * shrunk, lambdas[:, None] * shrunk
         energy, products = explained * shrunk, left.var(axis=1) / max(m - 1, 1)
@@ -141,14 +144,6 @@ class Unseen:
         before, after = y[i - 1] - y[i], y[i + 1] - y[i]
         steps = (before - after) / (2 * (before + after))
         return float(self.lambdas[i] * (self.lambdas[1] / self.lambdas[0]) ** steps)
-
-
-def _grid(w, is_linear):
-    """Return the lambdas (L,) to try for eigenvalues w, the largest first."""
-    least = w[:2][-1] * (_LEAST if is_linear else _LEAST_OF_OTHERS)
-    decades = np.log10(_MOST * w[0] / least)
-    steps = np.arange(np.ceil(_PER_DECADE * decades) + 1) / _PER_DECADE
-    return _MOST * w[0] * 10.0**-steps
 
 
 def _groups_of_several(groups):

@@ -383,8 +383,8 @@ class Tuned(Recorded):
     A lambda for which some left-out trials are fitted exactly (an eigenvalue of their
     block of I - G below 1e-10) is skipped.
 
-    The default takes two to four times as long as a fixed penalty, and longer with
-    groups and few features; a grid about as many times as it has values.
+    The default takes two to eight times as long as a fixed penalty, in searchlights with
+    groups up to 27 times; a grid about two to three times as long per value.
 
     References
     ----------
