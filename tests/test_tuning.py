@@ -380,6 +380,27 @@ def test_by_default_two_penalties_are_without_labels(c, p, groups):
     assert_allclose(chosen.lam, of_all[1], rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_large_test_sets_of_features_need_no_blocks(dtype, monkeypatch):
+    problem = Problem(3, 4, n_permutations=5, dtype=dtype)
+    folds = make_folds(KFold(2), problem.codes)
+    inner = InnerFolds(None, len(problem.X), problem.codes, None, folds)
+
+    def criteria():
+        plan = tuned_plan(problem.spectra, Tuned(), inner, dtype)
+        found = [plan.penalty(each[None], 3)["criterion"] for each in problem.labels]
+        return np.array(found), apply(plan, problem.labels, 3).predicted, plan
+
+    expected = criteria()
+    monkeypatch.setattr("mvpa_kfda.kfda.direct._LARGE_FOLD", 1)
+    found = criteria()
+    kinds = {type(each) for each in found[2]._prepared(0).plan.inverses}
+    assert kinds == {LowRankInverse}
+    rtol = {"float64": 1e-9, "float32": 1e-4}[dtype]
+    assert_allclose(found[0], expected[0], rtol=rtol)
+    assert_array_equal(found[1], expected[1])
+
+
 def test_labels_choose_one_or_the_other():
     # Else the test above could not fail.
     chosen = set()
