@@ -26,6 +26,7 @@ from mvpa_kfda import (
     decode_arrays,
     load_result,
     regress,
+    verify,
 )
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda.direct import Plan
@@ -663,3 +664,16 @@ def test_p_values_are_uniform_on_noise_with_subjects():
         options = {"groups": groups, "n_permutations": 99, "random_state": seed}
         p.append(regress(X, y, cv=ms.GroupKFold(4), **options).pvalues())
     assert kstest(p, "uniform").pvalue > 0.01
+
+
+@pytest.mark.parametrize("n_groups", [1, 2])
+def test_in_a_training_set_of_one_group_trials_are_left_out(n_groups):
+    rng = np.random.default_rng(0)
+    X, groups = rng.standard_normal((36, 5)), np.arange(36) % n_groups
+    y = X[:, 0] + 0.5 * rng.standard_normal(36)
+    options = {"groups": groups, "cv": ms.KFold(4) if n_groups == 1 else None}
+    result = regress(X, y, **options)
+    exact = regress(X, y, **options, reg=Tuned(cv=ms.LeaveOneOut()))
+    assert_array_equal(result.lambdas, exact.lambdas)
+    assert result.scores > 0
+    assert verify(result, X, y, groups=groups)

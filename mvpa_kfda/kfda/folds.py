@@ -730,17 +730,27 @@ class InnerFolds:
 
     def _tests(self, rows):
         """Return the test sets within some rows, as indices into them."""
-        if self.leaves_one_out:
+        groups = None if self.groups is None else self.groups[rows]
+        # Values are always chosen for by default, in a training set of one group, too.
+        alone = self.codes is None and len(np.unique(groups)) == 1
+        if self.cv is None and (alone or self.leaves_one_out):
             return list(np.arange(len(rows))[:, None])
         if self.cv is None:
-            return _by_group(self.groups[rows])
+            names, numbers = np.unique(groups, return_inverse=True)
+            if len(names) < 2:
+                raise ValueError(
+                    "Tuning leaves one group out at a time within every training set, "
+                    "but some training set holds a single group. Use three or more "
+                    "groups, or say how to leave trials out: Tuned(cv=5), "
+                    "Tuned(cv=LeaveOneOut())."
+                )
+            return [np.flatnonzero(numbers == i) for i in range(len(names))]
         cv = self.cv
         if not hasattr(cv, "split"):
             _check_enough(cv, len(rows))
             # Not stratified: all label permutations share these folds.
             cv = ms.KFold(cv, shuffle=True, random_state=0)
         codes = np.zeros(len(rows), int) if self.codes is None else self.codes[rows]
-        groups = None if self.groups is None else self.groups[rows]
         try:
             folds = make_folds(cv, codes, groups)
             if folds.trains is not None:
@@ -751,18 +761,6 @@ class InnerFolds:
             return folds.tests
         except ValueError as error:
             raise ValueError(f"Within a training set, for Tuned: {error}") from error
-
-
-def _by_group(groups):
-    """Return the rows of every group."""
-    names, numbers = np.unique(groups, return_inverse=True)
-    if len(names) < 2:
-        raise ValueError(
-            "Tuning leaves one group out at a time within every training set, but some "
-            "training set holds a single group. Use three or more groups, or say how "
-            "to leave trials out: Tuned(cv=5), Tuned(cv=LeaveOneOut())."
-        )
-    return [np.flatnonzero(numbers == i) for i in range(len(names))]
 
 
 def _check_enough(cv, n):

@@ -407,6 +407,8 @@ def generalized_loss(lam, Z, wanted):
 def left_out_losses(lambdas, kernel, train, method, known):
     """Return what models with each lambda lose on a training trial that is left out."""
     losses, n_left_out, tuning = np.zeros(len(lambdas)), 0, method.reg
+    if method.n_classes is None and len(np.unique(train.groups)) == 1:
+        train = replace(train, groups=None)  # it cannot be left out: trials are
     for rows, left_out in inner_splits(tuning["cv"], train):
         part, others = train[rows], train[left_out]
         Z, Z_test = coordinates(kernel, part.X, others.X, known)

@@ -105,7 +105,6 @@ def plot_tuning(
         ax.plot(lambdas, mean, lw=2.2, zorder=3, label=name, **style)
     lambdas = np.asarray(penalty["lambda"]) / scale[folds, kernels]
     chosen = np.abs(np.log(grid[folds, kernels] / lambdas[:, None])).argmin(axis=1)
-    symbol = "reg" if "scale" in penalty else "λ"
     ax.plot(
         grid[folds, kernels, chosen],
         criterion[folds, kernels, chosen],
@@ -115,12 +114,12 @@ def plot_tuning(
         mfc="white",
         mec="black",
         zorder=4,
-        label=f"chosen: {symbol} = {np.median(lambdas):.3g}"
+        label=f"chosen: reg = {np.median(lambdas):.3g}"
         + _word_ends(criterion.shape[2], chosen),
     )
     ax.set(
         xscale="log",
-        xlabel="reg = λ / (trace(K_c) / n)" if "scale" in penalty else "Penalty λ",
+        xlabel="reg = λ / (trace(K_c) / n)",
         ylabel="Squared error in training sets",
     )
     labels = ax.get_legend_handles_labels()[1]
@@ -133,14 +132,10 @@ def _scales_and_grids(penalty, shape):
 
     Folds share them, or those of a repeat do, or each has its own.
     """
-    n_folds, n_kernels, n_lambdas = shape
-    grids = np.reshape(penalty["grid"], (-1, n_kernels, n_lambdas))
-    # Results of old have no scales.
-    scales = np.reshape(penalty.get("scale", np.ones(n_kernels)), (-1, n_kernels))
-    grids, scales = (
-        np.repeat(each, n_folds // len(each), axis=0) for each in (grids, scales)
-    )
-    return scales, grids / scales[:, :, None]
+    scales = np.reshape(penalty["scale"], (-1, shape[1]))
+    grids = np.reshape(penalty["grid"], (-1, *shape[1:])) / scales[:, :, None]
+    n_each = shape[0] // len(grids)
+    return (np.repeat(each, n_each, axis=0) for each in (scales, grids))
 
 
 def _word_ends(L, chosen):
