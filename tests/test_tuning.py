@@ -380,6 +380,26 @@ def test_by_default_two_penalties_are_without_labels(c, p, groups):
     assert_allclose(chosen.lam, of_all[1], rtol=1e-6)
 
 
+@pytest.mark.parametrize("kernels", [("linear", "wide rbf"), ("rbf",)])
+def test_kernels_that_are_not_linear_are_tuned_over_their_spectra(kernels):
+    problem = Problem(3, 6, "unequal", kernels=kernels)
+    inner = InnerFolds(None, len(problem.X), problem.codes, None, problem.folds)
+    plan = tuned_plan(problem.spectra, Tuned(), inner, "float64")
+    lambdas = [reference.lambdas_over_spectrum(K) for K in problem.grams]
+    assert_allclose(plan.lambdas, lambdas, rtol=1e-6, atol=0)
+    nested = reference.reference_nested(
+        problem.grams,
+        plan.lambdas,
+        problem.codes,
+        problem.folds.pairs,
+        lambda train: None,
+        problem.labels,
+    )
+    assert len(np.unique(nested.kernels)) == len(kernels)
+    # The smallest of them leave few digits of squared residuals.
+    assert_equals_nested(problem, plan, nested, rtol=1e-3)
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_large_test_sets_of_features_need_no_blocks(dtype, monkeypatch):
     problem = Problem(3, 4, n_permutations=5, dtype=dtype)
