@@ -785,20 +785,6 @@ def test_leaving_out_the_only_group_of_a_training_set():
     assert result.lambdas.shape == (2,)
 
 
-def test_groups_of_one_trial_each_take_the_way_of_single_trials():
-    rng = np.random.default_rng(0)
-    y, alone = rng.permutation(np.arange(24) % 2), np.arange(24)
-    X = rng.normal(size=(24, 40)) + 0.5 * y[:, None]
-    options = {"reg": "tuned", "n_permutations": 9, "random_state": 0}
-    found = cross_validate(X, y, groups=alone, **options)
-    expected = cross_validate(X, y, cv=LeaveOneOut(), **options)
-    assert_array_equal(found.class_scores, expected.class_scores)  # to the last bit
-    assert_array_equal(found.null, expected.null)
-    folds = make_folds(LeaveOneOut(), y)
-    assert InnerFolds(None, 24, y, alone, folds).leaves_one_out
-    assert not InnerFolds(None, 24, y, alone // 2, folds).leaves_one_out
-
-
 def test_folds_by_labels_do_not_go_with_permutations():
     X, codes, _ = make_data(2, 4)
     tuned = Tuned(cv=StratifiedKFold(3))
