@@ -659,7 +659,7 @@ def lambdas_over_spectrum(K):
     """The penalties that are tried for values, and for kernels that are not linear."""
     s = np.linalg.eigvalsh(center(K, K))
     smallest = s[s > 1e-13 * len(s) * s[-1]][0]
-    return np.geomspace(s[-1], max(1e-3 * smallest, 1e-7 * s[-1]), 13)
+    return np.geomspace(s[-1], max(1e-3 * smallest, 1e-7 * s[-2:][0]), 13)
 
 
 def view_of_groups(K_c, lam, parts):

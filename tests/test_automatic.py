@@ -384,16 +384,6 @@ def test_rotations_and_units_do_not_matter(p, n_groups):
     )
 
 
-@pytest.mark.parametrize("p", [5, 60])
-def test_groups_that_cannot_be_left_out_are_none(p):
-    X, y = build.features((14, 14, 12), p, SEED)
-    plain = cross_validate(X, y, cv=4).lambdas
-    for n_groups in ("two", "alone"):
-        with pytest.warns(UserWarning, match="without regard to the groups"):
-            found = cross_validate(X, y, cv=4, groups=RUNS[n_groups](40))
-        assert_array_equal(found.lambdas, plain)
-
-
 def test_trials_of_a_group_that_are_the_same_tell_nothing():
     X = np.random.default_rng(0).standard_normal((8, 5))[np.arange(32) // 4]
     moments = scatter_moments(X, 5)[1]
@@ -446,36 +436,12 @@ def test_what_is_recorded():
     assert shapes == {"lambda": (3,), "degrees_of_freedom": (3,)}
 
 
-def test_time_generalization_is_of_the_same_models():
-    X, y = build.trials((12, 12, 12), 5, 3, SEED)
-    for options in (
-        {"kernel": "rbf"},
-        {"kernel": "rbf", "approx": Nystrom(9, "uniform", random_state=0)},
-        {"groups": np.arange(36) // 9},
-        {"average": 2},
-    ):
-        options |= {"n_permutations": 3, "random_state": 0}
-        options["cv"] = list(StratifiedKFold(3).split(X, y))
-        maps = generalize_arrays(X, y, **options)
-        course = decode_arrays(X, y, **options)
-        assert_allclose(np.diag(maps.scores), course.scores, rtol=0, atol=1e-12)
-        assert maps.penalty.keys() == course.penalty.keys()
-        for name, values in maps.penalty.items():
-            assert_allclose(values, course.penalty[name], rtol=1e-9)
-
-
 def test_indefinite_kernels_are_refused():
     X, y = build.features((12, 12), 4, SEED)
     K = -(np.square(X[:, None] - X).sum(axis=2) ** 1.5) + 30 * linear_kernel(X)
     K[np.diag_indices(24)] += 40
     with pytest.raises(ValueError, match=r"not positive semi-definite.*eigenvalues"):
         cross_validate(K, y, kernel="precomputed")
-
-
-def test_a_list_of_kernels_is_not_for_auto():
-    X, y = build.features((12, 12), 4, SEED)
-    with pytest.raises(ValueError, match=r"needs reg='tuned'.*got reg='auto'"):
-        cross_validate(X, y, kernel=["linear", "rbf"])
 
 
 # ------------------------------------------------------------------------------ numbers

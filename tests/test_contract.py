@@ -992,7 +992,7 @@ def test_saved_results_of_groups_come_back(make):
 @pytest.mark.some(7)
 @everywhere
 def test_tuned_and_averaged_results_come_back(entry):
-    reg = Tuned(TUNING, cv=3)  # what labels choose in closed form is the default
+    reg = Tuned(TUNING, cv=3)
     options = {"average": 2} if entry.has("average") else {}
     result = entry(reg=reg, groups=np.arange(N) % 2, **options)
     loaded = reloaded(result)

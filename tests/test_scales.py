@@ -59,6 +59,20 @@ def test_a_far_trial_does_not_set_the_penalty(p, n_groups):
     assert_allclose(lambdas, lambdas[0], rtol=0.02)
 
 
+@far_away
+@pytest.mark.parametrize("p", [6, 60])
+def test_a_far_trial_hides_no_penalty_from_values(p):
+    X = data(p)[0][:, :, 0] * np.geomspace(3, 0.3, p)
+    values, others = build.values_of(X), np.arange(40) != FAR
+    scores = []
+    for times in (1.0, 1e2, 1e3, 1e4, 1e5):
+        Z = X.copy()
+        Z[FAR] *= times
+        found = regress(Z, values, cv=KFold(5)).predicted
+        scores.append(np.corrcoef(found[others], values[others])[0, 1])
+    assert min(scores) > scores[0] - 0.15
+
+
 def _of(groups, rows):
     return None if groups is None else groups[rows]
 

@@ -135,7 +135,7 @@ def test_options_and_single_precision_change_nothing(options, dtype):
     assert_array_equal(ours.null, theirs.null)
     assert_array_equal(ours.predicted, theirs.predicted)
     # With patterns, averages are of features, and else of a kernel matrix.
-    assert_allclose(ours.lambdas, theirs.lambdas, rtol=1e-13, atol=0)
+    assert_allclose(ours.lambdas, theirs.lambdas, rtol=1e-11, atol=0)
     if "keep_class_scores" in options:
         assert_array_equal(ours.class_scores, theirs.class_scores)
 

@@ -380,6 +380,47 @@ def test_by_default_two_penalties_are_without_labels(c, p, groups):
     assert_allclose(chosen.lam, of_all[1], rtol=1e-6)
 
 
+@pytest.mark.parametrize("kernels", [("linear", "wide rbf"), ("rbf",)])
+def test_kernels_that_are_not_linear_are_tuned_over_their_spectra(kernels):
+    problem = Problem(3, 6, "unequal", kernels=kernels)
+    inner = InnerFolds(None, len(problem.X), problem.codes, None, problem.folds)
+    plan = tuned_plan(problem.spectra, Tuned(), inner, "float64")
+    lambdas = [reference.lambdas_over_spectrum(K) for K in problem.grams]
+    assert_allclose(plan.lambdas, lambdas, rtol=1e-6, atol=0)
+    nested = reference.reference_nested(
+        problem.grams,
+        plan.lambdas,
+        problem.codes,
+        problem.folds.pairs,
+        lambda train: None,
+        problem.labels,
+    )
+    assert len(np.unique(nested.kernels)) == len(kernels)
+    # The smallest of them leave few digits of squared residuals.
+    assert_equals_nested(problem, plan, nested, rtol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_large_test_sets_of_features_need_no_blocks(dtype, monkeypatch):
+    problem = Problem(3, 4, n_permutations=5, dtype=dtype)
+    folds = make_folds(KFold(2), problem.codes)
+    inner = InnerFolds(None, len(problem.X), problem.codes, None, folds)
+
+    def criteria():
+        plan = tuned_plan(problem.spectra, Tuned(), inner, dtype)
+        found = [plan.penalty(each[None], 3)["criterion"] for each in problem.labels]
+        return np.array(found), apply(plan, problem.labels, 3).predicted, plan
+
+    expected = criteria()
+    monkeypatch.setattr("mvpa_kfda.kfda.direct._LARGE_FOLD", 1)
+    found = criteria()
+    kinds = {type(each) for each in found[2]._prepared(0).plan.inverses}
+    assert kinds == {LowRankInverse}
+    rtol = {"float64": 1e-9, "float32": 1e-4}[dtype]
+    assert_allclose(found[0], expected[0], rtol=rtol)
+    assert_array_equal(found[1], expected[1])
+
+
 def test_labels_choose_one_or_the_other():
     # Else the test above could not fail.
     chosen = set()
@@ -742,20 +783,6 @@ def test_leaving_out_the_only_group_of_a_training_set():
     said = Tuned(cv=LeaveOneOut())
     result = cross_validate(X, codes, groups=groups, reg=said)
     assert result.lambdas.shape == (2,)
-
-
-def test_groups_of_one_trial_each_take_the_way_of_single_trials():
-    rng = np.random.default_rng(0)
-    y, alone = rng.permutation(np.arange(24) % 2), np.arange(24)
-    X = rng.normal(size=(24, 40)) + 0.5 * y[:, None]
-    options = {"reg": "tuned", "n_permutations": 9, "random_state": 0}
-    found = cross_validate(X, y, groups=alone, **options)
-    expected = cross_validate(X, y, cv=LeaveOneOut(), **options)
-    assert_array_equal(found.class_scores, expected.class_scores)  # to the last bit
-    assert_array_equal(found.null, expected.null)
-    folds = make_folds(LeaveOneOut(), y)
-    assert InnerFolds(None, 24, y, alone, folds).leaves_one_out
-    assert not InnerFolds(None, 24, y, alone // 2, folds).leaves_one_out
 
 
 def test_folds_by_labels_do_not_go_with_permutations():

@@ -677,7 +677,8 @@ def candidates(tuned, moments, inner, are_linear):
         # The smallest eigenvalue still halves its direction: a strong effect there
         # wants a smaller lambda.
         low = 1e-3 * values[values > moments.noise].min()
-        bounds = values.max(), max(low, 1e-7 * values.max())
+        # One trial that is far away has the largest alone.
+        bounds = values[-1], max(low, 1e-7 * values[-2:][0])
         lambdas = np.geomspace(*bounds, N_OVER_SPECTRUM)
     else:
         unseen = Auto(inner.trained, inner.groups).unseen(moments)

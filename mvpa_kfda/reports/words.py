@@ -238,7 +238,7 @@ def tuning_words(
     return (
         f"{words} The values were spaced logarithmically, from the largest eigenvalue "
         f"of the centred kernel matrix of {trials} to a thousandth of the smallest "
-        "positive one, over seven decades at most."
+        "positive one, but no more than seven decades below the second."
     )
 
 

@@ -387,7 +387,7 @@ def grid_of(method, kernel, known):
         K = gram_of(kernel, known.everybody.X, known)
         values = np.linalg.eigvalsh(K)
         positive = values[values > 10 * len(K) * np.finfo(float).eps * values[-1]]
-        least = max(1e-3 * positive.min(), 1e-7 * values[-1])
+        least = max(1e-3 * positive.min(), 1e-7 * values[-2:][0])
         lambdas = np.geomspace(values[-1], least, 13)
     return sorted(lambdas, reverse=True)
 
