@@ -143,10 +143,10 @@ BRAIN = (
     "float64, n_jobs=2, starting the workers included"
 )
 STATED = {
-    "1.4 s": ("epochs", EEG, 1),
-    "4.2 s": ("epochs", EEG, 2),
-    "10 s": ("searchlight", f"{SPHERES}, float64", 1),
-    "84 s": ("searchlight", SPHERES, 2),
+    "1.2 s": ("epochs", EEG, 1),
+    "3.5 s": ("epochs", EEG, 2),
+    "13 s": ("searchlight", f'{SPHERES}, reg="auto"', 1),
+    "96 s": ("searchlight", SPHERES, 2),
     "1.8 min": ("searchlight", BRAIN, 1),
     "56 min": ("searchlight", BRAIN, 2),
 }

@@ -11,7 +11,7 @@ noise has unit variance, is spread over all features by a few sources, as volume
 conduction does, or lasts from trial to trial within a run. Of the others, its spectrum
 is broad, so that some directions have little of it. Accuracies are cross-validated in
 the same folds for all: 10 of them, or one for each run. Before anything is timed,
-``Tuned`` must find what scikit-learn's ``GridSearchCV`` finds when it refits.
+``Tuned`` must select what scikit-learn's ``GridSearchCV`` selects when it refits.
 """
 
 import argparse
@@ -24,9 +24,9 @@ import ratios
 from bench_epochs import medians
 from bench_paper import duration, list_table, machine
 from scipy.signal import lfilter
-from sklearn import linear_model
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import Ridge as RidgeRegression
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import (
     GridSearchCV,
@@ -229,7 +229,7 @@ def check_equal(X, y):
     lambdas, _ = search(X)
     ours = cross_validate(X, y, reg=Tuned(lambdas, INNER), cv=OUTER)
     model = GridSearchCV(
-        linear_model.Ridge(),
+        RidgeRegression(),
         {"alpha": [each.lam for each in lambdas]},
         cv=INNER,
         scoring="neg_mean_squared_error",
