@@ -383,8 +383,8 @@ class Tuned(Recorded):
     A lambda for which some left-out trials are fitted exactly (an eigenvalue of their
     block of I - G below 1e-10) is skipped.
 
-    The default takes two to eight times as long as a fixed penalty, in searchlights with
-    groups up to 27 times; a grid about two to three times as long per value.
+    The default takes two to eight times as long as a fixed penalty, in searchlights
+    with groups up to 27 times; a grid about two to three times as long per value.
 
     References
     ----------
