@@ -495,13 +495,16 @@ class TunedPlan(PlanMixin):
             for batch in self.batches
         ]
         for number, candidate, regression in self._regressed(T, targets):
+            MR = None
+            if self._left_out == "equal":
+                MR = candidate.plan.hat.residuals(regression.R)
             for i, best in enumerate(choices):
-                self._offer(best, number, i, candidate, regression, targets)
+                self._offer(best, number, i, candidate, regression, MR, targets)
         self._check(choices)
         return choices
 
-    def _offer(self, best, number, i, candidate, regression, targets):
-        """Offer a candidate to all folds of batch i."""
+    def _offer(self, best, number, i, candidate, regression, MR, targets):
+        """Offer a candidate to all folds of batch i; MR are residuals of residuals."""
         plan, batch = candidate.plan, self.batches[i]
         R_te = batch.of(regression.R)
         E, A, terms = plan.solve(i, R_te), None, None
@@ -509,9 +512,8 @@ class TunedPlan(PlanMixin):
             A = regression.A - cross_product(R_te, E)
             terms = targets.folds[i].terms
         tests = self.inner.tests[i]
-        if self._left_out == "equal":
-            MR = batch.of(plan.hat.residuals(regression.R))
-            values = candidate.squares[i].errors(regression.R, MR, E)
+        if MR is not None:
+            values = candidate.squares[i].errors(regression.R, batch.of(MR), E)
             values[~candidate.stable[i]] = np.nan
             best.offer(number, of_usable(values, A, terms), E, A)
             return
@@ -575,9 +577,7 @@ def tuned_plan(spectra, tuned, inner, dtype, rank=None):
     lambdas = np.stack([candidates(tuned, each, inner, are_linear) for each in moments])
     if not layout.is_sorted:
         spectra = [spectrum.reordered(layout.order) for spectrum in spectra]
-    return TunedPlan(
-        tuple(spectra), np.stack(lambdas), tuned, inner, np.dtype(dtype), rank
-    )
+    return TunedPlan(tuple(spectra), lambdas, tuned, inner, np.dtype(dtype), rank)
 
 
 def tune_spectra(spectra, tuned, codes, n_classes, groups=None):
