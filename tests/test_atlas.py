@@ -19,9 +19,8 @@ from sklearn.utils import Bunch
 import build
 from mvpa_kfda import decode_regions, load_result
 from mvpa_kfda.data.atlas import read_regions
-from mvpa_kfda.data.kinds import unpack_space
 from mvpa_kfda.data.neighbours import touching
-from mvpa_kfda.data.space import RegionSpace, VolumeSpace
+from mvpa_kfda.data.space import RegionSpace, VolumeSpace, unpack_space
 
 SHAPE = (5, 6, 4)
 AFFINE = build.AFFINE

@@ -8,15 +8,16 @@ from nilearn.maskers import NiftiMasker, SurfaceMasker
 from nilearn.surface import SurfaceImage
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mvpa_kfda.data.grayordinates import GrayordinateSpace, ParcelSpace
-from mvpa_kfda.data.kinds import SPACES as KINDS
-from mvpa_kfda.data.kinds import unpack_space
+from mvpa_kfda.data.space import SPACES as KINDS
 from mvpa_kfda.data.space import (
     FeatureSpace,
+    GrayordinateSpace,
+    ParcelSpace,
     RegionSpace,
     Space,
     SurfaceSpace,
     VolumeSpace,
+    unpack_space,
 )
 from mvpa_kfda.utils.files import read_result_file, write_result_file
 

@@ -25,7 +25,6 @@ from .cifti import (
     load_ciftis,
     mask_ciftis,
 )
-from .grayordinates import ParcelSpace
 from .images import (
     Images,
     check_no_mesh,
@@ -39,7 +38,7 @@ from .images import (
     surface_space,
 )
 from .maps import check_maps, decide
-from .space import FeatureSpace, RegionSpace, VolumeSpace
+from .space import FeatureSpace, ParcelSpace, RegionSpace, VolumeSpace
 from .volumes import (
     NilearnWarnings,
     grid_words,

@@ -27,8 +27,7 @@ from nilearn.surface import PolyMesh, load_surf_mesh
 
 from ..utils.advice import advice, described
 from ..utils.checks import expand_pattern, name_items, quoted
-from .grayordinates import GrayordinateSpace, ParcelSpace, cortex, short
-from .space import same_places
+from .space import GrayordinateSpace, ParcelSpace, cortex, same_places, short
 from .volumes import as_mask, check_several, listed, open_image, read
 
 #: How the names of CIFTI files end.

@@ -43,8 +43,7 @@ from .confounds import (
     read_confounds,
     read_train_on,
 )
-from .grayordinates import GrayordinateSpace
-from .space import FeatureSpace, Space, SurfaceSpace, VolumeSpace
+from .space import FeatureSpace, GrayordinateSpace, Space, SurfaceSpace, VolumeSpace
 from .tables import read_text_table
 from .volumes import (
     NilearnWarnings,

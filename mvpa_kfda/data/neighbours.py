@@ -35,8 +35,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from ..utils.checks import check_option, check_positive, word_bytes
 from ..utils.files import same_content
-from .grayordinates import GrayordinateSpace
-from .space import SurfaceSpace, VolumeSpace, numbered
+from .space import GrayordinateSpace, SurfaceSpace, VolumeSpace, numbered
 
 #: How the length of a path along a mesh is measured.
 DISTANCES = ("geodesic", "edges")

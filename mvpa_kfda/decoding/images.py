@@ -16,7 +16,6 @@ from ..data.atlas import read_regions
 from ..data.cifti import check_placed
 from ..data.confounds import Confounds
 from ..data.estimates import opened
-from ..data.grayordinates import GrayordinateSpace
 from ..data.images import (
     Classes,
     choose_images,
@@ -35,7 +34,7 @@ from ..data.neighbours import (
     touching,
     touching_from,
 )
-from ..data.space import FeatureSpace, SurfaceSpace
+from ..data.space import FeatureSpace, GrayordinateSpace, SurfaceSpace
 from ..data.volumes import (
     deviations_within,
     find_runs,

@@ -3,7 +3,6 @@
 import numpy as np
 
 from ..data.atlas import read_regions
-from ..data.grayordinates import GrayordinateSpace
 from ..data.images import choose_images, process_positions, read_images, read_labels
 from ..data.neighbours import (
     adjacency_members,
@@ -13,7 +12,7 @@ from ..data.neighbours import (
     sphere_members,
     surface_members,
 )
-from ..data.space import SurfaceSpace
+from ..data.space import GrayordinateSpace, SurfaceSpace
 from ..data.volumes import usable_columns
 from .reading import NotCovered, Reading
 
