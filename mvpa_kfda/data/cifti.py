@@ -28,7 +28,7 @@ from nilearn.surface import PolyMesh, load_surf_mesh
 from ..utils.advice import advice, described
 from ..utils.checks import expand_pattern, name_items, quoted
 from .space import GrayordinateSpace, ParcelSpace, cortex, same_places, short
-from .volumes import as_mask, check_several, listed, open_image, read
+from .volumes import as_mask, check_several, listed, open_image, read, stack_rows
 
 #: How the names of CIFTI files end.
 _ENDING = re.compile(r"\.[dp](scalar|tseries|label|conn)(\.nii)?$", re.IGNORECASE)
@@ -169,15 +169,10 @@ def _same_grid(axis, other):
 
 
 def mask_ciftis(files, mask):
-    """Return data (n_rows, n_chosen) of the True columns of a mask."""
-    # Every column contiguous, as spheres take them.
-    X, start = np.empty((np.count_nonzero(mask), sum(len(f.rows) for f in files))).T, 0
+    """Data (n_rows, n_chosen) of the True columns of a mask."""
     names = name_items("imgs", [file.image for file in files])
-    for file, name in zip(files, names, strict=True):
-        rows = read(file.image, name)
-        X[start : start + len(rows)] = rows[:, mask]
-        start += len(rows)
-    return X
+    rows = (read(f.image, name)[:, mask] for f, name in zip(files, names, strict=True))
+    return stack_rows(rows, (sum(len(f.rows) for f in files), np.count_nonzero(mask)))
 
 
 def with_rows(data, file, names=None):

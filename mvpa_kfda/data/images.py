@@ -17,7 +17,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
-from nilearn.image import resample_to_img
 from nilearn.maskers import NiftiMasker, SurfaceMasker
 from scipy import sparse
 
@@ -48,6 +47,7 @@ from .tables import read_text_table
 from .volumes import (
     NilearnWarnings,
     aligned,
+    background_mask,
     check_mesh,
     is_surface,
     joined,
@@ -58,8 +58,6 @@ from .volumes import (
     load_volumes,
     mask_surfaces,
     mask_volumes,
-    mean_volume,
-    on_grid,
     same_grid,
     sound_voxels,
     usable_columns,
@@ -77,7 +75,7 @@ _LISTED = 20
 
 
 def read_labels(y, groups=None, confounds=None, train_on=None):
-    """Return labels and groups (n_images,), given as arrays or as (table, column).
+    """Labels and groups (n_images,), given as arrays or as (table, column).
 
     And a `ConfoundTable` and a `TrainOn`, or None.
     """
@@ -128,12 +126,12 @@ class ImageLabels:
                 check_per_trial(values, n_images, name)
 
     def take(self, X):
-        """Return the data of the images to be decoded, of that of all."""
+        """The data of the images to be decoded, of that of all."""
         return X if self.kept is None else X[self.kept]
 
 
 def choose_images(labels, classes=None):
-    """Return the `ImageLabels` of some classes; None: of all that `read_labels` read.
+    """The `ImageLabels` of some classes; None: of all that `read_labels` read.
 
     Parameters
     ----------
@@ -148,11 +146,11 @@ def choose_images(labels, classes=None):
     if groups is not None:
         check_per_trial(groups, len(y), "groups")
     names = _named_labels(classes, y)
-    of_label = {each: name for name, several in names.items() for each in several}
-    kept = np.flatnonzero([label in of_label for label in y.tolist()])
+    name_of = {label: name for name, several in names.items() for label in several}
+    kept = np.flatnonzero([label in name_of for label in y.tolist()])
     chosen = y[kept]
     if isinstance(classes, Mapping):
-        chosen = np.array([of_label[label] for label in chosen.tolist()])
+        chosen = np.array([name_of[label] for label in chosen.tolist()])
     record = {str(name): list(map(str, several)) for name, several in names.items()}
     return ImageLabels(
         chosen,
@@ -166,7 +164,7 @@ def choose_images(labels, classes=None):
 
 
 def _named_labels(classes, y):
-    """Return the labels of each class by its name; each of them there, and once."""
+    """The labels of each class by its name; each of them there, and once."""
     if isinstance(classes, str | bytes) or not isinstance(classes, Iterable):
         raise TypeError(
             f"Invalid value for 'classes': {classes!r}. Allowed: a list of two or more "
@@ -192,12 +190,12 @@ def _named_labels(classes, y):
         labels = _listed(all_items("classes", classes))
         names = {label: [label] for label in labels}
     there = set(y.tolist())
-    unknown = [label for label in labels if label not in there]
-    if unknown:
-        raise ValueError(
-            f"classes names {unknown[0]!r}, which is no label in y. The labels are: "
-            f"{quoted(sorted(there), _LISTED)}."
-        )
+    for label in labels:
+        if label not in there:
+            raise ValueError(
+                f"classes names {label!r}, which is no label in y. The labels are: "
+                f"{quoted(sorted(there), _LISTED)}."
+            )
     if len(set(labels)) < len(labels):
         twice = next(label for label in labels if labels.count(label) > 1)
         raise ValueError(
@@ -212,29 +210,29 @@ def _named_labels(classes, y):
 
 
 def _listed(labels):
-    """Return a label, or several, as a list of plain values that can be looked up."""
+    """A label, or several, as a list of plain values that can be looked up."""
     several = isinstance(labels, Iterable) and not isinstance(labels, str | bytes)
-    plain = [
-        x.item() if hasattr(x, "item") and np.size(x) == 1 else x
-        for x in (labels if several else [labels])
-    ]
-    for label in plain:
+    plain = []
+    for label in labels if several else [labels]:
+        if hasattr(label, "item") and np.size(label) == 1:
+            label = label.item()
         if not isinstance(label, Hashable):
             raise TypeError(
                 f"Invalid value for 'classes': it names {label!r}. Allowed: labels "
                 "that are in y, texts or numbers."
             )
-    return [each.strip() if isinstance(each, str) else each for each in plain]
+        plain.append(label.strip() if isinstance(label, str) else label)
+    return plain
 
 
 def _is_reference(value):
-    """Tell whether a value is (table, column)."""
+    """Whether a value is (table, column)."""
     kinds = (pd.DataFrame, str, os.PathLike)
     return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], kinds)
 
 
 def read_table(table, name):
-    """Return a DataFrame as it is, or read it from a file (.tsv, .csv, also .gz)."""
+    """A DataFrame as it is, or the table in a file (.tsv, .csv, also .gz)."""
     if isinstance(table, pd.DataFrame):
         return table
     path = Path(table).expanduser()
@@ -257,7 +255,7 @@ def read_table(table, name):
 
 
 def _column(table, column, name):
-    """Return a column of a table, without missing values."""
+    """A column of a table, without missing values."""
     if column not in table.columns or isinstance(table[column], pd.DataFrame):
         what = "is not a" if column not in table.columns else "names more than one"
         raise ValueError(
@@ -275,7 +273,7 @@ def _column(table, column, name):
 
 
 def _plain(values, name):
-    """Return values of any 1-D container as an array of strings or numbers."""
+    """Values of any 1-D container as an array of strings or numbers."""
     if isinstance(values, pd.DataFrame):
         raise TypeError(
             f"{name} is a DataFrame; pass one column of it, {name}=table[column], or "
@@ -298,30 +296,56 @@ class Images:
 
     X: np.ndarray  #: (n_images, n_features), as they were, NaN too
     space: Space  #: where the columns are: a volume, a surface or plain features
-    usable: np.ndarray  #: which columns are finite and not constant, (n_features,)
+    #: Which columns are finite and not constant, (n_features,).
+    usable: np.ndarray | None = None
+
+    def __post_init__(self):
+        """Find the columns that can be used, if nothing more is known of them."""
+        if self.usable is None:
+            object.__setattr__(self, "usable", usable_columns(self.X))
 
 
 def read_images(imgs, mask_img=None, mesh=None):
-    """Return the `Images` of volumes, surfaces, CIFTI or an array, within a mask."""
+    """The `Images` of volumes, surfaces, CIFTI or an array, within a mask."""
     if is_masker(imgs):
         raise TypeError(
             f"imgs is a {type(imgs).__name__}; a masker holds no data. Pass the images "
             "as imgs, and the fitted masker as mask_img."
         )
-    if is_table(imgs):
+    of_cifti = not is_table(imgs) and is_cifti(imgs)
+    if not of_cifti:
         check_no_mesh(mesh)
-        return _read_features(imgs, mask_img)
-    if is_cifti(imgs):
-        images = _read_ciftis(imgs, mask_img, mesh)
-        check_usable(images)
-        return images
-    check_no_mesh(mesh)
-    if is_masker(mask_img):
+    if is_table(imgs):
+        images = features(imgs)
+        if mask_img is not None:
+            raise TypeError(
+                "mask_img is for images; imgs is an array. Select columns instead, "
+                "e.g. imgs[:, mask]."
+            )
+    elif of_cifti:
+        files = load_ciftis(imgs)
+        space, mask = cifti_space(files[0], mesh), np.ones(len(files[0].columns), bool)
+        if mask_img is not None:
+            mask = load_cifti_mask(mask_img, files[0].columns)
+            space = replace(space, mask=mask)
+        images = Images(mask_ciftis(files, mask), space)
+    elif is_masker(mask_img):
         images = read_masker(imgs, mask_img)
     elif is_surface(imgs):
-        images = _read_surfaces(imgs, mask_img)
+        surfaces = load_surfaces(imgs)
+        mesh = surfaces[0].mesh
+        if mask_img is None:
+            mask = {p: np.ones(len(m.coordinates), bool) for p, m in mesh.parts.items()}
+        else:
+            mask = load_surface_mask(mask_img, surfaces[0])
+        images = Images(mask_surfaces(surfaces, mask), surface_space(mesh, mask))
     else:
-        images = _read_volumes(imgs, mask_img)
+        volumes = load_volumes(imgs)
+        if mask_img is None:
+            mask, affine = background_mask(volumes), volumes[0].affine
+        else:
+            mask, affine = load_mask(mask_img, volumes[0])
+        images = Images(mask_volumes(volumes, mask), VolumeSpace(mask, affine))
     check_usable(images)
     return images
 
@@ -336,31 +360,19 @@ def check_no_mesh(mesh):
 
 
 def is_masker(value):
-    """Tell whether a value is one of nilearn's maskers."""
+    """Whether a value is one of nilearn's maskers."""
     return hasattr(value, "transform") and hasattr(value, "inverse_transform")
 
 
 def is_table(imgs):
-    """Tell whether images are given as a plain array or DataFrame."""
+    """Whether images are given as a plain array or DataFrame."""
     if isinstance(imgs, np.ndarray) and imgs.ndim == 1:
         return imgs.dtype.kind not in "UO"  # else paths or images
     return isinstance(imgs, np.ndarray | pd.DataFrame) or sparse.issparse(imgs)
 
 
-def _read_features(imgs, mask_img):
-    """Return a plain array."""
-    images = features(imgs)
-    if mask_img is not None:
-        raise TypeError(
-            "mask_img is for images; imgs is an array. Select columns instead, e.g. "
-            "imgs[:, mask]."
-        )
-    check_usable(images)
-    return images
-
-
 def features(imgs):
-    """Return the :class:`Images` of a plain array or DataFrame."""
+    """The `Images` of a plain array or DataFrame."""
     if sparse.issparse(imgs) or np.ma.is_masked(imgs):
         raise TypeError(
             "imgs is a sparse or a masked array; pass a dense one, with NaN for what "
@@ -387,66 +399,18 @@ def features(imgs):
             "An array given as imgs must hold real numbers; some of its columns hold "
             "others. Pass only the features, e.g. table[names]."
         ) from None
-    return Images(X, FeatureSpace(names, X.shape[1]), usable_columns(X))
-
-
-def _read_volumes(imgs, mask_img):
-    """Return the data of volumes in a mask."""
-    images = load_volumes(imgs)
-    if mask_img is None:
-        mask, affine = _background_mask(images), images[0].affine
-    else:
-        mask, affine = load_mask(mask_img, images[0])
-    X = mask_volumes(images, mask)
-    return Images(X, VolumeSpace(mask, affine), usable_columns(X))
-
-
-def _background_mask(images):
-    """Return the mask that a NiftiMasker computes by default."""
-    try:
-        with NilearnWarnings():
-            masker = NiftiMasker(standardize=None, reports=False)
-            masker.fit(mean_volume(images))
-    except ValueError as error:
-        raise ValueError(
-            f"nilearn finds no mask in imgs: {error} Pass mask_img, a 3D image of the "
-            "voxels to use."
-        ) from error
-    return np.asarray(masker.mask_img_.dataobj) != 0
-
-
-def _read_surfaces(imgs, mask_img):
-    """Return the data of surfaces in a mask."""
-    images = load_surfaces(imgs)
-    if mask_img is None:
-        parts = images[0].mesh.parts
-        mask = {p: np.ones(len(m.coordinates), bool) for p, m in parts.items()}
-    else:
-        mask = load_surface_mask(mask_img, images[0])
-    X = mask_surfaces(images, mask)
-    return Images(X, surface_space(images[0].mesh, mask), usable_columns(X))
-
-
-def _read_ciftis(imgs, mask_img, mesh):
-    """Return the data of CIFTI files in a mask."""
-    files = load_ciftis(imgs)
-    space, mask = cifti_space(files[0], mesh), np.ones(len(files[0].columns), bool)
-    if mask_img is not None:
-        mask = load_cifti_mask(mask_img, files[0].columns)
-        space = replace(space, mask=mask)
-    X = mask_ciftis(files, mask)
-    return Images(X, space, usable_columns(X))
+    return Images(X, FeatureSpace(names, X.shape[1]))
 
 
 def surface_space(mesh, mask):
-    """Return the space of the True vertices of a mask on a mesh."""
+    """The space of the True vertices of a mask on a mesh."""
     coordinates = {part: mesh.parts[part].coordinates for part in mask}
     faces = {part: mesh.parts[part].faces for part in mask}
     return SurfaceSpace(coordinates, faces, mask)
 
 
 def read_masker(imgs, masker):
-    """Return what a fitted masker of nilearn makes of images."""
+    """The `Images` that a fitted masker of nilearn makes."""
     surface = is_surface(imgs)
     check_masker(masker, SurfaceMasker if surface else NiftiMasker)
     if surface:
@@ -460,7 +424,7 @@ def read_masker(imgs, masker):
         images, like = load_volumes(imgs), masker.mask_img_
         mask = np.asarray(like.dataobj) != 0
         space = VolumeSpace(mask, like.affine)
-        sound, given = _sound_in(images, like)[mask], joined(images)
+        sound, given = sound_voxels(images, like)[mask], joined(images)
         if same_grid(given, like):
             given = aligned(given, like)
     with NilearnWarnings():
@@ -485,17 +449,6 @@ def check_masker(masker, wanted):
         )
 
 
-def _sound_in(images, mask_img):
-    """Mark voxels of a mask's grid that are sound in the images, (x, y, z)."""
-    sound = sound_voxels(images)
-    if same_grid(images[0], mask_img):
-        return sound
-    image = on_grid(sound.astype(np.float32), images[0])
-    with NilearnWarnings():
-        moved = resample_to_img(image, mask_img, interpolation="nearest")
-    return np.asarray(moved.dataobj) > 0.5
-
-
 def check_usable(images):
     """Refuse data of which nothing can be used."""
     X, usable = images.X, images.usable
@@ -516,7 +469,7 @@ def check_usable(images):
 
 
 def process_positions(images, process_mask_img=None):
-    """Return the space of the centres of searchlights: a mask's, or the images'."""
+    """The space of the centres of searchlights: a mask's, or the images'."""
     space = images.space
     if process_mask_img is None:
         return space
