@@ -373,16 +373,3 @@ def _at_columns(values, axis, other, name):
         at[tuple(axis.voxel[own].T)] = values[own]
         found[ours] = at[tuple(other.voxel[ours].T)]
     return found
-
-
-def check_placed(space):
-    """Refuse surfaces without a mesh, where a searchlight has no neighbours."""
-    if not space.unplaced:
-        return
-    numbers = dict(zip(map(short, space.structures), space.n_vertices, strict=True))
-    words = " and ".join(f"{n} ({numbers[n]} vertices)" for n in space.unplaced)
-    raise ValueError(
-        f"imgs hold {words}, but not where they lie. Pass mesh=(left, right), the "
-        ".surf.gii files of the cortex with the same numbers of vertices, or leave "
-        "these surfaces out by mask_img."
-    )

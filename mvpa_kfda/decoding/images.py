@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ..data.atlas import read_regions
-from ..data.cifti import check_placed
 from ..data.confounds import Confounds
 from ..data.estimates import opened
 from ..data.images import (
@@ -26,11 +25,9 @@ from ..data.images import (
 from ..data.neighbours import (
     DISTANCES,
     adjacency_members,
-    grayordinate_members,
     keep_usable,
+    members_within,
     own_columns,
-    sphere_members,
-    surface_members,
     touching,
     touching_from,
 )
@@ -137,14 +134,7 @@ def find_members(space, centres, own, radius, adjacency, distance):
         )
     memory = usable_memory()
     limit = None if memory is None else memory / 4
-    if isinstance(space, GrayordinateSpace):
-        check_placed(space)
-        near = (space, centres, radius, distance)
-        members = grayordinate_members(*near, max_bytes=limit)
-    elif isinstance(space, SurfaceSpace):
-        members = surface_members(space, centres, radius, distance, max_bytes=limit)
-    else:
-        members = sphere_members(space, centres, radius, max_bytes=limit)
+    members = members_within(space, centres, radius, distance, max_bytes=limit)
     return members, touching(centres)
 
 

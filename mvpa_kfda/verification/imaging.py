@@ -6,13 +6,10 @@ from ..data.atlas import read_regions
 from ..data.images import choose_images, process_positions, read_images, read_labels
 from ..data.neighbours import (
     adjacency_members,
-    grayordinate_members,
     keep_usable,
+    members_within,
     own_columns,
-    sphere_members,
-    surface_members,
 )
-from ..data.space import GrayordinateSpace, SurfaceSpace
 from ..data.volumes import usable_columns
 from .reading import NotCovered, Reading
 
@@ -33,13 +30,8 @@ def reread_searchlight(result, imgs, y, given):
     if adjacency is not None:
         members = adjacency_members(adjacency, images.space.n_positions)[own]
     else:
-        near = images.space, centres, options["radius"]
-        if isinstance(images.space, GrayordinateSpace):
-            members = grayordinate_members(*near, options["distance"])
-        elif isinstance(images.space, SurfaceSpace):
-            members = surface_members(*near, options["distance"])
-        else:
-            members = sphere_members(*near)
+        near = options["radius"], options.get("distance", "geodesic")
+        members = members_within(images.space, centres, *near)
     return _of_images(result, images, members, own, y, given)
 
 
