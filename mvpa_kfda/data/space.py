@@ -704,15 +704,8 @@ class GrayordinateSpace(Space):
         """The axis of the file, a `nibabel.cifti2.BrainModelAxis`."""
         from nibabel.cifti2 import BrainModelAxis
 
-        numbers = zip(self.structures.tolist(), self.n_vertices.tolist(), strict=True)
-        return BrainModelAxis(
-            self.structures[self.structure],
-            self.voxel,
-            self.vertex,
-            self.affine,
-            None if self.shape is None else tuple(self.shape.tolist()),
-            {name: n for name, n in numbers if n},
-        )
+        names = self.structures[self.structure]
+        return BrainModelAxis(names, self.voxel, self.vertex, *_grid_and_surfaces(self))
 
     def _image(self, values, outside, dtype, name):
         row = np.full(len(self.mask), outside, dtype=dtype)
@@ -774,15 +767,7 @@ class ParcelSpace(FeatureSpace):
                 str(self.structures[k]): self.vertex[own & (self.structure == k)]
                 for k in np.unique(self.structure[own & (self.vertex >= 0)])
             }
-        numbers = zip(self.structures.tolist(), self.n_vertices.tolist(), strict=True)
-        return ParcelsAxis(
-            self.names,
-            voxels,
-            vertices,
-            self.affine,
-            None if self.shape is None else tuple(self.shape.tolist()),
-            dict(numbers),
-        )
+        return ParcelsAxis(self.names, voxels, vertices, *_grid_and_surfaces(self))
 
     def _image(self, values, outside, dtype, name):
         row = np.asarray(values, dtype=dtype)
@@ -826,6 +811,13 @@ def _check_axis(space):
         raise ValueError("A CIFTI file must hold every vertex and voxel once.")
 
 
+def _grid_and_surfaces(space):
+    """Affine and shape of the voxels of a CIFTI axis, and vertices of its surfaces."""
+    shape = None if space.shape is None else tuple(space.shape.tolist())
+    numbers = zip(space.structures.tolist(), space.n_vertices.tolist(), strict=True)
+    return space.affine, shape, {name: n for name, n in numbers if n}
+
+
 def _scalar_image(row, axis, name, intent):
     """A CIFTI image of one map."""
     from nibabel.cifti2 import Cifti2Image, ScalarAxis
@@ -843,9 +835,7 @@ def _xyz(points):
 
 def numbered(mask):
     """The True places of a mask counted from 0; -1 elsewhere."""
-    numbers = np.full(mask.shape, -1)
-    numbers[mask] = np.arange(np.count_nonzero(mask))
-    return numbers
+    return np.where(mask, np.cumsum(mask).reshape(mask.shape) - 1, -1)
 
 
 #: Kind of space -> its class.
