@@ -291,7 +291,7 @@ def test_what_is_tested_is_passed_on(
 
 @pytest.mark.parametrize("option", ["", "--sensors", "--generalize"])
 def test_train_on_leaves_blocks_out(folder, tmp_path, capsys, option, undrawn):
-    query = "trial % 3 > 0"
+    query = f"trial not in {[*range(0, 200, 3)]}"
     short = f"--groups block --step 0.2 --permutations 9 --out {tmp_path} {option}"
     command = ["epochs", str(folder / "words-epo.fif"), "--train-on", query]
     assert main([*command, *short.split()]) == 0
