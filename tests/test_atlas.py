@@ -101,7 +101,7 @@ def test_labels_may_have_a_fourth_axis(bold):
     assert regions.ids.tolist() == [2, 4]
 
 
-# ---------------------------------------------------------------- regions that overlap
+# -------------------------------------------------------------------- regions in space
 
 
 def test_regions_hold_what_has_their_label(rng):
@@ -112,27 +112,17 @@ def test_regions_hold_what_has_their_label(rng):
     assert RegionSpace([], [], base, 0 * labels).membership.shape == (0, 40)
 
 
-def test_overlapping_regions_in_space():
+def test_regions_touch_where_their_voxels_do():
     base = VolumeSpace(np.ones((6, 1, 1)), np.eye(4))
-    members = [[0, 0, 1, 1, 2, 3], [0, 1, 1, 2, 3, 5]]
-    space = RegionSpace(list("abcd"), [1, 2, 3, 4], base, [1, 2, 2, 3, 0, 4], members)
-
-    # a and b share voxel 1, b and c are neighbours, d is alone.
-    assert touching(space).T.tolist() == [[0, 1], [1, 2]]
-    assert space.points[:, 0].tolist() == [0.5, 1.5, 3, 5]
-    img = space.to_img([10.0, 20, 30, 40]).get_fdata().ravel()
-    assert img.tolist() == [10, 20, 20, 30, 0, 40]
+    space = RegionSpace(list("abc"), [1, 2, 4], base, [1, 2, 2, 1, 0, 4])
+    assert touching(space).T.tolist() == [[0, 1]]
+    assert space.points[:, 0].tolist() == [1.5, 1.5, 5]
+    img = space.to_img([10.0, 20, 40]).get_fdata().ravel()
+    assert img.tolist() == [10, 20, 20, 10, 0, 40]
     assert unpack_space(space.pack()) == space
-    old = {k: v for k, v in space.pack().items() if k != "members"}
-    assert unpack_space(old).members is None  # of files from before there were any
-    assert unpack_space(old) != space
-
-
-@pytest.mark.parametrize("members", [[[0, 1]], [[0, 2], [0, 1]], [[0, 1], [-1, 0]]])
-def test_members_that_are_refused(members):
-    base = VolumeSpace(np.ones((3, 1, 1)), np.eye(4))
-    with pytest.raises(ValueError, match="The members of regions"):
-        RegionSpace(["a", "b"], [1, 2], base, [1, 1, 2], members)
+    assert unpack_space(space.pack() | {"members": None}) == space
+    with pytest.raises(ValueError, match="overlap are no longer supported"):
+        unpack_space(space.pack() | {"members": np.array([[0, 1], [1, 1]])})
 
 
 # ---------------------------------------------------------------------- what is refused

@@ -351,9 +351,6 @@ class RegionSpace(Space):
     labels : array of int, shape (base.n_positions,)
         Number of the region that each voxel or vertex is in, 0 for none. Images are
         painted by it.
-    members : array of int, shape (2, n), or None
-        Where regions overlap: the index of a region, and that of a voxel or vertex in
-        it, for everything that is in a region. None: what `labels` says.
 
     Examples
     --------
@@ -373,11 +370,10 @@ class RegionSpace(Space):
     ids: np.ndarray
     base: Space
     labels: np.ndarray
-    members: np.ndarray | None = None
 
     def __post_init__(self):
         """Normalize the arrays and check that they belong together."""
-        self._make_arrays(names=str, ids=np.int64, labels=np.int64, members=np.int64)
+        self._make_arrays(names=str, ids=np.int64, labels=np.int64)
         shapes = self.names.shape, self.labels.shape
         if shapes != (self.ids.shape, (self.base.n_positions,)) or self.ids.ndim != 1:
             raise ValueError(
@@ -390,23 +386,6 @@ class RegionSpace(Space):
             raise ValueError(
                 "The ids of regions must be whole numbers other than 0, each used "
                 "once, and every label must be one of them, or 0 for no region."
-            )
-        if self.members is not None:
-            self._check_members()
-
-    def _check_members(self):
-        """Raise a ValueError unless members are pairs of a region and a place."""
-        shape = self.n_positions, self.base.n_positions
-        pairs = self.members
-        if pairs.ndim != 2 or len(pairs) != 2 or (pairs < 0).any():
-            raise ValueError(
-                "The members of regions must be two rows, of the indices of regions "
-                f"and of voxels or vertices; got an array of shape {pairs.shape}."
-            )
-        if (pairs >= np.array(shape)[:, np.newaxis]).any():
-            raise ValueError(
-                f"The members of regions go up to {pairs.max(axis=1).tolist()}, beyond "
-                f"{shape[0]} regions or the {self.base.describe()}."
             )
 
     @property
@@ -448,13 +427,11 @@ class RegionSpace(Space):
     @property
     def membership(self):
         """What is in which region, sparse, of bool, (n_regions, base.n_positions)."""
-        pairs = self.members
-        if pairs is None:
-            index = self.index
-            pairs = index[index >= 0], np.flatnonzero(index >= 0)
+        index = self.index
+        pairs = index[index >= 0], np.flatnonzero(index >= 0)
         marks = np.ones(len(pairs[0]), dtype=bool)
         shape = self.n_positions, self.base.n_positions
-        return sparse.csr_array((marks, tuple(pairs)), shape=shape)
+        return sparse.csr_array((marks, pairs), shape=shape)
 
     @property
     def points(self):
@@ -468,19 +445,11 @@ class RegionSpace(Space):
 
     @property
     def edges(self):
-        """Regions that share a voxel or vertex, or have neighbours, (2, n_edges)."""
+        """Regions whose voxels or vertices are neighbours, (2, n_edges)."""
         if self.n_positions < 2:
             return np.empty((2, 0), dtype=np.intp)  # meshes take seconds
-        edges, n = self.base.edges, self.base.n_positions
-        if self.members is None:  # faster, and they share nothing
-            edges = self.index[edges]
-            return edges[:, (edges >= 0).all(axis=0)]
-        membership = self.membership
-        marks = np.ones(edges.shape[1], dtype=bool), tuple(edges)
-        near = sparse.csr_array(marks, shape=(n, n)) + sparse.eye_array(n, dtype=bool)
-        touch = (membership @ near @ membership.T).tocoo()
-        apart = touch.row != touch.col
-        return np.stack([touch.row[apart], touch.col[apart]])
+        edges = self.index[self.base.edges]
+        return edges[:, (edges >= 0).all(axis=0)]
 
     def columns(self):
         """The columns of a table: region and, in a volume, x, y and z in mm."""
@@ -858,4 +827,6 @@ def unpack_space(packed):
     cls = SPACES[check_option("kind", values.pop("kind", None), SPACES)]
     if "base" in values:
         values["base"] = unpack_space(values["base"])
+    if values.pop("members", None) is not None:
+        raise ValueError("Regions that overlap are no longer supported.")
     return cls(**values)
