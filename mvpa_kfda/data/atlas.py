@@ -6,7 +6,6 @@ one, with a warning. Regions that have no voxel left are kept, and named in a wa
 """
 
 import os
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,43 +13,19 @@ from nilearn.image import resample_to_img
 from nilearn.image.resampling import BoundingBoxError
 from nilearn.surface import SurfaceImage
 
-from ..utils.checks import check_per_trial, quoted, warn
-from .cifti import (
-    cifti_space,
-    is_cifti,
-    load_cifti_labels,
-    load_cifti_mask,
-    load_ciftis,
-    mask_ciftis,
-)
-from .images import (
-    Images,
-    check_no_mesh,
-    check_usable,
-    features,
-    is_masker,
-    is_table,
-    read_images,
-    read_masker,
-    read_table,
-)
-from .space import FeatureSpace, ParcelSpace, RegionSpace
+from ..utils.checks import check_per_trial, counted, quoted, warn
+from .cifti import load_cifti_labels
+from .images import is_masker, is_table, open_images, read_images, read_table
+from .space import FeatureSpace, ParcelSpace, RegionSpace, SurfaceSpace, VolumeSpace
 from .volumes import (
     NilearnWarnings,
     grid_words,
-    is_surface,
-    load_mask,
-    load_surface_mask,
-    load_surfaces,
     load_volume,
-    load_volumes,
     on_grid,
     on_mesh,
     read,
     same_grid,
     scaling_step,
-    split_parts,
-    usable_columns,
     whole_numbers,
 )
 
@@ -63,21 +38,20 @@ def read_regions(imgs, labels_img, mask_img=None, lut=None, mesh=None):
     if labels_img is None:
         return _read_whole(imgs, mask_img, lut, mesh)
     labels_img, lut, listed = _unpack(labels_img, lut)
-    _check_given(imgs, labels_img)
-    given, of_table = (imgs, labels_img, mask_img), is_table(imgs)
-    of_cifti = not of_table and is_cifti(imgs)
-    if not of_cifti:
-        check_no_mesh(mesh)
-    if of_table:
-        images, labels, ids, names = _from_array(*given)
+    _check_given(imgs, labels_img, mask_img)
+    opened = open_images(imgs, mask_img, mesh, background=False)
+    labels, ids, names = _labels_on(opened.space, labels_img)
+    if lut is None or is_table(imgs):
         lut = names or lut
-    elif of_cifti:
-        images, labels, ids, names = _from_ciftis(*given, mesh)
-        lut = names or None if lut is None else lut
-    else:
-        from_images = _from_surfaces if is_surface(imgs) else _from_volumes
-        images, labels, ids = from_images(*given)
-    check_usable(images)
+    chosen = labels != 0
+    if not chosen.any():
+        raise ValueError(
+            "No region of labels_img holds a voxel of the images and of mask_img. Look "
+            "whether they are aligned, and whether labels other than 0 are there."
+        )
+    if isinstance(opened.space, ParcelSpace):
+        chosen[:] = True  # images of them are of all
+    images, labels = opened.read(chosen), labels[chosen]
     ids = ids[ids != 0]
     names = _names(ids, lut, listed)
     regions = RegionSpace(names, ids, images.space, labels)
@@ -140,8 +114,8 @@ def _image_of(atlas):
     )
 
 
-def _check_given(imgs, labels_img):
-    """Refuse maskers, and images that are their own atlas."""
+def _check_given(imgs, labels_img, mask_img):
+    """Refuse maskers, images that are their own atlas, and masks of columns."""
     if is_masker(labels_img):
         raise TypeError(
             f"labels_img is a {type(labels_img).__name__}. Pass its labels_img_ as "
@@ -155,124 +129,64 @@ def _check_given(imgs, labels_img):
     paths = isinstance(imgs, str | os.PathLike) and isinstance(labels_img, type(imgs))
     if labels_img is imgs or (paths and imgs == labels_img):
         raise ValueError("labels_img is imgs. Pass an atlas image as labels_img.")
-
-
-# ------------------------------------------ images, labels of columns, and all labels
-
-
-def _from_volumes(imgs, labels_img, mask_img):
-    """Return the images of voxels in regions, their labels, and all labels."""
-    volumes, images, mask = load_volumes(imgs), None, True
-    if is_masker(mask_img):
-        images, like = read_masker(imgs, mask_img), mask_img.mask_img_
-        mask = images.space.mask
-    else:
-        like = volumes[0]
-        if mask_img is not None:
-            mask, _ = load_mask(mask_img, like)
-    if isinstance(labels_img, SurfaceImage | np.ndarray | list | tuple | dict):
-        kind = type(labels_img).__name__
+    if is_table(imgs) and mask_img is not None:
         raise TypeError(
-            f"labels_img is a {'surface' if kind == 'dict' else kind} but imgs are "
-            "volumes; pass a 3D image of whole numbers, or the path of one."
+            "mask_img is for images; imgs is an array. Leave columns out by giving "
+            "them the label 0."
         )
-    atlas = load_volume(labels_img, "labels_img")
-    labels = _one_map(read(atlas, "labels_img"), 3, scaling_step(atlas))
-    ids = np.unique(labels)
-    labels = np.where(mask, _on_grid_of(labels, atlas, like), 0)
-    chosen = _check_any(labels != 0)
-    if images is None:
-        images = read_images(volumes, on_grid(chosen.astype(np.uint8), like))
-    else:
-        space = replace(images.space, mask=chosen)
-        images = _take_columns(images, space, chosen[mask])
-    return images, labels[chosen], ids
 
 
-def _from_surfaces(imgs, labels_img, mask_img):
-    """Return the images of vertices in regions, their labels, and all labels."""
-    surfaces, images, mask = load_surfaces(imgs), None, True
-    if is_masker(mask_img):
-        images, like = read_masker(imgs, mask_img), mask_img.mask_img_
-        mask = np.concatenate(list(images.space.mask.values()))
-    else:
-        like = surfaces[0]
-        if mask_img is not None:
-            mask = np.concatenate(list(load_surface_mask(mask_img, like).values()))
-    parts = on_mesh(labels_img, like, "labels_img").data.parts
-    labels = _one_map(np.concatenate(list(parts.values())), 1)
-    ids = np.unique(labels)
-    labels = np.where(mask, labels, 0)
-    chosen = _check_any(labels != 0)
-    parts = split_parts(chosen, like)
-    if images is None:
-        images = read_images(surfaces, SurfaceImage(like.mesh, parts))
-    else:
-        space = replace(images.space, mask=parts)
-        images = _take_columns(images, space, chosen[mask])
-    return images, labels[chosen], ids
+# --------------------------------------------------------- labels of all positions
 
 
-def _from_ciftis(imgs, labels_img, mask_img, mesh):
-    """Return the images of columns in regions, labels, all labels, and their names."""
-    files = load_ciftis(imgs)
-    axis, space = files[0].columns, cifti_space(files[0], mesh)
+def _labels_on(space, labels_img):
+    """The labels of the positions of a space, all labels of the atlas, and names."""
+    if isinstance(space, VolumeSpace):
+        if isinstance(labels_img, SurfaceImage | np.ndarray | list | tuple | dict):
+            kind = type(labels_img).__name__
+            raise TypeError(
+                f"labels_img is a {'surface' if kind == 'dict' else kind} but imgs are "
+                "volumes; pass a 3D image of whole numbers, or the path of one."
+            )
+        atlas = load_volume(labels_img, "labels_img")
+        whole = _one_map(read(atlas, "labels_img"), 3, scaling_step(atlas))
+        return _on_grid_of(whole, atlas, space)[space.mask], np.unique(whole), None
+    if isinstance(space, SurfaceSpace):
+        like = space.to_img(np.zeros(space.n_positions))
+        parts = on_mesh(labels_img, like, "labels_img").data.parts
+        whole = _one_map(np.concatenate(list(parts.values())), 1)
+        return whole[space.joined_mask], np.unique(whole), None
+    if type(space) is FeatureSpace:
+        if np.ma.is_masked(labels_img):
+            raise ValueError(
+                f"labels_img is masked for {np.ma.count_masked(labels_img)} columns. "
+                "Fill in 0, which is no region: labels_img.filled(0)."
+            )
+        labels, names = _numbered(labels_img)
+        if labels.shape != (space.n,):
+            raise ValueError(
+                "With an array as imgs, labels_img must hold the region of every "
+                f"column, shape ({space.n},); got shape {labels.shape}."
+            )
+        labels = _whole(labels)
+        return labels, np.unique(labels), names
+    axis = space.axis()
     if np.ndim(labels_img) == 1:
         atlas, names = _numbered(labels_img)
         if atlas.shape != (len(axis),):
             raise ValueError(
-                f"labels_img must hold the region of each of the {space.describe()}, "
-                f"shape ({len(axis)},); got shape {atlas.shape}."
+                "labels_img must hold the region of each of the "
+                f"{counted(len(axis), space.noun)}, shape ({len(axis)},); got shape "
+                f"{atlas.shape}."
             )
         labels = atlas
     else:
         labels, atlas, names = load_cifti_labels(labels_img, axis)
     ids = np.unique(_whole(atlas))
     labels = np.rint(_finite(labels)).astype(np.int64)
-    if mask_img is not None:
-        labels = np.where(load_cifti_mask(mask_img, axis), labels, 0)
-    chosen = _check_any(labels != 0)
-    if isinstance(space, ParcelSpace):
-        chosen = np.ones(len(chosen), dtype=bool)  # images of them are of all
-    else:
-        space = replace(space, mask=chosen)
-    X = mask_ciftis(files, chosen)
     if names:  # numbers that the file has no name for are names themselves
         names = {i: names.get(i, str(i)) for i in ids.tolist()}
-    return Images(X, space, usable_columns(X)), labels[chosen], ids, names
-
-
-def _from_array(imgs, labels_img, mask_img):
-    """Return the columns in regions, their labels, all labels, and their names."""
-    if np.ma.is_masked(labels_img):
-        raise ValueError(
-            f"labels_img is masked for {np.ma.count_masked(labels_img)} columns. "
-            "Fill in 0, which is no region: labels_img.filled(0)."
-        )
-    labels, names = _numbered(labels_img)
-    if mask_img is not None:
-        raise TypeError(
-            "mask_img is for images; imgs is an array. Leave columns out by giving "
-            "them the label 0."
-        )
-    images = features(imgs)
-    if labels.shape != images.usable.shape:
-        raise ValueError(
-            "With an array as imgs, labels_img must hold the region of every column, "
-            f"shape {images.usable.shape}; got shape {labels.shape}."
-        )
-    labels = _whole(labels)
-    chosen = _check_any(labels != 0)
-    columns = images.space.names
-    if columns is None and not chosen.all():
-        columns = np.arange(len(chosen))  # which column is which
-    space = FeatureSpace(None if columns is None else columns[chosen], chosen.sum())
-    return (
-        _take_columns(images, space, chosen),
-        labels[chosen],
-        np.unique(labels),
-        names,
-    )
+    return labels[space.mask], ids, names
 
 
 def _numbered(labels):
@@ -292,21 +206,6 @@ def _numbered(labels):
     names = [x for x in np.unique(labels).tolist() if x.lower() not in _NO_REGION]
     numbers = [names.index(x) + 1 if x in names else 0 for x in labels]
     return np.array(numbers), dict(enumerate(names, start=1))
-
-
-def _take_columns(images, space, chosen):
-    """Return some of the columns."""
-    return Images(images.X[:, chosen].copy(order="F"), space, images.usable[chosen])
-
-
-def _check_any(chosen):
-    """Refuse labels that leave no voxel."""
-    if not chosen.any():
-        raise ValueError(
-            "No region of labels_img holds a voxel of the images and of mask_img. Look "
-            "whether they are aligned, and whether labels other than 0 are there."
-        )
-    return chosen
 
 
 # ------------------------------------------------------------------------------ labels

@@ -9,11 +9,10 @@ in the images given are marked, always.
 """
 
 import os
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -42,7 +41,7 @@ from .confounds import (
     read_confounds,
     read_train_on,
 )
-from .space import FeatureSpace, GrayordinateSpace, Space, SurfaceSpace, VolumeSpace
+from .space import FeatureSpace, Space, SurfaceSpace, VolumeSpace
 from .tables import read_text_table
 from .volumes import (
     NilearnWarnings,
@@ -305,8 +304,40 @@ class Images:
             object.__setattr__(self, "usable", usable_columns(self.X))
 
 
+@dataclass(frozen=True, eq=False)
+class OpenImages:
+    """Images whose positions are known, and whose data are read when they are asked."""
+
+    space: Space
+    #: The data (n_images, n) of the positions in a mask, such as spaces have.
+    data: Callable
+    #: What is known already, of all positions.
+    known: Images | None = None
+
+    def read(self, chosen=None):
+        """The `Images` at chosen positions (n_positions,) of bool; None: at all."""
+        space = self.space if chosen is None else self.space.take(chosen)
+        if self.known is None:
+            images = Images(self.data(space.mask), space)
+        elif chosen is None:
+            images = self.known
+        else:
+            X = self.known.X[:, chosen].copy(order="F")
+            images = Images(X, space, self.known.usable[chosen])
+        check_usable(images)
+        return images
+
+
 def read_images(imgs, mask_img=None, mesh=None):
     """The `Images` of volumes, surfaces, CIFTI or an array, within a mask."""
+    return open_images(imgs, mask_img, mesh).read()
+
+
+def open_images(imgs, mask_img=None, mesh=None, background=True):
+    """The `OpenImages` of volumes, surfaces, CIFTI or an array, within a mask.
+
+    Without a mask all positions, but of volumes those that are no background.
+    """
     if is_masker(imgs):
         raise TypeError(
             f"imgs is a {type(imgs).__name__}; a masker holds no data. Pass the images "
@@ -316,38 +347,44 @@ def read_images(imgs, mask_img=None, mesh=None):
     if not of_cifti:
         check_no_mesh(mesh)
     if is_table(imgs):
-        images = features(imgs)
+        known = features(imgs)
         if mask_img is not None:
             raise TypeError(
                 "mask_img is for images; imgs is an array. Select columns instead, "
                 "e.g. imgs[:, mask]."
             )
-    elif of_cifti:
+        return OpenImages(known.space, None, known)
+    if is_masker(mask_img) and not of_cifti:
+        known = read_masker(imgs, mask_img)
+        return OpenImages(known.space, None, known)
+    if of_cifti:
         files = load_ciftis(imgs)
-        space, mask = cifti_space(files[0], mesh), np.ones(len(files[0].columns), bool)
-        if mask_img is not None:
-            mask = load_cifti_mask(mask_img, files[0].columns)
-            space = replace(space, mask=mask)
-        images = Images(mask_ciftis(files, mask), space)
-    elif is_masker(mask_img):
-        images = read_masker(imgs, mask_img)
+        space, data = cifti_space(files[0], mesh), partial(mask_ciftis, files)
     elif is_surface(imgs):
-        surfaces = load_surfaces(imgs)
-        mesh = surfaces[0].mesh
-        if mask_img is None:
-            mask = {p: np.ones(len(m.coordinates), bool) for p, m in mesh.parts.items()}
-        else:
-            mask = load_surface_mask(mask_img, surfaces[0])
-        images = Images(mask_surfaces(surfaces, mask), surface_space(mesh, mask))
+        images = load_surfaces(imgs)
+        space, data = surface_space(images[0].mesh), partial(mask_surfaces, images)
     else:
-        volumes = load_volumes(imgs)
-        if mask_img is None:
-            mask, affine = background_mask(volumes), volumes[0].affine
-        else:
-            mask, affine = load_mask(mask_img, volumes[0])
-        images = Images(mask_volumes(volumes, mask), VolumeSpace(mask, affine))
-    check_usable(images)
-    return images
+        images = load_volumes(imgs)
+        space = VolumeSpace(np.ones(images[0].shape[:3], bool), images[0].affine)
+        data = partial(mask_volumes, images)
+        if mask_img is not None:
+            space = VolumeSpace(*load_mask(mask_img, space))
+        elif background:
+            space = replace(space, mask=background_mask(images))
+        return OpenImages(space, data)
+    return OpenImages(space if mask_img is None else masked(space, mask_img), data)
+
+
+def masked(space, mask_img, name="mask_img"):
+    """The space of the places that a mask selects, also of those outside of it."""
+    if isinstance(space, VolumeSpace):
+        mask, _ = load_mask(mask_img, space, name)
+    elif isinstance(space, SurfaceSpace):
+        like = space.to_img(np.zeros(space.n_positions))
+        mask = load_surface_mask(mask_img, like, name)
+    else:
+        mask = load_cifti_mask(mask_img, space.axis(), name)
+    return replace(space, mask=mask)
 
 
 def check_no_mesh(mesh):
@@ -402,10 +439,12 @@ def features(imgs):
     return Images(X, FeatureSpace(names, X.shape[1]))
 
 
-def surface_space(mesh, mask):
-    """The space of the True vertices of a mask on a mesh."""
-    coordinates = {part: mesh.parts[part].coordinates for part in mask}
-    faces = {part: mesh.parts[part].faces for part in mask}
+def surface_space(mesh, mask=None):
+    """The space of the True vertices of a mask on a mesh; None: of all."""
+    coordinates = {part: each.coordinates for part, each in mesh.parts.items()}
+    faces = {part: each.faces for part, each in mesh.parts.items()}
+    if mask is None:
+        mask = {part: np.ones(len(x), bool) for part, x in coordinates.items()}
     return SurfaceSpace(coordinates, faces, mask)
 
 
@@ -480,12 +519,4 @@ def process_positions(images, process_mask_img=None):
             f"{name} is for images, of voxels or vertices; {space.noun}s have no "
             f"places. Leave it out: every {space.noun} is a centre."
         )
-    if isinstance(space, GrayordinateSpace):
-        return replace(
-            space, mask=load_cifti_mask(process_mask_img, space.axis(), name)
-        )
-    if isinstance(space, SurfaceSpace):
-        like = space.to_img(np.zeros(space.n_positions))
-        return surface_space(like.mesh, load_surface_mask(process_mask_img, like, name))
-    grid = SimpleNamespace(shape=space.mask.shape, affine=space.affine)
-    return VolumeSpace(load_mask(process_mask_img, grid, name)[0], space.affine)
+    return masked(space, process_mask_img, name)

@@ -5,7 +5,7 @@ each of them is, paints values into an image, and packs itself into plain arrays
 result file can hold.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import product
 from numbers import Integral
 from typing import ClassVar
@@ -106,6 +106,12 @@ class Space:
             )
         return self._image(values, outside, dtype, name)
 
+    def take(self, chosen):
+        """The space of chosen positions (n_positions,), of bool."""
+        mask = np.zeros_like(self.mask)
+        mask[self.mask] = chosen
+        return replace(self, mask=mask)
+
     def pack(self):
         """Plain arrays, numbers and strings that `unpack_space` understands."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -172,6 +178,11 @@ class VolumeSpace(Space):
                 "The affine must be a finite array of shape (4, 4), from voxel indices "
                 f"to mm; got {self.affine}."
             )
+
+    @property
+    def shape(self):
+        """Shape of the grid, as images have it."""
+        return self.mask.shape
 
     @property
     def n_positions(self):
@@ -318,6 +329,13 @@ class SurfaceSpace(Space):
             "vertex": np.concatenate(list(vertices.values())),
             **_xyz(self.points),
         }
+
+    def take(self, chosen):
+        """The space of chosen positions (n_positions,), of bool."""
+        mask = {part: np.zeros_like(inside) for part, inside in self.mask.items()}
+        for part, piece in self.split(chosen).items():
+            mask[part][self.mask[part]] = piece
+        return replace(self, mask=mask)
 
     def split(self, values):
         """The values that each part of the surface has, by name."""
@@ -505,6 +523,12 @@ class FeatureSpace(Space):
     def columns(self):
         """The column of a table: the feature's name or index."""
         return {"feature": np.arange(self.n) if self.names is None else self.names}
+
+    def take(self, chosen):
+        """The space of chosen positions (n_positions,), of bool."""
+        if chosen.all():
+            return self
+        return FeatureSpace(self.columns()["feature"][chosen], chosen.sum())
 
     def _image(self, values, outside, dtype, name):
         raise ValueError(
@@ -723,6 +747,15 @@ class ParcelSpace(FeatureSpace):
     def columns(self):
         """The column of a table: the parcel's name."""
         return {self.noun: self.names}
+
+    @property
+    def mask(self):
+        """True for all parcels: images are always of all."""
+        return np.ones(self.n, dtype=bool)
+
+    def take(self, chosen):
+        """All parcels, which images are always of."""
+        return self
 
     def axis(self):
         """The axis of the file, a `nibabel.cifti2.ParcelsAxis`."""

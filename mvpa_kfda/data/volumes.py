@@ -545,8 +545,8 @@ def _surface_rows(images, mask):
         parts = [(x.reshape(len(x), -1), mask[p]) for p, x in image.data.parts.items()]
         step = max(1, MASKED_AT_ONCE // image.shape[0])
         for start in range(0, n_maps(image), step):
-            chosen = slice(start, start + step)
-            yield np.concatenate([x[inside, chosen] for x, inside in parts]).T
+            maps = slice(start, start + step)
+            yield np.concatenate([x[inside, maps] for x, inside in parts]).T
 
 
 def joined_surfaces(images):
