@@ -277,7 +277,8 @@ def test_vertices_have_hemispheres_numbers_and_places():
     assert columns["hemisphere"].tolist() == ["left"] * 4 + ["right"] * 5
     assert columns["vertex"].tolist() == [0, 2, 3, 4, 0, 2, 3, 4, 5]
     assert_array_equal(columns["x"], columns["vertex"] * 1.5)
-    assert space.split(np.arange(9))["right"].tolist() == [4, 5, 6, 7, 8]
+    img = space.to_img(np.arange(9))
+    assert img.data.parts["right"].tolist() == [4, 0, 5, 6, 7, 8]
 
 
 def test_one_hemisphere_is_enough():

@@ -64,10 +64,7 @@ def own_columns(mask_space, centre_space):
     """The feature that every centre lies in, (n_centres,), -1 for none."""
     if mask_space == centre_space:
         return np.arange(mask_space.n_positions)
-    if isinstance(mask_space, GrayordinateSpace):
-        check_same_mesh(mask_space, centre_space)
-        return numbered(mask_space.mask)[centre_space.mask]
-    if isinstance(mask_space, SurfaceSpace):
+    if isinstance(mask_space, SurfaceSpace | GrayordinateSpace):
         check_same_mesh(mask_space, centre_space)
         return numbered(mask_space.joined_mask)[centre_space.joined_mask]
     if not isinstance(mask_space, VolumeSpace) or type(centre_space) is not VolumeSpace:

@@ -46,10 +46,11 @@ def same_places(shape, affine, other):
 class Space:
     """What decoding, results and figures ask of a space.
 
-    A new kind of space is a class with `n_positions`, `columns` (the columns of a table
-    that say where every position is, by name), `base` (the space that its images are
-    of: itself, or that of the regions) and what else is named here, and an entry in
-    `SPACES`. Spaces are equal if they are of one kind and have the same places.
+    A new kind of space is a class with `columns` (the columns of a table that say where
+    every position is, by name), `base` (the space that its images are of: itself, or
+    that of the regions), a `mask` of the places of its images or what else says its
+    `n_positions`, and what is named here, and an entry in `SPACES`. Spaces are equal if
+    they are of one kind and have the same places.
     """
 
     kind: ClassVar[str]  #: its name, in files too
@@ -69,6 +70,16 @@ class Space:
     def __repr__(self):
         """The space in one line."""
         return f"<{type(self).__name__}: {self.describe()}>"
+
+    @property
+    def joined_mask(self):
+        """True for the places of an image that are positions, (n_places,)."""
+        return self.mask.ravel()
+
+    @property
+    def n_positions(self):
+        """Number of positions."""
+        return int(np.count_nonzero(self.joined_mask))
 
     def describe(self):
         """How many positions there are, e.g. "530 voxels"."""
@@ -108,9 +119,17 @@ class Space:
 
     def take(self, chosen):
         """The space of chosen positions (n_positions,), of bool."""
-        mask = np.zeros_like(self.mask)
-        mask[self.mask] = chosen
-        return replace(self, mask=mask)
+        return replace(self, mask=self._on_places(chosen, False, bool))
+
+    def _on_places(self, values, outside, dtype):
+        """Values (n_positions,) on all places of an image, as the mask has them."""
+        inside = self.joined_mask
+        places = np.full(inside.shape, outside, dtype=dtype)
+        places[inside] = values
+        return self._shaped(places)
+
+    def _shaped(self, places):
+        return places.reshape(self.mask.shape)
 
     def pack(self):
         """Plain arrays, numbers and strings that `unpack_space` understands."""
@@ -185,11 +204,6 @@ class VolumeSpace(Space):
         return self.mask.shape
 
     @property
-    def n_positions(self):
-        """Number of voxels."""
-        return int(np.count_nonzero(self.mask))
-
-    @property
     def voxels(self):
         """Indices of the voxels in the grid, (n_positions, 3)."""
         return np.argwhere(self.mask)
@@ -221,8 +235,7 @@ class VolumeSpace(Space):
     def _image(self, values, outside, dtype, name):
         import nibabel  # slow to import, and only images need it
 
-        data = np.full(self.mask.shape, outside, dtype=dtype)
-        data[self.mask] = values
+        data = self._on_places(values, outside, dtype)
         img = nibabel.Nifti1Image(data, self.affine, dtype=dtype)
         img.header.set_xyzt_units("mm")
         return img
@@ -291,18 +304,13 @@ class SurfaceSpace(Space):
                 )
 
     @property
-    def n_positions(self):
-        """Number of vertices in the mask."""
-        return sum(int(np.count_nonzero(mask)) for mask in self.mask.values())
-
-    @property
     def points(self):
         """Places of the vertices in mm, (n_positions, 3)."""
         return np.concatenate([x[self.mask[p]] for p, x in self.coordinates.items()])
 
     @property
     def joined_mask(self):
-        """True for the vertices of all parts that are positions, (n_vertices,)."""
+        """True for the vertices that are positions, part after part, (n_vertices,)."""
         return np.concatenate(list(self.mask.values()))
 
     @property
@@ -330,26 +338,14 @@ class SurfaceSpace(Space):
             **_xyz(self.points),
         }
 
-    def take(self, chosen):
-        """The space of chosen positions (n_positions,), of bool."""
-        mask = {part: np.zeros_like(inside) for part, inside in self.mask.items()}
-        for part, piece in self.split(chosen).items():
-            mask[part][self.mask[part]] = piece
-        return replace(self, mask=mask)
-
-    def split(self, values):
-        """The values that each part of the surface has, by name."""
-        counts = [np.count_nonzero(mask) for mask in self.mask.values()]
-        pieces = np.split(np.asarray(values), np.cumsum(counts)[:-1])
-        return dict(zip(self.mask, pieces, strict=True))
+    def _shaped(self, places):
+        ends = np.cumsum([*map(len, self.mask.values())])
+        return dict(zip(self.mask, np.split(places, ends[:-1]), strict=True))
 
     def _image(self, values, outside, dtype, name):
         from nilearn.surface import InMemoryMesh, SurfaceImage
 
-        data = {}
-        for part, piece in self.split(values).items():
-            data[part] = np.full(self.mask[part].shape, outside, dtype=dtype)
-            data[part][self.mask[part]] = piece
+        data = self._on_places(values, outside, dtype)
         mesh = {p: InMemoryMesh(self.coordinates[p], self.faces[p]) for p in data}
         return SurfaceImage(mesh, data)
 
@@ -617,11 +613,6 @@ class GrayordinateSpace(Space):
                     f"{numbers[0]}."
                 )
 
-    @property
-    def n_positions(self):
-        """Number of vertices and voxels in the mask."""
-        return int(np.count_nonzero(self.mask))
-
     def pieces(self):
         """Yield spaces that never mix, each with the positions that it consists of.
 
@@ -701,8 +692,7 @@ class GrayordinateSpace(Space):
         return BrainModelAxis(names, self.voxel, self.vertex, *_grid_and_surfaces(self))
 
     def _image(self, values, outside, dtype, name):
-        row = np.full(len(self.mask), outside, dtype=dtype)
-        row[self.mask] = values
+        row = self._on_places(values, outside, dtype)
         return _scalar_image(row, self.axis(), name, "ConnDenseScalar")
 
 
