@@ -226,9 +226,9 @@ def _parcel_space(axis):
     for number, voxels in enumerate(axis.voxels):
         voxels = np.asarray(voxels, dtype=int).reshape(-1, 3)
         parts.append((number, -1, np.full(len(voxels), -1), voxels))
-        for name, own in axis.vertices[number].items():
-            nowhere = np.full((len(own), 3), -1)
-            parts.append((number, structures.index(name), own, nowhere))
+        for name, vertices in axis.vertices[number].items():
+            nowhere = np.full((len(vertices), 3), -1)
+            parts.append((number, structures.index(name), vertices, nowhere))
     parcel, structure, vertices, voxels = zip(*parts, strict=True)
     lengths = [*map(len, vertices)]
     return ParcelSpace(
@@ -346,13 +346,13 @@ def _at_columns(values, axis, other, name):
     found = np.zeros(len(other), dtype=values.dtype)
     for structure, n in other.nvertices.items():
         at = np.zeros(n, dtype=values.dtype)
-        own, ours = (each.name == structure for each in (axis, other))
+        given, wanted = (each.name == structure for each in (axis, other))
         if structure in axis.nvertices:
-            at[axis.vertex[own]] = values[own]
-        found[ours] = at[other.vertex[ours]]
+            at[axis.vertex[given]] = values[given]
+        found[wanted] = at[other.vertex[wanted]]
     if axis.affine is not None and other.affine is not None:
         at = np.zeros(axis.volume_shape, dtype=values.dtype)
-        own, ours = axis.volume_mask, other.volume_mask
-        at[tuple(axis.voxel[own].T)] = values[own]
-        found[ours] = at[tuple(other.voxel[ours].T)]
+        given, wanted = axis.volume_mask, other.volume_mask
+        at[tuple(axis.voxel[given].T)] = values[given]
+        found[wanted] = at[tuple(other.voxel[wanted].T)]
     return found

@@ -93,8 +93,8 @@ def read_labels(y, groups=None, confounds=None, train_on=None):
                 f"groups={groups!r} names a column, but y is not (table, column). "
                 "Pass groups as an array, or as (table, column) too."
             )
-        groups = _column(table, groups, "groups")
-    elif _is_reference(groups):
+        groups = table, groups
+    if _is_reference(groups):
         groups = _column(read_table(groups[0], "groups"), groups[1], "groups")
     y = _plain(y, "y")
     train_on = read_train_on(train_on, len(y), table, OF_IMAGES)

@@ -55,12 +55,12 @@ def touching(space):
 def touching_from(adjacency):
     """Pairs (2, n_pairs), one of which sees the other in an adjacency."""
     graph = sparse.csr_array(adjacency).astype(bool)
-    both = sparse.csr_array(sparse.triu(graph + graph.T, k=1))
-    both.sort_indices()
-    return np.stack(both.nonzero()).astype(np.intp)
+    pairs = sparse.csr_array(sparse.triu(graph + graph.T, k=1))
+    pairs.sort_indices()
+    return np.stack(pairs.nonzero()).astype(np.intp)
 
 
-def own_columns(mask_space, centre_space):
+def centre_features(mask_space, centre_space):
     """The feature that every centre lies in, (n_centres,), -1 for none."""
     if mask_space == centre_space:
         return np.arange(mask_space.n_positions)
@@ -127,9 +127,9 @@ def sphere_members(mask_space, centre_space, radius, *, max_bytes=None):
         return sparse.csr_array((n_centres, n_voxels), dtype=bool)
     places, centres = in_mm(mask_space), in_mm(centre_space)
     members = _in_balls(places, centres, radius, radius, max_bytes)
-    own = _one_per_row(own_columns(mask_space, centre_space), n_voxels)
+    centre = _one_per_row(centre_features(mask_space, centre_space), n_voxels)
     same = _one_per_row(_same_whole_mm(places, centres), n_voxels)
-    members = members + (own + same)
+    members = members + (centre + same)
     members.sort_indices()
     return members
 
@@ -211,10 +211,10 @@ def grayordinate_members(
                 f"{space.describe()} of them in one structure. Leave them out by a "
                 "mask_img of the cortex, or use distance='geodesic'."
             )
-        own = members_within(space, centres, radius, distance, max_bytes=max_bytes)
+        members = members_within(space, centres, radius, distance, max_bytes=max_bytes)
         # Neither sorted nor summed again: in the order of the piece, so that kernels
         # are those of the surface or the volume alone, to the last digit.
-        marks = own.data, columns[own.indices], own.indptr
+        marks = members.data, columns[members.indices], members.indptr
         shape = len(rows), mask_space.n_positions
         found.append(sparse.csr_array(marks, shape=shape))
         order.append(rows)

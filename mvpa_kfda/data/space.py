@@ -37,9 +37,9 @@ def same_places(shape, affine, other):
     """
     corners = np.array(list(product(*[(0, length) for length in shape])))
     shift = np.asarray(affine) - other
-    moved = np.abs(corners @ shift[:3, :3].T + shift[:3, 3]).max()
+    farthest = np.abs(corners @ shift[:3, :3].T + shift[:3, 3]).max()
     sizes = np.sqrt((np.asarray(other)[:3, :3] ** 2).sum(axis=0))
-    return bool(moved <= _TOLERANCE * sizes.min())
+    return bool(farthest <= _TOLERANCE * sizes.min())
 
 
 @dataclass(frozen=True, eq=False)
@@ -753,11 +753,11 @@ class ParcelSpace(FeatureSpace):
 
         voxels, vertices = [], np.empty(self.n, dtype=object)
         for number in range(self.n):
-            own = self.parcel == number
-            voxels.append(self.voxel[own & (self.vertex < 0)].astype("i4"))
+            within = self.parcel == number
+            voxels.append(self.voxel[within & (self.vertex < 0)].astype("i4"))
             vertices[number] = {
-                str(self.structures[k]): self.vertex[own & (self.structure == k)]
-                for k in np.unique(self.structure[own & (self.vertex >= 0)])
+                str(self.structures[k]): self.vertex[within & (self.structure == k)]
+                for k in np.unique(self.structure[within & (self.vertex >= 0)])
             }
         return ParcelsAxis(self.names, voxels, vertices, *_grid_and_surfaces(self))
 

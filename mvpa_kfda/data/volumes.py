@@ -415,9 +415,9 @@ def sound_voxels(images, like):
     if same_grid(images[0], like):
         return sound
     with NilearnWarnings():
-        moved = on_grid(sound.astype(np.float32), images[0])
-        moved = resample_to_img(moved, like, interpolation="nearest")
-    return np.asarray(moved.dataobj) > 0.5
+        resampled = on_grid(sound.astype(np.float32), images[0])
+        resampled = resample_to_img(resampled, like, interpolation="nearest")
+    return np.asarray(resampled.dataobj) > 0.5
 
 
 def is_surface(imgs):
@@ -522,15 +522,10 @@ def load_surface_mask(mask_img, image, name="mask_img"):
             f"{name} must hold one value for each vertex; its shape is "
             f"{mask_img.shape}."
         )
-    values = np.concatenate([data.ravel() for data in mask_img.data.parts.values()])
-    return split_parts(as_mask(values, name), image)
-
-
-def split_parts(values, image):
-    """Values of all vertices by part of a surface."""
-    counts = [len(mesh.coordinates) for mesh in image.mesh.parts.values()]
-    pieces = np.split(values, np.cumsum(counts)[:-1])
-    return dict(zip(image.mesh.parts, pieces, strict=True))
+    parts = mask_img.data.parts
+    chosen = as_mask(np.concatenate([data.ravel() for data in parts.values()]), name)
+    ends = np.cumsum([*map(len, parts.values())])
+    return dict(zip(parts, np.split(chosen, ends[:-1]), strict=True))
 
 
 def mask_surfaces(images, mask):
@@ -576,9 +571,9 @@ def usable_columns(X):
     return _varies(X.min(axis=0), X.max(axis=0))
 
 
-def standardize(X, groups, codes, how="zscore_sample"):
+def standardize(X, groups, codes, method="zscore_sample"):
     """Z-score X (n_images, n_features) within each run, in place; labels are codes."""
-    if not check_option("standardize", how, ("zscore_sample", False, None)):
+    if not check_option("standardize", method, ("zscore_sample", False, None)):
         return X
     for rows in find_runs(groups, codes):
         for columns in _column_blocks(X, rows):
@@ -612,12 +607,12 @@ def find_runs(groups, codes):
     if groups is None:
         return everything
     runs = {name: np.flatnonzero(groups == name) for name in np.unique(groups)}
-    single = [name for name, rows in runs.items() if len(set(codes[rows])) == 1]
-    if len(single) == len(runs):
+    of_one = [name for name, rows in runs.items() if len(set(codes[rows])) == 1]
+    if len(of_one) == len(runs):
         return everything  # patients and controls, say, whose difference would go
-    if single:
-        name = single[0].item() if isinstance(single[0], np.generic) else single[0]
-        more = f" (and {len(single) - 1} more)" if len(single) > 1 else ""
+    if of_one:
+        name = of_one[0].item() if isinstance(of_one[0], np.generic) else of_one[0]
+        more = f" (and {len(of_one) - 1} more)" if len(of_one) > 1 else ""
         raise ValueError(
             f"The group {name!r}{more} holds images of a single class. Z-scoring "
             "within it would remove what tells its class. Drop its images, or use "

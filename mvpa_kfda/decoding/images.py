@@ -25,9 +25,9 @@ from ..data.images import (
 from ..data.neighbours import (
     DISTANCES,
     adjacency_members,
+    centre_features,
     keep_usable,
     members_within,
-    own_columns,
     touching,
     touching_from,
 )
@@ -483,7 +483,7 @@ def searchlight(
     imgs, y, mask_img, record = opened(imgs, y, groups, mask_img)
     images = read_images(imgs, mask_img, reading.mesh)
     centres = process_positions(images, process_mask_img)
-    own = own_columns(images.space, centres)
+    own = centre_features(images.space, centres)
     members, pairs = find_members(
         images.space, centres, own, radius, adjacency, distance
     )

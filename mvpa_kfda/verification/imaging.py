@@ -6,9 +6,9 @@ from ..data.atlas import read_regions
 from ..data.images import choose_images, process_positions, read_images, read_labels
 from ..data.neighbours import (
     adjacency_members,
+    centre_features,
     keep_usable,
     members_within,
-    own_columns,
 )
 from ..data.volumes import usable_columns
 from .reading import NotCovered, Reading
@@ -25,7 +25,7 @@ def reread_searchlight(result, imgs, y, given):
             f"it has {n_known:,} positions, and these data have {n:,}; pass the masks "
             "that it was computed with (mask_img, process_mask_img)"
         )
-    own = own_columns(images.space, centres)
+    own = centre_features(images.space, centres)
     adjacency = given.get("adjacency", options.get("adjacency"))
     if adjacency is not None:
         members = adjacency_members(adjacency, images.space.n_positions)[own]
