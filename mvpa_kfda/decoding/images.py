@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ..data.atlas import read_regions
+from ..data.betas import Betas, opened
 from ..data.cifti import check_placed
 from ..data.confounds import Confounds
-from ..data.estimates import opened
 from ..data.grayordinates import GrayordinateSpace
 from ..data.images import (
     Classes,
@@ -73,8 +73,6 @@ if TYPE_CHECKING:
     from sklearn.base import TransformerMixin
     from sklearn.utils import Bunch
     from typing_extensions import Unpack
-
-    from ..data.estimates import Betas
 
     Image = SpatialImage | SurfaceImage | Cifti2Image | str | PathLike[str]
     Images = Betas | Image | Sequence[Image] | ArrayLike
