@@ -632,7 +632,6 @@ def test_names_of_options_are_those_of_the_functions():
     assert set(common.REGRESSION_METRICS) == set(REGRESSION_METRICS)
     assert group.METHODS == tuple(METHODS) == tuple(GROUP_TESTS)
     assert betas_command.METHODS == betas.METHODS
-    assert betas_command.OTHERS == betas.OTHERS
     assert betas_command.NOISE_MODELS == betas.NOISE_MODELS
     assert betas_command.HRF_MODELS == tuple(betas.HRF_MODELS)
     assert set(group.CORRECTIONS) == {*CORRECTIONS, CLUSTER_FDR}

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ..data.atlas import read_regions
+from ..data.betas import Betas, opened
 from ..data.confounds import Confounds
-from ..data.estimates import opened
 from ..data.images import (
     Classes,
     choose_images,
@@ -69,8 +69,6 @@ if TYPE_CHECKING:
     from sklearn.base import TransformerMixin
     from sklearn.utils import Bunch
     from typing_extensions import Unpack
-
-    from ..data.estimates import Betas
 
     Image = SpatialImage | SurfaceImage | Cifti2Image | str | PathLike[str]
     Images = Betas | Image | Sequence[Image] | ArrayLike
