@@ -324,7 +324,8 @@ class OpenImages:
         else:
             X = self.known.X[:, chosen].copy(order="F")
             images = Images(X, space, self.known.usable[chosen])
-        check_usable(images)
+        if not images.usable.any():
+            raise ValueError(_why_unusable(images))
         return images
 
 
@@ -344,10 +345,13 @@ def open_images(imgs, mask_img=None, mesh=None, background=True):
             "as imgs, and the fitted masker as mask_img."
         )
     of_cifti = not is_table(imgs) and is_cifti(imgs)
-    if not of_cifti:
-        check_no_mesh(mesh)
+    if mesh is not None and not of_cifti:
+        raise TypeError(
+            "mesh is for CIFTI images, whose files do not say where the cortex lies; "
+            "these imgs are of another kind. Leave it out."
+        )
     if is_table(imgs):
-        known = features(imgs)
+        known = _features(imgs)
         if mask_img is not None:
             raise TypeError(
                 "mask_img is for images; imgs is an array. Select columns instead, "
@@ -355,14 +359,14 @@ def open_images(imgs, mask_img=None, mesh=None, background=True):
             )
         return OpenImages(known.space, None, known)
     if is_masker(mask_img) and not of_cifti:
-        known = read_masker(imgs, mask_img)
+        known = _read_masker(imgs, mask_img)
         return OpenImages(known.space, None, known)
     if of_cifti:
         files = load_ciftis(imgs)
         space, data = cifti_space(files[0], mesh), partial(mask_ciftis, files)
     elif is_surface(imgs):
         images = load_surfaces(imgs)
-        space, data = surface_space(images[0].mesh), partial(mask_surfaces, images)
+        space, data = _surface_space(images[0].mesh), partial(mask_surfaces, images)
     else:
         images = load_volumes(imgs)
         space = VolumeSpace(np.ones(images[0].shape[:3], bool), images[0].affine)
@@ -387,15 +391,6 @@ def masked(space, mask_img, name="mask_img"):
     return replace(space, mask=mask)
 
 
-def check_no_mesh(mesh):
-    """Refuse meshes beside images that do not need them."""
-    if mesh is not None:
-        raise TypeError(
-            "mesh is for CIFTI images, whose files do not say where the cortex lies; "
-            "these imgs are of another kind. Leave it out."
-        )
-
-
 def is_masker(value):
     """Whether a value is one of nilearn's maskers."""
     return hasattr(value, "transform") and hasattr(value, "inverse_transform")
@@ -408,7 +403,7 @@ def is_table(imgs):
     return isinstance(imgs, np.ndarray | pd.DataFrame) or sparse.issparse(imgs)
 
 
-def features(imgs):
+def _features(imgs):
     """The `Images` of a plain array or DataFrame."""
     if sparse.issparse(imgs) or np.ma.is_masked(imgs):
         raise TypeError(
@@ -439,7 +434,7 @@ def features(imgs):
     return Images(X, FeatureSpace(names, X.shape[1]))
 
 
-def surface_space(mesh, mask=None):
+def _surface_space(mesh, mask=None):
     """The space of the True vertices of a mask on a mesh; None: of all."""
     coordinates = {part: each.coordinates for part, each in mesh.parts.items()}
     faces = {part: each.faces for part, each in mesh.parts.items()}
@@ -448,7 +443,7 @@ def surface_space(mesh, mask=None):
     return SurfaceSpace(coordinates, faces, mask)
 
 
-def read_masker(imgs, masker):
+def _read_masker(imgs, masker):
     """The `Images` that a fitted masker of nilearn makes."""
     surface = is_surface(imgs)
     check_masker(masker, SurfaceMasker if surface else NiftiMasker)
@@ -457,7 +452,7 @@ def read_masker(imgs, masker):
         check_mesh(masker.mask_img_, images[0], "The mask of mask_img")
         parts = masker.mask_img_.data.parts
         mask = {part: np.asarray(data, bool).ravel() for part, data in parts.items()}
-        space, given = surface_space(images[0].mesh, mask), joined_surfaces(images)
+        space, given = _surface_space(images[0].mesh, mask), joined_surfaces(images)
         sound = usable_columns(mask_surfaces(images, mask))
     else:
         images, like = load_volumes(imgs), masker.mask_img_
@@ -488,22 +483,19 @@ def check_masker(masker, wanted):
         )
 
 
-def check_usable(images):
-    """Refuse data of which nothing can be used."""
-    X, usable = images.X, images.usable
-    if usable.any():
-        return
-    finite = np.isfinite(X)
+def _why_unusable(images):
+    """What is wrong with data of which nothing can be used."""
+    finite = np.isfinite(images.X)
     empty = np.flatnonzero(~finite.any(axis=1))
     n_broken = int((~finite.all(axis=0)).sum())
     hint = (
         f" Image {empty[0]} (counted from 0) holds no finite value at all: drop it."
-        if 0 < len(empty) < len(X)
+        if 0 < len(empty) < len(finite)
         else " Look whether the mask lies on the brain in these images."
     )
-    raise ValueError(
+    return (
         f"None of the {images.space.describe()} can be decoded: {n_broken} hold NaN or "
-        f"infinite values and {len(usable) - n_broken} are constant.{hint}"
+        f"infinite values and {finite.shape[1] - n_broken} are constant.{hint}"
     )
 
 

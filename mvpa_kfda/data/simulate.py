@@ -144,7 +144,20 @@ def simulate_epochs(
             f"n_trials={n_trials} is too small for {n_classes} classes in {n_blocks} "
             "blocks. Ask for at least one trial of each class and block."
         )
-    _check_recording(snr, n_channels, sfreq, tmin, tmax)
+    check_option("n_channels", n_channels, list(MONTAGES))
+    check_positive("sfreq", sfreq)
+    check_positive("snr", snr, zero=True)
+    tmin, tmax = check_finite("tmin", tmin), check_finite("tmax", tmax)
+    if not tmin * sfreq <= -1 and tmin < 0 < tmax:
+        raise ValueError(
+            f"Epochs from {tmin} s have no sample before the stimulus at sfreq={sfreq}."
+            " Choose a lower 'tmin' or a higher 'sfreq'."
+        )
+    if not tmin < 0 < tmax:
+        raise ValueError(
+            f"Epochs from {tmin} to {tmax} s do not hold the stimulus at 0 s. Choose "
+            "a negative 'tmin' and a positive 'tmax'."
+        )
     rng = generator(random_state)
     montage = mne.channels.make_standard_montage(MONTAGES[n_channels])
     info = mne.create_info(montage.ch_names, sfreq, "eeg", verbose=False)
@@ -165,24 +178,6 @@ def simulate_epochs(
     noise = NOISE_SIZE * _make_noise(background, n_trials, times.size, sfreq, rng)
     data = amplitude * answers[codes] + noise  # (n_trials, n_channels, n_times)
     return _make_epochs(data, info, codes, blocks, times[0], n_classes)
-
-
-def _check_recording(snr, n_channels, sfreq, tmin, tmax):
-    """Check the numbers that describe signal and recording."""
-    check_option("n_channels", n_channels, list(MONTAGES))
-    check_positive("sfreq", sfreq)
-    check_positive("snr", snr, zero=True)
-    tmin, tmax = check_finite("tmin", tmin), check_finite("tmax", tmax)
-    if not tmin * sfreq <= -1 and tmin < 0 < tmax:
-        raise ValueError(
-            f"Epochs from {tmin} s have no sample before the stimulus at sfreq={sfreq}."
-            " Choose a lower 'tmin' or a higher 'sfreq'."
-        )
-    if not tmin < 0 < tmax:
-        raise ValueError(
-            f"Epochs from {tmin} to {tmax} s do not hold the stimulus at 0 s. Choose "
-            "a negative 'tmin' and a positive 'tmax'."
-        )
 
 
 def _make_design(n_trials, n_classes, n_blocks, rng):
