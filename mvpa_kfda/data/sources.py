@@ -206,16 +206,16 @@ class SourceReader:
     def _difference(self, form, stc):
         """How a source estimate differs from the first; "" if it does not."""
         first = self.form
-        names = [each.class_name(each.vector) for each in (form, first)]
-        if len(set(names)) == 2:
-            return f"the kind {names[0]} instead of {names[1]}"
-        if form.subject != first.subject:
-            return f"the subject {form.subject!r} instead of {first.subject!r}"
+        kinds = (each.class_name(each.vector) for each in (form, first))
+        for words, value, expected in (
+            ("the kind {} instead of {}", *kinds),
+            ("the subject {!r} instead of {!r}", form.subject, first.subject),
+            ("{} vertices instead of {}", form.n_vertices, first.n_vertices),
+        ):
+            if value != expected:
+                return words.format(value, expected)
         same = [*map(np.array_equal, form.vertices, first.vertices)]
-        if not all(same) or len(form.vertices) != len(first.vertices):
-            numbers = form.n_vertices, first.n_vertices
-            if len(set(numbers)) == 2:
-                return f"{numbers[0]} vertices instead of {numbers[1]}"
+        if not all(same):
             return f"other vertices of {first.structures[same.index(False)]} than"
         n, expected, near = len(stc.times), len(self.times), _SAME_TIME * self.tstep
         if n != expected:
