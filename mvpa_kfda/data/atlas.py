@@ -39,7 +39,7 @@ def read_regions(imgs, labels_img, mask_img=None, lut=None, mesh=None):
         return _read_whole(imgs, mask_img, lut, mesh)
     labels_img, lut, listed = _unpack(labels_img, lut)
     _check_given(imgs, labels_img, mask_img)
-    opened = open_images(imgs, mask_img, mesh, background=False)
+    opened = open_images(imgs, mask_img, mesh, whole=True)
     labels, ids, names = _labels_on(opened.space, labels_img)
     if lut is None or is_table(imgs):
         lut = names or lut

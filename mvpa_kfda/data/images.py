@@ -44,21 +44,16 @@ from .confounds import (
 from .space import FeatureSpace, Space, SurfaceSpace, VolumeSpace
 from .tables import read_text_table
 from .volumes import (
-    NilearnWarnings,
-    aligned,
     background_mask,
-    check_mesh,
     is_surface,
-    joined,
-    joined_surfaces,
     load_mask,
     load_surface_mask,
     load_surfaces,
     load_volumes,
     mask_surfaces,
     mask_volumes,
-    same_grid,
-    sound_voxels,
+    surface_space,
+    transformed,
     usable_columns,
 )
 
@@ -334,10 +329,11 @@ def read_images(imgs, mask_img=None, mesh=None):
     return open_images(imgs, mask_img, mesh).read()
 
 
-def open_images(imgs, mask_img=None, mesh=None, background=True):
+def open_images(imgs, mask_img=None, mesh=None, whole=False):
     """The `OpenImages` of volumes, surfaces, CIFTI or an array, within a mask.
 
-    Without a mask all positions, but of volumes those that are no background.
+    Without a mask all positions, but of volumes those that are no background, unless
+    the whole of them is wanted.
     """
     if is_masker(imgs):
         raise TypeError(
@@ -359,21 +355,24 @@ def open_images(imgs, mask_img=None, mesh=None, background=True):
             )
         return OpenImages(known.space, None, known)
     if is_masker(mask_img) and not of_cifti:
-        known = _read_masker(imgs, mask_img)
+        check_masker(mask_img, SurfaceMasker if is_surface(imgs) else NiftiMasker)
+        known = Images(*transformed(imgs, mask_img))
         return OpenImages(known.space, None, known)
     if of_cifti:
         files = load_ciftis(imgs)
         space, data = cifti_space(files[0], mesh), partial(mask_ciftis, files)
     elif is_surface(imgs):
         images = load_surfaces(imgs)
-        space, data = _surface_space(images[0].mesh), partial(mask_surfaces, images)
+        space, data = surface_space(images[0].mesh), partial(mask_surfaces, images)
     else:
         images = load_volumes(imgs)
         space = VolumeSpace(np.ones(images[0].shape[:3], bool), images[0].affine)
         data = partial(mask_volumes, images)
         if mask_img is not None:
-            space = VolumeSpace(*load_mask(mask_img, space))
-        elif background:
+            mask, affine = load_mask(mask_img, space)
+            # Spheres are on the grid of the mask, to the last digit.
+            space = VolumeSpace(mask, space.affine if whole else affine)
+        elif not whole:
             space = replace(space, mask=background_mask(images))
         return OpenImages(space, data)
     return OpenImages(space if mask_img is None else masked(space, mask_img), data)
@@ -432,39 +431,6 @@ def _features(imgs):
             "others. Pass only the features, e.g. table[names]."
         ) from None
     return Images(X, FeatureSpace(names, X.shape[1]))
-
-
-def _surface_space(mesh, mask=None):
-    """The space of the True vertices of a mask on a mesh; None: of all."""
-    coordinates = {part: each.coordinates for part, each in mesh.parts.items()}
-    faces = {part: each.faces for part, each in mesh.parts.items()}
-    if mask is None:
-        mask = {part: np.ones(len(x), bool) for part, x in coordinates.items()}
-    return SurfaceSpace(coordinates, faces, mask)
-
-
-def _read_masker(imgs, masker):
-    """The `Images` that a fitted masker of nilearn makes."""
-    surface = is_surface(imgs)
-    check_masker(masker, SurfaceMasker if surface else NiftiMasker)
-    if surface:
-        images = load_surfaces(imgs)
-        check_mesh(masker.mask_img_, images[0], "The mask of mask_img")
-        parts = masker.mask_img_.data.parts
-        mask = {part: np.asarray(data, bool).ravel() for part, data in parts.items()}
-        space, given = _surface_space(images[0].mesh, mask), joined_surfaces(images)
-        sound = usable_columns(mask_surfaces(images, mask))
-    else:
-        images, like = load_volumes(imgs), masker.mask_img_
-        mask = np.asarray(like.dataobj) != 0
-        space = VolumeSpace(mask, like.affine)
-        sound, given = sound_voxels(images, like)[mask], joined(images)
-        if same_grid(given, like):
-            given = aligned(given, like)
-    with NilearnWarnings():
-        X = masker.transform(given)
-    X = np.array(X, dtype=np.float64, order="F")
-    return Images(X, space, usable_columns(X) & sound)
 
 
 def check_masker(masker, wanted):

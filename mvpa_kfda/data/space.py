@@ -330,11 +330,10 @@ class SurfaceSpace(Space):
 
     def columns(self):
         """The columns of a table: hemisphere, vertex, and x, y, z in mm."""
-        vertices = {part: np.flatnonzero(mask) for part, mask in self.mask.items()}
-        counts = [len(numbers) for numbers in vertices.values()]
+        inside, lengths = self.joined_mask, [*map(len, self.mask.values())]
         return {
-            "hemisphere": np.repeat(list(vertices), counts),
-            "vertex": np.concatenate(list(vertices.values())),
+            "hemisphere": np.repeat(list(self.mask), lengths)[inside],
+            "vertex": np.concatenate([*map(np.arange, lengths)])[inside],
             **_xyz(self.points),
         }
 

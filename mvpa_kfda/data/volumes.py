@@ -36,7 +36,7 @@ from ..utils.checks import (
     refuse_long_name,
     warn,
 )
-from .space import HEMISPHERES, same_places
+from .space import HEMISPHERES, SurfaceSpace, VolumeSpace, same_places
 
 #: Values of whole images that are masked at once, so that copies stay small.
 MASKED_AT_ONCE = 2**22
@@ -351,17 +351,6 @@ def read(image, name):
         raise ValueError(f"The data of {name} cannot be read: {error}") from error
 
 
-def joined(images):
-    """One image of all volumes."""
-    if len(images) == 1:
-        return images[0]
-    names = name_items("imgs", images)
-    data = [read(*each) for each in zip(images, names, strict=True)]
-    data = [x[..., np.newaxis] if x.ndim == 3 else x for x in data]
-    # Not concat_imgs, which casts all images to the type of the first.
-    return new_img_like(images[0], np.concatenate(data, axis=3))
-
-
 def _volume_blocks(images):
     """Yield data (x, y, z, n) of some volumes at a time."""
     for image, name in zip(images, name_items("imgs", images), strict=True):
@@ -402,22 +391,6 @@ def background_mask(images):
             "voxels to use."
         ) from error
     return np.asarray(masker.mask_img_.dataobj) != 0
-
-
-def sound_voxels(images, like):
-    """Which voxels of an image's grid are finite in all volumes and vary over them."""
-    low = high = None
-    for block in _volume_blocks(images):
-        lows, highs = block.min(axis=3), block.max(axis=3)
-        low = lows if low is None else np.minimum(low, lows)
-        high = highs if high is None else np.maximum(high, highs)
-    sound = _varies(low, high)
-    if same_grid(images[0], like):
-        return sound
-    with NilearnWarnings():
-        resampled = on_grid(sound.astype(np.float32), images[0])
-        resampled = resample_to_img(resampled, like, interpolation="nearest")
-    return np.asarray(resampled.dataobj) > 0.5
 
 
 def is_surface(imgs):
@@ -544,7 +517,49 @@ def _surface_rows(images, mask):
             yield np.concatenate([x[inside, maps] for x, inside in parts]).T
 
 
-def joined_surfaces(images):
+def surface_space(mesh, mask=None):
+    """The space of the True vertices of a mask on a mesh; None: of all."""
+    coordinates = {part: each.coordinates for part, each in mesh.parts.items()}
+    faces = {part: each.faces for part, each in mesh.parts.items()}
+    if mask is None:
+        mask = {part: np.ones(len(x), bool) for part, x in coordinates.items()}
+    return SurfaceSpace(coordinates, faces, mask)
+
+
+def transformed(imgs, masker):
+    """What a fitted masker makes of images: data, their space, and usable columns."""
+    like = masker.mask_img_
+    if is_surface(imgs):
+        images = load_surfaces(imgs)
+        check_mesh(like, images[0], "The mask of mask_img")
+        mask = {p: np.asarray(x, bool).ravel() for p, x in like.data.parts.items()}
+        space = surface_space(images[0].mesh, mask)
+        sound = usable_columns(mask_surfaces(images, mask))
+        image = _joined_surfaces(images)
+    else:
+        images, mask = load_volumes(imgs), np.asarray(like.dataobj) != 0
+        space, image = VolumeSpace(mask, like.affine), _joined(images)
+        sound = _sound_voxels(images, like)[mask]
+        if same_grid(image, like):
+            image = aligned(image, like)
+    with NilearnWarnings():
+        X = masker.transform(image)
+    X = np.array(X, dtype=np.float64, order="F")
+    return X, space, usable_columns(X) & sound
+
+
+def _joined(images):
+    """One image of all volumes."""
+    if len(images) == 1:
+        return images[0]
+    names = name_items("imgs", images)
+    data = [read(*each) for each in zip(images, names, strict=True)]
+    data = [x[..., np.newaxis] if x.ndim == 3 else x for x in data]
+    # Not concat_imgs, which casts all images to the type of the first.
+    return new_img_like(images[0], np.concatenate(data, axis=3))
+
+
+def _joined_surfaces(images):
     """One surface image of all maps, on the mesh of the first."""
     parts = {
         part: np.concatenate(
@@ -554,6 +569,22 @@ def joined_surfaces(images):
         for part in images[0].data.parts
     }
     return SurfaceImage(images[0].mesh, parts)
+
+
+def _sound_voxels(images, like):
+    """Which voxels of an image's grid are finite in all volumes and vary over them."""
+    low = high = None
+    for block in _volume_blocks(images):
+        lows, highs = block.min(axis=3), block.max(axis=3)
+        low = lows if low is None else np.minimum(low, lows)
+        high = highs if high is None else np.maximum(high, highs)
+    sound = _varies(low, high)
+    if same_grid(images[0], like):
+        return sound
+    with NilearnWarnings():
+        resampled = on_grid(sound.astype(np.float32), images[0])
+        resampled = resample_to_img(resampled, like, interpolation="nearest")
+    return np.asarray(resampled.dataobj) > 0.5
 
 
 def _varies(low, high):
