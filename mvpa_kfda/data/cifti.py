@@ -154,8 +154,10 @@ def _difference(axis, other):
 
 def _same_columns(axis, other):
     """Whether two axes are the same; their affines may be rounded differently."""
-    if axis == other or type(axis) is not type(other) or not _same_grid(axis, other):
-        return axis == other
+    if axis is other or axis == other:
+        return True
+    if type(axis) is not type(other) or not _same_grid(axis, other):
+        return False
     aligned = copy(axis)
     aligned.affine = other.affine
     return aligned == other
