@@ -88,6 +88,7 @@ _FUNCTIONS = {
     "glover": (glover_hrf, glover_time_derivative, glover_dispersion_derivative),
     "spm": (spm_hrf, spm_time_derivative, spm_dispersion_derivative),
 }
+_OF_NILEARN = (None, *_FUNCTIONS["glover"], *_FUNCTIONS["spm"])
 _ENDINGS = ("", " + derivative", " + derivative + dispersion")
 #: Haemodynamic responses of one regressor and more -> nilearn's function for each.
 HRF_MODELS = {
@@ -241,21 +242,22 @@ def _check_options(options):
             f"Allowed: None, or up to {_WIDEST} mm; wider kernels leave no pattern."
         )
     scaling, share = options["signal_scaling"], options["slice_time_ref"]
-    numbers = [
-        isinstance(value, int | float) and not isinstance(value, bool)
-        for value in (scaling, share)
-    ]
-    if scaling is not False and not (numbers[0] and scaling == 0):
+    if scaling is not False and not (_is_number(scaling) and scaling == 0):
         raise ValueError(
             f"Invalid value for 'signal_scaling': {scaling!r}. Allowed: 0, percent of "
             "each voxel's mean over its run; False, the unit of the data."
         )
-    if share is not None and not (numbers[1] and 0 <= share <= 1):
+    if share is not None and not (_is_number(share) and 0 <= share <= 1):
         raise ValueError(
             f"Invalid value for 'slice_time_ref': {share!r}. Allowed: a number from 0 "
             "to 1, the time of the slices of a scan as a fraction of t_r, or None for "
             "the value in the .json files of BIDS."
         )
+
+
+def _is_number(value):
+    """Return whether a value is a number, and neither true nor false."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _find_kernels(hrf_model):
@@ -377,9 +379,7 @@ def _regressors(trials, kernels, frame_times):
                     event, kernel, frame_times, min_onset=_MIN_ONSET
                 )[0]
             except Exception as error:  # of anybody's function
-                if kernel is None or any(
-                    kernel in each for each in HRF_MODELS.values()
-                ):
+                if kernel in _OF_NILEARN:
                     raise
                 raise ValueError(
                     f"hrf_model {kernel!r} failed when called as function(t_r, "
