@@ -343,7 +343,7 @@ def make_regression_analysis(trials, procedure, *, maps=None, with_patterns=Fals
         scoring=scoring,
         dtype=running.dtype,
         batch_size=running.batch_size,
-        inner=make_inner_folds(reg, None, groups, folds, permutations, learned),
+        inner=make_inner_folds(reg, None, groups, folds),
         functions=function_metrics(functions),
         learned=learned.seeded(seed),
         mean=values.mean,

@@ -65,7 +65,7 @@ class Task:
         Penalties are at most so many times trace(K_c)/n, unless labels choose them.
     rank : int | None
         How many discriminants to classify by; None: all.
-    inner : InnerFolds | tuple of InnerFolds | None
+    inner : InnerFolds | None
         The folds within the training sets, where the penalty is tuned.
     groups : ndarray, shape (n,) | None
         Each trial's group, which a penalty without labels may take into account.
@@ -83,7 +83,7 @@ class Task:
     second: np.ndarray | None = None
     at_most: float | None = None
     rank: int | None = None
-    inner: InnerFolds | tuple | None = None
+    inner: InnerFolds | None = None
     groups: np.ndarray | None = None
     functions: dict = field(default_factory=dict)
     learned: Learned = field(default_factory=Learned)

@@ -670,103 +670,35 @@ def shared_groups(groups):
 
 @dataclass(frozen=True)
 class InnerFolds:
-    """The folds within the training sets of folds, and those among all trials."""
+    """Which training trials are left out together, where labels choose a penalty."""
 
-    #: None, a number or a splitter, as in :class:`mvpa_kfda.kfda.penalties.Tuned`.
-    cv: object
-    #: The number of trials.
-    n: int
-    #: The observed classes (n,), for splitters that look at them; None for values.
-    codes: np.ndarray | None
-    #: Each trial's group (n,).
+    #: Each trial's group, (n,).
     groups: np.ndarray | None
-    #: The outer folds; None where there are none.
-    folds: Folds | None
-
-    @cached_property
-    def layout(self):
-        """The layout of the outer folds."""
-        return lay_out(self.folds, self.n)
+    #: Whether values are predicted, and not classes.
+    of_values: bool = False
 
     @property
-    def trained(self):
-        """The trials that some outer fold trains with; None: all of them."""
-        return None if self.folds is None else self.folds.trained
-
-    @cached_property
-    def of_all(self):
-        """The layout of the folds among all trials."""
-        return self._lay_out_within(np.arange(self.n))
-
-    @cached_property
-    def of_folds(self):
-        """The layouts within the training sets, a list for every outer batch."""
-        return [
-            [self._lay_out_within(np.delete(np.arange(self.n), te)) for te in tests]
-            for tests in self.tests
-        ]
-
-    @cached_property
-    def tests(self):
-        """Where the outer test rows are in the layout's order, (k, m) by batches."""
-        return [batch.index(self.n) for batch in self.layout.batches]
-
-    @cached_property
     def leaves_one_out(self):
-        """Whether every training trial is left out by itself."""
-        return self.cv is None and shared_groups(self.groups) is None
+        """Whether trials are left out one by one."""
+        return shared_groups(self.groups) is None
 
-    @property
-    def numbers(self):
-        """The number that each outer fold has for the user, batch by batch."""
-        return self.folds.numbers
+    def of(self, rows):
+        """The same of some trials."""
+        return replace(self, groups=None if self.groups is None else self.groups[rows])
 
-    def _lay_out_within(self, places):
-        """Return the layout of the folds among the trials at places of the order."""
-        # Splitters are given the training trials in their own order.
-        places = places[np.argsort(self.layout.order[places])]
-        tests = [places[test] for test in self._tests(self.layout.order[places])]
-        return Layout(self.layout.order, np.empty(0, int), batch_tests(tests))
-
-    def _tests(self, rows):
-        """Return the test sets within some rows, as indices into them."""
+    def within(self, rows):
+        """Test sets (k, m) by their size, of numbers among training trials `rows`."""
         groups = None if self.groups is None else self.groups[rows]
-        # Values are always chosen for by default, in a training set of one group, too.
-        alone = self.codes is None and len(np.unique(groups)) == 1
-        if self.cv is None and (alone or self.leaves_one_out):
-            return list(np.arange(len(rows))[:, None])
-        if self.cv is None:
-            names, numbers = np.unique(groups, return_inverse=True)
-            if len(names) < 2:
-                raise ValueError(
-                    "Tuning leaves one group out at a time within every training set, "
-                    "but some training set holds a single group. Use three or more "
-                    "groups, or say how to leave trials out: Tuned(cv=5), "
-                    "Tuned(cv=LeaveOneOut())."
-                )
-            return [np.flatnonzero(numbers == i) for i in range(len(names))]
-        cv = self.cv
-        if not hasattr(cv, "split"):
-            _check_enough(cv, len(rows))
-            # Not stratified: all label permutations share these folds.
-            cv = ms.KFold(cv, shuffle=True, random_state=0)
-        codes = np.zeros(len(rows), int) if self.codes is None else self.codes[rows]
-        try:
-            folds = make_folds(cv, codes, groups)
-            if folds.trains is not None:
-                raise ValueError(
-                    f"{folds.name} leaves trials out of both sets. Use folds that "
-                    "train on all trials outside their test set."
-                )
-            return folds.tests
-        except ValueError as error:
-            raise ValueError(f"Within a training set, for Tuned: {error}") from error
-
-
-def _check_enough(cv, n):
-    """Refuse more folds than training trials."""
-    if cv > n:
-        raise ValueError(
-            f"Tuned(cv={cv}) asks for more folds than the {n} trials of a training "
-            "set. Use fewer folds, or cv=None to leave one trial out at a time."
-        )
+        # Values choose by default, also in a training set of one group.
+        alone = self.of_values and len(np.unique(groups)) == 1
+        if self.leaves_one_out or alone:
+            return [np.arange(len(rows))[:, None]]
+        names, numbers = np.unique(groups, return_inverse=True)
+        if len(names) < 2:
+            raise ValueError(
+                "Tuning leaves one group out at a time within every training set, but "
+                "some training set holds a single group. Use three or more groups, or "
+                "a penalty that looks at no label, such as reg='auto'."
+            )
+        tests = [np.flatnonzero(numbers == i) for i in range(len(names))]
+        return [batch.index(len(rows)) for batch in batch_tests(tests)]

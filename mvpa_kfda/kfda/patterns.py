@@ -41,7 +41,7 @@ from itertools import islice
 
 import numpy as np
 
-from .direct import Plan, fold_models, make_targets, regress_targets
+from .direct import fold_models, make_targets, regress_targets
 from .foldwise import FoldwisePlan
 from .models import JointPlan
 from .rules import contrasts, discriminant_axes
@@ -132,47 +132,43 @@ def pattern_weights(plans, codes, n_classes):
     """
     if isinstance(plans[0], FoldwisePlan):
         return [_foldwise_weights(plan, codes, n_classes) for plan in plans]
-    if isinstance(plans[0], Plan):
-        return _weights(plans, [plans], codes, n_classes)
-    weights = []
-    for plan in plans:
-        full, parts = plan.plain(codes, n_classes)
-        weights += _weights([full], [[part] for part in parts], codes, n_classes)
-    return weights
-
-
-def _weights(fulls, parts, codes, n_classes):
-    """Return the weights of S plans, of which some have the folds, or parts of them."""
-    targets, regression, fitted = fit = _fit(fulls, codes, n_classes)
-    trials = _trials(targets.codes, n_classes, fulls[0])
-    everybody = np.ones(len(codes))
-    _, class_maps, counts = trials.fit(fitted.copy(), everybody)
+    targets, regression, fitted = fit = _fit(plans, codes, n_classes)
+    trials = _trials(targets.codes, n_classes, plans[0])
     A = regression.A[:, :, 0].astype(float).transpose(2, 0, 1)
-    axes = discriminant_axes(A, counts, contrasts(n_classes))
-    forward, _, _ = trials.fit(axes.swapaxes(1, 2) @ fitted, everybody)
-    weights = {"class": class_maps, "class_folds": class_maps, "discriminant": forward}
-    parts = [plans for plans in parts if plans[0].batches]
-    if parts:
-        fits = (fit if p is fulls else _fit(p, codes, n_classes) for p in parts)
-        found = zip(parts, fits, strict=True)
-        scores = (each for plans, of in found for each in _fold_scores(plans, *of))
-        weights["class_folds"] = trials.mean_maps(scores)
-    back = np.argsort(fulls[0].order)
+    weights = _of_all(trials, fitted, A, n_classes)
+    if plans[0].batches:
+        weights["class_folds"] = trials.mean_maps(_fold_scores(plans, *fit))
+    back = np.argsort(plans[0].order)
     return [
-        {kind: W[s][:, back] for kind, W in weights.items()} for s in range(len(fulls))
+        {kind: W[s][:, back] for kind, W in weights.items()} for s in range(len(plans))
     ]
 
 
+def _of_all(trials, fitted, A, n_classes):
+    """The weights of models of all trials, of scores (S, q, n) and A (S, q, q)."""
+    everybody = np.ones(fitted.shape[2])
+    _, class_maps, counts = trials.fit(fitted.copy(), everybody)
+    axes = discriminant_axes(A, counts, contrasts(n_classes))
+    forward, _, _ = trials.fit(axes.swapaxes(1, 2) @ fitted, everybody)
+    return {"class": class_maps, "class_folds": class_maps, "discriminant": forward}
+
+
 def _foldwise_weights(plan, codes, n_classes):
-    """Return the weights of models with steps or training sets of their own."""
-    rows, of_all = plan.whole.train, plan.whole.plan
-    weights, (found,) = {}, pattern_weights([of_all], codes[rows], n_classes)
-    for kind, W in found.items():
+    """Return the weights of models of folds with a matrix of their own."""
+    targets = plan.targets(codes[None], n_classes)
+    ((whole, fit, _, _),) = plan.of_all(targets)
+    fitted = whole.fitted(fit, targets.T)[:, :, 0][None].astype(float)
+    A = fit.A[:, :, 0][None].astype(float)
+    trials = _trials(codes[whole.train][:, None], n_classes, plan)
+    weights = {}
+    for kind, (W,) in _of_all(trials, fitted, A, n_classes).items():
         weights[kind] = np.zeros((len(W), len(codes)))
-        weights[kind][:, rows] = W
-    scores = _own_scores(plan, codes, n_classes)
-    maps = _trials(codes[:, None], n_classes, plan).mean_maps(scores)
-    return weights | {"class_folds": maps}
+        weights[kind][:, whole.train] = W
+    if plan.batches:
+        scores = _own_scores(plan, targets, n_classes)
+        maps = _trials(codes[:, None], n_classes, plan).mean_maps(scores)
+        weights["class_folds"] = maps
+    return weights
 
 
 def _fit(plans, codes, n_classes):
@@ -286,13 +282,14 @@ def _spread(hat, tests, E):
     return -(weights @ hat.factor.T).reshape(*E.shape[:2], -1)
 
 
-def _own_scores(plan, codes, n_classes):
+def _own_scores(plan, targets, n_classes):
     """Do as `_fold_scores` of folds with matrices of their own, in order of trials."""
-    folds = plan.fitted(codes, n_classes)
-    step = max(1, _CACHE_BYTES // (8 * len(codes) * n_classes))
-    while some := list(islice(folds, step)):
-        scores = np.zeros((len(some), n_classes - 1, len(codes)))
-        trained = np.zeros((len(some), len(codes)))
-        for i, (train, values) in enumerate(some):
-            scores[i][:, train], trained[i, train] = values, 1
+    n, models = plan.n_rows, plan.models(targets)
+    step = max(1, _CACHE_BYTES // (8 * n * n_classes))
+    while some := list(islice(models, step)):
+        scores = np.zeros((len(some), n_classes - 1, n))
+        trained = np.zeros((len(some), n))
+        for i, (fold, fit, _, _) in enumerate(some):
+            scores[i][:, fold.train] = fold.fitted(fit, targets.T)[:, :, 0]
+            trained[i, fold.train] = 1
         yield scores, trained

@@ -42,8 +42,8 @@ class Moments:
 
     Attributes
     ----------
-    matrix : ndarray, shape (n, n) | (p, p)
-        The centred kernel matrix, or the scatter matrix of features.
+    given : ndarray, shape (n, n) | (p, p) | None
+        The centred kernel matrix, or the scatter matrix of features; None: of these.
     diagonal : ndarray, shape (n,)
         The diagonal of the centred kernel matrix.
     n_features : int | None
@@ -54,7 +54,7 @@ class Moments:
         The centred features of which it is the scatter matrix.
     """
 
-    matrix: np.ndarray
+    given: np.ndarray | None
     diagonal: np.ndarray
     n_features: int | None = None
     known: np.ndarray | None = None
@@ -64,6 +64,11 @@ class Moments:
     def n(self):
         """The number of trials."""
         return len(self.diagonal)
+
+    @cached_property
+    def matrix(self):
+        """The centred kernel matrix, or the scatter matrix of features."""
+        return self.features.T @ self.features if self.given is None else self.given
 
     @cached_property
     def scale(self):
@@ -94,7 +99,7 @@ class Moments:
             X = self.features[rows]
             X = X - X.mean(axis=0)
             diagonal = np.einsum("np,np->n", X, X)
-            return Moments(X.T @ X, diagonal, self.n_features, features=X)
+            return Moments(None, diagonal, self.n_features, features=X)
         K = self.matrix[np.ix_(rows, rows)]
         means = K.mean(axis=0)
         K = K - means[:, None] - means + means.mean()
@@ -672,7 +677,7 @@ def candidates(tuned, moments, inner, are_linear):
     """
     if tuned.grid != "auto":
         lambdas = [resolve_penalty(reg, moments) for reg in tuned.grid]
-    elif inner.codes is None or not are_linear:
+    elif inner.of_values or not are_linear:
         values = moments.eigenvalues
         # The smallest eigenvalue still halves its direction: a strong effect there
         # wants a smaller lambda.
@@ -681,6 +686,6 @@ def candidates(tuned, moments, inner, are_linear):
         bounds = values[-1], max(low, 1e-7 * values[-2:][0])
         lambdas = np.geomspace(*bounds, N_OVER_SPECTRUM)
     else:
-        unseen = Auto(inner.trained, inner.groups).unseen(moments)
+        unseen = Unseen.of(moments, inner.groups)
         lambdas = unseen.like_noise(), unseen.anywhere()
     return np.array(sorted(lambdas, reverse=True))
