@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -150,9 +150,9 @@ class GeneralizationPositions(Positions):
         if isinstance(plan, FoldwisePlan):
             if plan.scores_features:
                 return Transfer(plan, self._feature_chunks(order, plan), *tested)
-            chunks = self._chunks_of_folds(plan, task.learned)
-            if not plan.batches:
-                chunks = chunks(plan.whole)
+            chunks = partial(self._chunks_of, plan, task.learned)
+            if plan.is_shared or not plan.batches:
+                chunks = chunks(plan.whole, order)
             return Transfer(plan, chunks, *tested)
         X = self.train.features(position)
         if self._uses_features(X, task):
@@ -170,26 +170,22 @@ class GeneralizationPositions(Positions):
             chunks = _Chunks(rows, shape, self.width, len(plan.rows), plan.dtype)
         return Transfer(plan, chunks, *tested, expansion)
 
-    def _chunks_of_folds(self, plan, learned):
-        """What makes the test rows of a fold that has a matrix of its own."""
+    def _chunks_of(self, plan, learned, fold, trials=None):
+        """The test rows of some trials, or of those of a fold, by its columns."""
+        trials = fold.test if trials is None else trials
         learned = learned if plan.batches else learned.of_others
 
-        def chunks(fold):
-            trials = fold.test if plan.batches else np.arange(self.n_test)
+        def rows(windows):
+            if self._test_windows is None:
+                features = self._test_features(windows, trials)
+            else:
+                features = self._test_windows[list(windows)][:, trials]
+            features = learned.augmented(features, trials)
+            values = fold.columns(features.reshape(-1, features.shape[2]))
+            return values.reshape(*features.shape[:2], -1)
 
-            def rows(windows):
-                if self._test_windows is None:
-                    features = self._test_features(windows, trials)
-                else:
-                    features = self._test_windows[list(windows)][:, trials]
-                features = learned.augmented(features, trials)
-                values = fold.columns(features.reshape(-1, features.shape[2]))
-                return values.reshape(*features.shape[:2], -1)
-
-            shape = len(trials), fold.n_columns
-            return _Chunks(rows, shape, self.width, len(trials), plan.dtype)
-
-        return chunks
+        shape = len(trials), fold.n_columns
+        return _Chunks(rows, shape, self.width, len(plan.rows), plan.dtype)
 
     def _uses_features(self, X, task):
         """Tell whether weights on features are cheaper than kernels between times."""

@@ -12,7 +12,8 @@ matrix serves all folds; with steps, of these trials in the features of each fol
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import islice
 
 import numpy as np
 from sklearn import config_context
@@ -29,7 +30,7 @@ from .folds import Folds, InnerFolds, lay_out
 from .kernels import KernelChoice, Linear, kernels_of, needs_gram
 from .penalties import Tuned, candidates, of_trials, resolve_penalty
 from .steps import Learned
-from .training import Fit, TrainingSet, choose, compare
+from .training import Fit, Question, TrainingSet, choose, compare
 
 #: Bytes of matrices that are kept for the next label vectors.
 _MOST = 2**28
@@ -103,13 +104,13 @@ class Fold:
         T = T - T.mean(axis=1, keepdims=True)
         return T - self.sets[kernel].residuals(lam, T, fit.explained[kernel])
 
-    def weights(self, fit, mean, of_features=False):
-        """Weights (q, d + 1, B) of columns and one, of a fit with means (q, B)."""
+    def weights(self, fit, of_features=False):
+        """Weights (q, d + 1, B) of columns and of one, for scores."""
         found = [
             each.weights(explained, of_features)
             for each, explained in zip(self.sets, fit.explained, strict=True)
         ]
-        constant = mean + sum(weights[:, -1] for weights in found)
+        constant = fit.mean + sum(weights[:, -1] for weights in found)
         weights = [*(weights[:, :-1] for weights in found), constant[:, None]]
         return np.concatenate(weights, axis=1)
 
@@ -172,11 +173,16 @@ class FoldwisePlan(PlanMixin):
         return int(np.clip(2**21 // (values * self.dtype.itemsize), 1, 512))
 
     @property
+    def is_shared(self):
+        """Whether folds are all trials but a few, under the same kernels."""
+        return not self.learned and (self.folds is None or self.folds.trains is None)
+
+    @property
     def scores_features(self):
         """Whether scores are linear in the features as they are given."""
         if self.learned or not isinstance(self.kernel, Linear):
             return False
-        folds = self.each if self.batches else [self.whole]
+        folds = [self.whole] if self.is_shared else self.each
         return not any(fold.sets[0].is_dual for fold in folds)
 
     # ------------------------------------------------------------------ training
@@ -212,7 +218,7 @@ class FoldwisePlan(PlanMixin):
     @cached_property
     def whole(self):
         """The fold that trains on all trials that are to be trained with."""
-        rows = np.arange(self.n_rows) if self.folds is None else self.folds.rows_of_all
+        rows = self.order if self.is_shared else self.folds.rows_of_all
         return self._fold(rows, np.empty(0, np.intp))
 
     def _fold(self, train, test):
@@ -288,28 +294,31 @@ class FoldwisePlan(PlanMixin):
 
     # ------------------------------------------------------------------ labels
 
-    def fit(self, fold, T, terms=None, number=0):
+    def _fit(self, fold, T, terms=None):
         """The :class:`~.training.Fit` of contrasts T (q, n, B), in the layout's order.
 
-        Of classes by the terms of the rule, of fold `number` among theirs; else of
-        values.
+        Of classes by the terms of the rule, whose last two axes are one fold and label
+        vectors; else of values.
         """
         if self.is_tuned:
-            if terms is not None:
-                one = slice(number, number + 1)
-                terms = replace(terms, counts=terms.counts[:, one])
-            grid, usable = fold.penalties.grid, fold.penalties.usable
-            T = T[:, fold.places]
-            found = choose(fold.sets, usable, T, terms, fold.left_out)
-            if (found.number < 0).any():
-                scale = fold.penalties.scales[0]
-                raise ValueError(_NONE_LEFT.format(grid.min(), grid.max(), scale))
-            return found
+            nobody = np.empty((1, 0), np.intp)
+            left_out = None if fold.left_out is None else [fold.left_out]
+            question = Question(T[:, fold.places], nobody, terms, left_out)
+            return self._choose(question, fold).fit(0)
         (each,), lam = fold.sets, fold.penalties.grid[0, 0]
         c, A = self._project(fold, T), None
-        if terms is not None:
-            A = each.left(lam, c, c, terms.scatter[:, :, number]).astype(T.dtype)
-        return Fit(None, [c], A, None)
+        if terms is None:
+            return Fit([c], T[:, fold.places].mean(axis=1), A)
+        A = each.left(lam, c, c, terms.scatter[:, :, 0]).astype(T.dtype)
+        return Fit([c], terms.mean[:, 0], A)
+
+    def _choose(self, question, fold):
+        """What label vectors choose, once every one of them has chosen."""
+        chosen = choose(question, fold.sets, fold.penalties.usable)
+        if (chosen.number < 0).any():
+            grid, scale = fold.penalties.grid, fold.penalties.scales[0]
+            raise ValueError(_NONE_LEFT.format(grid.min(), grid.max(), scale))
+        return chosen
 
     def _project(self, fold, T):
         """The coefficients (q, r, B) of contrasts T (q, n, B)."""
@@ -325,49 +334,97 @@ class FoldwisePlan(PlanMixin):
     def _wide(self):
         return {}
 
-    def fits(self, T, fold_targets=None):
-        """Yield every batch, and of its folds each, its fit, and the means (q, B) of T.
+    def _batches(self, T, fold_targets=None):
+        """Every batch, residuals (q, k, m, B), A, each fold and what makes its fit.
 
-        Of classes, whose targets are given, or of values.
+        Of contrasts T (q, n, B) in the layout's order, and of classes the targets.
         """
-        folds = iter(self.each)
-        for i, batch in enumerate(self.batches):
-            terms = None if fold_targets is None else fold_targets[i].terms
-            found = []
-            for number in range(batch.k):
-                fold = next(folds)
-                mean = T[:, fold.places].mean(axis=1)
-                found.append((fold, self.fit(fold, T, terms, number), mean))
-            yield batch, found
+        if T.shape[2] > 1:
+            return self._fits(T, fold_targets)
+        # What is observed comes first, and is asked for again.
+        key = T.tobytes()
+        if key not in self._observed:
+            self._observed.clear()
+            self._observed[key] = list(self._fits(T, fold_targets))
+        return self._observed[key]
+
+    @cached_property
+    def _observed(self):
+        return {}
+
+    def _fits(self, T, fold_targets):
+        """Yield what `_batches` returns."""
+        terms = [None] * len(self.batches)
+        if fold_targets is not None:
+            terms = [each.terms for each in fold_targets]
+        folds = None if self.is_shared else iter(self.each)
+        for batch, of_batch in zip(self.batches, terms, strict=True):
+            if self.is_shared:
+                yield batch, *self._of_shared(batch, T, of_batch)
+            else:
+                some = islice(folds, batch.k)
+                yield batch, *self._of_folds(batch, some, T, of_batch)
+
+    def _of_shared(self, batch, T, terms):
+        """What `_batches` has of folds that are all trials but a few."""
+        tests, left_out = batch.index(self.n_rows), None
+        if self.whole.left_out is not None:
+            left_out = [self._left_out_within(te) for te in tests]
+        chosen = self._choose(Question(T, tests, terms, left_out), self.whole)
+        fits = [
+            (replace(self.whole, test=self.order[te]), partial(chosen.fit, i))
+            for i, te in enumerate(tests)
+        ]
+        return chosen.E, chosen.A, fits
+
+    def _left_out_within(self, te):
+        """Trials that are left out together, without those of a test set."""
+        places = np.delete(np.arange(self.n_rows), te)
+        inner = self.inner.within(self.order[places])
+        return [places[index] for index in inner]
+
+    def _of_folds(self, batch, folds, T, terms):
+        """What `_batches` has of folds that have a matrix of their own."""
+        E, A, fits = batch.of(T).copy(), [], []
+        for i, fold in enumerate(folds):
+            fit = self._fit(fold, T, terms and terms.of(i))
+            E[:, i] -= fit.mean[:, None]
+            for tested, explained in zip(fold.tested, fit.explained, strict=True):
+                E[:, i] -= tested @ explained
+            A.append(fit.A)
+            fits.append((fold, lambda fit=fit: fit))
+        return E, None if terms is None else np.stack(A, axis=2), fits
 
     def models(self, targets):
-        """Yield every fold, its fit, the means of contrasts (q, B), and the terms."""
-        fits = self.fits(targets.T, targets.folds)
-        for (_, found), of_folds in zip(fits, targets.folds, strict=True):
-            for number, each in enumerate(found):
-                counts = of_folds.terms.counts[:, number : number + 1]
-                yield *each, replace(of_folds.terms, counts=counts)
+        """Yield every fold, its fit, and the rule's terms; without folds of all."""
+        if not self.batches:
+            yield self.whole, self.of_all(targets), self._terms_of_all(targets)
+            return
+        batches = self._batches(targets.T, targets.folds)
+        for (*_, fits), of_folds in zip(batches, targets.folds, strict=True):
+            for i, (fold, fit) in enumerate(fits):
+                yield fold, fit(), of_folds.terms.of(i)
 
     def of_all(self, targets):
-        """Yield the same of the model of all trials that are to be trained with."""
-        whole = self.whole
-        codes, T = targets.codes[whole.places], targets.T
-        counts = count_classes(codes[None], targets.n_classes, T.dtype)
-        terms = replace(targets.terms, counts=counts)
-        yield whole, self.fit(whole, T, terms), T[:, whole.places].mean(axis=1), terms
+        """The fit of the model of all trials that are to be trained with."""
+        return self._fit(self.whole, targets.T, self._terms_of_all(targets))
+
+    def _terms_of_all(self, targets):
+        """The rule's terms of that model."""
+        codes, dtype = targets.codes[self.whole.places], targets.T.dtype
+        counts = count_classes(codes[None], targets.n_classes, dtype)
+        return replace(targets.terms, counts=counts)
 
     def fold_models(self, targets):
         """Yield the :class:`FoldModels` of every batch of folds."""
-        fits = self.fits(targets.T, targets.folds)
-        for (batch, found), of_folds in zip(fits, targets.folds, strict=True):
-            E = _residuals(batch, found, targets.T)
-            A = np.stack([fit.A for _, fit, _ in found], axis=2)
-            yield FoldModels(batch, of_folds, E, A)
+        batches = self._batches(targets.T, targets.folds)
+        for (batch, E, A, _), of_folds in zip(batches, targets.folds, strict=True):
+            yield FoldModels(batch, of_folds, E.copy(), A)  # E may be kept
 
     def fold_residuals(self, T):
         """Yield the batches and out-of-sample residuals (q, k, m, B) of T (q, n, B)."""
-        for batch, found in self.fits(T):
-            yield batch, _residuals(batch, found, T)
+        for batch, E, *_ in self._batches(T):
+            yield batch, E
 
     def targets(self, labels, n_classes):
         """The targets of labels (B, n)."""
@@ -390,10 +447,10 @@ class FoldwisePlan(PlanMixin):
         labels, back = np.asarray(labels)[:1], slice(None)
         if n_classes is None:
             T = labels.T[self.order][None].astype(self.dtype)
-            found = [each for _, some in self.fits(T) for each in some]
+            fits = [each for *_, some in self._batches(T) for each in some]
+            found = [(fold, fit()) for fold, fit in fits]
         else:
-            targets = self.targets(labels, n_classes)
-            found = list((self.models if self.batches else self.of_all)(targets))
+            found = list(self.models(self.targets(labels, n_classes)))
         if self.batches:
             back = np.argsort(self.folds.numbers)
         record = {"lambda": [], "degrees_of_freedom": []}
@@ -425,16 +482,6 @@ class _Columns:
 
     def __call__(self, K):
         return K[:, self.train]
-
-
-def _residuals(batch, found, T):
-    """The out-of-sample residuals (q, k, m, B) of fitted folds."""
-    E = batch.of(T).copy()
-    for i, (fold, fit, mean) in enumerate(found):
-        E[:, i] -= mean[:, None]
-        for tested, explained in zip(fold.tested, fit.explained, strict=True):
-            E[:, i] -= tested @ explained
-    return E
 
 
 def foldwise_plan(X, kernel, reg, task):

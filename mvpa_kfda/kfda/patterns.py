@@ -155,8 +155,8 @@ def _of_all(trials, fitted, A, n_classes):
 
 def _foldwise_weights(plan, codes, n_classes):
     """Return the weights of models of folds with a matrix of their own."""
-    targets = plan.targets(codes[None], n_classes)
-    ((whole, fit, _, _),) = plan.of_all(targets)
+    targets, whole = plan.targets(codes[None], n_classes), plan.whole
+    fit = plan.of_all(targets)
     fitted = whole.fitted(fit, targets.T)[:, :, 0][None].astype(float)
     A = fit.A[:, :, 0][None].astype(float)
     trials = _trials(codes[whole.train][:, None], n_classes, plan)
@@ -289,7 +289,7 @@ def _own_scores(plan, targets, n_classes):
     while some := list(islice(models, step)):
         scores = np.zeros((len(some), n_classes - 1, n))
         trained = np.zeros((len(some), n))
-        for i, (fold, fit, _, _) in enumerate(some):
+        for i, (fold, fit, _) in enumerate(some):
             scores[i][:, fold.train] = fold.fitted(fit, targets.T)[:, :, 0]
-            trained[i, fold.train] = 1
+            trained[i, fold.train], trained[i, fold.test] = 1, 0
         yield scores, trained

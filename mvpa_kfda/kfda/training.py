@@ -29,9 +29,10 @@ Pattern Recognition 36(11), for trials, or groups of them, that are left out exa
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from scipy.linalg import eigh, lapack
+from scipy.linalg import lapack
 
 from .direct import SINGULAR, cross_product, invertible
 from .hat import (
@@ -101,15 +102,29 @@ class TrainingSet:
         fitted = self.U @ explained
         return (lam / self.unit) * fitted if self.is_dual else T - fitted
 
-    def makers(self, lam, index):
-        """Blocks (k, m, m) of what makes residuals of contrasts, at rows (k, m)."""
-        U, gain = self.U[index], np.broadcast_to(self.gain(lam), self.U.shape[1])
-        if self.is_dual:
-            gain = gain * (lam / self.unit)
-        blocks = np.einsum("kir,kjr->kij", U * gain, U, optimize=index.shape[1] > 1)
+    def makers(self, lam, index, twice=False):
+        """Blocks (k, m, m) of what makes residuals M, or of MM, at rows (k, m)."""
+        U, gain = self.U[index], self._of_makers(lam, twice)
+        if index.shape[1] == 1:
+            blocks = (np.square(U[:, 0]) @ gain)[:, None, None]
+        else:
+            blocks = (U * gain) @ U.swapaxes(1, 2)
         if self.is_dual:
             return blocks
         return np.eye(index.shape[1]) - 1 / len(self.U) - blocks
+
+    def cross(self, lam, index):
+        """Of M, the columns of rows (k, m), but for these rows: (k, n, m)."""
+        U = self.U[index] * self._of_makers(lam)
+        products = self.U @ U.swapaxes(1, 2)
+        return products if self.is_dual else -1 / len(self.U) - products
+
+    def _of_makers(self, lam, twice=False):
+        """What directions have in M, or MM, or are short of where there are others."""
+        gain = self.gain(lam)
+        if self.is_dual:
+            return (gain * lam / self.unit) ** (1 + twice)
+        return gain * (2 - self.w * gain) if twice else gain
 
     def weights(self, explained, of_features=False):
         """Weights (q, d + 1, B) of columns and of one, for scores less their mean.
@@ -181,7 +196,7 @@ def _primal(compared, train, lam):
         "offset": compared.F[train].mean(axis=0),
     }
     if lam is None:
-        w, V = eigh(moments.matrix, check_finite=False)
+        w, V = np.linalg.eigh(moments.matrix)
         return TrainingSet(U=F @ V, root=V, w=np.maximum(w, 0), **known)
     inverse = _inverse_root(moments.matrix, lam)
     if inverse is None:
@@ -202,7 +217,7 @@ def _dual(compared, train, lam):
     known = {"kernel": compared.kernel, "shift": compared.shift, "offset": offset}
     known |= {"is_dual": True, "unit": unit}
     if lam is None:
-        w, U = eigh(Kc / unit, check_finite=False)
+        w, U = np.linalg.eigh(Kc / unit)
         U -= U.mean(axis=0)
         return TrainingSet(U=U, root=U, w=np.maximum(w, 0), **known)
     # The constant vector, which is taken out again, is lifted to ordinary size.
@@ -228,99 +243,177 @@ _BETTER = 1e-9
 
 @dataclass(frozen=True)
 class Fit:
-    """What B label vectors choose in one training set.
+    """The models of B label vectors of one training set."""
+
+    #: Coefficients times their gain for each kernel, (q, r, B).
+    explained: list
+    #: The mean contrasts, (q, B).
+    mean: np.ndarray
+    #: What models leave, (q, q, B); None where nothing is classified.
+    A: np.ndarray | None
+    #: Where labels choose: the candidates (B,), kernel by kernel the largest lambda
+    #: first, and what the first label vector minimises (n_kernels, n_lambdas), NaN
+    #: where a candidate cannot be used.
+    number: np.ndarray | None = None
+    criterion: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Question:
+    """Label vectors that choose, in training sets that are all trials but a few.
 
     Attributes
     ----------
-    number : ndarray of int, shape (B,)
-        The candidates: kernel by kernel, the largest lambda first.
-    explained : list of ndarray, shape (q, r, B)
-        Coefficients times their gain for each kernel, zero where another is chosen.
-    A : ndarray, shape (q, q, B)
-        What the chosen models leave.
-    criterion : ndarray, shape (n_kernels, n_lambdas)
-        What the first label vector minimises; NaN where a candidate cannot be used.
-    """
-
-    number: np.ndarray
-    explained: list
-    A: np.ndarray
-    criterion: np.ndarray
-
-
-def choose(sets, lambdas, T, terms, left_out):
-    """The :class:`Fit` of contrasts T (q, n, B), by their squared left-out errors.
-
-    Parameters
-    ----------
-    sets : sequence of TrainingSet
-        The same rows under each kernel to choose from, decomposed.
-    lambdas : ndarray, shape (n_kernels, n_lambdas)
-        NaN: not to be used.
     T : ndarray, shape (q, n, B)
-        Contrasts of classes, or values.
+        Contrasts of classes, or values, of all trials.
+    tests : ndarray of int, shape (k, m)
+        The trials that each training set is without; m may be 0.
     terms : RuleTerms | None
         The scoring rule's, of models that have to tell classes apart.
-    left_out : list of ndarray, shape (k, m) | None
-        Rows that are left out together, by their number. None: all trials are taken as
-        equal, as in generalized cross-validation.
+    left_out : list of list of ndarray, shape (k_inner, m_inner) | None
+        For each training set, trials that are left out together. None: all trials are
+        taken as equal, as in generalized cross-validation.
     """
-    T = T - T.mean(axis=1, keepdims=True)
+
+    T: np.ndarray
+    tests: np.ndarray
+    terms: object
+    left_out: list | None
+
+    @cached_property
+    def centred(self):
+        """The contrasts less their means."""
+        return self.T - self.T.mean(axis=1, keepdims=True)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What label vectors choose, and the models that they choose."""
+
+    question: Question
+    #: The same trials under each kernel, and the lambdas (n_kernels, n_lambdas).
+    sets: tuple
+    lambdas: np.ndarray
+    #: The out-of-sample residuals of the tests (q, k, m, B), and A (q, q, k, B).
+    E: np.ndarray
+    A: np.ndarray
+    #: The candidates (k, B); and the criteria (k, n_kernels, n_lambdas), see `Fit`.
+    number: np.ndarray
+    criterion: np.ndarray
+
+    def fit(self, i):
+        """The :class:`Fit` of a training set, also for rows that are no trials.
+
+        Subtracting its residuals from the contrasts of trials that it is without makes
+        these fitted exactly, so that they have no part in the model of all trials.
+        """
+        T, te, E = self.question.T, self.question.tests[i], self.E[:, i]
+        explained, (chosen, at) = [], np.divmod(self.number[i], self.lambdas.shape[1])
+        for kernel, each in enumerate(self.sets):
+            c = each.U.T @ self.question.centred - each.U[te].T @ E
+            gains = np.stack([each.gain(lam) for lam in self.lambdas[kernel]], axis=1)
+            explained.append(gains[:, at] * c * (chosen == kernel))
+        mean = (T.sum(axis=1) - E.sum(axis=1)) / T.shape[1]
+        return Fit(explained, mean, self.A[:, :, i], self.number[i], self.criterion[i])
+
+
+def choose(question, sets, lambdas):
+    """What label vectors choose by squared left-out errors, :class:`Chosen`.
+
+    From kernels and lambdas (n_kernels, n_lambdas), of which NaN are not to be used.
+    """
+    T, tests = question.centred, question.tests
+    (k, m), (q, _, n_labels) = tests.shape, T.shape
     total = cross_product(T[:, None], T[:, None])[:, :, 0]
     coefficients = [each.U.T @ T for each in sets]
-    best = np.full(T.shape[2], np.inf)
-    number, A = np.full(len(best), -1), np.zeros_like(total)
-    criterion = np.full(lambdas.shape, np.nan)
+    best, number = np.full((k, n_labels), np.inf), np.full((k, n_labels), -1)
+    best_E, best_A = np.zeros((q, k, m, n_labels)), np.zeros((q, q, k, n_labels))
+    criterion = np.full((k, *lambdas.shape), np.nan)
     for i, lam in np.ndenumerate(lambdas):
         if np.isnan(lam):
             continue
         each, c = sets[i[0]], coefficients[i[0]]
         explained = each.gain(lam)[:, None] * c
-        remains = each.left(lam, c, explained, total)
-        if left_out is None:
-            error = _error_of_equals(each, lam, explained, remains)
-        else:
-            error = _error_left_out(each, lam, T, explained, left_out)
-        if error is None:
-            continue
-        if terms is not None:
-            error = np.where(usable(remains[:, :, None], terms)[0], error, np.nan)
-        criterion[i] = error[0]
-        better = error < best * (1 - _BETTER)
-        np.copyto(best, error, where=better)
-        np.copyto(A, remains, where=better)
+        A = each.left(lam, c, explained, total)[:, :, None]
+        R = each.residuals(lam, T, explained)
+        inverses = invert_blocks(each.makers(lam, tests)[None])[0]
+        ok = invertible(inverses) if m else np.ones(k, bool)
+        inverses[~ok] = 0
+        R_te = R[:, tests]
+        E = inverses @ R_te
+        A = A - cross_product(R_te, E)
+        find = _errors_of_equals if question.left_out is None else _errors_left_out
+        errors = find(question, each, lam, R, E, inverses)
+        errors[~ok] = np.nan
+        if question.terms is not None:
+            errors = np.where(usable(A, question.terms), errors, np.nan)
+        criterion[(slice(None), *i)] = errors[:, 0]
+        better = errors < best * (1 - _BETTER)
+        np.copyto(best, errors, where=better)
+        np.copyto(best_E, E, where=better[:, None])
+        np.copyto(best_A, A, where=better)
         number[better] = np.ravel_multi_index(i, lambdas.shape)
-    explained = []
-    for kernel, (each, c) in enumerate(zip(sets, coefficients, strict=True)):
-        chosen, at = np.divmod(number, lambdas.shape[1])
-        gains = np.stack([each.gain(lam) for lam in lambdas[kernel]])
-        explained.append(np.where(chosen == kernel, gains[at].T, 0) * c)
-    return Fit(number, explained, A, criterion)
+    return Chosen(question, sets, lambdas, best_E, best_A, number, criterion)
 
 
-def _error_of_equals(each, lam, explained, remains):
-    """Estimated squared errors (B,) of new trials; None if none can be known.
+def _errors_of_equals(question, each, lam, R, E, inverses):
+    r"""Estimated squared errors (k, B) of new trials.
 
-    The squared residuals over the squared share of the trace of what makes them.
+    The squared residuals of a training set over the squared share of the trace of what
+    makes them, from those of all trials:
+
+    .. math::
+
+        \\lVert R \\rVert^2 - 2\\, E^\\top (MR)_{te} + E^\\top (M^2)_{te,te} E, \\qquad
+        \\mathrm{tr}\\, M - \\mathrm{tr}\\, M_{te,te}^{-1} (M^2)_{te,te} .
     """
-    n = len(each.U)
-    share = (n - each.degrees_of_freedom(lam)) / n
-    if not share > SINGULAR:
-        return None
-    of_weights, lam = np.square(explained).sum(axis=(0, 1)), lam / each.unit
-    squares = np.einsum("iib->b", remains) - lam * of_weights
-    if each.is_dual:
-        squares = lam**2 * of_weights
-    return np.maximum(squares, 0) / n / share**2
+    tests, n = question.tests, len(each.U) - question.tests.shape[1]
+    squares = np.einsum("qnb,qnb->b", R, R)
+    traces = len(each.U) - each.degrees_of_freedom(lam)
+    if tests.shape[1]:
+        MR = each.residuals(lam, R, each.gain(lam)[:, None] * (each.U.T @ R))
+        twice = each.makers(lam, tests, twice=True)
+        squares = squares - 2 * np.einsum("qkmb,qkmb->kb", E, MR[:, tests])
+        squares = squares + np.einsum("qkmb,qkmb->kb", E, twice @ E)
+        traces = traces - np.einsum("kij,kji->k", inverses, twice)
+    shares = np.broadcast_to(traces / n, len(tests))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        errors = np.maximum(squares, 0) / n / np.square(shares)[:, None]
+    return np.where((shares > SINGULAR)[:, None], errors, np.nan)
 
 
-def _error_left_out(each, lam, T, explained, left_out):
-    """Squared errors (B,) of left-out trials; None if some are fitted exactly."""
-    R, total = each.residuals(lam, T, explained), 0.0
-    for index in left_out:
-        blocks = invert_blocks(each.makers(lam, index)[None])[0]
-        if not invertible(blocks).all():
-            return None
-        E = blocks @ R[:, index]
-        total = total + np.einsum("qkmb,qkmb->b", E, E)
-    return total / sum(index.size for index in left_out)
+def _errors_left_out(question, each, lam, R, E, inverses):
+    r"""Squared errors (k, B) of left-out trials; NaN where some are fitted exactly.
+
+    A training set has the residuals :math:`R - M_{\\cdot,te} E` and their maker
+    :math:`M - M_{\\cdot,te} M_{te,te}^{-1} M_{te,\\cdot}`.
+    """
+    errors = np.full((len(question.tests), R.shape[2]), np.nan)
+    for i, (te, left_out) in enumerate(
+        zip(question.tests, question.left_out, strict=True)
+    ):
+        within, total = R, 0.0
+        if len(te):
+            cross = each.cross(lam, te[None])[0]
+            within = R - cross @ E[:, i]
+        for index in left_out:
+            blocks = each.makers(lam, index)
+            if len(te):
+                part = cross[index]
+                blocks = blocks - part @ inverses[i] @ part.swapaxes(1, 2)
+            if index.shape[1] == 1:
+                inverted = 1 / np.maximum(blocks, SINGULAR / 2)
+            else:
+                inverted = invert_blocks(blocks[None])[0]
+            if not invertible(inverted).all():
+                break
+            if index.shape[1] == 1:
+                weights = np.zeros(len(R[0]))
+                weights[index[:, 0]] = np.square(inverted[:, 0, 0])
+                total = total + (weights @ np.square(within)).sum(axis=0)
+            else:
+                left = inverted @ within[:, index]
+                total = total + np.einsum("qkmb,qkmb->b", left, left)
+        else:
+            errors[i] = total / sum(index.size for index in left_out)
+    return errors

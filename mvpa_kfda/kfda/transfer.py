@@ -274,7 +274,9 @@ class Transfer:
     def _classifiers(self, targets):
         """Yield the classifiers of every batch of folds."""
         if self.expansion is None:
-            of_folds = [each for _, each in self._by_folds(targets, of_features=True)]
+            of_folds = [
+                each for _, each in self._by_folds(targets, self.plan.scores_features)
+            ]
             for batch in self.plan.batches:
                 some, of_folds = of_folds[: batch.k], of_folds[batch.k :]
                 yield _joined(some, batch.take, batch.m)
@@ -294,9 +296,8 @@ class Transfer:
 
     def _by_folds(self, targets, of_features=False):
         """Yield every fold that has a matrix of its own, and its classifiers."""
-        models = self.plan.models if self.plan.batches else self.plan.of_all
-        for fold, fit, mean, terms in models(targets):
-            g = fold.weights(fit, mean, of_features)[:, None]
+        for fold, fit, terms in self.plan.models(targets):
+            g = fold.weights(fit, of_features)[:, None]
             m = len(fold.test) if self.plan.batches else self.n_rows
             g = g.astype(self.plan.dtype, copy=False)
             rule = class_rule(fit.A[:, :, None], terms)
