@@ -34,6 +34,8 @@ from .training import Fit, Question, TrainingSet, choose, compare
 
 #: Bytes of matrices that are kept for the next label vectors.
 _MOST = 2**28
+#: Tested trials from which a training set is better by itself.
+_MANY_TESTED = 256
 _NONE_LEFT = (
     "No lambda of the grid can be used, from {:.3g} to {:.3g}: with each of them "
     "left-out trials of some training set are fitted exactly, or rounding would decide "
@@ -69,9 +71,9 @@ class Fold:
     #: The test trials on the directions of each, (m, r).
     tested: list
     penalties: Penalties
-    #: Numbers of training trials that are left out together, (k, m) each; None: all
-    #: trials are taken as equal.
-    left_out: list | None
+    #: Where labels choose, numbers (k, m) of training trials that are left out together,
+    #: or "alone", or "equal".
+    left_out: list | str | None
 
     def columns(self, rows):
         """The columns (m, d) of test rows, those of all kernels side by side."""
@@ -175,7 +177,10 @@ class FoldwisePlan(PlanMixin):
     @property
     def is_shared(self):
         """Whether folds are all trials but a few, under the same kernels."""
-        return not self.learned and (self.folds is None or self.folds.trains is None)
+        if self.learned or self.folds is None:
+            return not self.learned
+        few = max(map(len, self.folds.tests)) < _MANY_TESTED
+        return self.folds.trains is None and few
 
     @property
     def scores_features(self):
@@ -239,9 +244,9 @@ class FoldwisePlan(PlanMixin):
         if needs_gram(self.kernel):
             transform = _Columns(train)
         left_out = None
-        if self.is_tuned and not (
-            self.reg.grid == "auto" and self.inner.leaves_one_out
-        ):
+        if self.is_tuned and self.inner.leaves_one_out:
+            left_out = "equal" if self.reg.grid == "auto" else "alone"
+        elif self.is_tuned:
             left_out = self.inner.within(train)
         places = np.argsort(self.layout.order)[train]
         return Fold(
@@ -294,23 +299,24 @@ class FoldwisePlan(PlanMixin):
 
     # ------------------------------------------------------------------ labels
 
-    def _fit(self, fold, T, terms=None):
+    def _fit(self, fold, T, terms=None, number=0):
         """The :class:`~.training.Fit` of contrasts T (q, n, B), in the layout's order.
 
-        Of classes by the terms of the rule, whose last two axes are one fold and label
-        vectors; else of values.
+        Of classes by the terms of the rule, of fold `number` among theirs; else of
+        values.
         """
         if self.is_tuned:
-            nobody = np.empty((1, 0), np.intp)
-            left_out = None if fold.left_out is None else [fold.left_out]
+            nobody, left_out = np.empty((1, 0), np.intp), fold.left_out
+            left_out = left_out if isinstance(left_out, str) else [left_out]
+            terms = terms and terms.of(number)
             question = Question(T[:, fold.places], nobody, terms, left_out)
             return self._choose(question, fold).fit(0)
         (each,), lam = fold.sets, fold.penalties.grid[0, 0]
         c, A = self._project(fold, T), None
         if terms is None:
             return Fit([c], T[:, fold.places].mean(axis=1), A)
-        A = each.left(lam, c, c, terms.scatter[:, :, 0]).astype(T.dtype)
-        return Fit([c], terms.mean[:, 0], A)
+        A = each.left(lam, c, c, terms.scatter[:, :, number]).astype(T.dtype)
+        return Fit([c], terms.mean[:, number], A)
 
     def _choose(self, question, fold):
         """What label vectors choose, once every one of them has chosen."""
@@ -367,8 +373,8 @@ class FoldwisePlan(PlanMixin):
 
     def _of_shared(self, batch, T, terms):
         """What `_batches` has of folds that are all trials but a few."""
-        tests, left_out = batch.index(self.n_rows), None
-        if self.whole.left_out is not None:
+        tests, left_out = batch.index(self.n_rows), self.whole.left_out
+        if not isinstance(left_out, str):
             left_out = [self._left_out_within(te) for te in tests]
         chosen = self._choose(Question(T, tests, terms, left_out), self.whole)
         fits = [
@@ -387,7 +393,7 @@ class FoldwisePlan(PlanMixin):
         """What `_batches` has of folds that have a matrix of their own."""
         E, A, fits = batch.of(T).copy(), [], []
         for i, fold in enumerate(folds):
-            fit = self._fit(fold, T, terms and terms.of(i))
+            fit = self._fit(fold, T, terms, i)
             E[:, i] -= fit.mean[:, None]
             for tested, explained in zip(fold.tested, fit.explained, strict=True):
                 E[:, i] -= tested @ explained

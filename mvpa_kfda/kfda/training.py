@@ -237,6 +237,8 @@ def _inverse_root(matrix, lam):
     return None if failed else lapack.dtrtri(L, lower=1)[0]
 
 
+#: Numbers in an array over folds and trials that is handled at a time.
+_PIECE = 2**20
 #: A candidate is better only by more than rounding: a share of the best so far.
 _BETTER = 1e-9
 
@@ -270,15 +272,15 @@ class Question:
         The trials that each training set is without; m may be 0.
     terms : RuleTerms | None
         The scoring rule's, of models that have to tell classes apart.
-    left_out : list of list of ndarray, shape (k_inner, m_inner) | None
-        For each training set, trials that are left out together. None: all trials are
-        taken as equal, as in generalized cross-validation.
+    left_out : list of list of ndarray, shape (k_inner, m_inner) | "alone" | "equal"
+        For each training set, trials that are left out together; or trials are left out
+        alone, or taken as equal, as in generalized cross-validation.
     """
 
     T: np.ndarray
     tests: np.ndarray
     terms: object
-    left_out: list | None
+    left_out: list | str
 
     @cached_property
     def centred(self):
@@ -342,8 +344,10 @@ def choose(question, sets, lambdas):
         R_te = R[:, tests]
         E = inverses @ R_te
         A = A - cross_product(R_te, E)
-        find = _errors_of_equals if question.left_out is None else _errors_left_out
-        errors = find(question, each, lam, R, E, inverses)
+        find = _errors_together
+        if isinstance(question.left_out, str):
+            find = _ERRORS[question.left_out]
+        errors = find(question, each, lam, explained, R, E, inverses)
         errors[~ok] = np.nan
         if question.terms is not None:
             errors = np.where(usable(A, question.terms), errors, np.nan)
@@ -356,7 +360,7 @@ def choose(question, sets, lambdas):
     return Chosen(question, sets, lambdas, best_E, best_A, number, criterion)
 
 
-def _errors_of_equals(question, each, lam, R, E, inverses):
+def _errors_of_equals(question, each, lam, explained, R, E, inverses):
     r"""Estimated squared errors (k, B) of new trials.
 
     The squared residuals of a training set over the squared share of the trace of what
@@ -371,7 +375,8 @@ def _errors_of_equals(question, each, lam, R, E, inverses):
     squares = np.einsum("qnb,qnb->b", R, R)
     traces = len(each.U) - each.degrees_of_freedom(lam)
     if tests.shape[1]:
-        MR = each.residuals(lam, R, each.gain(lam)[:, None] * (each.U.T @ R))
+        of_R = (lam / each.unit) * each.gain(lam)[:, None] * explained
+        MR = each.residuals(lam, R, of_R)
         twice = each.makers(lam, tests, twice=True)
         squares = squares - 2 * np.einsum("qkmb,qkmb->kb", E, MR[:, tests])
         squares = squares + np.einsum("qkmb,qkmb->kb", E, twice @ E)
@@ -382,38 +387,45 @@ def _errors_of_equals(question, each, lam, R, E, inverses):
     return np.where((shares > SINGULAR)[:, None], errors, np.nan)
 
 
-def _errors_left_out(question, each, lam, R, E, inverses):
+def _errors_alone(question, each, lam, explained, R, E, inverses):
+    """Squared errors (k, B) of trials that are left out one by one, as below."""
+    tests, (_, n, n_labels) = question.tests, R.shape
+    (k, m), errors = tests.shape, np.empty((len(tests), n_labels))
+    of_all = each.makers(lam, np.arange(n)[:, None])[:, 0, 0]
+    step = max(1, _PIECE // (n * max(m, n_labels)))
+    for start in range(0, k, step):
+        folds = slice(start, start + step)
+        te, cross = tests[folds], each.cross(lam, tests[folds])
+        left = of_all - np.einsum("knm,knm->kn", cross @ inverses[folds], cross)
+        np.put_along_axis(left, te, np.inf, axis=1)
+        weights = 1 / np.square(np.where(left > SINGULAR, left, np.nan))
+        within = np.square(R[:, None] - cross @ E[:, folds]).sum(axis=0)
+        errors[folds] = (weights[:, None] @ within)[:, 0]
+    return errors / (n - m)
+
+
+def _errors_together(question, each, lam, explained, R, E, inverses):
     r"""Squared errors (k, B) of left-out trials; NaN where some are fitted exactly.
 
-    A training set has the residuals :math:`R - M_{\\cdot,te} E` and their maker
-    :math:`M - M_{\\cdot,te} M_{te,te}^{-1} M_{te,\\cdot}`.
+    A training set has the residuals :math:`R - M_{\cdot,te} E` and their maker
+    :math:`M - M_{\cdot,te} M_{te,te}^{-1} M_{te,\cdot}`.
     """
-    errors = np.full((len(question.tests), R.shape[2]), np.nan)
-    for i, (te, left_out) in enumerate(
-        zip(question.tests, question.left_out, strict=True)
-    ):
-        within, total = R, 0.0
-        if len(te):
-            cross = each.cross(lam, te[None])[0]
-            within = R - cross @ E[:, i]
+    errors = np.zeros((len(question.tests), R.shape[2]))
+    for i, left_out in enumerate(question.left_out):
+        cross = each.cross(lam, question.tests[i : i + 1])[0]
+        within = R - cross @ E[:, i]
         for index in left_out:
-            blocks = each.makers(lam, index)
-            if len(te):
-                part = cross[index]
-                blocks = blocks - part @ inverses[i] @ part.swapaxes(1, 2)
-            if index.shape[1] == 1:
-                inverted = 1 / np.maximum(blocks, SINGULAR / 2)
-            else:
-                inverted = invert_blocks(blocks[None])[0]
-            if not invertible(inverted).all():
+            part = cross[index]
+            fitted = part @ inverses[i] @ part.swapaxes(1, 2)
+            blocks = invert_blocks((each.makers(lam, index) - fitted)[None])[0]
+            if not invertible(blocks).all():
+                errors[i] = np.nan
                 break
-            if index.shape[1] == 1:
-                weights = np.zeros(len(R[0]))
-                weights[index[:, 0]] = np.square(inverted[:, 0, 0])
-                total = total + (weights @ np.square(within)).sum(axis=0)
-            else:
-                left = inverted @ within[:, index]
-                total = total + np.einsum("qkmb,qkmb->b", left, left)
-        else:
-            errors[i] = total / sum(index.size for index in left_out)
+            left = blocks @ within[:, index]
+            errors[i] += np.einsum("qkmb,qkmb->b", left, left)
+        errors[i] /= sum(index.size for index in left_out)
     return errors
+
+
+#: What is taken of trials that are not left out together.
+_ERRORS = {"equal": _errors_of_equals, "alone": _errors_alone}
