@@ -71,7 +71,7 @@ class Fold:
     #: The test trials on the directions of each, (m, r).
     tested: list
     penalties: Penalties
-    #: Where labels choose, numbers (k, m) of training trials that are left out together,
+    #: Where labels choose, numbers (k, m) of training trials left out together;
     #: or "alone", or "equal".
     left_out: list | str | None
 
