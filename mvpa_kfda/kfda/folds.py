@@ -682,10 +682,6 @@ class InnerFolds:
         """Whether trials are left out one by one."""
         return shared_groups(self.groups) is None
 
-    def of(self, rows):
-        """The same of some trials."""
-        return replace(self, groups=None if self.groups is None else self.groups[rows])
-
     def within(self, rows):
         """Test sets (k, m) by their size, of numbers among training trials `rows`."""
         groups = None if self.groups is None else self.groups[rows]

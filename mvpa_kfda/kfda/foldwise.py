@@ -7,8 +7,8 @@ matrix of all rows serves all folds. But each fold still has one
 permutations stay columns of one product.
 
 What no label has a part in, penalties that are relative, grids of them, and numbers of
-kernels such as widths, is that of all trials that some fold trains with, as where one
-matrix serves all folds; with steps, of these trials in the features of each fold.
+kernels such as widths, is that of the trials that the matrix is made of: where folds
+have matrices of their own, no test trial has a part in any of their numbers.
 """
 
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ from .direct import (
 )
 from .folds import Folds, InnerFolds, lay_out
 from .kernels import KernelChoice, Linear, kernels_of, needs_gram
-from .penalties import Tuned, candidates, of_trials, resolve_penalty
+from .penalties import Auto, Tuned, candidates, of_trials, resolve_penalty
 from .steps import Learned
 from .training import Fit, Question, TrainingSet, choose, compare
 
@@ -175,12 +175,15 @@ class FoldwisePlan(PlanMixin):
         return int(np.clip(2**21 // (values * self.dtype.itemsize), 1, 512))
 
     @property
+    def is_of_all(self):
+        """Whether folds are all trials but some, under the same kernels."""
+        return not self.learned and (self.folds is None or self.folds.trains is None)
+
+    @property
     def is_shared(self):
-        """Whether folds are all trials but a few, under the same kernels."""
-        if self.learned or self.folds is None:
-            return not self.learned
-        few = max(map(len, self.folds.tests)) < _MANY_TESTED
-        return self.folds.trains is None and few
+        """Whether what folds choose follows from all trials: they are without few."""
+        tests = () if self.folds is None else self.folds.tests
+        return self.is_of_all and max(map(len, tests), default=0) < _MANY_TESTED
 
     @property
     def scores_features(self):
@@ -223,25 +226,30 @@ class FoldwisePlan(PlanMixin):
     @cached_property
     def whole(self):
         """The fold that trains on all trials that are to be trained with."""
-        rows = self.order if self.is_shared else self.folds.rows_of_all
-        return self._fold(rows, np.empty(0, np.intp))
+        rows = self.order if self.folds is None else self.folds.rows_of_all
+        return self._fold(self.order if self.is_shared else rows, self.order[:0])
 
     def _fold(self, train, test):
         """The fold that trains on some trials and tests others."""
         with config_context(assume_finite=True, skip_parameter_validation=True):
-            transform = self.learned.fit(self.X[train]) if self.learned else np.asarray
-            compared = self._compared
-            if compared is None:
-                Z = transform(self.X)
-                compared = self._compare(Z, Z[train].mean(axis=0))
-            penalties = self._penalties or self._resolve(compared)
+            transform, among = np.asarray, (train, test)
+            if self._compared:
+                compared, penalties = self._compared, self._penalties
+            else:
+                if self.learned:
+                    transform = self.learned.fit(self.X[train])
+                rows = np.concatenate([train, test])
+                X = self.X[rows][:, rows] if self._needs_gram else self.X[rows]
+                among = np.split(np.arange(len(rows)), [len(train)])
+                compared = self._compare(transform(X), among[0])
+                penalties = self._resolve(compared, among[0], train)
             lam = None if self.is_tuned else penalties.grid[0, 0]
-            sets = tuple(each.training_set(train, lam) for each in compared)
-        tested = [
-            of_kernel.tested(each, train, test).astype(self.dtype)
-            for of_kernel, each in zip(compared, sets, strict=True)
-        ]
-        if needs_gram(self.kernel):
+            sets = tuple(each.training_set(among[0], lam) for each in compared)
+            tested = [
+                of_kernel.tested(each, *among).astype(self.dtype)
+                for of_kernel, each in zip(compared, sets, strict=True)
+            ]
+        if self._needs_gram:
             transform = _Columns(train)
         left_out = None
         if self.is_tuned and self.inner.leaves_one_out:
@@ -254,46 +262,42 @@ class FoldwisePlan(PlanMixin):
             *(transform, sets, tested, penalties, left_out),
         )
 
-    def _compare(self, Z, shift):
-        """All trials under each kernel."""
+    @property
+    def _needs_gram(self):
+        return needs_gram(self.kernel)
+
+    def _compare(self, Z, trained):
+        """Trials under each kernel, whose numbers are those of the trained ones."""
         by_gram = 1 if self.is_tuned else 3 / 4  # with eigenvalues it costs more
-        return [
-            compare(Z, kernel, self._trained, shift, by_gram)
-            for kernel in kernels_of(self.kernel)
-        ]
+        kernels = kernels_of(self.kernel)
+        return [compare(Z, kernel, trained, by_gram) for kernel in kernels]
 
     @cached_property
     def _compared(self):
-        """The same for all folds; None where steps make other features in each."""
-        if self.learned:
+        """All trials under each kernel; None where every fold has its own."""
+        if not self.is_of_all:
             return None
-        # A trial that is far away, and perhaps only tested, does not move the median.
-        return self._compare(self.X, np.median(self.X[self._trained], axis=0))
-
-    @cached_property
-    def _trained(self):
-        """The trials that some fold trains with."""
-        trained = None if self.folds is None else self.folds.trained
-        return np.arange(self.n_rows) if trained is None else trained
+        return self._compare(self.X, np.arange(self.n_rows))
 
     @cached_property
     def _penalties(self):
-        """The same for all folds; None where steps make other features in each."""
-        return None if self.learned else self._resolve(self._compared)
+        """The penalties of all trials, for all folds."""
+        everybody = np.arange(self.n_rows)
+        return self._resolve(self._compared, everybody, everybody)
 
-    def _resolve(self, compared):
-        """The :class:`Penalties` of all trials that some fold trains with."""
-        trials = self._trained
-        moments = [each.moments(trials) for each in compared]
+    def _resolve(self, compared, among, trials):
+        """The :class:`Penalties` of some trials, and where these are among compared."""
+        moments = [each.moments(among) for each in compared]
         scales = np.array([each.scale for each in moments])
         if not self.is_tuned:
             lam = resolve_penalty(of_trials(self.reg, trials), moments[0])
             refuse_too_large(lam, scales[0], self.dtype)
             grid = np.array([[lam]])
             return Penalties(grid, scales, grid)
-        are_linear = all(each.n_features is not None for each in moments)
-        inner = self.inner.of(trials)
-        grid = np.stack([candidates(self.reg, m, inner, are_linear) for m in moments])
+        trained = None if self.folds is None else self.folds.trained
+        auto = of_trials(Auto(trained, self.inner.groups), trials)
+        spectrum = self.inner.of_values or any(m.n_features is None for m in moments)
+        grid = np.stack([candidates(self.reg, m, auto, spectrum) for m in moments])
         too_large = is_too_large(grid, scales[:, None], self.dtype)
         return Penalties(grid, scales, np.where(too_large, np.nan, grid))
 
@@ -473,7 +477,7 @@ class FoldwisePlan(PlanMixin):
                 record["scale"].append(fold.penalties.scales)
                 record["criterion"].append(fit.criterion)
         record = {key: np.array(values)[back][None] for key, values in record.items()}
-        if not self.learned:  # all folds have the same
+        if self.is_of_all:  # all folds have the same
             record |= {
                 key: record[key][:, 0] for key in ("grid", "scale") if key in record
             }

@@ -670,14 +670,15 @@ def resolve_penalty(reg, moments):
 N_OVER_SPECTRUM = 13
 
 
-def candidates(tuned, moments, inner, are_linear):
-    """Return the lambdas (n_lambdas,) of a tuned penalty's grid, the largest first.
+def candidates(tuned, moments, auto, over_spectrum):
+    """The lambdas (n_lambdas,) of a tuned penalty's grid, the largest first.
 
-    Of trials as the :class:`~.folds.InnerFolds` know them; all kernels have as many.
+    Of all grids "auto" is that of what the features suggest, by an :class:`Auto` for
+    the trials, or over the spectrum.
     """
     if tuned.grid != "auto":
         lambdas = [resolve_penalty(reg, moments) for reg in tuned.grid]
-    elif inner.of_values or not are_linear:
+    elif over_spectrum:
         values = moments.eigenvalues
         # The smallest eigenvalue still halves its direction: a strong effect there
         # wants a smaller lambda.
@@ -686,6 +687,6 @@ def candidates(tuned, moments, inner, are_linear):
         bounds = values[-1], max(low, 1e-7 * values[-2:][0])
         lambdas = np.geomspace(*bounds, N_OVER_SPECTRUM)
     else:
-        unseen = Unseen.of(moments, inner.groups)
+        unseen = auto.unseen(moments)
         lambdas = unseen.like_noise(), unseen.anywhere()
     return np.array(sorted(lambdas, reverse=True))

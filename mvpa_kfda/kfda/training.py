@@ -139,7 +139,7 @@ class TrainingSet:
 
 @dataclass(frozen=True)
 class Compared:
-    """All trials of a position under one kernel: by features, or by a matrix."""
+    """Trials under one kernel: by features, or by a matrix."""
 
     #: With data-dependent numbers fixed, and what is subtracted from features first.
     kernel: object
@@ -168,17 +168,18 @@ class Compared:
         return (self.F[test] - each.offset) @ each.root
 
 
-def compare(Z, kernel, trained, shift, by_gram):
+def compare(Z, kernel, trained, by_gram):
     """All trials (n, p), or a kernel matrix (n, n), :class:`Compared` by a kernel.
 
-    Its data-dependent numbers are those of the trials that are trained with; a shift is
-    subtracted where it changes nothing. Without eigenvalues a matrix is needed less
-    often: `by_gram` says from which share of features to trials.
+    Its data-dependent numbers are those of the trials that are trained with. Without
+    eigenvalues a matrix is needed less often: `by_gram` says from which share of
+    features to trials.
     """
     n_features = count_features(kernel, Z.shape[1])
     if needs_gram(kernel):
         return Compared(kernel, 0.0, None, Z, n_features)
-    shift = shift if kernel.shift_free else 0.0
+    # An offset common to all trials drops out, and the digits it costs with it.
+    shift = Z[trained].mean(axis=0) if kernel.shift_free else 0.0
     Z = Z - shift
     few = kernel.is_linear and Z.shape[1] < by_gram * len(trained)
     kernel = kernel.fit(Z[trained])
