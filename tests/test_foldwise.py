@@ -62,7 +62,7 @@ from mvpa_kfda.kfda.foldmaps import MapMaker
 from mvpa_kfda.kfda.foldwise import FoldwisePlan
 from mvpa_kfda.kfda.models import plan_of_features
 from mvpa_kfda.kfda.patterns import class_patterns
-from mvpa_kfda.kfda.steps import RemoveConfounds, check_steps, fit_steps
+from mvpa_kfda.kfda.preprocess import RemoveConfounds, check_steps, fit_steps
 from mvpa_kfda.utils.record import recorded
 from test_contract import METHODS, TUNING, linear, penalty, pick, scale_of
 

@@ -58,8 +58,8 @@ from mvpa_kfda.inference.permutation import SCHEMES
 from mvpa_kfda.kfda import kernels, listed, nystrom, penalties, smoothness
 from mvpa_kfda.kfda.kernels import kernel_words
 from mvpa_kfda.kfda.penalties import penalty_words
+from mvpa_kfda.kfda.preprocess import STEPS, step_words
 from mvpa_kfda.kfda.splits import GIVEN, PARTS, SPLITTERS
-from mvpa_kfda.kfda.steps import STEPS, step_words
 from mvpa_kfda.metrics.classes import METRICS
 from mvpa_kfda.metrics.numbers import REGRESSION_METRICS
 from mvpa_kfda.reports.citations import REFERENCES, STYLES, cited_in
@@ -904,7 +904,7 @@ def named_entries():
     for rule in (*RULES, *penalties.ESTIMATED):
         words[str(rule)] = penalty_words(recorded(rule))
     for name, step in STEPS.items():
-        words[name] = step_words(recorded(step.transformer))
+        words[name] = step_words(recorded(step))
     words |= {name: each.words for name, each in ALL_CORRECTIONS.items()}
     words |= {f"group {name}": each.words for name, each in GROUP_METHODS.items()}
     for entries in (SCHEMES, COMPARISON_TESTS, ONSETS):

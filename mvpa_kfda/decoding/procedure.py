@@ -21,7 +21,7 @@ from ..inference.permutation import Permute
 from ..kfda.arguments import CrossValidation, KernelLike, PenaltyLike, Preprocess
 from ..kfda.models import resolve_method
 from ..kfda.nystrom import Nystrom
-from ..kfda.steps import check_steps
+from ..kfda.preprocess import check_steps
 from ..metrics.names import Scoring
 from ..utils.checks import (
     Precision,

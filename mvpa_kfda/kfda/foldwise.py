@@ -24,8 +24,8 @@ from .folds import Folds, lay_out
 from .hat import make_hat, spectrum_of
 from .kernels import KernelChoice, Linear, Precomputed, kernels_of, needs_gram
 from .penalties import Tuned, of_trials
+from .preprocess import FoldPreprocessing
 from .rules import contrasts
-from .steps import Learned
 from .transfer import Expansions, Transfer
 from .tuning import TunedPlan, tuned_plan
 
@@ -97,7 +97,7 @@ class FoldwisePlan(PlanMixin):
         Features, or a precomputed kernel matrix.
     kernel, reg
         Resolved kernel and regularisation.
-    learned : Learned
+    learned : FoldPreprocessing
         What every fold learns from its training trials first.
     folds : Folds
         The training and test sets.
@@ -113,7 +113,7 @@ class FoldwisePlan(PlanMixin):
     X: np.ndarray
     kernel: object
     reg: object
-    learned: Learned
+    learned: FoldPreprocessing
     folds: Folds | None
     inner: tuple | None
     dtype: np.dtype
