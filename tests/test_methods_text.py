@@ -55,7 +55,7 @@ from mvpa_kfda.inference.corrections import CORRECTIONS
 from mvpa_kfda.inference.corrections import NAMED as ALL_CORRECTIONS
 from mvpa_kfda.inference.listed import CorrectionName, Permute
 from mvpa_kfda.inference.permutation import SCHEMES
-from mvpa_kfda.kfda import kernels, listed, nystrom, penalties, smoothness
+from mvpa_kfda.kfda import kernels, listed, penalties, rowmaps
 from mvpa_kfda.kfda.kernels import kernel_words
 from mvpa_kfda.kfda.penalties import penalty_words
 from mvpa_kfda.kfda.preprocess import STEPS, step_words
@@ -896,10 +896,10 @@ def classes_of(module, base):
 def named_entries():
     """Map everything that has a name to its words."""
     words = {}
-    modules = (kernels, nystrom, smoothness)
+    modules = (kernels, rowmaps)
     for name in set().union(*(classes_of(m, kernels.Kernel) for m in modules)):
         # Inside only: results record the linear kernel that it stands for.
-        if name not in ("Kernel", "InnerProducts", "AveragedKernel"):
+        if name not in ("Kernel", "KernelMap", "InnerProducts", "AveragedKernel"):
             words[name] = kernel_words(RECORDED[name])
     for rule in (*RULES, *penalties.ESTIMATED):
         words[str(rule)] = penalty_words(recorded(rule))
@@ -909,7 +909,7 @@ def named_entries():
     words |= {f"group {name}": each.words for name, each in GROUP_METHODS.items()}
     for entries in (SCHEMES, COMPARISON_TESTS, ONSETS):
         words |= {f"{name} of {len(entries)}": e.words for name, e in entries.items()}
-    return words | {name: each.words for name, each in nystrom.SAMPLING.items()}
+    return words | {name: each.words for name, each in rowmaps.SAMPLING.items()}
 
 
 #: A rule of every class.
@@ -919,9 +919,9 @@ RECORDED = {
     type(each).__name__: recorded(each)
     for each in (
         *(kernels.Linear(), kernels.RBF(), kernels.Polynomial()),
-        *(kernels.Precomputed(), kernels.Callable(len), kernels.EmpiricalMap()),
-        nystrom.approximated(kernels.RBF(), nystrom.Nystrom(5)),
-        *(smoothness.Penalty(np.eye(2)), smoothness.GraphSmooth(1 - np.eye(2))),
+        *(kernels.Precomputed(), kernels.Callable(len), rowmaps.EmpiricalMap()),
+        rowmaps.approximated(kernels.RBF(), rowmaps.Nystrom(5)),
+        *(rowmaps.Penalty(np.eye(2)), rowmaps.GraphSmooth(1 - np.eye(2))),
     )
 }
 

@@ -25,14 +25,13 @@ from mvpa_kfda import (
 from mvpa_kfda.kfda.folds import InnerFolds
 from mvpa_kfda.kfda.hat import centre_gram, hat_from_gram, make_hat, scatter_moments
 from mvpa_kfda.kfda.kernels import Linear, Precomputed
-from mvpa_kfda.kfda.nystrom import Nystrom
 from mvpa_kfda.kfda.penalties import (
     candidates,
     check_method,
     check_reg,
     resolve_penalty,
 )
-from mvpa_kfda.kfda.smoothness import Penalty
+from mvpa_kfda.kfda.rowmaps import Nystrom, Penalty
 
 #: Trials and features: more trials, more features, and as many.
 SIZES = {"n > p": (40, 6), "n < p": (20, 50), "n = p": (20, 20), "one": (30, 1)}

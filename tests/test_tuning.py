@@ -38,7 +38,7 @@ from mvpa_kfda.kfda.hat import (
     spectrum_of_gram,
 )
 from mvpa_kfda.kfda.kernels import Linear
-from mvpa_kfda.kfda.nystrom import Nystrom
+from mvpa_kfda.kfda.rowmaps import Nystrom
 from mvpa_kfda.kfda.rules import RuleTerms, contrasts, usable
 from mvpa_kfda.kfda.tuning import (
     BestCandidates,

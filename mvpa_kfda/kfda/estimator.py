@@ -60,7 +60,6 @@ from ..utils.checks import (
     check_per_trial,
     plain_labels,
 )
-from .arguments import KernelLike, PenaltyLike
 from .hat import (
     count_features,
     hat_from_features,
@@ -70,9 +69,9 @@ from .hat import (
     spectrum_of_gram,
 )
 from .kernels import (
-    EmpiricalMap,
     Kernel,
     KernelChoice,
+    KernelLike,
     Precomputed,
     check_kernel,
     check_range,
@@ -80,8 +79,8 @@ from .kernels import (
     kernels_of,
     needs_gram,
 )
-from .nystrom import Nystrom, approximated
-from .penalties import Auto, Ridge, Tuned, check_method, check_reg
+from .penalties import Auto, PenaltyLike, Ridge, Tuned, check_method, check_reg
+from .rowmaps import EmpiricalMap, Nystrom, approximated
 from .rules import contrasts
 from .tuning import tune_spectra
 

@@ -22,7 +22,7 @@ from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigvalsh
 from scipy.optimize import brentq
 
@@ -31,6 +31,7 @@ from ..utils.record import Recorded, is_record, known
 from ..utils.rounding import number
 from .automatic import Unseen
 from .kernels import KernelChoice
+from .listed import PenaltyName
 
 #: The power of two from which a number that is squared twice may leave the range.
 _SQUARED_TWICE = 200
@@ -599,6 +600,9 @@ _REG_HINT = (
     "Also allowed: Shrinkage(gamma), DegreesOfFreedom(df), 'auto', 'tuned', "
     "'ledoit_wolf', 'oas', and a list of penalties to choose from."
 )
+OnePenalty = float | PenaltyName | str | Ridge | Shrinkage | DegreesOfFreedom | Tuned
+PenaltyLike = OnePenalty | Sequence[float | Ridge] | NDArray[Any]
+
 #: Rules that are objects, by name.
 _NAMED = {"auto": Auto, "tuned": Tuned}
 

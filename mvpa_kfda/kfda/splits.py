@@ -4,12 +4,24 @@ A new splitter of scikit-learn is an entry of `SPLITTERS`. Others have none: it 
 known whether they use the labels.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from sklearn import model_selection
 
 from ..utils.checks import counted, plural, ranged, times_words
+
+
+class Splitter(Protocol):
+    """What makes folds, as the splitters of scikit-learn do."""
+
+    def split(self, X: Any, y: Any, groups: Any, /) -> Iterable[Any]:
+        """Yield (train, test) for every fold."""
+        ...
+
+
+CrossValidation = int | Splitter | Iterable[tuple[Any, Any]] | None
 
 #: What is recorded of folds that were given one by one.
 GIVEN = "given"
