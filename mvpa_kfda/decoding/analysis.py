@@ -23,7 +23,6 @@ from ..kfda.kernels import needs_gram
 from ..kfda.models import kernels_of
 from ..kfda.penalties import Tuned, name_of_rule
 from ..kfda.preprocess import FoldPreprocessing, check_kernel_after
-from ..kfda.splits import sees_labels
 from ..metrics.classes import METRICS, chance_level
 from ..metrics.names import (
     check_scoring,
@@ -238,8 +237,7 @@ def make_analysis(trials, procedure, *, maps=None, with_patterns=False):
     if how.is_repeated:
         made = how.plan(made, folds, labels, groups, seed, classes)
         labels, folds, codes, groups = made.sampled
-    known = {"permutations": permutations, "learned": learned}
-    make_inner = partial(make_inner_folds, procedure.method.reg, **known)
+    make_inner = partial(make_inner_folds, procedure.method.reg, learned=learned)
     task = Task(
         labels,
         len(classes),
@@ -534,7 +532,7 @@ def _check_tested(trials, classes, codes):
     return np.searchsorted(classes, y_test).astype(np.intp)
 
 
-def make_inner_folds(reg, codes, groups, folds, permutations, learned):
+def make_inner_folds(reg, codes, groups, folds, learned):
     """Return the folds within training sets, made now so that errors come early.
 
     One :class:`InnerFolds` for all folds, or where folds have matrices of their own one
@@ -542,32 +540,17 @@ def make_inner_folds(reg, codes, groups, folds, permutations, learned):
     """
     if not isinstance(reg, Tuned):
         return None
-    if permutations.n_permutations and sees_labels(reg.cv):
-        raise ValueError(
-            f"Tuned(cv={reg.cv!r}) draws folds from the labels, but permuted labels "
-            "are tuned with the same folds, and so would not be treated alike. "
-            "Use a number of random folds, as Tuned(cv=5), or None."
-        )
     n = len(codes) if folds is None else folds.n
-    foldwise = is_foldwise(folds, learned)
-    try:
-        if foldwise:
-            trains = [train for train, _ in folds.pairs] if folds else []
-            inner = tuple(
-                InnerFolds(reg.cv, len(rows), _of(codes, rows), _of(groups, rows), None)
-                for rows in (*trains, folds.rows_of_all if folds else np.arange(n))
-            )
-            _ = [each.of_all for each in inner]
-        else:
-            inner = InnerFolds(reg.cv, n, codes, groups, folds)
-            _ = inner.of_all, inner.of_folds  # drawn once, here, for all workers
-    except ValueError as error:
-        if groups is None and "'groups' parameter" in str(error):
-            raise ValueError(
-                f"Tuned(cv={reg.cv!r}) leaves groups out within each training set, and "
-                "there are none. Pass groups=, one for each trial."
-            ) from error
-        raise
+    if is_foldwise(folds, learned):
+        trains = [train for train, _ in folds.pairs] if folds else []
+        inner = tuple(
+            InnerFolds(len(rows), _of(codes, rows), _of(groups, rows), None)
+            for rows in (*trains, folds.rows_of_all if folds else np.arange(n))
+        )
+        _ = [each.of_all for each in inner]
+    else:
+        inner = InnerFolds(n, codes, groups, folds)
+        _ = inner.of_all, inner.of_folds  # drawn once, here, for all workers
     return inner
 
 

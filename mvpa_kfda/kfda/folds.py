@@ -672,11 +672,9 @@ def shared_groups(groups):
 class InnerFolds:
     """The folds within the training sets of folds, and those among all trials."""
 
-    #: None, a number or a splitter, as in :class:`mvpa_kfda.kfda.penalties.Tuned`.
-    cv: object
     #: The number of trials.
     n: int
-    #: The observed classes (n,), for splitters that look at them; None for values.
+    #: The observed classes (n,); None for values.
     codes: np.ndarray | None
     #: Each trial's group (n,).
     groups: np.ndarray | None
@@ -714,7 +712,7 @@ class InnerFolds:
     @cached_property
     def leaves_one_out(self):
         """Whether every training trial is left out by itself."""
-        return self.cv is None and shared_groups(self.groups) is None
+        return shared_groups(self.groups) is None
 
     @property
     def numbers(self):
@@ -723,7 +721,6 @@ class InnerFolds:
 
     def _lay_out_within(self, places):
         """Return the layout of the folds among the trials at places of the order."""
-        # Splitters are given the training trials in their own order.
         places = places[np.argsort(self.layout.order[places])]
         tests = [places[test] for test in self._tests(self.layout.order[places])]
         return Layout(self.layout.order, np.empty(0, int), batch_tests(tests))
@@ -733,40 +730,13 @@ class InnerFolds:
         groups = None if self.groups is None else self.groups[rows]
         # Values are always chosen for by default, in a training set of one group, too.
         alone = self.codes is None and len(np.unique(groups)) == 1
-        if self.cv is None and (alone or self.leaves_one_out):
+        if alone or self.leaves_one_out:
             return list(np.arange(len(rows))[:, None])
-        if self.cv is None:
-            names, numbers = np.unique(groups, return_inverse=True)
-            if len(names) < 2:
-                raise ValueError(
-                    "Tuning leaves one group out at a time within every training set, "
-                    "but some training set holds a single group. Use three or more "
-                    "groups, or say how to leave trials out: Tuned(cv=5), "
-                    "Tuned(cv=LeaveOneOut())."
-                )
-            return [np.flatnonzero(numbers == i) for i in range(len(names))]
-        cv = self.cv
-        if not hasattr(cv, "split"):
-            _check_enough(cv, len(rows))
-            # Not stratified: all label permutations share these folds.
-            cv = ms.KFold(cv, shuffle=True, random_state=0)
-        codes = np.zeros(len(rows), int) if self.codes is None else self.codes[rows]
-        try:
-            folds = make_folds(cv, codes, groups)
-            if folds.trains is not None:
-                raise ValueError(
-                    f"{folds.name} leaves trials out of both sets. Use folds that "
-                    "train on all trials outside their test set."
-                )
-            return folds.tests
-        except ValueError as error:
-            raise ValueError(f"Within a training set, for Tuned: {error}") from error
-
-
-def _check_enough(cv, n):
-    """Refuse more folds than training trials."""
-    if cv > n:
-        raise ValueError(
-            f"Tuned(cv={cv}) asks for more folds than the {n} trials of a training "
-            "set. Use fewer folds, or cv=None to leave one trial out at a time."
-        )
+        names, numbers = np.unique(groups, return_inverse=True)
+        if len(names) < 2:
+            raise ValueError(
+                "Tuning leaves one group out at a time within every training set, but "
+                "some training set holds a single group. Use three or more groups, or "
+                "a penalty that is not tuned, such as reg='auto'."
+            )
+        return [np.flatnonzero(numbers == i) for i in range(len(names))]

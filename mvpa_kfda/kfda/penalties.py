@@ -15,7 +15,7 @@ positive eigenvalues.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigvalsh
 from scipy.optimize import brentq
 
-from ..utils.checks import all_items, check_count, check_positive
+from ..utils.checks import all_items, check_positive
 from ..utils.record import Recorded, is_record, known
 from ..utils.rounding import number
 from .automatic import Unseen
@@ -362,24 +362,20 @@ class Tuned(Recorded):
         direction; for numbers, and with kernels that are not linear, 13 logarithmically
         spaced values over the spectrum of the centred kernel. They are those of all
         rows, without labels.
-    cv : None | int | splitter
-        How training trials are left out. None: one at a time, or one group at a time if
-        there are groups (trials of a group may be correlated: leaving out one at a time
-        then selects too small a penalty). An int: the number of random folds. A
-        splitter is applied to each training set. The folds must not depend on labels if
-        these are permuted.
 
     Raises
     ------
     ValueError, TypeError
-        If the grid is empty or has values not above zero, or for an unknown cv.
+        If the grid is empty or has values not above zero.
 
     Notes
     -----
-    With the defaults and without groups, the error of left-out trials is estimated by
-    generalized cross-validation [2]_, the squared training residuals over the squared
-    trace of I - G, which is robust to single trials that only they themselves predict.
-    In all other cases trials are left out exactly.
+    Training trials are left out one at a time, or one group at a time if there are
+    groups: trials of a group may be correlated, and leaving out one at a time then
+    selects too small a penalty. With the default grid and without groups, the error of
+    left-out trials is estimated by generalized cross-validation [2]_, the squared
+    training residuals over the squared trace of I - G, which is robust to single trials
+    that only they themselves predict. In all other cases trials are left out exactly.
 
     A lambda for which some left-out trials are fitted exactly (an eigenvalue of their
     block of I - G below 1e-10) is skipped.
@@ -408,13 +404,11 @@ class Tuned(Recorded):
     """
 
     grid: Literal["auto"] | ArrayLike | Sequence[float | Ridge] = "auto"
-    cv: Any = None
 
     def __post_init__(self):
-        """Check the arguments; keep the grid as a tuple."""
+        """Check the grid; keep it as a tuple."""
         if not (isinstance(self.grid, str) and self.grid == "auto"):
             object.__setattr__(self, "grid", _check_grid(self.grid))
-        object.__setattr__(self, "cv", _check_inner_cv(self.cv))
 
 
 @dataclass(frozen=True, eq=False)
@@ -502,18 +496,6 @@ def _check_grid(grid):
         for value in values
     ]
     return tuple(dict.fromkeys(values))  # each of them once
-
-
-def _check_inner_cv(cv):
-    """Return how training trials are left out; refuse what does not say it."""
-    if cv is None or (hasattr(cv, "split") and not isinstance(cv, str | type)):
-        return cv
-    if isinstance(cv, Iterable) or isinstance(cv, type):
-        raise TypeError(
-            f"Invalid value for 'cv' of Tuned: {cv!r}. Allowed: None, a number of "
-            "folds, or a scikit-learn splitter, which is applied to each training set."
-        )
-    return check_count("cv", cv, minimum=2)
 
 
 def _shrunk(gamma, moments):

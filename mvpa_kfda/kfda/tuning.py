@@ -601,7 +601,7 @@ def tune_spectra(spectra, tuned, codes, n_classes, groups=None):
     choice : Choice
         The best candidate.
     """
-    inner = InnerFolds(tuned.cv, len(codes), codes, groups, None)
+    inner = InnerFolds(len(codes), codes, groups, None)
     plan = tuned_plan(spectra, tuned, inner, "float64")
     layout = lay_out(None, len(codes))
     targets = make_targets(np.asarray(codes)[None], n_classes, layout, plan.dtype)
