@@ -4,7 +4,7 @@ A new splitter of scikit-learn is an entry of `SPLITTERS`. Others have none: it 
 known whether they use the labels.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -33,10 +33,32 @@ PARTS = "Parts"
 class NamedSplitter:
     """What is known of a splitter."""
 
-    #: For the methods section, of its recorded arguments and numbers of folds.
-    words: Callable
+    #: For the methods section: a template of its recorded arguments, of ``{fold}``
+    #: ("5-fold"), ``{k:noun}`` ("5 nouns") and ``{times}``. Or what makes one.
+    template: str | Callable
     #: Whether it uses the labels; None: its test sets are given, by whatever rule.
     sees_labels: bool | None = False
+
+    def words(self, given, k):
+        """Word it, of its recorded arguments and numbers k of folds, maybe unknown."""
+        template, r = self.template, given.get("n_repeats", 1)
+        if callable(template):
+            template = template(given, k)
+        fold = "k-fold"
+        if len(k):
+            low, high = min(k) // r, max(k) // r
+            fold = f"{low}-fold" if low == high else f"{low}- to {high}-fold"
+        return template.format(**given, k=_Counted(k), fold=fold, times=times_words(r))
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """Numbers of something, which a format names: 3, 3 to 5, or an unknown number."""
+
+    numbers: Sequence
+
+    def __format__(self, noun):
+        return ranged(self.numbers, noun) if len(self.numbers) else plural(noun)
 
 
 def splitter_of(kind):
@@ -61,99 +83,50 @@ def may_see_labels(cv):
     return callable(getattr(cv, "split", None)) and not blind
 
 
-# ----------------------------------------------------------------------------- words
-
-
-def _fold(numbers):
-    """Word "5-fold" of one number of folds, "3- to 5-fold" of several, or of none."""
-    if not len(numbers):
-        return "k-fold"
-    low, high = min(numbers), max(numbers)
-    return f"{low}-fold" if low == high else f"{low}- to {high}-fold"
-
-
-def _k_fold(kind="", more=""):
-    kind, more = kind and f"{kind} ", more and f" {more}"
-    return lambda given, k: f"{kind}{_fold(k)} cross-validation{more}"
-
-
-def _some(numbers, noun):
-    """Word how many, or 3 to 5 of several numbers, or that it is not known."""
-    return ranged(numbers, noun) if len(numbers) else plural(noun)
-
-
-def _splits(kind, of=""):
-    return lambda given, k: _some(k, f"{kind} split") + of
-
-
-def _k_folds(given, k):
+def _k_fold(given, k):
     """Word folds of neighbouring trials, as a number of folds makes them, or others."""
-    if given["shuffle"]:
-        return _k_fold()(given, k)
-    return f"cross-validation in {_some(k, 'contiguous fold')}"
-
-
-def _repeated(kind=""):
-    """Word a splitter that repeats folds; k of them in all."""
-
-    def words(given, k):
-        r = given["n_repeats"]
-        folds = _k_fold(kind)(given, [each // r for each in k])
-        return f"{folds}, repeated {times_words(r)} with different random folds"
-
-    return words
-
-
-def _predefined(given, k):
-    return "cross-validation in predefined folds"
-
-
-def _given(given, k):
-    """Word folds that were given one by one, or a single split."""
-    return "a predefined split" if set(k) == {1} else _predefined(given, k)
+    return _K_FOLD if given["shuffle"] else "cross-validation in {k:contiguous fold}"
 
 
 def _parts(given, k):
     """Word folds of rows that are sorted."""
-    kept = "the *i*-th part of each class"
-    if given["of"] == "target":
-        kept = "*i*-th of each {0} successive trials in the order of the target"
-        kept = f"the {kept.format(given['n_splits'])}"
-    return f"{_fold(k)} cross-validation, where the *i*-th fold held {kept}"
+    of_target = "i*-th of each {n_splits} successive trials in the order of the target"
+    part = of_target if given["of"] == "target" else "i*-th part of each class"
+    return f"{_K_FOLD}, where the *i*-th fold held the *{part}"
 
 
+def _given(given, k):
+    """Word folds that were given one by one, or a single split."""
+    return "a predefined split" if set(k) == {1} else _PREDEFINED
+
+
+_K_FOLD = "{fold} cross-validation"
 _WHOLE = "with groups kept intact"
+_REPEATED = "repeated {times} with different random folds"
+_PREDEFINED = "cross-validation in predefined folds"
+_GROUPS_OUT = "cross-validation that leaves {n} out at a time"
 
 #: The splitters by the names of their classes, and folds that were given.
 SPLITTERS = {
-    "KFold": NamedSplitter(_k_folds),
-    "StratifiedKFold": NamedSplitter(_k_fold("stratified"), sees_labels=True),
-    "GroupKFold": NamedSplitter(_k_fold(more=_WHOLE)),
-    "StratifiedGroupKFold": NamedSplitter(
-        _k_fold("stratified", _WHOLE), sees_labels=True
+    "KFold": NamedSplitter(_k_fold),
+    "StratifiedKFold": NamedSplitter(f"stratified {_K_FOLD}", True),
+    "GroupKFold": NamedSplitter(f"{_K_FOLD} {_WHOLE}"),
+    "StratifiedGroupKFold": NamedSplitter(f"stratified {_K_FOLD} {_WHOLE}", True),
+    "RepeatedKFold": NamedSplitter(f"{_K_FOLD}, {_REPEATED}"),
+    "RepeatedStratifiedKFold": NamedSplitter(
+        f"stratified {_K_FOLD}, {_REPEATED}", True
     ),
-    "RepeatedKFold": NamedSplitter(_repeated()),
-    "RepeatedStratifiedKFold": NamedSplitter(_repeated("stratified"), sees_labels=True),
-    "LeaveOneOut": NamedSplitter(lambda given, k: "leave-one-out cross-validation"),
-    "LeavePOut": NamedSplitter(
-        lambda given, k: f"leave-{given['p']}-out cross-validation"
-    ),
-    "LeaveOneGroupOut": NamedSplitter(
-        lambda given, k: "leave-one-group-out cross-validation"
-    ),
+    "LeaveOneOut": NamedSplitter("leave-one-out cross-validation"),
+    "LeavePOut": NamedSplitter("leave-{p}-out cross-validation"),
+    "LeaveOneGroupOut": NamedSplitter("leave-one-group-out cross-validation"),
     "LeavePGroupsOut": NamedSplitter(
-        lambda given, k: (
-            f"cross-validation that leaves {counted(given['n_groups'], 'group')} out "
-            "at a time"
-        )
+        lambda given, k: _GROUPS_OUT.format(n=counted(given["n_groups"], "group"))
     ),
-    "ShuffleSplit": NamedSplitter(_splits("random")),
-    "StratifiedShuffleSplit": NamedSplitter(
-        _splits("stratified random"), sees_labels=True
-    ),
-    "GroupShuffleSplit": NamedSplitter(_splits("random", " of groups")),
-    "TimeSeriesSplit": NamedSplitter(_splits("successive", " in time")),
-    "PredefinedSplit": NamedSplitter(_predefined, sees_labels=None),
+    "ShuffleSplit": NamedSplitter("{k:random split}"),
+    "StratifiedShuffleSplit": NamedSplitter("{k:stratified random split}", True),
+    "GroupShuffleSplit": NamedSplitter("{k:random split} of groups"),
+    "TimeSeriesSplit": NamedSplitter("{k:successive split} in time"),
+    "PredefinedSplit": NamedSplitter(_PREDEFINED, None),
     PARTS: NamedSplitter(_parts),
-    GIVEN: NamedSplitter(_given, sees_labels=None),
+    GIVEN: NamedSplitter(_given, None),
 }
