@@ -116,10 +116,6 @@ class KernelMap(Kernel):
         return self._with(self.kernel.repeated(times))
 
 
-#: Of a map's attribute that `fit` sets.
-_FITTED = {"default": None, "init": False, "repr": False, "compare": False}
-
-
 @dataclass(frozen=True)
 class EmpiricalMap(KernelMap):
     r"""Empirical kernel map: the features of x are k(x, b_1), ..., k(x, b_m).
@@ -175,7 +171,9 @@ class EmpiricalMap(KernelMap):
     """
 
     kernel: Kernel | str | Callable = "rbf"
-    basis: np.ndarray | None = field(**_FITTED)
+    basis: np.ndarray | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
 
     @staticmethod
     def _words(given):
@@ -337,6 +335,10 @@ def approximated(kernel, approx):
             "Nystrom(n_components=...)."
         )
     return approx.approximate(kernel)
+
+
+#: Of an attribute that `fit` sets.
+_FITTED = {"default": None, "init": False, "repr": False, "compare": False}
 
 
 @dataclass(frozen=True)
