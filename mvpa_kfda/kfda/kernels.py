@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable as _CallableType
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -412,9 +413,17 @@ def check_kernel(kernel, allowed=tuple(KERNELS)):
     if isinstance(kernel, str):
         return KERNELS[check_option("kernel", kernel, allowed)]()
     if isinstance(kernel, type):
+        needed = ()
+        with suppress(ValueError):  # of some built-in classes nothing is known
+            needed = inspect.signature(kernel).parameters.values()
+        needed = [
+            each.name
+            for each in needed
+            if each.kind is each.POSITIONAL_OR_KEYWORD and each.default is each.empty
+        ]
         raise TypeError(
             f"Invalid value for 'kernel': the class {kernel.__name__}. Pass an "
-            f"instance, e.g. {kernel.__name__}({_required(kernel)})."
+            f"instance, e.g. {kernel.__name__}({', '.join(needed)})."
         )
     if isinstance(kernel, (Kernel, KernelChoice)):
         return kernel
@@ -433,20 +442,6 @@ def check_kernel(kernel, allowed=tuple(KERNELS)):
         f"Invalid value for 'kernel': {kernel!r}. Allowed: {quoted(allowed)}, a kernel "
         "object such as RBF(gamma=0.1), a function of (X, Y), or a list of these to "
         "choose from."
-    )
-
-
-def _required(kind):
-    """Name the arguments that a class cannot do without."""
-    try:
-        given = inspect.signature(kind).parameters.values()
-    except ValueError:  # of some built-in classes nothing is known
-        return ""
-    return ", ".join(
-        argument.name
-        for argument in given
-        if argument.kind is argument.POSITIONAL_OR_KEYWORD
-        and argument.default is argument.empty
     )
 
 

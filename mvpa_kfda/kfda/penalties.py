@@ -407,8 +407,24 @@ class Tuned(Recorded):
 
     def __post_init__(self):
         """Check the grid; keep it as a tuple."""
-        if not (isinstance(self.grid, str) and self.grid == "auto"):
-            object.__setattr__(self, "grid", _check_grid(self.grid))
+        grid = self.grid
+        if isinstance(grid, str) and grid == "auto":
+            return
+        # An array of a single number is no list.
+        listed = np.iterable(grid) and not isinstance(grid, str)
+        values = all_items("grid", grid) if listed else ()
+        if not values:
+            raise ValueError(
+                f"Invalid value for 'grid' of Tuned: {grid!r}. Allowed: 'auto', or a "
+                "list of numbers above zero, relative to trace(K_c)/n, or of Ridge "
+                "objects, e.g. Tuned([0.1, 1, Ridge(5)])."
+            )
+        hint = " Or a Ridge object, but no other penalty."
+        each_once = dict.fromkeys(
+            value if isinstance(value, Ridge) else check_positive("grid", value, hint)
+            for value in values
+        )
+        object.__setattr__(self, "grid", tuple(each_once))
 
 
 @dataclass(frozen=True, eq=False)
@@ -476,28 +492,6 @@ def _check_between(name, value, low, high, allowed):
         raise ValueError(f"{given}. Allowed: a number {allowed}.")
 
 
-def _check_grid(grid):
-    """Return a grid of penalties as a tuple of floats and Ridge objects."""
-    # An array of a single number is no list.
-    listed = np.iterable(grid) and not isinstance(grid, str)
-    values = all_items("grid", grid) if listed else ()
-    if not values:
-        raise ValueError(
-            f"Invalid value for 'grid' of Tuned: {grid!r}. Allowed: 'auto', or a list "
-            "of numbers above zero, relative to trace(K_c)/n, or of Ridge objects, "
-            "e.g. Tuned([0.1, 1, Ridge(5)])."
-        )
-    values = [
-        value
-        if isinstance(value, Ridge)
-        else check_positive(
-            "grid", value, hint=" Or a Ridge object, but no other penalty."
-        )
-        for value in values
-    ]
-    return tuple(dict.fromkeys(values))  # each of them once
-
-
 def _shrunk(gamma, moments):
     """Return the lambda that shrinks the total covariance by gamma."""
     with np.errstate(divide="ignore"):
@@ -517,12 +511,9 @@ _WHITE = 1e-12
 def _ledoit_wolf(moments):
     """Return the shrinkage of Ledoit & Wolf (2004), as scikit-learn computes it."""
     n, p = moments.n, moments.n_features
-    trace = moments.scale
     squares = np.square(moments.matrix).sum() / n**2
     beta = (np.square(moments.diagonal).sum() / n - squares) / (n * p)
-    delta = (squares - trace**2 / p) / p
-    if p == 1:
-        return 0.0  # there is nothing to shrink towards
+    delta = (squares - moments.scale**2 / p) / p
     # Of features that are white already, rounding would decide: as for oas, all of it.
     return min(beta / delta, 1.0) if delta > _WHITE * squares / p else 1.0
 
@@ -530,8 +521,6 @@ def _ledoit_wolf(moments):
 def _oas(moments):
     """Return the oracle approximating shrinkage of Chen et al. (2010), likewise."""
     n, p = moments.n, moments.n_features
-    if p == 1:
-        return 0.0  # there is nothing to shrink towards
     mean = moments.scale / p
     alpha = np.square(moments.matrix).sum() / n**2 / p**2
     below = (n + 1) * (alpha - mean**2 / p)
@@ -593,9 +582,7 @@ def check_reg(reg):
     """Return `reg` if it is a positive number or another rule; some as an object."""
     if isinstance(reg, str) and reg in _NAMED:
         return _NAMED[reg]()
-    if isinstance(reg, _Rule | Tuned):
-        return reg
-    if isinstance(reg, str) and reg in ESTIMATED:
+    if isinstance(reg, _Rule | Tuned) or (isinstance(reg, str) and reg in ESTIMATED):
         return reg
     if np.iterable(reg) and not isinstance(reg, str):
         return Tuned(reg)
@@ -641,7 +628,10 @@ def resolve_penalty(reg, moments):
     if isinstance(reg, _Rule):
         return reg._lambda(moments)
     if isinstance(reg, str):
-        lam = _shrunk(ESTIMATED[reg].shrinkage(moments.near_one()), moments)
+        gamma = 0.0  # of one feature: there is nothing to shrink towards
+        if moments.n_features != 1:
+            gamma = ESTIMATED[reg].shrinkage(moments.near_one())
+        lam = _shrunk(gamma, moments)
         return float(np.clip(lam, _SMALLEST * moments.scale, _LARGEST * moments.scale))
     return float(reg) * moments.scale
 
