@@ -56,10 +56,10 @@ from mvpa_kfda.inference.corrections import NAMED as ALL_CORRECTIONS
 from mvpa_kfda.inference.listed import CorrectionName, Permute
 from mvpa_kfda.inference.permutation import SCHEMES
 from mvpa_kfda.kfda import kernels, listed, penalties, rowmaps
+from mvpa_kfda.kfda.folds import GIVEN, PARTS, SPLITTERS
 from mvpa_kfda.kfda.kernels import kernel_words
 from mvpa_kfda.kfda.penalties import penalty_words
 from mvpa_kfda.kfda.preprocess import STEPS, step_words
-from mvpa_kfda.kfda.splits import GIVEN, PARTS, SPLITTERS
 from mvpa_kfda.metrics.classes import METRICS
 from mvpa_kfda.metrics.numbers import REGRESSION_METRICS
 from mvpa_kfda.reports.citations import REFERENCES, STYLES, cited_in

@@ -23,9 +23,8 @@ from numpy.typing import ArrayLike
 
 from ..data.confounds import Confounds, read_confounds
 from ..inference.permutation import Permutations, permute_labels
-from ..kfda.folds import Folds, make_folds
+from ..kfda.folds import Folds, make_folds, may_see_labels, sees_labels
 from ..kfda.penalties import Auto, Tuned
-from ..kfda.splits import may_see_labels, sees_labels
 from ..metrics.names import (
     FunctionMetric,
     RegressionScoring,

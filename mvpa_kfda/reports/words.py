@@ -7,9 +7,9 @@ the entries are given.
 
 from __future__ import annotations
 
+from ..kfda.folds import SPLITTERS
 from ..kfda.kernels import kernel_words
 from ..kfda.penalties import MOST_OF_SECOND, N_OVER_SPECTRUM
-from ..kfda.splits import SPLITTERS
 from ..metrics.names import find_metric
 from ..utils.checks import counted, enumerated, ranged
 from ..utils.record import is_record

@@ -10,7 +10,7 @@ from typing import Any
 from sklearn import model_selection
 
 from ..kfda import kernels, penalties, rowmaps
-from ..kfda.splits import SPLITTERS as KNOWN_SPLITTERS
+from ..kfda.folds import SPLITTERS as KNOWN_SPLITTERS
 from ..utils.fingerprints import PROJECTIONS, checksum_of
 from ..utils.record import as_call, is_record, recorded
 from .kinds import record
