@@ -22,7 +22,7 @@ from ..kfda.folds import (
 from ..kfda.kernels import needs_gram
 from ..kfda.models import kernels_of
 from ..kfda.penalties import Tuned, name_of_rule
-from ..kfda.steps import Learned, check_kernel_after
+from ..kfda.preprocess import FoldPreprocessing, check_kernel_after
 from ..metrics.classes import METRICS, chance_level
 from ..metrics.names import (
     check_scoring,
@@ -319,7 +319,7 @@ def make_learned(procedure, trials):
     """Return what every fold learns: steps, and how confounds are taken out."""
     steps, confounds = procedure.learning.steps, trials.confounds
     if confounds is None:
-        return Learned(steps)
+        return FoldPreprocessing(steps)
     # One unit for all: among seconds and volts the regression would drop the volts.
     centre, spread = confounds.unit
     columns, others = (
@@ -328,11 +328,13 @@ def make_learned(procedure, trials):
     )
     rounding = np.finfo(float).eps * np.max(np.abs(confounds.columns) / spread)
     named = tuple(confounds.record())
-    return Learned(steps, columns, others, named, confounds.size, float(rounding))
+    return FoldPreprocessing(
+        steps, columns, others, named, confounds.size, float(rounding)
+    )
 
 
 def check_foldwise(learned, procedure, folds):
-    """Refuse what folds of their own have not, where there is something `Learned`."""
+    """Refuse what folds of their own have not, where they preprocess."""
     kernel, average = procedure.method.kernel, procedure.repeating.average
     own = folds is not None and folds.trains is not None
     if not (learned or own):

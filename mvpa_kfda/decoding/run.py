@@ -19,7 +19,7 @@ from ..inference.null import FullNull, NullSummary, summarize_null
 from ..kfda.folds import Folds, InnerFolds
 from ..kfda.patterns import pattern_weights, patterns_of
 from ..kfda.penalties import AtMost, Auto, Tuned
-from ..kfda.steps import Learned
+from ..kfda.preprocess import FoldPreprocessing
 from ..metrics.classes import METRICS, evaluate_labellings, evaluate_sets
 from ..utils.parallel import count_workers, keep_freed_memory, run_in_parallel
 from ..utils.progress import Progress
@@ -44,7 +44,7 @@ class Task:
         Metric names.
     functions : dict of str -> FunctionMetric
         Those of the metrics that are functions of the user's.
-    learned : Learned
+    learned : FoldPreprocessing
         What every fold learns from its training trials before the kernel.
     dtype : dtype
         The precision in which permutations are processed.
@@ -86,7 +86,7 @@ class Task:
     inner: InnerFolds | None = None
     groups: np.ndarray | None = None
     functions: dict = field(default_factory=dict)
-    learned: Learned = field(default_factory=Learned)
+    learned: FoldPreprocessing = field(default_factory=FoldPreprocessing)
 
     #: Bytes of the prediction of a trial.
     prediction_bytes = 1

@@ -60,7 +60,6 @@ from ..utils.checks import (
     check_per_trial,
     plain_labels,
 )
-from .arguments import KernelLike, PenaltyLike
 from .folds import InnerFolds
 from .foldwise import FoldwisePlan
 from .hat import (
@@ -70,9 +69,9 @@ from .hat import (
     prefers_features,
 )
 from .kernels import (
-    EmpiricalMap,
     Kernel,
     KernelChoice,
+    KernelLike,
     Precomputed,
     check_kernel,
     check_range,
@@ -80,10 +79,10 @@ from .kernels import (
     kernels_of,
     needs_gram,
 )
-from .nystrom import Nystrom, approximated
-from .penalties import Auto, Ridge, Tuned, check_method, check_reg
+from .penalties import Auto, PenaltyLike, Ridge, Tuned, check_method, check_reg
+from .preprocess import FoldPreprocessing
+from .rowmaps import EmpiricalMap, Nystrom, approximated
 from .rules import contrasts
-from .steps import Learned
 
 #: How errors begin that NumPy raises where scikit-learn makes an array: they do not say
 #: of what.
@@ -335,7 +334,7 @@ class KernelFDA(
         if not isinstance(reg, Tuned):
             return candidates[0], reg
         inner, dtype = InnerFolds(groups), np.dtype("float64")
-        plan = FoldwisePlan(X, kernel, reg, Learned(), None, inner, dtype)
+        plan = FoldwisePlan(X, kernel, reg, FoldPreprocessing(), None, inner, dtype)
         record = plan.penalty(codes[None], n_classes)
         self.tuning_ = Choice(
             int(record["kernel"][0, 0]),

@@ -29,7 +29,7 @@ from .direct import (
 from .folds import Folds, InnerFolds, lay_out
 from .kernels import KernelChoice, Linear, kernels_of, needs_gram
 from .penalties import Auto, Tuned, candidates, of_trials, resolve_penalty
-from .steps import Learned
+from .preprocess import FoldPreprocessing
 from .training import Fit, Question, TrainingSet, choose, compare
 
 #: Bytes of matrices that are kept for the next label vectors.
@@ -127,7 +127,7 @@ class FoldwisePlan(PlanMixin):
         Features, or a precomputed kernel matrix.
     kernel, reg
         Resolved kernel and regularisation.
-    learned : Learned
+    learned : FoldPreprocessing
         What every fold learns from its training trials first.
     folds : Folds | None
         The training and test sets.
@@ -142,7 +142,7 @@ class FoldwisePlan(PlanMixin):
     X: np.ndarray
     kernel: object
     reg: object
-    learned: Learned
+    learned: FoldPreprocessing
     folds: Folds | None
     inner: InnerFolds | None
     dtype: np.dtype

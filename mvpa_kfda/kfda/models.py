@@ -42,8 +42,8 @@ from .kernels import (
     innermost,
     kernels_of,
 )
-from .nystrom import Nystrom, approximated
 from .penalties import Tuned, check_method, check_reg
+from .rowmaps import Nystrom, approximated
 
 
 def resolve_method(kernel, reg, approx=None, precomputed=False):
