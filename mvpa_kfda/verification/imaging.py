@@ -48,8 +48,8 @@ def reread_atlas(result, imgs, y, given):
     """Return the `Reading` of `decode_regions`."""
     options = result.options
     atlas = given.get("labels_img", options.get("labels_img")), given.get("mask_img")
-    names = given.get("lut", options.get("lut")), options.get("atlas_threshold")
-    images, regions = read_regions(imgs, *atlas, *names, given.get("mesh"))
+    lut = given.get("lut", options.get("lut"))
+    images, regions = read_regions(imgs, *atlas, lut, given.get("mesh"))
     nowhere = np.full(regions.n_positions, -1)
     return _of_images(result, images, regions.membership, nowhere, y, given)
 
