@@ -68,7 +68,7 @@ def decode(X, y, **options):
 X, Y = trials()
 X_OTHER = X[:, 0, 1]
 WHOLE = {"n_cells": None, "groups": RUNS}
-TUNED = Tuned([0.1, 10.0], cv=3)
+TUNED = Tuned([0.1, 10.0])
 SPLITS = {"name": "ShuffleSplit", "n_splits": 10**8, "random_state": 0}
 
 
@@ -148,7 +148,7 @@ AGAIN = {
     "averages with training sets of their own": {"cv": OWN, "average": 2},
 }
 ANYTHING = {
-    "a grid made from the data": {"reg": Tuned("auto", cv=3), "n_permutations": 1},
+    "a grid made from the data": {"reg": Tuned("auto"), "n_permutations": 1},
     "a map": {"kernel": EmpiricalMap("rbf")},
     "landmarks": {"approx": Nystrom(20), "kernel": "rbf"},
     "directions": {"approx": Nystrom(4, sampling="uniform")},
@@ -854,7 +854,6 @@ COUNTS = {
     "n_repeats": (10**8, "100000000 repeats are asked for"),
     "n_permutations": (10**8, "the options make 2000 or more"),
     "cv": (10**8, "asks for more folds than there are trials"),
-    "reg": ({"name": "Tuned", "grid": [1.0], "cv": SPLITS}, "makes 100,000,000 splits"),
     "random_state": ("text", "does not hold together (TypeError"),
 }
 

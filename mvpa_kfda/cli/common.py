@@ -475,7 +475,7 @@ REWORDED = (
     ),
     (r"'grid'(: .*?) Or a Ridge object, but no other penalty\.", r"--reg\1"),
     (
-        r"say how to leave trials out: Tuned\(.*?\)\)",
+        "a penalty that is not tuned, such as reg='auto'",
         "set the penalty by another --reg, or by --df",
     ),
     (r"\bUse a float, 'auto',", "Use a number, --reg auto,"),

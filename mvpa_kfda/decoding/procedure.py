@@ -18,10 +18,12 @@ from numpy.typing import ArrayLike
 
 from ..data.confounds import ConfoundTable, TrainOn
 from ..inference.permutation import Permute
-from ..kfda.arguments import CrossValidation, KernelLike, PenaltyLike, Preprocess
+from ..kfda.folds import CrossValidation
+from ..kfda.kernels import KernelLike
 from ..kfda.models import resolve_method
-from ..kfda.nystrom import Nystrom
-from ..kfda.steps import check_steps
+from ..kfda.penalties import PenaltyLike
+from ..kfda.preprocess import Preprocess, check_steps
+from ..kfda.rowmaps import Nystrom
 from ..metrics.names import Scoring
 from ..utils.checks import (
     Precision,

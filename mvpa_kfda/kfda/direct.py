@@ -35,7 +35,6 @@ documentation.
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import chain
 
 import numpy as np
@@ -86,22 +85,6 @@ class Targets:
     def n_labels(self):
         """The number of label vectors B."""
         return self.codes.shape[1]
-
-    def products(self, first, second):
-        """Return the products of the contrasts of pairs of rows, (pairs, B).
-
-        Summed over contrasts. They are kept, for every position asks for the same.
-        """
-        key = first.tobytes(), second.tobytes()
-        if key not in self._kept:
-            same = self.codes[first] == self.codes[second]
-            self._kept.clear()
-            self._kept[key] = same - 1 / self.n_classes  # q_i'q_j of orthonormal Q
-        return self._kept[key]
-
-    @cached_property
-    def _kept(self):
-        return {}
 
 
 def make_targets(labels, n_classes, layout, dtype, rank=None):
@@ -274,8 +257,6 @@ class FoldModels:
     residuals: np.ndarray
     #: The training cross-products, (q, q, k, B).
     A: np.ndarray
-    #: Which candidate each model is of (k, B), where penalties are tuned.
-    choice: np.ndarray | None = None
 
     def classify(self, scores=None):
         """Return the best classes (k, m, B); the residuals are used up.
@@ -386,8 +367,8 @@ class RegressionMixin:
         return fold_models(self, targets.folds, regress_targets(self, targets))
 
     def all_models(self, targets):
-        """Return A (q, q, 1, B) of models of all trials, and that none was chosen."""
-        return regress_targets(self, targets).A, None
+        """Return A (q, q, 1, B) of models of all trials."""
+        return regress_targets(self, targets).A
 
 
 #: Bytes of one (trials, contrasts, permutations) array: small enough for the cache, but
@@ -448,10 +429,6 @@ class Plan(PlanMixin, RegressionMixin):
     def solve(self, number, R):
         """Return the out-of-sample residuals of a batch of folds, (q, k, m, B) both."""
         return self.inverses[number].solve(R)
-
-    def plain(self, codes, n_classes):
-        """Return the plan of all trials and those of the folds: itself."""
-        return self, [self]
 
     def is_above(self, times):
         """Whether lambda is above so many times trace(K_c)/n."""
