@@ -42,6 +42,7 @@ from .null import (
     NullSummary,
     SummarisedNull,
     against_maximum,
+    at_positions,
     check_level,
     count_p,
     tie_bound,
@@ -937,7 +938,7 @@ def p_values_where(counted, observed, null, correction, alternative, **options):
         p[where] = p_values_from_summary(observed[where], null, correction, **options)
     else:
         options["alternative"] = alternative
-        null = Columns(null, where)
+        null = at_positions(null, where)
         p[where] = corrected_p_values(observed[where], null, correction, **options)
     return p
 
@@ -959,7 +960,7 @@ def cluster_scores(counted, tests, threshold, alternative):
             values = values.reshape(shape)
             mask = None if mask is None else mask.reshape(shape)
         else:
-            each = Columns(each, where)
+            each = at_positions(each, where)
         nulls.append(_as_null(values, each, mask, **how))
     if all(null.moments is not None for null in nulls):
         scores[counted] = nearest_to_zero(nulls).ravel()
@@ -975,23 +976,6 @@ def nearest_to_zero(nulls):
     ]
     high, low = (reduce(np.minimum, side) for side in sides)
     return np.where(high > 0, high, np.minimum(0.0, -low))
-
-
-class Columns:
-    """Some positions of a null (P, V...), copied only for rows that are asked for."""
-
-    ndim = 2
-
-    def __init__(self, null, where):
-        self._null, self._where = null, where
-        self.shape, self.dtype = (len(null), len(where)), null.dtype
-
-    def __len__(self):
-        return len(self._null)
-
-    def __getitem__(self, rows):
-        rows = self._null[rows]
-        return rows.reshape(len(rows), -1)[:, self._where]
 
 
 def check_greater(alternative):

@@ -37,7 +37,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from ..utils.checks import check_count, check_option, generator
-from ..utils.memory import batches
+from ..utils.memory import LazyRows, batches
 from .permutation import check_permutations
 
 #: Statistics over subjects: Student's t, or the standardised rank statistic.
@@ -59,7 +59,7 @@ _UNITS = 1e12
 _PER_ROW = 150
 
 
-class Exchange:
+class Exchange(LazyRows):
     """A null whose row p is a function of the correlations of weights and values."""
 
     # `values` (S, C) are those of the subjects, as `tidied`, or their ranks; `weights`
@@ -82,25 +82,20 @@ class Exchange:
     ):
         self._flat = flat = norm == 0  # where the statistic is 0
         self._values = np.where(flat, 0.0, values)
-        self._weights, self._centre = weights, np.where(flat, 0.0, centre)
+        self._centre = np.where(flat, 0.0, centre)
         self._observed_weights = observed_weights
         self._dof, self._factor, self.statistic = dof, factor, statistic
         self._norm = np.where(flat, 1.0, norm)
         self._total = np.square(self._norm)
-        self.shape = (len(weights), values.shape[1])
-        self.ndim = 2
-        self.dtype = np.dtype(np.float64)
-        self.observed = self._rows(observed_weights)
+        self.observed = self._statistics(observed_weights)
+        super().__init__(
+            len(weights),
+            self.observed.shape,
+            np.float64,
+            lambda rows: self._statistics(weights[rows]),
+        )
 
-    def __len__(self):
-        """Return the number of exchanges."""
-        return len(self._weights)
-
-    def __getitem__(self, rows):
-        """Return the statistics (rows, C) of some exchanges."""
-        return self._rows(self._weights[rows])
-
-    def _rows(self, weights):
+    def _statistics(self, weights):
         """Return the statistics (m, C) of weights (m, S)."""
         x = self._sums(weights)
         if self.statistic == "wilcoxon":

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.stats import norm
 
 from ..utils.checks import check_flag, check_numbers, check_option, check_positive
-from ..utils.memory import batches
+from ..utils.memory import LazyRows, batches
 from .clusters import as_graph, largest_clusters, tfce_of_graph
 from .listed import Alternative
 
@@ -161,9 +161,11 @@ class FullNull(Null):
 
     def first(self, n_permutations):
         """Return the null of the first permutations, a `FullNull`."""
+        n = min(n_permutations, self.n_permutations)
+        null = self.null
         return FullNull(
             self.observed,
-            _FirstRows(self.null, n_permutations),
+            LazyRows(n, null.shape[1:], null.dtype, null.__getitem__),
             self.adjacency,
             self.threshold,
             self.alternative,
@@ -301,21 +303,14 @@ class FullNull(Null):
         return np.concatenate(largest, axis=1)
 
 
-class _FirstRows:
-    """The first permutations of a null (P, positions...), which may be worked out."""
+def at_positions(null, where):
+    """View some positions (P, n) of a null (P, positions...), without a copy."""
 
-    def __init__(self, null, n_permutations):
-        self._null = null
-        self.shape = (min(len(null), n_permutations), *null.shape[1:])
-        self.ndim, self.dtype = len(self.shape), null.dtype
+    def read(rows):
+        rows = null[rows]
+        return rows.reshape(len(rows), -1)[:, where]
 
-    def __len__(self):
-        """Return the number of permutations."""
-        return self.shape[0]
-
-    def __getitem__(self, rows):
-        """Return the maps of a slice of the permutations."""
-        return self._null[slice(*rows.indices(len(self)))]
+    return LazyRows(len(null), (len(where),), null.dtype, read)
 
 
 class SummarisedNull(Null):
