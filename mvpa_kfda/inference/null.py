@@ -86,9 +86,10 @@ class Null:
 
     def scaled(self, rows):
         """Return scores (m, positions...) in the unit that clusters are formed in."""
-        if self.standardised:
-            return standardise(rows, self.moments)
         maps = np.asarray(rows, dtype=float)
+        if self.standardised:
+            mean, sd = self.moments
+            maps = (maps - mean) / np.where(sd > 0, sd, np.inf)  # 0 where all tie
         return maps.reshape(len(maps), *(self.observed.shape or (1,)))
 
     def maps(self, rows):
@@ -293,6 +294,7 @@ class SummarisedNull(Null):
     def __init__(self, observed, summary, adjacency=None, threshold=0.05, exempt=None):
         how = adjacency, threshold, "greater", None, exempt
         super().__init__(observed, summary.maximum.dtype, *how)
+        self.summary = summary
         check_finite_scores(self.observed)
         if self.observed.shape != summary.exceedances.shape:
             raise ValueError(
@@ -611,13 +613,6 @@ def against_maximum(values, maximum, dtype, size=None):
 def tie_bound(values, size, dtype):
     """Return the smallest scores that count as equal to the values."""
     return np.asarray(values - TIES[dtype] * size).astype(dtype)
-
-
-def standardise(rows, moments):
-    """Return z-scores (m, positions...), 0 where all scores tie; one axis at least."""
-    mean, sd = moments
-    z = (np.asarray(rows, dtype=float) - mean) / np.where(sd > 0, sd, np.inf)
-    return z.reshape(len(z), *(mean.shape or (1,)))
 
 
 def precision_of(dtype):

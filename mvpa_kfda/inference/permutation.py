@@ -198,7 +198,8 @@ def permute_labels(
     biased = find_biased(permute, folds)
     if biased:
         biased.warn(RuntimeWarning)
-    if permute == "auto" and not _shares(folds):
+    dependent = folds is not None and folds.sees_labels and not folds.balanced
+    if permute == "auto" and dependent:
         raise ValueError(
             f"{folds.name} looks at the labels, and other labels would have had other "
             "folds: it has to be shown each permuted labelling, whose folds=None are "
@@ -212,8 +213,7 @@ def permute_labels(
     shuffled = _list_all(units) if exact else _draw(units, n_permutations, rng)
     labels = np.ascontiguousarray(shuffled[:, units.of_trial])
     if folds is not None and folds.rule is not None and scheme != "within_folds":
-        known = _Known(folds, scheme, classes)
-        labels = known.listed(labels) if exact else known.redrawn(labels, units, rng)
+        labels = _of_same_folds(labels, exact, units, folds, scheme, classes, rng)
         count = len(labels) if exact else count
     # Renamed classes are as many in every training set: the rule keeps all or none.
     renamings = _count_alike(units, folds, alike)
@@ -223,54 +223,42 @@ def permute_labels(
     return Permutations(labels, scheme, exact, renamings if exact else 1)
 
 
-@dataclass(frozen=True, eq=False)
-class _Known:
-    """Which labellings would have had the same folds, by the rule of these."""
+def _of_same_folds(labels, exact, units, folds, scheme, classes, rng):
+    """Return labels (P + 1, n) that would all have had the same folds, by their rule.
 
-    folds: object
-    scheme: str
-    classes: np.ndarray | None
+    The others are left out if the rows are all there are, and else drawn again.
+    """
 
-    def keeps(self, labels):
-        """Tell of labels (B, n), (B,)."""
-        if self.classes is not None:
-            labels = self.classes[labels]
-        rule = self.folds.rule
-        if len(labels) and self.scheme != "groups" and not rule.may_fail(labels[0]):
+    def keeps(labels):
+        labels = labels if classes is None else classes[labels]
+        if len(labels) and scheme != "groups" and not folds.rule.may_fail(labels[0]):
             return np.ones(len(labels), bool)  # whatever their order
-        return rule.keeps(labels)
+        return folds.rule.keeps(labels)
 
-    def listed(self, labels):
-        """Return those of all labels (W, n), the observed ones first."""
-        labels = labels[np.append(True, self.keeps(labels[1:]))]
-        if len(labels) == 1:
-            raise ValueError(_only_one(self.scheme, self.folds))
-        return labels
+    def draw(n):
+        return _draw(units, n, rng)[1:, units.of_trial]
 
-    def redrawn(self, labels, units, rng):
-        """Return labels (P + 1, n) of which others than these are drawn anew."""
-        wrong = 1 + np.flatnonzero(~self.keeps(labels[1:]))
-        if len(wrong) == len(labels) - 1 and self._is_rare(units, rng):
-            # Random orders need more folds so rarely that it does not matter for the
-            # level of a test what becomes of them, and no order lacks a class now.
-            if not self.folds.rule.as_asked:
-                return labels
-            raise ValueError(
-                f"Hardly any order of these labels leaves every class to every "
-                f"training set of {self.folds.name}, as the observed one does. Use "
-                "more folds, groups, or permute='within_folds'."
-            )
-        while len(wrong):
-            drawn = _draw(units, len(wrong), rng)[1:, units.of_trial]
-            kept = self.keeps(drawn)
-            labels[wrong[kept]] = drawn[kept]
-            wrong = wrong[~kept]
-        return labels
-
-    def _is_rare(self, units, rng):
-        """Tell whether hardly any labelling would have had the same folds."""
-        drawn = _draw(units, _PILOT, rng)[1:, units.of_trial]
-        return self.keeps(drawn).mean() < _FEWEST_ACCEPTED
+    wrong = 1 + np.flatnonzero(~keeps(labels[1:]))
+    if exact:
+        if len(wrong) == len(labels) - 1:
+            raise ValueError(_only_one(scheme, folds))
+        return np.delete(labels, wrong, axis=0)
+    if len(wrong) == len(labels) - 1 and keeps(draw(_PILOT)).mean() < _FEWEST_ACCEPTED:
+        # Random orders need more folds so rarely that it does not matter for the
+        # level of a test what becomes of them, and no order lacks a class now.
+        if not folds.rule.as_asked:
+            return labels
+        raise ValueError(
+            f"Hardly any order of these labels leaves every class to every "
+            f"training set of {folds.name}, as the observed one does. Use "
+            "more folds, groups, or permute='within_folds'."
+        )
+    while len(wrong):
+        drawn = draw(len(wrong))
+        kept = keeps(drawn)
+        labels[wrong[kept]] = drawn[kept]
+        wrong = wrong[~kept]
+    return labels
 
 
 def check_permutations(number, each, what=""):
@@ -328,32 +316,24 @@ def find_biased(permute, folds):
     """Return the `Problem` of a scheme asked for that does not fit the folds."""
     if permute == "auto" or folds is None:
         return None
-    if permute == "within_folds":
-        return _find_lasting(folds)
-    if not (folds.sees_labels or folds.balanced):
+    within = permute == "within_folds"
+    if not (folds.sees_labels or (folds.balanced and not within)):
         return None
     text = (
         f"permute={permute!r} with {folds.name} gives a biased test: these folds "
         "depend on the observed labels, but the permuted labels do not fit them in "
-        "the same way. The p-values come out too small. Leave permute out, and use a "
-        f"splitter that does not look at the labels ({BLIND})."
+        "the same way. The p-values come out too small."
     )
-    return Problem("biased", text)
-
-
-def _find_lasting(folds):
-    """Return the `Problem` of labels that are exchanged within folds made from them."""
-    if not folds.sees_labels:
-        return None
-    text = (
-        f"permute='within_folds' keeps the folds of {folds.name}, which were drawn "
-        "from the observed labels: exchanged labels would have had others. The "
-        "p-values hold only for noise that is independent from trial to trial. Where "
-        "it lasts or drifts, as in most recordings, they can be far too small. Leave "
-        "permute out, and use a splitter that does not look at the labels "
-        f"({BLIND})."
-    )
-    return Problem("lasting", text)
+    if within:
+        text = (
+            f"permute='within_folds' keeps the folds of {folds.name}, which were drawn "
+            "from the observed labels: exchanged labels would have had others. The "
+            "p-values hold only for noise that is independent from trial to trial. "
+            "Where it lasts or drifts, as in most recordings, they can be far too "
+            "small."
+        )
+    advice = "Leave permute out, and use a splitter that does not look at the labels"
+    return Problem("lasting" if within else "biased", f"{text} {advice} ({BLIND}).")
 
 
 def find_price(folds):
@@ -439,17 +419,6 @@ def _units_of(codes, n_permutations, folds, groups, permute):
     """Return the checked codes, the scheme, and the units that change places."""
     check_option("permute", permute, get_args(Permute))
     n_permutations = check_count("n_permutations", n_permutations)
-    codes = _check_codes(codes, folds)
-    if groups is not None:
-        groups = check_per_trial(groups, len(codes), "groups")
-    scheme = permute
-    if permute == "auto":
-        scheme = _choose(codes, folds, groups, n_permutations > 0)
-    return codes, scheme, SCHEMES[scheme].units(codes, folds, groups)
-
-
-def _check_codes(codes, folds):
-    """Return the class codes in the smallest signed integer type."""
     codes = np.asarray(codes)
     if codes.ndim != 1 or codes.dtype.kind not in "iu" or codes.min(initial=0) < 0:
         raise ValueError(
@@ -462,7 +431,13 @@ def _check_codes(codes, folds):
             "make the folds from the same labels."
         )
     # Signed: a caller may mark trials with -1. min_scalar_type(-c) holds 0..c-1.
-    return codes.astype(np.min_scalar_type(-int(codes.max(initial=0)) - 1))
+    codes = codes.astype(np.min_scalar_type(-int(codes.max(initial=0)) - 1))
+    if groups is not None:
+        groups = check_per_trial(groups, len(codes), "groups")
+    scheme = permute
+    if permute == "auto":
+        scheme = _choose(codes, folds, groups, n_permutations > 0)
+    return codes, scheme, SCHEMES[scheme].units(codes, folds, groups)
 
 
 def _only_one(scheme, folds):
@@ -581,15 +556,13 @@ def _number(values):
 # -------------------------------------------------------------- choice of a scheme
 
 
-def _shares(folds):
-    """Tell whether permuted labels may go with the folds of the observed ones."""
-    return folds is None or folds.balanced or not folds.sees_labels
-
-
 def _choose(codes, folds, groups, permuted):
     """Choose the scheme for "auto"; the notes of `permute_labels` give the rules."""
-    whole = groups is not None and _constant_within(codes, groups)
-    loose = "groups" if whole else "free" if groups is None else "within_groups"
+    loose = "free"
+    if groups is not None:
+        group = _number(groups)
+        pairs = np.unique(group * (int(codes.max()) + 1) + codes)
+        loose = "groups" if len(pairs) == group.max() + 1 else "within_groups"
     if folds is None or (folds.sees_labels is not None and not folds.balanced):
         return loose
     count = _count(_within_folds(codes, folds, groups))
@@ -610,13 +583,6 @@ def _choose(codes, folds, groups, permuted):
         f"only be shuffled within folds, which leaves {count} distinct arrangement(s); "
         f"p <= 0.05 needs {FEWEST}. Use fewer, larger folds, {advice}.{named}"
     )
-
-
-def _constant_within(codes, groups):
-    """Tell whether each group holds one label only."""
-    group = _number(groups)
-    pairs = _number(group * (int(codes.max()) + 1) + codes)
-    return pairs.max() == group.max()
 
 
 # -------------------------------------------- rearrangements: count, draw, list all

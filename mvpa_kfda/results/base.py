@@ -23,8 +23,9 @@ from ..inference.corrections import (
     KeptTest,
     check_correction,
     cluster_scores,
+    correct,
     known_corrections,
-    p_values_of_kept,
+    nulls_of,
     smallest_p_value,
 )
 from ..inference.null import ALTERNATIVES, Alternative
@@ -812,14 +813,9 @@ class SubjectResult(
         metric = self.check_metric(metric)
         tests = self.permuted(metric, "p-values")
         check_option("alternative", alternative, ALTERNATIVES)
-        p = p_values_of_kept(
-            tests,
-            correction,
-            adjacency=self._adjacency(),
-            threshold=threshold,
-            alternative=alternative,
-        )
-        return plain(p)
+        how = {"threshold": threshold, "alternative": alternative}
+        nulls = nulls_of(tests, adjacency=self._adjacency(), **how)
+        return plain(correct(nulls, correction))
 
     def permuted(self, metric: str, what: str) -> list[Any]:
         """Return what was kept of the tests of a metric, or raise an error.

@@ -15,7 +15,12 @@ from scipy.stats import norm
 
 from ..data.kinds import unpack_space
 from ..inference.clusters import adjacency_among, components
-from ..inference.corrections import CorrectionName, check_correction, p_values_where
+from ..inference.corrections import (
+    CorrectionName,
+    check_correction,
+    correct,
+    nulls_of,
+)
 from ..inference.null import ALTERNATIVES, Alternative, check_level
 from ..metrics.names import mean_of_permuted
 from ..utils.checks import check_option, check_positive, warn
@@ -215,22 +220,13 @@ class VolumeResult(
 
     def _compute_p(self, metric, correction, threshold, alternative):
         """Compute the p-values (V,) of a metric."""
-        if metric in self.null_summaries:
-            null = self._summary(metric)
-        elif len(self.nulls.get(metric, ())) and not self.decoded.all():
-            null = self.nulls[metric]
-        else:
-            options = {"threshold": threshold, "alternative": alternative}
-            return super().pvalues(correction, metric=metric, **options)
-        return p_values_where(
-            self.decoded,
-            self.metrics[metric],
-            null,
-            correction,
-            alternative,
-            adjacency=self._adjacency(),
-            threshold=threshold,
-        )
+        tests = self.permuted(metric, "p-values")
+        p = np.full(len(self.positions), np.nan)
+        if self.decoded.any():
+            how = {"threshold": threshold, "alternative": alternative}
+            nulls = nulls_of(tests, self.decoded, adjacency=self._adjacency(), **how)
+            p[self.decoded] = correct(nulls, correction)
+        return p
 
     def _adjacency(self):
         """Return which of the decoded positions are neighbours."""
