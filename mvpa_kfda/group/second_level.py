@@ -14,11 +14,10 @@ from typing import Literal
 import numpy as np
 from scipy.stats import norm, t
 
-from ..inference.carriers import order_p
 from ..inference.corrections import ADJUSTMENTS, CorrectionNames, smallest_p_value
 from ..inference.exchange import LabelExchange, SignFlips, draw_labels, draw_signs
 from ..inference.null import Alternative, FullNull
-from ..inference.prevalence import prevalence_p
+from ..inference.prevalence import order_p, prevalence_p
 from ..results.group import GroupResult
 from ..results.kinds import keeps_warnings
 from ..results.prevalence import NULLS, share_of
