@@ -98,26 +98,16 @@ class Exchange(LazyRows):
     # `values` (S, C) are those of the subjects, as `tidied`, or their ranks; `weights`
     # (P, S) are those of the exchanges and `observed_weights` (S,) those of the data as
     # they are. The correlation is the weighted sum minus `centre` (C,), divided by
-    # `norm` (C,). `dof` is that of t; `factor` makes a unit normal deviate of the
-    # correlation of ranks.
+    # `norm` (C,). `dof` is that of t.
 
     def __init__(
-        self,
-        values,
-        weights,
-        observed_weights,
-        *,
-        centre,
-        norm,
-        dof,
-        factor,
-        statistic,
+        self, values, weights, observed_weights, centre, norm, statistic, *, dof
     ):
         self._flat = flat = norm == 0  # where the statistic is 0
         self._values = np.where(flat, 0.0, values)
         self._centre = np.where(flat, 0.0, centre)
         self._observed_weights = observed_weights
-        self._dof, self._factor, self.statistic = dof, factor, statistic
+        self._dof, self.statistic = dof, statistic
         self._norm = np.where(flat, 1.0, norm)
         self._total = np.square(self._norm)
         self.observed = self._statistics(observed_weights)
@@ -132,8 +122,10 @@ class Exchange(LazyRows):
         """Return the statistics (m, C) of weights (m, S)."""
         x = self._sums(weights)
         if self.statistic == "wilcoxon":
-            return x / self._norm * self._factor
-        rest = self._variances(x)
+            return x / self._norm * math.sqrt(self._dof + 1)
+        # Variances over subjects in proportion: t squared is dof x^2 / rest.
+        rest = np.square(x)
+        np.subtract(self._total, rest, out=rest)
         least = LEAST_VARIANCE * rest.max(axis=-1, keepdims=True, initial=0.0)
         np.maximum(rest, least, out=rest)
         np.maximum(rest, LEAST_REST * self._total, out=rest)
@@ -147,17 +139,12 @@ class Exchange(LazyRows):
         x -= self._centre
         return x
 
-    def _variances(self, x):
-        """Return variances over subjects in proportion, t squared is dof x^2 / it."""
-        rest = np.square(x)
-        return np.subtract(self._total, rest, out=rest)
-
     @cached_property
     def alike(self):
         """Where subjects score alike (C,): their variance is less than what counts."""
         if self.statistic == "wilcoxon":
             return np.zeros(self.shape[1], dtype=bool)
-        rest = self._variances(self._sums(self._observed_weights))
+        rest = self._total - np.square(self._sums(self._observed_weights))
         largest = rest.max(initial=0.0, where=~self._flat)
         # Without any variance no more than rounding may be left of it.
         least = np.maximum(LEAST_VARIANCE * largest, LEAST_REST * self._total)
@@ -178,16 +165,8 @@ class SignFlips(Exchange):
         if statistic == "wilcoxon":
             values = signed_ranks(values)
         n = len(values)
-        super().__init__(
-            values,
-            signs,
-            np.ones(n),
-            centre=0.0,
-            norm=np.sqrt(n * np.square(values).sum(axis=0)),
-            dof=n - 1,
-            factor=math.sqrt(n),
-            statistic=statistic,
-        )
+        norm = np.sqrt(n * np.square(values).sum(axis=0))
+        super().__init__(values, signs, np.ones(n), 0.0, norm, statistic, dof=n - 1)
 
 
 class LabelExchange(Exchange):
@@ -206,16 +185,9 @@ class LabelExchange(Exchange):
         spread = np.square(values - mean).sum(axis=0)
         # Equal values have no spread, whatever rounding their mean has.
         spread[(values == values[0]).all(axis=0)] = 0.0
-        super().__init__(
-            values,
-            labels,
-            np.arange(n) < n_first,
-            centre=n_first * mean,
-            norm=np.sqrt(n_first * (n - n_first) / n * spread),
-            dof=n - 2,
-            factor=math.sqrt(n - 1),
-            statistic=statistic,
-        )
+        norm = np.sqrt(n_first * (n - n_first) / n * spread)
+        observed, centre = np.arange(n) < n_first, n_first * mean
+        super().__init__(values, labels, observed, centre, norm, statistic, dof=n - 2)
 
 
 def tidied(values):
@@ -358,7 +330,12 @@ def _open(low, high, alternative):
 
 def _at_each(values, n_first, exchanges, n_outside, _):
     """Return the ends at every position for itself, from typical values."""
-    weights = _turned(exchanges, n_first)
+    if exchanges.dtype != bool:
+        weights = (exchanges < 0).astype(float)
+    else:  # who leaves the first group, and who comes instead; as many
+        first = np.arange(exchanges.shape[1]) < n_first
+        weights = (first & ~exchanges).astype(float) - (exchanges & ~first)
+    weights /= (weights > 0).sum(axis=1, keepdims=True)
     low, high = np.empty((2, values.shape[1]))
     last = len(weights) - n_outside
     for part in batches(values.shape[1], len(weights)):
@@ -366,17 +343,6 @@ def _at_each(values, n_first, exchanges, n_outside, _):
         typical.partition((n_outside - 1, last), axis=0)
         low[part], high[part] = typical[n_outside - 1], typical[last]
     return low, high
-
-
-def _turned(exchanges, n_first):
-    """Return weights (P, S) that make of values where each exchange begins to count."""
-    if exchanges.dtype != bool:
-        turned = (exchanges < 0).astype(float)
-        return turned / turned.sum(axis=1, keepdims=True)
-    # Who leaves the first group, and who comes instead; as many.
-    first = np.arange(exchanges.shape[1]) < n_first
-    moved = (first & ~exchanges).astype(float) - (exchanges & ~first)
-    return moved / (moved > 0).sum(axis=1, keepdims=True)
 
 
 def _at_once(values, n_first, exchanges, n_outside, alternative):
