@@ -29,7 +29,7 @@ from .kfda.penalties import Shrinkage as Shrinkage
 from .kfda.penalties import Tuned as Tuned
 from .kfda.smoothness import GraphSmooth as GraphSmooth
 from .kfda.smoothness import Penalty as Penalty
-from .metrics.roc import Roc as Roc
+from .metrics.auc import Roc as Roc
 from .reports.claims import claims as claims
 from .reports.methods import methods_text as methods_text
 from .reports.page import report as report

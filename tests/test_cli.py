@@ -39,7 +39,7 @@ from mvpa_kfda.group.second_level import METHODS
 from mvpa_kfda.inference.corrections import CORRECTIONS
 from mvpa_kfda.inference.null import ALTERNATIVES
 from mvpa_kfda.metrics.classes import METRICS
-from mvpa_kfda.metrics.numbers import REGRESSION_METRICS
+from mvpa_kfda.metrics.regression import REGRESSION_METRICS
 from mvpa_kfda.results.group import GROUP_TESTS
 from mvpa_kfda.utils.rounding import percent
 

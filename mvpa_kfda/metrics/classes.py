@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from . import pairs
-from .areas import divide, mean_areas, set_batches, total_in_order
+from .auc import divide, mean_areas, set_batches, total_in_order
 
 
 def confusion_matrix(true, predicted, n_classes):

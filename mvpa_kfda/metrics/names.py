@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..utils.checks import check_scoring_names, quoted
-from .areas import set_batches
+from .auc import set_batches
 from .classes import METRICS, mean_of_defined
 from .listed import ClassMetric, NumberMetric
-from .numbers import REGRESSION_METRICS
 from .pairs import TABLES
+from .regression import REGRESSION_METRICS
 
 #: Pairs of classes by their labels, by the name of the mean over them.
 NamedPairs = Mapping[str, Sequence[tuple[Any, Any]]]

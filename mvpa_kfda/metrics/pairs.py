@@ -36,7 +36,7 @@ References
 
 import numpy as np
 
-from .areas import set_batches, total_in_order
+from .auc import set_batches, total_in_order
 
 #: Kind of dissimilarity -> the metric that is its table.
 TABLES = {"crossnobis": "crossnobis_distances", "accuracy": "pairwise_accuracies"}
