@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -46,68 +47,13 @@ def confusion_matrix(true, predicted, n_classes):
     return counts.reshape(n_classes, n_classes, n_labels)
 
 
-#: Bytes of flags that are made and counted at a time.
-_CACHE_BYTES = 2**20
-
-
-def _byte_blocks(n_rows, n_columns):
-    """Yield blocks of rows: sums of 127 fit in a byte, and a few rows in the cache."""
-    rows = int(np.clip(_CACHE_BYTES // max(1, n_columns), 8, 127))
-    return (slice(start, start + rows) for start in range(0, n_rows, rows))
-
-
-def _count(flags):
-    """Count truths along the first axis of at most 127 rows, a byte each."""
-    return flags.view(np.int8).sum(axis=0, dtype=np.int8)
-
-
-def count_equal(true, predicted):
-    """Count equal entries of many columns, (n, ...) with (n, ...) to (...).
-
-    Bytes that stay in the cache make it many times faster than a plain sum.
-    """
-    shape = np.broadcast_shapes(true.shape, predicted.shape)
-    counts = np.zeros(shape[1:], np.intp)
-    for block in _byte_blocks(len(predicted), counts.size):
-        counts += _count(true[block] == predicted[block])
-    return counts
-
-
-@dataclass(frozen=True)
-class Counts:
+class Counts(NamedTuple):
     """How often each of c classes occurs, was predicted, and was so rightly."""
 
     #: All (c, ...), the other two maybe with axes of length one.
     hits: np.ndarray
     true: np.ndarray
     predicted: np.ndarray
-
-
-def count_predictions(true, predicted, n_classes):
-    """Return the :class:`Counts` of codes (n_test, ...), which may broadcast.
-
-    Of the last class from the totals, so that two classes take hardly more than their
-    hits do.
-    """
-    n_test, *shape = np.broadcast_shapes(true.shape, predicted.shape)
-    hits, occurs, named = (
-        np.zeros((n_classes, *each), np.intp)
-        for each in (shape, true.shape[1:], predicted.shape[1:])
-    )
-    for block in _byte_blocks(n_test, hits[0].size):
-        for k in range(n_classes - 1):
-            carried, said = true[block] == k, predicted[block] == k
-            occurs[k] += _count(carried)
-            named[k] += _count(said)
-            if n_classes > 2:
-                hits[k] += _count(said & carried)
-    for counts in occurs, named:
-        counts[-1] = n_test - counts[:-1].sum(axis=0)
-    right = count_equal(true, predicted)
-    if n_classes == 2:  # hits and misses of one class: half of all sums it up
-        hits[0] = (right + occurs[0] + named[0] - n_test) // 2
-    hits[-1] = right - hits[:-1].sum(axis=0)
-    return Counts(hits, occurs, named)
 
 
 @dataclass(frozen=True)
@@ -139,7 +85,11 @@ class Tested:
     @cached_property
     def counts(self):
         """How often classes occur, were predicted, and rightly so."""
-        return count_predictions(self.true, self.predicted, self.n_classes)
+        found = []
+        for number in range(self.n_classes):
+            true, predicted = self.true == number, self.predicted == number
+            found.append([_count(each) for each in (true & predicted, true, predicted)])
+        return Counts(*map(np.stack, zip(*found, strict=True)))
 
     @cached_property
     def pair_accuracies(self):
@@ -161,6 +111,11 @@ class Tested:
         )
         confusion = confusion_matrix(true, predicted, self.n_classes)
         return confusion.reshape(*confusion.shape[:2], *shape[1:])
+
+
+def _count(flags):
+    # Twice as fast as np.count_nonzero.
+    return flags.sum(axis=0, dtype=np.int32).astype(np.intp)
 
 
 def _recall(counts):
@@ -198,7 +153,7 @@ def _binary_or_macro(rate):
 
 
 def _accuracy(tested):
-    return count_equal(tested.true, tested.predicted) / len(tested.predicted)
+    return _count(tested.true == tested.predicted) / len(tested.predicted)
 
 
 def _balanced_accuracy(tested):
