@@ -368,7 +368,7 @@ class Correction:
     of_courses: bool = False
     #: Another name.
     alias: str | None = None
-    #: What of a NullSummary it needs, which null="stream" keeps; None: the whole null.
+    #: What of a NullSummary it needs, which null="auto" keeps; None: the whole null.
     needs: str | None = "maximum"
     #: The smallest p-value at m positions, by that at a single one.
     factor: Callable = lambda m: 1.0
@@ -972,7 +972,8 @@ def nulls_of(
             raise ValueError(
                 f"alternative={alternative!r} needs the scores of the permutations, "
                 "and only what alternative='greater' needs was kept for this result "
-                "(null='max' or 'stream'). Run the analysis again with null='full'."
+                "(null='max', or 'auto' for large maps). Run the analysis again with "
+                "null='full'."
             )
         nulls.append(SummarisedNull(observed, kept, *how, exempt))
     return nulls
@@ -983,7 +984,7 @@ def _check_kept(summary, correction, threshold):
     needed = CORRECTIONS[correction].needs
     if needed is None or getattr(summary, needed) is None:
         stream = (
-            ", or with null='stream', which keeps the largest cluster of each "
+            ", or with null='auto', which keeps at least the largest cluster of each "
             "permutation"
         )
         what = f"The correction {correction!r} needs"

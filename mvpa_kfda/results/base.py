@@ -844,8 +844,8 @@ class SubjectResult(
         if self.parameters.get("n_permutations") and summarised:
             raise ValueError(
                 "The scores of the permutations were not kept for this result "
-                f"(null='max' or 'stream'). Take the {what} of the whole map, or run "
-                "the analysis again with null='full'."
+                f"(null='max', or 'auto' for large maps). Take the {what} of the whole "
+                "map, or run the analysis again with null='full'."
             )
         raise ValueError(self._advise_permutations(what))
 

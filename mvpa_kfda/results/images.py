@@ -70,8 +70,8 @@ class VolumeResult(
         Predicted class of each trial, an index into `classes`; -1 for a trial that was
         in no test set, and where decoding was not possible.
     parameters : dict
-        The arguments of the analysis; ``parameters["null"]`` is "full", "max" or
-        "stream".
+        The arguments of the analysis; ``parameters["null"]`` is "full", "max" or, if
+        ``null="auto"`` did not keep all permuted maps, "stream".
 
     Examples
     --------
@@ -184,12 +184,13 @@ class VolumeResult(
             described in `mvpa_kfda.inference.corrections`. Clusters are connected by
             `adjacency`. Cluster p-values refer to whole clusters, and "tfce" may mark
             positions without an effect next to one that has an effect. "cluster" and
-            "tfce" require ``null="full"`` or ``"stream"``; "cluster-size",
+            "tfce" require ``null="auto"`` or ``"full"``; "cluster-size",
             "max-step-down" and alternatives other than "greater" require ``"full"``.
         metric : str or None
             Name of the metric; None takes the first.
         threshold : float
-            Cluster-forming threshold (a p-value); with ``null="stream"`` it is 0.05.
+            Cluster-forming threshold (a p-value); 0.05 if not all permuted maps were
+            kept.
         alternative : {"greater", "less", "two-sided"}
             Whether to test for scores above those of permuted labels, below them, or
             further from their mean.
