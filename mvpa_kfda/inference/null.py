@@ -369,15 +369,11 @@ class NullSummary:
         put(self, "threshold", check_level(float(self.threshold)))
         put(self, "exceedances", np.asarray(self.exceedances))
         put(self, "maximum", as_scores(self.maximum))
-        per_permutation = (self.n_permutations,)
-        expected = {
-            "maximum": per_permutation,
-            "moments": (2, *self.exceedances.shape),
-            "permuted_moments": (2, *self.exceedances.shape),
-            "cluster_maximum": per_permutation,
-            "tfce_maximum": per_permutation,
-        }
-        for name, shape in expected.items():
+        maxima = "maximum", "cluster_maximum", "tfce_maximum"
+        for name in (*maxima, "moments", "permuted_moments"):
+            shape = (self.n_permutations,)
+            if name.endswith("moments"):
+                shape = 2, *self.exceedances.shape
             got = np.shape(getattr(self, name))
             if getattr(self, name) is not None and got != shape:
                 raise ValueError(

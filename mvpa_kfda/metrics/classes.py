@@ -77,6 +77,12 @@ class Tested:
     #: The number of classes c.
     n_classes: int
 
+    @classmethod
+    def of(cls, true, predicted, class_scores, *rest):
+        """Add the axis of labellings to predictions and scores, (n_test, ..., B)."""
+        scores = None if class_scores is None else class_scores[:, :, None]
+        return cls(true, predicted[:, None], scores, *rest)
+
     @property
     def shape(self):
         """The axes (..., B) that metrics have after that of the labellings."""
@@ -421,14 +427,8 @@ def evaluate_labellings(metrics, scored, trues, shapes, n_classes):
     There may be several such labellings, of which a list is returned. The metrics are
     given by name.
     """
-    scores = scored.class_scores
-    tested = Tested(
-        np.stack(np.broadcast_arrays(*trues), axis=1),
-        scored.predicted[:, None],
-        None if scores is None else scores[:, :, None],
-        shapes,
-        n_classes,
-    )
+    true = np.stack(np.broadcast_arrays(*trues), axis=1)
+    tested = Tested.of(true, scored.predicted, scored.class_scores, shapes, n_classes)
     found = [{} for _ in trues]
     for name, metric in metrics.items():
         value = np.moveaxis(metric.score(tested), -1, 0)
@@ -454,18 +454,13 @@ def evaluate_sets(metrics, scored, shapes, n_classes):
             else np.moveaxis(values[rows].reshape(k, m, *values.shape[1:-1]), 0, -1)
             for values in (scored.true, scored.predicted, scored.class_scores)
         )
-        tested = Tested(
-            true[:, None],
-            predicted[:, None],
-            None if scores is None else scores[:, :, None],
-            ((1, m, n_train),),
-            n_classes,
-        )
+        shape = ((1, m, n_train),)
+        tested = Tested.of(true[:, None], predicted, scores, shape, n_classes)
         one_class = (true == true[:1]).all(axis=0)
         for name, values in found.items():
             metric = metrics[name]
             value = getattr(metric, "set_score", metric.score)(tested)[0]
-            if metrics[name].needs_two_classes:
+            if metric.needs_two_classes:
                 value = np.where(one_class, np.nan, value)
             values.append(value)
     return {name: np.concatenate(values, axis=-1) for name, values in found.items()}
