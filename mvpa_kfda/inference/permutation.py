@@ -192,9 +192,7 @@ def permute_labels(
     rng = generator(random_state)
     if n_permutations == 0:
         return Permutations(codes[np.newaxis].copy(), scheme, exact=False)
-    count = _count(units)
-    if count == 1:
-        raise ValueError(_only_one(scheme, folds))
+    count = _count_several(units, scheme, folds)
     biased = find_biased(permute, folds)
     if biased:
         biased.warn(RuntimeWarning)
@@ -299,9 +297,7 @@ def find_exchange(
 ):
     """Return the `Arrangements` of `permute_labels`, which refuses the same."""
     codes, scheme, units = _units_of(codes, n_permutations, folds, groups, permute)
-    count = _count(units)
-    if count == 1:
-        raise ValueError(_only_one(scheme, folds))
+    count = _count_several(units, scheme, folds)
     _check_size(codes, min(n_permutations, count - 1))
     return Arrangements(
         scheme,
@@ -365,17 +361,14 @@ def find_few(count, n_permutations, scheme, renamings=1):
             f"have the same accuracy and AUC, for which {smallest} = "
             f"{renamings / count:.2g}"
         )
-    text = (
-        f"The labels have only {count} distinct arrangements (permute={scheme!r}): "
-        f"{smallest}. Use larger folds or more groups."
-    )
+    text = f"The labels have only {count} distinct arrangements (permute={scheme!r})"
     numbers = {"arrangements": count, "n_permutations": n_permutations}
     numbers |= {"renamings": renamings}
     if coarse:
+        text += f": {smallest}. Use larger folds or more groups."
         return Problem("few", text, numbers)
-    text = (
-        f"The labels have only {count} distinct arrangements (permute={scheme!r}), "
-        f"fewer than the {n_permutations:,} permutations asked for: each is taken "
+    text += (
+        f", fewer than the {n_permutations:,} permutations asked for: each is taken "
         f"once, p-values are exact, and {smallest}."
     )
     return Problem("few", text, numbers, "note")
@@ -437,7 +430,20 @@ def _units_of(codes, n_permutations, folds, groups, permute):
     scheme = permute
     if permute == "auto":
         scheme = _choose(codes, folds, groups, n_permutations > 0)
+    if scheme in ("within_groups", "groups") and groups is None:
+        raise ValueError(
+            f"permute={scheme!r} needs groups, but none were given; pass groups=, one "
+            "value per trial."
+        )
     return codes, scheme, SCHEMES[scheme].units(codes, folds, groups)
+
+
+def _count_several(units, scheme, folds):
+    """Count the distinct arrangements; refuse a scheme that allows only one."""
+    count = _count(units)
+    if count == 1:
+        raise ValueError(_only_one(scheme, folds))
+    return count
 
 
 def _only_one(scheme, folds):
@@ -483,13 +489,11 @@ def _within_folds(codes, folds, groups):
 
 def _within_groups(codes, folds, groups):
     """Return the trials, in blocks of a group."""
-    _need_groups("within_groups", groups)
     return _Units(codes, _number(groups), np.arange(len(codes)))
 
 
 def _groups(codes, folds, groups):
     """Return the groups, all in one block."""
-    _need_groups("groups", groups)
     names, first, unit = np.unique(groups, return_index=True, return_inverse=True)
     if len(names) < 2:
         raise ValueError(
@@ -539,15 +543,6 @@ SCHEMES = {
 }
 
 
-def _need_groups(scheme, groups):
-    """Raise a ValueError without groups."""
-    if groups is None:
-        raise ValueError(
-            f"permute={scheme!r} needs groups, but none were given; pass groups=, one "
-            "value per trial."
-        )
-
-
 def _number(values):
     """Return the values as numbers 0, 1, ... in sorted order."""
     return np.unique(values, return_inverse=True)[1].reshape(-1)
@@ -568,20 +563,19 @@ def _choose(codes, folds, groups, permuted):
     count = _count(_within_folds(codes, folds, groups))
     if count >= FEWEST or not permuted:
         return "within_folds"
-    why = f"it is not known whether {folds.name} looks at the labels"
-    named = (
-        f" permute={loose!r} by name is valid if they were drawn without the labels."
-    )
     if folds.balanced:
         why = f"the test sets of {folds.name} hold fixed numbers of each label"
-        named = ""
-    advice = f"or a splitter that does not look at the labels ({BLIND})"
-    if folds.balanced:
-        advice = "more trials, or cv=LeaveOneOut() without average"
+        advice = "more trials, or cv=LeaveOneOut() without average."
+    else:
+        why = f"it is not known whether {folds.name} looks at the labels"
+        advice = (
+            f"or a splitter that does not look at the labels ({BLIND}). "
+            f"permute={loose!r} by name is valid if they were drawn without the labels."
+        )
     raise ValueError(
         f"permute='auto' finds no good way to shuffle the labels: {why}, so they may "
         f"only be shuffled within folds, which leaves {count} distinct arrangement(s); "
-        f"p <= 0.05 needs {FEWEST}. Use fewer, larger folds, {advice}.{named}"
+        f"p <= 0.05 needs {FEWEST}. Use fewer, larger folds, {advice}"
     )
 
 
