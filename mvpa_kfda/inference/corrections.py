@@ -647,10 +647,10 @@ def correct(null, correction="none"):
     """
     correction = check_correction(correction)
     nulls = null if isinstance(null, list) else [null]
+    known = CORRECTIONS[correction]
     for each in nulls:
         if isinstance(each, SummarisedNull):
             _check_kept(each.summary, correction, each.threshold)
-    known = CORRECTIONS[correction]
     return known.adjust(_none(nulls)) if known.adjust else known.test(nulls)
 
 

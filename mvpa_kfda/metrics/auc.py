@@ -344,26 +344,24 @@ def make_roc(result, positive=None):
             f"class and of others; of {tested.sum()} tested trials {is_positive.sum()} "
             "are of this class."
         )
-    scores = _scores_of(result, number)[tested]
-    ranks, lowest = _rank(scores)
+    scores = result.class_scores[tested]
+    if scores.shape[1] == 2:
+        scores = scores[:, number] - scores[:, 1 - number]
+    else:  # log odds, which order trials as probabilities do, and do not saturate
+        n_train = count_trained(result, len(tested))[tested]
+        scores = log_odds(scores[:, :, None], [(1, 1, size) for size in n_train])
+        scores = scores[number, :, 0]
+    # Ranks are alike where scores are up to rounding, and finite where the score of an
+    # absent class is not.
+    merged = merge_near_ties(scores[None, :, None])[0, :, 0]
+    values, ranks = np.unique(merged, return_inverse=True)
+    lowest = np.full(len(values), np.inf)
+    np.minimum.at(lowest, ranks, scores)
     fpr, tpr, thresholds = roc_curve(is_positive, ranks)
     thresholds[1:] = lowest[thresholds[1:].astype(int)]
     if len(classes) > 2:
         thresholds[1:] = expit(thresholds[1:])
     return Roc(fpr, tpr, thresholds, float(auc(fpr, tpr)), classes[number])
-
-
-def _scores_of(result, number):
-    """Return every trial's score for one class: a difference, or its log odds.
-
-    Log odds order trials as posterior probabilities do, and do not saturate.
-    """
-    scores = result.class_scores
-    if scores.shape[1] == 2:
-        return scores[:, number] - scores[:, 1 - number]
-    n_train = count_trained(result, len(scores))
-    odds = log_odds(scores[:, :, None], [(1, 1, size) for size in n_train])
-    return odds[number, :, 0]
 
 
 def count_trained(result, n):
@@ -375,15 +373,3 @@ def count_trained(result, n):
     if not result.parameters.get("average_test", True):
         total /= result.parameters["average"]  # single trials are listed, all of them
     return total / np.maximum(times, 1)
-
-
-def _rank(scores):
-    """Return ranks of scores, alike where they are up to rounding, and their lowest.
-
-    Ranks are finite where the score of an absent class is not.
-    """
-    merged = merge_near_ties(scores[None, :, None])[0, :, 0]
-    values, ranks = np.unique(merged, return_inverse=True)
-    lowest = np.full(len(values), np.inf)
-    np.minimum.at(lowest, ranks, scores)
-    return ranks, lowest
