@@ -941,19 +941,8 @@ def nulls_of(
 ):
     """Return how the scores of tests are compared with what was kept of their nulls.
 
-    Parameters
-    ----------
-    tests : list of KeptTest
-        The tests, which all have to reject.
-    where : array of bool, shape (positions...), or None
-        The positions that count, of which neighbours are; None: all.
-    adjacency, threshold, alternative
-        As in :func:`corrected_p_values`.
-
-    Returns
-    -------
-    nulls : list of FullNull or SummarisedNull
-        What :func:`correct` takes.
+    A list for :func:`correct`, of a list of `KeptTest`, which all have to reject. Only
+    the positions `where`, bool like the map, count, and the adjacency is of these.
     """
     nulls = []
     for observed, kept, exempt in tests:
