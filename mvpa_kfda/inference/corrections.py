@@ -51,7 +51,7 @@ from .null import (
 
 
 def _of_each(test):
-    """Return a test of several nulls by a test of one: the largest p-value counts."""
+    """A test of several nulls by a test of one: the largest p-value counts."""
 
     @wraps(test)
     def largest(nulls):
@@ -66,7 +66,7 @@ def _of_each(test):
 
 @_of_each
 def _none(null):
-    """Return the p-values (positions...) of every position for itself."""
+    """The p-values (positions...) of every position for itself."""
     return np.asarray(count_p(null.exceedances, null.n_permutations))
 
 
@@ -146,7 +146,7 @@ def _tfce(nulls):
 
 
 def _observed_maps(nulls):
-    """Return the observed maps of tests, in which exempt positions are infinite."""
+    """The observed maps of tests, in which exempt positions are infinite."""
     return [null.connected(null.maps(null.observed[np.newaxis])) for null in nulls]
 
 
@@ -180,7 +180,7 @@ def find_islands(nulls):
 
 
 def _p_of(values, maximum, null, counted):
-    """Return the p-values of what was worked out from the scores, 0 where none are."""
+    """The p-values of what was worked out from the scores, 0 where none are."""
     p = against_maximum(values, maximum, null.dtype)
     return np.where(counted, p, 0.0)
 
@@ -300,7 +300,7 @@ def _whole_clusters(above):
 
 
 def _largest_at_depths(null, n_depths):
-    """Return the largest z at each depth, from head and tail, (2, P, n_depths)."""
+    """The largest z at each depth, from head and tail, (2, P, n_depths)."""
     largest = np.zeros((2, null.n_permutations, n_depths))
     for part, scores in null.rows():
         maps = null.maps(scores)
@@ -313,7 +313,7 @@ def _largest_at_depths(null, n_depths):
 
 
 def _step_down(values, run, depth, largest, dtype):
-    """Return the p-values of the values (n,) of clusters, against largest ones (P, J).
+    """The p-values of the values (n,) of clusters, against largest ones (P, J).
 
     `run` numbers the cluster of each, and `depth` is how deep it lies in this one.
     """
@@ -527,13 +527,13 @@ _ALIASES = {known.alias: name for name, known in CORRECTIONS.items() if known.al
 
 
 def is_of_clusters(name):
-    """Tell whether the p-values of a correction are of clusters as a whole."""
+    """Whether the p-values of a correction are of clusters as a whole."""
     # All that is not in the list is the correction of the bootstrap, by clusters, too.
     return name not in CORRECTIONS or CORRECTIONS[name].of_clusters
 
 
 def is_of_maximum(name):
-    """Tell whether p-values are by the largest score, whose null distribution is drawn.
+    """Whether p-values are by the largest score, whose null distribution is drawn.
 
     Others compare something else: enhanced scores, masses of clusters.
     """
@@ -998,7 +998,7 @@ def not_whole(summary, what, also=""):
 
 
 def _float_if_single(p):
-    """Return a float for a single position, else the array."""
+    """A float for a single position, else the array."""
     return float(p) if np.ndim(p) == 0 else p
 
 
@@ -1075,7 +1075,7 @@ def clusters(observed, null, *, adjacency=None, threshold=0.05, alternative="gre
 
 
 def cluster_scores(where, tests, threshold, alternative):
-    """Return what clusters are formed of, like `where`, and at which height.
+    """The scores that clusters are formed from, like `where`, and at which height.
 
     Of several tests the score nearest to zero. NaN where `where` is false, and where
     what it takes was not kept.

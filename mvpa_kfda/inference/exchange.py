@@ -119,7 +119,7 @@ class Exchange(LazyRows):
         )
 
     def _statistics(self, weights):
-        """Return the statistics (m, C) of weights (m, S)."""
+        """The statistics (m, C) of weights (m, S)."""
         x = self._sums(weights)
         if self.statistic == "wilcoxon":
             return x / self._norm * math.sqrt(self._dof + 1)
@@ -134,7 +134,7 @@ class Exchange(LazyRows):
         return x
 
     def _sums(self, weights):
-        """Return the numerators x (m, C) of r."""
+        """The numerators x (m, C) of r."""
         x = np.asarray(weights, dtype=float) @ self._values
         x -= self._centre
         return x
@@ -246,7 +246,7 @@ def draw_labels(n_first, n_second, n_permutations, random_state=None):
 
 
 def _distinct(draw, n_rows, observed):
-    """Return the first rows that differ from each other and from the observed one."""
+    """The first rows that differ from each other and from the observed one."""
     # Drawn without replacement, the observed row and the others are exchangeable.
     seen, n_found = {observed.tobytes()}, 0
     found = np.empty((n_rows, len(observed)), observed.dtype)
@@ -329,7 +329,7 @@ def _open(low, high, alternative):
 
 
 def _at_each(values, n_first, exchanges, n_outside, _):
-    """Return the ends at every position for itself, from typical values."""
+    """The ends at every position for itself, from typical values."""
     if exchanges.dtype != bool:
         weights = (exchanges < 0).astype(float)
     else:  # who leaves the first group, and who comes instead; as many

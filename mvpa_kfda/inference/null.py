@@ -269,7 +269,7 @@ class FullNull(Null):
         )[0]
 
     def _largest(self, statistics):
-        """Return the largest values of statistics (k, m) of the maps, (k, P)."""
+        """The largest values of statistics (k, m) of the maps, (k, P)."""
         largest = []
         for _, scores in self.rows():
             maps = self.connected(self.maps(scores))
@@ -279,7 +279,7 @@ class FullNull(Null):
 
 
 def at_positions(null, where):
-    """View some positions (P, n) of a null (P, positions...), without a copy."""
+    """Some positions (P, n) of a null (P, positions...), without a copy of it."""
 
     def read(rows):
         rows = null[rows]

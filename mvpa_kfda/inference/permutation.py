@@ -409,7 +409,7 @@ def _count_alike(units, folds, alike):
 
 
 def _units_of(codes, n_permutations, folds, groups, permute):
-    """Return the checked codes, the scheme, and the units that change places."""
+    """The checked codes, the scheme, and the units that change places."""
     check_option("permute", permute, get_args(Permute))
     n_permutations = check_count("n_permutations", n_permutations)
     codes = np.asarray(codes)
@@ -473,7 +473,7 @@ class _Units:
 
 
 def _within_folds(codes, folds, groups):
-    """Return the trials, in blocks that share exactly the same sets and group."""
+    """The trials, in blocks that share exactly the same sets and group."""
     if folds is None:
         raise ValueError(
             "permute='within_folds' needs folds, but the model is trained on all "
@@ -488,12 +488,12 @@ def _within_folds(codes, folds, groups):
 
 
 def _within_groups(codes, folds, groups):
-    """Return the trials, in blocks of a group."""
+    """The trials, in blocks of a group."""
     return _Units(codes, _number(groups), np.arange(len(codes)))
 
 
 def _groups(codes, folds, groups):
-    """Return the groups, all in one block."""
+    """The groups, all in one block."""
     names, first, unit = np.unique(groups, return_index=True, return_inverse=True)
     if len(names) < 2:
         raise ValueError(
@@ -511,7 +511,7 @@ def _groups(codes, folds, groups):
 
 
 def _free(codes, folds, groups):
-    """Return the trials, all in one block."""
+    """The trials, all in one block."""
     blocks = np.zeros(len(codes), dtype=np.intp)
     return _Units(codes, blocks, np.arange(len(codes)))
 
@@ -544,7 +544,7 @@ SCHEMES = {
 
 
 def _number(values):
-    """Return the values as numbers 0, 1, ... in sorted order."""
+    """The values as numbers 0, 1, ... in sorted order."""
     return np.unique(values, return_inverse=True)[1].reshape(-1)
 
 
@@ -622,7 +622,7 @@ def _list_all(units):
 
 
 def _members(blocks):
-    """Return the unit indices of every block with two units or more."""
+    """The unit indices of every block with two units or more."""
     order = np.argsort(blocks, kind="stable")
     parts = np.split(order, np.cumsum(np.bincount(blocks))[:-1])
     return [part for part in parts if len(part) > 1]

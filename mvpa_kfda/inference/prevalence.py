@@ -274,7 +274,7 @@ class ShareDifference:
         return inside + 1 - self.second.below(1 - difference)
 
     def _integral(self, of_first, difference):
-        """Return the integral over the second share of what holds for the first."""
+        """The integral over the second share of what holds for the first."""
         low, high = np.maximum(0, -difference), np.minimum(1, 1 - difference)
         half = (high - low) / 2
         shares = low + half * (1 + self._nodes[:, np.newaxis])

@@ -142,7 +142,7 @@ def set_batches(shapes):
 
 
 def _fold_odds(scores, k, n_train):
-    """Return the log odds (., k, m, B) of scores (k m, c, B) of k test sets.
+    """The log odds (., k, m, B) of scores (k m, c, B) of k test sets.
 
     Of each class; with two classes of the second alone, and up to a factor.
     """
@@ -187,7 +187,7 @@ def _over_others(combine, values):
 
 
 def _auc(scores, positive):
-    """Return the areas of scores (k, m, B), 0 where undefined, and where defined.
+    """The areas of scores (k, m, B), 0 where undefined, and where defined.
 
     Both are (k, t, B), for flags (k, m, t, B) of t labellings. Scores that are alike
     are ranked, which is many times slower than sorting.
@@ -207,7 +207,7 @@ def _auc(scores, positive):
 
 
 def _rank_sums(scores, positive):
-    """Return the sums (k, t, B) of the positive ones' ranks, and which have ties.
+    """The sums (k, t, B) of the positive ones' ranks, and which have ties.
 
     Labels take the place of a score's last bits, so that sorting plain numbers, many
     times faster than ranking, tells where the positive ones end up.
@@ -233,7 +233,7 @@ def _rank_sums(scores, positive):
 
 
 def _tied(keys):
-    """Tell which sorted keys (k, B, m) are alike or infinite somewhere, (k, B)."""
+    """Which sorted keys (k, B, m) are alike or infinite somewhere, (k, B)."""
     largest = np.maximum(keys[..., -1], -keys[..., 0])
     # With a margin for the bits that are labels, which are all there is to a zero.
     unit = np.maximum(1.5 * largest / _digits(keys.dtype), np.finfo(keys.dtype).tiny)
@@ -246,7 +246,7 @@ def _tied(keys):
 
 
 def _digits(dtype):
-    """Return the steps from zero to the largest score that are more than rounding."""
+    """The steps from zero to the largest score that are more than rounding."""
     return 1e10 if dtype == np.float64 else 1e5
 
 

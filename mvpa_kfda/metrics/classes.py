@@ -137,7 +137,7 @@ def _f1(counts):
 
 
 def _macro(rate):
-    """Return a metric: a rate's mean over classes that occur or were predicted."""
+    """A metric: a rate's mean over classes that occur or were predicted."""
 
     def metric(tested):
         counts = tested.counts
@@ -148,7 +148,7 @@ def _macro(rate):
 
 
 def _binary_or_macro(rate):
-    """Return a metric: the second class's rate for two classes, else the macro mean."""
+    """A metric: the second class's rate for two classes, else the macro mean."""
 
     def metric(tested):
         if tested.n_classes == 2:
@@ -174,7 +174,7 @@ def _kappa(tested):
 
 
 def _roc_auc(tested):
-    """Return the areas (t, ..., B) of what was tested."""
+    """The areas (t, ..., B) of what was tested."""
     return mean_areas(tested.true, tested.class_scores[:, :, 0], tested.shapes)
 
 
@@ -383,7 +383,7 @@ def chance_level(name, codes, n_classes=None):
 
 
 def depends_on_frequencies(name, n_classes):
-    """Tell whether a metric leaves its chance level where classes are unequal.
+    """Whether a metric leaves its chance level where classes are unequal.
 
     Of more than two classes, recall and F1 are means that weigh all of them alike.
     """

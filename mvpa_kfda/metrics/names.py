@@ -171,7 +171,7 @@ def function_metrics(functions, classes=None):
 
 
 def _name_of(function):
-    """Return the name of a scoring function, which must take three arguments."""
+    """The name of a scoring function, which must take three arguments."""
     name = getattr(function, "__name__", type(function).__name__)
     try:
         if hasattr(function, "_score_func"):
@@ -221,7 +221,7 @@ def find_metric(name):
 
 
 def is_of_one_class(name):
-    """Tell a metric that is that of the second class where there are two."""
+    """Whether a metric is that of the second class where there are two."""
     entry = find_metric(name)
     return entry is not None and entry.of_one_class
 
@@ -235,7 +235,7 @@ _ABBREVIATIONS = {
 
 
 def mean_of_permuted(name):
-    """Return what the mean score of permuted labels, or values, is called.
+    """Name the mean score of permuted labels, or values.
 
     Parameters
     ----------
@@ -257,7 +257,7 @@ def mean_of_permuted(name):
 
 
 def metric_in_text(name):
-    """Return what a metric is called within a sentence.
+    """Name a metric within a sentence.
 
     Parameters
     ----------
@@ -357,7 +357,7 @@ def choose_pairs(given, names):
 
 
 def record_pairs(metrics):
-    """Return what is recorded of metrics by name: those that are chosen pairs."""
+    """The record of those metrics, by name, that are chosen pairs."""
     chosen = {k: metric for k, metric in metrics.items() if type(metric) is PairsMetric}
     if not chosen:
         return {}

@@ -152,7 +152,7 @@ def crossnobis_distances(tested):
 
 
 def _columns(tested):
-    """Return an empty table (pairs, t, M, B), and parts of the columns B with theirs.
+    """An empty table (pairs, t, M, B), and parts of the columns B with theirs.
 
     Parts are of codes (n_test, t, M or 1, . or 1) and scores (n_test, c, 1, M, .): the
     axes in the middle are made one.
