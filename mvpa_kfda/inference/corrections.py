@@ -749,8 +749,7 @@ def p_values(observed, null, alternative="greater"):
     >>> p_values(0.7, np.array([0.5, 0.7, 0.4]))
     0.5
     """
-    null = FullNull(observed, null, alternative=alternative)
-    return _float_if_single(correct(null, "none"))
+    return corrected_p_values(observed, null, alternative=alternative)
 
 
 def corrected_p_values(

@@ -71,18 +71,14 @@ class Null:
         """Observed scores turned so that large ones are the interesting ones."""
         return np.asarray(self.turned(self.observed))
 
-    @property
-    def centre(self):
-        """What two-sided tests measure distances from."""
-        return self.moments[0] if self.standardised else 0.0
-
     def turned(self, rows):
         """Turn scores (..., positions...) so that large ones are interesting."""
         if self.alternative == "greater":
             return rows
         if self.alternative == "less":
             return -rows
-        return np.abs(np.asarray(rows, dtype=float) - self.centre)
+        centre = self.moments[0] if self.standardised else 0.0
+        return np.abs(np.asarray(rows, dtype=float) - centre)
 
     def scaled(self, rows):
         """Return scores (m, positions...) in the unit that clusters are formed in."""

@@ -286,8 +286,6 @@ class Arrangements:
     blocks: np.ndarray
     #: The number of distinct arrangements, inf where no float holds it.
     count: float
-    #: Whether whole groups change places.
-    whole: bool
     #: As in `Permutations`.
     renamings: int
 
@@ -299,13 +297,8 @@ def find_exchange(
     codes, scheme, units = _units_of(codes, n_permutations, folds, groups, permute)
     count = _count_several(units, scheme, folds)
     _check_size(codes, min(n_permutations, count - 1))
-    return Arrangements(
-        scheme,
-        units.blocks[units.of_trial],
-        count,
-        scheme == "groups",
-        _count_alike(units, folds, alike),
-    )
+    renamings = _count_alike(units, folds, alike)
+    return Arrangements(scheme, units.blocks[units.of_trial], count, renamings)
 
 
 def find_biased(permute, folds):
