@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mvpa_kfda.kfda.foldmaps import MapMaker
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
@@ -58,7 +59,6 @@ from mvpa_kfda.decoding import positions
 from mvpa_kfda.decoding.analysis import make_analysis, read_features
 from mvpa_kfda.decoding.procedure import Procedure, TrialData
 from mvpa_kfda.kfda.direct import FoldModels
-from mvpa_kfda.kfda.foldmaps import MapMaker
 from mvpa_kfda.kfda.foldwise import FoldwisePlan
 from mvpa_kfda.kfda.models import plan_of_features
 from mvpa_kfda.kfda.patterns import class_patterns
