@@ -29,7 +29,7 @@ from .kfda.rowmaps import EmpiricalMap as EmpiricalMap
 from .kfda.rowmaps import GraphSmooth as GraphSmooth
 from .kfda.rowmaps import Nystrom as Nystrom
 from .kfda.rowmaps import Penalty as Penalty
-from .metrics.roc import Roc as Roc
+from .metrics.auc import Roc as Roc
 from .reports.claims import claims as claims
 from .reports.methods import methods_text as methods_text
 from .reports.page import report as report

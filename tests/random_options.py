@@ -117,5 +117,5 @@ def random_call(seed):
     if rng.random() < 0.1:
         options["cv"] = OWN
     if function not in (cross_validate, regress) and rng.random() < 0.15:
-        options["null"] = some(["max", "stream", "full"])
+        options["null"] = some(["max", "auto", "full"])
     return function, (X, y), data, options

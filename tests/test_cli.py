@@ -39,7 +39,7 @@ from mvpa_kfda.group.second_level import METHODS
 from mvpa_kfda.inference.corrections import CORRECTIONS
 from mvpa_kfda.inference.null import ALTERNATIVES
 from mvpa_kfda.metrics.classes import METRICS
-from mvpa_kfda.metrics.numbers import REGRESSION_METRICS
+from mvpa_kfda.metrics.regression import REGRESSION_METRICS
 from mvpa_kfda.results.group import GROUP_TESTS
 from mvpa_kfda.utils.rounding import percent
 
@@ -319,12 +319,12 @@ def test_train_on_leaves_blocks_out(folder, tmp_path, capsys, option, undrawn):
 def test_clusters_keep_the_whole_null_or_stream_it(
     folder, tmp_path, monkeypatch, correction, undrawn
 ):
-    # As if the map were too large: "auto" would keep the maxima only.
+    # As if the map were too large.
     monkeypatch.setattr("mvpa_kfda.decoding.sizes.FULL_NULL_BYTES", 0)
     command = ["epochs", str(folder / "words-epo.fif"), "--generalize", "--step", "0.1"]
     command += ["--permutations", "19", "--out", str(tmp_path)]
     kept = {}
-    for options in ([], ["--null", "stream"]):
+    for options in (["--null", "full"], []):
         assert main([*command, "--correction", correction, *options]) == 0
         result = load_result(tmp_path / "words_generalization.h5")
         kept[result.parameters["null"]] = result.pvalues(correction)
@@ -332,7 +332,7 @@ def test_clusters_keep_the_whole_null_or_stream_it(
     assert_array_equal(kept["full"], kept["stream"])
     assert main(command) == 0
     result = load_result(tmp_path / "words_generalization.h5")
-    assert result.parameters["null"] == "max"
+    assert result.parameters["null"] == "stream"
 
 
 def test_sensors_make_a_searchlight(folder, tmp_path, capsys):
@@ -530,10 +530,10 @@ def test_running_again_replaces_the_output(folder, tmp_path):
             "are also in epochs",
         ),
         (["words", "--generalize", "--test-file", "late-epo.fif"], "use --same-trials"),
-        (["words", "--generalize", "--null", "some"], "invalid choice: 'some'.*stream"),
+        (["words", "--generalize", "--null", "some"], "invalid choice: 'some'.*max"),
         (
             ["words", "--generalize", "--null", "max", "--correction", "tfce"],
-            "--correction tfce needs more than the maxima.*--null stream",
+            "--correction tfce needs more than the maxima.*--null full",
         ),
         (
             ["words", "--generalize", "--correction", "cluster-depth"],

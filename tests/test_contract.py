@@ -1118,7 +1118,7 @@ REFUSED = [
     ("permute", "foo", "'permute': 'foo'"),
     ("permute", np.array(["free", "foo"]), "'permute': array"),
     ("permute", "groups", "permute='groups' needs groups"),
-    ("null", "foo", "'null': 'foo'"),
+    ("null", "stream", "'null': 'stream'. Allowed: 'auto', 'full', 'max'"),
     ("null", None, "'null': None"),
     ("random_state", -1, "'random_state': -1"),
     ("random_state", 1.5, r"'random_state': 1\.5"),

@@ -220,10 +220,11 @@ def test_outcome_does_not_depend_on_workers(null):
     X = np.rint(X)  # many near ties
     X[1::2], y[1::2] = X[::2], y[::2]
     options = {"scoring": METRICS, "random_state": 0, "cv": 4, "n_permutations": 12}
-    expected = generalize_arrays(X, y, n_jobs=1, null=null, **options)
+    expected = build.keep(null, generalize_arrays, X, y, n_jobs=1, **options)
     for n_jobs in (2, 3):
         with joblib.parallel_config(backend="threading", n_jobs=n_jobs):
-            assert generalize_arrays(X, y, null=null, **options) == expected
+            found = build.keep(null, generalize_arrays, X, y, **options)
+            assert found == expected
 
 
 # ------------------------------------------------------------- what is kept of the null
@@ -234,7 +235,7 @@ def by_null():
     X, y = make_arrays(snr=0.6)
     options = {"cv": CV, "scoring": METRICS, "n_permutations": 60, "random_state": 1}
     return {
-        null: generalize_arrays(X, y, null=null, **options)
+        null: build.keep(null, generalize_arrays, X, y, **options)
         for null in ("full", "max", "stream", "auto")
     }
 
@@ -273,9 +274,7 @@ def test_what_was_not_kept_is_refused_with_advice(by_null, null):
         _ = result.null
     if null == "max":
         for correction in ("cluster", "tfce"):
-            with pytest.raises(
-                ValueError, match=r"null='full'.* or with null='stream'"
-            ):
+            with pytest.raises(ValueError, match=r"null='full'.* or with null='auto'"):
                 result.pvalues(correction)
     else:
         with pytest.raises(ValueError, match=r"threshold"):
@@ -312,17 +311,17 @@ def test_auto_keeps_what_is_small(by_null, monkeypatch):
     X, y = make_arrays()
     options = {"cv": CV, "n_permutations": 60, "random_state": 1}
     full = 4 * 60 * 36 * 2  # two nulls
-    for limit, kept in [(full, "full"), (full - 1, "max")]:
+    for limit, kept in [(full, "full"), (full - 1, "stream")]:
         monkeypatch.setattr(sizes, "FULL_NULL_BYTES", limit)
         result = generalize_arrays(X, y, **options)
         assert result.parameters["null"] == kept
         assert bool(result.nulls) is (kept == "full")
         two = generalize_arrays(X, y, scoring=["accuracy", "kappa"], **options)
-        assert two.parameters["null"] == "max"
+        assert two.parameters["null"] == "stream"
     assert generalize_arrays(X, y, cv=CV).parameters["null"] == "full"
 
 
-@pytest.mark.parametrize("null", ["auto", "full", "max", "stream"])
+@pytest.mark.parametrize("null", ["auto", "full", "max"])
 def test_without_permutations(null):
     X, y = make_arrays(n_times=3)
     result = generalize_arrays(X, y, cv=CV, null=null, scoring=METRICS)
@@ -341,7 +340,7 @@ def test_few_arrangements_are_listed():
     X, y = make_arrays(n=8, n_times=2)
     options = {"cv": ms.KFold(2), "permute": "free", "n_permutations": 500}
     for null in ("full", "max", "stream"):
-        result = generalize_arrays(X, y, null=null, **options)
+        result = build.keep(null, generalize_arrays, X, y, **options)
         assert result.parameters["exact"]
         assert result.n_permutations == 69  # 8! / (4! 4!) - 1
         assert result.pvalues().min() >= 1 / 70

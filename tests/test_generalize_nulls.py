@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import false_discovery_control
 from sklearn.model_selection import KFold
 
+import build
 from mvpa_kfda import (
     Nystrom,
     Ridge,
@@ -279,7 +280,8 @@ def test_the_diagonal_counts_in_no_cluster_that_is_kept_of_the_second_null():
     X, y = make_arrays()
     options = {"n_permutations": 40, "random_state": 0}
     full, stream = (
-        generalize_arrays(X, y, null=null, **options) for null in ("full", "stream")
+        build.keep(null, generalize_arrays, X, y, **options)
+        for null in ("full", "stream")
     )
     scores, null = full.second_scores["accuracy"], full.second_nulls["accuracy"]
     differ = 0

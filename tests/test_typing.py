@@ -17,7 +17,7 @@ from mvpa_kfda.inference import corrections, permutation
 from mvpa_kfda.kfda import kernels, listed, penalties
 from mvpa_kfda.metrics.classes import METRICS
 from mvpa_kfda.metrics.names import MetricName, RegressionMetricName
-from mvpa_kfda.metrics.numbers import REGRESSION_METRICS
+from mvpa_kfda.metrics.regression import REGRESSION_METRICS
 from test_package import PACKAGE, PUBLIC, read_metadata
 
 NAMES = {

@@ -455,9 +455,8 @@ def summarised(null):
     """Return a result that keeps a summary of its null, and how to verify it."""
     near = np.eye(6, dtype=bool)
     options = {"groups": RUNS, "adjacency": near}
-    result = searchlight(
-        X[:, :, 0], Y, n_permutations=5, null=null, random_state=0, **options
-    )
+    how = {"n_permutations": 5, "random_state": 0} | options
+    result = build.keep(null, searchlight, X[:, :, 0], Y, **how)
     return result, {"data": X[:, :, 0], "y": Y, **options}
 
 

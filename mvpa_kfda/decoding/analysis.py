@@ -600,7 +600,7 @@ def decode(
         The class of the result.
     parameters : dict
         What the result records, on top of what `analysis` does.
-    null : "all" | "full" | "max" | "stream" | None
+    null : "all" | "auto" | "full" | "max" | "stream" | None
         What to keep of the permutations' maps, where that is settled already.
     checkpoint : Checkpoint | None
         What :func:`mvpa_kfda.decoding.run.run` takes.

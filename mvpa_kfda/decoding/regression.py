@@ -32,7 +32,7 @@ from ..metrics.names import (
     function_metrics,
     name_functions,
 )
-from ..metrics.numbers import REGRESSION_METRICS
+from ..metrics.regression import REGRESSION_METRICS
 from ..results.decoding import RegressionResult, TimeRegressionResult
 from ..results.epochs import TimeResult
 from ..utils.checks import (

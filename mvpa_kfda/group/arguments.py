@@ -10,10 +10,10 @@ from numbers import Real
 
 from scipy import stats
 
-from ..inference.carriers import largest_order
 from ..inference.corrections import CORRECTIONS, check_correction
 from ..inference.listed import CLUSTER_FDR
 from ..inference.null import ALTERNATIVES, level_of_side
+from ..inference.prevalence import largest_order
 from ..utils.checks import (
     check_count,
     check_flag,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..inference.null import NullCentre, permuted_means
-from ..metrics.areas import find_rare_class
+from ..metrics.auc import find_rare_class
 from ..metrics.classes import METRICS, crowding
 from ..utils.checks import counted, some_of, warn
 

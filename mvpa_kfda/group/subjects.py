@@ -19,10 +19,10 @@ import numpy as np
 from ..data.volumes import nearest_voxels, take_voxels
 from ..inference.corrections import KeptTest
 from ..inference.null import NullCentre, centre_of
-from ..metrics.areas import RareClass
+from ..metrics.auc import RareClass
 from ..metrics.classes import METRICS, depends_on_frequencies
 from ..metrics.names import metric_limits
-from ..metrics.numbers import REGRESSION_METRICS
+from ..metrics.regression import REGRESSION_METRICS
 from ..results.base import Result, SubjectResult
 from ..results.epochs import GeneralizationResult
 from ..results.load import load_result

@@ -1,13 +1,8 @@
 """What p-values need of a permutation null: all of it, or a summary.
 
 A null has shape (P, positions...), float64 or float32: an array, in memory or
-memory-mapped, or a lazy null, an object with `shape`, `ndim`, `dtype` and `len` whose
-rows are worked out whenever ``null[first:last]`` asks for them. It is read in batches
-of permutations, and every temporary is as large as a batch or as one map.
-
-A lazy null of few different scores may offer them, in ascending order, as `levels`, and
-``null.ranks(slice)``: numbers of a byte or two such that ``levels[ranks]`` are the
-scores. Of ranks extremes are found, and scores counted, in a fraction of the time.
+memory-mapped, or `LazyRows`, which are computed when they are read. It is read in
+batches of permutations, and every temporary is as large as a batch or as one map.
 """
 
 from dataclasses import dataclass, fields
@@ -18,7 +13,7 @@ import numpy as np
 from scipy.stats import norm
 
 from ..utils.checks import check_flag, check_numbers, check_option, check_positive
-from ..utils.memory import batches
+from ..utils.memory import LazyRows, batches
 from .clusters import as_graph, largest_clusters, tfce_of_graph
 from .listed import Alternative
 
@@ -76,24 +71,21 @@ class Null:
         """Observed scores turned so that large ones are the interesting ones."""
         return np.asarray(self.turned(self.observed))
 
-    @property
-    def centre(self):
-        """What two-sided tests measure distances from."""
-        return self.moments[0] if self.standardised else 0.0
-
     def turned(self, rows):
         """Turn scores (..., positions...) so that large ones are interesting."""
         if self.alternative == "greater":
             return rows
         if self.alternative == "less":
             return -rows
-        return np.abs(np.asarray(rows, dtype=float) - self.centre)
+        centre = self.moments[0] if self.standardised else 0.0
+        return np.abs(np.asarray(rows, dtype=float) - centre)
 
     def scaled(self, rows):
         """Return scores (m, positions...) in the unit that clusters are formed in."""
-        if self.standardised:
-            return standardise(rows, self.moments)
         maps = np.asarray(rows, dtype=float)
+        if self.standardised:
+            mean, sd = self.moments
+            maps = (maps - mean) / np.where(sd > 0, sd, np.inf)  # 0 where all tie
         return maps.reshape(len(maps), *(self.observed.shape or (1,)))
 
     def maps(self, rows):
@@ -161,9 +153,11 @@ class FullNull(Null):
 
     def first(self, n_permutations):
         """Return the null of the first permutations, a `FullNull`."""
+        n = min(n_permutations, self.n_permutations)
+        null = self.null
         return FullNull(
             self.observed,
-            _FirstRows(self.null, n_permutations),
+            LazyRows(n, null.shape[1:], null.dtype, null.__getitem__),
             self.adjacency,
             self.threshold,
             self.alternative,
@@ -176,36 +170,20 @@ class FullNull(Null):
         for part in batches(self.n_permutations, self.observed.size):
             yield part, np.asarray(self.null[part], dtype=self.dtype)
 
-    @property
-    def _levels(self):
-        """The scores that there are in ascending order, if they are known; or None."""
-        return getattr(self.null, "levels", None)
-
-    def _ordered(self):
-        """Yield slices of the permutations and what is in the order of their scores."""
-        if self._levels is None:
-            yield from self.rows()
-            return
-        for part in batches(self.n_permutations, self.observed.size):
-            yield part, self.null.ranks(part)
-
     @cached_property
     def _extremes(self):
         """Largest and smallest score of each position, then of each permutation."""
         # A lazy null is costly to read, so one reading serves all four.
         high = low = None
         highest, lowest = [], []
-        for part, rows in self._ordered():
+        for part, rows in self.rows():
             top, bottom = rows.max(axis=0), rows.min(axis=0)
             high = np.maximum(high, top) if part.start else top
             low = np.minimum(low, bottom) if part.start else bottom
             rows = rows.reshape(len(rows), -1)
             highest.append(rows.max(axis=1))
             lowest.append(rows.min(axis=1))
-        found = high, low, np.concatenate(highest), np.concatenate(lowest)
-        if self._levels is not None:
-            found = (self._levels[ranks] for ranks in found)
-        high, low, highest, lowest = found
+        highest, lowest = np.concatenate(highest), np.concatenate(lowest)
         return high.astype(float), low.astype(float), highest, lowest
 
     @cached_property
@@ -213,13 +191,8 @@ class FullNull(Null):
         """How many permuted scores reach the observed one, (positions...)."""
         bound = tie_bound(self.values, self.size, self.dtype)
         count = np.zeros(bound.shape, dtype=np.int64)
-        if self._levels is not None and self.alternative == "greater":
-            bound = as_ranks(self._levels, bound)
-            for _, ranks in self._ordered():
-                count += count_true(ranks >= bound)
-            return count
         for _, scores in self.rows():
-            count += count_true(self.turned(scores) >= bound)
+            count += np.count_nonzero(self.turned(scores) >= bound, axis=0)
         return count
 
     @cached_property
@@ -230,10 +203,10 @@ class FullNull(Null):
             return highest
         if self.alternative == "less":
             return -lowest
-        largest = np.empty(self.n_permutations)
-        for part, scores in self.rows():
-            largest[part] = self.turned(scores).reshape(len(scores), -1).max(axis=1)
-        return largest
+        turned = (self.turned(scores) for _, scores in self.rows())
+        return np.concatenate(
+            [each.reshape(len(each), -1).max(axis=1) for each in turned]
+        )
 
     @cached_property
     def moments(self):
@@ -292,7 +265,7 @@ class FullNull(Null):
         )[0]
 
     def _largest(self, statistics):
-        """Return the largest values of statistics (k, m) of the maps, (k, P)."""
+        """The largest values of statistics (k, m) of the maps, (k, P)."""
         largest = []
         for _, scores in self.rows():
             maps = self.connected(self.maps(scores))
@@ -301,21 +274,14 @@ class FullNull(Null):
         return np.concatenate(largest, axis=1)
 
 
-class _FirstRows:
-    """The first permutations of a null (P, positions...), which may be worked out."""
+def at_positions(null, where):
+    """Some positions (P, n) of a null (P, positions...), without a copy of it."""
 
-    def __init__(self, null, n_permutations):
-        self._null = null
-        self.shape = (min(len(null), n_permutations), *null.shape[1:])
-        self.ndim, self.dtype = len(self.shape), null.dtype
+    def read(rows):
+        rows = null[rows]
+        return rows.reshape(len(rows), -1)[:, where]
 
-    def __len__(self):
-        """Return the number of permutations."""
-        return self.shape[0]
-
-    def __getitem__(self, rows):
-        """Return the maps of a slice of the permutations."""
-        return self._null[slice(*rows.indices(len(self)))]
+    return LazyRows(len(null), (len(where),), null.dtype, read)
 
 
 class SummarisedNull(Null):
@@ -324,6 +290,7 @@ class SummarisedNull(Null):
     def __init__(self, observed, summary, adjacency=None, threshold=0.05, exempt=None):
         how = adjacency, threshold, "greater", None, exempt
         super().__init__(observed, summary.maximum.dtype, *how)
+        self.summary = summary
         check_finite_scores(self.observed)
         if self.observed.shape != summary.exceedances.shape:
             raise ValueError(
@@ -398,15 +365,11 @@ class NullSummary:
         put(self, "threshold", check_level(float(self.threshold)))
         put(self, "exceedances", np.asarray(self.exceedances))
         put(self, "maximum", as_scores(self.maximum))
-        per_permutation = (self.n_permutations,)
-        expected = {
-            "maximum": per_permutation,
-            "moments": (2, *self.exceedances.shape),
-            "permuted_moments": (2, *self.exceedances.shape),
-            "cluster_maximum": per_permutation,
-            "tfce_maximum": per_permutation,
-        }
-        for name, shape in expected.items():
+        maxima = "maximum", "cluster_maximum", "tfce_maximum"
+        for name in (*maxima, "moments", "permuted_moments"):
+            shape = (self.n_permutations,)
+            if name.endswith("moments"):
+                shape = 2, *self.exceedances.shape
             got = np.shape(getattr(self, name))
             if getattr(self, name) is not None and got != shape:
                 raise ValueError(
@@ -518,7 +481,15 @@ def summarize_null(
     >>> summary.exceedances
     array([56,  0,  0])
     """
-    exempt = _check_exempt(exempt, np.shape(observed))
+    shape = np.shape(observed)
+    if exempt is not None:
+        mask = np.asarray(exempt) if isinstance(exempt, np.ndarray | list) else None
+        if mask is None or mask.dtype != bool or mask.shape != shape:
+            raise ValueError(
+                f"Invalid value for 'exempt': {exempt!r}. Allowed: None, or an array "
+                f"of bool of the shape of observed, {shape}."
+            )
+        exempt = mask
     null = FullNull(observed, null, adjacency, check_level(threshold), exempt=exempt)
     with_clusters = check_flag("with_clusters", with_clusters)
     names = ("moments", "cluster_maximum", "tfce_maximum") if with_clusters else ()
@@ -636,27 +607,6 @@ def tie_bound(values, size, dtype):
     return np.asarray(values - TIES[dtype] * size).astype(dtype)
 
 
-def as_ranks(levels, scores):
-    """Return how many of the levels, in ascending order, are less than each score."""
-    small = np.uint8 if len(levels) < 2**8 else np.uint16
-    return np.searchsorted(levels, scores).astype(small)
-
-
-def count_true(flags):
-    """Count truths along the first axis; in bytes, many times faster than otherwise."""
-    count = np.zeros(flags.shape[1:], np.int64)
-    for start in range(0, len(flags), 255):
-        count += flags[start : start + 255].view(np.uint8).sum(axis=0, dtype=np.uint8)
-    return count
-
-
-def standardise(rows, moments):
-    """Return z-scores (m, positions...), 0 where all scores tie; one axis at least."""
-    mean, sd = moments
-    z = (np.asarray(rows, dtype=float) - mean) / np.where(sd > 0, sd, np.inf)
-    return z.reshape(len(z), *(mean.shape or (1,)))
-
-
 def precision_of(dtype):
     """Return float32 for float32 in any byte order, else float64."""
     return np.dtype(np.float32 if np.dtype(dtype).type is np.float32 else np.float64)
@@ -680,19 +630,6 @@ def check_finite_scores(scores):
         raise ValueError(
             "Scores must be finite; observed or null holds NaN or infinite values."
         )
-
-
-def _check_exempt(exempt, shape):
-    """Return which positions (positions...) are exempt from a test, or None."""
-    if exempt is None:
-        return None
-    mask = np.asarray(exempt) if isinstance(exempt, np.ndarray | list) else None
-    if mask is None or mask.dtype != bool or mask.shape != shape:
-        raise ValueError(
-            f"Invalid value for 'exempt': {exempt!r}. Allowed: None, or an array of "
-            f"bool of the shape of observed, {shape}."
-        )
-    return mask
 
 
 def level_of_side(threshold, alternative):

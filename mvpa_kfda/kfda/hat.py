@@ -100,25 +100,6 @@ class Hat:
             return np.eye(index.shape[1]) - rows @ rows.transpose(0, 2, 1)
         return self.residual[index[:, :, None], index[:, None, :]]
 
-    def cross(self, rows, columns):
-        """Return the entries of I - G at rows (a,) and other columns (b,): (a, b)."""
-        if self.residual is None:
-            return -self.factor[rows] @ self.factor[columns].T
-        return self.residual[rows][:, columns]
-
-    def spread(self, tests, E):
-        """Return (I - G)[:, te] E_te of some folds, (q, k, n, B).
-
-        Of test rows (k, m) and their E (q, k, m, B). What it yields for a fold's own
-        test rows does not count.
-        """
-        if self.residual is not None:
-            return self.residual[tests].transpose(0, 2, 1) @ E
-        U = self.factor[tests].transpose(0, 2, 1)  # (k, r, m)
-        if U.shape[2] < U.shape[1]:
-            return -(self.factor @ U) @ E
-        return -self.factor @ (U @ E)
-
     def reordered(self, order):
         """Return the same hat with its trials in another order."""
         new = replace(self, squares=self.squares[order])

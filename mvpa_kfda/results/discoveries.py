@@ -14,9 +14,15 @@ from numpy.typing import NDArray
 from ..data.images import masked
 from ..data.space import RegionSpace, SurfaceSpace, VolumeSpace
 from ..inference.clusters import find_clusters
-from ..inference.corrections import Columns, not_whole
+from ..inference.corrections import not_whole
 from ..inference.discoveries import Calibration, calibrate, n_true
-from ..inference.null import ALTERNATIVES, Alternative, FullNull, NullSummary
+from ..inference.null import (
+    ALTERNATIVES,
+    Alternative,
+    FullNull,
+    NullSummary,
+    at_positions,
+)
 from ..utils.axes import AXES
 from ..utils.checks import check_option, check_share, plural
 
@@ -328,7 +334,7 @@ def calibrate_map(tests, alternative):
         mask = np.zeros(len(observed), bool) if mask is None else np.ravel(mask)
         full = FullNull(
             observed[where],
-            Columns(null, where),
+            at_positions(null, where),
             alternative=alternative,
             exempt=mask[where],
         )

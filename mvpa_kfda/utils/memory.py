@@ -1,4 +1,4 @@
-"""How much memory there is: what does not fit is refused, much is done in batches.
+"""How much memory there is: what does not fit is refused, or made row by row.
 
 Sizes are worked out before anything of that size is made.
 """
@@ -6,6 +6,8 @@ Sizes are worked out before anything of that size is made.
 import os
 from contextlib import suppress
 from pathlib import Path
+
+import numpy as np
 
 from .checks import warn, word_bytes
 
@@ -24,6 +26,43 @@ def batches(n_maps, n_values):
     step = max(1, _BATCH // max(1, n_values))
     for first in range(0, n_maps, step):
         yield slice(first, min(first + step, n_maps))
+
+
+class LazyRows:
+    """An array (n, *shape) of which slices of rows are computed when they are read.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    shape : tuple of int
+        Shape of a row.
+    dtype : dtype
+        Type of the values.
+    rows : callable
+        Computes the rows of a slice, an array of m rows; of any shape with as many
+        values. The start and the stop of the slice are between 0 and n.
+
+    Examples
+    --------
+    >>> squares = LazyRows(4, (), int, lambda rows: np.arange(4)[rows] ** 2)
+    >>> squares.shape, squares[1:]
+    ((4,), array([1, 4, 9]))
+    """
+
+    def __init__(self, n, shape, dtype, rows):
+        self.shape, self.dtype = (n, *shape), np.dtype(dtype)
+        self.ndim = len(self.shape)
+        self._rows = rows
+
+    def __len__(self):
+        """Number of rows."""
+        return self.shape[0]
+
+    def __getitem__(self, rows):
+        """The rows of a slice."""
+        rows = self._rows(slice(*rows.indices(len(self))))
+        return rows.reshape(len(rows), *self.shape[1:])
 
 
 def check_memory(needed, what, use):

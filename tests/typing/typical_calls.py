@@ -106,7 +106,7 @@ def decode_maps() -> None:
 def generalize() -> None:
     epochs = simulate_epochs()
     result = generalize_epochs(
-        epochs, "condition", train_on="block < 4", n_permutations=1000, null="stream"
+        epochs, "condition", train_on="block < 4", n_permutations=1000, null="full"
     )
     result.plot(correction="tfce")
     print(result.train_times, result.null_max.max(), result.diagonal().times)
