@@ -2,9 +2,8 @@ r"""Kernel Fisher discriminant analysis as a scikit-learn estimator.
 
 :class:`KernelFDA` is trained the ordinary way, by one fit. What looks at the labels in
 the training folds, such as features that are selected by class, is at home here: in a
-pipeline that is refitted. A fit puts the rows under a kernel (:class:`Training`), finds
-the :class:`Discriminants` and keeps what carries them to new rows
-(:class:`Projection`).
+pipeline that is refitted. A fit finds the :class:`Discriminants` of the rows' training
+set (:mod:`mvpa_kfda.kfda.training`).
 
 With the N training rows, the centred kernel :math:`K_c = JKJ` and contrast-coded labels
 :math:`T = YQ` centred to :math:`T_c`, ridge regression in the kernel's feature space
@@ -35,12 +34,12 @@ an empirical map), and otherwise the kernel's values with the training rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
+from scipy.linalg import eigh
 from scipy.special import log_softmax
 from sklearn.base import (
     BaseEstimator,
@@ -62,28 +61,30 @@ from ..utils.checks import (
 )
 from .folds import InnerFolds
 from .foldwise import FoldwisePlan
-from .hat import (
-    count_features,
-    hat_from_features,
-    hat_from_gram,
-    prefers_features,
-)
 from .kernels import (
-    Kernel,
     KernelChoice,
     KernelLike,
     Precomputed,
     check_kernel,
     check_range,
-    gram_of,
     kernels_of,
     needs_gram,
 )
-from .penalties import Auto, PenaltyLike, Ridge, Tuned, check_method, check_reg
+from .penalties import (
+    Auto,
+    PenaltyLike,
+    Tuned,
+    check_method,
+    check_reg,
+    resolve_penalty,
+)
 from .preprocess import FoldPreprocessing
 from .rowmaps import EmpiricalMap, Nystrom, approximated
 from .rules import contrasts
+from .training import compare
 
+#: From which share of features to trials a kernel matrix is the cheaper way.
+_BY_GRAM = 3 / 4
 #: How errors begin that NumPy raises where scikit-learn makes an array: they do not say
 #: of what.
 _OF_NUMPY = ("could not convert", "float() argument", "setting an array element")
@@ -309,40 +310,51 @@ class KernelFDA(
         sizes = np.bincount(codes)
         self.priors_ = _check_priors(self.priors, sizes)
         self._n_train = len(y)
-        training, reg = self._choose(X, kernel, reg, codes, n_classes, groups)
-        hat = training.hat(reg)
-        self.lambda_, self.degrees_of_freedom_ = hat.lam, hat.degrees_of_freedom
-        made = training.discriminants(hat, codes, n_classes).first(n_components)
-        self._projection = training.projection(made)
-        self.kernel_ = training.kernel
-        self.X_fit_ = training.rows
-        mapped = isinstance(training.kernel, EmpiricalMap)
-        self.dual_coef_ = self._projection.coef if mapped else made.dual
-        of_features = self._projection.is_of_features
-        self.scalings_ = self._projection.coef if of_features else None
+        if needs_gram(kernel):
+            X = check_gram(X)
+        everybody = np.arange(len(X))
+        compared = [
+            compare(X, each, everybody, _BY_GRAM) for each in kernels_of(kernel)
+        ]
+        compared, lam = self._choose(X, compared, kernel, reg, codes, groups)
+        each = compared.training_set(everybody, lam)
+        made = Discriminants.of(compared, each, lam, codes, n_classes)
+        made = made.first(n_components)
+        self.lambda_, self.degrees_of_freedom_ = lam, each.degrees_of_freedom(lam)
+        self.kernel_, self._each = compared.kernel, each
+        self.X_fit_ = None
+        if not (self.kernel_.low_rank or isinstance(self.kernel_, Precomputed)):
+            self.X_fit_ = X - each.shift
+            check_range(self.X_fit_)
+        self.dual_coef_, self._coef, self.scalings_ = made.dual, made.coef, None
+        if isinstance(self.kernel_, EmpiricalMap):
+            self.dual_coef_ = self.kernel_.features(self.X_fit_).T @ made.dual
+        elif self.kernel_.is_linear and each.is_dual:
+            self.scalings_ = self.kernel_.weights_from_trials(self.X_fit_, made.dual)
+        elif self.kernel_.is_linear and not self.kernel_.low_rank:
+            self.scalings_ = self.kernel_.weights_from_features(made.coef)
         self.means_ = made.means
         self.explained_variance_ratio_ = made.shares
         self.offsets_ = self._offsets(sizes)
         return self
 
-    def _choose(self, X, kernel, reg, codes, n_classes, groups):
-        """Return the training rows under one kernel, and a `reg` that is not tuned."""
-        candidates = [train(X, choice) for choice in kernels_of(kernel)]
+    def _choose(self, X, compared, kernel, reg, codes, groups):
+        """The rows under the kernel to train with, and lambda."""
         self.tuning_ = None
-        if isinstance(reg, Auto):
-            return candidates[0], Auto(groups=groups)
         if not isinstance(reg, Tuned):
-            return candidates[0], reg
+            reg = Auto(groups=groups) if isinstance(reg, Auto) else reg
+            moments = compared[0].moments(np.arange(len(X)))
+            return compared[0], resolve_penalty(reg, moments)
         inner, dtype = InnerFolds(groups), np.dtype("float64")
         plan = FoldwisePlan(X, kernel, reg, FoldPreprocessing(), None, inner, dtype)
-        record = plan.penalty(codes[None], n_classes)
+        record = plan.penalty(codes[None], len(self.classes_))
         self.tuning_ = Choice(
             int(record["kernel"][0, 0]),
             float(record["lambda"][0, 0]),
             record["grid"][0],
             record["criterion"][0, 0],
         )
-        return candidates[self.tuning_.kernel], Ridge(self.tuning_.lam)
+        return compared[self.tuning_.kernel], self.tuning_.lam
 
     def _offsets(self, sizes):
         """Return what the class scores add to the projection on the centroids."""
@@ -370,14 +382,17 @@ class KernelFDA(
         An AttributeError without them, so that `hasattr` says no.
         """
         check_is_fitted(self)
-        weights = self._projection.weights
+        weights, inner = self.scalings_, getattr(self.kernel_, "kernel", None)
+        if weights is None and inner is not None and inner.is_linear:
+            coef = self._coef if self.kernel_.low_rank else self.dual_coef_
+            weights = self.kernel_.weights_from_features(coef)
         if weights is None:
             raise AttributeError(
                 f"{self.kernel_!r} has no weights of features, so there is no coef_ "
                 "and no intercept_; kernel='linear', GraphSmooth and Penalty have."
             )
         coef = self.means_ @ weights.T
-        origin = self._projection(np.zeros((1, len(weights))))
+        origin = self._projected(np.zeros((1, len(weights))))
         intercept = (origin @ self.means_.T + self.offsets_)[0]
         if len(self.classes_) == 2:
             coef, intercept = np.diff(coef, axis=0), np.diff(intercept)
@@ -391,7 +406,17 @@ class KernelFDA(
     def _project(self, X):
         """Return the discriminant scores (n, n_components) of new trials."""
         check_is_fitted(self)
-        return self._projection(_validate(self, X, reset=False))
+        return self._projected(_validate(self, X, reset=False))
+
+    def _projected(self, X):
+        """The same of rows (n, p) that are in order."""
+        each, rows = self._each, self.X_fit_
+        if self.scalings_ is not None:
+            return (X - each.shift - rows.mean(axis=0)) @ self.scalings_
+        if isinstance(self.kernel_, EmpiricalMap):  # fewer products than by values
+            origin = self.kernel_.features(rows).mean(axis=0)
+            return (self.kernel_.features(X - each.shift) - origin) @ self.dual_coef_
+        return (each.columns(X, rows) - each.offset) @ self._coef
 
     def _class_scores(self, X):
         """Return the scores (n, n_classes) of all classes, priors included."""
@@ -555,25 +580,6 @@ def _check_priors(priors, sizes):
     return values.astype(np.float64)
 
 
-def train(X, kernel):
-    """Return training rows (N, p) under a kernel, fitted to them."""
-    if isinstance(kernel, Precomputed):
-        return Training(kernel, None, None, check_gram(X), None, None)
-    if kernel.low_rank:  # takes care of an offset itself
-        fitted, n_features = kernel.fit(X), count_features(kernel, X.shape[1])
-        return Training(fitted, None, None, None, fitted.features(X), n_features)
-    n, p = X.shape
-    # An offset common to all trials drops out, and the digits it costs with it.
-    shift = X.mean(axis=0) if kernel.shift_free else None
-    rows = X.copy() if shift is None else X - shift
-    check_range(rows)
-    kernel = kernel.fit(rows)
-    n_features = count_features(kernel, p)
-    if kernel.is_linear and prefers_features(n, p):
-        return Training(kernel, shift, rows, None, kernel.features(rows), n_features)
-    return Training(kernel, shift, rows, gram_of(rows, kernel), None, n_features)
-
-
 @dataclass(frozen=True)
 class Choice:
     """What was chosen by the labels of all trials.
@@ -597,64 +603,13 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Training:
-    """Training rows under a kernel."""
-
-    #: With data-dependent numbers fixed.
-    kernel: Kernel
-    #: The mean (p,) that was subtracted from the rows.
-    shift: np.ndarray | None
-    #: The rows (N, p), less the shift. None for a precomputed or a low-rank kernel.
-    rows: np.ndarray | None
-    #: The kernel matrix, (N, N).
-    gram: np.ndarray | None
-    #: The columns (N, r) that stand for the kernel, where no (N, N) array may be made,
-    #: or where it would cost more.
-    features: np.ndarray | None
-    #: The number of features of a linear kernel, or of one that stands for it.
-    n_features: int | None
-
-    def hat(self, reg):
-        """Return the hat for `reg`."""
-        if self.gram is None:
-            return hat_from_features(self.features, reg, self.n_features)
-        return hat_from_gram(self.gram, reg, n_features=self.n_features)
-
-    def discriminants(self, hat, codes, n_classes):
-        """Return all discriminants of the class codes (N,)."""
-        if self.gram is None:
-            centred = self.features - self.features.mean(axis=0)
-            return discriminants_of_features(centred, hat, codes, n_classes)
-        centred = self.gram - self.gram.mean(axis=0)
-        return discriminants_of_kernel(centred, hat, codes, n_classes)
-
-    def projection(self, discriminants):
-        """Return what projects new rows on discriminants."""
-        kernel, rows = self.kernel, None
-        if kernel.low_rank:
-            origin, coef = self.features.mean(axis=0), discriminants.coef
-        elif kernel.is_linear:
-            origin = self.rows.mean(axis=0)
-            if discriminants.coef is None:
-                coef = kernel.weights_from_trials(self.rows, discriminants.dual)
-            else:
-                coef = kernel.weights_from_features(discriminants.coef)
-        elif isinstance(kernel, EmpiricalMap):
-            columns = kernel.features(self.rows)
-            origin, coef = columns.mean(axis=0), columns.T @ discriminants.dual
-        else:
-            rows, origin, coef = self.rows, self.gram.mean(axis=0), discriminants.dual
-        return Projection(kernel, self.shift, rows, origin, coef)
-
-
-@dataclass(frozen=True)
 class Discriminants:
     """All c - 1 discriminants; one without any class difference is zero throughout."""
 
     #: Weights of the training rows, (N, c - 1).
     dual: np.ndarray
-    #: Weights of the columns that stand for the kernel, (r, c - 1), if there are any.
-    coef: np.ndarray | None
+    #: Weights of the columns of the training set, (d, c - 1).
+    coef: np.ndarray
     #: Class centroids, (c, c - 1).
     means: np.ndarray
     #: Shares of the between-class over the penalised within-class scatter (c - 1,), the
@@ -662,77 +617,43 @@ class Discriminants:
     shares: np.ndarray
 
     def first(self, n_components):
-        """Return the first discriminants only."""
-        coef = None if self.coef is None else self.coef[:, :n_components]
-        return replace(
-            self,
-            dual=self.dual[:, :n_components],
-            coef=coef,
-            means=self.means[:, :n_components],
-            shares=self.shares[:n_components],
-        )
+        """The first discriminants only."""
+        parts = self.dual, self.coef, self.means, self.shares
+        return Discriminants(*(part[..., :n_components] for part in parts))
+
+    @classmethod
+    def of(cls, compared, each, lam, codes, n_classes):
+        """Those of the class codes (N,) of a training set with a penalty."""
+        everybody, Y = np.arange(len(codes)), np.eye(n_classes)[codes]
+        T = Y @ contrasts(n_classes)
+        T -= T.mean(axis=0)
+        weights = each.gain(lam) * (each.U.T @ T).T  # (q, r)
+        fitted = compared.tested(each, everybody, everybody) @ weights.T
+        beta = each.root @ weights.T
+        if each.is_dual:
+            B = beta / each.unit
+            A = lam * (T.T @ B)
+        else:
+            R = T - fitted
+            B, A = R / lam, R.T @ R + lam * (beta.T @ beta)
+        P = fitted.T @ T
+        if not np.abs(P + A - T.T @ T).max() < 1e-6 * np.square(T).sum(axis=0).max():
+            raise ValueError(
+                f"lambda = {lam:.3g} is too small for this kernel: in double precision "
+                "the inverse of K_c + lambda I is lost to rounding. Use a larger reg."
+            )
+        freedom = each.degrees_of_freedom(lam)
+        axes, means, shares = _axes(P, A, Y, fitted, freedom)
+        return cls(B @ axes, beta @ axes, means, shares)
 
 
-def discriminants_of_kernel(K, hat, codes, n_classes):
-    """Return the discriminants of a kernel matrix (N, N) less its column means."""
-    Y, T = _targets(codes, n_classes)
-    B = hat.residuals(T) / hat.lam
-    # The columns of B sum to zero; what the inverse leaves of a sum is rounding, which
-    # an uncentred kernel would magnify.
-    B -= B.mean(axis=0)
-    fitted = K @ B
-    P, A = T.T @ fitted, hat.lam * (T.T @ B)
-    _check_rounding(P + A - T.T @ T, T, hat.lam)
-    axes, means, shares = _axes(P, A, Y, fitted, hat)
-    return Discriminants(B @ axes, None, means, shares)
-
-
-def discriminants_of_features(F, hat, codes, n_classes):
-    """Return those of columns (N, r) that stand for the kernel, each less its mean."""
-    Y, T = _targets(codes, n_classes)
-    penalised = F.T @ F
-    penalised.flat[:: len(penalised) + 1] += hat.lam
-    try:
-        beta = cho_solve(cho_factor(penalised), F.T @ T)
-    except LinAlgError:
-        raise _too_small(hat.lam) from None
-    fitted = F @ beta
-    R = T - fitted
-    shrunk = hat.lam * (beta.T @ beta)
-    P, A = fitted.T @ fitted + shrunk, R.T @ R + shrunk
-    _check_rounding(P + A - T.T @ T, T, hat.lam)
-    axes, means, shares = _axes(P, A, Y, fitted, hat)
-    return Discriminants(R @ axes / hat.lam, beta @ axes, means, shares)
-
-
-def _targets(codes, n_classes):
-    """Return the indicators (N, c) and the centred contrasts (N, c - 1)."""
-    Y = np.eye(n_classes)[codes]
-    T = Y @ contrasts(n_classes)
-    return Y, T - T.mean(axis=0)
-
-
-def _check_rounding(difference, T, lam):
-    """Raise a ValueError where P + A is not T'T."""
-    if not np.abs(difference).max() < 1e-6 * np.square(T).sum(axis=0).max():
-        raise _too_small(lam)
-
-
-def _too_small(lam):
-    """Return the error of an inverse that is nothing but rounding."""
-    return ValueError(
-        f"lambda = {lam:.3g} is too small for this kernel: in double precision "
-        "the inverse of K_c + lambda I is lost to rounding. Use a larger reg."
-    )
-
-
-def _axes(P, A, Y, fitted, hat):
-    """Return the scaled eigenvectors (q, q), class centroids (c, q), shares (q,)."""
+def _axes(P, A, Y, fitted, freedom):
+    """The scaled eigenvectors (q, q), class centroids (c, q), shares (q,)."""
     n, n_classes = Y.shape
     ratio, axes = eigh((P + P.T) / 2, (A + A.T) / 2)
     ratio, axes = ratio[::-1], axes[:, ::-1]
     # Where the classes differ by rounding only, there is no direction to scale.
-    possible = max(ratio[0], (hat.degrees_of_freedom - 1) / n)
+    possible = max(ratio[0], (freedom - 1) / n)
     useful = ratio > n * np.finfo(float).eps * possible
     ratio = np.where(useful, ratio, 0.0)
     axes[:, ~useful] = 0.0
@@ -742,43 +663,3 @@ def _axes(P, A, Y, fitted, hat):
     signs = np.where(means[leading, np.arange(n_classes - 1)] < 0, -1.0, 1.0)
     shares = ratio / ratio.sum() if ratio.any() else ratio
     return axes * signs, means * signs, shares
-
-
-@dataclass(frozen=True)
-class Projection:
-    """From rows to discriminant scores."""
-
-    #: With data-dependent numbers fixed.
-    kernel: Kernel
-    #: What is subtracted from all features first, (p,).
-    shift: np.ndarray | None
-    #: The training rows (N, p), where the columns are the kernel's values with them.
-    rows: np.ndarray | None
-    #: The mean of the columns over the training rows (r,), and their weights (r, m).
-    origin: np.ndarray
-    coef: np.ndarray
-
-    def __call__(self, X):
-        """Return the discriminant scores (n, m) of rows (n, p)."""
-        if self.shift is not None:
-            X = X - self.shift
-        if self.rows is not None:
-            X = self.kernel(X, self.rows)
-        elif not (self.is_of_features or isinstance(self.kernel, Precomputed)):
-            X = self.kernel.features(X)
-        return (X - self.origin) @ self.coef
-
-    @property
-    def weights(self):
-        """Weights (p, m) of the features themselves; None if there are none."""
-        if self.is_of_features:
-            return self.coef
-        inner = getattr(self.kernel, "kernel", None)  # of a map, or an approximation
-        if inner is None or not inner.is_linear:
-            return None
-        return self.kernel.weights_from_features(self.coef)
-
-    @property
-    def is_of_features(self):
-        """Whether the columns are the features themselves."""
-        return self.kernel.is_linear and not self.kernel.low_rank

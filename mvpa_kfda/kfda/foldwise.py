@@ -81,7 +81,10 @@ class Fold:
             rows, trained = self.transform(rows), None
             if any(each.is_dual for each in self.sets):
                 trained = self.transform(self.X[self.train])
-            found = [each.columns(rows, trained) for each in self.sets]
+            found = [
+                each.columns(rows, trained - each.shift if each.is_dual else None)
+                for each in self.sets
+            ]
         return np.concatenate(found, axis=1)
 
     @property

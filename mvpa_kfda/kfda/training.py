@@ -43,7 +43,7 @@ from .hat import (
     invert_blocks,
     scatter_moments,
 )
-from .kernels import gram_of, needs_gram
+from .kernels import Precomputed, gram_of, needs_gram
 from .rules import usable
 
 
@@ -71,12 +71,12 @@ class TrainingSet:
     def columns(self, rows, trained):
         """The columns (m, d) of test rows: features, or kernel values.
 
-        The latter with the training rows `trained`.
+        The latter with the training rows `trained`, less the shift already.
         """
         if not self.is_dual:
             return self.kernel.features(rows - self.shift)
-        if not needs_gram(self.kernel):
-            rows = self.kernel(rows - self.shift, trained - self.shift)
+        if not isinstance(self.kernel, Precomputed):
+            rows = self.kernel(rows - self.shift, trained)
         return rows / self.unit
 
     def gain(self, lam):
@@ -176,10 +176,13 @@ def compare(Z, kernel, trained, by_gram):
     features to trials.
     """
     n_features = count_features(kernel, Z.shape[1])
-    if needs_gram(kernel):
+    if isinstance(kernel, Precomputed):
         return Compared(kernel, 0.0, None, Z, n_features)
+    if needs_gram(kernel):  # a map, whose features are the values with these trials
+        Z = Z[:, trained]
     # An offset common to all trials drops out, and the digits it costs with it.
-    shift = Z[trained].mean(axis=0) if kernel.shift_free else 0.0
+    moves = kernel.shift_free and not kernel.low_rank  # which takes care of it itself
+    shift = Z[trained].mean(axis=0) if moves else 0.0
     Z = Z - shift
     few = kernel.is_linear and Z.shape[1] < by_gram * len(trained)
     kernel = kernel.fit(Z[trained])
