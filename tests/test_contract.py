@@ -1176,7 +1176,10 @@ CONFLICTS = [
     ({"reg": "oas", "approx": Nystrom(5)}, "it needs a linear kernel"),
     ({"reg": "tuned", "kernel": lambda e: [wide(e), "rbf"]}, MISFIT),
     ({"reg": "tuned", "kernel": lambda e: [narrow(e), "rbf"]}, MISFIT),
-    ({"reg": "tuned", "groups": np.arange(N) % 2, "cv": None}, "holds a single group"),
+    (  # of classes, which have components: values are left out trial by trial then
+        {"reg": "tuned", "groups": np.arange(N) % 2, "cv": None, "n_components": 1},
+        "holds a single group",
+    ),
 ]
 WRONG = (ValueError, TypeError)
 

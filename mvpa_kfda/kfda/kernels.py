@@ -89,6 +89,11 @@ class Kernel(Recorded):
             "linear kernels and Nystrom approximations have."
         )
 
+    def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray:
+        """Return the Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
+        mapped = self.features(X)
+        return mapped @ (mapped if Y is None else self.features(Y)).T
+
     def of_samples(self, X: ArrayLike) -> tuple[NDArray, Kernel]:
         """Return what samples are compared by: their features, or a matrix of theirs.
 
@@ -134,11 +139,6 @@ class Linear(Kernel):
     def weights_from_features(self, coef: NDArray) -> NDArray:
         """Return the weights (p, m) of the features for those of `features`."""
         return coef
-
-    def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray:
-        """Return the Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
-        X = np.asarray(X)
-        return X @ (X if Y is None else np.asarray(Y)).T
 
 
 @dataclass(frozen=True)

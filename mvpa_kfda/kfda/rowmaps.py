@@ -28,7 +28,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha1
 from typing import Any, ClassVar, Literal
 
@@ -104,8 +104,7 @@ class KernelMap(Kernel):
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray:
         """Return the Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
         fitted = self if self.basis is not None else self.fit(X)
-        mapped = fitted.features(X)
-        return mapped @ (mapped if Y is None else fitted.features(Y)).T
+        return super(KernelMap, fitted).__call__(X, Y)
 
     def take(self, columns: NDArray) -> Kernel:
         """Return the map for some columns of the features, to be fitted again."""
@@ -461,6 +460,9 @@ SAMPLING = {
 # -------------------------------------------------------------- penalties of weights
 
 
+_solve_lower = partial(solve_triangular, lower=True, check_finite=False)
+
+
 class DefiniteMatrix:
     """A symmetric positive definite matrix, factored once and only when needed."""
 
@@ -520,20 +522,17 @@ class DefiniteMatrix:
 
     def whiten(self, rows):
         """Return rows times L^-T, (m, p)."""
-        return solve_triangular(self.cholesky, rows.T, lower=True, check_finite=False).T
+        return _solve_lower(self.cholesky, rows.T).T
 
     def unwhiten(self, columns):
         """Return L^-T times columns, (p, m)."""
-        return solve_triangular(
-            self.cholesky, columns, lower=True, trans="T", check_finite=False
-        )
+        return _solve_lower(self.cholesky, columns, trans="T")
 
     def solve(self, columns):
         """Return the inverse times columns, (p, m)."""
         if self.stays_sparse:
             return self.lu.solve(np.ascontiguousarray(columns))
-        half = solve_triangular(self.cholesky, columns, lower=True, check_finite=False)
-        return self.unwhiten(half)
+        return self.unwhiten(_solve_lower(self.cholesky, columns))
 
 
 def _submatrix(matrix, columns, blocks):
@@ -706,8 +705,7 @@ class Penalty(Kernel):
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray:
         """Return the Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
         if not self._factor.stays_sparse:
-            mapped = self.features(X)
-            return mapped @ (mapped if Y is None else self.features(Y)).T
+            return super().__call__(X, Y)
         self._rows(X)  # of the right number of columns
         X = np.asarray(X, dtype=np.float64)
         Y = X if Y is None else Y
