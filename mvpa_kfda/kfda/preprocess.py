@@ -7,7 +7,6 @@ but not its labels, so that all label permutations share them.
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Any, Protocol
 
 import numpy as np
@@ -183,11 +182,6 @@ class RemoveConfounds(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         features, confounds = np.split(X, [-self.n_confounds], axis=1)
         return (features - (confounds - self.mean_) @ self.coef_) * self.left_
 
-    @property
-    def matrix(self):
-        """What features with confounds behind are multiplied by, (p + k, p)."""
-        return np.vstack([np.eye(len(self.left_)), -self.coef_]) * self.left_
-
 
 @dataclass(frozen=True)
 class FoldPreprocessing:
@@ -275,11 +269,6 @@ class ZScores:
         """Return the features of rows less the mean, by their scale."""
         return (X - self.mean) / self.scale
 
-    @property
-    def matrix(self):
-        """What rows are multiplied by, (p, p)."""
-        return np.diag(1 / self.scale)
-
     def __repr__(self):
         """Say whose they are."""
         return repr(StandardScaler())
@@ -296,24 +285,6 @@ class FittedSteps:
         for step in self.steps:
             X = _checked(step, step.transform(X), len(X))
         return X
-
-    @property
-    def matrix(self):
-        """What rows are multiplied by (p, r), but for an offset; None if unknown."""
-        matrices = [_matrix(step) for step in self.steps]
-        if not matrices or any(matrix is None for matrix in matrices):
-            return None
-        return reduce(np.matmul, matrices)
-
-
-def _matrix(step):
-    """Return the matrix that a fitted step multiplies rows by, if known."""
-    if type(step) is not PCA:
-        return getattr(step, "matrix", None)
-    if not step.whiten:
-        return step.components_.T
-    deviation = np.sqrt(step.explained_variance_)
-    return step.components_.T / np.maximum(deviation, np.finfo(float).eps)
 
 
 def fit_steps(steps, X):
