@@ -415,16 +415,19 @@ def test_so_few_trials_are_shrunk_as_much_as_can_be(n):
 def test_the_estimator_chooses_as_the_folds_do(kernel, p):
     X, y = build.features((12, 12, 12), p, SEED)
     groups = np.arange(36) // 6
-    # Folds that train on a part learn all of their kernel from that part, too.
+    # Folds that train on a part have the kernel and the penalty of all that is trained
+    # with, here of all trials but the first.
     cv = [(train[1:], test) for train, test in KFold(3).split(X)]
     for given in (None, groups):
         result = cross_validate(X, y, groups=given, cv=cv, kernel=kernel)
-        for number, (train, test) in enumerate(cv):
-            inside = None if given is None else given[train]
-            model = KernelFDA(kernel).fit(X[train], y[train], groups=inside)
-            assert_allclose(model.lambda_, result.lambdas[number], rtol=1e-8)
-            assert_array_equal(model.predict(X[test]), result.predictions[test])
-            assert model.tuning_ is None
+        inside = None if given is None else given[1:]
+        whole = KernelFDA(kernel).fit(X[1:], y[1:], groups=inside)
+        assert whole.tuning_ is None
+        assert_allclose(result.lambdas, whole.lambda_, rtol=1e-8)
+        for train, test in cv:
+            model = KernelFDA(whole.kernel_, reg=Ridge(whole.lambda_))
+            predicted = model.fit(X[train], y[train]).predict(X[test])
+            assert_array_equal(predicted, result.predictions[test])
     assert clone(KernelFDA()).reg == "auto"
 
 

@@ -46,7 +46,7 @@ GROUPS = np.arange(N) // 12
 #: Stratified once and for all.
 CV = list(StratifiedKFold(3).split(CODES, CODES))
 CHAIN = GraphSmooth(build.chain(P))
-TUNED = Tuned([Ridge(lam) for lam in (100.0, 10.0, 1.0)], cv=4)
+TUNED = Tuned([Ridge(lam) for lam in (100.0, 10.0, 1.0)])
 #: Not those that work on trials before they are averaged.
 AVERAGING = {
     name: entry
@@ -381,7 +381,7 @@ def test_small_test_sets_by_the_same_route(cv, c, monkeypatch):
 def test_tuning_with_large_test_sets():
     X, labels = long_problem()
     y, cv = labels[0], KFold(2)
-    tuned = Tuned([Ridge(lam) for lam in (1e4, 300.0, 10.0)], 7)
+    tuned = Tuned([Ridge(lam) for lam in (1e4, 300.0, 10.0)])
     options = {"reg": tuned, "cv": cv, "n_permutations": 2, "random_state": 0}
     result = cross_validate(X, y, **options)
     dense = cross_validate(X @ X.T, y, kernel="precomputed", **options)

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.covariance import ledoit_wolf_shrinkage, oas
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import KFold, LeaveOneOut, StratifiedKFold
+from sklearn.model_selection import StratifiedKFold
 
 import reference
 from mvpa_kfda import (
@@ -277,9 +277,9 @@ def test_grid_of_values_and_of_kernels_spans_the_spectrum(kernel, n, p):
     X = make_data(n, p)
     Xc = centred(X)
     K = Xc @ Xc.T if kernel == Linear() else kernel.fit(X)(X)
-    for codes, is_linear in ((None, True), (np.arange(n) % 2, False)):
-        inner = folds_within(n, codes)
-        lams = candidates(Tuned(), centre_gram(K)[1], inner, is_linear)
+    for of_values in (True, False):
+        inner = InnerFolds(None, of_values)
+        lams = candidates(Tuned(), centre_gram(K)[1], inner, are_linear=of_values)
         assert_allclose(lams, reference.lambdas_over_spectrum(K), rtol=1e-6, atol=0)
     Xc[:, :2] *= 1e5  # at most seven decades below the second
     second = np.linalg.svd(Xc - Xc.mean(axis=0), compute_uv=False)[1] ** 2
@@ -292,16 +292,10 @@ def test_grid_of_classes_is_without_labels(n, p):
     X, groups = make_data(n, p), np.arange(n) // 4
     for moments in both_moments(X):
         for given in (None, groups):
-            inner = folds_within(n, np.arange(n) % 2, given)
             found = reference.label_free(centred(X) @ centred(X).T, p, given)
             expected = sorted([found.like_noise, found.anywhere], reverse=True)
-            lams = candidates(Tuned(), moments, inner, True)
+            lams = candidates(Tuned(), moments, InnerFolds(given), are_linear=True)
             assert_allclose(lams, expected, rtol=1e-6, atol=0)
-
-
-def folds_within(n, codes, groups=None):
-    """Return the folds within the trials themselves, there being no others."""
-    return InnerFolds(None, n, codes, groups, None)
 
 
 def test_grid_of_numbers_and_penalties():
@@ -309,10 +303,8 @@ def test_grid_of_numbers_and_penalties():
     scale = moments.scale
     tuned = Tuned([0.1, Ridge(3.0), 10, 0.1, np.float32(0.5)])
     expected = sorted([0.1 * scale, 3.0, 10 * scale, 0.5 * scale], reverse=True)
-    inner = folds_within(40, np.arange(40) % 2)
-    assert_allclose(
-        candidates(tuned, moments, inner, True), expected, rtol=1e-12, atol=0
-    )
+    lams = candidates(tuned, moments, InnerFolds(None), are_linear=True)
+    assert_allclose(lams, expected, rtol=1e-12, atol=0)
     for grid in (np.array([0.1, 1.0]), (0.1, 1.0), iter([0.1, 1.0])):
         assert Tuned(grid).grid == (0.1, 1.0)
         assert Tuned(grid=(0.1, 1.0)) == Tuned([0.1, 1.0])
@@ -328,9 +320,9 @@ def test_a_number_that_equals_a_penalty_by_chance():
 
 
 def test_tuned_is_a_parameter_of_estimators():
-    model = clone(KernelFDA(reg=Tuned([0.1, 1.0], 5)))
-    assert model.reg == Tuned([0.1, 1.0], 5)
-    assert repr(Tuned()) == "Tuned(grid='auto', cv=None)"
+    model = clone(KernelFDA(reg=Tuned([0.1, 1.0])))
+    assert model.reg == Tuned([0.1, 1.0])
+    assert repr(Tuned()).startswith("Tuned(grid='auto'")
 
 
 # Bad input
@@ -411,18 +403,6 @@ def test_grids_of_other_things(grid):
         TypeError, match=r"'grid'.*a number above zero\. Or a Ridge objec"
     ):
         Tuned(grid)
-
-
-def test_ways_to_leave_out_that_are_none():
-    for cv in (1, 0, -2, 2.5, True):
-        with pytest.raises(ValueError, match=r"'cv'.*whole number of at least 2"):
-            Tuned(cv=cv)
-    for cv in ("loo", KFold, LeaveOneOut, [(np.arange(3), np.arange(3, 6))]):
-        with pytest.raises(
-            TypeError, match=r"'cv' of Tuned.*applied to each training se"
-        ):
-            Tuned(cv=cv)
-    assert Tuned(cv=np.int64(3)).cv == 3
 
 
 def test_estimates_need_features():
