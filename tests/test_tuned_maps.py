@@ -285,19 +285,6 @@ def test_maps_of_other_trials_are_made_of_plain_maps(choice, p):
         assert result.lambdas[t] == pytest.approx(model.lambda_, rel=1e-12)
 
 
-def test_labels_choose_in_double_precision():
-    X = make_data(4)
-    for choice in ("linear", "list", "landmarks"):
-        kernel, approx = CHOICES[choice]
-        options = {"kernel": kernel, "approx": approx, "reg": Tuned(GRID), "cv": CV}
-        double, single = (
-            generalize_arrays(X, CODES, dtype=dtype, **options)
-            for dtype in ("float64", "float32")
-        )
-        assert_array_equal(single.lambdas, double.lambdas)
-        assert_array_equal(single.predicted, double.predicted)
-
-
 def test_generalization_of_epochs(epochs):
     tuned = Tuned(GRID)
     result = generalize_epochs(epochs, CODES, reg=tuned, cv=CV)

@@ -618,6 +618,18 @@ def test_classes_that_are_told_apart_too_well_for_single_precision(rank):
     assert model.lambda_ > 0
 
 
+@pytest.mark.parametrize("rank", [None, 1])
+@pytest.mark.parametrize("c", COUNTS)
+def test_penalties_that_leave_nothing_within_classes_but_rounding_are_skipped(c, rank):
+    rng, codes = np.random.default_rng(1), np.arange(40) % c
+    X = rng.standard_normal((c, 6))[codes] + 1e-9 * rng.standard_normal((40, 6))
+    reg = [1.0, 1e-2, 1e-15, 1e-16, 1e-17]
+    result = cross_validate(X, codes, reg=reg, cv=5, n_components=rank)
+    criteria = result.penalty["criterion"][:, 0]
+    assert np.isfinite(criteria[:, :2]).all()
+    assert np.isnan(criteria[:, 2:]).any(axis=1).all()
+
+
 def test_models_that_cannot_be_used():
     rng = np.random.default_rng(0)
     for c, rank in ((2, None), (3, None), (3, 1), (4, 2)):
