@@ -23,6 +23,7 @@ from .direct import (
     FoldModels,
     PlanMixin,
     count_classes,
+    hides_others,
     is_too_large,
     make_targets,
     refuse_too_large,
@@ -301,6 +302,11 @@ class FoldwisePlan(PlanMixin):
         inner = self.inner.of(trials)
         grid = np.stack([candidates(self.reg, m, inner, are_linear) for m in moments])
         too_large = is_too_large(grid, scales[:, None], self.dtype)
+        if self.is_shared and len(trials) == self.n_rows:
+            for i, lam in np.ndenumerate(grid):
+                squares = moments[i[0]].diagonal[self.order]
+                if hides_others(lam, squares, self.layout, self.dtype):
+                    too_large[i] = True
         return Penalties(grid, scales, np.where(too_large, np.nan, grid))
 
     # ------------------------------------------------------------------ labels
