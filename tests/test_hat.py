@@ -10,9 +10,9 @@ from mvpa_kfda.kfda.hat import (
     hat_from_gram,
     invert_blocks,
     make_hat,
-    spectrum_of_gram,
 )
 from mvpa_kfda.kfda.kernels import Callable
+from mvpa_kfda.kfda.training import compare
 
 
 def textbook(K, lam):
@@ -132,12 +132,58 @@ def test_a_negative_offset_hides_no_equal_trials():
         hat_from_gram(K, 0.3)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_the_spectrum_is_that_of_the_centred_kernel(seed):
-    # The constant vector, of whichever sign, is no direction of the kernel.
-    X = np.random.default_rng(seed).standard_normal((12, 20))
-    K = X @ X.T
-    J = np.eye(12) - 1 / 12
-    got = spectrum_of_gram(K).moments.eigenvalues
-    expected = np.linalg.eigvalsh(J @ K @ J)
-    assert_allclose(got, expected, rtol=1e-10, atol=1e-10 * expected[-1])
+@pytest.mark.parametrize("lam", [1e-3, 1.0, 1e4])
+@pytest.mark.parametrize("kernel", [Linear(), Polynomial(2, 0.01)], ids=str)
+@pytest.mark.parametrize("p", [6, 40])
+def test_training_sets_are_the_textbook_hat(X, p, kernel, lam):
+    X = X if p == 6 else np.random.default_rng(0).standard_normal((30, p)) + 7
+    train, T = np.arange(4, 30), np.random.default_rng(1).standard_normal((2, 26, 3))
+    compared = compare(X, kernel, np.arange(30), by_gram=1)
+    K = kernel.fit(X)(X, X)
+    K_rows, K = K[np.ix_(np.arange(4), train)], K[np.ix_(train, train)]
+    J = np.eye(26) - 1 / 26
+    Kc, M = J @ K @ J, np.eye(26) - textbook(K, lam)
+    T -= T.mean(axis=1, keepdims=True)
+    dual = np.linalg.solve(Kc + lam * np.eye(26), T)
+    scores = (K_rows - K.mean(axis=0)) @ J @ dual
+    expected = {"R": M @ T, "A": np.einsum("qnb,nm,pmb->qpb", T, M, T), "u": scores}
+    total = np.einsum("qnb,pnb->qpb", T, T)
+    index = np.array([[3, 1, 20], [4, 5, 25]])
+    for each in (compared.training_set(train), compared.training_set(train, lam)):
+        assert each.is_dual == (p == 40 or not kernel.is_linear)
+        c = each.U.T @ T
+        explained = (
+            each.gain(lam) * c if each.w is None else each.gain(lam)[:, None] * c
+        )
+        got = {"R": each.residuals(lam, T, explained)}
+        got |= {"A": each.left(lam, c, explained, total)}
+        got |= {"u": compared.tested(each, train, np.arange(4)) @ explained}
+        for name, values in expected.items():
+            atol = (1e-9 if lam > 0.1 else 1e-6) * np.abs(values).max()
+            assert_allclose(got[name], values, rtol=0, atol=atol, err_msg=name)
+        df = np.trace(textbook(K, lam))
+        assert_allclose(each.degrees_of_freedom(lam), df, rtol=1e-9)
+    each = compared.training_set(train)
+    w = np.linalg.eigvalsh(Kc)
+    got = np.sort(np.pad(each.unit * each.w, (26 - len(each.w), 0)))
+    assert_allclose(got, w, rtol=1e-9, atol=1e-9 * w[-1])
+    for m in (1, 3):
+        blocks = each.makers(lam, index[:, :m]), each.makers(lam, index[:, :m], True)
+        cross = each.cross(lam, index[:, :m])
+        for i, rows in enumerate(index[:, :m]):
+            for got, matrix in zip(blocks, (M, M @ M), strict=True):
+                assert_allclose(got[i], matrix[np.ix_(rows, rows)], rtol=0, atol=1e-9)
+            others = np.setdiff1d(np.arange(26), rows)
+            assert_allclose(cross[i, others], M[np.ix_(others, rows)], atol=1e-9)
+
+
+def test_training_sets_with_small_penalties_keep_their_digits():
+    X = np.random.default_rng(0).standard_normal((10, 40))
+    J = np.eye(10) - 0.1
+    values, vectors = np.linalg.eigh(J @ X @ X.T @ J)
+    values, vectors = values[1:], vectors[:, 1:]
+    lam = 1e-12 * values.mean()
+    M = vectors * (lam / (values + lam)) @ vectors.T
+    each = compare(X, Linear(), np.arange(10), 1).training_set(np.arange(10))
+    (blocks,) = each.makers(lam, np.arange(10)[None])
+    assert_allclose(blocks, M, rtol=0, atol=1e-9 * np.abs(M).max())

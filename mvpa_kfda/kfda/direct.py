@@ -474,17 +474,23 @@ def refuse_too_large(lam, scale, dtype):
         raise ValueError(_TOO_LARGE.format(lam, lam / scale, scale))
 
 
-def _refuse_far(hat, layout, dtype):
-    """Refuse a penalty that leaves nothing of others that are tested with a far trial.
+def hides_others(lam, squares, layout, dtype):
+    """The :class:`Farthest` trial if a penalty leaves nothing of others.
 
-    That is one that hides them: it has half of all squares or more.
+    Of those that are tested with it. Of squared norms (n,) of centred trials.
     """
-    if hat.squares.max() < hat.squares.sum() / 2:
-        return  # the penalty is not too large for any
-    far = Farthest.of(hat.squares)
-    tested = [batch.index(hat.n) for batch in layout.batches if batch.m > 1]
+    if squares.max() < squares.sum() / 2:
+        return None  # it is not far, and the penalty not too large for any
+    far = Farthest.of(squares)
+    tested = [batch.index(len(squares)) for batch in layout.batches if batch.m > 1]
     is_tested = any((rows == far.trial).any() for rows in tested)
-    if is_tested and hat.lam > _LARGEST_OF_REST[dtype] * far.rest:
+    return far if is_tested and lam > _LARGEST_OF_REST[dtype] * far.rest else None
+
+
+def _refuse_far(hat, layout, dtype):
+    """Refuse the penalty of a trial that hides others."""
+    far = hides_others(hat.lam, hat.squares, layout, dtype)
+    if far:
         more = " dtype='float64' keeps more digits." if dtype == np.float32 else ""
         raise ValueError(
             f"{far.words(layout.order[far.trial])}, so that it alone sets the penalty, "

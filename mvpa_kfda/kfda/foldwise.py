@@ -19,9 +19,11 @@ import numpy as np
 from sklearn import config_context
 
 from .direct import (
+    SINGULAR,
     FoldModels,
     PlanMixin,
     count_classes,
+    hides_others,
     is_too_large,
     make_targets,
     refuse_too_large,
@@ -36,6 +38,8 @@ from .training import Fit, Question, TrainingSet, choose, compare
 _MOST = 2**28
 #: Tested trials from which a training set is better by itself.
 _MANY_TESTED = 256
+#: The share of the largest eigenvalue below which training trials do not vary.
+_UNSEEN = 1e-12
 _NONE_LEFT = (
     "No lambda of the grid can be used, from {:.3g} to {:.3g}: with each of them "
     "left-out trials of some training set are fitted exactly, or rounding would decide "
@@ -252,6 +256,9 @@ class FoldwisePlan(PlanMixin):
                 of_kernel.tested(each, *among).astype(self.dtype)
                 for of_kernel, each in zip(compared, sets, strict=True)
             ]
+        if self.is_tuned and len(test):
+            usable = np.where(_fits_exactly(sets, tested, penalties.grid), np.nan, 1)
+            penalties = replace(penalties, usable=penalties.usable * usable)
         if self._needs_gram:
             transform = _Columns(train)
         left_out = None
@@ -302,6 +309,11 @@ class FoldwisePlan(PlanMixin):
         spectrum = self.inner.of_values or any(m.n_features is None for m in moments)
         grid = np.stack([candidates(self.reg, m, auto, spectrum) for m in moments])
         too_large = is_too_large(grid, scales[:, None], self.dtype)
+        if self.is_shared and len(trials) == self.n_rows:
+            for i, lam in np.ndenumerate(grid):
+                squares = moments[i[0]].diagonal[self.order]
+                if hides_others(lam, squares, self.layout, self.dtype):
+                    too_large[i] = True
         return Penalties(grid, scales, np.where(too_large, np.nan, grid))
 
     # ------------------------------------------------------------------ labels
@@ -485,6 +497,21 @@ class FoldwisePlan(PlanMixin):
                 key: record[key][:, 0] for key in ("grid", "scale") if key in record
             }
         return record
+
+
+def _fits_exactly(sets, tested, grid):
+    """Whether all trials would fit some tested one, (n_kernels, n_lambdas).
+
+    It varies where training trials do not, and rounding times 1/lambda is its score. A
+    kernel's values with training trials have nothing of that.
+    """
+    found = np.zeros(grid.shape, bool)
+    for i, lam in np.ndenumerate(grid):
+        if not sets[i[0]].is_dual:
+            w, rows = sets[i[0]].w, tested[i[0]]
+            gain = sets[i[0]].gain(lam) * (w < _UNSEEN * w.max())
+            found[i] = (np.square(rows) @ gain).max() > 1 / SINGULAR
+    return found
 
 
 @dataclass(frozen=True)

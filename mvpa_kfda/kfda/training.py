@@ -372,8 +372,8 @@ def _errors_of_equals(question, each, lam, explained, R, E, inverses):
 
     .. math::
 
-        \\lVert R \\rVert^2 - 2\\, E^\\top (MR)_{te} + E^\\top (M^2)_{te,te} E, \\qquad
-        \\mathrm{tr}\\, M - \\mathrm{tr}\\, M_{te,te}^{-1} (M^2)_{te,te} .
+        \lVert R \rVert^2 - 2\, E^\top (MR)_{te} + E^\top (M^2)_{te,te} E, \qquad
+        \mathrm{tr}\, M - \mathrm{tr}\, M_{te,te}^{-1} (M^2)_{te,te} .
     """
     tests, n = question.tests, len(each.U) - question.tests.shape[1]
     squares = np.einsum("qnb,qnb->b", R, R)
