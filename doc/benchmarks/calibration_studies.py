@@ -329,12 +329,8 @@ def comparisons(n, pairs):
             continue
         where = None if front == back else EFFECT
         for a, b in both_sides(study, n, front=front, back=back):
-            for method in ("permutation", "both"):
-                options = {"n_permutations": N_EXCHANGES, "random_state": 0}
-                options = {} if method == "permutation" else options
-                compared = compare(a, b, method, names, **options)
-                rates = significant(compared, names, where)
-                collect(found, {f"{method}, {words}": rates})
+            rates = significant(compare(a, b, correction=names), names, where)
+            collect(found, {f"permutation, {words}": rates})
     return found
 
 
