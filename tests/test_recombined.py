@@ -9,7 +9,6 @@ from scipy import sparse
 from scipy.stats import false_discovery_control
 
 import islands
-from mvpa_kfda.group import recombined
 from mvpa_kfda.group.recombined import (
     RecombinedNull,
     cluster_size_p,
@@ -181,7 +180,7 @@ def test_scores_must_be_finite(bad):
         cluster_size_p([null], 0.05)
 
 
-# ------------------------------------------------------- minima by ranks of the scores
+# --------------------------------------------------------------- minima of the scores
 
 
 def minima(kind, dtype=float, n_draws=1200):
@@ -201,12 +200,8 @@ def minima(kind, dtype=float, n_draws=1200):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize(
-    ("kind", "limit", "size"),
-    [("few", 2**16 - 1, 1), ("many levels", 2**16 - 1, 2), ("many levels", 99, None)],
-)
-def test_minima_by_ranks_are_those_of_scores(kind, limit, size, dtype, monkeypatch):
-    monkeypatch.setattr(recombined, "_MOST_LEVELS", limit)
+@pytest.mark.parametrize("kind", ["few", "many levels"])
+def test_minima_are_those_of_scores(kind, dtype, monkeypatch):
     given = minima(kind, dtype)
     null = RecombinedNull(*given, "min")
     scores, nulls, draws = given
@@ -217,10 +212,6 @@ def test_minima_by_ranks_are_those_of_scores(kind, limit, size, dtype, monkeypat
     assert null.dtype == null[:].dtype == dtype
     assert_array_equal(null[:], expected)
     assert_array_equal(null[50:60, 2:4], expected[50:60, 2:4])
-    if size is None:
-        assert null.levels is None
-    else:
-        assert null.ranks(slice(9)).dtype.itemsize == size
     lazy, whole = FullNull(null.observed, null), FullNull(null.observed, expected)
     reached = (expected >= null.observed.astype(dtype)).sum(axis=0)
     assert len(np.unique(reached)) > 5
@@ -240,11 +231,6 @@ def test_minima_by_ranks_are_those_of_scores(kind, limit, size, dtype, monkeypat
     two = {"alternative": "two-sided"}
     lazy, whole = (FullNull(null.observed, each, **two) for each in (null, expected))
     assert_array_equal(lazy.exceedances, whole.exceedances)
-
-
-def test_scores_are_not_ranked_for_few_draws():
-    assert RecombinedNull(*minima("few"), "min").levels is not None
-    assert RecombinedNull(*minima("few", n_draws=900), "min").levels is None
 
 
 def test_minima_must_be_finite():

@@ -28,7 +28,6 @@ from ..inference.clusters import find_clusters
 from ..inference.null import (
     TIES,
     as_precise_as,
-    as_ranks,
     as_scores,
     check_finite_scores,
     check_level,
@@ -38,11 +37,6 @@ from ..inference.null import (
 from ..inference.permutation import check_permutations
 from ..utils.checks import check_option, generator
 from ..utils.memory import batches
-
-#: Levels whose ranks, and one more, are numbers of two bytes.
-_MOST_LEVELS = 2**16 - 1
-#: Readings of a map from which ranking its scores first takes less time.
-_OFTEN = 100
 
 
 class RecombinedNull:
@@ -54,10 +48,6 @@ class RecombinedNull:
     # (P, S) are those that go into each second-level permutation. The `statistic` over
     # subjects is "min", that of prevalence inference, or "mean". Subjects are taken one
     # after the other, so a row does not depend on which are read with it.
-    #
-    # A minimum is one of the scores, of which there are few: shares of so many trials.
-    # If they are read often, ranks among these `levels`, of a byte or two, take the
-    # place of scores.
 
     ndim = 2
 
@@ -72,24 +62,6 @@ class RecombinedNull:
         self._draws, self._statistic = np.asarray(draws), statistic
         self.shape = len(self._draws), self._scores.shape[1]
         self.observed = self._over_subjects(self._scores).astype(float)
-        self.levels = None
-        n_maps = max(map(len, self._nulls))
-        if statistic == "min" and len(self._draws) > _OFTEN * n_maps:
-            self._rank()
-
-    def _rank(self):
-        """Put ranks in the place of scores, unless there are too many levels."""
-        maps = [self._scores.astype(self.dtype), *self._nulls]
-        maps = [each.astype(self.dtype, copy=False) for each in maps]
-        levels = np.empty(0, self.dtype)
-        for each in maps:
-            levels = np.union1d(levels, each)
-            if len(levels) > _MOST_LEVELS:
-                return
-        if not np.isfinite(levels).all():
-            return  # whoever reads the scores will refuse them
-        self._scores, *self._nulls = (as_ranks(levels, each) for each in maps)
-        self.levels = levels
 
     def __len__(self):
         """Return the number of second-level permutations."""
@@ -98,20 +70,8 @@ class RecombinedNull:
     def __getitem__(self, key):
         """Return group maps (rows, positions) of one slice, or of two of them."""
         rows, part = key if isinstance(key, tuple) else (key, slice(None))
-        return self._scores_at(self.ranks(rows, part))
-
-    def _scores_at(self, ranks):
-        """Return the scores with these ranks, which they are where there are none."""
-        return ranks if self.levels is None else self.levels.take(ranks)
-
-    def ranks(self, rows, part=slice(None)):
-        """Return the ranks of group maps among the levels; scores where there are none.
-
-        With rank i a score is ``levels[i]``.
-        """
         draws = self._draws[rows]
-        dtype = self.dtype if self.levels is None else self._scores.dtype
-        maps = np.empty((len(draws), self._scores[0, part].size), dtype)
+        maps = np.empty((len(draws), self._scores[0, part].size), self.dtype)
         for batch in batches(*maps.shape):
             drawn = (
                 self._drawn(s, index, part) for s, index in enumerate(draws[batch].T)
@@ -127,7 +87,7 @@ class RecombinedNull:
         this is the share of the subject's maps, the observed one among them, that
         reach it, and the product over subjects the share of all recombinations.
         """
-        return _p_of(self.observed, self._nulls, self._scores_at, self.dtype)
+        return _p_of(self.observed, self._nulls, self.dtype)
 
     def _drawn(self, s, index, part):
         """Return the maps (m, part) of subject s with these numbers; 0 is observed."""
@@ -142,8 +102,7 @@ class RecombinedNull:
         """Return the statistic of maps that come one subject after the other."""
         maps = iter(maps)
         if self._statistic == "min":
-            total = next(maps)
-            total = total.astype(self.dtype if total.dtype.kind == "f" else total.dtype)
+            total = next(maps).astype(self.dtype)
             for part in maps:
                 np.minimum(total, part, out=total)
             return total
@@ -159,15 +118,15 @@ def p_of_scores(scores, nulls):
     # The least precise null decides which scores are ties.
     single = any(null.dtype == np.float32 for null in nulls)
     dtype = np.dtype(np.float32 if single else np.float64)
-    return _p_of(as_precise_as(dtype, scores), nulls, lambda maps: maps, dtype)
+    return _p_of(as_precise_as(dtype, scores), nulls, dtype)
 
 
-def _p_of(observed, nulls, scores_at, dtype):
-    """Return p-values (S, C) of one map (C,), by nulls of what `scores_at` reads."""
+def _p_of(observed, nulls, dtype):
+    """Return p-values (S, C) of one map (C,) by each subject's null."""
     p = np.empty((len(nulls), len(observed)))
     for s, null in enumerate(nulls):
         for part in batches(p.shape[1], len(null)):
-            maps, here = scores_at(null[:, part]), observed[part]
+            maps, here = null[:, part], observed[part]
             size = np.maximum(np.abs(here), np.abs(maps).max(axis=0))
             bound = tie_bound(here, size, dtype)
             p[s, part] = count_p(np.count_nonzero(maps >= bound, axis=0), len(null))

@@ -24,6 +24,7 @@ from ..results.kinds import keeps_warnings
 from ..results.prevalence import NULLS, share_of
 from ..utils.checks import Seed, check_count, check_flag, counted, draw_seed, warn
 from ..utils.fingerprints import files_of
+from ..utils.memory import LazyRows
 from ..utils.record import versions
 from . import listed
 from .arguments import (
@@ -50,7 +51,7 @@ from .recombined import (
     draw_recombinations,
     p_of_scores,
 )
-from .statistics import MapTest, OnLattice, calibrate_rows, parametric_p
+from .statistics import MapTest, calibrate_rows, parametric_p
 from .subjects import ResultOrPath, gather_subjects
 
 #: p-levels that form clusters where none is given: of images, and of everything else.
@@ -513,7 +514,7 @@ def _test(nulls, subjects, request, always, height=None, samples=()):
     full = [
         FullNull(
             null.observed.reshape(shape),
-            OnLattice(null, shape),
+            LazyRows(len(null), shape, null.dtype, null.__getitem__),
             adjacency,
             request.threshold,
             request.alternative,

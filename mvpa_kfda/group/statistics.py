@@ -96,30 +96,6 @@ def _tied(values):
 # ----------------------------------------------------------------- what a null says
 
 
-class OnLattice:
-    """A lazy null (P, C) as one of shape (P, lattice...)."""
-
-    def __init__(self, null, lattice):
-        self._null, self._lattice = null, lattice
-        self.shape, self.dtype = (len(null), *lattice), null.dtype
-        self.ndim = len(self.shape)
-        self.levels = getattr(null, "levels", None)
-
-    def __len__(self):
-        """Return the number of permutations."""
-        return len(self._null)
-
-    def __getitem__(self, rows):
-        """Return the maps of some permutations."""
-        rows = self._null[rows]
-        return rows.reshape(len(rows), *self._lattice)
-
-    def ranks(self, rows):
-        """Return the same as ranks among the `levels`, where there are any."""
-        rows = self._null.ranks(rows)
-        return rows.reshape(len(rows), *self._lattice)
-
-
 #: Scores that a group ranks for true discoveries, about: those of as many permutations
 #: as there are, or of the first ones, but of a thousand at least.
 _RANKED, _LEAST_RANKED = 2**25, 1000

@@ -1,13 +1,8 @@
 """What p-values need of a permutation null: all of it, or a summary.
 
 A null has shape (P, positions...), float64 or float32: an array, in memory or
-memory-mapped, or a lazy null, an object with `shape`, `ndim`, `dtype` and `len` whose
-rows are worked out whenever ``null[first:last]`` asks for them. It is read in batches
-of permutations, and every temporary is as large as a batch or as one map.
-
-A lazy null of few different scores may offer them, in ascending order, as `levels`, and
-``null.ranks(slice)``: numbers of a byte or two such that ``levels[ranks]`` are the
-scores. Of ranks extremes are found, and scores counted, in a fraction of the time.
+memory-mapped, or `LazyRows`, which are computed when they are read. It is read in
+batches of permutations, and every temporary is as large as a batch or as one map.
 """
 
 from dataclasses import dataclass, fields
@@ -178,36 +173,20 @@ class FullNull(Null):
         for part in batches(self.n_permutations, self.observed.size):
             yield part, np.asarray(self.null[part], dtype=self.dtype)
 
-    @property
-    def _levels(self):
-        """The scores that there are in ascending order, if they are known; or None."""
-        return getattr(self.null, "levels", None)
-
-    def _ordered(self):
-        """Yield slices of the permutations and what is in the order of their scores."""
-        if self._levels is None:
-            yield from self.rows()
-            return
-        for part in batches(self.n_permutations, self.observed.size):
-            yield part, self.null.ranks(part)
-
     @cached_property
     def _extremes(self):
         """Largest and smallest score of each position, then of each permutation."""
         # A lazy null is costly to read, so one reading serves all four.
         high = low = None
         highest, lowest = [], []
-        for part, rows in self._ordered():
+        for part, rows in self.rows():
             top, bottom = rows.max(axis=0), rows.min(axis=0)
             high = np.maximum(high, top) if part.start else top
             low = np.minimum(low, bottom) if part.start else bottom
             rows = rows.reshape(len(rows), -1)
             highest.append(rows.max(axis=1))
             lowest.append(rows.min(axis=1))
-        found = high, low, np.concatenate(highest), np.concatenate(lowest)
-        if self._levels is not None:
-            found = (self._levels[ranks] for ranks in found)
-        high, low, highest, lowest = found
+        highest, lowest = np.concatenate(highest), np.concatenate(lowest)
         return high.astype(float), low.astype(float), highest, lowest
 
     @cached_property
@@ -215,13 +194,8 @@ class FullNull(Null):
         """How many permuted scores reach the observed one, (positions...)."""
         bound = tie_bound(self.values, self.size, self.dtype)
         count = np.zeros(bound.shape, dtype=np.int64)
-        if self._levels is not None and self.alternative == "greater":
-            bound = as_ranks(self._levels, bound)
-            for _, ranks in self._ordered():
-                count += count_true(ranks >= bound)
-            return count
         for _, scores in self.rows():
-            count += count_true(self.turned(scores) >= bound)
+            count += np.count_nonzero(self.turned(scores) >= bound, axis=0)
         return count
 
     @cached_property
@@ -232,10 +206,10 @@ class FullNull(Null):
             return highest
         if self.alternative == "less":
             return -lowest
-        largest = np.empty(self.n_permutations)
-        for part, scores in self.rows():
-            largest[part] = self.turned(scores).reshape(len(scores), -1).max(axis=1)
-        return largest
+        turned = (self.turned(scores) for _, scores in self.rows())
+        return np.concatenate(
+            [each.reshape(len(each), -1).max(axis=1) for each in turned]
+        )
 
     @cached_property
     def moments(self):
@@ -513,7 +487,15 @@ def summarize_null(
     >>> summary.exceedances
     array([56,  0,  0])
     """
-    exempt = _check_exempt(exempt, np.shape(observed))
+    shape = np.shape(observed)
+    if exempt is not None:
+        mask = np.asarray(exempt) if isinstance(exempt, np.ndarray | list) else None
+        if mask is None or mask.dtype != bool or mask.shape != shape:
+            raise ValueError(
+                f"Invalid value for 'exempt': {exempt!r}. Allowed: None, or an array "
+                f"of bool of the shape of observed, {shape}."
+            )
+        exempt = mask
     null = FullNull(observed, null, adjacency, check_level(threshold), exempt=exempt)
     with_clusters = check_flag("with_clusters", with_clusters)
     names = ("moments", "cluster_maximum", "tfce_maximum") if with_clusters else ()
@@ -631,20 +613,6 @@ def tie_bound(values, size, dtype):
     return np.asarray(values - TIES[dtype] * size).astype(dtype)
 
 
-def as_ranks(levels, scores):
-    """Return how many of the levels, in ascending order, are less than each score."""
-    small = np.uint8 if len(levels) < 2**8 else np.uint16
-    return np.searchsorted(levels, scores).astype(small)
-
-
-def count_true(flags):
-    """Count truths along the first axis; in bytes, many times faster than otherwise."""
-    count = np.zeros(flags.shape[1:], np.int64)
-    for start in range(0, len(flags), 255):
-        count += flags[start : start + 255].view(np.uint8).sum(axis=0, dtype=np.uint8)
-    return count
-
-
 def standardise(rows, moments):
     """Return z-scores (m, positions...), 0 where all scores tie; one axis at least."""
     mean, sd = moments
@@ -675,19 +643,6 @@ def check_finite_scores(scores):
         raise ValueError(
             "Scores must be finite; observed or null holds NaN or infinite values."
         )
-
-
-def _check_exempt(exempt, shape):
-    """Return which positions (positions...) are exempt from a test, or None."""
-    if exempt is None:
-        return None
-    mask = np.asarray(exempt) if isinstance(exempt, np.ndarray | list) else None
-    if mask is None or mask.dtype != bool or mask.shape != shape:
-        raise ValueError(
-            f"Invalid value for 'exempt': {exempt!r}. Allowed: None, or an array of "
-            f"bool of the shape of observed, {shape}."
-        )
-    return mask
 
 
 def level_of_side(threshold, alternative):
