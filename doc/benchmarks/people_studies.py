@@ -12,8 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 from scipy.signal import lfilter
 
-from mvpa_kfda.group.own import own_tests
-from mvpa_kfda.group.recombined import p_of_scores
+from mvpa_kfda.group.recombined import own_tests, p_of_scores
 from mvpa_kfda.inference.carriers import Share, densest, order_p, quantile
 from mvpa_kfda.inference.corrections import holm
 from mvpa_kfda.inference.intervals import interval_of_mean

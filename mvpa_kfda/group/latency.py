@@ -30,10 +30,10 @@ from ..utils.checks import (
 )
 from ..utils.memory import batches, check_many
 from ..utils.record import versions
-from .arguments import check_list_names, join_lists
+from .arguments import check_list_names
 from .levels import level_to_test
 from .listed import OnsetName
-from .subjects import ResultOrPath, gather_subjects, is_path
+from .subjects import ResultOrPath, gather_subjects, is_path, join_lists
 
 #: An onset that lasts at all has to last for so many samples.
 FEWEST_SAMPLES = 3
@@ -468,8 +468,9 @@ def _read(results, other, paired, metric, subjects, labels, baseline):
     entries, n_first, names = join_lists(results, other, subjects, paired, labels)
     group = gather_subjects(entries, metric=metric, subjects=names, n_first=n_first)
     scores = group.expand(group.scores)
-    rest, levels = (group.places, group.metric, group.chances[0]), None
-    if baseline is None and np.isfinite(group.chances[0]):
+    first = group.first
+    rest, levels = (first.places, first.metric, first.chance), None
+    if baseline is None and np.isfinite(first.chance):
         or_baseline = " Or pass baseline=, a period before the effect, e.g. (-0.2, 0)."
         levels = level_to_test(group, "greater", or_baseline)
         levels = group.expand(levels) if np.ndim(levels) else None

@@ -4,8 +4,6 @@ Every field that a result records is compared, so that nobody has to think of a 
 the tables here name what may differ, not what may not.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ..utils.checks import some_of, warn
@@ -148,36 +146,21 @@ def shared(records):
 # ------------------------------------------------------------------------- differences
 
 
-@dataclass(frozen=True)
-class Difference:
-    """A field that some subjects have otherwise than the first of their list."""
-
-    name: str
-    #: What they have in the place of what the first has -> the numbers of these.
-    values: dict
-
-    @property
-    def called(self):
-        """What users call the field."""
-        return _CALLED.get(self.name, self.name)
-
-    def of(self, names):
-        """Return the names of the subjects by what they have."""
-        return {text: [names[k] for k in who] for text, who in self.values.items()}
-
-
 def differences(records, n_first):
-    """Return the `Difference` of every field that not all subjects have alike."""
+    """Find the fields that some subjects have otherwise than the first of their list.
+
+    Returns field -> what they have in the place of what the first has -> the numbers of
+    these subjects.
+    """
     found, compared = {}, [_compared(record) for record in records]
     for k, own in enumerate(compared):
         first = compared[0 if k < n_first else n_first]
         for name in dict.fromkeys((*first, *own)):
             value, usual = own.get(name), first.get(name)
             if not is_same(value, usual):
-                of_field = found.setdefault(name, {})
                 text = value if name in TOLD else _instead(value, usual)
-                of_field.setdefault(text, []).append(k)
-    return [Difference(name, values) for name, values in found.items()]
+                found.setdefault(name, {}).setdefault(text, []).append(k)
+    return found
 
 
 def tell_differences(found, names, words):
@@ -185,24 +168,28 @@ def tell_differences(found, names, words):
 
     `words` stand for one subject at the start of a sentence, `names` for several.
     """
-    found = [each for each in found if each.name not in TOLD]
-    differing = {k for each in found for who in each.values.values() for k in who}
+    found = {_CALLED.get(x, x): found[x] for x in found if x not in TOLD}
+    differing = {k for of in found.values() for who in of.values() for k in who}
     if not differing:
         return
-    who = f"{len(differing)} of {len(names)} subjects were"
-    fields = [f"{each.called} ({_by_subject(each.of(names))})" for each in found]
     if len(differing) == 1:
         who = f"{words[differing.pop()]} was"
-        fields = [f"{each.called} ({', '.join(each.values)})" for each in found]
+        told = {field: ", ".join(values) for field, values in found.items()}
+    else:
+        who = f"{len(differing)} of {len(names)} subjects were"
+        told = {field: _by_subject(values, names) for field, values in found.items()}
+    fields = ", ".join(f"{field} ({text})" for field, text in told.items())
     warn(
-        f"{who} analysed differently from the first: {', '.join(fields)}. If this is "
-        "not on purpose, run the analysis again."
+        f"{who} analysed differently from the first: {fields}. If this is not on "
+        "purpose, run the analysis again."
     )
 
 
-def _by_subject(values):
+def _by_subject(values, names):
     """Word who has what in the place of what the first has."""
-    pairs = [f"{some_of(who)}: {value}" for value, who in values.items()]
+    pairs = [
+        f"{some_of([names[k] for k in who])}: {value}" for value, who in values.items()
+    ]
     more = len(pairs) - _NAMED
     return "; ".join([*pairs[:_NAMED], *([f"and {more} more"] if more > 0 else [])])
 
