@@ -61,10 +61,26 @@ def check_corrections(correction, method, also=(), only=()):
     if correction is None:
         correction = only[0] if only else "max"
     several = isinstance(correction, list | tuple | set | frozenset)
-    asked = [*correction] if several else [correction]
+    asked, names = [*correction] if several else [correction], {}
     if not asked:
         raise ValueError("correction is an empty list; pass 'max' or another one.")
-    names = dict.fromkeys(_check_correction(name, method, also) for name in asked)
+    for given in asked:  # large letters count as small ones, underscores as hyphens
+        text = isinstance(given, str)
+        name = given.lower().replace("_", "-") if text else given
+        if text and name == CLUSTER_FDR and name not in also:
+            raise ValueError(
+                f"The correction {CLUSTER_FDR!r} is that of method='bootstrap'; for "
+                f"method={method!r} use 'cluster-size' or 'cluster'."
+            )
+        try:
+            name = name if text and name in also else check_correction(name)
+        except ValueError:
+            raise ValueError(
+                f"Invalid value for 'correction': {given!r}. Allowed: "
+                f"{quoted((*CORRECTIONS, *also))}. 'max' controls the family-wise "
+                "error."
+            ) from None
+        names[name] = None
     for name in names:
         if only and name not in only:
             raise ValueError(
@@ -73,26 +89,6 @@ def check_corrections(correction, method, also=(), only=()):
                 f"{only[0]!r}, or one of {quoted(only[1:])}."
             )
     return tuple(names)
-
-
-def _check_correction(name, method, also):
-    """Return the name of one correction; large letters count as small ones."""
-    known = name.lower() if isinstance(name, str) else name
-    own = known.replace("_", "-") if isinstance(known, str) else known
-    if isinstance(own, str) and own in also:
-        return own
-    if isinstance(own, str) and own == CLUSTER_FDR:
-        raise ValueError(
-            f"The correction {CLUSTER_FDR!r} is that of method='bootstrap'; for "
-            f"method={method!r} use 'cluster-size' or 'cluster'."
-        )
-    try:
-        return check_correction(known)
-    except ValueError:
-        raise ValueError(
-            f"Invalid value for 'correction': {name!r}. Allowed: "
-            f"{quoted((*CORRECTIONS, *also))}. 'max' controls the family-wise error."
-        ) from None
 
 
 def warn_if_above(alpha, least, correction, drawn, advice):

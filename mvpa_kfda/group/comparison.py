@@ -176,9 +176,7 @@ def compare(
             )
         )
     tested = MapTest.of(nulls, {"none", "max", *corrections}.difference(ADJUSTMENTS))
-    of_clusters, differences = tested.cluster_scores, None
-    if of_clusters is not None:
-        of_clusters = places.expand(of_clusters, which)
+    differences = None
     if np.size(tests[0][0].null) <= _MOST_KEPT:
         differences = np.subtract(*(of.null for of in tests[0]), dtype=np.float32)
     trials = a.worded_trials()
@@ -196,13 +194,7 @@ def compare(
         scores_a=np.where(shown, scores[0], np.nan),
         scores_b=np.where(shown, scores[1], np.nan),
         score_chance=a.chances[metric],
-        statistic=places.expand(tested.statistic, which),
-        p_maps={name: places.expand(p, which) for name, p in tested.p.items()},
-        observed_max=tested.observed_max,
-        null_max=tested.null_max,
-        n_permutations=len(tested.null_max),
-        cluster_scores=of_clusters,
-        cluster_height=tested.cluster_height,
+        **tested.fields(lambda values: places.expand(values, which)),
         labels=labels or DEFAULT_RESULTS,
         null_differences=differences,
         parameters={

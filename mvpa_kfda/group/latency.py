@@ -31,9 +31,14 @@ from ..utils.checks import (
 from ..utils.memory import batches, check_many
 from ..utils.record import versions
 from .arguments import check_list_names
-from .levels import level_to_test
 from .listed import OnsetName
-from .subjects import ResultOrPath, gather_subjects, is_path, join_lists
+from .subjects import (
+    ResultOrPath,
+    gather_subjects,
+    is_path,
+    join_lists,
+    level_to_test,
+)
 
 #: An onset that lasts at all has to last for so many samples.
 FEWEST_SAMPLES = 3

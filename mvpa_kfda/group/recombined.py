@@ -128,7 +128,7 @@ def _p_of(null, observed, dtype):
     return count_p(reached, len(null))
 
 
-class OwnTests(NamedTuple):
+class SubjectTests(NamedTuple):
     """Tests of S subjects, each against the permutations of that subject alone.
 
     A subject is significant at a position if p <= alpha there, and *anywhere* if the
@@ -146,8 +146,8 @@ class OwnTests(NamedTuple):
     sizes_anywhere: np.ndarray
 
 
-def own_tests(subjects, alpha):
-    """Compute the `OwnTests` of subjects at a level.
+def test_each_subject(subjects, alpha):
+    """Compute the `SubjectTests` of subjects at a level.
 
     Where two tests have to reject, the larger p-value counts, and the larger size.
     """
@@ -171,7 +171,7 @@ def own_tests(subjects, alpha):
             p_here = _p_of(largest[1:], observed, null.dtype)
             corrected[s] = np.maximum(corrected[s], np.where(counted, p_here, 0.0))
             sizes_anywhere[s] = max(sizes_anywhere[s], _size(largest, alpha)[0])
-    return OwnTests(p, sizes, corrected.min(axis=1), sizes_anywhere)
+    return SubjectTests(p, sizes, corrected.min(axis=1), sizes_anywhere)
 
 
 def _size(rows, alpha):

@@ -14,14 +14,8 @@ from ..utils.record import as_call, is_record, recorded
 MAY_DIFFER = frozenset(
     {
         *("random_state", "dtype", "null", "exact", "renamings", "selected"),
-        "recorded_order",
-        *(
-            "n_images",
-            "class_sizes",
-            "checkpoint",
-            "n_jobs",
-            "verbose",
-        ),
+        *("recorded_order", "n_images", "class_sizes"),
+        *("checkpoint", "n_jobs", "verbose"),
     }
 )
 
@@ -35,9 +29,6 @@ NUMBERS = (
 #: Fields whose differences are told, and not warned of either.
 TOLD = frozenset({"times"})
 
-#: What of a splitter follows from the data or is a seed.
-_NOT_OF_SPLITTERS = ("n_splits", "random_state")
-
 #: Numbers that differ by less, as a part of the first, are the same.
 _SAME = 1e-6
 
@@ -45,11 +36,10 @@ _SAME = 1e-6
 _NAMED = 3
 
 
-def _of_any_subject(splitter, record):
+def _splitter(cv, record):
     """Return what is recorded of a splitter, but for what may differ."""
-    if not isinstance(splitter, dict):
-        return splitter
-    return {k: v for k, v in splitter.items() if k not in _NOT_OF_SPLITTERS}
+    dropped = ("n_splits", "random_state") if isinstance(cv, dict) else ()
+    return {k: cv[k] for k in cv if k not in dropped} if dropped else cv
 
 
 def _confounds(value, record):
@@ -63,7 +53,7 @@ _CALLED = {"class_names": "classes", "ch_names": "channels"}
 
 #: Field -> what is compared of it, of its value and of the whole record.
 _COMPARED_AS = {
-    "cv": _of_any_subject,
+    "cv": _splitter,
     "ch_names": lambda names, record: None if names is None else sorted(names),
     "confounds": _confounds,
     # Metrics beside the first, which is the one that was to be tested, are free.
@@ -74,7 +64,7 @@ _COMPARED_AS = {
 
 
 def record_of(result):
-    """Return what a result records of how it was made, and what its trials tell."""
+    """Record how a result was made, and the numbers of its trials."""
     record = _flat(result.parameters)
     groups, n_repeats = result.groups, result.parameters.get("n_repeats", 1)
     record["groups"] = groups is not None
@@ -82,18 +72,12 @@ def record_of(result):
     record["n_groups"] = None if groups is None else len(np.unique(groups))
     if record.get("train_on") is None:
         record["n_trials"] = result.n_tested // n_repeats
-    return record | _channels(result)
-
-
-def _channels(result):
-    """Return how many channels were decoded, in all and by type where it is known."""
-    names = result.parameters.get("ch_names")
-    if names is None:
-        return {}
-    known = result.places.info_fif is not None
-    types = result.info.get_channel_types() if known else []
-    by_type = {f"{kind}.n_channels": types.count(kind) for kind in types}
-    return {"n_channels": len(names)} | by_type
+    if record.get("ch_names") is not None:  # in all, and by type where it is known
+        known = result.places.info_fif is not None
+        types = result.info.get_channel_types() if known else []
+        record["n_channels"] = len(record["ch_names"])
+        record |= {f"{kind}.n_channels": types.count(kind) for kind in types}
+    return record
 
 
 def _flat(record, before=""):
@@ -153,10 +137,10 @@ def differences(records, n_first):
     these subjects.
     """
     found, compared = {}, [_compared(record) for record in records]
-    for k, own in enumerate(compared):
+    for k, fields in enumerate(compared):
         first = compared[0 if k < n_first else n_first]
-        for name in dict.fromkeys((*first, *own)):
-            value, usual = own.get(name), first.get(name)
+        for name in dict.fromkeys((*first, *fields)):
+            value, usual = fields.get(name), first.get(name)
             if not is_same(value, usual):
                 text = value if name in TOLD else _instead(value, usual)
                 found.setdefault(name, {}).setdefault(text, []).append(k)
@@ -195,7 +179,7 @@ def _by_subject(values, names):
 
 
 def is_same(value, other):
-    """Tell whether two recorded values are the same, but for rounding."""
+    """Whether two recorded values are the same, but for rounding."""
     pair = value, other
     if all(isinstance(each, float | int | np.number) for each in pair):
         return bool(np.isclose(value, other, rtol=_SAME, atol=0, equal_nan=True))
@@ -219,7 +203,7 @@ def _instead(value, usual):
 
 
 def _are_names(value):
-    """Tell whether a value is a list of names."""
+    """Whether a value is a list of names."""
     several = isinstance(value, list | tuple)
     return several and all(isinstance(each, str) for each in value)
 

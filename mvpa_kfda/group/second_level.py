@@ -43,16 +43,21 @@ from .arguments import (
     check_threshold,
     warn_if_above,
 )
-from .levels import level_to_test, off_chance
 from .recombined import (
     RecombinedNull,
     cluster_size_p,
     draw_recombinations,
-    own_tests,
     p_of_scores,
+    test_each_subject,
 )
 from .statistics import MapTest, calibrate_rows, parametric_p
-from .subjects import ResultOrPath, gather_subjects, join_lists
+from .subjects import (
+    ResultOrPath,
+    gather_subjects,
+    join_lists,
+    level_to_test,
+    off_chance,
+)
 
 #: Second-level permutations where no number is given.
 N_PERMUTATIONS = 10_000
@@ -89,32 +94,40 @@ class GroupMethod:
 
 @dataclass(frozen=True)
 class GroupTest:
-    """A method, and what was asked of it."""
+    """What was asked of `group_inference`."""
 
-    method: GroupMethod
-    corrections: tuple
-    alternative: str
-    #: p-level that forms clusters.
-    threshold: float
-    #: Second-level permutations, at most, and what they are drawn from.
-    n_permutations: int
-    seed: int
-    #: Whether the second list has the same subjects as the first.
-    paired: bool
+    method: str
+    correction: tuple
     #: Of the i-test: which subject from below, and the share of the null hypothesis.
     order: int | None
-    share: float | None
+    hypothesis: float | None
+    metric: str
+    alternative: str
+    alpha: float
+    #: Second-level permutations, at most.
+    n_permutations: int
+    #: p-level that forms clusters.
+    threshold: float
+    random_state: int
+    paired: bool
+    resample: bool
+    labels: tuple
+
+    @property
+    def statistic(self):
+        """What is tested."""
+        return METHODS[self.method].statistic
 
 
 def recombine(subjects, test):
     """Test the "min" or "mean" over subjects against recombined permutations."""
     n_maps = [1 + len(null) for null in subjects.nulls]
-    draws = draw_recombinations(n_maps, test.n_permutations, test.seed)
+    draws = draw_recombinations(n_maps, test.n_permutations, test.random_state)
     nulls = [
-        RecombinedNull(scores, kept, draws, test.method.statistic)
-        for scores, kept, _ in subjects.tests
+        RecombinedNull(scores, permuted, draws, test.statistic)
+        for scores, permuted, _ in subjects.tests
     ]
-    if test.method.statistic == "mean":
+    if test.statistic == "mean":
         return _test(nulls, subjects, test, {"none", "max"})
     # All recombinations give these p-values of the minimum, so that none are drawn.
     p_of_minimum = _p_by_subject([null.observed for null in nulls], subjects)
@@ -131,7 +144,7 @@ def take_in_order(subjects, test):
     # The same place in the order at every position, whoever is there.
     maps = [np.sort(s, axis=0)[test.order - 1] for s, *_ in subjects.tests]
     p_of_order = _p_by_subject(maps, subjects)
-    p = {"none": order_p(p_of_order, test.order, test.share)}
+    p = {"none": order_p(p_of_order, test.order, test.hypothesis)}
     numbers = {"n_tests": len(maps), "p_of_minimum": p_of_order}
     return MapTest(maps[0], p, np.empty(0), np.nan, **numbers)
 
@@ -148,12 +161,12 @@ def _p_by_subject(maps, subjects):
 def exchange(subjects, test):
     """Test the mean of one list, or the difference of two, by signs or by labels."""
     statistic, n_first, scores = (
-        test.method.statistic,
+        test.statistic,
         subjects.n_first,
         subjects.scores,
     )
     first, others = scores[:n_first], scores[n_first:]
-    drawn, means = (test.n_permutations, test.seed), None
+    drawn, means = (test.n_permutations, test.random_state), None
     if len(others) and not test.paired:
         samples, dof = (first, others), len(scores) - 2
         labels = draw_labels(n_first, len(others), *drawn)
@@ -166,7 +179,7 @@ def exchange(subjects, test):
         samples, dof = (first - base,), n_first - 1
         null = SignFlips(*samples, draw_signs(n_first, *drawn), statistic)
     level, p = level_of_side(test.threshold, test.alternative), {}
-    if test.method.parametric:
+    if METHODS[test.method].parametric:
         if null.all_alike:
             raise ValueError(
                 f"All {len(scores)} subjects have the same scores, which leaves no "
@@ -188,7 +201,7 @@ def _test(nulls, subjects, test, always, height=None, p=()):
     Of two nulls the subjects' exempt positions are exempt from the second test.
     """
     observed, p, places = nulls[0].observed, dict(p), subjects.first.places
-    names = always | {name for name in test.corrections if name not in ADJUSTMENTS}
+    names = always | {name for name in test.correction if name not in ADJUSTMENTS}
     adjacency = places.adjacency(subjects.counted)
     exempt = None, subjects.tests[-1][2]
     if CLUSTER_FDR in names:
@@ -558,29 +571,26 @@ def group_inference(
         in_brain = first.places.geometry is not None
         threshold = _LEVEL_OF_IMAGES if in_brain else _LEVEL
     test = GroupTest(
-        method=method,
-        corrections=corrections,
-        alternative=alternative,
-        threshold=float(threshold),
-        n_permutations=n_permutations,
-        seed=draw_seed(random_state),
-        paired=bool(paired),
+        method=name,
+        correction=corrections,
         order=order,
-        share=hypothesis,
+        hypothesis=hypothesis,
+        metric=first.metric,
+        alternative=alternative,
+        alpha=alpha,
+        n_permutations=n_permutations,
+        threshold=float(threshold),
+        random_state=draw_seed(random_state),
+        paired=bool(paired),
+        resample=resample,
+        labels=labels,
     )
     tested = method.test(group, test)
-    own = own_tests(group, alpha) if method.by_labels else None
 
-    def expand(values):
-        """Put values of positions that count into maps, if there are any."""
-        return None if values is None else group.expand(values)
-
-    asked = {
+    parameters = {
         "n_permutations": n_permutations,
         "threshold": test.threshold,
-        "random_state": test.seed,
-    }
-    found = {
+        "random_state": test.random_state,
         "first_level_permutations": [len(null) for null in group.nulls],
         "scoring": first.scoring,
         "first_level_smallest_p": [one.smallest_p for one in members],
@@ -590,15 +600,24 @@ def group_inference(
         "n_tests": tested.n_tests,
     }
     if method.ordered:
-        found |= {"order": order, "hypothesis": hypothesis}
-    if own is not None:
-        anywhere = own.p_anywhere, own.sizes_anywhere
-        found["anywhere"] = dict(zip(("p", "size"), map(list, anywhere), strict=True))
+        parameters |= {"order": order, "hypothesis": hypothesis}
+    optional = {
+        "p_of_minimum": tested.p_of_minimum,
+        "permuted_means": tested.permuted_means,
+    }
+    if method.by_labels:
+        alone = test_each_subject(group, alpha)
+        optional |= {"subject_p": alone.p, "subject_sizes": alone.sizes}
+        sizes = list(alone.sizes_anywhere)
+        parameters["anywhere"] = {"p": list(alone.p_anywhere), "size": sizes}
     off = off_chance(group, tested.permuted_means is not None)
     if off:
-        found["permuted_mean"] = off
+        parameters["permuted_mean"] = off
     sums = [one.checksum for one in members]
     inputs = {"function": "group_inference", "files": files_of(entries)}
+    inputs["results"] = sums[:n_first]
+    if compared:
+        inputs["other"] = sums[n_first:]
     scores = group.expand(group.scores)
     result = GroupResult(
         metric=first.metric,
@@ -609,46 +628,27 @@ def group_inference(
         places=first.places,
         chance=0.0 if compared else float(first.chance),
         score_chance=float(first.chance),
-        statistic=group.expand(tested.statistic),
-        p_maps={name: group.expand(p) for name, p in tested.p.items()},
-        observed_max=tested.observed_max,
-        null_max=tested.null_max,
-        n_permutations=len(tested.null_max),
-        cluster_scores=expand(tested.cluster_scores),
-        cluster_height=tested.cluster_height,
+        **tested.fields(group.expand),
         subjects=np.array(group.names[:n_first]),
         subject_scores=scores[:n_first],
         other_subjects=np.array(group.names[n_first:]) if compared else None,
         other_scores=scores[n_first:] if compared else None,
         paired=test.paired,
         labels=labels,
-        parameters=asked | found,
-        subject_p=None if own is None else group.expand(own.p),
-        subject_sizes=None if own is None else group.expand(own.sizes),
+        parameters=parameters,
         subject_warnings=group.warnings,
-        p_of_minimum=expand(tested.p_of_minimum),
         ranks=[group.expand(each.ranks, 0) for each in tested.calibrations],
         rank_statistics=[each.statistics for each in tested.calibrations],
         versions=versions(),
         mean_matrices={} if compared else group.matrices,
         classes=None if compared else group.classes,
-        permuted_means=expand(tested.permuted_means),
-        options={
-            "method": name,
+        **{k: None if x is None else group.expand(x) for k, x in optional.items()},
+        options=vars(test)
+        | {
             "correction": list(corrections),
-            "order": order,
-            "hypothesis": hypothesis,
-            "metric": first.metric,
-            "alternative": alternative,
-            "alpha": alpha,
-            **asked,
-            "paired": test.paired,
-            "resample": resample,
             "labels": list(labels) if compared else None,
         },
-        inputs=inputs
-        | {"results": sums[:n_first]}
-        | ({"other": sums[n_first:]} if compared else {}),
+        inputs=inputs,
     )
     _warn_if_out_of_reach(result)
     return result
@@ -715,7 +715,7 @@ def _warn_if_out_of_reach(result):
             advice = f"Use n_permutations={10 * int(np.ceil(1 / alpha))} or more."
         if n < result.parameters["n_permutations"]:
             advice = "These are all there are; more subjects have more."
-        if _of_distribution(result, name):
+        if METHODS[result.method].parametric and name in ("none", *ADJUSTMENTS):
             advice = "More subjects make it smaller."
         if result.order is not None:
             lower = ", and so does a lower order" if result.order > 1 else ""
@@ -740,38 +740,32 @@ def _warn_if_out_of_reach(result):
         )
 
 
-def _of_distribution(result, correction):
-    """Tell whether p-values come from a distribution and not from permutations."""
-    quick = correction in ("none", *ADJUSTMENTS)
-    return METHODS[result.method].parametric and quick
-
-
 def _smallest_p(result, correction):
     """Return the smallest p-value that a correction can give; 0 if that is open."""
     if correction == CLUSTER_FDR:
         return 0.0
+    method, two_sided = METHODS[result.method], result.alternative == "two-sided"
     n_counted = int(np.count_nonzero(result.counted))
     n, n_others = result.n_subjects, 0
     if result.other_scores is not None and not result.paired:
         n_others = len(result.other_subjects)
     n_exchanges = math.comb(n + n_others, n) if n_others else 2**n
-    if _of_distribution(result, correction):
-        if METHODS[result.method].statistic == "t":
+    if method.parametric and correction in ("none", *ADJUSTMENTS):
+        if method.statistic == "t":
             return 0.0
-        two_sided = result.alternative == "two-sided"
         least = max((2 if two_sided else 1) / n_exchanges, np.finfo(float).tiny)
         if n_others:
             # With ties the rank sum is tested by an approximation, which goes lowest
             # where all subjects of a group are equal.
-            apart = np.ones((n, 1)), np.zeros((n_others, 1)), "wilcoxon"
-            how = "two-sided" if two_sided else "greater"
-            least = min(least, float(parametric_p(*apart, how)[0]))
+            apart = np.ones((n, 1)), np.zeros((n_others, 1))
+            side = "two-sided" if two_sided else "greater"
+            least = min(least, float(parametric_p(*apart, "wilcoxon", side)[0]))
         return smallest_p_value(1 / least - 1, n_counted, correction)
     least = result.smallest_p(correction, n_counted)
     # Of all sign flips, and of all exchanges between equal groups, two are equally far
     # out: the observed one and its mirror image.
-    mirrored = not METHODS[result.method].by_labels and n_others in (0, n)
+    mirrored = not method.by_labels and n_others in (0, n)
     exact = result.n_permutations < result.parameters["n_permutations"]
-    if mirrored and exact and result.alternative == "two-sided":
+    if mirrored and exact and two_sided:
         least = min(1.0, 2 * least)
     return least

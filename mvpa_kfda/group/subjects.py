@@ -1,14 +1,16 @@
 """The results of several subjects, or their files, gathered for the second level.
 
-Files are loaded one after the other, compared with the first, and of each only what the
-group needs is kept. Messages name a subject by what it is called and by its file.
+Files are loaded one after the other, compared with the first, and only what the group
+needs is kept. Messages name a subject by what it is called and by its file. Also, what
+scores of subjects are without an effect, and how much they can say.
 """
 
 import hashlib
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import combinations
 from os import PathLike
@@ -20,14 +22,13 @@ import numpy as np
 from ..data.resampling import nearest_voxels, take_voxels
 from ..inference.corrections import KeptTest
 from ..inference.null import NullCentre, centre_of, permuted_means
-from ..metrics.areas import RareClass, find_rare_class
+from ..metrics.areas import find_rare_class
 from ..metrics.classes import METRICS, crowding, depends_on_frequencies
 from ..metrics.names import metric_limits
 from ..metrics.numbers import REGRESSION_METRICS
 from ..results.base import Result, SubjectResult
 from ..results.epochs import GeneralizationResult
 from ..results.load import load_result
-from ..results.places import Places
 from ..utils.advice import advice, is_foreign
 from ..utils.checks import (
     all_items,
@@ -57,47 +58,72 @@ _COUNTED = re.compile(r"subject \d+")
 #: Chance levels that are closer than this are equal.
 _SAME_CHANCE = 1e-9
 
+#: Scores that depend on class frequencies are tested against permuted labels where the
+#: largest class is so many times as frequent as equal ones would be, and without
+#: permutations not at all from the second number on: of two classes, at 1.2 and 1.5.
+_UNEQUAL, _TOO_UNEQUAL = 12 / 11, 1.2
 
-@dataclass(frozen=True, eq=False)
+
 class Subject:
-    """What a group keeps of the result of one subject."""
+    """What a group keeps of the result of one subject, in flat maps.
 
-    name: str
-    #: For messages, at the start of a sentence: "Subject sub-01 (a/b.h5)".
-    words: str
-    places: Places
-    mode: str | None
-    metric: str
-    chance: float
-    #: A `KeptTest` of flat maps for each test that has to reject, one or two; without
-    #: its null where that is not needed.
-    tests: list
-    #: Means of permuted scores, or None.
-    permuted_means: np.ndarray | None
-    #: Where permuted scores lie on the whole, or None.
-    centre: NullCentre | None
-    #: How many times as frequent the largest class is as equal ones would be, and
-    #: whether the metric then leaves its chance level.
-    unbalanced: float
-    of_frequencies: bool
-    rare: RareClass | None
-    #: The smallest p-value that its permutations can give.
-    smallest_p: float
-    #: Its metrics, in the order they were asked for.
-    scoring: list
-    record: dict
-    warnings: tuple
-    checksum: str
+    `words` are what messages call it at the start of a sentence, such as "Subject
+    sub-01 (a/b.h5)", and `first` is the first subject, None for itself.
+    """
 
-    def at(self, take):
-        """Return the same at the positions that `take` takes of flat maps."""
-        tests = [
+    def __init__(self, result, name, words, first, metric, need_nulls):
+        self.name, self.words, self.metric = name, words, metric
+        self.places, self.mode = result.places, _mode_of(result)
+        self.chance, n_classes = result.chances[metric], len(result.classes)
+        scores = np.ravel(result.metrics[metric]).astype(np.float64)
+        #: A `KeptTest` for each test that has to reject, one or two; without its null
+        #: where that is not needed.
+        self.tests = [KeptTest(scores, None)]
+        if need_nulls:
+            self.tests = _tests_with_nulls(result, scores, metric, words, first)
+        kept = result.kept_tests(metric)
+        #: Means of permuted scores (V,), and where they lie on the whole, or None.
+        self.permuted_means = None
+        if kept and not need_nulls:
+            self.permuted_means = _flat_means(kept[0].null, scores)
+        self.centre = centre_of(kept[0].null) if kept else None
+        #: How many times as frequent the largest class is as equal ones would be; 1
+        #: where the metric does not depend on that.
+        self.unbalanced = 1.0
+        if n_classes and depends_on_frequencies(metric, n_classes):
+            self.unbalanced = crowding(result.true_classes, n_classes)
+        #: A class that most test sets lack, if scores are means over test sets.
+        self.rare, known = None, METRICS.get(metric)
+        if known is not None and (metric == "roc_auc" or known.within_sets):
+            sets = result.tests[: len(result.tests) // result.n_repeats]
+            self.rare = find_rare_class(sets, result.y_tested)
+        #: The smallest p-value that its permutations can give.
+        self.smallest_p = result.smallest_p(metric=metric)
+        self.scoring, self.warnings = list(result.scalar_metrics), result.warnings
+        self.record, self.checksum = record_of(result), result.checksum
+        # Times may be a fraction of a sample apart.
+        apart = first.places.apart(self.places) if first else 0.0
+        if apart:
+            self.record["times"] = f"up to {apart:.2g} s apart"
+
+    def keep(self, take):
+        """Keep the positions that `take` takes of flat maps."""
+        self.tests = [
             KeptTest(*(None if each is None else take(each) for each in test))
             for test in self.tests
         ]
-        means = self.permuted_means
-        means = None if means is None else take(means)
-        return replace(self, tests=tests, permuted_means=means)
+        if self.permuted_means is not None:
+            self.permuted_means = take(self.permuted_means)
+
+
+def _flat_means(null, scores):
+    """Return the means (V,) of permuted scores, or None if they were not kept."""
+    means = permuted_means(null)
+    if means is None or means.size == scores.size:
+        return None if means is None else np.ravel(means)
+    every = np.full(scores.size, np.nan)  # summaries leave out gaps
+    every[~np.isnan(scores)] = np.ravel(means)
+    return every
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,12 +205,11 @@ class MeanMatrices:
             self.classes, self._sums = classes, dict.fromkeys(matrices, (0.0, 0))
         same = np.array_equal(classes, self.classes)
         kinds = self._sums.keys() & matrices.keys() if same else ()
-        for kind, (total, n) in self._sums.items():
-            if kind in kinds:
-                defined = np.isfinite(matrices[kind])
-                total = total + np.where(defined, matrices[kind], 0.0)
-                self._sums[kind] = total, n + defined
         self._sums = {kind: self._sums[kind] for kind in self._sums if kind in kinds}
+        for kind, (total, n) in self._sums.items():
+            defined = np.isfinite(matrices[kind])
+            total = total + np.where(defined, matrices[kind], 0.0)
+            self._sums[kind] = total, n + defined
 
     def means(self, places, counted):
         """Return means (positions..., pairs) by kind; NaN at positions not counted."""
@@ -216,7 +241,7 @@ def gather_subjects(
         result, first = _load(entry, who), members[0] if members else None
         tested = _check_kind(result, who, first, metric, resample)
         _refuse_copy(result, entry, who, seen)
-        subject = _subject(result, name, who, first, tested, need_nulls)
+        subject = Subject(result, name, who, first, tested, need_nulls)
         matrices = {
             kind: np.reshape(values, (-1, values.shape[-1])).T
             for kind, values in result.matrices.items()
@@ -230,10 +255,11 @@ def gather_subjects(
                     "first subject; are both in the same space? Images have to be "
                     "warped to one space, such as MNI, before they are decoded."
                 )
-            subject = subject.at(partial(take_voxels, nearest=nearest))
+            subject.keep(partial(take_voxels, nearest=nearest))
             matrices = {k: take_voxels(maps, nearest) for k, maps in matrices.items()}
         # All share the places of the first; meshes and masks of the others are let go.
-        members.append(replace(subject, places=first.places) if first else subject)
+        subject.places = first.places if first else subject.places
+        members.append(subject)
         if len(members) <= n_first:
             mean.add(result.classes, {k: maps.T for k, maps in matrices.items()})
 
@@ -247,9 +273,9 @@ def gather_subjects(
     all_have = _where_all_have_scores(members)
     # Without copies where all positions count.
     where = slice(None) if all_have.all() else all_have
-    for k, one in enumerate(members):
-        members[k] = one.at(lambda maps: maps[..., where])
-        _refuse_damage(members[k])
+    for one in members:
+        one.keep(lambda maps: maps[..., where])
+        _refuse_damage(one)
     matrices = mean.means(members[0].places, all_have)
     return Subjects(
         members=members,
@@ -308,30 +334,27 @@ def join_lists(results, other, subjects, paired, labels):
 
 def list_entries(results, name="results"):
     """Return the entries of a list of results, two or more."""
-    wanted = f"{name} must be a list with one result, or path of a saved one, for every"
-    if isinstance(results, str | os.PathLike):
+    given, mend = f"a {type(results).__name__}", ""
+    if is_path(results):
+        given = f"the text {os.fspath(results)!r}"
+        mend = " Pass a list; for a pattern use sorted(glob.glob(pattern))."
+    elif isinstance(results, Mapping):
+        mend = " Pass list(results.values()) with subjects=list(results)."
+    elif is_foreign(results) and not isinstance(results, list | tuple | Result):
+        mend = advice(results)
+    else:
+        try:
+            entries = all_items(name, results)
+        except TypeError:
+            mend = " Pass a list of two or more."
+    if mend:
         raise TypeError(
-            f"{wanted} subject; got the text {os.fspath(results)!r}. Pass a list; for "
-            "a pattern use sorted(glob.glob(pattern))."
+            f"{name} must be a list with one result, or path of a saved one, for every "
+            f"subject; got {given}.{mend}"
         )
-    if isinstance(results, Mapping):
-        raise TypeError(
-            f"{wanted} subject; got a {type(results).__name__}. Pass "
-            "list(results.values()) with subjects=list(results)."
-        )
-    if is_foreign(results) and not isinstance(results, list | tuple | Result):
-        raise TypeError(
-            f"{wanted} subject; got a {type(results).__name__}.{advice(results)}"
-        )
-    try:
-        entries = all_items(name, results)
-    except TypeError:
-        raise TypeError(
-            f"{wanted} subject; got a {type(results).__name__}. Pass a list of two or "
-            "more."
-        ) from None
     for entry in filter(is_path, entries):
-        if _is_pattern(entry):
+        is_pattern = any(sign in os.fspath(entry) for sign in "*?[")
+        if is_pattern and not os.path.exists(entry):
             raise FileNotFoundError(
                 f"There is no file {os.fspath(entry)!r} in {name}; a pattern has to be "
                 f"expanded: sorted(glob.glob({os.fspath(entry)!r}))."
@@ -352,11 +375,6 @@ def list_entries(results, name="results"):
 def is_path(entry):
     """Tell paths from objects."""
     return isinstance(entry, str | os.PathLike)
-
-
-def _is_pattern(path):
-    """Tell a pattern of glob from the path of a file."""
-    return any(sign in os.fspath(path) for sign in "*?[") and not os.path.exists(path)
 
 
 def name_subjects(subjects, entries):
@@ -416,11 +434,10 @@ def _refuse_repeats(entries, words):
 
 
 def _is_same_file(path, other):
-    """Tell whether paths lead to one file; loading complains of missing ones."""
-    try:
+    """Whether paths lead to one file; loading complains of missing ones."""
+    with suppress(OSError):
         return os.path.samefile(path, other)
-    except OSError:
-        return False
+    return False
 
 
 def _word_subject(name, entry):
@@ -436,47 +453,6 @@ def _inside(who):
 
 
 # -------------------------------------------------------------------------- one subject
-
-
-def _subject(result, name, who, first, metric, need_nulls):
-    """Keep what a group needs of a result."""
-    places, n_classes = result.places, len(result.classes)
-    # Times may be a fraction of a sample apart, which is recorded.
-    apart = first.places.apart(places) if first else 0.0
-    times = {"times": f"up to {apart:.2g} s apart"} if apart else {}
-    scores = np.ravel(result.metrics[metric]).astype(np.float64)
-    tests = [KeptTest(scores, None)]
-    if need_nulls:
-        tests = _tests_with_nulls(result, scores, metric, who, first)
-    kept = result.kept_tests(metric)
-    means = permuted_means(kept[0].null) if kept and not need_nulls else None
-    if means is not None and means.size != scores.size:  # summaries leave out gaps
-        every = np.full(scores.size, np.nan)
-        every[~np.isnan(scores)] = np.ravel(means)
-        means = every
-    rare, known = None, METRICS.get(metric)
-    if known is not None and (metric == "roc_auc" or known.within_sets):
-        sets = result.tests[: len(result.tests) // result.n_repeats]
-        rare = find_rare_class(sets, result.y_tested)
-    return Subject(
-        name=name,
-        words=who,
-        places=places,
-        mode=_mode_of(result),
-        metric=metric,
-        chance=result.chances[metric],
-        tests=tests,
-        permuted_means=None if means is None else np.ravel(means),
-        centre=centre_of(kept[0].null) if kept else None,
-        unbalanced=crowding(result.true_classes, n_classes) if n_classes else 1.0,
-        of_frequencies=depends_on_frequencies(metric, n_classes),
-        rare=rare,
-        smallest_p=result.smallest_p(metric=metric),
-        scoring=list(result.scalar_metrics),
-        record=record_of(result) | times,
-        warnings=result.warnings,
-        checksum=result.checksum,
-    )
 
 
 def _mode_of(result):
@@ -623,7 +599,7 @@ def _warn_of_rare_classes(members):
     told, metric = [one for one in members if one.rare is not None], members[0].metric
     if not told:
         return
-    each = [
+    examples = [
         f"{one.name}: {one.rare.n_sets} of {one.rare.n_all} with "
         f"{counted(one.rare.n_trials, 'trial')}"
         for one in told
@@ -634,8 +610,8 @@ def _warn_of_rare_classes(members):
     warn(
         f"{metric!r} of {len(told)} of {len(members)} subjects rests on "
         "fewer than half of their test sets, which alone hold the rarest class "
-        f"({some_of(each)}). It says little of these subjects and counts as much as "
-        f"that of the others. Leave them out{pooled}."
+        f"({some_of(examples)}). It says little of these subjects and counts as much "
+        f"as that of the others. Leave them out{pooled}."
     )
 
 
@@ -681,3 +657,96 @@ def _refuse_damage(subject):
                 f"{high:.3g}. Its result is damaged; take it from a backup, or run its "
                 "analysis again."
             )
+
+
+# --------------------------------------------------- what scores are without an effect
+
+
+def level_to_test(subjects, alternative, also=""):
+    """Return what scores (S, C) are tested against: chance, or permuted means (S, C).
+
+    The latter are what each subject scores on average without an effect, and chance
+    where classes are equal. `also` words what else the caller offers.
+    """
+    members, name = subjects.members, subjects.first.metric
+    chance = float(subjects.first.chance)
+    if np.isnan(chance):
+        raise ValueError(
+            f"The metric {name!r} has no chance level to test against. Choose another "
+            "metric, or use method='prevalence' or 'bootstrap', which compare with "
+            "permuted labels."
+        )
+    unequal = subjects.unbalanced > _UNEQUAL - 1e-9
+    n_lacking = sum(one.permuted_means is None for one in members)
+    if not n_lacking:
+        if unequal or _exceeds(subjects, chance, alternative):
+            return np.stack([one.permuted_means for one in members])
+    elif unequal:
+        what = (
+            "Subjects have classes of different sizes (the largest up to "
+            f"{subjects.unbalanced:.3g} times as frequent as equal ones): without any "
+            f"effect {name} is then off its chance level {chance:.3g}"
+        )
+        advice = (
+            "Use metric='balanced_accuracy' (decode with scoring='balanced_accuracy'), "
+            f"or 'roc_auc' likewise; or decode with n_permutations=100: {name} is then "
+            "tested against the mean of each subject's permuted labels, which "
+            f"{n_lacking} of {len(members)} subjects lack.{also}"
+        )
+        if subjects.unbalanced > _TOO_UNEQUAL - 1e-9:
+            raise ValueError(f"{what}, and comparisons with that are wrong. {advice}")
+        warn(f"{what}, and tests against that level reject too often. {advice}")
+    return chance
+
+
+def _exceeds(subjects, chance, alternative):
+    """Whether tests against chance would find permuted labels too often."""
+    centres = [one.centre for one in subjects.members]
+    if None in centres:
+        return False
+    centre = NullCentre.pooled(centres)
+    above = centre.mean > chance
+    if alternative == ("less" if above else "greater"):
+        return False
+    # Equal classes are slightly below chance, which hardly matters.
+    return centre.is_off(chance, len(centres) if above else 1)
+
+
+def off_chance(subjects, tested):
+    """Return the mean of permuted labels of each list, NaN if at chance; or nothing.
+
+    Also at chance if it was `tested` against. Refuse, or if classes do not matter warn
+    of, two lists that differ without an effect.
+    """
+    centres, n_first = [one.centre for one in subjects.members], subjects.n_first
+    if None in centres:
+        return []
+    lists = [centres[:n_first], centres[n_first:]]
+    pooled = [NullCentre.pooled(each) for each in lists if each]
+    if len(pooled) == 2:
+        unequal = subjects.unbalanced > _UNEQUAL - 1e-9
+        _check_lists(subjects.first.metric, unequal, *pooled, n_first)
+    found = [
+        centre.mean if tested or centre.is_off(subjects.first.chance) else np.nan
+        for centre in pooled
+    ]
+    return found if np.isfinite(found).any() else []
+
+
+def _check_lists(name, unequal, first, second, n):
+    """Refuse two lists whose permuted labels score differently, or warn of them."""
+    error = 4 * np.hypot(first.error, second.error)
+    matters = 0.2 * first.spread / np.sqrt(n)
+    if abs(first.mean - second.mean) <= max(error, matters, 1e-6):
+        return
+    text = (
+        f"Permuted labels have a mean {name} of {first.mean:.3g} in the first list "
+        f"and {second.mean:.3g} in the second. So much of the difference is there "
+        "without any effect, because class sizes or numbers of trials differ."
+    )
+    if unequal:
+        raise ValueError(
+            f"{text} Use metric='balanced_accuracy' or 'roc_auc', which do not depend "
+            "on class sizes (decode with scoring=['accuracy', 'balanced_accuracy'])."
+        )
+    warn(text)
