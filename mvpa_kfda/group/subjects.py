@@ -238,30 +238,12 @@ def gather_subjects(
     _refuse_repeats(entries, words)
     members, seen, mean = [], {}, MeanMatrices()
     for entry, name, who in zip(entries, names, words, strict=True):
-        result, first = _load(entry, who), members[0] if members else None
-        tested = _check_kind(result, who, first, metric, resample)
-        _refuse_copy(result, entry, who, seen)
-        subject = Subject(result, name, who, first, tested, need_nulls)
-        matrices = {
-            kind: np.reshape(values, (-1, values.shape[-1])).T
-            for kind, values in result.matrices.items()
-        }
-        # Voxels of another grid, if resampling was asked for.
-        if first and first.places.difference(result.places, within_sample=True):
-            nearest = nearest_voxels(result.places.geometry, first.places.geometry)
-            if (nearest < 0).all():
-                raise ValueError(
-                    f"The voxels of {_inside(who)} do not overlap with those of the "
-                    "first subject; are both in the same space? Images have to be "
-                    "warped to one space, such as MNI, before they are decoded."
-                )
-            subject.keep(partial(take_voxels, nearest=nearest))
-            matrices = {k: take_voxels(maps, nearest) for k, maps in matrices.items()}
-        # All share the places of the first; meshes and masks of the others are let go.
-        subject.places = first.places if first else subject.places
+        first = members[0] if members else None
+        asked = first, metric, need_nulls, resample, seen
+        subject, classes, matrices = _read(entry, name, who, *asked)
         members.append(subject)
         if len(members) <= n_first:
-            mean.add(result.classes, {k: maps.T for k, maps in matrices.items()})
+            mean.add(classes, matrices)
 
     told = who_was_told({one.name: one.warnings for one in members}, numbers=False)
     for text in word_told(told, len(names)):
@@ -453,6 +435,37 @@ def _inside(who):
 
 
 # -------------------------------------------------------------------------- one subject
+
+
+def _read(entry, name, who, first, metric, need_nulls, resample, seen):
+    """Load a `Subject`, at the positions of the first; its classes and matrices, too.
+
+    Matrices (V, pairs) of pairs of classes are not kept for each subject.
+    """
+    result = _load(entry, who)
+    metric = _check_kind(result, who, first, metric, resample)
+    _refuse_copy(result, entry, who, seen)
+    subject = Subject(result, name, who, first, metric, need_nulls)
+    matrices = {
+        kind: np.reshape(values, (-1, values.shape[-1]))
+        for kind, values in result.matrices.items()
+    }
+    if first is None:
+        return subject, result.classes, matrices
+    # Of voxels of another grid, resampling was asked for.
+    if first.places.difference(subject.places, within_sample=True):
+        nearest = nearest_voxels(subject.places.geometry, first.places.geometry)
+        if (nearest < 0).all():
+            raise ValueError(
+                f"The voxels of {_inside(who)} do not overlap with those of the first "
+                "subject; are both in the same space? Images have to be warped to one "
+                "space, such as MNI, before they are decoded."
+            )
+        subject.keep(partial(take_voxels, nearest=nearest))
+        matrices = {k: take_voxels(v.T, nearest).T for k, v in matrices.items()}
+    # All share the places of the first; meshes and masks of the others are let go.
+    subject.places = first.places
+    return subject, result.classes, matrices
 
 
 def _mode_of(result):
