@@ -104,21 +104,15 @@ def locate(times, scores, chance, counts, rule, levels=None):
             f"than the time to search, {at[0]:.3f} to {at[-1]:.3f} s with {len(at)}."
         )
 
-    n, centre = len(scores), scores.mean(axis=0)
-    deviations = scores - centre  # without the centre, squares keep their digits
     before = slice(0, min(window.start, np.searchsorted(times, -_ROUNDING)))
     onsets, peaks = np.empty((2, len(counts)))
     early = np.zeros(len(counts), dtype=bool)
     criterion = ONSETS[rule.criterion]
     for rows in batches(len(counts), len(times)):
-        mean = counts[rows] @ deviations / n
-        variance = counts[rows] @ np.square(deviations) / n - mean**2
-        # Subjects that score equally by chance are no evidence, see `exchange`.
-        least = LEAST_VARIANCE * variance.max(axis=1, keepdims=True).clip(min=0.0)
-        error = np.sqrt(np.maximum(least, variance) / (n - 1))
-        mean = mean + centre
+        mean, error = _mean_and_error(scores, counts[rows])
         top = mean[:, window].max(axis=1, keepdims=True)
-        excess = criterion.excess(mean - chance, error, top - chance, tie, rule, n)
+        heights = mean - chance, error, top - chance, tie
+        excess = criterion.excess(*heights, rule, len(scores))
         stays = _stays(excess[:, window] > tie, n_stay)
         onsets[rows] = _first_stay(excess[:, window], stays, at)
         peaks[rows] = at[(mean[:, window] >= top - tie).argmax(axis=1)]
@@ -128,6 +122,17 @@ def locate(times, scores, chance, counts, rule, levels=None):
         if criterion.spares_baseline:
             early[rows] |= _stays(excess[:, before] > tie, n_stay).any(axis=1)
     return onsets, peaks, early
+
+
+def _mean_and_error(scores, counts):
+    """Compute means (m, T) over resampled subjects, and their standard errors."""
+    n, centre = len(scores), scores.mean(axis=0)
+    deviations = scores - centre  # without the centre, squares keep their digits
+    mean = counts @ deviations / n
+    variance = counts @ np.square(deviations) / n - mean**2
+    # Subjects that score equally by chance are no evidence, see `exchange`.
+    least = LEAST_VARIANCE * variance.max(axis=1, keepdims=True).clip(min=0.0)
+    return mean + centre, np.sqrt(np.maximum(least, variance) / (n - 1))
 
 
 def searched(times, rule):
