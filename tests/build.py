@@ -10,6 +10,7 @@ from itertools import combinations
 import mne
 import numpy as np
 import pandas as pd
+import pytest
 from mne.time_frequency import EpochsTFRArray
 from nibabel import Nifti1Image
 from nibabel.cifti2 import BrainModelAxis, Cifti2Image, LabelAxis, ScalarAxis
@@ -30,6 +31,7 @@ from mvpa_kfda import (
     searchlight,
 )
 from mvpa_kfda.data.space import RegionSpace, SurfaceSpace, VolumeSpace
+from mvpa_kfda.decoding import sizes
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda.folds import make_folds
 from mvpa_kfda.results.images import VolumeResult
@@ -349,8 +351,19 @@ def estimates(X, src, vector=False, tmin=-0.1, sfreq=100.0, subject="sample"):
 # ---------------------------------------------------------------- results and subjects
 
 
+def keep(null, decode, *args, **options):
+    """Decode, and keep this of the null; "stream": what "auto" keeps of a large map."""
+    with pytest.MonkeyPatch.context() as patch:
+        if null == "stream":
+            patch.setattr(sizes, "FULL_NULL_BYTES", 0)
+            null = "auto"
+        return decode(*args, null=null, **options)
+
+
 def result(kind="TimeResult", seed=0, n_permutations=9, **options):
     """Return a small result of a kind, by the name of its class; "regions" too."""
+    if options.get("null") == "stream":
+        return keep(options.pop("null"), result, kind, seed, n_permutations, **options)
     X, codes = trials((8, 8), 4, 3, seed)
     y, values = NAMES[codes], values_of(X, seed)
     cube = np.moveaxis(X, 2, 1).reshape(16, 3, 2, 2)

@@ -36,7 +36,7 @@ KERNELS += [EmpiricalMap("rbf"), GraphSmooth(NEAR), laplacian_kernel]
 PENALTIES = [
     *("auto", "auto", "ledoit_wolf", "oas", 0.1, 2.0, "tuned"),
     *(Ridge(3.0), Shrinkage(0.2), DegreesOfFreedom(2.5)),
-    *([0.1, 1.0, Ridge(5)], Tuned([0.1, 10], cv=3)),
+    *([0.1, 1.0, Ridge(5)], Tuned([0.1, 10])),
 ]
 STEPS = [None, None, None, "zscore", "pca", "whiten", ["zscore", "pca"]]
 FOLDS = [None, 3, 4, KFold(4), KFold(3, shuffle=True, random_state=1), LeaveOneOut()]
@@ -117,5 +117,5 @@ def random_call(seed):
     if rng.random() < 0.1:
         options["cv"] = OWN
     if function not in (cross_validate, regress) and rng.random() < 0.15:
-        options["null"] = some(["max", "stream", "full"])
+        options["null"] = some(["max", "auto", "full"])
     return function, (X, y), data, options

@@ -336,8 +336,8 @@ def test_wrong_penalty_is_found_out(penalty, monkeypatch):
     penalty.check_equal(X, y)
     real = penalty.cross_validate
 
-    def other(X, y, reg, cv):
-        return real(X, y, reg=penalty.Ridge(1e5), cv=cv)
+    def other(X, y, reg, **options):
+        return real(X, y, reg=penalty.Ridge(1e5), **options)
 
     monkeypatch.setattr(penalty, "cross_validate", other)
     with pytest.raises(AssertionError, match="Not equal to tolerance"):

@@ -243,17 +243,6 @@ def test_regions_are_scored_by_name(inside, tmp_path, capsys):
     assert table[1].split()[:3] == ["V1", "left", "-1.5"]
 
 
-def test_regions_of_maps_may_overlap(inside, tmp_path, no_figures):
-    labels = np.asarray(nibabel.load("atlas.nii.gz").dataobj)
-    maps = np.stack([60.0 * (labels > 0), 30.0 * (labels == 3)], axis=3)
-    on_disk(inside / "maps.nii.gz", maps)
-    atlas = ["--atlas", "maps.nii.gz", "--atlas-threshold", 25]
-    command = ["regions", *BOLD[1:], "--drop", "rest", "--groups", "run"]
-    result = load_result(run(tmp_path, command, *atlas, "--permutations", 9)[".h5"])
-    counts = [np.count_nonzero(labels), np.count_nonzero(labels == 3)]
-    assert result.n_features.tolist() == counts
-
-
 def test_without_an_atlas_the_mask_is_one_region(inside, tmp_path, no_figures, capsys):
     table = pd.read_csv("labels.tsv", sep="\t")
     # What no name of a file can hold, twice the same otherwise.
@@ -371,11 +360,10 @@ def test_clusters_keep_what_they_need(
     assert kept == ["full", "stream"]
     assert_array_equal(p["full"], p["stream"])
     result = load_result(run(tmp_path / "out", BOLD, *few)[".h5"])
-    assert result.parameters["null"] == "max"
+    assert result.parameters["null"] == "stream"
 
 
-def test_regions_keep_all_permutations(inside, tmp_path, monkeypatch, no_figures):
-    monkeypatch.setattr("mvpa_kfda.decoding.sizes.FULL_NULL_BYTES", 0)
+def test_regions_keep_all_permutations(inside, tmp_path, no_figures):
     command = ["regions", *BOLD[1:], "--drop", "rest", "--atlas", "atlas.nii.gz"]
     options = ["--correction", "cluster", "--permutations", 9]
     result = load_result(run(tmp_path, command, *options)[".h5"])
@@ -737,10 +725,6 @@ REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
             "--process-mask is on another grid",
         ),
         ([*REGIONS, "--atlas", "empty.nii.gz"], "No region of --atlas .* of --mask"),
-        (
-            [*REGIONS, "--atlas", "atlas.nii.gz", "--atlas-threshold", "2"],
-            "threshold is for maps of probabilities: .*leave --atlas-threshold out",
-        ),
         ([*BOLD, "--radius", "-3"], "Invalid value for --radius: -3"),
         ([*BOLD, "--radius", "wide"], "--radius: invalid float value: 'wide'"),
         (
@@ -754,10 +738,10 @@ REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
         ([*BOLD, "--standardize", "psc"], "invalid choice: 'psc'.*zscore_sample"),
         ([*BOLD, "--permutations", "-1"], "--permutations: -1"),
         ([*BOLD, "--correction", "all"], "invalid choice: 'all'.*tfce"),
-        ([*BOLD, "--null", "some"], "invalid choice: 'some'.*stream"),
+        ([*BOLD, "--null", "some"], "invalid choice: 'some'.*max"),
         (
             [*BOLD, "--null", "max", "--correction", "tfce"],
-            "tfce needs .*--null stream",
+            "tfce needs .*--null full",
         ),
         (
             [*BOLD, "--correction", "cluster-depth"],
@@ -768,13 +752,7 @@ REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
             "--threshold 1 is not a p-level. Use a number between 0 and 1",
         ),
         ([*BOLD, "--threshold", ".01"], "is for clusters. Add --correction"),
-        (
-            [
-                *(*BOLD, "--threshold", ".01", "--correction", "cluster"),
-                *("--null", "stream"),
-            ],
-            "--null stream forms clusters at p <= 0.05. .* use --null full",
-        ),
+        ([*BOLD, "--null", "stream"], "invalid choice: 'stream'.*auto.*full.*max"),
         ([*BOLD, *SHORT, "--seed", "-3"], "Invalid value for --seed: -3"),
         ([*BOLD, "--jobs", "0"], "--jobs: 0"),
         ([*BOLD, "--dtype", "int8"], "invalid choice: 'int8'.*float32"),

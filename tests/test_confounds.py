@@ -18,7 +18,7 @@ from mvpa_kfda import (
     regress,
     searchlight,
 )
-from mvpa_kfda.kfda.steps import RemoveConfounds
+from mvpa_kfda.kfda.preprocess import RemoveConfounds
 from mvpa_kfda.utils.checks import angle_unit
 
 N = 48

@@ -33,11 +33,9 @@ from sklearn.metrics.pairwise import (
     rbf_kernel,
 )
 from sklearn.model_selection import (
-    GroupKFold,
     KFold,
     LeaveOneOut,
     ShuffleSplit,
-    StratifiedKFold,
 )
 from sklearn.preprocessing import QuantileTransformer, StandardScaler
 
@@ -99,9 +97,7 @@ class Method:
     kernels: tuple
     lam: Callable = lambda X, K: [0.3 * scale_of(K)]
     of_numbers: Callable | None = None
-    splits: Callable = lambda n: list(
-        KFold(3, shuffle=True, random_state=0).split(np.zeros(n))
-    )
+    splits: Callable = lambda n: list(LeaveOneOut().split(np.zeros(n)))
 
     def penalties(self, X, K, predicts):
         """Return the penalties for classes, or for numbers."""
@@ -230,7 +226,7 @@ METHODS = {
     ),
     "oas": penalty("oas", lambda X, K: [shrunk(oas(X)[1], X)]),
     "tuned": Method(
-        lambda entry: {"kernel": ["linear", RBF(0.05)], "reg": Tuned(TUNING, cv=3)},
+        lambda entry: {"kernel": ["linear", RBF(0.05)], "reg": Tuned(TUNING)},
         (linear, rbf(0.05)),
         lambda X, K: [reg * scale_of(K) for reg in TUNING],
     ),
@@ -992,7 +988,7 @@ def test_saved_results_of_groups_come_back(make):
 @pytest.mark.some(7)
 @everywhere
 def test_tuned_and_averaged_results_come_back(entry):
-    reg = Tuned(TUNING, cv=3)
+    reg = Tuned(TUNING)
     options = {"average": 2} if entry.has("average") else {}
     result = entry(reg=reg, groups=np.arange(N) % 2, **options)
     loaded = reloaded(result)
@@ -1100,8 +1096,6 @@ REFUSED = [
     ("reg", [0.1, "foo"], "'grid': 'foo'"),
     ("reg", [], r"'grid' of Tuned: \[\]"),
     ("reg", DegreesOfFreedom(40), "df=40 is too large"),
-    ("reg", Tuned(cv=40), r"Tuned\(cv=40\) asks for more folds than"),
-    ("reg", Tuned(cv=GroupKFold(3)), "and there are none. Pass groups="),
     ("cv", "foo", "cv"),
     ("cv", 1, "cv"),
     ("cv", 2.5, "cv"),
@@ -1124,7 +1118,7 @@ REFUSED = [
     ("permute", "foo", "'permute': 'foo'"),
     ("permute", np.array(["free", "foo"]), "'permute': array"),
     ("permute", "groups", "permute='groups' needs groups"),
-    ("null", "foo", "'null': 'foo'"),
+    ("null", "stream", "'null': 'stream'. Allowed: 'auto', 'full', 'max'"),
     ("null", None, "'null': None"),
     ("random_state", -1, "'random_state': -1"),
     ("random_state", 1.5, r"'random_state': 1\.5"),
@@ -1170,8 +1164,6 @@ REFUSED = [
     ("mask_img", build.mask(np.ones((2, 2, 2))), "mask_img"),
     ("labels_img", np.zeros(P), "labels_img"),
     ("labels_img", np.ma.masked_equal(entries.REGIONS, 2), "labels_img"),
-    ("threshold", 0, "'threshold': 0"),
-    ("threshold", 0.5, "threshold is for maps of probabilities"),
     ("y_test", OTHER_NAMES[:-1], "y_test must hold one value per trial"),
     ("X_test", OTHERS[:, :-1], "X_test has 4 features and X has 5"),
     ("test_epochs", epochs(OTHERS[:, :-1]), "channels"),
@@ -1185,10 +1177,6 @@ CONFLICTS = [
     ({"reg": "tuned", "kernel": lambda e: [wide(e), "rbf"]}, MISFIT),
     ({"reg": "tuned", "kernel": lambda e: [narrow(e), "rbf"]}, MISFIT),
     ({"reg": "tuned", "groups": np.arange(N) % 2, "cv": None}, "holds a single group"),
-    (
-        {"reg": Tuned(cv=StratifiedKFold(3)), "n_permutations": 3},
-        "needs classes|labels",
-    ),
 ]
 WRONG = (ValueError, TypeError)
 

@@ -18,8 +18,8 @@ from mvpa_kfda.inference.corrections import (
     clusters,
     correct,
     corrected_p_values,
+    nulls_of,
     p_values,
-    p_values_of_kept,
     smallest_p_value,
 )
 from mvpa_kfda.inference.null import ALTERNATIVES, FullNull, summarize_null
@@ -553,7 +553,7 @@ def test_islands_on_a_graph_and_in_summaries():
                         pairs, each, masks, strict=True
                     )
                 ]
-                p = p_values_of_kept(kept, name, **how)
+                p = correct(nulls_of(kept, **how), name)
                 assert_allclose(p, expected, rtol=1e-12, atol=0)
 
 

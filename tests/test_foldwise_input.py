@@ -564,7 +564,7 @@ class Stopped(Exception):
 
 
 @pytest.mark.parametrize(
-    "reg", [0.3, Tuned([3.0, 0.3], cv=3), "auto"], ids=["fixed", "tuned", "auto"]
+    "reg", [0.3, Tuned([3.0, 0.3]), "auto"], ids=["fixed", "tuned", "auto"]
 )
 def test_an_interrupted_map_is_finished_where_it_stopped(reg, tmp_path, monkeypatch):
     monkeypatch.setattr(positions, "_LONGEST", 2)

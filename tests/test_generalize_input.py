@@ -448,10 +448,11 @@ def test_maps_too_large_for_the_disk(epochs, monkeypatch):
         free = 199_999
 
     monkeypatch.setattr(sizes.shutil, "disk_usage", lambda folder: Usage)
-    options = {"null": "stream", "random_state": 0, "cv": 5}
+    monkeypatch.setattr(sizes, "FULL_NULL_BYTES", 0)
+    options = {"random_state": 0, "cv": 5}
     folder = re.escape(tempfile.gettempdir())
     message = (
-        rf"^null='stream' writes 200 kB for 5 x 5 times and 1000 permutations into "
+        rf"^null='auto' writes 200 kB for 5 x 5 times and 1000 permutations into "
         rf"{folder}, which has 200 kB left\. Use fewer times .*TMPDIR.*null='max'"
     )
     refused(message, epochs, n_permutations=1000, **options)
@@ -461,7 +462,7 @@ def test_maps_too_large_for_the_disk(epochs, monkeypatch):
 def test_streams_leave_no_file(epochs, monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     for n_permutations in (0, 20):
-        generalize_epochs(epochs, n_permutations=n_permutations, null="stream")
+        build.keep("stream", generalize_epochs, epochs, n_permutations=n_permutations)
         assert list(tmp_path.iterdir()) == []
 
 

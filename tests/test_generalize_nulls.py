@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import false_discovery_control
 from sklearn.model_selection import KFold
 
+import build
 from mvpa_kfda import (
     Nystrom,
     Ridge,
@@ -231,11 +232,11 @@ def test_trials_that_are_equal_by_chance():
         generalize_arrays(X, y, X[:50], y_test=y[:50], same_trials=False)
 
 
-def test_a_part_of_the_same_trials_processed_otherwise_is_warned_about():
+def test_a_part_of_the_same_trials_processed_otherwise_is_asked_about():
     epochs = simulate_epochs(n_trials=60, random_state=0).crop(0.1, 0.12)
     part = epochs.copy()[:20]
     part._data += 1e-9
-    with pytest.warns(UserWarning, match="have the events of epochs"):
+    with pytest.raises(ValueError, match="have 20 of the events of epochs"):
         generalize_epochs(epochs, "condition", test_epochs=part)
 
 
@@ -279,7 +280,8 @@ def test_the_diagonal_counts_in_no_cluster_that_is_kept_of_the_second_null():
     X, y = make_arrays()
     options = {"n_permutations": 40, "random_state": 0}
     full, stream = (
-        generalize_arrays(X, y, null=null, **options) for null in ("full", "stream")
+        build.keep(null, generalize_arrays, X, y, **options)
+        for null in ("full", "stream")
     )
     scores, null = full.second_scores["accuracy"], full.second_nulls["accuracy"]
     differ = 0

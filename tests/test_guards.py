@@ -16,7 +16,7 @@ from mvpa_kfda.decoding.averaging import Grouping, average_trials
 from mvpa_kfda.group.comparison import _other_permutations
 from mvpa_kfda.group.statistics import parametric_p
 from mvpa_kfda.kfda.folds import make_folds
-from mvpa_kfda.metrics.numbers import REGRESSION_METRICS
+from mvpa_kfda.metrics.regression import REGRESSION_METRICS
 
 # --------------------------------------------------- the permutations of two results
 

@@ -5,11 +5,10 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.metrics import pairwise
 
-from mvpa_kfda import RBF, Linear, Polynomial
+from mvpa_kfda import RBF, EmpiricalMap, Linear, Polynomial
 from mvpa_kfda.kfda.kernels import (
     KERNELS,
     Callable,
-    EmpiricalMap,
     Kernel,
     KernelChoice,
     Precomputed,

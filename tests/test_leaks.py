@@ -35,7 +35,7 @@ METHODS = {
     "affine": {"preprocess": ["zscore", PCA(2, svd_solver="full")]},
     "quantiles": {"preprocess": QuantileTransformer(n_quantiles=9)},
     "rbf": {"preprocess": "zscore", "kernel": "rbf"},
-    "tuned": {"preprocess": "zscore", "reg": Tuned([3.0, 0.3, 0.03], cv=3)},
+    "tuned": {"preprocess": "zscore", "reg": Tuned([3.0, 0.3, 0.03])},
     "auto": {"reg": "auto"},
     "z-scores, auto": {"preprocess": "zscore", "reg": "auto"},
     "ledoit_wolf": {"preprocess": "pca", "reg": "ledoit_wolf"},

@@ -37,16 +37,14 @@ from mvpa_kfda.decoding.positions import SubsetPositions
 from mvpa_kfda.kfda.direct import DenseInverse, LowRankInverse, apply, prepare
 from mvpa_kfda.kfda.folds import make_folds
 from mvpa_kfda.kfda.hat import hat_from_features, hat_from_gram
-from mvpa_kfda.kfda.kernels import EmpiricalMap
 from mvpa_kfda.kfda.models import resolve_method
-from mvpa_kfda.kfda.nystrom import Nystrom
-from mvpa_kfda.kfda.smoothness import GraphSmooth
+from mvpa_kfda.kfda.rowmaps import EmpiricalMap, GraphSmooth, Nystrom
 
 GROUPS = np.arange(N) // 12
 #: Stratified once and for all.
 CV = list(StratifiedKFold(3).split(CODES, CODES))
 CHAIN = GraphSmooth(build.chain(P))
-TUNED = Tuned([Ridge(lam) for lam in (100.0, 10.0, 1.0)], cv=4)
+TUNED = Tuned([Ridge(lam) for lam in (100.0, 10.0, 1.0)])
 #: Not those that work on trials before they are averaged.
 AVERAGING = {
     name: entry
@@ -294,9 +292,9 @@ def test_landmarks_by_chance_are_the_same_everywhere():
     X = DATA[:, :, 0]
     approx = Nystrom(5, "uniform", random_state=None)
     kernel, _ = resolve_method("rbf", 0.3, approx)
-    assert_array_equal(kernel.fit(X).landmarks, kernel.fit(X).landmarks)
+    assert_array_equal(kernel.fit(X).basis, kernel.fit(X).basis)
     choice, _ = resolve_method(["linear", RBF(0.1)], TUNED, approx)
-    one, other = (each.fit(X).landmarks for each in choice.kernels)
+    one, other = (each.fit(X).basis for each in choice.kernels)
     assert_allclose(one + X.mean(axis=0), other + X.mean(axis=0), rtol=1e-12, atol=0)
     seeds = {resolve_method("rbf", 0.3, approx)[0].approx.random_state for _ in "abc"}
     assert len(seeds) == 3
@@ -381,8 +379,9 @@ def test_small_test_sets_by_the_same_route(cv, c, monkeypatch):
 def test_tuning_with_large_test_sets():
     X, labels = long_problem()
     y, cv = labels[0], KFold(2)
-    tuned = Tuned([Ridge(lam) for lam in (1e4, 300.0, 10.0)], 7)
+    tuned = Tuned([Ridge(lam) for lam in (1e4, 300.0, 10.0)])
     options = {"reg": tuned, "cv": cv, "n_permutations": 2, "random_state": 0}
+    options["groups"] = np.arange(len(y)) % 7
     result = cross_validate(X, y, **options)
     dense = cross_validate(X @ X.T, y, kernel="precomputed", **options)
     assert_same(result, dense, rtol=1e-8)

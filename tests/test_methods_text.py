@@ -55,13 +55,13 @@ from mvpa_kfda.inference.corrections import CORRECTIONS
 from mvpa_kfda.inference.corrections import NAMED as ALL_CORRECTIONS
 from mvpa_kfda.inference.listed import CorrectionName, Permute
 from mvpa_kfda.inference.permutation import SCHEMES
-from mvpa_kfda.kfda import kernels, listed, nystrom, penalties, smoothness
+from mvpa_kfda.kfda import kernels, listed, penalties, rowmaps
+from mvpa_kfda.kfda.folds import GIVEN, PARTS, SPLITTERS
 from mvpa_kfda.kfda.kernels import kernel_words
 from mvpa_kfda.kfda.penalties import penalty_words
-from mvpa_kfda.kfda.splits import GIVEN, PARTS, SPLITTERS
-from mvpa_kfda.kfda.steps import STEPS, step_words
+from mvpa_kfda.kfda.preprocess import STEPS, step_words
 from mvpa_kfda.metrics.classes import METRICS
-from mvpa_kfda.metrics.numbers import REGRESSION_METRICS
+from mvpa_kfda.metrics.regression import REGRESSION_METRICS
 from mvpa_kfda.reports.citations import REFERENCES, STYLES, cited_in
 from mvpa_kfda.reports.findings import PACKAGES
 from mvpa_kfda.reports.sections import SECTIONS
@@ -72,7 +72,6 @@ from mvpa_kfda.reports.words import (
     metric_words,
     p_words,
     splitter_words,
-    tuning_words,
 )
 from mvpa_kfda.results.base import SubjectResult
 from mvpa_kfda.results.comparison import COMPARISON_TESTS
@@ -230,8 +229,7 @@ OPTIONS = {
     "auto groups": {"reg": "auto", "groups": RUNS, "cv": None},
     "tuned": {"reg": "tuned"},
     "of one": {"reg": Tuned([0.5])},
-    "of three": {"reg": Tuned([0.1, Ridge(3), 2.0], ms.KFold(3))},
-    "in folds": {"reg": Tuned(cv=3)},
+    "of three": {"reg": Tuned([0.1, Ridge(3), 2.0])},
     "two kernels": {"kernel": ["linear", RBF(0.1)], "reg": "tuned"},
     "three kernels": {"kernel": ["linear", "rbf", Polynomial()], "reg": "tuned"},
     "tuned groups": {"reg": "tuned", "groups": RUNS, "cv": None},
@@ -893,20 +891,20 @@ def classes_of(module, base):
 def named_entries():
     """Map everything that has a name to its words."""
     words = {}
-    modules = (kernels, nystrom, smoothness)
+    modules = (kernels, rowmaps)
     for name in set().union(*(classes_of(m, kernels.Kernel) for m in modules)):
         # Inside only: results record the linear kernel that it stands for.
-        if name not in ("Kernel", "InnerProducts", "AveragedKernel"):
+        if name not in ("Kernel", "KernelMap", "InnerProducts", "AveragedKernel"):
             words[name] = kernel_words(RECORDED[name])
     for rule in (*RULES, *penalties.ESTIMATED):
         words[str(rule)] = penalty_words(recorded(rule))
     for name, step in STEPS.items():
-        words[name] = step_words(recorded(step.transformer))
+        words[name] = step_words(recorded(step))
     words |= {name: each.words for name, each in ALL_CORRECTIONS.items()}
     words |= {f"group {name}": each.words for name, each in GROUP_METHODS.items()}
     for entries in (SCHEMES, COMPARISON_TESTS, ONSETS):
         words |= {f"{name} of {len(entries)}": e.words for name, e in entries.items()}
-    return words | {name: each.words for name, each in nystrom.SAMPLING.items()}
+    return words | {name: each.words for name, each in rowmaps.SAMPLING.items()}
 
 
 #: A rule of every class.
@@ -916,9 +914,9 @@ RECORDED = {
     type(each).__name__: recorded(each)
     for each in (
         *(kernels.Linear(), kernels.RBF(), kernels.Polynomial()),
-        *(kernels.Precomputed(), kernels.Callable(len), kernels.EmpiricalMap()),
-        nystrom.approximated(kernels.RBF(), nystrom.Nystrom(5)),
-        *(smoothness.Penalty(np.eye(2)), smoothness.GraphSmooth(1 - np.eye(2))),
+        *(kernels.Precomputed(), kernels.Callable(len), rowmaps.EmpiricalMap()),
+        rowmaps.approximated(kernels.RBF(), rowmaps.Nystrom(5)),
+        *(rowmaps.Penalty(np.eye(2)), rowmaps.GraphSmooth(1 - np.eye(2))),
     )
 }
 
@@ -975,9 +973,6 @@ def test_splitters_of_scikit_learn_have_words():
 
 
 def test_numbers_of_folds_are_one_several_or_unknown():
-    inner = recorded(Tuned(cv=ms.KFold(5)))
-    tuned = tuning_words(inner, None, False, "all trials")
-    assert "left out in cross-validation in 5 contiguous folds was used" in tuned
     for splitter, numbers, words in (
         (ms.KFold(), [4, 6], "cross-validation in 4 to 6 contiguous folds"),
         (ms.KFold(7), None, "cross-validation in 7 contiguous folds"),
@@ -1303,7 +1298,6 @@ ESTIMATES = {
     "group": ("run", "session"),
     "n_scans": ([60, 64], [60, 60]),
     "estimate": ("lss", "lsa"),
-    "others": ("by_type", "together"),
     "t_r": (2.0, 1.5),
     "slice_time_ref": (0.5, 0.0),
     "hrf_model": ([{"function": "early"}, {"function": "late"}], None),

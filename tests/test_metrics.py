@@ -8,8 +8,7 @@ from sklearn import metrics as skm
 
 import reference
 from mvpa_kfda.kfda.direct import Predictions
-from mvpa_kfda.metrics import areas, classes
-from mvpa_kfda.metrics.areas import log_odds, roc_auc
+from mvpa_kfda.metrics.auc import log_odds, roc_auc
 from mvpa_kfda.metrics.classes import (
     METRICS,
     chance_level,
@@ -17,7 +16,8 @@ from mvpa_kfda.metrics.classes import (
     evaluate_labellings,
 )
 from mvpa_kfda.metrics.names import check_scoring, metric_limits
-from mvpa_kfda.metrics.numbers import REGRESSION_METRICS, evaluate_regression
+from mvpa_kfda.metrics.regression import REGRESSION_METRICS, evaluate_regression
+from mvpa_kfda.utils import memory
 
 #: Metrics of predicted labels; those of pairs are in `test_pairs`.
 OF_LABELS = sorted(name for name in METRICS if not METRICS[name].needs_class_scores)
@@ -255,8 +255,7 @@ def test_scores_do_not_depend_on_how_much_is_processed_at_a_time(monkeypatch):
     scored, trues = labellings_at_positions(3, 12)
     names = {name: METRICS[name] for name in ("f1", "kappa", "roc_auc")}
     whole = evaluate_labellings(names, scored, trues, SHAPES, 3)
-    monkeypatch.setattr(areas, "_SORTED", 9)
-    monkeypatch.setattr(classes, "_CACHE_BYTES", 9)
+    monkeypatch.setattr(memory, "_BATCH", 9)
     pieces = evaluate_labellings(names, scored, trues, SHAPES, 3)
     for one, other in zip(whole, pieces, strict=True):
         for name in names:

@@ -233,7 +233,7 @@ def test_summary_without_clusters_says_what_to_do():
         with pytest.raises(
             ValueError,
             match=rf"'{correction}' needs the whole null.*null='full', which keeps 25 "
-            r"permutations of positions \(40, 50\) in 200 kB.*null='stream'",
+            r"permutations of positions \(40, 50\) in 200 kB.*null='auto'",
         ):
             p_values_from_summary(observed, summary, correction)
     # What clusters and enhanced scores would not give either.

@@ -11,12 +11,12 @@ from sklearn.cluster import KMeans
 from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
 
 from mvpa_kfda import RBF, Linear, Polynomial, cross_validate
-from mvpa_kfda.kfda import nystrom
+from mvpa_kfda.kfda import rowmaps
 from mvpa_kfda.kfda.direct import apply, prepare
 from mvpa_kfda.kfda.folds import make_folds
 from mvpa_kfda.kfda.hat import hat_from_features, make_hat
 from mvpa_kfda.kfda.kernels import KernelChoice, check_kernel
-from mvpa_kfda.kfda.nystrom import SAMPLING, Nystrom, approximated
+from mvpa_kfda.kfda.rowmaps import SAMPLING, Nystrom, approximated
 
 every_sampling = pytest.mark.parametrize("sampling", SAMPLING)
 
@@ -58,7 +58,7 @@ def test_full_rank_is_exact(kernel, sampling):
     kernel = check_kernel(kernel)
     exact = predict(make_hat(X, kernel, 0.3), y)
     low_rank = Nystrom(len(X), sampling).approximate(kernel).fit(X)
-    landmarks = low_rank.landmarks + low_rank.offset
+    landmarks = low_rank.basis + low_rank.offset
     assert_allclose(landmarks, X, rtol=0, atol=1e-12)
     direct = predict(hat_from_features(low_rank.features(X), 0.3), y)
     assert_allclose(direct.class_scores, exact.class_scores, rtol=0, atol=1e-8)
@@ -101,7 +101,7 @@ def test_error_falls_with_rank(sampling):
 def test_formula(sampling):
     X, _ = make_data()
     kernel = Nystrom(12, sampling).approximate(RBF(0.4)).fit(X)
-    Z = kernel.landmarks + kernel.offset
+    Z = kernel.basis + kernel.offset
     assert Z.shape == (12, 5)
     new = X[:7] + 0.1
 
@@ -120,7 +120,7 @@ def test_formula(sampling):
 def test_size_of_blocks_changes_nothing(sampling, monkeypatch):
     X, _ = make_data()
     expected = Nystrom(12, sampling).approximate("rbf").features(X)
-    monkeypatch.setattr(nystrom, "_BLOCK_VALUES", 12 * 7)  # seven rows, then three
+    monkeypatch.setattr(rowmaps, "_BLOCK_VALUES", 12 * 7)  # seven rows, then three
     features = Nystrom(12, sampling).approximate("rbf").features(X)
     assert_allclose(features, expected, rtol=0, atol=1e-10)
 
@@ -128,7 +128,7 @@ def test_size_of_blocks_changes_nothing(sampling, monkeypatch):
 def test_random_landmarks_are_different_trials():
     X, _ = make_data()
     kernel = Nystrom(100, "uniform").approximate("rbf").fit(X)
-    Z = kernel.landmarks + kernel.offset
+    Z = kernel.basis + kernel.offset
     distances = np.abs(Z[:, np.newaxis] - X).max(axis=2)
     assert distances.min(axis=1).max() < 1e-12
     assert len(np.unique(distances.argmin(axis=1))) == 100
@@ -138,7 +138,7 @@ def test_landmarks_are_centres_of_clusters():
     rng = np.random.default_rng(0)
     X = np.repeat([[0.0, 0.0], [9.0, 0.0]], 30, axis=0) + 0.1 * rng.normal(size=(60, 2))
     kernel = Nystrom(2).approximate(RBF(0.1)).fit(X)
-    Z = kernel.landmarks + kernel.offset
+    Z = kernel.basis + kernel.offset
     expected = [X[:30].mean(axis=0), X[30:].mean(axis=0)]
     assert_allclose(Z[np.argsort(Z[:, 0])], expected, rtol=0, atol=1e-12)
 
@@ -146,7 +146,7 @@ def test_landmarks_are_centres_of_clusters():
 def test_few_steps_of_clustering_are_enough():
     X, _ = make_data(n=1000)
     kernel = Nystrom(20).approximate("rbf").fit(X)
-    distances = euclidean_distances(X, kernel.landmarks + kernel.offset, squared=True)
+    distances = euclidean_distances(X, kernel.basis + kernel.offset, squared=True)
     converged = KMeans(20, n_init=1, random_state=0).fit(X)
     assert distances.min(axis=1).sum() < 1.05 * converged.inertia_
 
@@ -232,7 +232,7 @@ def test_memory_of_features():
 def test_memory_of_blocks(monkeypatch):
     X, _ = make_data(n=5000)
     kernel = Nystrom(100, "uniform").approximate(RBF(0.5)).fit(X)
-    monkeypatch.setattr(nystrom, "_BLOCK_VALUES", 2**14)
+    monkeypatch.setattr(rowmaps, "_BLOCK_VALUES", 2**14)
     size = 8 * 5000 * 100
     assert size <= peak_bytes(kernel.features, X) < 1.3 * size
 
@@ -274,7 +274,7 @@ def test_fitted_kernel_is_fixed():
     X, _ = make_data()
     kernel = Nystrom(10).approximate("rbf")
     fitted = kernel.fit(X)
-    assert kernel.landmarks is None
+    assert kernel.basis is None
     assert kernel.low_rank
     assert not kernel.is_linear
     # Of 30 rows as of all of them: the landmarks stay.
@@ -351,7 +351,7 @@ def test_trials_that_do_not_differ(sampling):
 
 def test_numbers_are_fixed_by_trials_from_anywhere(monkeypatch):
     # Trials often come class by class: the first ones may be much closer together.
-    monkeypatch.setattr(nystrom, "_FIT_ROWS", 40)
+    monkeypatch.setattr(rowmaps, "_FIT_ROWS", 40)
     X = np.random.default_rng(0).standard_normal((400, 3))
     X[:40] *= 1e-3
     gamma = approximated(RBF(), Nystrom(10, "uniform")).fit(X).kernel.gamma

@@ -311,7 +311,7 @@ def test_parts_of_the_columns_give_the_same(monkeypatch):
     X, codes = build.trials((9, 8, 10), 4, 5)
     options = {"cv": 4, "scoring": BOTH, "n_permutations": 7, "random_state": 0}
     one = decode_arrays(X, codes, **options)
-    monkeypatch.setattr(pairs, "_CACHE_BYTES", 1)
+    monkeypatch.setattr(memory, "_BATCH", 1)
     other = decode_arrays(X, codes, **options)
     for name in BOTH:
         assert_allclose(other.metrics[name], one.metrics[name], rtol=1e-13)

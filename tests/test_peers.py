@@ -38,8 +38,7 @@ from mvpa_kfda.inference.prevalence import prevalence_bound, prevalence_p
 from mvpa_kfda.kfda import direct
 from mvpa_kfda.kfda.folds import make_folds
 from mvpa_kfda.kfda.hat import hat_from_features
-from mvpa_kfda.metrics.areas import roc_auc
-from mvpa_kfda.metrics.roc import make_roc
+from mvpa_kfda.metrics.auc import make_roc, roc_auc
 
 FOLDER = Path(__file__).with_name("peers")
 

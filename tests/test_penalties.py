@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.covariance import ledoit_wolf_shrinkage, oas
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import KFold, LeaveOneOut, StratifiedKFold
+from sklearn.model_selection import StratifiedKFold
 
 import reference
 from mvpa_kfda import (
@@ -25,14 +25,13 @@ from mvpa_kfda import (
 from mvpa_kfda.kfda.folds import InnerFolds
 from mvpa_kfda.kfda.hat import centre_gram, hat_from_gram, make_hat, scatter_moments
 from mvpa_kfda.kfda.kernels import Linear, Precomputed
-from mvpa_kfda.kfda.nystrom import Nystrom
 from mvpa_kfda.kfda.penalties import (
     candidates,
     check_method,
     check_reg,
     resolve_penalty,
 )
-from mvpa_kfda.kfda.smoothness import Penalty
+from mvpa_kfda.kfda.rowmaps import Nystrom, Penalty
 
 #: Trials and features: more trials, more features, and as many.
 SIZES = {"n > p": (40, 6), "n < p": (20, 50), "n = p": (20, 20), "one": (30, 1)}
@@ -301,7 +300,7 @@ def test_grid_of_classes_is_without_labels(n, p):
 
 def folds_within(n, codes, groups=None):
     """Return the folds within the trials themselves, there being no others."""
-    return InnerFolds(None, n, codes, groups, None)
+    return InnerFolds(n, codes, groups, None)
 
 
 def test_grid_of_numbers_and_penalties():
@@ -328,9 +327,9 @@ def test_a_number_that_equals_a_penalty_by_chance():
 
 
 def test_tuned_is_a_parameter_of_estimators():
-    model = clone(KernelFDA(reg=Tuned([0.1, 1.0], 5)))
-    assert model.reg == Tuned([0.1, 1.0], 5)
-    assert repr(Tuned()) == "Tuned(grid='auto', cv=None)"
+    model = clone(KernelFDA(reg=Tuned([0.1, 1.0])))
+    assert model.reg == Tuned([0.1, 1.0])
+    assert repr(Tuned()) == "Tuned(grid='auto')"
 
 
 # Bad input
@@ -411,18 +410,6 @@ def test_grids_of_other_things(grid):
         TypeError, match=r"'grid'.*a number above zero\. Or a Ridge objec"
     ):
         Tuned(grid)
-
-
-def test_ways_to_leave_out_that_are_none():
-    for cv in (1, 0, -2, 2.5, True):
-        with pytest.raises(ValueError, match=r"'cv'.*whole number of at least 2"):
-            Tuned(cv=cv)
-    for cv in ("loo", KFold, LeaveOneOut, [(np.arange(3), np.arange(3, 6))]):
-        with pytest.raises(
-            TypeError, match=r"'cv' of Tuned.*applied to each training se"
-        ):
-            Tuned(cv=cv)
-    assert Tuned(cv=np.int64(3)).cv == 3
 
 
 def test_estimates_need_features():

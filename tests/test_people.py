@@ -21,9 +21,14 @@ from mvpa_kfda import (
     load_result,
     methods_text,
 )
-from mvpa_kfda.inference import carriers, intervals
-from mvpa_kfda.inference.carriers import Share, ShareDifference, densest, largest_order
+from mvpa_kfda.inference import exchange, prevalence
 from mvpa_kfda.inference.exchange import draw_labels, draw_signs
+from mvpa_kfda.inference.prevalence import (
+    Share,
+    ShareDifference,
+    densest,
+    largest_order,
+)
 
 FOLDER = Path(__file__).parents[1] / "doc" / "benchmarks"
 EXACT = {"rtol": 1e-12, "atol": 1e-14}
@@ -61,7 +66,7 @@ def at_most(below, most):
 @pytest.mark.parametrize("order", [1, 2, 4, 8])
 def test_p_of_an_order_equals_all_subsets(order, gamma):
     p = np.random.default_rng(order).uniform(0, 1, (8, 3, 2)) ** 2
-    found = carriers.order_p(p, order, gamma)
+    found = prevalence.order_p(p, order, gamma)
     assert found.shape == (3, 2)
     for at in np.ndindex(3, 2):
         below = [1 - (gamma + (1 - gamma) * each) for each in p[(slice(None), *at)]]
@@ -254,7 +259,7 @@ def test_posterior_equals_its_definition(k, sizes):
         assert_allclose(posterior.below(at)[0], below, rtol=1e-8, atol=1e-12)
         slope = (density(g + 1e-6) - density(g - 1e-6)) / 2e-6
         assert_allclose(posterior.slope(at)[0], slope, rtol=1e-4, atol=1e-5)
-    bound = carriers.quantile(posterior, 0.05)[0]
+    bound = prevalence.quantile(posterior, 0.05)[0]
     assert_allclose(integrate.quad(density, 0, bound)[0], 0.05, rtol=1e-7, atol=0)
     low, high = (end[0] for end in densest(posterior, 0.9))
     assert_allclose(integrate.quad(density, low, high)[0], 0.9, rtol=1e-7, atol=0)
@@ -263,7 +268,7 @@ def test_posterior_equals_its_definition(k, sizes):
     assert high == 1 or density(high + 0.001 * (1 - high)) < min(inside) * (1 + 1e-6)
     if 0 < low and high < 1:
         assert_allclose(*inside, rtol=1e-5, atol=0)
-    top = carriers.mode(posterior)[0]
+    top = prevalence.mode(posterior)[0]
     grid = np.linspace(0, 1, 2001)
     assert abs(top - grid[np.argmax([density(g) for g in grid])]) < 1e-3
 
@@ -274,10 +279,10 @@ def test_equal_sizes_have_the_truncated_beta_of_the_paper(k):
     found, sizes = (np.arange(n) < k)[:, np.newaxis], np.full((n, 1), alpha)
     posterior, beta = Share.of(found, sizes), stats.beta(k + 1, n - k + 1)
     theta = beta.ppf(beta.cdf(alpha) + 0.05 * beta.sf(alpha))
-    bound = carriers.quantile(posterior, 0.05)[0]
+    bound = prevalence.quantile(posterior, 0.05)[0]
     assert_allclose(bound, (theta - alpha) / (1 - alpha), rtol=1e-8, atol=1e-10)
     most = max(0, (k / n - alpha) / (1 - alpha))
-    assert_allclose(carriers.mode(posterior)[0], most, rtol=1e-9, atol=1e-12)
+    assert_allclose(prevalence.mode(posterior)[0], most, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize(("k", "other"), [(3, 7), (0, 6), (9, 9), (5, 0)])
@@ -304,7 +309,7 @@ def test_difference_of_shares_equals_numeric_integrals(k, other):
         assert_allclose(difference.below(at)[0], below[0], rtol=1e-5, atol=1e-7)
         slope = (density(d + 1e-5) - density(d - 1e-5)) / 2e-5
         assert_allclose(difference.slope(at)[0], slope, rtol=1e-3, atol=1e-4)
-    top = carriers.mode(difference)[0]
+    top = prevalence.mode(difference)[0]
     grid = np.linspace(-0.999, 0.999, 400)
     assert abs(top - grid[np.argmax(difference.density(grid))]) < 0.01
     low, high = (end[0] for end in densest(difference, 0.95))
@@ -414,7 +419,7 @@ def test_interval_holds_what_is_not_rejected(kind, two_groups, alternative):
     if kind == "equal":
         x, y = np.full((2, 7, 1), 0.6)
     how = {"confidence": 0.9, "alternative": alternative, **OPTIONS}
-    low, high = intervals.interval_of_mean(x, y if two_groups else None, **how)
+    low, high = exchange.interval_of_mean(x, y if two_groups else None, **how)
     level = 0.05 if alternative == "two-sided" else 0.1
     edges = [low[0], high[0]] if kind != "equal" else [0.0 if two_groups else 0.6]
     grid = {*np.linspace(-2.5, 2.5, 41)} | {
@@ -440,7 +445,7 @@ def test_simultaneous_intervals_equal_a_loop(two_groups, alternative):
     x, y = rng.normal(1, 2, (2, 7, 5))
     how = {"confidence": 0.9, "alternative": alternative, "random_state": 0}
     others = y if two_groups else None
-    low, high = intervals.interval_of_mean(x, others, simultaneous=True, **how)
+    low, high = exchange.interval_of_mean(x, others, simultaneous=True, **how)
     largest, sign = [], {"less": -1}.get(alternative, 1)
     if two_groups:
         rest = np.concatenate([x - x.mean(axis=0), y - y.mean(axis=0)])
@@ -463,7 +468,7 @@ def test_simultaneous_intervals_equal_a_loop(two_groups, alternative):
         assert_allclose(low, ends[0], **near)
     if alternative != "greater":
         assert_allclose(high, ends[1], **near)
-    alone, _ = intervals.interval_of_mean(x, others, simultaneous=False, **how)
+    alone, _ = exchange.interval_of_mean(x, others, simultaneous=False, **how)
     assert alternative == "less" or (low <= alone + 0.3).all()
 
 
@@ -473,7 +478,7 @@ def test_interval_of_groups():
     interval = group.interval()
     scores = np.array([result.scores for result in first])
     how = {"confidence": 0.95, "alternative": "two-sided", **OPTIONS}
-    ends = intervals.interval_of_mean(scores, **how)
+    ends = exchange.interval_of_mean(scores, **how)
     assert_array_equal((interval.low, interval.high), ends)
     assert_allclose(interval.mean, scores.mean(axis=0), **EXACT)
     assert list(interval.to_dataframe()) == ["time", "mean", "low", "high"]
@@ -485,13 +490,13 @@ def test_interval_of_groups():
     assert "at all of them at once" in repr(at_once)
     others = np.array([result.scores for result in second])
     two = group_inference(first, "t", other=second).interval()
-    ends = intervals.interval_of_mean(scores, others, **how | {"random_state": None})
+    ends = exchange.interval_of_mean(scores, others, **how | {"random_state": None})
     assert_allclose(two.mean, scores.mean(axis=0) - others.mean(axis=0), **EXACT)
     assert (two.low < two.mean).all()
     assert (two.mean < two.high).all()
     pairs = {"other": second, "paired": True, "random_state": 0}
     paired = group_inference(first[:8], "sign-flip", **pairs).interval()
-    ends = intervals.interval_of_mean(scores[:8] - others, **how)
+    ends = exchange.interval_of_mean(scores[:8] - others, **how)
     assert_array_equal((paired.low, paired.high), ends)
 
 

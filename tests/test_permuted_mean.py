@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.model_selection import LeaveOneOut
 
+import build
 from mvpa_kfda import (
     cross_validate,
     decode_arrays,
@@ -109,7 +110,7 @@ def test_summaries_of_nulls_know_it():
 def test_images_whose_null_is_a_summary_know_it(volume):
     means = {}
     for null in ("full", "max", "stream"):
-        means[null] = searchlight(**volume, radius=4, null=null, **OPTIONS)
+        means[null] = build.keep(null, searchlight, **volume, radius=4, **OPTIONS)
     full = means.pop("full")
     assert full.permuted_mean() > 0.52
     for result in means.values():

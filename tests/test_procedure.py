@@ -155,7 +155,7 @@ def test_columns_of_a_table_file_are_data(tmp_path):
 
 KEPT = [
     {"kernel": "rbf", "reg": "tuned"},
-    {"kernel": ["linear", RBF(0.3)], "reg": Tuned([0.1, Ridge(3.0)], cv=KFold(3))},
+    {"kernel": ["linear", RBF(0.3)], "reg": Tuned([0.1, Ridge(3.0)])},
     {"kernel": EmpiricalMap("polynomial"), "cv": ShuffleSplit(3, random_state=0)},
     {"kernel": Linear(), "reg": "oas", "preprocess": ["zscore", "pca"]},
     {"approx": Nystrom(5, random_state=1), "average": 2, "cv": 3},
@@ -186,7 +186,6 @@ LOST = {
     "kernel": (a_kernel, r"kernel \(the function a_kernel\)"),
     "scoring": ([a_metric], r"scoring \(the function a_metric\)"),
     "cv": (list(KFold(3).split(X)), r"cv \(array\(shape"),
-    "reg": (Tuned(cv=Halves()), r"reg \(Halves\(\)\)"),
     "preprocess": (StandardScaler(), r"preprocess \(StandardScaler\("),
 }
 

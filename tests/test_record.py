@@ -47,11 +47,10 @@ RECORDS = [
     (Polynomial(2), {"name": "Polynomial", "degree": 2, "gamma": None, "coef0": 1.0}),
     (Ridge(1.0), {"name": "Ridge", "lam": 1.0}),
     (
-        Tuned([0.1, Ridge(2)], cv=ms.LeaveOneOut()),
+        Tuned([0.1, Ridge(2)]),
         {
             "name": "Tuned",
             "grid": [0.1, {"name": "Ridge", "lam": 2}],
-            "cv": {"name": "LeaveOneOut"},
         },
     ),
     (

@@ -339,10 +339,10 @@ def of_gamma(X):
 RUNS = np.arange(N) % 3
 CONFOUND = np.random.default_rng(5).standard_normal((N, 1))
 REGS = (3.0, 0.3, 0.03)
-LINEAR = {"regs": REGS}, {"reg": Tuned(REGS, cv=3)}
+LINEAR = {"regs": REGS}, {"reg": Tuned(REGS)}
 CHOICE = (
     {"regs": REGS, "kernels": (lambda X: linear_kernel, of_gamma)},
-    {"reg": Tuned(REGS, cv=3), "kernel": ["linear", RBF(0.05)]},
+    {"reg": Tuned(REGS), "kernel": ["linear", RBF(0.05)]},
 )
 WIDE = {"kernels": (of_gamma,)}, {"kernel": RBF(0.05)}
 ZSCORED = {"zscored": True}, {"preprocess": "zscore"}

@@ -639,7 +639,8 @@ def whole_null():
 def test_what_is_kept_of_the_null_changes_no_p(null):
     src, stcs, _ = made()
     full = whole_null()
-    kept = decode_sources(stcs, Y, src=src, radius=RADIUS, null=null, **OPTIONS)
+    how = {"src": src, "radius": RADIUS} | OPTIONS
+    kept = build.keep(null, decode_sources, stcs, Y, **how)
     corrections = ["none", "max", "fdr"]
     if null != "max":
         corrections += ["cluster", "tfce"]

@@ -312,7 +312,7 @@ def test_confounds_are_removed_as_the_chosen_trials_say(name):
     assert_allclose(maps.scores, right / total, rtol=1e-12)
 
 
-@pytest.mark.parametrize("reg", ["tuned", Tuned(cv=4)], ids=str)
+@pytest.mark.parametrize("reg", ["tuned", Tuned([0.1, 1.0])], ids=str)
 def test_penalties_are_tuned_among_the_chosen_trials(reg):
     data = X[:, :, 0]
     for name in ("one model", "runs", "blind"):
@@ -572,7 +572,7 @@ def test_chance_is_that_of_the_tested_trials():
     assert set(codes) == {0, 1}
 
 
-@pytest.mark.parametrize("reg", [0.3, Tuned(cv=3)], ids=str)
+@pytest.mark.parametrize("reg", [0.3, Tuned([0.1, 1.0])], ids=str)
 def test_patterns_of_all_are_those_of_all_chosen_trials(reg):
     epochs = simulate_epochs(n_trials=80, n_classes=2, random_state=0)
     chosen, runs = np.arange(80) < 50, np.arange(80) % 4

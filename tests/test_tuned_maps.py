@@ -55,8 +55,8 @@ def make_data(p, n_times=3, seed=0, codes=CODES):
 
 
 def inner(n_rows):
-    """Return the splits of `Tuned(cv=3)` for a number of rows."""
-    return list(KFold(3, shuffle=True, random_state=0).split(np.zeros(n_rows)))
+    """Return the splits of a tuned penalty for a number of rows without groups."""
+    return list(LeaveOneOut().split(np.zeros(n_rows)))
 
 
 def assert_same_position(result, position, expected):
@@ -106,7 +106,7 @@ def test_every_time_is_cross_validated_by_itself(p):
 def test_windows_of_samples_side_by_side(kernel, p):
     # Windows with samples in common are made of sums of kernels.
     X = make_data(p, 6)
-    options = {"reg": Tuned(GRID, cv=4), "cv": CV, "n_permutations": 3}
+    options = {"reg": Tuned(GRID), "cv": CV, "n_permutations": 3}
     options["random_state"] = SEED
     cut = {"window": 3, "window_mode": "concatenate"}
     result = decode_arrays(X, CODES, kernel=kernel, **cut, **options)
@@ -150,7 +150,7 @@ def forward_pattern(K, signal, codes, lam, train):
 
 @pytest.mark.parametrize("cv", [CV, ShuffleSplit(4, test_size=5, random_state=0)])
 def test_epochs_and_their_patterns(epochs, cv):
-    tuned = Tuned(GRID, cv=3)
+    tuned = Tuned(GRID)
     names = np.array(["a", "b", "c"])[CODES]
     result = decode_epochs(epochs, names, reg=tuned, cv=cv)
     X = epochs.get_data(copy=True)
@@ -228,7 +228,7 @@ CHOICES = {
 def assert_made_of_plain_maps(choice, X, *others, **options):
     """Assert that each fold has the predictions of the model that it has chosen."""
     kernel, options["approx"] = CHOICES[choice]
-    tuned, chosen = Tuned(SHARES, 3), set()
+    tuned, chosen = Tuned(SHARES), set()
     result = generalize_arrays(X, CODES, *others, kernel=kernel, reg=tuned, **options)
     plain = [
         [
@@ -267,7 +267,7 @@ def test_maps_are_made_of_plain_maps(choice, p, cv):
 def test_maps_of_reduced_rank_and_overlapping_folds(rank):
     X, options = make_data(4, 2), {"n_components": rank}
     assert_made_of_plain_maps("linear", X, cv=CV, **options)
-    options |= {"reg": Tuned(GRID, 3), "n_permutations": 3, "random_state": 0}
+    options |= {"reg": Tuned(GRID), "n_permutations": 3, "random_state": 0}
     options["cv"] = ShuffleSplit(3, test_size=6, random_state=1)
     result, expected = (
         f(X, CODES, **options) for f in (generalize_arrays, decode_arrays)
@@ -304,7 +304,7 @@ def test_single_precision_is_close():
 
 
 def test_generalization_of_epochs(epochs):
-    tuned = Tuned(GRID, cv=3)
+    tuned = Tuned(GRID)
     result = generalize_epochs(epochs, CODES, reg=tuned, cv=CV)
     X = epochs.get_data(copy=True)
     expected = generalize_arrays(X, CODES, sfreq=10.0, reg=tuned, cv=CV)
@@ -326,7 +326,7 @@ LATTICE = GraphSmooth(ADJACENCY & ~np.eye(8, dtype=bool))
 
 
 def options_of(kernel):
-    options = {"kernel": kernel, "reg": Tuned(GRID, cv=3), "cv": CV}
+    options = {"kernel": kernel, "reg": Tuned(GRID), "cv": CV}
     return options | {"n_permutations": 3, "random_state": SEED}
 
 
@@ -393,28 +393,22 @@ class Rbf:
         return rbf_kernel(X, Y, gamma=0.05)
 
 
-class Splits(KFold):
-    """A splitter that is written with its address."""
-
-    __repr__ = object.__repr__
-
-
 def test_a_checkpoint_knows_the_folds_within_training_sets(tmp_path):
     X, path = make_data(4)[:, :, 0], tmp_path / "run"
     regions = np.array([1, 1, 2, 2])
 
-    def compute(inner, kernel=None):
+    def compute(groups, kernel=None, grid=GRID):
         kernels = [Rbf() if kernel is None else kernel, "linear"]
-        options = {"reg": Tuned(GRID, cv=inner), "cv": CV}
+        options = {"reg": Tuned(grid), "cv": CV, "groups": groups}
         options |= {"labels_img": regions, "standardize": False, "checkpoint": path}
         return decode_regions(X, CODES, kernel=kernels, **options)
 
-    expected = compute(Splits(3, shuffle=True, random_state=0))
-    again = compute(Splits(3, shuffle=True, random_state=0))
+    three, four = (np.arange(N) % k for k in (3, 4))
+    expected, again = compute(three), compute(three)
     assert again.scores.tolist() == expected.scores.tolist()
     with pytest.raises(ValueError, match="the data of folds within training sets dif"):
-        compute(Splits(3, shuffle=True, random_state=1))
+        compute(four)
     with pytest.raises(ValueError, match="the data of the kernel's values differ"):
-        compute(Splits(3, shuffle=True, random_state=0), lambda X, Y: 2 * Rbf()(X, Y))
-    with pytest.raises(ValueError, match=r"reg was .* and is .*Tuned\(.*cv=4"):
-        compute(4)
+        compute(three, lambda X, Y: 2 * Rbf()(X, Y))
+    with pytest.raises(ValueError, match=r"reg was .* and is .*Tuned\("):
+        compute(three, grid=GRID[1:])

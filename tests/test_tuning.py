@@ -11,11 +11,18 @@ from itertools import product
 
 import numpy as np
 import pytest
+from mvpa_kfda.kfda.criteria import of_usable
+from mvpa_kfda.kfda.tuning import (
+    BestCandidates,
+    inner_plan,
+    prepare_candidate,
+    tune_spectra,
+    tuned_plan,
+)
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import kstest
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 from sklearn.model_selection import (
-    GroupKFold,
     KFold,
     LeaveOneGroupOut,
     LeaveOneOut,
@@ -27,7 +34,6 @@ from sklearn.model_selection import (
 import reference
 from mvpa_kfda import RBF, KernelFDA, Polynomial, Ridge, Tuned, cross_validate
 from mvpa_kfda.kfda import tuning
-from mvpa_kfda.kfda.criteria import of_usable
 from mvpa_kfda.kfda.direct import LowRankInverse, apply, make_targets, prepare
 from mvpa_kfda.kfda.folds import InnerFolds, Layout, batch_tests, make_folds
 from mvpa_kfda.kfda.hat import (
@@ -38,15 +44,8 @@ from mvpa_kfda.kfda.hat import (
     spectrum_of_gram,
 )
 from mvpa_kfda.kfda.kernels import Linear
-from mvpa_kfda.kfda.nystrom import Nystrom
+from mvpa_kfda.kfda.rowmaps import Nystrom
 from mvpa_kfda.kfda.rules import RuleTerms, contrasts, usable
-from mvpa_kfda.kfda.tuning import (
-    BestCandidates,
-    inner_plan,
-    prepare_candidate,
-    tune_spectra,
-    tuned_plan,
-)
 from mvpa_kfda.utils.record import recorded
 
 #: Class counts, unbalanced.
@@ -68,30 +67,12 @@ OUTER = {
     "leave one out": LeaveOneOut(),
     "overlapping": ShuffleSplit(4, test_size=6, random_state=0),
 }
-#: How those within a training set are: an argument of Tuned, whether there are
-#: groups, and the same by hand, for a number of rows and their groups.
+#: How those within a training set are: the number of groups of all trials, and the
+#: same by hand, for a number of rows and their groups.
 INNER = {
-    "leave one out": (None, False, lambda n, g: LeaveOneOut().split(np.zeros(n))),
-    "groups": (
-        None,
-        True,
-        lambda n, g: LeaveOneGroupOut().split(np.zeros(n), groups=g),
-    ),
-    "a number": (
-        4,
-        False,
-        lambda n, g: KFold(4, shuffle=True, random_state=0).split(np.zeros(n)),
-    ),
-    "overlapping": (
-        ShuffleSplit(3, test_size=0.3, random_state=4),
-        True,
-        lambda n, g: ShuffleSplit(3, test_size=0.3, random_state=4).split(np.zeros(n)),
-    ),
-    "splitter by groups": (
-        GroupKFold(2),
-        True,
-        lambda n, g: GroupKFold(2).split(np.zeros(n), groups=g),
-    ),
+    "leave one out": (None, lambda n, g: LeaveOneOut().split(np.zeros(n))),
+    "groups": (4, lambda n, g: LeaveOneGroupOut().split(np.zeros(n), groups=g)),
+    "small groups": (7, lambda n, g: LeaveOneGroupOut().split(np.zeros(n), groups=g)),
 }
 
 
@@ -105,13 +86,13 @@ def peak_bytes(function, *args, **options):
         tracemalloc.stop()
 
 
-def make_data(c, p, seed=0):
+def make_data(c, p, seed=0, n_groups=4):
     """Return features in another unit than 1, codes in mixed order, and groups."""
     rng = np.random.default_rng(seed)
     codes = rng.permutation(np.repeat(np.arange(c), COUNTS[c]))
     means = 0.8 * rng.standard_normal((c, p))
     X = 5.0 + rng.standard_normal((len(codes), p)) * np.geomspace(3, 0.3, p)
-    return X + means[codes], codes, rng.permutation(np.arange(len(codes)) % 4)
+    return X + means[codes], codes, rng.permutation(np.arange(len(codes)) % n_groups)
 
 
 def grid_of(grams, n_lambdas=4):
@@ -134,9 +115,9 @@ class Problem:
     rank: int | None = None
 
     def __post_init__(self):
-        self.X, self.codes, groups = make_data(self.c, self.p)
-        self.cv, grouped, self.by_hand = INNER[self.inner]
-        self.groups = groups if grouped else None
+        n_groups, self.by_hand = INNER[self.inner]
+        self.X, self.codes, groups = make_data(self.c, self.p, n_groups=n_groups or 4)
+        self.groups = groups if n_groups else None
         rng = np.random.default_rng(3)
         shuffled = [rng.permutation(self.codes) for _ in range(self.n_permutations)]
         self.labels = np.array([self.codes, *shuffled])
@@ -152,8 +133,8 @@ class Problem:
         """Return the tuned plan of a grid of absolute values, here for one kernel."""
         grid = self.lambdas[kernel] if lambdas is None else lambdas
         folds = self.folds if folds == "outer" else folds
-        tuned = Tuned([Ridge(lam) for lam in grid], self.cv)
-        inner = InnerFolds(self.cv, len(self.X), self.codes, self.groups, folds)
+        tuned = Tuned([Ridge(lam) for lam in grid])
+        inner = InnerFolds(len(self.X), self.codes, self.groups, folds)
         return tuned_plan(self.spectra, tuned, inner, self.dtype, self.rank)
 
     def splits(self, train):
@@ -202,19 +183,19 @@ def assert_equals_nested(problem, plan, nested, rtol=1e-8):
 PAIRS = [
     (2, 4, "partition", "leave one out"),
     (2, 40, "unequal", "groups"),
-    (2, 4, "overlapping", "a number"),
-    (2, 40, "leave one out", "overlapping"),
-    (2, 4, "unequal", "splitter by groups"),
-    (3, 40, "partition", "a number"),
+    (2, 4, "overlapping", "small groups"),
+    (2, 40, "leave one out", "small groups"),
+    (2, 4, "unequal", "small groups"),
+    (3, 40, "partition", "small groups"),
     (3, 4, "unequal", "leave one out"),
     (3, 40, "overlapping", "groups"),
-    (3, 4, "leave one out", "splitter by groups"),
-    (3, 40, "partition", "overlapping"),
-    (5, 4, "leave one out", "a number"),
+    (3, 4, "leave one out", "small groups"),
+    (3, 40, "partition", "small groups"),
+    (5, 4, "leave one out", "small groups"),
     (5, 40, "unequal", "groups"),
-    (5, 4, "unequal", "overlapping"),
+    (5, 4, "unequal", "groups"),
     (5, 40, "overlapping", "leave one out"),
-    (5, 4, "partition", "splitter by groups"),
+    (5, 4, "partition", "small groups"),
 ]
 
 
@@ -239,7 +220,7 @@ def test_equals_the_nested_loop_in_all_settings(c, p, outer, inner):
 
 def test_the_settings_choose_differently():
     # Else the tests above could not fail: folds and labellings disagree.
-    nested = Problem(5, 4, inner="a number", n_permutations=1).nested()
+    nested = Problem(5, 4, inner="small groups", n_permutations=1).nested()
     assert len(np.unique(nested.lambdas)) > 1
     assert (nested.lambdas[0] != nested.lambdas[1]).any()
 
@@ -249,7 +230,7 @@ def test_the_settings_choose_differently():
     [(("linear", "rbf", "wide rbf"), 4), (("polynomial", "linear"), 40)],
 )
 def test_kernel_and_penalty_are_chosen_together(kernels, p):
-    problem = Problem(3, p, "unequal", "a number", kernels, 1)
+    problem = Problem(3, p, "unequal", "small groups", kernels, 1)
     problem.lambdas = np.tile(problem.lambdas.mean(axis=0), (len(kernels), 1))
     nested = problem.nested()
     assert len(np.unique(nested.kernels)) > 1
@@ -257,7 +238,7 @@ def test_kernel_and_penalty_are_chosen_together(kernels, p):
 
 
 def test_reduced_rank_predicts_with_what_is_chosen_for_all_discriminants():
-    problem = Problem(5, 6, "unequal", "a number", rank=1)
+    problem = Problem(5, 6, "unequal", "small groups", rank=1)
     assert_equals_nested(problem, problem.plan(), problem.nested())
 
 
@@ -312,15 +293,15 @@ def test_cross_validating_the_estimator_gives_the_same():
 
 @pytest.mark.parametrize("p", [4, 40])
 def test_choice_on_all_trials(p):
-    problem = Problem(3, p, inner="a number")
-    tuned = Tuned([Ridge(lam) for lam in problem.lambdas[0]], 4)
+    problem = Problem(3, p, inner="small groups")
+    tuned = Tuned([Ridge(lam) for lam in problem.lambdas[0]])
     rows = np.arange(len(problem.codes))
     everything = [np.arange(len(rows)), problem.splits(rows)]
     _, lam, criteria = reference.choose(
         problem.grams, problem.lambdas, problem.codes, *everything, 3
     )
     spectra = [spectrum_of_gram(K) for K in problem.grams]
-    choice = tune_spectra(spectra, tuned, problem.codes, 3)
+    choice = tune_spectra(spectra, tuned, problem.codes, 3, problem.groups)
     assert choice.kernel == 0
     assert choice.lam == pytest.approx(lam, rel=1e-12)
     assert_allclose(choice.lambdas, problem.lambdas, rtol=1e-12, atol=0)
@@ -356,7 +337,7 @@ def test_by_default_two_penalties_are_without_labels(c, p, groups):
             return None
         return list(LeaveOneGroupOut().split(train, groups=groups[train]))
 
-    inner = InnerFolds(None, n, codes, groups, problem.folds)
+    inner = InnerFolds(n, codes, groups, problem.folds)
     double, single = (
         tuned_plan(problem.spectra, Tuned(), inner, dtype)
         for dtype in ("float64", "float32")
@@ -383,7 +364,7 @@ def test_by_default_two_penalties_are_without_labels(c, p, groups):
 @pytest.mark.parametrize("kernels", [("linear", "wide rbf"), ("rbf",)])
 def test_kernels_that_are_not_linear_are_tuned_over_their_spectra(kernels):
     problem = Problem(3, 6, "unequal", kernels=kernels)
-    inner = InnerFolds(None, len(problem.X), problem.codes, None, problem.folds)
+    inner = InnerFolds(len(problem.X), problem.codes, None, problem.folds)
     plan = tuned_plan(problem.spectra, Tuned(), inner, "float64")
     lambdas = [reference.lambdas_over_spectrum(K) for K in problem.grams]
     assert_allclose(plan.lambdas, lambdas, rtol=1e-6, atol=0)
@@ -404,7 +385,7 @@ def test_kernels_that_are_not_linear_are_tuned_over_their_spectra(kernels):
 def test_large_test_sets_of_features_need_no_blocks(dtype, monkeypatch):
     problem = Problem(3, 4, n_permutations=5, dtype=dtype)
     folds = make_folds(KFold(2), problem.codes)
-    inner = InnerFolds(None, len(problem.X), problem.codes, None, folds)
+    inner = InnerFolds(len(problem.X), problem.codes, None, folds)
 
     def criteria():
         plan = tuned_plan(problem.spectra, Tuned(), inner, dtype)
@@ -426,7 +407,7 @@ def test_labels_choose_one_or_the_other():
     chosen = set()
     for c, p in product(COUNTS, (4, 12, 40)):
         problem = Problem(c, p, "unequal", n_permutations=3)
-        inner = InnerFolds(None, len(problem.X), problem.codes, None, problem.folds)
+        inner = InnerFolds(len(problem.X), problem.codes, None, problem.folds)
         plan = tuned_plan(problem.spectra, Tuned(), inner, "float64")
         for labels in problem.labels:
             chosen.update(
@@ -493,7 +474,7 @@ def test_the_unit_of_the_data_does_not_matter():
 
 @pytest.mark.parametrize(("most", "times"), [(2**28, 1), (0, 3)])
 def test_candidates_that_are_not_kept_are_prepared_again(most, times, monkeypatch):
-    problem, prepared = Problem(3, 40, "unequal", "a number"), []
+    problem, prepared = Problem(3, 40, "unequal", "small groups"), []
     expected = apply(problem.plan(), problem.labels, 3).predicted
 
     original = tuning.prepare_candidate
@@ -512,7 +493,7 @@ def test_candidates_that_are_not_kept_are_prepared_again(most, times, monkeypatc
 
 @pytest.mark.some(3)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("inner", ["a number", "groups", "overlapping"])
+@pytest.mark.parametrize("inner", ["small groups", "groups"])
 def test_inner_folds_of_features_need_no_blocks(inner, dtype, monkeypatch):
     problem = Problem(3, 4, "unequal", inner, dtype=dtype)
     expected = problem.plan().penalty(problem.labels[:1], 3)
@@ -536,7 +517,7 @@ def test_inner_folds_of_features_need_no_blocks(inner, dtype, monkeypatch):
 def test_inner_folds_of_features_that_are_fitted_exactly(monkeypatch):
     monkeypatch.setattr(tuning, "is_low_rank", lambda hat, m: hat.residual is None)
     # One feature is there in the left-out trials of an outer and of an inner fold only.
-    problem = Problem(3, 4, "unequal", "a number", n_permutations=0)
+    problem = Problem(3, 4, "unequal", "small groups", n_permutations=0)
     train, _ = problem.folds.pairs[0]
     _, test = problem.splits(train)[0]
     problem.X[:, 0] = 0.0
@@ -553,15 +534,13 @@ def test_inner_folds_of_features_that_are_fitted_exactly(monkeypatch):
     assert np.isnan(criteria[0, 1])
 
 
-@pytest.mark.parametrize("grouped", [False, True], ids=["a number", "groups"])
-def test_memory_of_many_trials(grouped):
+def test_memory_of_many_trials():
     n = 2000
     rng = np.random.default_rng(0)
     codes = np.arange(n) % 2
     X = rng.standard_normal((n, 3)) + 0.5 * codes[:, None]
-    tuned = Tuned(cv=None if grouped else 5)
-    options = {"kernel": RBF(0.1), "approx": Nystrom(20, "uniform"), "reg": tuned}
-    options |= {"groups": np.arange(n) % 5} if grouped else {"cv": KFold(5)}
+    options = {"kernel": RBF(0.1), "approx": Nystrom(20, "uniform"), "reg": "tuned"}
+    options |= {"groups": np.arange(n) % 5}
     # Blocks of 320 left-out trials would be 4 MB in each of 5 folds, 20 times.
     assert peak_bytes(cross_validate, X, codes, **options) < 90e6
 
@@ -572,15 +551,15 @@ def test_memory_of_folds_within_many_folds(monkeypatch):
     monkeypatch.setattr("mvpa_kfda.decoding.run.keep_freed_memory", lambda: None)
     n = 60
     X, codes = np.random.default_rng(0).standard_normal((n, 5)), np.arange(n) % 2
-    tuned = Tuned([1.0, 0.1], 2)
-    options = {"reg": tuned, "cv": LeaveOneOut(), "n_permutations": 30}
+    options = {"reg": Tuned([1.0, 0.1]), "cv": LeaveOneOut(), "n_permutations": 30}
+    options |= {"groups": np.arange(n) % 4 // 2}
     # There are 120 blocks of 30 left-out trials, 0.9 MB for each of 2 candidates.
     assert peak_bytes(cross_validate, X, codes, **options) < 1.25 * 2**20
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("p", [4, 40])
-@pytest.mark.parametrize("inner", ["a number", "leave one out"])
+@pytest.mark.parametrize("inner", ["small groups", "leave one out"])
 def test_memory_is_counted(inner, p, dtype):
     problem = Problem(3, p, "unequal", inner, dtype=dtype)
     plan = problem.plan()
@@ -597,7 +576,7 @@ def test_memory_is_counted(inner, p, dtype):
     for each in pieces + inner_inverses:
         seen[id(each.matrix)] = each.matrix.nbytes
     total = sum(seen.values()) + sum(each.nbytes for each in candidate.weights)
-    left_out = {"a number": None, "leave one out": "exact"}[inner]
+    left_out = {"small groups": None, "leave one out": "exact"}[inner]
     counted = tuning.count_bytes(candidate.hat, plan.inner, plan.dtype, left_out)
     assert counted == total
     more = prepare_candidate(candidate.hat, plan.inner, plan.dtype, None, "equal")
@@ -612,7 +591,7 @@ def test_memory_is_counted(inner, p, dtype):
 # ------------------------------------------------------------------ unstable candidates
 
 
-@pytest.mark.parametrize("inner", ["a number", "leave one out"])
+@pytest.mark.parametrize("inner", ["small groups", "leave one out"])
 @pytest.mark.parametrize("outer", ["unequal", "overlapping"])
 def test_unstable_penalties_are_skipped(outer, inner):
     # With fewer trials than features a tiny penalty fits left-out trials exactly.
@@ -631,8 +610,8 @@ def test_unstable_penalties_are_skipped(outer, inner):
     assert_array_equal(got, in_order_of_results(problem.folds, nested.predictions))
 
 
-@pytest.mark.parametrize(("n", "cv"), [(120, None), (120, 5), (1600, None)])
-def test_penalties_that_are_unstable_in_some_folds_only(n, cv):
+@pytest.mark.parametrize(("n", "n_groups"), [(120, None), (120, 5), (1600, None)])
+def test_penalties_that_are_unstable_in_some_folds_only(n, n_groups):
     # A feature that is there in the last third only: tested by one model, which has
     # not seen it, and fitted exactly without a penalty.
     rng, y = np.random.default_rng(0), np.arange(n) % 2
@@ -640,12 +619,14 @@ def test_penalties_that_are_unstable_in_some_folds_only(n, cv):
     X[: n - n // 3, 0], X[n - n // 3 :, 0] = 0, rng.permutation(np.arange(n // 3) % 2)
     X[n - n // 3 :, 0] -= 0.5
     options = {"cv": KFold(3), "n_permutations": 2, "random_state": 0}
-    tuned = Tuned([1.0, 1e-3, 1e-14, 1e-18], cv)
+    if n_groups is not None:
+        options |= {"groups": np.arange(n) % n_groups, "permute": "free"}
+    tuned = Tuned([1.0, 1e-3, 1e-14, 1e-18])
     result = cross_validate(X, y, reg=tuned, **options)
     unstable = np.isnan(result.penalty["criterion"][:, 0])
     assert_array_equal(unstable[:, :2], np.zeros((3, 2), bool))
     assert_array_equal(unstable[:, 2:], [[False] * 2, [False] * 2, [True] * 2])
-    stable = Tuned([1.0, 1e-3], cv)
+    stable = Tuned([1.0, 1e-3])
     alone = cross_validate(X, y, reg=stable, **options)
     assert result.lambdas[2] == alone.lambdas[2]
     last = slice(n - n // 3, n)
@@ -780,41 +761,6 @@ def test_leaving_out_the_only_group_of_a_training_set():
         cross_validate(X, codes, groups=groups, reg="tuned")
     with pytest.raises(ValueError, match="single group"):
         KernelFDA(reg="tuned").fit(X, codes, groups=np.zeros(23))
-    said = Tuned(cv=LeaveOneOut())
-    result = cross_validate(X, codes, groups=groups, reg=said)
-    assert result.lambdas.shape == (2,)
-
-
-def test_folds_by_labels_do_not_go_with_permutations():
-    X, codes, _ = make_data(2, 4)
-    tuned = Tuned(cv=StratifiedKFold(3))
-    with pytest.raises(ValueError, match=r"draws folds from the labels.*Tuned\(cv=5\)"):
-        cross_validate(X, codes, reg=tuned, cv=4, n_permutations=9)
-    result = cross_validate(X, codes, reg=tuned, cv=4)
-
-    def splits(train):
-        return list(StratifiedKFold(3).split(train, codes[train]))
-
-    nested = reference.reference_nested(
-        [linear_kernel(X)],
-        result.penalty["grid"],
-        codes,
-        result.folds,
-        splits,
-    )
-    assert_allclose(result.lambdas, nested.lambdas[0], rtol=1e-12, atol=0)
-
-
-@pytest.mark.parametrize("preprocess", [None, "zscore"])
-def test_splits_that_train_on_fewer_rows_are_refused(preprocess):
-    X, codes, _ = make_data(2, 4)
-    tuned = Tuned(cv=ShuffleSplit(2, train_size=5, test_size=3, random_state=0))
-    with pytest.raises(
-        ValueError,
-        match=r"Within a training set, for Tuned: .*ShuffleSplit\(.*leaves trials out "
-        r"of both sets\. Use folds that train on all trials outside",
-    ):
-        cross_validate(X, codes, reg=tuned, cv=4, preprocess=preprocess)
 
 
 # ---------------------------------------------------------------------- honest on noise
@@ -829,7 +775,7 @@ def test_p_values_are_uniform_on_noise():
         result = cross_validate(
             X,
             y,
-            reg=Tuned(np.geomspace(0.01, 10, 5), 4),
+            reg=Tuned(np.geomspace(0.01, 10, 5)),
             cv=5,
             n_permutations=39,
             random_state=seed,

@@ -68,7 +68,7 @@ def decode(X, y, **options):
 X, Y = trials()
 X_OTHER = X[:, 0, 1]
 WHOLE = {"n_cells": None, "groups": RUNS}
-TUNED = Tuned([0.1, 10.0], cv=3)
+TUNED = Tuned([0.1, 10.0])
 SPLITS = {"name": "ShuffleSplit", "n_splits": 10**8, "random_state": 0}
 
 
@@ -148,7 +148,7 @@ AGAIN = {
     "averages with training sets of their own": {"cv": OWN, "average": 2},
 }
 ANYTHING = {
-    "a grid made from the data": {"reg": Tuned("auto", cv=3), "n_permutations": 1},
+    "a grid made from the data": {"reg": Tuned("auto"), "n_permutations": 1},
     "a map": {"kernel": EmpiricalMap("rbf")},
     "landmarks": {"approx": Nystrom(20), "kernel": "rbf"},
     "directions": {"approx": Nystrom(4, sampling="uniform")},
@@ -455,9 +455,8 @@ def summarised(null):
     """Return a result that keeps a summary of its null, and how to verify it."""
     near = np.eye(6, dtype=bool)
     options = {"groups": RUNS, "adjacency": near}
-    result = searchlight(
-        X[:, :, 0], Y, n_permutations=5, null=null, random_state=0, **options
-    )
+    how = {"n_permutations": 5, "random_state": 0} | options
+    result = build.keep(null, searchlight, X[:, :, 0], Y, **how)
     return result, {"data": X[:, :, 0], "y": Y, **options}
 
 
@@ -854,7 +853,6 @@ COUNTS = {
     "n_repeats": (10**8, "100000000 repeats are asked for"),
     "n_permutations": (10**8, "the options make 2000 or more"),
     "cv": (10**8, "asks for more folds than there are trials"),
-    "reg": ({"name": "Tuned", "grid": [1.0], "cv": SPLITS}, "makes 100,000,000 splits"),
     "random_state": ("text", "does not hold together (TypeError"),
 }
 

@@ -17,6 +17,7 @@ from scipy.stats import zscore
 from sklearn.model_selection import KFold, LeaveOneGroupOut
 from sklearn.preprocessing import FunctionTransformer
 
+import build
 from mvpa_kfda import (
     RBF,
     KernelFDA,
@@ -184,7 +185,7 @@ def test_p_values_correct_for_all_spheres(result, mask):
 
 @pytest.mark.parametrize("null", ["max", "stream"])
 def test_summaries_give_the_same_p_values(result, imgs, y, mask, null):
-    kept = decode(imgs, y, mask, null=null)
+    kept = build.keep(null, decode, imgs, y, mask)
     assert kept.parameters["null"] == null
     assert_array_equal(kept.null_max, result.null_max)
     for correction in ("none", "max", "fdr", "bonferroni"):
@@ -200,7 +201,7 @@ def test_summaries_give_the_same_p_values(result, imgs, y, mask, null):
 def test_large_nulls_are_summarised(imgs, y, mask, monkeypatch):
     monkeypatch.setattr(sizes, "FULL_NULL_BYTES", 40 * mask.sum() * 4 - 1)
     few, many = (decode(imgs, y, mask, n_permutations=n) for n in (39, 40))
-    assert [few.parameters["null"], many.parameters["null"]] == ["full", "max"]
+    assert [few.parameters["null"], many.parameters["null"]] == ["full", "stream"]
     monkeypatch.setattr(memory, "usable_memory", lambda: 20_000)
     with pytest.raises(
         ValueError, match=r"A map of \d+ voxels .* needs .* smaller mask"
@@ -512,14 +513,10 @@ def test_a_stopped_run_continues(imgs, y, mask, tmp_path, monkeypatch, null, n_j
 
     def compute(random_state=None, y=y, checkpoint=path, **changes):
         options = {"scoring": ["accuracy", "confusion_matrix"], "n_permutations": 15}
-        options |= {
-            "null": null,
-            "random_state": random_state,
-            "checkpoint": checkpoint,
-        }
+        options |= {"random_state": random_state, "checkpoint": checkpoint}
         # Threads, because other processes would not know of the stop.
         with joblib.parallel_config(backend="threading", n_jobs=n_jobs):
-            return decode(imgs, y, mask, **(options | changes))
+            return build.keep(null, decode, imgs, y, mask, **(options | changes))
 
     expected = compute(random_state=5, checkpoint=None)
     monkeypatch.setattr(run, "_run_block", counting)

@@ -218,10 +218,10 @@ print(f"The accuracy for reports is {reported.scores[best]:.2f}, p = {p:.3f}.")
 # ------
 #
 # The permuted maps have P x n_train_times x n_test_times numbers, and the same again
-# for the second test. ``null="max"`` keeps enough for all p-values except those of
-# clusters and TFCE. ``null="stream"`` also supports these two and writes the maps to a
-# temporary file. By default everything is kept up to 1 GiB. Once more for
-# the pictures:
+# for the second test. By default everything is kept up to 1 GiB; larger maps are
+# written to a temporary file, and a summary is kept that also supports clusters and
+# TFCE. ``null="max"`` needs no file and keeps enough for all other p-values. Once more
+# for the pictures:
 
 lean = generalize_epochs(
     words,

@@ -20,7 +20,7 @@ from bench_paper import duration, list_table, machine
 from scipy.stats import binom
 from threadpoolctl import threadpool_limits
 
-from mvpa_kfda.inference import intervals
+from mvpa_kfda.inference import exchange
 
 RESULTS = Path(__file__).with_name("results_people.rst")
 
@@ -41,9 +41,9 @@ FULL, QUICK = Sizes(500, 1000, 1000, 500), Sizes(2, 2, 3, 1)
 def run(sizes):
     """Run all studies; return what they found by name."""
     # The same flips for all groups of a size, and fewer, or they would take hours.
-    intervals.N_DRAWN = 1999
+    exchange.N_DRAWN = 1999
     for name in ("draw_signs", "draw_labels"):
-        setattr(intervals, name, cache(getattr(intervals, name)))
+        setattr(exchange, name, cache(getattr(exchange, name)))
     found, start = {}, time.perf_counter()
     for name, study, n in (
         ("majorities", studies.false_majorities, sizes.majorities),

@@ -13,9 +13,9 @@ import numpy as np
 from scipy.signal import lfilter
 
 from mvpa_kfda.group.recombined import p_of_scores, test_each_subject
-from mvpa_kfda.inference.carriers import Share, densest, order_p, quantile
 from mvpa_kfda.inference.corrections import holm
-from mvpa_kfda.inference.intervals import interval_of_mean
+from mvpa_kfda.inference.exchange import interval_of_mean
+from mvpa_kfda.inference.prevalence import Share, densest, order_p, quantile
 
 ALPHA, N_NULL, N_POSITIONS = 0.05, 99, 30
 #: An effect is found for certain where it is a claim that must not be made too often.

@@ -1,6 +1,5 @@
 """What is done with the trials of a subject: one entry for each analysis."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -9,7 +8,6 @@ import numpy as np
 from ..decoding.epochs import decode_epochs
 from ..decoding.generalization import generalize_epochs
 from ..decoding.images import decode_regions, searchlight
-from ..decoding.sizes import FULL_NULL_BYTES
 from ..inference.corrections import CORRECTIONS
 from .epochs import picks_of
 from .find import HEAD
@@ -96,42 +94,32 @@ def _decode_times(trials, options, method, checkpoint):
     return decode_epochs(trials.data, _labels(trials), sensors=sensors, **arguments)
 
 
-def _needs(options):
-    """Return what corrections need of the permutations' maps, None for all of it."""
-    return {CORRECTIONS[name].needs for name in options["correction"]}
+def _null(options):
+    """Return what to keep of the permutations' maps, enough for all corrections."""
+    needs = {CORRECTIONS[name].needs for name in options["correction"]}
+    return "full" if None in needs else "auto"
 
 
 def _generalize(trials, options, method, checkpoint):
     """Train at every time and test at every other."""
-    arguments = _of_epochs(trials, options, method)
-    maps = _needs(options) - {"maximum"}  # the maxima would not do
-    null = "full" if maps else "auto"
-    return generalize_epochs(trials.data, _labels(trials), null=null, **arguments)
+    arguments = _of_epochs(trials, options, method) | {"null": _null(options)}
+    return generalize_epochs(trials.data, _labels(trials), **arguments)
 
 
-def _of_images(trials, options, method, n_positions):
+def _of_images(trials, options, method):
     """Return the arguments of the functions that decode images."""
-    needs, null = _needs(options), "auto"
-    if None in needs:
-        null = "full"
-    elif needs - {"maximum"}:  # the maxima would not do
-        n_maps = method["n_permutations"] * len(method["scoring"])
-        null = "full" if 4 * n_positions * n_maps <= FULL_NULL_BYTES else "stream"
     return {
         "groups": trials.groups,
         "train_on": options["train_on"],
         "mask_img": trials.mask_img,
-        "null": null,
+        "null": _null(options),
         **method,
     }
 
 
 def _decode_spheres(trials, options, method, checkpoint):
     """Decode around every voxel."""
-    mask = trials.mask_img
-    n = math.prod(trials.data.shape[:3])
-    n = n if mask is None else np.count_nonzero(np.asarray(mask.dataobj))
-    arguments = _of_images(trials, options, method, n)
+    arguments = _of_images(trials, options, method)
     return searchlight(
         trials.data,
         (trials.table, LABEL),
@@ -143,7 +131,7 @@ def _decode_spheres(trials, options, method, checkpoint):
 
 def _decode_atlas(trials, options, method, checkpoint):
     """Decode in every region of an atlas, or in the whole mask."""
-    arguments = _of_images(trials, options, method, 1)
+    arguments = _of_images(trials, options, method)
     return decode_regions(
         trials.data,
         (trials.table, LABEL),

@@ -24,7 +24,7 @@ from ..metrics.listed import ClassMetric, NumberMetric
 from ..utils.text import tell
 
 CORRECTIONS = get_args(CorrectionName)
-NULLS = ("auto", "full", "max", "stream")
+NULLS = ("auto", "full", "max")
 METRICS, REGRESSION_METRICS = get_args(ClassMetric), get_args(NumberMetric)
 #: What ``--reg`` takes beside numbers.
 PENALTIES = get_args(PenaltyName)
@@ -33,7 +33,7 @@ STEPS = get_args(StepName)
 #: Files hold features, and no kernel matrices.
 KERNELS = tuple(name for name in get_args(KernelName) if name != "precomputed")
 
-#: The p-level that forms clusters, the only one for ``--null stream``.
+#: The p-level that forms clusters, the only one where not all maps are kept.
 CLUSTER_LEVEL = 0.05
 
 
@@ -195,7 +195,7 @@ NULL = Option(
     "--null",
     "null",
     NULLS,
-    "what to keep of the permuted maps; cluster and tfce need full or stream, "
+    "what to keep of the permuted maps; cluster and tfce need auto or full, "
     "cluster-size, cluster-depth and max-step-down need full (default: auto, which "
     "keeps what is needed)",
 )
@@ -343,33 +343,19 @@ def split_classes(items, what):
     return classes
 
 
-def needs_all_maps(correction):
-    """Tell whether a correction needs the permuted maps, and whether entirely.
-
-    Where it does not entirely, what ``--null stream`` keeps will do.
-    """
+def null_for(correction, null=None):
+    """Return what to keep of the permutations' maps, enough for a correction."""
     from ..inference.corrections import CORRECTIONS
 
     needs = CORRECTIONS[correction].needs
-    return needs != "maximum", needs is None
-
-
-def check_null_options(null, correction):
-    """Refuse to keep less of the permutations' maps than a correction needs."""
-    if null not in ("stream", "max"):
-        return
-    maps, entirely = needs_all_maps(correction)
-    if null == "stream" and entirely:
+    if null == "max" and needs != "maximum":
         raise ValueError(
-            f"--correction {correction} needs every permutation's map. Use --null "
-            "full, or leave --null out."
+            f"--correction {correction} needs more than the maxima. Use --null full, "
+            "or leave --null out."
         )
-    if null == "max" and maps:
-        others = "" if entirely else " or --null stream"
-        raise ValueError(
-            f"--correction {correction} needs more than the maxima. Use --null full"
-            f"{others}, or leave --null out."
-        )
+    if null in (None, "auto"):
+        return "full" if needs is None else "auto"
+    return null
 
 
 def check_course(correction, made):
@@ -475,7 +461,7 @@ REWORDED = (
     ),
     (r"'grid'(: .*?) Or a Ridge object, but no other penalty\.", r"--reg\1"),
     (
-        r"say how to leave trials out: Tuned\(.*?\)\)",
+        "a penalty that is not tuned, such as reg='auto'",
         "set the penalty by another --reg, or by --df",
     ),
     (r"\bUse a float, 'auto',", "Use a number, --reg auto,"),

@@ -3,7 +3,6 @@
 The packages that read images are imported inside functions: ``--help`` needs none.
 """
 
-import math
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,15 +20,13 @@ from .common import (
     add_out,
     analysis_arguments,
     check_course,
-    check_null_options,
     check_out,
     check_penalty,
     check_there,
     given,
-    needs_all_maps,
+    null_for,
     one_line,
     split_classes,
-    split_scoring,
 )
 from .reading import as_word, read_volumes
 
@@ -147,15 +144,6 @@ REGIONS_OPTIONS = (
         Path,
     ),
     Option(
-        "--atlas-threshold",
-        "atlas_threshold",
-        "VALUE",
-        "for probability maps: a voxel belongs to each region whose map reaches this "
-        "value, in the unit of the atlas (default: to the region with the highest "
-        "value)",
-        float,
-    ),
-    Option(
         "--atlas-names",
         "lut",
         "TABLE",
@@ -264,7 +252,7 @@ def _run_regions(arguments):
 def _check(arguments, *paths):
     """Check what does not need the images, before they are read."""
     arguments.start = time.perf_counter()
-    check_null_options(arguments.null, arguments.correction)
+    null_for(arguments.correction, arguments.null)
     check_course(arguments.correction, "images have positions in space")
     check_penalty(arguments)
     _check_level(arguments)
@@ -296,11 +284,6 @@ def _check_level(arguments):
     if arguments.correction not in ("cluster", "cluster-size"):
         raise ValueError(
             "--threshold is for clusters. Add --correction cluster, or leave it out."
-        )
-    if arguments.null == "stream":
-        raise ValueError(
-            f"--null stream forms clusters at p <= {CLUSTER_LEVEL}. With "
-            f"--threshold {level:g} use --null full, or leave --null out."
         )
 
 
@@ -347,7 +330,7 @@ def _run(arguments, decode, unit, options):
             confounds=arguments.confounds,
             train_on=arguments.train_on,
             standardize=False if standardize == "none" else standardize,
-            null=_null(arguments, images),
+            null=_null(arguments),
             dtype=arguments.dtype,
             checkpoint=checkpoint,
             **given(arguments, options),
@@ -376,35 +359,12 @@ def _read_classes(names, labels):
     return {key: [labels.get(x, x) for x in several] for key, several in names.items()}
 
 
-def _null(arguments, images):
+def _null(arguments):
     """Return what to keep of the permutations' maps, as the functions want it."""
-    null = arguments.null or "auto"
-    maps, entirely = needs_all_maps(arguments.correction)
-    if null != "auto" or not maps:
-        return null
-    if arguments.command == "regions" or entirely:
-        return "full"  # an atlas has few maps' worth of regions; the others need all
-    if arguments.threshold != CLUSTER_LEVEL:
+    null = null_for(arguments.correction, arguments.null)
+    if null == "auto" and arguments.threshold != CLUSTER_LEVEL:
         return "full"  # clusters are formed afterwards
-    from ..decoding.sizes import FULL_NULL_BYTES
-
-    # The maxima would not do, and all maps may be too much.
-    n_maps = arguments.n_permutations * len(split_scoring(arguments.scoring))
-    n_bytes = 4 * n_maps * _count_centres(arguments, images[0])
-    return "full" if n_bytes <= FULL_NULL_BYTES else "stream"
-
-
-def _count_centres(arguments, image):
-    """Return the number of centres of searchlights, or one that is larger."""
-    from ..data.cifti import is_cifti
-    from ..data.volumes import load_mask
-
-    if is_cifti(image):
-        return image.shape[1]
-    if arguments.process_mask_img or arguments.mask_img:
-        name = "process_mask_img" if arguments.process_mask_img else "mask_img"
-        return load_mask(getattr(arguments, name), image, name)[0].sum()
-    return math.prod(image.shape[:3])
+    return null
 
 
 @contextmanager

@@ -26,11 +26,10 @@ from .common import (
     add_out,
     analysis_arguments,
     check_course,
-    check_null_options,
     check_out,
     check_penalty,
     check_there,
-    needs_all_maps,
+    null_for,
     one_line,
     reword,
     split_classes,
@@ -287,8 +286,7 @@ def _add_generalize_options(parser):
     group.add_argument(
         "--same-trials",
         action=argparse.BooleanOptionalAction,
-        help="the test file has the same trials in the same order, so cross-validate "
-        "(default: detected if the files have times in common)",
+        help="the test file has the same trials in the same order, so cross-validate",
     )
 
 
@@ -359,15 +357,12 @@ def _decode(arguments, epochs, y, test_epochs, options):
     if arguments.train_on:
         part, more = "_train_on", f", trained on {arguments.train_on}"
     if arguments.generalize:
-        null = arguments.null or "auto"
-        if null == "auto" and needs_all_maps(arguments.correction)[0]:
-            null = "full"  # the maxima would not do
         result = generalize_epochs(
             epochs,
             y,
             test_epochs=test_epochs,
             same_trials=arguments.same_trials,
-            null=null,
+            null=null_for(arguments.correction, arguments.null),
             **options,
         )
         if arguments.test_epochs:
@@ -402,7 +397,7 @@ def _check_generalize(arguments):
             "--same-trials describes a test file. Add --test-file, or leave "
             "--same-trials out."
         )
-    check_null_options(arguments.null, arguments.correction)
+    null_for(arguments.correction, arguments.null)
     if arguments.generalize:
         check_course(arguments.correction, "--generalize makes a map of two times")
     if arguments.sensors:

@@ -22,8 +22,7 @@ from ..kfda.folds import (
 from ..kfda.kernels import needs_gram
 from ..kfda.models import kernels_of
 from ..kfda.penalties import Tuned, name_of_rule
-from ..kfda.splits import sees_labels
-from ..kfda.steps import Learned, check_kernel_after
+from ..kfda.preprocess import FoldPreprocessing, check_kernel_after
 from ..metrics.classes import METRICS, chance_level
 from ..metrics.names import (
     check_scoring,
@@ -58,7 +57,7 @@ from .problems import (
 )
 from .procedure import Procedure
 from .repeats import Samples
-from .run import Task, is_foldwise, run
+from .run import Task, run
 from .sizes import check_null
 
 #: Trials above which an exact kernel matrix is worth a word.
@@ -238,8 +237,7 @@ def make_analysis(trials, procedure, *, maps=None, with_patterns=False):
     if how.is_repeated:
         made = how.plan(made, folds, labels, groups, seed, classes)
         labels, folds, codes, groups = made.sampled
-    known = {"permutations": permutations, "learned": learned}
-    make_inner = partial(make_inner_folds, procedure.method.reg, **known)
+    make_inner = partial(make_inner_folds, procedure.method.reg)
     task = Task(
         labels,
         len(classes),
@@ -321,7 +319,7 @@ def make_learned(procedure, trials):
     """Return what every fold learns: steps, and how confounds are taken out."""
     steps, confounds = procedure.learning.steps, trials.confounds
     if confounds is None:
-        return Learned(steps)
+        return FoldPreprocessing(steps)
     # One unit for all: among seconds and volts the regression would drop the volts.
     centre, spread = confounds.unit
     columns, others = (
@@ -330,11 +328,13 @@ def make_learned(procedure, trials):
     )
     rounding = np.finfo(float).eps * np.max(np.abs(confounds.columns) / spread)
     named = tuple(confounds.record())
-    return Learned(steps, columns, others, named, confounds.size, float(rounding))
+    return FoldPreprocessing(
+        steps, columns, others, named, confounds.size, float(rounding)
+    )
 
 
 def check_foldwise(learned, procedure, folds):
-    """Refuse what folds of their own have not, where there is something `Learned`."""
+    """Refuse what folds of their own have not, where they preprocess."""
     kernel, average = procedure.method.kernel, procedure.repeating.average
     own = folds is not None and folds.trains is not None
     if not (learned or own):
@@ -424,7 +424,7 @@ def _permute_chosen(codes, n_permutations, folds, groups, options):
         None,
         n_permutations,
         folds=left_out_folds(folds),
-        groups=_of(groups, chosen),
+        groups=None if groups is None else groups[chosen],
         alike=False,
         **options,
     )
@@ -532,46 +532,18 @@ def _check_tested(trials, classes, codes):
     return np.searchsorted(classes, y_test).astype(np.intp)
 
 
-def make_inner_folds(reg, codes, groups, folds, permutations, learned):
-    """Return the folds within training sets, made now so that errors come early.
+def make_inner_folds(reg, codes, groups, folds):
+    """Return the folds within training sets, where labels choose a penalty.
 
-    One :class:`InnerFolds` for all folds, or where folds have matrices of their own one
-    for each, and one for all trials. Of classes (n,), or None for values.
+    Of classes (n,), or None for values. Training sets without such folds are refused.
     """
     if not isinstance(reg, Tuned):
         return None
-    if permutations.n_permutations and sees_labels(reg.cv):
-        raise ValueError(
-            f"Tuned(cv={reg.cv!r}) draws folds from the labels, but permuted labels "
-            "are tuned with the same folds, and so would not be treated alike. "
-            "Use a number of random folds, as Tuned(cv=5), or None."
-        )
-    n = len(codes) if folds is None else folds.n
-    foldwise = is_foldwise(folds, learned)
-    try:
-        if foldwise:
-            trains = [train for train, _ in folds.pairs] if folds else []
-            inner = tuple(
-                InnerFolds(reg.cv, len(rows), _of(codes, rows), _of(groups, rows), None)
-                for rows in (*trains, folds.rows_of_all if folds else np.arange(n))
-            )
-            _ = [each.of_all for each in inner]
-        else:
-            inner = InnerFolds(reg.cv, n, codes, groups, folds)
-            _ = inner.of_all, inner.of_folds  # drawn once, here, for all workers
-    except ValueError as error:
-        if groups is None and "'groups' parameter" in str(error):
-            raise ValueError(
-                f"Tuned(cv={reg.cv!r}) leaves groups out within each training set, and "
-                "there are none. Pass groups=, one for each trial."
-            ) from error
-        raise
+    inner = InnerFolds(groups, codes is None)
+    if groups is not None:
+        for train, _ in folds.pairs if folds else ((np.arange(len(groups)), None),):
+            inner.within(train)
     return inner
-
-
-def _of(values, rows):
-    """Return the values of some trials, where there are any."""
-    return None if values is None else values[rows]
 
 
 def record_method(model, reg):
@@ -628,7 +600,7 @@ def decode(
         The class of the result.
     parameters : dict
         What the result records, on top of what `analysis` does.
-    null : "all" | "full" | "max" | "stream" | None
+    null : "all" | "auto" | "full" | "max" | "stream" | None
         What to keep of the permutations' maps, where that is settled already.
     checkpoint : Checkpoint | None
         What :func:`mvpa_kfda.decoding.run.run` takes.

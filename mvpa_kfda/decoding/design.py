@@ -23,9 +23,7 @@ from ..inference.permutation import (
     find_few,
     find_price,
 )
-from ..kfda.arguments import CrossValidation
-from ..kfda.folds import Folds, find_cut_groups, left_out_folds
-from ..kfda.splits import PARTS
+from ..kfda.folds import PARTS, CrossValidation, Folds, find_cut_groups, left_out_folds
 from ..results.base import SubjectResult
 from ..results.kinds import figure_method
 from ..utils.advice import described, is_foreign

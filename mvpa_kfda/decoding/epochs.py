@@ -26,8 +26,8 @@ from ..data.epochs import (
     sampling_rate,
     scale_name,
 )
-from ..kfda.arguments import Adjacency
 from ..kfda.models import for_channels
+from ..kfda.rowmaps import Adjacency
 from ..results.decoding import TimeRegressionResult
 from ..results.epochs import SensorTimeResult, TimeFrequencyResult, TimeResult
 from ..results.patterns import pack_info

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,11 +24,11 @@ from ..data.pairs import (
     gather_pairs,
     without_copy,
 )
-from ..kfda.foldwise import FoldwisePlan, FoldwiseTransfer
+from ..kfda.foldwise import FoldwisePlan
 from ..kfda.kernels import Linear
 from ..kfda.models import for_channels
 from ..kfda.penalties import MOST_OF_SECOND
-from ..kfda.transfer import Expansions, Transfer, chunk_length
+from ..kfda.transfer import Expansion, Transfer, chunk_length
 from ..results.epochs import GeneralizationResult, exempt_cells
 from ..results.patterns import pack_info
 from ..utils.checks import check_finite
@@ -144,52 +144,48 @@ class GeneralizationPositions(Positions):
             yield model
 
     def _transfer(self, position, plan, task):
-        """Return the transfer from one training window."""
-        if isinstance(plan, FoldwisePlan):
-            return self._foldwise(plan, task.learned)
+        """The transfer from one training window."""
         order = plan.order if plan.batches else np.arange(self.n_test)
+        tested, expansion = (self.true, self.n_test, self.width), None
+        if isinstance(plan, FoldwisePlan):
+            if plan.scores_features:
+                return Transfer(plan, self._feature_chunks(order, plan), *tested)
+            chunks = partial(self._chunks_of, plan, task.learned)
+            if plan.is_shared or not plan.batches:
+                chunks = chunks(plan.whole, order)
+            return Transfer(plan, chunks, *tested)
         X = self.train.features(position)
         if self._uses_features(X, task):
-            expansions = Expansions.of_features(plan, X)
+            expansion = Expansion(plan, X, np.asarray)
             chunks = self._feature_chunks(order, plan)
         else:
-            expansions = Expansions.of_kernel(plan, X, self.train.kernel_of(position))
+            expansion = Expansion.of_kernel(plan, X, self.train.kernel_of(position))
 
             def rows(windows):
                 features = self._test_features(windows, order)
-                values = expansions.rows(features.reshape(-1, X.shape[1]))
+                values = expansion.rows(features.reshape(-1, X.shape[1]))
                 return values.reshape(*features.shape[:2], -1)
 
-            shape = self.n_test, expansions.n_columns
+            shape = self.n_test, expansion.n_columns
             chunks = _Chunks(rows, shape, self.width, len(plan.rows), plan.dtype)
-        return Transfer(plan, expansions, chunks, self.true, self.n_test)
+        return Transfer(plan, chunks, *tested, expansion)
 
-    def _foldwise(self, plan, learned):
-        """Return the transfer of folds with matrices of their own, or of a model."""
+    def _chunks_of(self, plan, learned, fold, trials=None):
+        """The test rows of some trials, or of those of a fold, by its columns."""
+        trials = fold.test if trials is None else trials
+        learned = learned if plan.batches else learned.of_others
 
-        def chunks_of(part, trials, learned):
-            def rows(windows):
-                if self._test_windows is None:
-                    features = self._test_features(windows, trials)
-                else:
-                    features = self._test_windows[list(windows)][:, trials]
-                features = learned.augmented(features, trials)
-                values = part.rows(features.reshape(-1, features.shape[2]))
-                return values.reshape(*features.shape[:2], -1)
+        def rows(windows):
+            if self._test_windows is None:
+                features = self._test_features(windows, trials)
+            else:
+                features = self._test_windows[list(windows)][:, trials]
+            features = learned.augmented(features, trials)
+            values = fold.columns(features.reshape(-1, features.shape[2]))
+            return values.reshape(*features.shape[:2], -1)
 
-            shape = len(trials), part.expansions.n_columns
-            return _Chunks(rows, shape, self.width, len(trials), plan.dtype)
-
-        if plan.batches:
-            return FoldwiseTransfer(
-                plan,
-                lambda part: chunks_of(part, part.test, learned),
-                self.width,
-                self.true,
-            )
-        whole, everybody = plan.whole, np.arange(self.n_test)
-        chunks = chunks_of(whole, everybody, learned.of_others)
-        return Transfer(whole.plan, whole.expansions, chunks, self.true, self.n_test)
+        shape = len(trials), fold.n_columns
+        return _Chunks(rows, shape, self.width, len(plan.rows), plan.dtype)
 
     def _uses_features(self, X, task):
         """Tell whether weights on features are cheaper than kernels between times."""
@@ -431,9 +427,9 @@ def generalize_arrays(
     y_test : array_like, shape (n_test_trials,) | None
         Labels to be predicted. None: those of `y`, for the same trials.
     same_trials : bool | None
-        Whether `X_test` contains the trials of `X` in the same order. None: detected by
-        comparing the data at common times; set it to True if the same trials have other
-        times or other processing, which cannot be detected.
+        Whether `X_test` contains the trials of `X` in the same order, at other times or
+        processed differently. None and False: separate trials, of which none may be a
+        copy of a trial of `X`; with False, a few that are equal by chance may be.
     sfreq : float
         Samples per second. With 1, times and windows are in samples. `X_test` has the
         same.
@@ -594,9 +590,11 @@ def generalize_epochs(
         the same names for ``"face/right"`` and ``"house/right"`` as `y_test`, and
         ``test_epochs=epochs``, one side is used for training and the other for testing.
     same_trials : bool | None
-        Whether epoch i of `test_epochs` is the same trial as epoch i of `epochs`. None:
-        detected by comparing the data at common times; set it to True for epochs around
-        other events than those of `epochs`, which cannot be detected.
+        Whether epoch i of `test_epochs` is the same trial as epoch i of `epochs`, at
+        other times or processed differently. None and False: separate trials, of which
+        none may be a copy of a trial of `epochs`. None also refuses epochs that have
+        the events of `epochs` or overlap with them in time; with False, a few may be
+        equal by chance.
     groups : None | str | array_like, shape (n_epochs,)
         ... The name of a metadata column of `epochs`, or one value per epoch, including
         those that `y` leaves out.
@@ -621,8 +619,8 @@ def generalize_epochs(
     ------
     ValueError, TypeError
         On channels, sampling rates or labels that do not match, test trials that are
-        also training trials, a query that selects no or all epochs, a map that does not
-        fit into memory, and anything that :func:`decode_epochs` rejects.
+        or may be training trials, a query that selects no or all epochs, a map that
+        does not fit into memory, and anything that :func:`decode_epochs` rejects.
 
     Notes
     -----

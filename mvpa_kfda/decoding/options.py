@@ -21,8 +21,11 @@ from os import PathLike
 from typing import Any, Literal, TypedDict, TypeVar
 
 from ..inference.permutation import Permute
-from ..kfda.arguments import CrossValidation, KernelLike, PenaltyLike, Preprocess
-from ..kfda.nystrom import Nystrom
+from ..kfda.folds import CrossValidation
+from ..kfda.kernels import KernelLike
+from ..kfda.penalties import PenaltyLike
+from ..kfda.preprocess import Preprocess
+from ..kfda.rowmaps import Nystrom
 from ..metrics.names import Scoring
 from ..results.procedure import passed_on
 from ..utils.checks import Precision, Seed, collected_warnings

@@ -31,7 +31,7 @@ from ..kfda.kernels import (
     out_of_range,
 )
 from ..kfda.penalties import Auto, Farthest, Tuned, name_of_rule
-from ..metrics.areas import find_rare_class
+from ..metrics.auc import find_rare_class
 from ..metrics.classes import crowding, depends_on_frequencies
 from ..metrics.names import PairsMetric, metric_in_text
 from ..utils.advice import SIN_AND_COS

@@ -18,10 +18,12 @@ from numpy.typing import ArrayLike
 
 from ..data.confounds import ConfoundTable, TrainOn
 from ..inference.permutation import Permute
-from ..kfda.arguments import CrossValidation, KernelLike, PenaltyLike, Preprocess
+from ..kfda.folds import CrossValidation
+from ..kfda.kernels import KernelLike
 from ..kfda.models import resolve_method
-from ..kfda.nystrom import Nystrom
-from ..kfda.steps import check_steps
+from ..kfda.penalties import PenaltyLike
+from ..kfda.preprocess import Preprocess, check_steps
+from ..kfda.rowmaps import Nystrom
 from ..metrics.names import Scoring
 from ..utils.checks import (
     Precision,
@@ -182,14 +184,14 @@ class Permuting:
         ``"groups"``: whole groups; ``"free"``: all trials; ``"auto"``: a valid scheme
         for the folds and groups, whatever `n_permutations`, by the rules of
         :func:`~mvpa_kfda.inference.permutation.permute_labels`.
-    null : "auto" | "full" | "max" | "stream"
+    null : "auto" | "full" | "max"
         What to keep of the permuted maps, for each metric. ``"full"``: all scores, 4 P
         bytes per position. ``"max"``: the largest score of each map, and for each
         position the number of permutations that reach the observed score; enough for
         all p-values with ``alternative="greater"`` except those of "max-step-down",
-        clusters and TFCE. ``"stream"``: these, and the largest cluster (threshold 0.05)
-        and TFCE score of each map, using a temporary file of the size of ``"full"``.
-        ``"auto"``: ``"full"`` up to 1 GiB, else ``"max"``.
+        clusters and TFCE. ``"auto"``: ``"full"`` up to 1 GiB; else what ``"max"`` keeps
+        and the largest cluster (threshold 0.05) and TFCE score of each map, using a
+        temporary file of the size of ``"full"``.
     keep_all : bool
         Whether all scores are kept in double precision, whatever `null` says.
     """

@@ -23,9 +23,8 @@ from numpy.typing import ArrayLike
 
 from ..data.confounds import Confounds, read_confounds
 from ..inference.permutation import Permutations, permute_labels
-from ..kfda.folds import Folds, make_folds
+from ..kfda.folds import Folds, make_folds, may_see_labels, sees_labels
 from ..kfda.penalties import Auto, Tuned
-from ..kfda.splits import may_see_labels, sees_labels
 from ..metrics.names import (
     FunctionMetric,
     RegressionScoring,
@@ -33,7 +32,7 @@ from ..metrics.names import (
     function_metrics,
     name_functions,
 )
-from ..metrics.numbers import REGRESSION_METRICS
+from ..metrics.regression import REGRESSION_METRICS
 from ..results.decoding import RegressionResult, TimeRegressionResult
 from ..results.epochs import TimeResult
 from ..utils.checks import (
@@ -69,10 +68,6 @@ if TYPE_CHECKING:
 _ADVICE = (
     "For class labels use cross_validate, or decode_epochs and decode_arrays with "
     "task='classification'."
-)
-_NEEDS_CLASSES = (
-    "needs classes, but the values of a regression are continuous. Use KFold, "
-    "GroupKFold, ShuffleSplit or a number of folds."
 )
 #: Values that vary less than this many units of rounding do not vary.
 _ROUNDING = 8
@@ -308,7 +303,6 @@ def make_regression_analysis(trials, procedure, *, maps=None, with_patterns=Fals
     if groups is not None:
         groups = check_per_trial(groups, trials.n, "groups")
     reg = Tuned() if isinstance(method.reg, Auto) else method.reg
-    _check_tuned(reg)
     # What splitters are shown in the place of values, so that these may be permuted.
     nothing = np.zeros(trials.n, np.intp)
     order = {"numbers": trials.numbers, "values": values.given}
@@ -343,7 +337,7 @@ def make_regression_analysis(trials, procedure, *, maps=None, with_patterns=Fals
         scoring=scoring,
         dtype=running.dtype,
         batch_size=running.batch_size,
-        inner=make_inner_folds(reg, None, groups, folds, permutations, learned),
+        inner=make_inner_folds(reg, None, groups, folds),
         functions=function_metrics(functions),
         learned=learned.seeded(seed),
         mean=values.mean,
@@ -394,18 +388,11 @@ def _checked(cv):
     """Return `cv`, unless it needs classes."""
     if sees_labels(cv):
         raise ValueError(
-            f"cv={cv!r} {_NEEDS_CLASSES} To balance the folds by binned values, pass "
-            "cv=list(splitter.split(X, bins))."
+            f"cv={cv!r} needs classes, but the values of a regression are continuous. "
+            "Use KFold, GroupKFold, ShuffleSplit or a number of folds. To balance the "
+            "folds by binned values, pass cv=list(splitter.split(X, bins))."
         )
     return cv
-
-
-def _check_tuned(reg):
-    """Refuse to tune a penalty by what needs classes."""
-    if not isinstance(reg, Tuned):
-        return
-    if sees_labels(reg.cv):
-        raise ValueError(f"Tuned(cv={reg.cv!r}) {_NEEDS_CLASSES}")
 
 
 class _Options(CommonOptions, BatchOptions, total=False):

@@ -13,9 +13,9 @@ from ..kfda.folds import (
     find_cut_groups,
     left_out_folds,
     make_folds,
+    may_see_labels,
 )
 from ..kfda.kernels import KernelChoice
-from ..kfda.splits import may_see_labels
 from ..utils.checks import check_count, check_flag, check_option
 from ..utils.memory import check_many
 from .averaging import average_trials, check_disjoint, count_cells, find_left_out

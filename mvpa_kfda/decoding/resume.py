@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from ..kfda.folds import InnerFolds
 from ..kfda.kernels import RBF, Linear, Polynomial
 from ..kfda.models import kernels_of
 from ..metrics.names import FunctionMetric
@@ -41,7 +40,6 @@ def describe_run(positions, first, analysis, parameters, known):
         "confounds": digest(
             [] if task.learned.confounds is None else task.learned.confounds
         ),
-        "folds within training sets": _digest_inner(task.inner),
         "permutations": digest(task.labels),
         "averaged trials": digest([] if analysis.members is None else analysis.members),
         **_values_at(positions, first, task),
@@ -65,17 +63,3 @@ def _values_at(positions, position, task):
             rows = task.learned.augmented(X)
             values["preprocess's values"] = digest(task.learned.fit(rows)(rows))
     return values
-
-
-def _digest_inner(inner):
-    """Return a digest of the folds that a tuned penalty is chosen with."""
-    layouts = []
-    for each in inner if isinstance(inner, tuple) else (inner,):
-        if isinstance(each, InnerFolds) and not each.leaves_one_out:
-            within = each.of_folds if each.folds is not None else ()
-            layouts += [each.of_all, *(layout for some in within for layout in some)]
-    # The sizes tell where one fold ends and the next begins.
-    return digest(
-        *(batch.take for each in layouts for batch in each.batches),
-        np.array([batch.m for each in layouts for batch in each.batches], int),
-    )

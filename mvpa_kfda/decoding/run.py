@@ -19,7 +19,7 @@ from ..inference.null import FullNull, NullSummary, summarize_null
 from ..kfda.folds import Folds, InnerFolds
 from ..kfda.patterns import pattern_weights, patterns_of
 from ..kfda.penalties import AtMost, Auto, Tuned
-from ..kfda.steps import Learned
+from ..kfda.preprocess import FoldPreprocessing
 from ..metrics.classes import METRICS, evaluate_labellings, evaluate_sets
 from ..utils.parallel import count_workers, keep_freed_memory, run_in_parallel
 from ..utils.progress import Progress
@@ -44,7 +44,7 @@ class Task:
         Metric names.
     functions : dict of str -> FunctionMetric
         Those of the metrics that are functions of the user's.
-    learned : Learned
+    learned : FoldPreprocessing
         What every fold learns from its training trials before the kernel.
     dtype : dtype
         The precision in which permutations are processed.
@@ -65,7 +65,7 @@ class Task:
         Penalties are at most so many times trace(K_c)/n, unless labels choose them.
     rank : int | None
         How many discriminants to classify by; None: all.
-    inner : InnerFolds | tuple of InnerFolds | None
+    inner : InnerFolds | None
         The folds within the training sets, where the penalty is tuned.
     groups : ndarray, shape (n,) | None
         Each trial's group, which a penalty without labels may take into account.
@@ -83,10 +83,10 @@ class Task:
     second: np.ndarray | None = None
     at_most: float | None = None
     rank: int | None = None
-    inner: InnerFolds | tuple | None = None
+    inner: InnerFolds | None = None
     groups: np.ndarray | None = None
     functions: dict = field(default_factory=dict)
-    learned: Learned = field(default_factory=Learned)
+    learned: FoldPreprocessing = field(default_factory=FoldPreprocessing)
 
     #: Bytes of the prediction of a trial.
     prediction_bytes = 1

@@ -10,16 +10,17 @@ import numpy as np
 from joblib import cpu_count
 
 from ..kfda.hat import prefers_features
-from ..utils.checks import check_option, quoted, word_bytes
+from ..utils.checks import quoted, word_bytes
 from ..utils.memory import check_memory
 from ..utils.parallel import count_workers
 from ..utils.progress import word_seconds
 
-#: With null="auto", permutations' maps up to this many bytes are kept in full.
+#: With null="auto", permutations' maps up to this many bytes are kept in full, and
+#: larger ones are written to a temporary file, of which a summary is kept ("stream").
 FULL_NULL_BYTES = 2**30
 
 #: What may be kept of the permutations.
-KeptNull = Literal["auto", "full", "max", "stream"]
+KeptNull = Literal["auto", "full", "max"]
 NULLS = get_args(KeptNull)
 
 #: What is kept of a null in memory, in units of all its scores in single precision.
@@ -50,15 +51,13 @@ class Maps:
 def check_null(null, task, positions, n_tested, n_jobs=1):
     """Return what to keep of the permutations' maps; refuse what cannot be held.
 
-    "auto" is decided; "all", in double precision, is for maps that are never reduced.
-    `n_tested` trials are predicted in every cell.
+    "auto" becomes "full" or "stream"; "all", in double precision, is for maps that are
+    never reduced. `n_tested` trials are predicted in every cell.
     """
-    if null != "all":
-        check_option("null", null, NULLS)
     n_permutations, size = len(task.labels) - 1, positions.describe()
     full = _full_null_bytes(task, positions)
     if null == "auto":
-        null = "full" if full <= FULL_NULL_BYTES else "max"
+        null = "full" if full <= FULL_NULL_BYTES else "stream"
     what = f"A map of {size} with {n_permutations} permutations"
     less = _smaller(null, positions.fewer)
     n_workers = min(count_workers(n_jobs, here=True), len(positions.blocks()))
@@ -129,7 +128,7 @@ def _check_disk(needed, what, fewer):
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise ValueError(
-            f"null='stream' writes {word_bytes(needed)} for {what} into {folder}, "
+            f"null='auto' writes {word_bytes(needed)} for {what} into {folder}, "
             f"which has {word_bytes(free)} left. Use {fewer}, fewer permutations, "
             "another folder (the environment variable TMPDIR), or null='max'."
         )

@@ -14,12 +14,11 @@ from typing import Literal
 import numpy as np
 from scipy.stats import norm, t
 
-from ..inference.carriers import largest_order, order_p
 from ..inference.corrections import ADJUSTMENTS, CorrectionNames, smallest_p_value
 from ..inference.exchange import LabelExchange, SignFlips, draw_labels, draw_signs
 from ..inference.listed import CLUSTER_FDR
 from ..inference.null import ALTERNATIVES, Alternative, FullNull, level_of_side
-from ..inference.prevalence import prevalence_p
+from ..inference.prevalence import largest_order, order_p, prevalence_p
 from ..results.group import GroupResult
 from ..results.kinds import keeps_warnings
 from ..results.prevalence import NULLS, share_of

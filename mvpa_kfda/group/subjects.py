@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from ..data.resampling import nearest_voxels, take_voxels
+from ..data.volumes import nearest_voxels, take_voxels
 from ..inference.corrections import KeptTest
 from ..inference.null import NullCentre, centre_of, permuted_means
-from ..metrics.areas import find_rare_class
+from ..metrics.auc import find_rare_class
 from ..metrics.classes import METRICS, crowding, depends_on_frequencies
 from ..metrics.names import metric_limits
-from ..metrics.numbers import REGRESSION_METRICS
+from ..metrics.regression import REGRESSION_METRICS
 from ..results.base import Result, SubjectResult
 from ..results.epochs import GeneralizationResult
 from ..results.load import load_result

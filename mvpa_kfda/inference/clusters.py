@@ -171,7 +171,7 @@ def largest_clusters(maps, threshold, graph, counted=None):
 
 
 def _clusters_above(maps, threshold, graph, counted=None):
-    """Return the nodes above a threshold, the cluster of each, masses and sizes."""
+    """The nodes above a threshold, the cluster of each, masses and sizes."""
     nodes = np.flatnonzero(maps > threshold)
     label = components(len(nodes), graph.pairs_among(nodes, maps.size))
     values, ones = maps.ravel()[nodes], None
@@ -267,7 +267,7 @@ def tfce_of_graph(maps, graph, powers=(0.5, 2.0), counted=None):
 
 
 def _enhance(maps, graph, e_power, h_power, counted):
-    """Return the scores of a few maps."""
+    """The scores of a few maps."""
     flat = maps.ravel()
     nodes = np.flatnonzero(flat > 0)
     if counted is not None:
@@ -290,7 +290,7 @@ def _enhance(maps, graph, e_power, h_power, counted):
 
 
 def _from_the_top(values):
-    """Return the order of positive values from the highest down, ties as they are."""
+    """The order of positive values from the highest down, ties as they are."""
     # Values in 65,536 bins are sorted by counting. What is nearly sorted is done soon.
     scale = 65535 / values.max(initial=1e-300)
     bins = 65535 - np.minimum(values * scale, 65535).astype(np.uint16)
@@ -423,7 +423,7 @@ def _roots(pointers):
 
 
 def _sorting(keys, n_keys):
-    """Return the order of whole numbers below n_keys; equal ones stay in theirs."""
+    """The order of whole numbers below n_keys; equal ones stay in theirs."""
     n = len(keys)
     entries = np.ones(n, dtype=bool), (keys, np.arange(n, dtype=np.int32))
     return sparse.csr_array(entries, shape=(n_keys, n)).indices  # counts in C

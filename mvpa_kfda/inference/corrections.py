@@ -20,7 +20,7 @@ taken as float64. No copy of the null is made. A `NullSummary` can replace the n
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce, wraps
+from functools import partial, reduce, wraps
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,12 +30,13 @@ from ..utils.checks import (
     check_count,
     check_finite,
     check_option,
+    counted,
     quoted,
+    warn,
     word_bytes,
 )
 from . import listed
 from .clusters import find_clusters
-from .depth import cluster_depth_p
 from .null import (
     ALTERNATIVES,
     FullNull,
@@ -50,7 +51,7 @@ from .null import (
 
 
 def _of_each(test):
-    """Return a test of several nulls by a test of one: the largest p-value counts."""
+    """A test of several nulls by a test of one: the largest p-value counts."""
 
     @wraps(test)
     def largest(nulls):
@@ -65,7 +66,7 @@ def _of_each(test):
 
 @_of_each
 def _none(null):
-    """Return the p-values (positions...) of every position for itself."""
+    """The p-values (positions...) of every position for itself."""
     return np.asarray(count_p(null.exceedances, null.n_permutations))
 
 
@@ -115,32 +116,18 @@ def holm(p):
     return np.minimum(1.0, adjusted).reshape(np.shape(p))
 
 
-def _fdr(p):
-    """Return p-values of Benjamini and Hochberg."""
-    return false_discovery_control(np.ravel(p), method="bh").reshape(np.shape(p))
+def _fdr(p, method="bh"):
+    """Return p-values of Benjamini and Hochberg; "by": of Benjamini and Yekutieli."""
+    return false_discovery_control(np.ravel(p), method=method).reshape(np.shape(p))
 
 
-def _fdr_by(p):
-    """Return p-values of Benjamini and Yekutieli."""
-    return false_discovery_control(np.ravel(p), method="by").reshape(np.shape(p))
-
-
-def _cluster(nulls):
-    """Return p-values of the mass of the cluster that holds a position."""
-    labels, found = find_islands(nulls)
+def _cluster(nulls, maximum="cluster_maximum"):
+    """Return p-values of the mass or size of the cluster that holds a position."""
+    labels, masses, sizes = find_islands(nulls)
+    values = masses if maximum == "cluster_maximum" else sizes
     p = [
-        _p_of(island.masses, null.cluster_maximum, null, island.sizes)
-        for island, null in zip(found, nulls, strict=True)
-    ]
-    return np.concatenate([[1.0], reduce(np.maximum, p)])[labels]
-
-
-def _cluster_size(nulls):
-    """Return p-values of the size of the cluster that holds a position."""
-    labels, found = find_islands(nulls)
-    p = [
-        _p_of(island.sizes, null.cluster_size_maximum, null, island.sizes)
-        for island, null in zip(found, nulls, strict=True)
+        _p_of(value, getattr(null, maximum), null, size)
+        for value, null, size in zip(values, nulls, sizes, strict=True)
     ]
     return np.concatenate([[1.0], reduce(np.maximum, p)])[labels]
 
@@ -158,21 +145,9 @@ def _tfce(nulls):
     return reduce(np.maximum, p)
 
 
-#: The p-values of times by how deep they lie in their cluster, see `cluster_depth_p`.
-_cluster_depth = _of_each(cluster_depth_p)
-
-
 def _observed_maps(nulls):
-    """Return the observed maps of tests, in which exempt positions are infinite."""
+    """The observed maps of tests, in which exempt positions are infinite."""
     return [null.connected(null.maps(null.observed[np.newaxis])) for null in nulls]
-
-
-@dataclass(frozen=True, eq=False)
-class Islands:
-    """What islands (n_islands,) have in one of the tests: masses, and sizes."""
-
-    masses: np.ndarray
-    sizes: np.ndarray
 
 
 def find_islands(nulls):
@@ -193,21 +168,175 @@ def find_islands(nulls):
     above = [each > null.height for each, null in zip(maps, nulls, strict=True)]
     labels, _ = find_clusters(np.all(above, axis=0), 0.5, first.adjacency)
     n, flat = labels.max(initial=0) + 1, labels.ravel()
-    found = []
+    masses, sizes = [], []
     for each, null in zip(maps, nulls, strict=True):
         ones = np.ones(each.shape)
         if null.exempt is not None:
             ones, each = ones * null.counted, np.where(null.exempt, 0.0, each)
-        masses, sizes = (np.bincount(flat, x.ravel(), n)[1:] for x in (each, ones))
-        found.append(Islands(masses, sizes))
+        masses.append(np.bincount(flat, each.ravel(), n)[1:])
+        sizes.append(np.bincount(flat, ones.ravel(), n)[1:])
     # Positive and negative islands hold different positions, so the sum is either.
-    return labels.sum(axis=0).reshape(first.observed.shape), found
+    return labels.sum(axis=0).reshape(first.observed.shape), masses, sizes
 
 
 def _p_of(values, maximum, null, counted):
-    """Return the p-values of what was worked out from the scores, 0 where none are."""
+    """The p-values of what was worked out from the scores, 0 where none are."""
     p = against_maximum(values, maximum, null.dtype)
     return np.where(counted, p, 0.0)
+
+
+def cluster_depth_p(null):
+    r"""Return p-values (T,) of the times of clusters, by their depth in these.
+
+    A time that is the j-th of its cluster is compared with the j-th ones of the
+    clusters of each permutation, from the head of clusters and from their tail.
+
+    Parameters
+    ----------
+    null : FullNull
+        Scores of a time course, shape (T,), and those of its permutations (P, T).
+
+    Returns
+    -------
+    p : array, shape (T,)
+        Family-wise p-values of single times; 1 outside of clusters, and in those that
+        reach the first or the last time.
+
+    Raises
+    ------
+    ValueError
+        If the map is no time course.
+
+    Warns
+    -----
+    RuntimeWarning
+        If clusters of the observed scores reach the first or the last time.
+
+    Notes
+    -----
+    Clusters are those of the correction "cluster": connected times at which z passes
+    the threshold, of high and of low scores apart. With :math:`D_b(j)` the largest z at
+    depth j from the head, over the clusters of permutation b, and 0 where all of them
+    are shorter [1]_, a cluster of J times with :math:`z_1, \dots, z_J` has
+
+    .. math:: q_0(j) = 1 + \#\{b: D_b(j) \ge z_j\}, \qquad
+              q_b(j) = \#\{b': D_{b'}(j) \ge D_b(j)\} + [z_j \ge D_b(j)]
+
+    and, with its depths in the order of :math:`q_0(j_1) \le \dots \le q_0(j_J)`, those
+    of the step-down procedure of Troendle [2]_,
+
+    .. math:: p(j_k) = \max\left(p(j_{k-1}), \frac{1 + \#\{b: \min_{l \ge k} q_b(j_l)
+              \le q_0(j_k)\}}{1 + P}\right)
+
+    The same is done from the tail, and the larger of both p-values counts. A cluster
+    that the window cuts off has no known head, or no known tail, and is left out, of
+    the observed scores and of permutations alike.
+
+    References
+    ----------
+    .. [1] Frossard, J., & Renaud, O. (2022). The cluster depth tests: Toward point-wise
+       strong control of the family-wise error rate in massively univariate tests with
+       application to M/EEG. NeuroImage, 247, 118824.
+    .. [2] Troendle, J. F. (1995). A stepwise resampling method of multiple hypothesis
+       testing. Journal of the American Statistical Association, 90(429), 370-378.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).normal(size=(100, 8))
+    >>> rows[0, 3:6] += 6
+    >>> cluster_depth_p(FullNull(rows[0], rows[1:]))
+    array([1.  , 1.  , 1.  , 0.01, 0.01, 0.01, 1.  , 1.  ])
+    """
+    shape = null.observed.shape
+    if len(shape) != 1 or null.adjacency is not None:
+        what = f"a map of {' x '.join(map(str, shape))} positions"
+        if len(shape) == 1:
+            what = f"a list of {counted(shape[0], 'position')} in space"
+        raise ValueError(
+            "The correction 'cluster-depth' is for time courses, in which clusters "
+            "have a first and a last time; this is "
+            f"{what if shape else 'a single position'}. Of single positions 'max' and "
+            "'max-step-down' make the same claim; 'cluster' and 'tfce' gain power from "
+            "neighbours."
+        )
+    observed = null.maps(null.observed[np.newaxis])
+    nodes, run, depths, n_cut = _whole_clusters(observed > null.height)
+    if n_cut:
+        reach = "reaches" if n_cut == 1 else "reach"
+        warn(
+            f"{counted(n_cut, 'cluster')} {reach} the first or the last time. The "
+            "correction 'cluster-depth' leaves such clusters out (p = 1), as the "
+            "window cuts them off. Take a longer window, or 'max-step-down'."
+        )
+    p = np.ones(observed.size)
+    if len(nodes):
+        values = observed.ravel()[nodes]
+        sides = zip(depths, _largest_at_depths(null, 1 + depths.max()), strict=True)
+        tested = [_step_down(values, run, *side, null.dtype) for side in sides]
+        p[nodes] = np.maximum(*tested)
+    # Of two sides each time is in a cluster of one, and has 1 in the other.
+    return p.reshape(observed.shape).min(axis=0)
+
+
+def _whole_clusters(above):
+    """Return nodes of clusters that no edge cuts, their runs and depths, and others.
+
+    Of maps (m, T) the nodes, in C order; the number of each node's cluster, from 0; how
+    deep it lies from the head and from the tail (2, n), from 0; and how many clusters
+    are left out.
+    """
+    n_times, nodes = above.shape[1], np.flatnonzero(above)
+    follows = np.zeros(above.shape, dtype=bool)
+    follows[:, 1:] = above[:, :-1]
+    starts = ~follows.ravel()[nodes]
+    run = np.cumsum(starts) - 1
+    first, length = nodes[starts], np.bincount(run)
+    cut = (first % n_times == 0) | ((first + length) % n_times == 0)
+    head = nodes - first[run]
+    kept = ~cut[run]
+    depths = np.stack([head, length[run] - 1 - head])[:, kept]
+    number = np.cumsum(~cut) - 1  # of clusters that are left
+    return nodes[kept], number[run[kept]], depths, np.count_nonzero(cut)
+
+
+def _largest_at_depths(null, n_depths):
+    """The largest z at each depth, from head and tail, (2, P, n_depths)."""
+    largest = np.zeros((2, null.n_permutations, n_depths))
+    for part, scores in null.rows():
+        maps = null.maps(scores)
+        nodes, _, depths, _ = _whole_clusters(maps > null.height)
+        values, row = maps.ravel()[nodes], nodes // maps.shape[1] % len(scores)
+        for most, depth in zip(largest[:, part], depths, strict=True):
+            near = depth < n_depths
+            np.maximum.at(most, (row[near], depth[near]), values[near])
+    return largest
+
+
+def _step_down(values, run, depth, largest, dtype):
+    """The p-values of the values (n,) of clusters, against largest ones (P, J).
+
+    `run` numbers the cluster of each, and `depth` is how deep it lies in this one.
+    """
+    size = max(values.max(), largest.max())
+    n_permutations = len(largest)
+    ascending = np.sort(largest, axis=0)
+    bounds = tie_bound(largest, size, dtype)
+    # How many permutations are as large as each, the same for all clusters.
+    columns = zip(ascending.T, bounds.T, strict=True)
+    smaller = np.stack([np.searchsorted(*column) for column in columns], axis=1)
+    reached = n_permutations - smaller
+    p = np.empty(len(values))
+    for cluster in range(run[-1] + 1):
+        here = np.flatnonzero(run == cluster)
+        at, z = depth[here], values[here]
+        q_observed = 1 + (largest[:, at] >= tie_bound(z, size, dtype)).sum(axis=0)
+        q = reached[:, at] + (z >= bounds[:, at])
+        order = np.argsort(q_observed, kind="stable")
+        # Of each depth the least over itself and those not yet rejected.
+        q = np.minimum.accumulate(q[:, order[::-1]], axis=1)[:, ::-1]
+        count = (q <= q_observed[order]).sum(axis=0)
+        p[here[order]] = np.maximum.accumulate(count_p(count, n_permutations))
+    return p
 
 
 @dataclass(frozen=True)
@@ -239,7 +368,7 @@ class Correction:
     of_courses: bool = False
     #: Another name.
     alias: str | None = None
-    #: What of a NullSummary it needs, which null="stream" keeps; None: the whole null.
+    #: What of a NullSummary it needs, which null="auto" keeps; None: the whole null.
     needs: str | None = "maximum"
     #: The smallest p-value at m positions, by that at a single one.
     factor: Callable = lambda m: 1.0
@@ -314,7 +443,7 @@ CORRECTIONS = {
         "and Yekutieli, which controls the false discovery rate under any dependence "
         "[@Benjamini2001].",
         "FDR-adjusted",
-        adjust=_fdr_by,
+        adjust=partial(_fdr, method="by"),
         false_discovery=True,
         factor=lambda m: (1 / np.arange(1, m + 1)).sum(),
     ),
@@ -338,7 +467,7 @@ CORRECTIONS = {
         "with the null distribution of the largest cluster size of each {draw} "
         "[@Nichols2002].",
         "corrected by cluster size",
-        _cluster_size,
+        partial(_cluster, maximum="cluster_size_maximum"),
         standardised=True,
         of_clusters=True,
         needs=None,
@@ -352,7 +481,7 @@ CORRECTIONS = {
         "family-wise error rate of single {places} [@Frossard2022]. Clusters that "
         "reached the first or the last of the {places} were left out.",
         "corrected by cluster depth",
-        _cluster_depth,
+        _of_each(cluster_depth_p),
         of_positions=True,
         standardised=True,
         of_courses=True,
@@ -398,13 +527,13 @@ _ALIASES = {known.alias: name for name, known in CORRECTIONS.items() if known.al
 
 
 def is_of_clusters(name):
-    """Tell whether the p-values of a correction are of clusters as a whole."""
+    """Whether the p-values of a correction are of clusters as a whole."""
     # All that is not in the list is the correction of the bootstrap, by clusters, too.
     return name not in CORRECTIONS or CORRECTIONS[name].of_clusters
 
 
 def is_of_maximum(name):
-    """Tell whether p-values are by the largest score, whose null distribution is drawn.
+    """Whether p-values are by the largest score, whose null distribution is drawn.
 
     Others compare something else: enhanced scores, masses of clusters.
     """
@@ -516,11 +645,13 @@ def correct(null, correction="none"):
     >>> correct(FullNull(np.array([0.1, -4.0, 0.3]), null, alternative="less"), "max")
     array([0.92, 0.01, 0.94])
     """
-    correction = CORRECTIONS[check_correction(correction)]
+    correction = check_correction(correction)
     nulls = null if isinstance(null, list) else [null]
-    if correction.adjust:
-        return correction.adjust(_none(nulls))
-    return correction.test(nulls)
+    known = CORRECTIONS[correction]
+    for each in nulls:
+        if isinstance(each, SummarisedNull):
+            _check_kept(each.summary, correction, each.threshold)
+    return known.adjust(_none(nulls)) if known.adjust else known.test(nulls)
 
 
 def adjust(p, correction):
@@ -618,8 +749,7 @@ def p_values(observed, null, alternative="greater"):
     >>> p_values(0.7, np.array([0.5, 0.7, 0.4]))
     0.5
     """
-    null = FullNull(observed, null, alternative=alternative)
-    return _float_if_single(correct(null, "none"))
+    return corrected_p_values(observed, null, alternative=alternative)
 
 
 def corrected_p_values(
@@ -789,8 +919,9 @@ def p_values_from_summary(
             f"Invalid value for 'summary': {summary!r}. Allowed: what summarize_null "
             "returns."
         )
-    how = {"adjacency": adjacency, "threshold": threshold}
-    return p_values_of_kept([KeptTest(observed, summary)], correction, **how)
+    tests = [KeptTest(observed, summary)]
+    nulls = nulls_of(tests, adjacency=adjacency, threshold=threshold)
+    return _float_if_single(correct(nulls, correction))
 
 
 class KeptTest(NamedTuple):
@@ -804,22 +935,36 @@ class KeptTest(NamedTuple):
     exempt: Any = None
 
 
-def p_values_of_kept(tests, correction, **how):
-    """Return p-values of tests that all have to reject, each a `KeptTest`."""
-    correction = check_correction(correction)
-    nulls = [_as_null(*each, **how) for each in tests]
-    for each in tests:
-        if isinstance(each.null, NullSummary):
-            _check_kept(each.null, correction, how["threshold"])
-    return _float_if_single(correct(nulls, correction))
+def nulls_of(
+    tests, where=None, *, adjacency=None, threshold=0.05, alternative="greater"
+):
+    """Return how the scores of tests are compared with what was kept of their nulls.
 
-
-def _as_null(observed, kept, exempt, adjacency, threshold, alternative="greater"):
-    """Return how scores are compared with a null, or with a summary of one."""
-    if isinstance(kept, NullSummary):
-        check_greater(alternative)
-        return SummarisedNull(observed, kept, adjacency, threshold, exempt)
-    return FullNull(observed, kept, adjacency, threshold, alternative, exempt=exempt)
+    A list for :func:`correct`, of a list of `KeptTest`, which all have to reject. Only
+    the positions `where`, bool like the map, count, and the adjacency is of these.
+    """
+    nulls = []
+    for observed, kept, exempt in tests:
+        summarised = isinstance(kept, NullSummary)
+        if where is not None and not np.all(where):
+            observed = np.asarray(observed)[where]
+            exempt = None if exempt is None else exempt[where]
+            # A summary is of the positions that count.
+            kept = kept if summarised else at_positions(kept, np.flatnonzero(where))
+        how = adjacency, threshold
+        if not summarised:
+            nulls.append(FullNull(observed, kept, *how, alternative, exempt=exempt))
+            continue
+        if alternative != "greater":
+            check_option("alternative", alternative, ALTERNATIVES)
+            raise ValueError(
+                f"alternative={alternative!r} needs the scores of the permutations, "
+                "and only what alternative='greater' needs was kept for this result "
+                "(null='max', or 'auto' for large maps). Run the analysis again with "
+                "null='full'."
+            )
+        nulls.append(SummarisedNull(observed, kept, *how, exempt))
+    return nulls
 
 
 def _check_kept(summary, correction, threshold):
@@ -827,7 +972,7 @@ def _check_kept(summary, correction, threshold):
     needed = CORRECTIONS[correction].needs
     if needed is None or getattr(summary, needed) is None:
         stream = (
-            ", or with null='stream', which keeps the largest cluster of each "
+            ", or with null='auto', which keeps at least the largest cluster of each "
             "permutation"
         )
         what = f"The correction {correction!r} needs"
@@ -852,7 +997,7 @@ def not_whole(summary, what, also=""):
 
 
 def _float_if_single(p):
-    """Return a float for a single position, else the array."""
+    """A float for a single position, else the array."""
     return float(p) if np.ndim(p) == 0 else p
 
 
@@ -916,8 +1061,8 @@ def clusters(observed, null, *, adjacency=None, threshold=0.05, alternative="gre
     [(array([False,  True,  True]), 0.01)]
     """
     null = FullNull(observed, null, adjacency, threshold, alternative)
-    labels, [found] = find_islands([null])
-    masses, p = found.masses, _p_of(found.masses, null.cluster_maximum, null, True)
+    labels, [masses], _ = find_islands([null])
+    p = _p_of(masses, null.cluster_maximum, null, True)
     z = null.maps(null.observed[np.newaxis])[0].reshape(labels.shape)
     z = -z if null.alternative == "less" else z
     in_order = []
@@ -928,42 +1073,16 @@ def clusters(observed, null, *, adjacency=None, threshold=0.05, alternative="gre
     return in_order
 
 
-def p_values_where(counted, observed, null, correction, alternative, **options):
-    """Return p-values (V,) as if only the counted positions were there, else NaN."""
-    p, where = np.full(counted.shape, np.nan), np.flatnonzero(counted)
-    if len(where) == 0:
-        return p
-    if isinstance(null, NullSummary):
-        check_greater(alternative)
-        p[where] = p_values_from_summary(observed[where], null, correction, **options)
-    else:
-        options["alternative"] = alternative
-        null = at_positions(null, where)
-        p[where] = corrected_p_values(observed[where], null, correction, **options)
-    return p
+def cluster_scores(where, tests, threshold, alternative):
+    """The scores that clusters are formed from, like `where`, and at which height.
 
-
-def cluster_scores(counted, tests, threshold, alternative):
-    """Return what clusters are formed of, like `counted`, and at which height.
-
-    Of several tests the score nearest to zero. NaN where `counted` is false, and where
+    Of several tests the score nearest to zero. NaN where `where` is false, and where
     what it takes was not kept.
     """
-    scores, where = np.full(counted.shape, np.nan), np.flatnonzero(counted)
-    how = {"adjacency": None, "threshold": threshold, "alternative": alternative}
-    nulls = []
-    for observed, each, mask in tests:
-        mask = None if mask is None else np.ravel(mask)[where]
-        values = np.asarray(observed)[counted]
-        if isinstance(each, NullSummary):
-            shape = each.exceedances.shape
-            values = values.reshape(shape)
-            mask = None if mask is None else mask.reshape(shape)
-        else:
-            each = at_positions(each, where)
-        nulls.append(_as_null(values, each, mask, **how))
+    scores = np.full(where.shape, np.nan)
+    nulls = nulls_of(tests, where, threshold=threshold, alternative=alternative)
     if all(null.moments is not None for null in nulls):
-        scores[counted] = nearest_to_zero(nulls).ravel()
+        scores[where] = nearest_to_zero(nulls).ravel()
     return scores, nulls[0].height
 
 
@@ -976,14 +1095,3 @@ def nearest_to_zero(nulls):
     ]
     high, low = (reduce(np.minimum, side) for side in sides)
     return np.where(high > 0, high, np.minimum(0.0, -low))
-
-
-def check_greater(alternative):
-    """Refuse other alternatives where a summary is all that was kept."""
-    if alternative != "greater":
-        check_option("alternative", alternative, ALTERNATIVES)
-        raise ValueError(
-            f"alternative={alternative!r} needs the scores of the permutations, and "
-            "only what alternative='greater' needs was kept for this result "
-            "(null='max' or 'stream'). Run the analysis again with null='full'."
-        )

@@ -96,8 +96,11 @@ class Calibration:
         return np.minimum(k, n_positions + 1).astype(np.int64)
 
 
-def calibrate(null):
+def calibrate(null, counting=None):
     """Return the `Calibration` of a `FullNull`.
+
+    Of all rows the ranks are kept, or, `counting`, how often each row has each rank;
+    None: what takes less.
 
     Examples
     --------
@@ -111,18 +114,36 @@ def calibrate(null):
     >>> n_true(made.levels(0.05)[:5])  # of the first five
     array([4])
     """
-    n_rows, counted = null.n_permutations + 1, null.counted
-    where = np.arange(null.observed.size)
-    where = where if counted is None else np.flatnonzero(counted)
-    ranks = _Ranks(n_rows, len(where))
+    n_rows = null.n_permutations + 1
+    counted = True if null.counted is None else null.counted
+    where = np.flatnonzero(np.broadcast_to(counted, null.observed.shape))
+    dtype = np.dtype(np.uint16 if n_rows < 2**16 else np.uint32)
+    whole, counts = dtype.itemsize * n_rows * len(where), 4 * n_rows * (n_rows + 1)
+    what = f"To rank {n_rows:,} maps of {len(where):,} positions"
+    check_memory(min(whole, counts), what, "fewer permutations or positions")
+    counting = counts < whole if counting is None else counting
+    shape = n_rows, n_rows + 1 if counting else len(where)
+    kept = np.zeros(shape, np.uint32 if counting else dtype)
+    observed = np.zeros(null.observed.size, dtype)
     for part, values in _by_position(null, where):
         ties = TIES[null.dtype] * np.ravel(null.size)[where[part], np.newaxis]
         for rows in batches(len(values), n_rows):
-            found = rank(values[rows], ties[rows]).astype(ranks.dtype)
-            ranks.put(slice(part.start + rows.start, part.start + rows.stop), found)
-    observed = np.zeros(null.observed.size, dtype=ranks.dtype)
-    observed[where] = ranks.observed
-    return Calibration(observed, ranks.statistics())
+            ranks = rank(values[rows], ties[rows]).astype(dtype).T
+            at = slice(part.start + rows.start, part.start + rows.stop)
+            observed[where[at]] = ranks[0]
+            if counting:
+                kept += _count(ranks, n_rows).astype(np.uint32)
+            else:
+                kept[:, at] = ranks
+    statistics = np.empty(n_rows)
+    for rows in batches(n_rows, n_rows):
+        counts = kept[rows] if counting else _count(kept[rows], n_rows)
+        # Of positions with one rank the last in the order has the smallest ratio.
+        k = np.cumsum(counts, axis=1, dtype=np.int64)[:, 1:]
+        ratio = np.full(k.shape, np.inf)
+        np.divide(np.arange(1, n_rows + 1), k, out=ratio, where=k > 0)
+        statistics[rows] = ratio.min(axis=1)
+    return Calibration(observed, statistics)
 
 
 def rank(values, ties=0.0):
@@ -202,50 +223,6 @@ def _by_position(null, where):
             turned = null.turned(scores).reshape(len(scores), -1)
             values[:, rows.start + 1 : rows.stop + 1] = turned[:, chosen].T
         yield part, values
-
-
-class _Ranks:
-    """Ranks of all rows, or how often each row has each rank if that takes less."""
-
-    def __init__(self, n_rows, n_positions, counting=None):
-        self._n_rows = n_rows
-        self.dtype = np.dtype(np.uint16 if n_rows < 2**16 else np.uint32)
-        self.observed = np.empty(n_positions, self.dtype)
-        counts = 4 * n_rows * (n_rows + 1)
-        whole = self.dtype.itemsize * n_rows * n_positions
-        self._ranks = self._counts = None
-        what = f"To rank {n_rows:,} maps of {n_positions:,} positions"
-        check_memory(min(whole, counts), what, "fewer permutations or positions")
-        if counting is None:
-            counting = counts < whole
-        if not counting:
-            self._ranks = np.empty((n_rows, n_positions), self.dtype)
-        else:
-            self._counts = np.zeros((n_rows, n_rows + 1), np.uint32)
-
-    def put(self, part, ranks):
-        """Take in the ranks (positions, rows) of a slice of the positions."""
-        self.observed[part] = ranks[:, 0]
-        if self._ranks is not None:
-            self._ranks[:, part] = ranks.T
-            return
-        self._counts += _count(ranks.T, self._n_rows).astype(np.uint32)
-
-    def statistics(self):
-        """Return the statistic (rows,) of every row."""
-        n_rows = self._n_rows
-        found = np.empty(n_rows)
-        for rows in batches(n_rows, n_rows):
-            if self._counts is not None:
-                counts = self._counts[rows]
-            else:
-                counts = _count(self._ranks[rows], n_rows)
-            # Of positions with one rank the last in the order has the smallest ratio.
-            k = np.cumsum(counts, axis=1, dtype=np.int64)[:, 1:]
-            ratio = np.full(k.shape, np.inf)
-            np.divide(np.arange(1, n_rows + 1), k, out=ratio, where=k > 0)
-            found[rows] = ratio.min(axis=1)
-        return found
 
 
 def _count(ranks, n_rows):

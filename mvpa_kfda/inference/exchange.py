@@ -27,6 +27,35 @@ over flips is 0 and its variance the sum of squared ranks, ties or not, so :math
 rank sum minus its mean, divided by its standard deviation over all relabellings, ties
 included [Mann and Whitney, 1947]. Values that agree to 12 digits of the largest one are
 ties.
+
+*Intervals* of means and of differences are of all values that a test does not reject.
+A sign flip tests whether values :math:`x_i - \mu` have sums as extreme as those with
+other signs. The sum with signs s is at least the sum as it is if and only if the
+:math:`x_i` whose signs are turned have a mean of at most mu. So each flip has one mu
+from which on it counts against "the mean is above mu", the mean over those it turns,
+and
+
+.. math:: p(\mu) = \frac{1 + \#\{s : \bar x_{-s} \le \mu\}}{1 + P}
+
+crosses a level where mu is one of these means: the ends of the interval are the K-th
+smallest and the K-th largest of them, K being the level times P + 1, rounded down. They
+are the *typical values* of Hartigan [1]_; the same holds for two groups of which one is
+shifted, with differences of means for every exchange of labels [2]_.
+
+Many positions at once have the interval :math:`\bar x \pm q s / \sqrt N`: q is the
+quantile of the largest t over positions when the residuals :math:`x_i - \bar x` have
+their signs flipped, or change groups.
+
+Between two analyses of the same trials, a difference T has the interval of all delta
+for which T - delta is no further out than permuted differences are from their mean, as
+if an effect moved T and changed nothing else.
+
+References
+----------
+.. [1] Hartigan, J. A. (1969). Using subsample values as typical values. Journal of the
+   American Statistical Association, 64(328), 1303-1317.
+.. [2] Garthwaite, P. H. (1996). Confidence intervals from randomization tests.
+   Biometrics, 52(4), 1387-1393.
 """
 
 import math
@@ -36,7 +65,7 @@ from itertools import combinations, islice
 import numpy as np
 from scipy.stats import rankdata
 
-from ..utils.checks import check_count, check_option, generator
+from ..utils.checks import check_count, check_option, counted, generator
 from ..utils.memory import LazyRows, batches
 from .permutation import check_permutations
 
@@ -55,6 +84,10 @@ LEAST_REST = 1e-5
 #: chance level is exact to about 16 digits of the score, not of the difference.
 _UNITS = 1e12
 
+#: Fewer subjects have too few flips for an interval.
+FEWEST_SUBJECTS = 6
+#: Flips, or exchanges, that are drawn where there are more.
+N_DRAWN = 10_000
 #: Bytes of what a row is known by among those drawn, beside what it holds.
 _PER_ROW = 150
 
@@ -65,26 +98,16 @@ class Exchange(LazyRows):
     # `values` (S, C) are those of the subjects, as `tidied`, or their ranks; `weights`
     # (P, S) are those of the exchanges and `observed_weights` (S,) those of the data as
     # they are. The correlation is the weighted sum minus `centre` (C,), divided by
-    # `norm` (C,). `dof` is that of t; `factor` makes a unit normal deviate of the
-    # correlation of ranks.
+    # `norm` (C,). `dof` is that of t.
 
     def __init__(
-        self,
-        values,
-        weights,
-        observed_weights,
-        *,
-        centre,
-        norm,
-        dof,
-        factor,
-        statistic,
+        self, values, weights, observed_weights, centre, norm, statistic, *, dof
     ):
         self._flat = flat = norm == 0  # where the statistic is 0
         self._values = np.where(flat, 0.0, values)
         self._centre = np.where(flat, 0.0, centre)
         self._observed_weights = observed_weights
-        self._dof, self._factor, self.statistic = dof, factor, statistic
+        self._dof, self.statistic = dof, statistic
         self._norm = np.where(flat, 1.0, norm)
         self._total = np.square(self._norm)
         self.observed = self._statistics(observed_weights)
@@ -96,11 +119,13 @@ class Exchange(LazyRows):
         )
 
     def _statistics(self, weights):
-        """Return the statistics (m, C) of weights (m, S)."""
+        """The statistics (m, C) of weights (m, S)."""
         x = self._sums(weights)
         if self.statistic == "wilcoxon":
-            return x / self._norm * self._factor
-        rest = self._variances(x)
+            return x / self._norm * math.sqrt(self._dof + 1)
+        # Variances over subjects in proportion: t squared is dof x^2 / rest.
+        rest = np.square(x)
+        np.subtract(self._total, rest, out=rest)
         least = LEAST_VARIANCE * rest.max(axis=-1, keepdims=True, initial=0.0)
         np.maximum(rest, least, out=rest)
         np.maximum(rest, LEAST_REST * self._total, out=rest)
@@ -109,22 +134,17 @@ class Exchange(LazyRows):
         return x
 
     def _sums(self, weights):
-        """Return the numerators x (m, C) of r."""
+        """The numerators x (m, C) of r."""
         x = np.asarray(weights, dtype=float) @ self._values
         x -= self._centre
         return x
-
-    def _variances(self, x):
-        """Return variances over subjects in proportion, t squared is dof x^2 / it."""
-        rest = np.square(x)
-        return np.subtract(self._total, rest, out=rest)
 
     @cached_property
     def alike(self):
         """Where subjects score alike (C,): their variance is less than what counts."""
         if self.statistic == "wilcoxon":
             return np.zeros(self.shape[1], dtype=bool)
-        rest = self._variances(self._sums(self._observed_weights))
+        rest = self._total - np.square(self._sums(self._observed_weights))
         largest = rest.max(initial=0.0, where=~self._flat)
         # Without any variance no more than rounding may be left of it.
         least = np.maximum(LEAST_VARIANCE * largest, LEAST_REST * self._total)
@@ -145,16 +165,8 @@ class SignFlips(Exchange):
         if statistic == "wilcoxon":
             values = signed_ranks(values)
         n = len(values)
-        super().__init__(
-            values,
-            signs,
-            np.ones(n),
-            centre=0.0,
-            norm=np.sqrt(n * np.square(values).sum(axis=0)),
-            dof=n - 1,
-            factor=math.sqrt(n),
-            statistic=statistic,
-        )
+        norm = np.sqrt(n * np.square(values).sum(axis=0))
+        super().__init__(values, signs, np.ones(n), 0.0, norm, statistic, dof=n - 1)
 
 
 class LabelExchange(Exchange):
@@ -173,16 +185,9 @@ class LabelExchange(Exchange):
         spread = np.square(values - mean).sum(axis=0)
         # Equal values have no spread, whatever rounding their mean has.
         spread[(values == values[0]).all(axis=0)] = 0.0
-        super().__init__(
-            values,
-            labels,
-            np.arange(n) < n_first,
-            centre=n_first * mean,
-            norm=np.sqrt(n_first * (n - n_first) / n * spread),
-            dof=n - 2,
-            factor=math.sqrt(n - 1),
-            statistic=statistic,
-        )
+        norm = np.sqrt(n_first * (n - n_first) / n * spread)
+        observed, centre = np.arange(n) < n_first, n_first * mean
+        super().__init__(values, labels, observed, centre, norm, statistic, dof=n - 2)
 
 
 def tidied(values):
@@ -241,7 +246,7 @@ def draw_labels(n_first, n_second, n_permutations, random_state=None):
 
 
 def _distinct(draw, n_rows, observed):
-    """Return the first rows that differ from each other and from the observed one."""
+    """The first rows that differ from each other and from the observed one."""
     # Drawn without replacement, the observed row and the others are exchangeable.
     seen, n_found = {observed.tobytes()}, 0
     found = np.empty((n_rows, len(observed)), observed.dtype)
@@ -254,3 +259,109 @@ def _distinct(draw, n_rows, observed):
                     found[n_found] = row
                     n_found += 1
     return found
+
+
+# ---------------------------------------------------------------------- intervals
+
+
+def interval_of_mean(
+    values, others=None, *, confidence, alternative, simultaneous, random_state
+):
+    """Return both ends (C,) for the mean of values (S, C), or for a difference.
+
+    With `others` (S2, C) it is the mean of the values minus theirs. "greater" has no
+    upper end, and "less" no lower one: inf.
+    """
+    n_first = len(values)
+    drawn = N_DRAWN, random_state
+    if others is None:
+        exchanges = draw_signs(n_first, *drawn)
+    else:
+        exchanges = draw_labels(n_first, len(others), *drawn)
+        values = np.concatenate([values, others])
+    # The largest |t| of all positions has both sides in it.
+    halved = alternative == "two-sided" and not simultaneous
+    share = (1 - confidence) / (2 if halved else 1)
+    # A product that should be whole may fall short of it by a rounding error.
+    n_outside = int(share * (len(exchanges) + 1) * (1 + 1e-12))
+    if n_outside < 1:
+        raise ValueError(
+            f"{counted(len(exchanges) + 1, 'arrangement', ',')} of these subjects are "
+            f"too few for an interval with confidence={confidence:g}: it would have no "
+            f"end. Take more subjects, or a confidence of {1 - 1 / len(exchanges):.2g} "
+            "at most."
+        )
+    find = _at_once if simultaneous else _at_each
+    low, high = find(values, n_first, exchanges, n_outside, alternative)
+    return _open(low, high, alternative)
+
+
+def interval_of_difference(difference, null, *, confidence, alternative, simultaneous):
+    """Return both ends (C,) around differences (C,), from permuted ones (P, C)."""
+    n_outside = int((1 - confidence) * (len(null) + 1) * (1 + 1e-12))
+    if n_outside < 1:
+        raise ValueError(
+            f"{counted(len(null), 'permutation', ',')} are too few for an interval "
+            f"with confidence={confidence:g}: it would have no end. Run both analyses "
+            "with more permutations."
+        )
+    rest = null - null.mean(axis=0)
+    # From a lower bound on, an upper one, or both: how far T may be from delta.
+    spread = {"greater": rest, "less": -rest}.get(alternative, np.abs(rest))
+    unit = np.ones(len(difference))
+    if simultaneous:
+        variance = np.square(rest).mean(axis=0)
+        least = LEAST_VARIANCE * variance.max(initial=0.0)
+        unit = np.sqrt(np.maximum(variance, least))
+        spread = (spread / np.where(unit == 0, 1, unit)).max(axis=1)[:, np.newaxis]
+    last = len(spread) - n_outside
+    far = np.partition(spread, last, axis=0)[last] * unit
+    return _open(difference - far, difference + far, alternative)
+
+
+def _open(low, high, alternative):
+    """Return both ends, one of them open if the alternative has one side."""
+    if alternative == "greater":
+        high = np.full_like(high, np.inf)
+    elif alternative == "less":
+        low = np.full_like(low, -np.inf)
+    return low, high
+
+
+def _at_each(values, n_first, exchanges, n_outside, _):
+    """The ends at every position for itself, from typical values."""
+    if exchanges.dtype != bool:
+        weights = (exchanges < 0).astype(float)
+    else:  # who leaves the first group, and who comes instead; as many
+        first = np.arange(exchanges.shape[1]) < n_first
+        weights = (first & ~exchanges).astype(float) - (exchanges & ~first)
+    weights /= (weights > 0).sum(axis=1, keepdims=True)
+    low, high = np.empty((2, values.shape[1]))
+    last = len(weights) - n_outside
+    for part in batches(values.shape[1], len(weights)):
+        typical = weights @ values[:, part]
+        typical.partition((n_outside - 1, last), axis=0)
+        low[part], high[part] = typical[n_outside - 1], typical[last]
+    return low, high
+
+
+def _at_once(values, n_first, exchanges, n_outside, alternative):
+    """Return ends that hold at all positions at once, from the largest t."""
+    n, flips = len(values), exchanges.dtype != bool
+    groups = [values] if flips else [values[:n_first], values[n_first:]]
+    means = [each.mean(axis=0) for each in groups]
+    centred = [each - mean for each, mean in zip(groups, means, strict=True)]
+    rest = np.concatenate(centred)
+    variance = np.square(rest).sum(axis=0) / (n - len(groups))
+    # As in the test, so that few subjects who score alike do not decide all.
+    variance = np.maximum(variance, LEAST_VARIANCE * variance.max(initial=0.0))
+    error = np.sqrt(variance * sum(1 / len(each) for each in groups))
+    null = SignFlips(rest, exchanges) if flips else LabelExchange(rest, exchanges)
+    largest = np.empty(len(null))
+    for rows in batches(*null.shape):
+        t = null[rows]
+        t = np.abs(t) if alternative == "two-sided" else t
+        largest[rows] = t.max(axis=1)
+    far = np.partition(largest, len(largest) - n_outside)[len(largest) - n_outside]
+    difference = means[0] if flips else means[0] - means[1]
+    return difference - far * error, difference + far * error

@@ -71,24 +71,21 @@ class Null:
         """Observed scores turned so that large ones are the interesting ones."""
         return np.asarray(self.turned(self.observed))
 
-    @property
-    def centre(self):
-        """What two-sided tests measure distances from."""
-        return self.moments[0] if self.standardised else 0.0
-
     def turned(self, rows):
         """Turn scores (..., positions...) so that large ones are interesting."""
         if self.alternative == "greater":
             return rows
         if self.alternative == "less":
             return -rows
-        return np.abs(np.asarray(rows, dtype=float) - self.centre)
+        centre = self.moments[0] if self.standardised else 0.0
+        return np.abs(np.asarray(rows, dtype=float) - centre)
 
     def scaled(self, rows):
         """Return scores (m, positions...) in the unit that clusters are formed in."""
-        if self.standardised:
-            return standardise(rows, self.moments)
         maps = np.asarray(rows, dtype=float)
+        if self.standardised:
+            mean, sd = self.moments
+            maps = (maps - mean) / np.where(sd > 0, sd, np.inf)  # 0 where all tie
         return maps.reshape(len(maps), *(self.observed.shape or (1,)))
 
     def maps(self, rows):
@@ -268,7 +265,7 @@ class FullNull(Null):
         )[0]
 
     def _largest(self, statistics):
-        """Return the largest values of statistics (k, m) of the maps, (k, P)."""
+        """The largest values of statistics (k, m) of the maps, (k, P)."""
         largest = []
         for _, scores in self.rows():
             maps = self.connected(self.maps(scores))
@@ -278,7 +275,7 @@ class FullNull(Null):
 
 
 def at_positions(null, where):
-    """View some positions (P, n) of a null (P, positions...), without a copy."""
+    """Some positions (P, n) of a null (P, positions...), without a copy of it."""
 
     def read(rows):
         rows = null[rows]
@@ -293,6 +290,7 @@ class SummarisedNull(Null):
     def __init__(self, observed, summary, adjacency=None, threshold=0.05, exempt=None):
         how = adjacency, threshold, "greater", None, exempt
         super().__init__(observed, summary.maximum.dtype, *how)
+        self.summary = summary
         check_finite_scores(self.observed)
         if self.observed.shape != summary.exceedances.shape:
             raise ValueError(
@@ -367,15 +365,11 @@ class NullSummary:
         put(self, "threshold", check_level(float(self.threshold)))
         put(self, "exceedances", np.asarray(self.exceedances))
         put(self, "maximum", as_scores(self.maximum))
-        per_permutation = (self.n_permutations,)
-        expected = {
-            "maximum": per_permutation,
-            "moments": (2, *self.exceedances.shape),
-            "permuted_moments": (2, *self.exceedances.shape),
-            "cluster_maximum": per_permutation,
-            "tfce_maximum": per_permutation,
-        }
-        for name, shape in expected.items():
+        maxima = "maximum", "cluster_maximum", "tfce_maximum"
+        for name in (*maxima, "moments", "permuted_moments"):
+            shape = (self.n_permutations,)
+            if name.endswith("moments"):
+                shape = 2, *self.exceedances.shape
             got = np.shape(getattr(self, name))
             if getattr(self, name) is not None and got != shape:
                 raise ValueError(
@@ -611,13 +605,6 @@ def against_maximum(values, maximum, dtype, size=None):
 def tie_bound(values, size, dtype):
     """Return the smallest scores that count as equal to the values."""
     return np.asarray(values - TIES[dtype] * size).astype(dtype)
-
-
-def standardise(rows, moments):
-    """Return z-scores (m, positions...), 0 where all scores tie; one axis at least."""
-    mean, sd = moments
-    z = (np.asarray(rows, dtype=float) - mean) / np.where(sd > 0, sd, np.inf)
-    return z.reshape(len(z), *(mean.shape or (1,)))
 
 
 def precision_of(dtype):

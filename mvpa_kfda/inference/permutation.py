@@ -192,13 +192,12 @@ def permute_labels(
     rng = generator(random_state)
     if n_permutations == 0:
         return Permutations(codes[np.newaxis].copy(), scheme, exact=False)
-    count = _count(units)
-    if count == 1:
-        raise ValueError(_only_one(scheme, folds))
+    count = _count_several(units, scheme, folds)
     biased = find_biased(permute, folds)
     if biased:
         biased.warn(RuntimeWarning)
-    if permute == "auto" and not _shares(folds):
+    dependent = folds is not None and folds.sees_labels and not folds.balanced
+    if permute == "auto" and dependent:
         raise ValueError(
             f"{folds.name} looks at the labels, and other labels would have had other "
             "folds: it has to be shown each permuted labelling, whose folds=None are "
@@ -212,8 +211,7 @@ def permute_labels(
     shuffled = _list_all(units) if exact else _draw(units, n_permutations, rng)
     labels = np.ascontiguousarray(shuffled[:, units.of_trial])
     if folds is not None and folds.rule is not None and scheme != "within_folds":
-        known = _Known(folds, scheme, classes)
-        labels = known.listed(labels) if exact else known.redrawn(labels, units, rng)
+        labels = _of_same_folds(labels, exact, units, folds, scheme, classes, rng)
         count = len(labels) if exact else count
     # Renamed classes are as many in every training set: the rule keeps all or none.
     renamings = _count_alike(units, folds, alike)
@@ -223,54 +221,42 @@ def permute_labels(
     return Permutations(labels, scheme, exact, renamings if exact else 1)
 
 
-@dataclass(frozen=True, eq=False)
-class _Known:
-    """Which labellings would have had the same folds, by the rule of these."""
+def _of_same_folds(labels, exact, units, folds, scheme, classes, rng):
+    """Return labels (P + 1, n) that would all have had the same folds, by their rule.
 
-    folds: object
-    scheme: str
-    classes: np.ndarray | None
+    The others are left out if the rows are all there are, and else drawn again.
+    """
 
-    def keeps(self, labels):
-        """Tell of labels (B, n), (B,)."""
-        if self.classes is not None:
-            labels = self.classes[labels]
-        rule = self.folds.rule
-        if len(labels) and self.scheme != "groups" and not rule.may_fail(labels[0]):
+    def keeps(labels):
+        labels = labels if classes is None else classes[labels]
+        if len(labels) and scheme != "groups" and not folds.rule.may_fail(labels[0]):
             return np.ones(len(labels), bool)  # whatever their order
-        return rule.keeps(labels)
+        return folds.rule.keeps(labels)
 
-    def listed(self, labels):
-        """Return those of all labels (W, n), the observed ones first."""
-        labels = labels[np.append(True, self.keeps(labels[1:]))]
-        if len(labels) == 1:
-            raise ValueError(_only_one(self.scheme, self.folds))
-        return labels
+    def draw(n):
+        return _draw(units, n, rng)[1:, units.of_trial]
 
-    def redrawn(self, labels, units, rng):
-        """Return labels (P + 1, n) of which others than these are drawn anew."""
-        wrong = 1 + np.flatnonzero(~self.keeps(labels[1:]))
-        if len(wrong) == len(labels) - 1 and self._is_rare(units, rng):
-            # Random orders need more folds so rarely that it does not matter for the
-            # level of a test what becomes of them, and no order lacks a class now.
-            if not self.folds.rule.as_asked:
-                return labels
-            raise ValueError(
-                f"Hardly any order of these labels leaves every class to every "
-                f"training set of {self.folds.name}, as the observed one does. Use "
-                "more folds, groups, or permute='within_folds'."
-            )
-        while len(wrong):
-            drawn = _draw(units, len(wrong), rng)[1:, units.of_trial]
-            kept = self.keeps(drawn)
-            labels[wrong[kept]] = drawn[kept]
-            wrong = wrong[~kept]
-        return labels
-
-    def _is_rare(self, units, rng):
-        """Tell whether hardly any labelling would have had the same folds."""
-        drawn = _draw(units, _PILOT, rng)[1:, units.of_trial]
-        return self.keeps(drawn).mean() < _FEWEST_ACCEPTED
+    wrong = 1 + np.flatnonzero(~keeps(labels[1:]))
+    if exact:
+        if len(wrong) == len(labels) - 1:
+            raise ValueError(_only_one(scheme, folds))
+        return np.delete(labels, wrong, axis=0)
+    if len(wrong) == len(labels) - 1 and keeps(draw(_PILOT)).mean() < _FEWEST_ACCEPTED:
+        # Random orders need more folds so rarely that it does not matter for the
+        # level of a test what becomes of them, and no order lacks a class now.
+        if not folds.rule.as_asked:
+            return labels
+        raise ValueError(
+            f"Hardly any order of these labels leaves every class to every "
+            f"training set of {folds.name}, as the observed one does. Use "
+            "more folds, groups, or permute='within_folds'."
+        )
+    while len(wrong):
+        drawn = draw(len(wrong))
+        kept = keeps(drawn)
+        labels[wrong[kept]] = drawn[kept]
+        wrong = wrong[~kept]
+    return labels
 
 
 def check_permutations(number, each, what=""):
@@ -300,8 +286,6 @@ class Arrangements:
     blocks: np.ndarray
     #: The number of distinct arrangements, inf where no float holds it.
     count: float
-    #: Whether whole groups change places.
-    whole: bool
     #: As in `Permutations`.
     renamings: int
 
@@ -311,49 +295,34 @@ def find_exchange(
 ):
     """Return the `Arrangements` of `permute_labels`, which refuses the same."""
     codes, scheme, units = _units_of(codes, n_permutations, folds, groups, permute)
-    count = _count(units)
-    if count == 1:
-        raise ValueError(_only_one(scheme, folds))
+    count = _count_several(units, scheme, folds)
     _check_size(codes, min(n_permutations, count - 1))
-    return Arrangements(
-        scheme,
-        units.blocks[units.of_trial],
-        count,
-        scheme == "groups",
-        _count_alike(units, folds, alike),
-    )
+    renamings = _count_alike(units, folds, alike)
+    return Arrangements(scheme, units.blocks[units.of_trial], count, renamings)
 
 
 def find_biased(permute, folds):
     """Return the `Problem` of a scheme asked for that does not fit the folds."""
     if permute == "auto" or folds is None:
         return None
-    if permute == "within_folds":
-        return _find_lasting(folds)
-    if not (folds.sees_labels or folds.balanced):
+    within = permute == "within_folds"
+    if not (folds.sees_labels or (folds.balanced and not within)):
         return None
     text = (
         f"permute={permute!r} with {folds.name} gives a biased test: these folds "
         "depend on the observed labels, but the permuted labels do not fit them in "
-        "the same way. The p-values come out too small. Leave permute out, and use a "
-        f"splitter that does not look at the labels ({BLIND})."
+        "the same way. The p-values come out too small."
     )
-    return Problem("biased", text)
-
-
-def _find_lasting(folds):
-    """Return the `Problem` of labels that are exchanged within folds made from them."""
-    if not folds.sees_labels:
-        return None
-    text = (
-        f"permute='within_folds' keeps the folds of {folds.name}, which were drawn "
-        "from the observed labels: exchanged labels would have had others. The "
-        "p-values hold only for noise that is independent from trial to trial. Where "
-        "it lasts or drifts, as in most recordings, they can be far too small. Leave "
-        "permute out, and use a splitter that does not look at the labels "
-        f"({BLIND})."
-    )
-    return Problem("lasting", text)
+    if within:
+        text = (
+            f"permute='within_folds' keeps the folds of {folds.name}, which were drawn "
+            "from the observed labels: exchanged labels would have had others. The "
+            "p-values hold only for noise that is independent from trial to trial. "
+            "Where it lasts or drifts, as in most recordings, they can be far too "
+            "small."
+        )
+    advice = "Leave permute out, and use a splitter that does not look at the labels"
+    return Problem("lasting" if within else "biased", f"{text} {advice} ({BLIND}).")
 
 
 def find_price(folds):
@@ -385,17 +354,14 @@ def find_few(count, n_permutations, scheme, renamings=1):
             f"have the same accuracy and AUC, for which {smallest} = "
             f"{renamings / count:.2g}"
         )
-    text = (
-        f"The labels have only {count} distinct arrangements (permute={scheme!r}): "
-        f"{smallest}. Use larger folds or more groups."
-    )
+    text = f"The labels have only {count} distinct arrangements (permute={scheme!r})"
     numbers = {"arrangements": count, "n_permutations": n_permutations}
     numbers |= {"renamings": renamings}
     if coarse:
+        text += f": {smallest}. Use larger folds or more groups."
         return Problem("few", text, numbers)
-    text = (
-        f"The labels have only {count} distinct arrangements (permute={scheme!r}), "
-        f"fewer than the {n_permutations:,} permutations asked for: each is taken "
+    text += (
+        f", fewer than the {n_permutations:,} permutations asked for: each is taken "
         f"once, p-values are exact, and {smallest}."
     )
     return Problem("few", text, numbers, "note")
@@ -436,20 +402,9 @@ def _count_alike(units, folds, alike):
 
 
 def _units_of(codes, n_permutations, folds, groups, permute):
-    """Return the checked codes, the scheme, and the units that change places."""
+    """The checked codes, the scheme, and the units that change places."""
     check_option("permute", permute, get_args(Permute))
     n_permutations = check_count("n_permutations", n_permutations)
-    codes = _check_codes(codes, folds)
-    if groups is not None:
-        groups = check_per_trial(groups, len(codes), "groups")
-    scheme = permute
-    if permute == "auto":
-        scheme = _choose(codes, folds, groups, n_permutations > 0)
-    return codes, scheme, SCHEMES[scheme].units(codes, folds, groups)
-
-
-def _check_codes(codes, folds):
-    """Return the class codes in the smallest signed integer type."""
     codes = np.asarray(codes)
     if codes.ndim != 1 or codes.dtype.kind not in "iu" or codes.min(initial=0) < 0:
         raise ValueError(
@@ -462,7 +417,26 @@ def _check_codes(codes, folds):
             "make the folds from the same labels."
         )
     # Signed: a caller may mark trials with -1. min_scalar_type(-c) holds 0..c-1.
-    return codes.astype(np.min_scalar_type(-int(codes.max(initial=0)) - 1))
+    codes = codes.astype(np.min_scalar_type(-int(codes.max(initial=0)) - 1))
+    if groups is not None:
+        groups = check_per_trial(groups, len(codes), "groups")
+    scheme = permute
+    if permute == "auto":
+        scheme = _choose(codes, folds, groups, n_permutations > 0)
+    if scheme in ("within_groups", "groups") and groups is None:
+        raise ValueError(
+            f"permute={scheme!r} needs groups, but none were given; pass groups=, one "
+            "value per trial."
+        )
+    return codes, scheme, SCHEMES[scheme].units(codes, folds, groups)
+
+
+def _count_several(units, scheme, folds):
+    """Count the distinct arrangements; refuse a scheme that allows only one."""
+    count = _count(units)
+    if count == 1:
+        raise ValueError(_only_one(scheme, folds))
+    return count
 
 
 def _only_one(scheme, folds):
@@ -492,7 +466,7 @@ class _Units:
 
 
 def _within_folds(codes, folds, groups):
-    """Return the trials, in blocks that share exactly the same sets and group."""
+    """The trials, in blocks that share exactly the same sets and group."""
     if folds is None:
         raise ValueError(
             "permute='within_folds' needs folds, but the model is trained on all "
@@ -507,14 +481,12 @@ def _within_folds(codes, folds, groups):
 
 
 def _within_groups(codes, folds, groups):
-    """Return the trials, in blocks of a group."""
-    _need_groups("within_groups", groups)
+    """The trials, in blocks of a group."""
     return _Units(codes, _number(groups), np.arange(len(codes)))
 
 
 def _groups(codes, folds, groups):
-    """Return the groups, all in one block."""
-    _need_groups("groups", groups)
+    """The groups, all in one block."""
     names, first, unit = np.unique(groups, return_index=True, return_inverse=True)
     if len(names) < 2:
         raise ValueError(
@@ -532,7 +504,7 @@ def _groups(codes, folds, groups):
 
 
 def _free(codes, folds, groups):
-    """Return the trials, all in one block."""
+    """The trials, all in one block."""
     blocks = np.zeros(len(codes), dtype=np.intp)
     return _Units(codes, blocks, np.arange(len(codes)))
 
@@ -564,59 +536,40 @@ SCHEMES = {
 }
 
 
-def _need_groups(scheme, groups):
-    """Raise a ValueError without groups."""
-    if groups is None:
-        raise ValueError(
-            f"permute={scheme!r} needs groups, but none were given; pass groups=, one "
-            "value per trial."
-        )
-
-
 def _number(values):
-    """Return the values as numbers 0, 1, ... in sorted order."""
+    """The values as numbers 0, 1, ... in sorted order."""
     return np.unique(values, return_inverse=True)[1].reshape(-1)
 
 
 # -------------------------------------------------------------- choice of a scheme
 
 
-def _shares(folds):
-    """Tell whether permuted labels may go with the folds of the observed ones."""
-    return folds is None or folds.balanced or not folds.sees_labels
-
-
 def _choose(codes, folds, groups, permuted):
     """Choose the scheme for "auto"; the notes of `permute_labels` give the rules."""
-    whole = groups is not None and _constant_within(codes, groups)
-    loose = "groups" if whole else "free" if groups is None else "within_groups"
+    loose = "free"
+    if groups is not None:
+        group = _number(groups)
+        pairs = np.unique(group * (int(codes.max()) + 1) + codes)
+        loose = "groups" if len(pairs) == group.max() + 1 else "within_groups"
     if folds is None or (folds.sees_labels is not None and not folds.balanced):
         return loose
     count = _count(_within_folds(codes, folds, groups))
     if count >= FEWEST or not permuted:
         return "within_folds"
-    why = f"it is not known whether {folds.name} looks at the labels"
-    named = (
-        f" permute={loose!r} by name is valid if they were drawn without the labels."
-    )
     if folds.balanced:
         why = f"the test sets of {folds.name} hold fixed numbers of each label"
-        named = ""
-    advice = f"or a splitter that does not look at the labels ({BLIND})"
-    if folds.balanced:
-        advice = "more trials, or cv=LeaveOneOut() without average"
+        advice = "more trials, or cv=LeaveOneOut() without average."
+    else:
+        why = f"it is not known whether {folds.name} looks at the labels"
+        advice = (
+            f"or a splitter that does not look at the labels ({BLIND}). "
+            f"permute={loose!r} by name is valid if they were drawn without the labels."
+        )
     raise ValueError(
         f"permute='auto' finds no good way to shuffle the labels: {why}, so they may "
         f"only be shuffled within folds, which leaves {count} distinct arrangement(s); "
-        f"p <= 0.05 needs {FEWEST}. Use fewer, larger folds, {advice}.{named}"
+        f"p <= 0.05 needs {FEWEST}. Use fewer, larger folds, {advice}"
     )
-
-
-def _constant_within(codes, groups):
-    """Tell whether each group holds one label only."""
-    group = _number(groups)
-    pairs = _number(group * (int(codes.max()) + 1) + codes)
-    return pairs.max() == group.max()
 
 
 # -------------------------------------------- rearrangements: count, draw, list all
@@ -662,7 +615,7 @@ def _list_all(units):
 
 
 def _members(blocks):
-    """Return the unit indices of every block with two units or more."""
+    """The unit indices of every block with two units or more."""
     order = np.argsort(blocks, kind="stable")
     parts = np.split(order, np.cumsum(np.bincount(blocks))[:-1])
     return [part for part in parts if len(part) > 1]

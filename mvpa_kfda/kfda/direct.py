@@ -35,7 +35,6 @@ documentation.
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import chain
 
 import numpy as np
@@ -87,22 +86,6 @@ class Targets:
         """The number of label vectors B."""
         return self.codes.shape[1]
 
-    def products(self, first, second):
-        """Return the products of the contrasts of pairs of rows, (pairs, B).
-
-        Summed over contrasts. They are kept, for every position asks for the same.
-        """
-        key = first.tobytes(), second.tobytes()
-        if key not in self._kept:
-            same = self.codes[first] == self.codes[second]
-            self._kept.clear()
-            self._kept[key] = same - 1 / self.n_classes  # q_i'q_j of orthonormal Q
-        return self._kept[key]
-
-    @cached_property
-    def _kept(self):
-        return {}
-
 
 def make_targets(labels, n_classes, layout, dtype, rank=None):
     """Return the targets of labels (B, n), for every position with this layout."""
@@ -151,18 +134,6 @@ class DenseInverse:
         """Return the inverses times R, (q, k, m, B) both."""
         return self.matrix * R if self.matrix.shape[1] == 1 else self.matrix @ R
 
-    def of(self, folds):
-        """Return the inverses of some folds."""
-        return DenseInverse(self.matrix[folds])
-
-    def clear(self, folds):
-        """Make the inverses of folds that have none safe to use."""
-        self.matrix[folds] = 0
-
-    def cores(self, U, tests):
-        """Return (I - U_te'U_te)^-1 of tests (k, m), and which are in order."""
-        return invert_cores(U[tests])
-
     def astype(self, dtype):
         """Return the same in another precision."""
         return DenseInverse(self.matrix.astype(dtype, copy=False))
@@ -186,18 +157,6 @@ class LowRankInverse:
         """Return the inverses times R, (q, k, m, B) both."""
         return R + self.rows @ (self.core @ (self.rows.transpose(0, 2, 1) @ R))
 
-    def of(self, folds):
-        """Return the inverses of some folds."""
-        return LowRankInverse(self.rows[folds], self.core[folds])
-
-    def clear(self, folds):
-        """Make the inverses of folds that have none safe to use."""
-        self.core[folds] = 0
-
-    def cores(self, U, tests):
-        """Return the cores, none of which is known not to be in order."""
-        return self.core, np.ones(len(self.core), bool)
-
     def astype(self, dtype):
         """Return the same in another precision."""
         rows = self.rows.astype(dtype, copy=False)
@@ -205,45 +164,25 @@ class LowRankInverse:
 
 
 def invert_folds(hats, batch):
-    """Return the inverses of a batch's folds for each of S hats of the same trials.
+    """The inverses of a batch's folds for each of S hats of the same trials.
 
     And whether I - G_te,te can be inverted, (S, k); where not, they mean nothing.
     """
     rows = batch.index(hats[0].n)
     if any(is_low_rank(hat, batch.m) for hat in hats):
-        inverses, ok = zip(*(invert_low_rank(hat, rows) for hat in hats), strict=True)
-        return list(inverses), np.stack(ok)
+        factors = [hat.factor[rows] for hat in hats]
+        cores = [np.eye(U.shape[2]) - U.transpose(0, 2, 1) @ U for U in factors]
+        cores = [invert_blocks(core[None])[0] for core in cores]
+        inverses = list(map(LowRankInverse, factors, cores))
+        return inverses, np.stack([invertible(core) for core in cores])
     matrices = np.stack([hat.residual_blocks(rows) for hat in hats])
     matrices = invert_blocks(matrices)
     return [DenseInverse(matrix) for matrix in matrices], invertible(matrices)
 
 
 def is_low_rank(hat, m):
-    """Tell whether blocks of m test rows are better left unformed."""
+    """Whether blocks of m test rows are better left unformed."""
     return hat.residual is None and m >= max(_LARGE_FOLD, 2 * hat.factor.shape[1])
-
-
-def invert_low_rank(hat, rows, left_out=None):
-    """Return a hat's inverse for test rows (k, m), and which folds are in order.
-
-    The test rows may be within the training set of the outer test rows `left_out`.
-    """
-    U = hat.factor[rows]
-    core, ok = invert_cores(U, None if left_out is None else hat.factor[left_out])
-    return LowRankInverse(U, core), ok
-
-
-def invert_cores(U, U_out=None):
-    """Return (I - U'U)^-1 (k, r, r) of rows U (k, m, r), and which are in order.
-
-    Of a model trained without the rows U_out (n_out, r) the hat is U C U' with
-    C = (I - U_out'U_out)^-1, and the core (C^-1 - U'U)^-1.
-    """
-    blocks = np.eye(U.shape[2]) - U.transpose(0, 2, 1) @ U
-    if U_out is not None:
-        blocks -= U_out.T @ U_out
-    cores = invert_blocks(blocks[None])
-    return cores[0], invertible(cores)[0]
 
 
 def invertible(inverses):
@@ -274,8 +213,6 @@ class FoldModels:
     residuals: np.ndarray
     #: The training cross-products, (q, q, k, B).
     A: np.ndarray
-    #: Which candidate each model is of (k, B), where penalties are tuned.
-    choice: np.ndarray | None = None
 
     def classify(self, scores=None):
         """Return the best classes (k, m, B); the residuals are used up.
@@ -386,8 +323,8 @@ class RegressionMixin:
         return fold_models(self, targets.folds, regress_targets(self, targets))
 
     def all_models(self, targets):
-        """Return A (q, q, 1, B) of models of all trials, and that none was chosen."""
-        return regress_targets(self, targets).A, None
+        """Return A (q, q, 1, B) of models of all trials."""
+        return regress_targets(self, targets).A
 
 
 #: Bytes of one (trials, contrasts, permutations) array: small enough for the cache, but
@@ -448,10 +385,6 @@ class Plan(PlanMixin, RegressionMixin):
     def solve(self, number, R):
         """Return the out-of-sample residuals of a batch of folds, (q, k, m, B) both."""
         return self.inverses[number].solve(R)
-
-    def plain(self, codes, n_classes):
-        """Return the plan of all trials and those of the folds: itself."""
-        return self, [self]
 
     def is_above(self, times):
         """Whether lambda is above so many times trace(K_c)/n."""
@@ -541,23 +474,17 @@ def refuse_too_large(lam, scale, dtype):
         raise ValueError(_TOO_LARGE.format(lam, lam / scale, scale))
 
 
-def hides_others(lam, squares, layout, dtype):
-    """Return the :class:`Farthest` trial if a penalty leaves nothing of others.
-
-    Of those that are tested with it. Of squared norms (n,) of centred trials.
-    """
-    if squares.max() < squares.sum() / 2:
-        return None  # it is not far, and the penalty not too large for any
-    n, far = len(squares), Farthest.of(squares)
-    tested = [batch.index(n) for batch in layout.batches if batch.m > 1]
-    is_tested = any((rows == far.trial).any() for rows in tested)
-    return far if is_tested and lam > _LARGEST_OF_REST[dtype] * far.rest else None
-
-
 def _refuse_far(hat, layout, dtype):
-    """Refuse the penalty of a trial that hides others."""
-    far = hides_others(hat.lam, hat.squares, layout, dtype)
-    if far:
+    """Refuse a penalty that leaves nothing of others that are tested with a far trial.
+
+    That is one that hides them: it has half of all squares or more.
+    """
+    if hat.squares.max() < hat.squares.sum() / 2:
+        return  # the penalty is not too large for any
+    far = Farthest.of(hat.squares)
+    tested = [batch.index(hat.n) for batch in layout.batches if batch.m > 1]
+    is_tested = any((rows == far.trial).any() for rows in tested)
+    if is_tested and hat.lam > _LARGEST_OF_REST[dtype] * far.rest:
         more = " dtype='float64' keeps more digits." if dtype == np.float32 else ""
         raise ValueError(
             f"{far.words(layout.order[far.trial])}, so that it alone sets the penalty, "

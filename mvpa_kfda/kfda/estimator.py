@@ -60,19 +60,18 @@ from ..utils.checks import (
     check_per_trial,
     plain_labels,
 )
-from .arguments import KernelLike, PenaltyLike
+from .folds import InnerFolds
+from .foldwise import FoldwisePlan
 from .hat import (
     count_features,
     hat_from_features,
     hat_from_gram,
     prefers_features,
-    spectrum_of_features,
-    spectrum_of_gram,
 )
 from .kernels import (
-    EmpiricalMap,
     Kernel,
     KernelChoice,
+    KernelLike,
     Precomputed,
     check_kernel,
     check_range,
@@ -80,10 +79,10 @@ from .kernels import (
     kernels_of,
     needs_gram,
 )
-from .nystrom import Nystrom, approximated
-from .penalties import Auto, Ridge, Tuned, check_method, check_reg
+from .penalties import Auto, PenaltyLike, Ridge, Tuned, check_method, check_reg
+from .preprocess import FoldPreprocessing
+from .rowmaps import EmpiricalMap, Nystrom, approximated
 from .rules import contrasts
-from .tuning import tune_spectra
 
 #: How errors begin that NumPy raises where scikit-learn makes an array: they do not say
 #: of what.
@@ -334,8 +333,15 @@ class KernelFDA(
             return candidates[0], Auto(groups=groups)
         if not isinstance(reg, Tuned):
             return candidates[0], reg
-        spectra = [training.spectrum() for training in candidates]
-        self.tuning_ = tune_spectra(spectra, reg, codes, n_classes, groups)
+        inner, dtype = InnerFolds(groups), np.dtype("float64")
+        plan = FoldwisePlan(X, kernel, reg, FoldPreprocessing(), None, inner, dtype)
+        record = plan.penalty(codes[None], n_classes)
+        self.tuning_ = Choice(
+            int(record["kernel"][0, 0]),
+            float(record["lambda"][0, 0]),
+            record["grid"][0],
+            record["criterion"][0, 0],
+        )
         return candidates[self.tuning_.kernel], Ridge(self.tuning_.lam)
 
     def _offsets(self, sizes):
@@ -569,6 +575,28 @@ def train(X, kernel):
 
 
 @dataclass(frozen=True)
+class Choice:
+    """What was chosen by the labels of all trials.
+
+    Attributes
+    ----------
+    kernel : int
+        The number of the kernel.
+    lam : float
+        Lambda.
+    lambdas : ndarray, shape (n_kernels, n_lambdas)
+        The candidates.
+    criterion : ndarray, shape (n_kernels, n_lambdas)
+        What was minimised; NaN where a candidate was skipped.
+    """
+
+    kernel: int
+    lam: float
+    lambdas: NDArray
+    criterion: NDArray
+
+
+@dataclass(frozen=True)
 class Training:
     """Training rows under a kernel."""
 
@@ -591,12 +619,6 @@ class Training:
         if self.gram is None:
             return hat_from_features(self.features, reg, self.n_features)
         return hat_from_gram(self.gram, reg, n_features=self.n_features)
-
-    def spectrum(self):
-        """Return the eigendecomposition of the kernel."""
-        if self.gram is None:
-            return spectrum_of_features(self.features, self.n_features)
-        return spectrum_of_gram(self.gram, self.n_features)
 
     def discriminants(self, hat, codes, n_classes):
         """Return all discriminants of the class codes (N,)."""

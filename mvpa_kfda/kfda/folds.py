@@ -3,29 +3,48 @@
 The direct step gives the prediction of a model trained on *all rows outside* the test
 set, so such a split is fully described by its test set. Where some split trains on
 fewer rows, the training sets are kept too (:mod:`mvpa_kfda.kfda.foldwise`).
-:class:`Folds` are drawn once by :func:`make_folds`; :class:`InnerFolds` draws those
-within each of their training sets in the same way.
+:class:`Folds` are drawn once by :func:`make_folds`; :class:`InnerFolds` are those
+within each of their training sets.
 
-Either becomes a :class:`Layout`: the order in which rows are processed, and batches of
+A splitter of scikit-learn has an entry in `SPLITTERS`: whether it uses the labels, and
+words for reports. Nothing is known of others.
+
+Folds become a :class:`Layout`: the order in which rows are processed, and batches of
 folds with equally large test sets, each of them handled by one call of NumPy.
 """
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn import model_selection as ms
 
-from ..utils.checks import check_count, warn
+from ..utils.checks import check_count, counted, plural, ranged, times_words, warn
 from ..utils.memory import check_many
 from ..utils.problems import Problem
 from ..utils.record import recorded
-from .splits import GIVEN, PARTS, splitter_of
+
+
+class Splitter(Protocol):
+    """What makes folds, as the splitters of scikit-learn do."""
+
+    def split(self, X: Any, y: Any, groups: Any, /) -> Iterable[Any]:
+        """Yield (train, test) for every fold."""
+        ...
+
+
+CrossValidation = int | Splitter | Iterable[tuple[Any, Any]] | None
+
+#: What is recorded of folds that were given one by one.
+GIVEN = "given"
+#: Folds of rows that are sorted by class or target: the i-th part of each.
+PARTS = "Parts"
 
 
 @dataclass(frozen=True)
@@ -670,103 +689,137 @@ def shared_groups(groups):
 
 @dataclass(frozen=True)
 class InnerFolds:
-    """The folds within the training sets of folds, and those among all trials."""
+    """Which training trials are left out together, where labels choose a penalty."""
 
-    #: None, a number or a splitter, as in :class:`mvpa_kfda.kfda.penalties.Tuned`.
-    cv: object
-    #: The number of trials.
-    n: int
-    #: The observed classes (n,), for splitters that look at them; None for values.
-    codes: np.ndarray | None
-    #: Each trial's group (n,).
+    #: Each trial's group, (n,).
     groups: np.ndarray | None
-    #: The outer folds; None where there are none.
-    folds: Folds | None
-
-    @cached_property
-    def layout(self):
-        """The layout of the outer folds."""
-        return lay_out(self.folds, self.n)
+    #: Whether values are predicted, and not classes.
+    of_values: bool = False
 
     @property
-    def trained(self):
-        """The trials that some outer fold trains with; None: all of them."""
-        return None if self.folds is None else self.folds.trained
-
-    @cached_property
-    def of_all(self):
-        """The layout of the folds among all trials."""
-        return self._lay_out_within(np.arange(self.n))
-
-    @cached_property
-    def of_folds(self):
-        """The layouts within the training sets, a list for every outer batch."""
-        return [
-            [self._lay_out_within(np.delete(np.arange(self.n), te)) for te in tests]
-            for tests in self.tests
-        ]
-
-    @cached_property
-    def tests(self):
-        """Where the outer test rows are in the layout's order, (k, m) by batches."""
-        return [batch.index(self.n) for batch in self.layout.batches]
-
-    @cached_property
     def leaves_one_out(self):
-        """Whether every training trial is left out by itself."""
-        return self.cv is None and shared_groups(self.groups) is None
+        """Whether trials are left out one by one."""
+        return shared_groups(self.groups) is None
 
-    @property
-    def numbers(self):
-        """The number that each outer fold has for the user, batch by batch."""
-        return self.folds.numbers
-
-    def _lay_out_within(self, places):
-        """Return the layout of the folds among the trials at places of the order."""
-        # Splitters are given the training trials in their own order.
-        places = places[np.argsort(self.layout.order[places])]
-        tests = [places[test] for test in self._tests(self.layout.order[places])]
-        return Layout(self.layout.order, np.empty(0, int), batch_tests(tests))
-
-    def _tests(self, rows):
-        """Return the test sets within some rows, as indices into them."""
+    def within(self, rows):
+        """Test sets (k, m) by their size, of numbers among training trials `rows`."""
         groups = None if self.groups is None else self.groups[rows]
-        # Values are always chosen for by default, in a training set of one group, too.
-        alone = self.codes is None and len(np.unique(groups)) == 1
-        if self.cv is None and (alone or self.leaves_one_out):
-            return list(np.arange(len(rows))[:, None])
-        if self.cv is None:
-            names, numbers = np.unique(groups, return_inverse=True)
-            if len(names) < 2:
-                raise ValueError(
-                    "Tuning leaves one group out at a time within every training set, "
-                    "but some training set holds a single group. Use three or more "
-                    "groups, or say how to leave trials out: Tuned(cv=5), "
-                    "Tuned(cv=LeaveOneOut())."
-                )
-            return [np.flatnonzero(numbers == i) for i in range(len(names))]
-        cv = self.cv
-        if not hasattr(cv, "split"):
-            _check_enough(cv, len(rows))
-            # Not stratified: all label permutations share these folds.
-            cv = ms.KFold(cv, shuffle=True, random_state=0)
-        codes = np.zeros(len(rows), int) if self.codes is None else self.codes[rows]
-        try:
-            folds = make_folds(cv, codes, groups)
-            if folds.trains is not None:
-                raise ValueError(
-                    f"{folds.name} leaves trials out of both sets. Use folds that "
-                    "train on all trials outside their test set."
-                )
-            return folds.tests
-        except ValueError as error:
-            raise ValueError(f"Within a training set, for Tuned: {error}") from error
+        # Values choose by default, also in a training set of one group.
+        alone = self.of_values and len(np.unique(groups)) == 1
+        if self.leaves_one_out or alone:
+            return [np.arange(len(rows))[:, None]]
+        names, numbers = np.unique(groups, return_inverse=True)
+        if len(names) < 2:
+            raise ValueError(
+                "Tuning leaves one group out at a time within every training set, but "
+                "some training set holds a single group. Use three or more groups, or "
+                "a penalty that looks at no label, such as reg='auto'."
+            )
+        tests = [np.flatnonzero(numbers == i) for i in range(len(names))]
+        return [batch.index(len(rows)) for batch in batch_tests(tests)]
 
 
-def _check_enough(cv, n):
-    """Refuse more folds than training trials."""
-    if cv > n:
-        raise ValueError(
-            f"Tuned(cv={cv}) asks for more folds than the {n} trials of a training "
-            "set. Use fewer folds, or cv=None to leave one trial out at a time."
-        )
+# -------------------------------------------------------------------------- splitters
+
+
+@dataclass(frozen=True)
+class NamedSplitter:
+    """What is known of a splitter."""
+
+    #: For the methods section: a template of its recorded arguments, of ``{fold}``
+    #: ("5-fold"), ``{k:noun}`` ("5 nouns") and ``{times}``. Or what makes one.
+    template: str | Callable
+    #: Whether it uses the labels; None: its test sets are given, by whatever rule.
+    sees_labels: bool | None = False
+
+    def words(self, given, k):
+        """Word it, of its recorded arguments and numbers k of folds, maybe unknown."""
+        template, r = self.template, given.get("n_repeats", 1)
+        if callable(template):
+            template = template(given, k)
+        fold = "k-fold"
+        if len(k):
+            low, high = min(k) // r, max(k) // r
+            fold = f"{low}-fold" if low == high else f"{low}- to {high}-fold"
+        return template.format(**given, k=_Counted(k), fold=fold, times=times_words(r))
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """Numbers of something, which a format names: 3, 3 to 5, or an unknown number."""
+
+    numbers: Sequence
+
+    def __format__(self, noun):
+        return ranged(self.numbers, noun) if len(self.numbers) else plural(noun)
+
+
+def splitter_of(kind):
+    """Return the entry of a class of scikit-learn's, None of any other."""
+    name = kind.__name__
+    return SPLITTERS.get(name) if kind is getattr(ms, name, None) else None
+
+
+def sees_labels(cv):
+    """Tell whether a splitter is known to use the labels."""
+    known = filter(None, map(splitter_of, type(cv).__mro__))
+    return any(each.sees_labels for each in known)
+
+
+def may_see_labels(cv):
+    """Tell whether a splitter uses the labels, for all that is known of it.
+
+    Explicit sets use nothing any more, wherever they come from.
+    """
+    known = splitter_of(type(cv))
+    blind = known is not None and not known.sees_labels
+    return callable(getattr(cv, "split", None)) and not blind
+
+
+def _k_fold(given, k):
+    """Word folds of neighbouring trials, as a number of folds makes them, or others."""
+    return _K_FOLD if given["shuffle"] else "cross-validation in {k:contiguous fold}"
+
+
+def _parts(given, k):
+    """Word folds of rows that are sorted."""
+    of_target = "i*-th of each {n_splits} successive trials in the order of the target"
+    part = of_target if given["of"] == "target" else "i*-th part of each class"
+    return f"{_K_FOLD}, where the *i*-th fold held the *{part}"
+
+
+def _given(given, k):
+    """Word folds that were given one by one, or a single split."""
+    return "a predefined split" if set(k) == {1} else _PREDEFINED
+
+
+_K_FOLD = "{fold} cross-validation"
+_WHOLE = "with groups kept intact"
+_REPEATED = "repeated {times} with different random folds"
+_PREDEFINED = "cross-validation in predefined folds"
+_GROUPS_OUT = "cross-validation that leaves {n} out at a time"
+
+#: The splitters by the names of their classes, and folds that were given.
+SPLITTERS = {
+    "KFold": NamedSplitter(_k_fold),
+    "StratifiedKFold": NamedSplitter(f"stratified {_K_FOLD}", True),
+    "GroupKFold": NamedSplitter(f"{_K_FOLD} {_WHOLE}"),
+    "StratifiedGroupKFold": NamedSplitter(f"stratified {_K_FOLD} {_WHOLE}", True),
+    "RepeatedKFold": NamedSplitter(f"{_K_FOLD}, {_REPEATED}"),
+    "RepeatedStratifiedKFold": NamedSplitter(
+        f"stratified {_K_FOLD}, {_REPEATED}", True
+    ),
+    "LeaveOneOut": NamedSplitter("leave-one-out cross-validation"),
+    "LeavePOut": NamedSplitter("leave-{p}-out cross-validation"),
+    "LeaveOneGroupOut": NamedSplitter("leave-one-group-out cross-validation"),
+    "LeavePGroupsOut": NamedSplitter(
+        lambda given, k: _GROUPS_OUT.format(n=counted(given["n_groups"], "group"))
+    ),
+    "ShuffleSplit": NamedSplitter("{k:random split}"),
+    "StratifiedShuffleSplit": NamedSplitter("{k:stratified random split}", True),
+    "GroupShuffleSplit": NamedSplitter("{k:random split} of groups"),
+    "TimeSeriesSplit": NamedSplitter("{k:successive split} in time"),
+    "PredefinedSplit": NamedSplitter(_PREDEFINED, None),
+    PARTS: NamedSplitter(_parts),
+    GIVEN: NamedSplitter(_given, None),
+}

@@ -1,90 +1,120 @@
-r"""Folds with a hat matrix of their own: any training set, steps learned in the fold.
+r"""Folds with a matrix of their own: custom training sets, steps, penalties by labels.
 
-Where a fold trains on fewer rows than all the others, or on features that steps have
-learned from its training rows, no matrix of all rows serves all folds. But each fold
-still has one linear map from training labels to scores of test rows, whatever the
-labels are, so that permutations stay columns of one product. A fold is a plan of its
-training trials alone (:class:`Part`), which is tested on other trials
-(:mod:`mvpa_kfda.kfda.transfer`); with a fixed penalty the map itself is worked out
-(:mod:`mvpa_kfda.kfda.foldmaps`), at a fraction of that price.
+Where a fold trains on fewer rows than all the others, on features that steps have
+learned from its training rows, or with a penalty that its training labels choose, no
+matrix of all rows serves all folds. But each fold still has one
+:class:`~mvpa_kfda.kfda.training.TrainingSet`, whatever the labels are, so that
+permutations stay columns of one product.
 
-Penalties that are relative, and widths of kernels, are those of the training trials.
+What no label has a part in, penalties that are relative, grids of them, and numbers of
+kernels such as widths, is that of the trials that the matrix is made of: where folds
+have matrices of their own, no test trial has a part in any of their numbers.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import islice
 
 import numpy as np
 from sklearn import config_context
 
-from .direct import FoldModels, Plan, PlanMixin, Predictions, make_targets, prepare
-from .foldmaps import MapMaker, apply_maps
-from .folds import Folds, lay_out
-from .hat import make_hat, spectrum_of
-from .kernels import KernelChoice, Linear, Precomputed, kernels_of, needs_gram
-from .penalties import Tuned, of_trials
-from .rules import contrasts
-from .steps import Learned
-from .transfer import Expansions, Transfer
-from .tuning import TunedPlan, tuned_plan
+from .direct import (
+    FoldModels,
+    PlanMixin,
+    count_classes,
+    is_too_large,
+    make_targets,
+    refuse_too_large,
+)
+from .folds import Folds, InnerFolds, lay_out
+from .kernels import KernelChoice, Linear, kernels_of, needs_gram
+from .penalties import Auto, Tuned, candidates, of_trials, resolve_penalty
+from .preprocess import FoldPreprocessing
+from .training import Fit, Question, TrainingSet, choose, compare
 
 #: Bytes of matrices that are kept for the next label vectors.
 _MOST = 2**28
+#: Tested trials from which a training set is better by itself.
+_MANY_TESTED = 256
+_NONE_LEFT = (
+    "No lambda of the grid can be used, from {:.3g} to {:.3g}: with each of them "
+    "left-out trials of some training set are fitted exactly, or rounding would decide "
+    "the predictions. Use penalties nearer to trace(K_c)/n = {:.3g}."
+)
 
 
 @dataclass(frozen=True)
-class Part:
-    """One fold: the plan of its training trials, and its test trials."""
+class Penalties:
+    """The lambdas of a plan's kernels, which no label has a part in."""
 
-    #: Trials, in the order they were given.
+    #: (n_kernels, n_lambdas), the largest first.
+    grid: np.ndarray
+    #: trace(K_c)/n of every kernel.
+    scales: np.ndarray
+    #: The grid with NaN where rounding would decide.
+    usable: np.ndarray
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One fold: its training set under each kernel, and its test trials."""
+
+    #: All trials as they were given, which of them train, in the order they were given
+    #: and in the layout's, and which are tested.
+    X: np.ndarray
     train: np.ndarray
+    places: np.ndarray
     test: np.ndarray
     #: From rows as they are given to those after the steps.
     transform: object
-    #: These of the training trials, (n_train, r), or their kernel matrix.
-    X: np.ndarray
-    kernel: object
-    plan: Plan | TunedPlan
+    sets: tuple[TrainingSet, ...]
+    #: The test trials on the directions of each, (m, r).
+    tested: list
+    penalties: Penalties
+    #: Where labels choose, numbers (k, m) of training trials left out together;
+    #: or "alone", or "equal".
+    left_out: list | str | None
 
-    @cached_property
-    def expansions(self):
-        """The expansions of the plan, see :mod:`mvpa_kfda.kfda.transfer`."""
-        if isinstance(self.kernel, Linear) and self.X.shape[1] <= len(self.train):
-            return Expansions.of_features(self.plan, self.X)
-        return Expansions.of_kernel(self.plan, self.X, self.kernel)
-
-    def rows(self, X):
-        """Return rows for the expansions (n, r) of rows as they are given."""
+    def columns(self, rows):
+        """The columns (m, d) of test rows, those of all kernels side by side."""
         with config_context(assume_finite=True, skip_parameter_validation=True):
-            return self.expansions.rows(self.transform(X))
+            rows, trained = self.transform(rows), None
+            if any(each.is_dual for each in self.sets):
+                trained = self.transform(self.X[self.train])
+            found = [each.columns(rows, trained) for each in self.sets]
+        return np.concatenate(found, axis=1)
 
-    def models(self, X, targets, of_fold):
-        """Return residuals (q, 1, m, B) of test rows X and A (q, q, 1, B).
+    @property
+    def n_columns(self):
+        """The number of columns d."""
+        return sum(each.root.shape[0] for each in self.sets)
 
-        Of the contrasts `of_fold` (q, 1, m, B) of the test rows, by models of targets.
+    def chosen(self, fit):
+        """The number of the kernel and the lambda of the first label vector."""
+        grid = self.penalties.grid
+        number = 0 if fit.number is None else fit.number[0]
+        kernel, i = np.unravel_index(number, grid.shape)
+        return kernel, grid[kernel, i]
+
+    def fitted(self, fit, T):
+        """The scores (q, n_train, 1) of training trials, less their mean.
+
+        Of contrasts T (q, n, 1) in the layout's order.
         """
-        A, choice = self.plan.all_models(targets)
-        return of_fold - self._fitted(X, targets.T, choice), A
+        kernel, lam = self.chosen(fit)
+        T = T[:, self.places]
+        T = T - T.mean(axis=1, keepdims=True)
+        return T - self.sets[kernel].residuals(lam, T, fit.explained[kernel])
 
-    def residuals(self, X, T, of_fold):
-        """Return residuals (q, 1, m, B) of values T (q, n_train, B), not of classes."""
-        choice = None
-        if isinstance(self.plan, TunedPlan):
-            choice = self.plan.choose_of_all(T)
-        return of_fold - self._fitted(X, T, choice)
-
-    def _fitted(self, X, T, choice):
-        """Return the regression scores (q, 1, m, B) of test rows."""
-        transfer = Transfer(self.plan, self.expansions, (), None, len(X))
-        g = transfer.coefficients(T, {}, choice)
-        rows = np.column_stack([self.rows(X), np.ones(len(X))])
-        return rows.astype(self.plan.dtype) @ g
-
-
-def _columns(train, K):
-    """Return the columns of kernel values that belong to training trials."""
-    return K[:, train]
+    def weights(self, fit, of_features=False):
+        """Weights (q, d + 1, B) of columns and of one, for scores."""
+        found = [
+            each.weights(explained, of_features)
+            for each, explained in zip(self.sets, fit.explained, strict=True)
+        ]
+        constant = fit.mean + sum(weights[:, -1] for weights in found)
+        weights = [*(weights[:, :-1] for weights in found), constant[:, None]]
+        return np.concatenate(weights, axis=1)
 
 
 @dataclass(frozen=True)
@@ -97,15 +127,14 @@ class FoldwisePlan(PlanMixin):
         Features, or a precomputed kernel matrix.
     kernel, reg
         Resolved kernel and regularisation.
-    learned : Learned
+    learned : FoldPreprocessing
         What every fold learns from its training trials first.
-    folds : Folds
+    folds : Folds | None
         The training and test sets.
-    inner : tuple of InnerFolds | None
-        Where the penalty is tuned the folds within every training set, in the order of
-        the user's folds, of which the last is within all trials.
+    inner : InnerFolds | None
+        Which training trials are left out to choose a penalty.
     dtype : dtype
-        The precision in which labels are processed.
+        The precision in which labels are processed; where they choose, double.
     rank : int | None
         How many discriminants to use; None: all.
     """
@@ -113,9 +142,9 @@ class FoldwisePlan(PlanMixin):
     X: np.ndarray
     kernel: object
     reg: object
-    learned: Learned
+    learned: FoldPreprocessing
     folds: Folds | None
-    inner: tuple | None
+    inner: InnerFolds | None
     dtype: np.dtype
     rank: int | None = None
 
@@ -124,14 +153,47 @@ class FoldwisePlan(PlanMixin):
         """The folds, as results come out."""
         return lay_out(self.folds, len(self.X))
 
+    @property
+    def is_tuned(self):
+        """Whether labels choose the penalty."""
+        return isinstance(self.reg, Tuned)
+
     @cached_property
     def pairs(self):
         """The folds' (train, test) trials, in the order of the layout's batches."""
-        trains = [train for train, _ in self.folds.pairs]
-        tests = np.split(self.rows, np.cumsum(self._sizes)[:-1])
+        pairs = self.folds.pairs
+        sizes = [batch.m for batch in self.batches for _ in range(batch.k)]
+        tests = np.split(self.rows, np.cumsum(sizes)[:-1])
         return [
-            (trains[i], test) for i, test in zip(self.folds.numbers, tests, strict=True)
+            (pairs[i][0], test)
+            for i, test in zip(self.folds.numbers, tests, strict=True)
         ]
+
+    def block_size(self, n_classes, want_scores=False):
+        """How many label vectors to process at a time, for speed and memory."""
+        values = (len(self.rows) + self.n_rows) * (n_classes - 1)
+        return int(np.clip(2**21 // (values * self.dtype.itemsize), 1, 512))
+
+    @property
+    def is_of_all(self):
+        """Whether folds are all trials but some, under the same kernels."""
+        return not self.learned and (self.folds is None or self.folds.trains is None)
+
+    @property
+    def is_shared(self):
+        """Whether what folds choose follows from all trials: they are without few."""
+        tests = () if self.folds is None else self.folds.tests
+        return self.is_of_all and max(map(len, tests), default=0) < _MANY_TESTED
+
+    @property
+    def scores_features(self):
+        """Whether scores are linear in the features as they are given."""
+        if self.learned or not isinstance(self.kernel, Linear):
+            return False
+        folds = [self.whole] if self.is_shared else self.each
+        return not any(fold.sets[0].is_dual for fold in folds)
+
+    # ------------------------------------------------------------------ training
 
     @property
     def n_bytes(self):
@@ -140,327 +202,305 @@ class FoldwisePlan(PlanMixin):
         return 8 * n_folds * n * min(n, p)
 
     @property
-    def _sizes(self):
-        """The number of test trials of every fold."""
-        return [batch.m for batch in self.batches for _ in range(batch.k)]
+    def each(self):
+        """Every :class:`Fold`, kept if memory allows."""
+        keep = self.n_bytes <= _MOST
+        for number in range(len(self.pairs)):
+            fold = self._kept.get(number)
+            if fold is None:
+                try:
+                    fold = self._fold(*self.pairs[number])
+                except ValueError as error:
+                    name = f"fold {self.folds.numbers[number]} of {self.folds.name}"
+                    raise ValueError(
+                        f"In {name}, by its training trials: {error}"
+                    ) from error
+                if keep:
+                    self._kept[number] = fold
+            yield fold
 
-    def _learn(self, train):
-        """Return what maps rows to those of features, learned from some trials."""
-        if needs_gram(self.kernel):
-            return partial(_columns, train)
-        if not self.learned:
-            return _Same(self.X.shape[1])
-        return self.learned.fit(self.X[train])
-
-    def _plan(self, Z, number):
-        """Return the plan of training rows; of fold `number`, -1 for all trials."""
-        if isinstance(self.reg, Tuned):
-            spectra = [spectrum_of(Z, choice) for choice in kernels_of(self.kernel)]
-            inner = self.inner[number]
-            return tuned_plan(spectra, self.reg, inner, self.dtype, self.rank)
-        rows = self._everything if number < 0 else self.folds.pairs[number][0]
-        hat = make_hat(Z, self.kernel, of_trials(self.reg, rows))
-        return prepare(hat, None, self.dtype, self.rank)
-
-    @property
-    def _everything(self):
-        """The trials that the model of all of them trains on."""
-        return np.arange(self.n_rows) if self.folds is None else self.folds.rows_of_all
-
-    @property
-    def parts(self):
-        """Yield every fold's part, kept if memory allows."""
-        make = partial(self._named, self._part)
-        yield from self._each(make, self._parts, len(self.pairs))
-
-    def _part(self, number):
-        """Return the part of a fold."""
-        train, test = self.pairs[number]
-        with config_context(assume_finite=True, skip_parameter_validation=True):
-            transform = self._learn(train)
-            Z = transform(self.X[train])
-            plan = self._plan(Z, self.folds.numbers[number])
-        return Part(train, test, transform, Z, self.kernel, plan)
+    @cached_property
+    def _kept(self):
+        return {}
 
     @cached_property
     def whole(self):
-        """The part that trains on all trials that are to be trained with."""
-        everything = self._everything
-        with config_context(assume_finite=True, skip_parameter_validation=True):
-            transform = self._learn(everything)
-            Z = transform(self.X[everything])
-            plan = self._plan(Z, -1)
-        return Part(everything, everything[:0], transform, Z, self.kernel, plan)
+        """The fold that trains on all trials that are to be trained with."""
+        rows = self.order if self.folds is None else self.folds.rows_of_all
+        return self._fold(self.order if self.is_shared else rows, self.order[:0])
 
-    def is_above(self, times):
-        """Whether lambda is above so many times trace(K_c)/n, in any fold."""
-        return any(part.plan.is_above(times) for part in self.parts)
+    def _fold(self, train, test):
+        """The fold that trains on some trials and tests others."""
+        with config_context(assume_finite=True, skip_parameter_validation=True):
+            transform, among = np.asarray, (train, test)
+            if self._compared:
+                compared, penalties = self._compared, self._penalties
+            else:
+                if self.learned:
+                    transform = self.learned.fit(self.X[train])
+                rows = np.concatenate([train, test])
+                X = self.X[rows][:, rows] if self._needs_gram else self.X[rows]
+                among = np.split(np.arange(len(rows)), [len(train)])
+                compared = self._compare(transform(X), among[0])
+                penalties = self._resolve(compared, among[0], train)
+            lam = None if self.is_tuned else penalties.grid[0, 0]
+            sets = tuple(each.training_set(among[0], lam) for each in compared)
+            tested = [
+                of_kernel.tested(each, *among).astype(self.dtype)
+                for of_kernel, each in zip(compared, sets, strict=True)
+            ]
+        if self._needs_gram:
+            transform = _Columns(train)
+        left_out = None
+        if self.is_tuned and self.inner.leaves_one_out:
+            left_out = "equal" if self.reg.grid == "auto" else "alone"
+        elif self.is_tuned:
+            left_out = self.inner.within(train)
+        places = np.argsort(self.layout.order)[train]
+        return Fold(
+            *(self.X, train, places, test),
+            *(transform, sets, tested, penalties, left_out),
+        )
 
     @property
-    def _has_parts(self):
-        """Whether parts are what is asked, since they are needed or there already."""
-        return isinstance(self.reg, Tuned) or bool(self._parts)
+    def _needs_gram(self):
+        return needs_gram(self.kernel)
+
+    def _compare(self, Z, trained):
+        """Trials under each kernel, whose numbers are those of the trained ones."""
+        by_gram = 1 if self.is_tuned else 3 / 4  # with eigenvalues it costs more
+        kernels = kernels_of(self.kernel)
+        return [compare(Z, kernel, trained, by_gram) for kernel in kernels]
 
     @cached_property
-    def _parts(self):
+    def _compared(self):
+        """All trials under each kernel; None where every fold has its own."""
+        if not self.is_of_all:
+            return None
+        return self._compare(self.X, np.arange(self.n_rows))
+
+    @cached_property
+    def _penalties(self):
+        """The penalties of all trials, for all folds."""
+        everybody = np.arange(self.n_rows)
+        return self._resolve(self._compared, everybody, everybody)
+
+    def _resolve(self, compared, among, trials):
+        """The :class:`Penalties` of some trials, and where these are among compared."""
+        moments = [each.moments(among) for each in compared]
+        scales = np.array([each.scale for each in moments])
+        if not self.is_tuned:
+            lam = resolve_penalty(of_trials(self.reg, trials), moments[0])
+            refuse_too_large(lam, scales[0], self.dtype)
+            grid = np.array([[lam]])
+            return Penalties(grid, scales, grid)
+        trained = None if self.folds is None else self.folds.trained
+        auto = of_trials(Auto(trained, self.inner.groups), trials)
+        spectrum = self.inner.of_values or any(m.n_features is None for m in moments)
+        grid = np.stack([candidates(self.reg, m, auto, spectrum) for m in moments])
+        too_large = is_too_large(grid, scales[:, None], self.dtype)
+        return Penalties(grid, scales, np.where(too_large, np.nan, grid))
+
+    # ------------------------------------------------------------------ labels
+
+    def _fit(self, fold, T, terms=None, number=0):
+        """The :class:`~.training.Fit` of contrasts T (q, n, B), in the layout's order.
+
+        Of classes by the terms of the rule, of fold `number` among theirs; else of
+        values.
+        """
+        if self.is_tuned:
+            nobody, left_out = np.empty((1, 0), np.intp), fold.left_out
+            left_out = left_out if isinstance(left_out, str) else [left_out]
+            terms = terms and terms.of(number)
+            question = Question(T[:, fold.places], nobody, terms, left_out)
+            return self._choose(question, fold).fit(0)
+        (each,), lam = fold.sets, fold.penalties.grid[0, 0]
+        c, A = self._project(fold, T), None
+        if terms is None:
+            return Fit([c], T[:, fold.places].mean(axis=1), A)
+        A = each.left(lam, c, c, terms.scatter[:, :, number]).astype(T.dtype)
+        return Fit([c], terms.mean[:, number], A)
+
+    def _choose(self, question, fold):
+        """What label vectors choose, once every one of them has chosen."""
+        chosen = choose(question, fold.sets, fold.penalties.usable)
+        if (chosen.number < 0).any():
+            grid, scale = fold.penalties.grid, fold.penalties.scales[0]
+            raise ValueError(_NONE_LEFT.format(grid.min(), grid.max(), scale))
+        return chosen
+
+    def _project(self, fold, T):
+        """The coefficients (q, r, B) of contrasts T (q, n, B)."""
+        wide = self._wide.get(id(fold))
+        if wide is None:  # a product with zeros is cheaper than a copy of trials
+            wide = np.zeros((fold.sets[0].U.shape[1], self.n_rows), self.dtype)
+            wide[:, fold.places] = fold.sets[0].U.T
+            if self._kept:
+                self._wide[id(fold)] = wide
+        return wide @ T
+
+    @cached_property
+    def _wide(self):
         return {}
 
+    def _batches(self, T, fold_targets=None):
+        """Every batch, residuals (q, k, m, B), A, each fold and what makes its fit.
+
+        Of contrasts T (q, n, B) in the layout's order, and of classes the targets.
+        """
+        if T.shape[2] > 1:
+            return self._fits(T, fold_targets)
+        # What is observed comes first, and is asked for again.
+        key = T.tobytes()
+        if key not in self._observed:
+            self._observed.clear()
+            self._observed[key] = list(self._fits(T, fold_targets))
+        return self._observed[key]
+
     @cached_property
-    def _maps(self):
+    def _observed(self):
         return {}
 
-    def _each(self, make, kept, count):
-        """Yield make(number) for all numbers, from `kept` or kept there."""
-        for number in range(count):
-            value = kept.get(number)
-            if value is None:
-                value = make(number)
-                if self.n_bytes <= _MOST:
-                    kept[number] = value
-            yield value
+    def _fits(self, T, fold_targets):
+        """Yield what `_batches` returns."""
+        terms = [None] * len(self.batches)
+        if fold_targets is not None:
+            terms = [each.terms for each in fold_targets]
+        folds = None if self.is_shared else iter(self.each)
+        for batch, of_batch in zip(self.batches, terms, strict=True):
+            if self.is_shared:
+                yield batch, *self._of_shared(batch, T, of_batch)
+            else:
+                some = islice(folds, batch.k)
+                yield batch, *self._of_folds(batch, some, T, of_batch)
 
-    def _named(self, function, number):
-        """Call a function of a fold's number; errors say which fold it is."""
-        try:
-            return function(number)
-        except ValueError as error:
-            fold = self.folds.numbers[number]
-            raise ValueError(
-                f"In fold {fold} of {self.folds.name}, by its training trials: {error}"
-            ) from error
+    def _of_shared(self, batch, T, terms):
+        """What `_batches` has of folds that are all trials but a few."""
+        tests, left_out = batch.index(self.n_rows), self.whole.left_out
+        if not isinstance(left_out, str):
+            left_out = [self._left_out_within(te) for te in tests]
+        chosen = self._choose(Question(T, tests, terms, left_out), self.whole)
+        fits = [
+            (replace(self.whole, test=self.order[te]), partial(chosen.fit, i))
+            for i, te in enumerate(tests)
+        ]
+        return chosen.E, chosen.A, fits
 
-    @property
-    def maps(self):
-        """Yield every fold's :class:`~mvpa_kfda.kfda.foldmaps.FoldMap`."""
-        make = partial(self._named, self._map)
-        yield from self._each(make, self._maps, len(self.pairs))
+    def _left_out_within(self, te):
+        """Trials that are left out together, without those of a test set."""
+        places = np.delete(np.arange(self.n_rows), te)
+        inner = self.inner.within(self.order[places])
+        return [places[index] for index in inner]
 
-    def _map(self, number):
-        """Return the map of a fold."""
-        train, test = self.pairs[number]
-        if not self.learned and isinstance(self.kernel, (Linear, Precomputed)):
-            return self._maker(train, test, self._learn(train))
-        with config_context(assume_finite=True, skip_parameter_validation=True):
-            return self._maker(train, test, self._learn(train))
+    def _of_folds(self, batch, folds, T, terms):
+        """What `_batches` has of folds that have a matrix of their own."""
+        E, A, fits = batch.of(T).copy(), [], []
+        for i, fold in enumerate(folds):
+            fit = self._fit(fold, T, terms, i)
+            E[:, i] -= fit.mean[:, None]
+            for tested, explained in zip(fold.tested, fit.explained, strict=True):
+                E[:, i] -= tested @ explained
+            A.append(fit.A)
+            fits.append((fold, lambda fit=fit: fit))
+        return E, None if terms is None else np.stack(A, axis=2), fits
 
-    @cached_property
-    def _maker(self):
-        """What makes maps of folds."""
-        return MapMaker(self.X, self.kernel, self.reg, self.layout, self.dtype)
+    def models(self, targets):
+        """Yield every fold, its fit, and the rule's terms; without folds of all."""
+        if not self.batches:
+            yield self.whole, self.of_all(targets), self._terms_of_all(targets)
+            return
+        batches = self._batches(targets.T, targets.folds)
+        for (*_, fits), of_folds in zip(batches, targets.folds, strict=True):
+            for i, (fold, fit) in enumerate(fits):
+                yield fold, fit(), of_folds.terms.of(i)
+
+    def of_all(self, targets):
+        """The fit of the model of all trials that are to be trained with."""
+        return self._fit(self.whole, targets.T, self._terms_of_all(targets))
+
+    def _terms_of_all(self, targets):
+        """The rule's terms of that model."""
+        codes, dtype = targets.codes[self.whole.places], targets.T.dtype
+        counts = count_classes(codes[None], targets.n_classes, dtype)
+        return replace(targets.terms, counts=counts)
 
     def fold_models(self, targets):
         """Yield the :class:`FoldModels` of every batch of folds."""
-        if isinstance(self.reg, Tuned):
-            found = self._by_parts(targets.T, targets)
-        else:
-            found = apply_maps(self._maker, self.maps, targets.T, targets.folds)
-        for batch, of_folds, (E, A) in zip(
-            self.batches, targets.folds, found, strict=True
-        ):
-            yield FoldModels(batch, of_folds, E, A)
+        batches = self._batches(targets.T, targets.folds)
+        for (batch, E, A, _), of_folds in zip(batches, targets.folds, strict=True):
+            yield FoldModels(batch, of_folds, E.copy(), A)  # E may be kept
 
     def fold_residuals(self, T):
         """Yield the batches and out-of-sample residuals (q, k, m, B) of T (q, n, B)."""
-        if isinstance(self.reg, Tuned):
-            found = self._by_parts(T)
-        else:
-            found = apply_maps(self._maker, self.maps, T)
-        for batch, (E, _) in zip(self.batches, found, strict=True):
+        for batch, E, *_ in self._batches(T):
             yield batch, E
 
-    def _by_parts(self, T, targets=None):
-        """Yield residuals (q, k, m, B) and A (q, q, k, B) of every batch of folds."""
-        place, parts = np.argsort(self.order), iter(self.parts)
-        for batch in self.batches:
-            of_folds, found = batch.of(T), []
-            for i in range(batch.k):
-                part = next(parts)
-                train, mine = place[part.train], of_folds[:, i : i + 1]
-                X = self.X[part.test]
-                if targets is None:
-                    found.append((part.residuals(X, T[:, train], mine), None))
-                    continue
-                labels, rank = targets.codes[train].T, self.rank
-                layout, dtype = part.plan.layout, self.dtype
-                within = make_targets(labels, targets.n_classes, layout, dtype, rank)
-                found.append(part.models(X, within, mine))
-            E, A = zip(*found, strict=True)
-            yield (
-                np.concatenate(E, axis=1),
-                None if targets is None else np.concatenate(A, axis=2),
-            )
+    def targets(self, labels, n_classes):
+        """The targets of labels (B, n)."""
+        layout, labels = self.layout, np.asarray(labels)
+        return make_targets(labels, n_classes, layout, self.dtype, rank=self.rank)
 
-    def block_size(self, n_classes, want_scores=False):
-        """Return how many label vectors to process at a time, for speed and memory."""
-        values = (len(self.rows) + self.n_rows) * (n_classes - 1)
-        return int(np.clip(2**21 // (values * self.dtype.itemsize), 1, 512))
-
-    def fitted(self, codes, n_classes):
-        """Yield every fold's training trials and their scores (q, n_train).
-
-        Of the observed labels (n,), less their mean.
-        """
-        if self._has_parts:
-            for part in self.parts:
-                plan, _ = part.plan.plain(codes[part.train], n_classes)
-                layout, labels = plan.layout, codes[None, part.train]
-                T = make_targets(labels, n_classes, layout, self.dtype).T
-                back = np.argsort(plan.order)
-                yield part.train, (T - plan.residuals(T))[:, back, 0]
-            return
-        Q = contrasts(n_classes).astype(self.dtype)
-        for (train, _), each in zip(self.pairs, self.maps, strict=True):
-            T = Q[codes[train]]
-            fitted = each.fitted(T - T.mean(axis=0), self.X[train])
-            yield train, fitted.T
+    def is_above(self, times):
+        """Whether lambda is above so many times trace(K_c)/n; not if labels choose."""
+        if self.is_tuned:
+            return False
+        folds = self.each if self.folds is not None else [self.whole]
+        known = [fold.penalties for fold in folds]
+        return any(each.grid[0, 0] > times * each.scales[0] for each in known)
 
     def penalty(self, labels, n_classes):
-        """Return what is to be recorded of the penalties, arrays (1, n_folds, ...)."""
-        labels = np.asarray(labels)
-        if self._has_parts:
-            records = [
-                p.plan.penalty(labels[:, p.train], n_classes) for p in self.parts
-            ]
-            found = {key: [record[key][0] for record in records] for key in records[0]}
-            of_model = ("lambda", "degrees_of_freedom", "kernel", "criterion")
-            for key in of_model if isinstance(self.reg, Tuned) else ():
-                found[key] = [values[0] for values in found[key]]  # the only model
+        """What is to be recorded of the penalties, arrays (1, n_folds, ...).
+
+        Of the first label vector of (B, n); of values `n_classes` is None.
+        """
+        labels, back = np.asarray(labels)[:1], slice(None)
+        if n_classes is None:
+            T = labels.T[self.order][None].astype(self.dtype)
+            fits = [each for *_, some in self._batches(T) for each in some]
+            found = [(fold, fit()) for fold, fit in fits]
         else:
-            maps = list(self.maps)
-            found = {
-                "lambda": [each.lam for each in maps],
-                "degrees_of_freedom": [each.degrees_of_freedom for each in maps],
+            found = list(self.models(self.targets(labels, n_classes)))
+        if self.batches:
+            back = np.argsort(self.folds.numbers)
+        record = {"lambda": [], "degrees_of_freedom": []}
+        if self.is_tuned:
+            record |= {"kernel": [], "grid": [], "scale": [], "criterion": []}
+        for fold, fit, *_ in found:
+            kernel, lam = fold.chosen(fit)
+            record["lambda"].append(lam)
+            freedom = fold.sets[kernel].degrees_of_freedom(lam)
+            record["degrees_of_freedom"].append(freedom)
+            if self.is_tuned:
+                record["kernel"].append(kernel)
+                record["grid"].append(fold.penalties.grid)
+                record["scale"].append(fold.penalties.scales)
+                record["criterion"].append(fit.criterion)
+        record = {key: np.array(values)[back][None] for key, values in record.items()}
+        if self.is_of_all:  # all folds have the same
+            record |= {
+                key: record[key][:, 0] for key in ("grid", "scale") if key in record
             }
-        back = np.argsort(self.folds.numbers)
-        return {key: np.array(values)[back][None] for key, values in found.items()}
+        return record
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """The columns of kernel values that belong to training trials."""
+
+    train: np.ndarray
+
+    def __call__(self, K):
+        return K[:, self.train]
 
 
 def foldwise_plan(X, kernel, reg, task):
-    """Return the plan of features (n, p), or of a kernel matrix, for a task."""
-    learned, dtype = task.learned, np.dtype(task.dtype)
+    """The plan of features (n, p), or of a kernel matrix, for a task."""
+    learned = task.learned
+    dtype = np.dtype("float64" if isinstance(reg, Tuned) else task.dtype)
     if not isinstance(kernel, KernelChoice):
         X, kernel = kernel.of_samples(X)
     X = learned.augmented(X)
     return FoldwisePlan(
         X, kernel, reg, learned, task.folds, task.inner, dtype, task.rank
     )
-
-
-@dataclass(frozen=True)
-class _Same:
-    """The transform of features that stay as they are."""
-
-    n_features: int
-
-    @property
-    def matrix(self):
-        """What rows are multiplied by, (p, p)."""
-        return np.eye(self.n_features)
-
-    def __call__(self, X):
-        """Return the features."""
-        return X
-
-
-#: Bytes of the predictions for a block of label vectors.
-_PREDICTED_BYTES = 2**26
-
-
-@dataclass(frozen=True)
-class FoldwiseTransfer:
-    """The models of one training position, every fold tested at other positions.
-
-    Attributes
-    ----------
-    plan : FoldwisePlan
-        Of the training position.
-    chunks_of : callable
-        ``chunks_of(part)``: the test positions of a fold's test trials, as
-        :class:`~mvpa_kfda.kfda.transfer.Transfer` takes them.
-    n_cells : int
-        The number of test positions.
-    true : ndarray of int, shape (n,) | None
-        The labels to be predicted; None: those trained with.
-    second : FoldwiseTransfer | None
-        The same with another penalty, for a second test; None: with its own.
-    """
-
-    plan: FoldwisePlan
-    chunks_of: Callable
-    n_cells: int
-    true: np.ndarray | None
-    second: "FoldwiseTransfer | None" = None
-
-    #: Of one training position, however many it is tested at.
-    n_positions = 1
-
-    def split(self):
-        """Return the models of its positions one by one: itself."""
-        return [self]
-
-    def by(self, plan):
-        """Return the same models with the penalty of another plan."""
-        return replace(self, plan=plan)
-
-    @property
-    def rows(self):
-        """The trial behind every test row."""
-        return self.plan.rows
-
-    @property
-    def n_rows(self):
-        """The number of trials."""
-        return self.plan.n_rows
-
-    @property
-    def shapes(self):
-        """The (folds, test rows, training rows) of every batch of test sets."""
-        return self.plan.shapes
-
-    @cached_property
-    def _kept(self):
-        """The transfers of the folds, once made."""
-        return {}
-
-    @property
-    def _transfers(self):
-        """Yield the transfer of every fold, with its training and test trials."""
-        for number, part in enumerate(self.plan.parts):
-            if number not in self._kept:
-                m = len(part.test)
-                # Which labels are true is said below.
-                made = Transfer(
-                    part.plan, part.expansions, self.chunks_of(part), np.zeros(m), m
-                )
-                self._kept[number] = part, made
-            yield self._kept[number]
-
-    def block_size(self, n_classes, want_scores=False):
-        """Return how many label vectors to process at a time, for memory."""
-        bytes_each = len(self.rows) * self.n_cells
-        if want_scores:
-            bytes_each *= n_classes * self.plan.dtype.itemsize
-        return int(np.clip(_PREDICTED_BYTES // bytes_each, 1, 512))
-
-    def predict(self, labels, n_classes, want_scores=False):
-        """Yield the predictions for labels (B, n), all in one piece."""
-        true = labels if self.true is None else self.true[None]
-        found = []
-        for part, transfer in self._transfers:
-            pieces = list(
-                transfer.predict(labels[:, part.train], n_classes, want_scores)
-            )
-            found.append(
-                [
-                    np.concatenate([piece.predicted for piece in pieces], axis=1),
-                    np.concatenate([piece.class_scores for piece in pieces], axis=2)
-                    if want_scores
-                    else None,
-                ]
-            )
-        predicted, scores = zip(*found, strict=True)
-        yield Predictions(
-            true[:, self.rows].T[:, None, :],
-            np.concatenate(predicted),
-            np.concatenate(scores) if want_scores else None,
-        )

@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from scipy.linalg import blas, eigh, lapack
+from scipy.linalg import blas, lapack
 
 from .kernels import (
     LEAST_SQUARE,
@@ -99,25 +99,6 @@ class Hat:
             rows = self.factor[index]  # (k, m, r)
             return np.eye(index.shape[1]) - rows @ rows.transpose(0, 2, 1)
         return self.residual[index[:, :, None], index[:, None, :]]
-
-    def cross(self, rows, columns):
-        """Return the entries of I - G at rows (a,) and other columns (b,): (a, b)."""
-        if self.residual is None:
-            return -self.factor[rows] @ self.factor[columns].T
-        return self.residual[rows][:, columns]
-
-    def spread(self, tests, E):
-        """Return (I - G)[:, te] E_te of some folds, (q, k, n, B).
-
-        Of test rows (k, m) and their E (q, k, m, B). What it yields for a fold's own
-        test rows does not count.
-        """
-        if self.residual is not None:
-            return self.residual[tests].transpose(0, 2, 1) @ E
-        U = self.factor[tests].transpose(0, 2, 1)  # (k, r, m)
-        if U.shape[2] < U.shape[1]:
-            return -(self.factor @ U) @ E
-        return -self.factor @ (U @ E)
 
     def reordered(self, order):
         """Return the same hat with its trials in another order."""
@@ -286,7 +267,7 @@ def scatter_moments(X, n_features=None, centred=False):
     """Return centred features and their :class:`Moments`, once they are in order."""
     Xc = X if centred else centre_features(X)
     squares = np.einsum("np,np->n", Xc, Xc)
-    moments = Moments(Xc.T @ Xc, squares, n_features, features=Xc)
+    moments = Moments(None, squares, n_features, features=Xc)
     _check_scale(moments.scale, 0.0)
     return Xc, moments
 
@@ -385,95 +366,3 @@ def primal_or_dual(X, kernel):
     if kernel.low_rank or (kernel.is_linear and prefers_features(n, p)):
         return "primal", kernel.features(X), n_features
     return "dual", gram_of(X, kernel), n_features
-
-
-@dataclass(frozen=True)
-class Spectrum:
-    """A decomposed kernel.
-
-    Attributes
-    ----------
-    vectors : ndarray, shape (n, n) | (n, p)
-        U, or X_c V.
-    values : ndarray, shape (n,) | (p,)
-        The eigenvalues, ascending; zeros are replaced so that the weights of the
-        constant vector keep their digits.
-    moments : Moments
-        Of the kernel.
-    is_primal : bool
-        Whether features were decomposed.
-    """
-
-    vectors: np.ndarray
-    values: np.ndarray
-    moments: Moments
-    is_primal: bool
-
-    def hat(self, lam):
-        """Return the hat for a lambda."""
-        n, scale = self.moments.n, self.moments.scale
-        squares = self.moments.diagonal
-        if self.is_primal:
-            factor = np.empty((n, 1 + len(self.values)))
-            factor[:, 0] = n**-0.5
-            np.divide(self.vectors, np.sqrt(self.values + lam), out=factor[:, 1:])
-            return Hat(None, factor, lam, scale, squares)
-        weights = np.sqrt(lam / (self.values + lam))
-        root = self.vectors * weights
-        residual = root @ root.T
-        residual -= lam / (lam + scale) / n  # the constant vector was lifted by `scale`
-        return Hat(residual, None, lam, scale, squares)
-
-    def degrees_of_freedom(self, lam):
-        """Return the trace of the hat matrix for a lambda."""
-        values = self.moments.eigenvalues
-        return float(1 + (values / (values + lam)).sum())
-
-    def reordered(self, order):
-        """Return the same with its trials in another order."""
-        moments = replace(self.moments, diagonal=self.moments.diagonal[order])
-        return replace(self, vectors=self.vectors[order], moments=moments)
-
-
-def spectrum_of_gram(K, n_features=None):
-    """Decompose a kernel matrix (n, n)."""
-    Kc, moments = centre_gram(K, n_features=n_features)
-    n = moments.n
-    values, vectors = eigh(Kc + moments.scale / n, check_finite=False)
-    values = np.maximum(values, 0.0)
-    # The lifted constant vector is one of the vectors; the others are the kernel's.
-    known = values.copy()
-    known[np.abs(vectors.sum(axis=0)).argmax()] = 0.0
-    return Spectrum(vectors, values, replace(moments, known=np.sort(known)), False)
-
-
-def spectrum_of_features(X, n_features=None, centred=False):
-    """Decompose features (n, p) by their scatter matrix."""
-    Xc, moments = scatter_moments(X, n_features, centred)
-    values, vectors = eigh(moments.matrix, check_finite=False)
-    values = np.maximum(values, 0.0)
-    return Spectrum(Xc @ vectors, values, replace(moments, known=values), True)
-
-
-def spectrum_of(X, kernel):
-    """Decompose the kernel of features, by the cheaper of the two ways.
-
-    Parameters
-    ----------
-    X : ndarray, shape (n, p)
-        Features, or the kernel matrix with the precomputed kernel.
-    kernel : kernel object
-        See :mod:`mvpa_kfda.kfda.kernels`.
-
-    Returns
-    -------
-    spectrum : Spectrum
-        Of the features' scatter matrix, where :func:`mvpa_kfda.kfda.hat.make_hat` would
-        make a low-rank hat, else of the kernel matrix.
-    """
-    kind, values, n_features = primal_or_dual(X, kernel)
-    if kind == "primal":
-        return spectrum_of_features(
-            values, n_features, centred=isinstance(kernel, Linear)
-        )
-    return spectrum_of_gram(values, n_features)

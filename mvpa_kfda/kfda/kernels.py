@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable as _CallableType
-from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +22,6 @@ from sklearn.metrics.pairwise import euclidean_distances, polynomial_kernel, rbf
 from ..utils.checks import (
     check_array,
     check_count,
-    check_gram,
     check_option,
     check_positive,
     check_symmetric,
@@ -29,6 +30,7 @@ from ..utils.checks import (
 )
 from ..utils.record import Recorded, known
 from ..utils.rounding import number
+from .listed import KernelName
 
 #: Squares below this, and above its inverse, have lost digits or are about to; and
 #: those of values that are to be handled in single precision.
@@ -373,6 +375,10 @@ class KernelChoice:
         return self.map(lambda kernel: kernel.repeated(times))
 
 
+OneKernel = KernelName | str | Kernel | _CallableType[[Any, Any], Any]
+KernelLike = OneKernel | Sequence[OneKernel]
+
+
 def gram_of(X, kernel):
     """Return a fitted kernel's matrix (n, n); that of a user's function is checked."""
     K = kernel(X)
@@ -407,9 +413,17 @@ def check_kernel(kernel, allowed=tuple(KERNELS)):
     if isinstance(kernel, str):
         return KERNELS[check_option("kernel", kernel, allowed)]()
     if isinstance(kernel, type):
+        needed = ()
+        with suppress(ValueError):  # of some built-in classes nothing is known
+            needed = inspect.signature(kernel).parameters.values()
+        needed = [
+            each.name
+            for each in needed
+            if each.kind is each.POSITIONAL_OR_KEYWORD and each.default is each.empty
+        ]
         raise TypeError(
             f"Invalid value for 'kernel': the class {kernel.__name__}. Pass an "
-            f"instance, e.g. {kernel.__name__}({_required(kernel)})."
+            f"instance, e.g. {kernel.__name__}({', '.join(needed)})."
         )
     if isinstance(kernel, (Kernel, KernelChoice)):
         return kernel
@@ -428,20 +442,6 @@ def check_kernel(kernel, allowed=tuple(KERNELS)):
         f"Invalid value for 'kernel': {kernel!r}. Allowed: {quoted(allowed)}, a kernel "
         "object such as RBF(gamma=0.1), a function of (X, Y), or a list of these to "
         "choose from."
-    )
-
-
-def _required(kind):
-    """Name the arguments that a class cannot do without."""
-    try:
-        given = inspect.signature(kind).parameters.values()
-    except ValueError:  # of some built-in classes nothing is known
-        return ""
-    return ", ".join(
-        argument.name
-        for argument in given
-        if argument.kind is argument.POSITIONAL_OR_KEYWORD
-        and argument.default is argument.empty
     )
 
 
@@ -489,129 +489,3 @@ def check_feature_kernel(kernel):
             "kernel to compute from them, or call cross_validate with your own matrix."
         )
     return kernel
-
-
-@dataclass(frozen=True)
-class EmpiricalMap(Kernel):
-    r"""Empirical kernel map: the features of x are k(x, b_1), ..., k(x, b_m).
-
-    The basis b consists of the rows given to `fit`. The values are therefore
-
-    .. math:: \tilde k(x, y) = \sum_j k(x, b_j) \, k(y, b_j),
-
-    and a ridge penalty on their weights is a penalty on the dual coefficients, the
-    weights of the trials. With it, kernel Fisher discriminants have the within-class
-    matrix :math:`N + \mu I` of [1]_; the classifier of [2]_ is the two-class case.
-    Without this map, the penalty is on the weights in the feature space of the kernel.
-
-    Parameters
-    ----------
-    kernel : str | kernel object | callable, default="rbf"
-        The kernel k: ``"linear"``, ``"rbf"`` (Gaussian), ``"polynomial"``, an object
-        such as ``RBF(gamma=0.1)``, or a function ``f(X, Y) -> (n_x, n_y)``. With
-        ``"precomputed"``, the data are the kernel matrix and its columns the features.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `kernel` is not a kernel, or is a list.
-
-    See Also
-    --------
-    KernelFDA : With ``penalty="dual"``, uses this map of the training rows.
-
-    Notes
-    -----
-    In the direct functions all rows, without their labels, form the basis. The label of
-    a left-out trial is thus not used to predict it, but the trial remains a basis
-    function of the model that predicts it. This is the only difference between the
-    closed-form leave-one-out and leaving the trial out entirely.
-
-    Shifting the features changes the map of a linear kernel, since its basis is shifted
-    too.
-
-    References
-    ----------
-    .. [1] Mika, Ratsch, Weston, Scholkopf & Muller (1999). Fisher discriminant analysis
-       with kernels. Neural Networks for Signal Processing IX, 41-48.
-    .. [2] Cawley & Talbot (2003). Efficient leave-one-out cross-validation of kernel
-       Fisher discriminant classifiers. Pattern Recognition 36(11), 2585-2592.
-
-    Examples
-    --------
-    >>> from mvpa_kfda import EmpiricalMap
-    >>> fitted = EmpiricalMap("linear").fit([[1.0], [2.0]])
-    >>> fitted([[1.0]], [[3.0]])  # (1, 2) times (3, 6)
-    array([[15.]])
-    """
-
-    kernel: Kernel | str | Callable = "rbf"
-    basis: np.ndarray | None = field(
-        default=None, init=False, repr=False, compare=False
-    )
-
-    @staticmethod
-    def _words(given):
-        return (
-            f"the empirical kernel map of {kernel_words(given['kernel'])}, which "
-            "places the penalty on the dual coefficients [@Cawley2003; @Mika1999]"
-        )
-
-    def __post_init__(self):
-        """Check the kernel."""
-        kernel = check_kernel(self.kernel)
-        if isinstance(kernel, KernelChoice):
-            raise TypeError(
-                "Invalid value for 'kernel' of EmpiricalMap: a list. Pass a list of "
-                "maps instead, e.g. [EmpiricalMap(RBF(0.1)), EmpiricalMap(RBF(1.0))]."
-            )
-        object.__setattr__(self, "kernel", kernel)
-
-    @property
-    def shift_free(self) -> bool:
-        """Whether the values of the kernel itself survive a shift, as of distances."""
-        return self.kernel.shift_free and not self.kernel.is_linear
-
-    @property
-    def assumes_unit_scale(self) -> bool:
-        """Whether the kernel's numbers presume features of about unit variance."""
-        return self.kernel.assumes_unit_scale
-
-    def _with(self, kernel, basis):
-        """Return the map of another kernel and basis."""
-        new = type(self)(kernel)
-        object.__setattr__(new, "basis", basis)
-        return new
-
-    def fit(self, X: ArrayLike) -> EmpiricalMap:
-        """Return the map whose basis are the rows of X."""
-        X = np.asarray(X)
-        if isinstance(self.kernel, Precomputed):
-            X = check_gram(X)
-        return self._with(self.kernel.fit(X), X)
-
-    def features(self, X: ArrayLike) -> NDArray:
-        """Return the kernel's values (n, n_basis) between rows and basis."""
-        return self.kernel(X, self.basis)
-
-    def weights_from_features(self, coef: NDArray) -> NDArray:
-        """Return the weights (p, m) of a linear kernel's features, once fitted.
-
-        For weights (n_basis, m) of the columns of `features`.
-        """
-        return self.kernel.weights_from_trials(self.basis, coef)
-
-    def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray:
-        """Return the Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
-        fitted = self if self.basis is not None else self.fit(X)
-        mapped = fitted.features(X)
-        return mapped @ (mapped if Y is None else fitted.features(Y)).T
-
-    def take(self, columns: NDArray) -> Kernel:
-        """Return the map for some columns of the features."""
-        basis = None if self.basis is None else self.basis[:, columns]
-        return self._with(self.kernel.take(columns), basis)
-
-    def repeated(self, times: int) -> Kernel:
-        """Return the map, yet without basis, for blocks of columns side by side."""
-        return self._with(self.kernel.repeated(times), None)

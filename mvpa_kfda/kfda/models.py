@@ -7,8 +7,8 @@ a row of the map (`predict`), as many at a time as suits speed and memory
 train and are tested (`shapes`); its `plan` knows what the penalty is recorded of, and
 it can be `split` into models of single positions, to find which one fails.
 
-Where the penalty is fixed that is a :class:`~mvpa_kfda.kfda.direct.Plan`, where it is
-tuned a :class:`~mvpa_kfda.kfda.tuning.TunedPlan`; of either a :class:`Stack` holds
+Where one matrix serves all folds that is a :class:`~mvpa_kfda.kfda.direct.Plan`, else a
+:class:`~mvpa_kfda.kfda.foldwise.FoldwisePlan`; of either a :class:`Stack` holds
 several, and a :class:`~mvpa_kfda.kfda.transfer.Transfer` applies it to other data.
 
 The observed labels are one vector, and at a single position its arrays are so small
@@ -32,8 +32,8 @@ from .direct import (
     make_targets,
     prepare,
 )
-from .foldwise import foldwise_plan
-from .hat import make_hat, spectrum_of
+from .foldwise import FoldwisePlan, foldwise_plan
+from .hat import make_hat
 from .kernels import (
     Kernel,
     KernelChoice,
@@ -42,9 +42,8 @@ from .kernels import (
     innermost,
     kernels_of,
 )
-from .nystrom import Nystrom, approximated
 from .penalties import Tuned, check_method, check_reg
-from .tuning import TunedPlan, tuned_plan
+from .rowmaps import Nystrom, approximated
 
 
 def resolve_method(kernel, reg, approx=None, precomputed=False):
@@ -98,11 +97,8 @@ def plan_of_features(X, kernel, reg, task):
     is `learned` in each.
     """
     reg = task.penalty(reg)
-    if task.is_foldwise:
+    if task.is_foldwise or isinstance(reg, Tuned):
         return foldwise_plan(X, kernel, reg, task)
-    if isinstance(reg, Tuned):
-        spectra = [spectrum_of(X, choice) for choice in kernels_of(kernel)]
-        return tuned_plan(spectra, reg, task.inner, task.dtype, task.rank)
     return prepare(make_hat(X, kernel, reg), *task.settings)
 
 
@@ -110,7 +106,7 @@ def plan_of_features(X, kernel, reg, task):
 class Stack(LayoutMixin):
     """Plans of S positions with the same folds."""
 
-    plans: tuple[Plan | TunedPlan, ...]
+    plans: tuple[Plan | FoldwisePlan, ...]
 
     @property
     def n_positions(self):

@@ -41,7 +41,7 @@ from itertools import islice
 
 import numpy as np
 
-from .direct import Plan, fold_models, make_targets, regress_targets
+from .direct import fold_models, make_targets, regress_targets
 from .foldwise import FoldwisePlan
 from .models import JointPlan
 from .rules import contrasts, discriminant_axes
@@ -132,47 +132,55 @@ def pattern_weights(plans, codes, n_classes):
     """
     if isinstance(plans[0], FoldwisePlan):
         return [_foldwise_weights(plan, codes, n_classes) for plan in plans]
-    if isinstance(plans[0], Plan):
-        return _weights(plans, [plans], codes, n_classes)
-    weights = []
-    for plan in plans:
-        full, parts = plan.plain(codes, n_classes)
-        weights += _weights([full], [[part] for part in parts], codes, n_classes)
-    return weights
-
-
-def _weights(fulls, parts, codes, n_classes):
-    """Return the weights of S plans, of which some have the folds, or parts of them."""
-    targets, regression, fitted = fit = _fit(fulls, codes, n_classes)
-    trials = _trials(targets.codes, n_classes, fulls[0])
-    everybody = np.ones(len(codes))
-    _, class_maps, counts = trials.fit(fitted.copy(), everybody)
+    targets, regression, fitted = fit = _fit(plans, codes, n_classes)
+    among = ForwardModels.of(targets.codes, n_classes, plans[0])
     A = regression.A[:, :, 0].astype(float).transpose(2, 0, 1)
-    axes = discriminant_axes(A, counts, contrasts(n_classes))
-    forward, _, _ = trials.fit(axes.swapaxes(1, 2) @ fitted, everybody)
-    weights = {"class": class_maps, "class_folds": class_maps, "discriminant": forward}
-    parts = [plans for plans in parts if plans[0].batches]
-    if parts:
-        fits = (fit if p is fulls else _fit(p, codes, n_classes) for p in parts)
-        found = zip(parts, fits, strict=True)
-        scores = (each for plans, of in found for each in _fold_scores(plans, *of))
-        weights["class_folds"] = trials.mean_maps(scores)
-    back = np.argsort(fulls[0].order)
+    weights = _of_all(among, fitted, A, n_classes)
+    if plans[0].batches:
+        weights["class_folds"] = among.mean_of_classes(_fold_scores(plans, *fit))
+    back = np.argsort(plans[0].order)
     return [
-        {kind: W[s][:, back] for kind, W in weights.items()} for s in range(len(fulls))
+        {kind: W[s][:, back] for kind, W in weights.items()} for s in range(len(plans))
     ]
 
 
+def _of_all(among, fitted, A, n_classes):
+    """The weights of models of all trials, of scores (S, q, n) and A (S, q, q)."""
+    everybody = np.ones(fitted.shape[2])
+    _, class_maps, counts = among.weights(fitted.copy(), everybody)
+    axes = discriminant_axes(A, counts, contrasts(n_classes))
+    forward, _, _ = among.weights(axes.swapaxes(1, 2) @ fitted, everybody)
+    return {"class": class_maps, "class_folds": class_maps, "discriminant": forward}
+
+
 def _foldwise_weights(plan, codes, n_classes):
-    """Return the weights of models with steps or training sets of their own."""
-    rows, of_all = plan.whole.train, plan.whole.plan
-    weights, (found,) = {}, pattern_weights([of_all], codes[rows], n_classes)
-    for kind, W in found.items():
+    """Return the weights of models of folds with a matrix of their own."""
+    targets, whole = plan.targets(codes[None], n_classes), plan.whole
+    fit = plan.of_all(targets)
+    fitted = whole.fitted(fit, targets.T)[:, :, 0][None].astype(float)
+    A = fit.A[:, :, 0][None].astype(float)
+    among = ForwardModels.of(codes[whole.train][:, None], n_classes, plan)
+    weights = {}
+    for kind, (W,) in _of_all(among, fitted, A, n_classes).items():
         weights[kind] = np.zeros((len(W), len(codes)))
-        weights[kind][:, rows] = W
-    scores = _own_scores(plan, codes, n_classes)
-    maps = _trials(codes[:, None], n_classes, plan).mean_maps(scores)
-    return weights | {"class_folds": maps}
+        weights[kind][:, whole.train] = W
+    if not plan.batches:
+        return weights
+
+    def scores():
+        """Yield those of some folds at a time, as `_fold_scores` does."""
+        n, models = plan.n_rows, plan.models(targets)
+        step = max(1, _CACHE_BYTES // (8 * n * n_classes))
+        while some := list(islice(models, step)):
+            scores = np.zeros((len(some), n_classes - 1, n))
+            trained = np.zeros((len(some), n))
+            for i, (fold, fit, _) in enumerate(some):
+                scores[i][:, fold.train] = fold.fitted(fit, targets.T)[:, :, 0]
+                trained[i, fold.train], trained[i, fold.test] = 1, 0
+            yield scores, trained
+
+    among = ForwardModels.of(codes[:, None], n_classes, plan)
+    return weights | {"class_folds": among.mean_of_classes(scores())}
 
 
 def _fit(plans, codes, n_classes):
@@ -180,80 +188,11 @@ def _fit(plans, codes, n_classes):
 
     Of plans of the same folds.
     """
-    first = plans[0]
-    targets = make_targets(
-        np.asarray(codes)[None], n_classes, first.layout, first.dtype
-    )
+    first, labels = plans[0], np.asarray(codes)[None]
+    targets = make_targets(labels, n_classes, first.layout, first.dtype)
     regression = regress_targets(JointPlan(tuple(plans)), targets)
     fitted = (targets.T - regression.R).astype(float)  # (q, n, S)
     return targets, regression, np.ascontiguousarray(fitted.transpose(2, 0, 1))
-
-
-@dataclass(frozen=True)
-class _Trials:
-    """What the forward models of all folds have in common."""
-
-    #: 1 where a trial is of a class, else 0, (n, c).
-    member: np.ndarray
-    #: The smallest share of variance that is not rounding error.
-    smallest: float
-
-    def fit(self, scores, trained):
-        """Return weights of A' (..., q, n), of class patterns (..., c, n), and counts.
-
-        Of models with scores (..., q, n), which are used up. Of trials that a model was
-        not trained on, 0 in `trained` (..., n) and not 1, they do not matter. The
-        weights of a class without any training trial are zero. The counts (..., c) are
-        of training trials.
-        """
-        among, n_train = trained[..., None, :], trained.sum(axis=-1)[..., None, None]
-        scores *= among
-        scores -= scores.sum(axis=-1, keepdims=True) / n_train
-        scores *= among
-        covariance = scores @ scores.swapaxes(-2, -1)
-        inverse = _inverse(covariance, self.smallest)
-        counts = trained @ self.member
-        means = scores @ self.member  # (..., q, c)
-        means /= np.maximum(counts, 1)[..., None, :]
-        of_classes = (means.swapaxes(-2, -1) @ inverse) @ scores
-        return inverse @ scores, of_classes, counts
-
-    def mean_maps(self, found):
-        """Return the weights of class patterns (..., c, n), the mean over models.
-
-        Of some models' scores (..., k, q, n) and training trials (k, n) at a time, see
-        `fit`; models that were not trained on a class are left out of its mean.
-        """
-        total, times = 0.0, 0
-        for scores, trained in found:
-            _, class_maps, counts = self.fit(scores, trained)
-            total = total + class_maps.sum(axis=-3)
-            times += (counts > 0).sum(axis=0)
-        with np.errstate(invalid="ignore"):  # 0 / 0 is NaN: no model knows the class
-            return total / times[:, None]
-
-
-def _trials(codes, n_classes, plan):
-    """Return the `_Trials` of class codes (n, 1)."""
-    member = (codes == np.arange(n_classes)).astype(float)
-    return _Trials(member, _SMALLEST[plan.dtype.name])
-
-
-def _inverse(covariance, smallest):
-    """Return a generalised inverse of covariances (..., q, q), also of singular ones.
-
-    Scores may be constant, or linear combinations of others, as when a class is absent
-    from a training set or when there are fewer channels than contrasts. The scale of a
-    score does not decide whether it counts: correlations are inverted.
-    """
-    deviation = np.sqrt(np.diagonal(covariance, axis1=-2, axis2=-1))
-    scale = np.zeros_like(deviation)
-    np.divide(1, deviation, out=scale, where=deviation > 0)
-    scale = scale[..., None] * scale[..., None, :]
-    values, vectors = np.linalg.eigh(covariance * scale)
-    inverse = np.zeros_like(values)
-    np.divide(1, values, out=inverse, where=values > smallest * values[..., -1:])
-    return (vectors * inverse[..., None, :]) @ vectors.swapaxes(-2, -1) * scale
 
 
 def _fold_scores(plans, targets, regression, fitted):
@@ -271,28 +210,73 @@ def _fold_scores(plans, targets, regression, fitted):
             E = model.residuals[:, start : start + step].transpose(3, 1, 0, 2)
             scores = np.empty((n_plans, len(te), q, n))
             for plan, E_s, fitted_s, out in zip(plans, E, fitted, scores, strict=True):
-                np.add(fitted_s, _spread(plan.hat, te, E_s), out=out)
+                if plan.hat.residual is not None:
+                    spread = E_s @ plan.hat.residual[te]
+                else:  # one product of large matrices instead of one for each fold
+                    U = plan.hat.factor
+                    spread = -((E_s @ U[te]).reshape(-1, U.shape[1]) @ U.T)
+                np.add(fitted_s, spread.reshape(-1, q, n), out=out)
             trained = np.ones((len(te), n))
             np.put_along_axis(trained, te, 0, axis=1)
             yield scores, trained
 
 
-def _spread(hat, tests, E):
-    """Return (I - G)[:, te] E (k, q, n) of some folds, but for their own test rows."""
-    if hat.residual is not None:
-        return E @ hat.residual[tests]
-    # One product of large matrices instead of one for each fold.
-    weights = (E @ hat.factor[tests]).reshape(-1, hat.factor.shape[1])
-    return -(weights @ hat.factor.T).reshape(*E.shape[:2], -1)
+@dataclass(frozen=True)
+class ForwardModels:
+    """From scores of models to patterns, by weights of trials."""
 
+    #: 1 where a trial is of a class, else 0, (n, c).
+    member: np.ndarray
+    #: The smallest share of variance that is not rounding error.
+    smallest: float
 
-def _own_scores(plan, codes, n_classes):
-    """Do as `_fold_scores` of folds with matrices of their own, in order of trials."""
-    folds = plan.fitted(codes, n_classes)
-    step = max(1, _CACHE_BYTES // (8 * len(codes) * n_classes))
-    while some := list(islice(folds, step)):
-        scores = np.zeros((len(some), n_classes - 1, len(codes)))
-        trained = np.zeros((len(some), len(codes)))
-        for i, (train, values) in enumerate(some):
-            scores[i][:, train], trained[i, train] = values, 1
-        yield scores, trained
+    @classmethod
+    def of(cls, codes, n_classes, plan):
+        """Return those of class codes (n, 1), for models of a plan's precision."""
+        member = (codes == np.arange(n_classes)).astype(float)
+        return cls(member, _SMALLEST[plan.dtype.name])
+
+    def weights(self, scores, trained):
+        """Return weights of A' (..., q, n), of class patterns (..., c, n), and counts.
+
+        Of models with scores (..., q, n), which are used up. Of trials that a model was
+        not trained on, 0 in `trained` (..., n) and not 1, they do not matter. The
+        weights of a class without any training trial are zero. The counts (..., c) are
+        of training trials.
+
+        Scores may be constant, or linear combinations of others, as when a class is
+        absent from a training set or when there are fewer channels than contrasts. The
+        scale of a score does not decide whether it counts: correlations are inverted.
+        """
+        among, n_train = trained[..., None, :], trained.sum(axis=-1)[..., None, None]
+        scores *= among
+        scores -= scores.sum(axis=-1, keepdims=True) / n_train
+        scores *= among
+        covariance = scores @ scores.swapaxes(-2, -1)
+        deviation = np.sqrt(np.diagonal(covariance, axis1=-2, axis2=-1))
+        scale = np.zeros_like(deviation)
+        np.divide(1, deviation, out=scale, where=deviation > 0)
+        scale = scale[..., None] * scale[..., None, :]
+        values, vectors = np.linalg.eigh(covariance * scale)
+        kept, shares = values > self.smallest * values[..., -1:], np.zeros_like(values)
+        np.divide(1, values, out=shares, where=kept)
+        inverse = (vectors * shares[..., None, :]) @ vectors.swapaxes(-2, -1) * scale
+        counts = trained @ self.member
+        means = scores @ self.member  # (..., q, c)
+        means /= np.maximum(counts, 1)[..., None, :]
+        of_classes = (means.swapaxes(-2, -1) @ inverse) @ scores
+        return inverse @ scores, of_classes, counts
+
+    def mean_of_classes(self, found):
+        """Return the weights of class patterns (..., c, n), the mean over models.
+
+        Of some models' scores (..., k, q, n) and training trials (k, n) at a time, see
+        `weights`; models that were not trained on a class are left out of its mean.
+        """
+        total, times = 0.0, 0
+        for scores, trained in found:
+            _, class_maps, counts = self.weights(scores, trained)
+            total = total + class_maps.sum(axis=-3)
+            times += (counts > 0).sum(axis=0)
+        with np.errstate(invalid="ignore"):  # 0 / 0 is NaN: no model knows the class
+            return total / times[:, None]

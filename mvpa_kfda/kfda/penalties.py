@@ -15,22 +15,23 @@ positive eigenvalues.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigvalsh
 from scipy.optimize import brentq
 
-from ..utils.checks import all_items, check_count, check_positive
+from ..utils.checks import all_items, check_positive
 from ..utils.record import Recorded, is_record, known
 from ..utils.rounding import number
 from .automatic import Unseen
 from .kernels import KernelChoice
+from .listed import PenaltyName
 
 #: The power of two from which a number that is squared twice may leave the range.
 _SQUARED_TWICE = 200
@@ -42,8 +43,8 @@ class Moments:
 
     Attributes
     ----------
-    matrix : ndarray, shape (n, n) | (p, p)
-        The centred kernel matrix, or the scatter matrix of features.
+    given : ndarray, shape (n, n) | (p, p) | None
+        The centred kernel matrix, or the scatter matrix of features; None: of these.
     diagonal : ndarray, shape (n,)
         The diagonal of the centred kernel matrix.
     n_features : int | None
@@ -54,7 +55,7 @@ class Moments:
         The centred features of which it is the scatter matrix.
     """
 
-    matrix: np.ndarray
+    given: np.ndarray | None
     diagonal: np.ndarray
     n_features: int | None = None
     known: np.ndarray | None = None
@@ -64,6 +65,11 @@ class Moments:
     def n(self):
         """The number of trials."""
         return len(self.diagonal)
+
+    @cached_property
+    def matrix(self):
+        """The centred kernel matrix, or the scatter matrix of features."""
+        return self.features.T @ self.features if self.given is None else self.given
 
     @cached_property
     def scale(self):
@@ -94,7 +100,7 @@ class Moments:
             X = self.features[rows]
             X = X - X.mean(axis=0)
             diagonal = np.einsum("np,np->n", X, X)
-            return Moments(X.T @ X, diagonal, self.n_features, features=X)
+            return Moments(None, diagonal, self.n_features, features=X)
         K = self.matrix[np.ix_(rows, rows)]
         means = K.mean(axis=0)
         K = K - means[:, None] - means + means.mean()
@@ -361,24 +367,20 @@ class Tuned(Recorded):
         direction; for numbers, and with kernels that are not linear, 13 logarithmically
         spaced values over the spectrum of the centred kernel. They are those of all
         rows, without labels.
-    cv : None | int | splitter
-        How training trials are left out. None: one at a time, or one group at a time if
-        there are groups (trials of a group may be correlated: leaving out one at a time
-        then selects too small a penalty). An int: the number of random folds. A
-        splitter is applied to each training set. The folds must not depend on labels if
-        these are permuted.
 
     Raises
     ------
     ValueError, TypeError
-        If the grid is empty or has values not above zero, or for an unknown cv.
+        If the grid is empty or has values not above zero.
 
     Notes
     -----
-    With the defaults and without groups, the error of left-out trials is estimated by
-    generalized cross-validation [2]_, the squared training residuals over the squared
-    trace of I - G, which is robust to single trials that only they themselves predict.
-    In all other cases trials are left out exactly.
+    Training trials are left out one at a time, or one group at a time if there are
+    groups: trials of a group may be correlated, and leaving out one at a time then
+    selects too small a penalty. With the default grid and without groups, the error of
+    left-out trials is estimated by generalized cross-validation [2]_, the squared
+    training residuals over the squared trace of I - G, which is robust to single trials
+    that only they themselves predict. In all other cases trials are left out exactly.
 
     A lambda for which some left-out trials are fitted exactly (an eigenvalue of their
     block of I - G below 1e-10) is skipped.
@@ -407,13 +409,27 @@ class Tuned(Recorded):
     """
 
     grid: Literal["auto"] | ArrayLike | Sequence[float | Ridge] = "auto"
-    cv: Any = None
 
     def __post_init__(self):
-        """Check the arguments; keep the grid as a tuple."""
-        if not (isinstance(self.grid, str) and self.grid == "auto"):
-            object.__setattr__(self, "grid", _check_grid(self.grid))
-        object.__setattr__(self, "cv", _check_inner_cv(self.cv))
+        """Check the grid; keep it as a tuple."""
+        grid = self.grid
+        if isinstance(grid, str) and grid == "auto":
+            return
+        # An array of a single number is no list.
+        listed = np.iterable(grid) and not isinstance(grid, str)
+        values = all_items("grid", grid) if listed else ()
+        if not values:
+            raise ValueError(
+                f"Invalid value for 'grid' of Tuned: {grid!r}. Allowed: 'auto', or a "
+                "list of numbers above zero, relative to trace(K_c)/n, or of Ridge "
+                "objects, e.g. Tuned([0.1, 1, Ridge(5)])."
+            )
+        hint = " Or a Ridge object, but no other penalty."
+        each_once = dict.fromkeys(
+            value if isinstance(value, Ridge) else check_positive("grid", value, hint)
+            for value in values
+        )
+        object.__setattr__(self, "grid", tuple(each_once))
 
 
 @dataclass(frozen=True, eq=False)
@@ -481,40 +497,6 @@ def _check_between(name, value, low, high, allowed):
         raise ValueError(f"{given}. Allowed: a number {allowed}.")
 
 
-def _check_grid(grid):
-    """Return a grid of penalties as a tuple of floats and Ridge objects."""
-    # An array of a single number is no list.
-    listed = np.iterable(grid) and not isinstance(grid, str)
-    values = all_items("grid", grid) if listed else ()
-    if not values:
-        raise ValueError(
-            f"Invalid value for 'grid' of Tuned: {grid!r}. Allowed: 'auto', or a list "
-            "of numbers above zero, relative to trace(K_c)/n, or of Ridge objects, "
-            "e.g. Tuned([0.1, 1, Ridge(5)])."
-        )
-    values = [
-        value
-        if isinstance(value, Ridge)
-        else check_positive(
-            "grid", value, hint=" Or a Ridge object, but no other penalty."
-        )
-        for value in values
-    ]
-    return tuple(dict.fromkeys(values))  # each of them once
-
-
-def _check_inner_cv(cv):
-    """Return how training trials are left out; refuse what does not say it."""
-    if cv is None or (hasattr(cv, "split") and not isinstance(cv, str | type)):
-        return cv
-    if isinstance(cv, Iterable) or isinstance(cv, type):
-        raise TypeError(
-            f"Invalid value for 'cv' of Tuned: {cv!r}. Allowed: None, a number of "
-            "folds, or a scikit-learn splitter, which is applied to each training set."
-        )
-    return check_count("cv", cv, minimum=2)
-
-
 def _shrunk(gamma, moments):
     """Return the lambda that shrinks the total covariance by gamma."""
     with np.errstate(divide="ignore"):
@@ -534,12 +516,9 @@ _WHITE = 1e-12
 def _ledoit_wolf(moments):
     """Return the shrinkage of Ledoit & Wolf (2004), as scikit-learn computes it."""
     n, p = moments.n, moments.n_features
-    trace = moments.scale
     squares = np.square(moments.matrix).sum() / n**2
     beta = (np.square(moments.diagonal).sum() / n - squares) / (n * p)
-    delta = (squares - trace**2 / p) / p
-    if p == 1:
-        return 0.0  # there is nothing to shrink towards
+    delta = (squares - moments.scale**2 / p) / p
     # Of features that are white already, rounding would decide: as for oas, all of it.
     return min(beta / delta, 1.0) if delta > _WHITE * squares / p else 1.0
 
@@ -547,8 +526,6 @@ def _ledoit_wolf(moments):
 def _oas(moments):
     """Return the oracle approximating shrinkage of Chen et al. (2010), likewise."""
     n, p = moments.n, moments.n_features
-    if p == 1:
-        return 0.0  # there is nothing to shrink towards
     mean = moments.scale / p
     alpha = np.square(moments.matrix).sum() / n**2 / p**2
     below = (n + 1) * (alpha - mean**2 / p)
@@ -599,6 +576,9 @@ _REG_HINT = (
     "Also allowed: Shrinkage(gamma), DegreesOfFreedom(df), 'auto', 'tuned', "
     "'ledoit_wolf', 'oas', and a list of penalties to choose from."
 )
+OnePenalty = float | PenaltyName | str | Ridge | Shrinkage | DegreesOfFreedom | Tuned
+PenaltyLike = OnePenalty | Sequence[float | Ridge] | NDArray[Any]
+
 #: Rules that are objects, by name.
 _NAMED = {"auto": Auto, "tuned": Tuned}
 
@@ -607,9 +587,7 @@ def check_reg(reg):
     """Return `reg` if it is a positive number or another rule; some as an object."""
     if isinstance(reg, str) and reg in _NAMED:
         return _NAMED[reg]()
-    if isinstance(reg, _Rule | Tuned):
-        return reg
-    if isinstance(reg, str) and reg in ESTIMATED:
+    if isinstance(reg, _Rule | Tuned) or (isinstance(reg, str) and reg in ESTIMATED):
         return reg
     if np.iterable(reg) and not isinstance(reg, str):
         return Tuned(reg)
@@ -655,7 +633,10 @@ def resolve_penalty(reg, moments):
     if isinstance(reg, _Rule):
         return reg._lambda(moments)
     if isinstance(reg, str):
-        lam = _shrunk(ESTIMATED[reg].shrinkage(moments.near_one()), moments)
+        gamma = 0.0  # of one feature: there is nothing to shrink towards
+        if moments.n_features != 1:
+            gamma = ESTIMATED[reg].shrinkage(moments.near_one())
+        lam = _shrunk(gamma, moments)
         return float(np.clip(lam, _SMALLEST * moments.scale, _LARGEST * moments.scale))
     return float(reg) * moments.scale
 
@@ -665,14 +646,15 @@ def resolve_penalty(reg, moments):
 N_OVER_SPECTRUM = 13
 
 
-def candidates(tuned, moments, inner, are_linear):
-    """Return the lambdas (n_lambdas,) of a tuned penalty's grid, the largest first.
+def candidates(tuned, moments, auto, over_spectrum):
+    """The lambdas (n_lambdas,) of a tuned penalty's grid, the largest first.
 
-    Of trials as the :class:`~.folds.InnerFolds` know them; all kernels have as many.
+    Of all grids "auto" is that of what the features suggest, by an :class:`Auto` for
+    the trials, or over the spectrum.
     """
     if tuned.grid != "auto":
         lambdas = [resolve_penalty(reg, moments) for reg in tuned.grid]
-    elif inner.codes is None or not are_linear:
+    elif over_spectrum:
         values = moments.eigenvalues
         # The smallest eigenvalue still halves its direction: a strong effect there
         # wants a smaller lambda.
@@ -681,6 +663,6 @@ def candidates(tuned, moments, inner, are_linear):
         bounds = values[-1], max(low, 1e-7 * values[-2:][0])
         lambdas = np.geomspace(*bounds, N_OVER_SPECTRUM)
     else:
-        unseen = Auto(inner.trained, inner.groups).unseen(moments)
+        unseen = auto.unseen(moments)
         lambdas = unseen.like_noise(), unseen.anywhere()
     return np.array(sorted(lambdas, reverse=True))

@@ -7,7 +7,7 @@ Arrays end with one axis for folds and one for label vectors, written (k, B); in
 in what follows from it the last axis may count positions instead, where B = 1.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -37,6 +37,10 @@ class RuleTerms:
     Q: np.ndarray
     #: How many discriminants to classify by; None for all q.
     rank: int | None = None
+
+    def of(self, fold):
+        """The same of a single fold."""
+        return replace(self, counts=self.counts[:, fold : fold + 1])
 
     @cached_property
     def missing(self):

@@ -26,17 +26,15 @@ leaving out by residuals is derived in the documentation.
 """
 
 from collections.abc import Callable, Iterable
-from copy import copy
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from .direct import Plan, Predictions, make_targets
-from .kernels import kernels_of
+from .foldwise import FoldwisePlan
 from .rules import class_rule, code_dtype
-from .tuning import TunedPlan
 
 
 def feature_expansion(X, hat):
@@ -86,97 +84,69 @@ def kernel_expansion(K, hat):
     return np.vstack([residual, 1 / n - K.mean(axis=0) @ residual / hat.lam])
 
 
-class Expansions:
-    """A training position's expansion for each candidate penalty, kept once made.
+@dataclass(frozen=True)
+class Expansion:
+    """A training position's expansion, and what makes the rows it is applied to."""
 
-    And what makes the rows that they are applied to.
-    """
-
-    def __init__(self, plan, values, functions, are_features):
-        # Kernel matrices (n, n) or features (n, r) of the training trials, one for each
-        # kernel to choose from. Test rows have the columns of all, side by side.
-        self._plan, self._values, self._functions = plan, values, functions
-        self._are_features = are_features
-        self._kept, self._tuned = {}, isinstance(plan, TunedPlan)
-        # Kernel values are divided by lambda, or about the size of those of a kernel:
-        # in a small unit they would leave the range of single precision.
-        self._units = [1.0] * len(values)
-        if self._tuned and not are_features:
-            scales = [spectrum.moments.scale for spectrum in plan.spectra]
-            self._units = [2.0 ** np.frexp(scale)[1] for scale in scales]
-        elif not are_features:
-            self._units = [plan.hat.lam]
-        self.n_columns = sum(each.shape[1] for each in values)
-
-    @classmethod
-    def of_features(cls, plan, X):
-        """Return those of a linear kernel, for rows that are features as X (n, p)."""
-        return cls(plan, [X], [np.asarray], True)
+    plan: Plan
+    #: Features (n, r) of the training trials, or their kernel matrix (n, n).
+    values: np.ndarray
+    #: From test trials (m, p) less the shift to such rows (m, r).
+    function: Callable
+    shift: np.ndarray | float = 0.0
+    are_features: bool = True
 
     @classmethod
     def of_kernel(cls, plan, X, kernel):
-        """Return those of any kernel, or choice of kernels, fitted on X (n, p)."""
+        """That of any kernel, fitted on features X (n, p)."""
         shift = X.mean(axis=0) if kernel.shift_free else 0.0
-        X = X - shift
-        kernels = [each.fit(X) for each in kernels_of(kernel)]
-        if kernel.low_rank:
-            functions = [each.features for each in kernels]
-        else:
-            functions = [partial(each, Y=X) for each in kernels]
-        values = [each(X) for each in functions]
-        shifted = [_Shifted(each, shift) for each in functions]
-        return cls(plan, values, shifted, kernel.low_rank)
+        kernel = kernel.fit(X - shift)
+        function = kernel.features if kernel.low_rank else partial(kernel, Y=X - shift)
+        return cls(plan, function(X - shift), function, shift, kernel.low_rank)
+
+    @property
+    def n_columns(self):
+        """The number of columns r."""
+        return self.values.shape[1]
+
+    @cached_property
+    def unit(self):
+        """What kernel values are divided by, lest they leave single precision."""
+        return 1.0 if self.are_features else self.plan.hat.lam
 
     def by(self, plan):
-        """Return those of a plan with another penalty, for the same test rows."""
-        other = copy(self)
-        other._plan, other._kept = plan, {}
+        """That of a plan with another penalty, for the same test rows."""
+        other = replace(self, plan=plan)
+        vars(other)["unit"] = self.unit
         return other
 
     def rows(self, X):
-        """Return the rows (n, n_columns) of test trials X (n, p)."""
-        maps = zip(self._functions, self._units, strict=True)
-        return np.concatenate([each(X) / unit for each, unit in maps], axis=1)
+        """The rows (m, r) of test trials X (m, p)."""
+        return self.function(X - self.shift) / self.unit
 
-    def __call__(self, number):
-        """Return the expansion (r + 1, n) of a candidate, None for the only one."""
-        if number not in self._kept:
-            made = np.ascontiguousarray(self._make(number), self._plan.dtype)
-            self._kept[number] = made
-        return self._kept[number]
-
-    def _make(self, number):
-        """Return the expansion of a candidate, its columns in the plan's order."""
-        plan, order, kernel = self._plan, self._plan.order, 0
-        if self._tuned:
-            hat, kernel = plan.hat(number), plan.kernel_of(number)
+    @cached_property
+    def matrix(self):
+        """L (r + 1, n), its columns in the plan's order."""
+        hat, order = self.plan.exact_hat, self.plan.order
+        if self.are_features:
+            L = feature_expansion(self.values[order], hat)
         else:
-            hat = plan.exact_hat
-        values = self._values[kernel]
-        if self._are_features:
-            rows, mine = feature_expansion(values[order], hat), None
-        else:
-            gram = values[order[:, None], order]
-            rows = kernel_expansion(gram, hat)
-            rows[:-1] *= self._units[kernel] / hat.lam
-            mine = order
-        whole = np.zeros((self.n_columns + 1, len(order)))
-        start = sum(each.shape[1] for each in self._values[:kernel])
-        at = np.arange(values.shape[1]) if mine is None else mine
-        whole[start + at] = rows[:-1]
-        whole[-1] = rows[-1]
-        return whole
+            L = kernel_expansion(self.values[order[:, None], order], hat)
+            # Rows are kernel values with trials as they were given.
+            L[:-1] = L[:-1][np.argsort(order)] * (self.unit / hat.lam)
+        return np.ascontiguousarray(L, self.plan.dtype)
 
+    def weights(self, T, model=None):
+        """Weights (q, k, r + 1, B) of rows and one, for contrasts T (q, n, B).
 
-@dataclass(frozen=True)
-class _Shifted:
-    """A map of features that are shifted first."""
-
-    function: Callable
-    shift: np.ndarray | float
-
-    def __call__(self, X):
-        return self.function(X - self.shift)
+        Of a batch of folds by its :class:`~.direct.FoldModels`, or of all trials.
+        """
+        weights = (self.matrix @ T)[:, None]
+        if model is None:
+            return weights
+        batch = model.batch
+        tested = self.matrix[:, batch.take].reshape(-1, batch.k, batch.m)
+        return weights - tested.transpose(1, 0, 2) @ model.residuals
 
 
 #: Numbers in the rows of the test positions that are scored together.
@@ -203,41 +173,42 @@ class Transfer:
 
     Attributes
     ----------
-    plan : Plan
+    plan : Plan | FoldwisePlan
         Of the training position; without folds (no batches) there is one model,
         trained on all trials, and the test rows are other trials.
-    expansions : callable
-        ``expansions(number) -> (r + 1, n)``: L of a candidate where the penalty is
-        tuned, else for number None; its columns in the plan's order.
-    chunks : iterable of ndarray, shape (n_rows, C, r + 1)
+    chunks : iterable of ndarray, shape (n_rows, C, r + 1) | callable
         The test positions, C = ``chunks.length`` at a time; the rows in the plan's
-        order of trials, with ones behind.
+        order of trials, with ones behind. Where the rows of each fold are others,
+        ``chunks(fold)``: those of its test trials.
     true : ndarray of int, shape (n_rows,) | None
-        The labels to be predicted, in the order of the chunks' rows; None: those
-        trained with.
-    n_rows : int
-        The number of test trials.
+        The labels to be predicted, in the order of trials; None: those trained with.
+    n_rows, n_cells : int
+        The numbers of test trials and of test positions.
+    expansion : Expansion | None
+        Where one hat matrix serves all folds, what makes weights of labels.
     second : Transfer | None
         The same with another penalty, for a second test; None: with its own.
     """
 
-    plan: Plan | TunedPlan
-    expansions: Callable
-    chunks: Iterable
+    plan: Plan | FoldwisePlan
+    chunks: Iterable | Callable
     true: np.ndarray | None
     n_rows: int
+    n_cells: int
+    expansion: Expansion | None = None
     second: "Transfer | None" = None
 
     #: Of one training position, however many it is tested at.
     n_positions = 1
 
     def split(self):
-        """Return the models of its positions one by one: itself."""
+        """The models of its positions one by one: itself."""
         return [self]
 
     def by(self, plan):
-        """Return the same models with the penalty of another plan."""
-        return replace(self, plan=plan, expansions=self.expansions.by(plan))
+        """The same models with the penalty of another plan."""
+        expansion = self.expansion and self.expansion.by(plan)
+        return replace(self, plan=plan, expansion=expansion)
 
     @property
     def rows(self):
@@ -250,8 +221,13 @@ class Transfer:
         return self.plan.shapes or ((1, self.n_rows, len(self.plan.order)),)
 
     def block_size(self, n_classes, want_scores=False):
-        """Return how many label vectors to process at a time, for speed and memory."""
-        item = self.plan.dtype.itemsize * (n_classes - 1)
+        """How many label vectors to process at a time, for speed and memory."""
+        item = self.plan.dtype.itemsize
+        if callable(self.chunks):  # all cells are predicted at once
+            values = n_classes * item if want_scores else 1
+            bytes_each = len(self.rows) * self.n_cells * values
+            return int(np.clip(_MEMORY_BYTES // bytes_each, 1, 512))
+        item *= n_classes - 1
         n_folds = sum(k for k, _, _ in self.shapes)
         fast = np.clip(_CACHE_BYTES // (_ROWS * item), 64, 512)
         values = self.chunks.n_columns * (n_folds + 2)
@@ -273,67 +249,59 @@ class Transfer:
         targets = make_targets(
             labels, n_classes, plan.layout, plan.dtype, rank=plan.rank
         )
-        classifiers = list(self._classifiers(targets))
-        if self.true is not None:
-            true = self.true[plan.order] if plan.batches else self.true
-            true = np.concatenate([true[c.take] for c in classifiers])[:, None, None]
-        else:
-            codes = [targets.codes[c.take] for c in classifiers]
-            true = np.concatenate(codes)[:, None, :]
-        step = self.chunks.length
+        true = labels if self.true is None else self.true[None]
+        true = true[:, self.rows].T[:, None].astype(targets.codes.dtype)
+        bytes_each = len(true) * n_classes * len(labels) * plan.dtype.itemsize
+        step = max(1, _SCORE_BYTES // bytes_each) if want_scores else None
+        if not callable(self.chunks):
+            classifiers = list(self._classifiers(targets))
+            for parts in _scored(
+                self.chunks, classifiers, n_classes, want_scores, step
+            ):
+                yield Predictions(true, *parts)
+            return
+        found = [
+            list(_scored(self.chunks(fold), [each], n_classes, want_scores, step))
+            for fold, each in self._by_folds(targets)
+        ]
+        predicted = [np.concatenate([p for p, _ in each], axis=1) for each in found]
+        scores = None
         if want_scores:
-            bytes_each = len(true) * n_classes * len(labels) * plan.dtype.itemsize
-            step = int(np.clip(_SCORE_BYTES // bytes_each, 1, step))
-        for Z in self.chunks:
-            for start in range(0, Z.shape[1], step):
-                part = Z[:, start : start + step]
-                yield _score(part, classifiers, true, n_classes, want_scores)
+            scores = [np.concatenate([s for _, s in each], axis=2) for each in found]
+            scores = np.concatenate(scores)
+        yield Predictions(true, np.concatenate(predicted), scores)
 
     def _classifiers(self, targets):
         """Yield the classifiers of every batch of folds."""
-        shared = {}
+        if self.expansion is None:
+            of_folds = [
+                each for _, each in self._by_folds(targets, self.plan.scores_features)
+            ]
+            for batch in self.plan.batches:
+                some, of_folds = of_folds[: batch.k], of_folds[batch.k :]
+                yield _joined(some, batch.take, batch.m)
+            yield from of_folds  # of the model of all trials
+            return
         if not self.plan.batches:
-            A, choice = self.plan.all_models(targets)
-            g = self.coefficients(targets.T, shared, choice)
-            W, b = class_rule(A, targets.terms)
-            yield _classifiers(slice(None), self.n_rows, g, W, b)
+            A = self.plan.all_models(targets)
+            g = self.expansion.weights(targets.T)
+            yield _classifiers(
+                slice(None), self.n_rows, g, *class_rule(A, targets.terms)
+            )
             return
         for model in self.plan.fold_models(targets):
-            g = self.coefficients(targets.T, shared, model.choice, model)
-            W, b = class_rule(model.A, model.targets.terms)
-            yield _classifiers(model.batch.take, model.batch.m, g, W, b)
+            g = self.expansion.weights(targets.T, model)
+            rule = class_rule(model.A, model.targets.terms)
+            yield _classifiers(model.batch.take, model.batch.m, g, *rule)
 
-    def coefficients(self, T, shared, choice, model=None):
-        """Return the coefficients (q, k, r + 1, B) of models of T (q, n, B).
-
-        `shared` holds what batches of folds have in common. The models are those of all
-        trials without `model`. `choice` (k, B) says which candidate each is of.
-        """
-        if choice is None:
-            if None not in shared:
-                shared[None] = self.expansions(None) @ T
-            return self._without_tests(shared[None], None, model)
-        g = None
-        for number in np.unique(choice):
-            mine = choice == number  # (k, B)
-            columns = mine.any(axis=0)
-            key = number, columns.tobytes()
-            if key not in shared:
-                shared[key] = self.expansions(number) @ T[:, :, columns]
-            part = self._without_tests(shared[key], number, model, columns)
-            if g is None:
-                g = np.empty((*part.shape[:3], len(columns)), part.dtype)
-            taken = mine[:, None, columns]  # (k, 1, some of B)
-            g[..., columns] = np.where(taken, part, g[..., columns])
-        return g
-
-    def _without_tests(self, base, number, model, columns=slice(None)):
-        """Take the test rows' part out of coefficients (q, r + 1, some of B)."""
-        if model is None:
-            return base[:, None]
-        batch, residuals = model.batch, model.residuals[..., columns]
-        tested = self.expansions(number)[:, batch.take].reshape(-1, batch.k, batch.m)
-        return base[:, None] - tested.transpose(1, 0, 2) @ residuals
+    def _by_folds(self, targets, of_features=False):
+        """Yield every fold that has a matrix of its own, and its classifiers."""
+        for fold, fit, terms in self.plan.models(targets):
+            g = fold.weights(fit, of_features)[:, None]
+            m = len(fold.test) if self.plan.batches else self.n_rows
+            g = g.astype(self.plan.dtype, copy=False)
+            rule = class_rule(fit.A[:, :, None], terms)
+            yield fold, _classifiers(slice(None), m, g, *rule)
 
 
 @dataclass(frozen=True)
@@ -370,9 +338,35 @@ def _classifiers(take, m, g, W, b):
     return _Classifiers(take, m, weights, first, absent[1:, :, None])
 
 
-def _score(Z, classifiers, true, n_classes, want_scores):
+def _joined(classifiers, take, m):
+    """The classifiers of folds one by one as those of a batch."""
+    weights = np.concatenate([each.weights for each in classifiers], axis=1)
+    if all(each.missing is None for each in classifiers):
+        return _Classifiers(take, m, weights, classifiers[0].first, None)
+    n_classes, _, _, n_labels = weights.shape
+    shape = (n_classes, 1, 1, n_labels)
+    missing = [
+        np.zeros(shape, bool) if each.missing is None else each.missing
+        for each in classifiers
+    ]
+    first = [np.broadcast_to(each.first, shape[1:]) for each in classifiers]
+    return _Classifiers(
+        take, m, weights, np.concatenate(first), np.concatenate(missing, axis=1)
+    )
+
+
+def _scored(chunks, classifiers, n_classes, want_scores, step):
+    """Yield predicted classes (n_test, C, B) and scores of some test positions."""
+    for Z in chunks:
+        length = Z.shape[1] if step is None else step
+        for start in range(0, Z.shape[1], length):
+            part = Z[:, start : start + length]
+            yield _score(part, classifiers, n_classes, want_scores)
+
+
+def _score(Z, classifiers, n_classes, want_scores):
     """Predict the rows Z (n_rows, C, r + 1) of some test positions."""
-    n_test, length = len(true), Z.shape[1]
+    n_test, length = sum(c.weights.shape[1] * c.m for c in classifiers), Z.shape[1]
     n_labels = classifiers[0].weights.shape[3]
     shape = (n_test, length, n_labels)
     predicted = np.empty(shape, code_dtype(n_classes))
@@ -395,7 +389,7 @@ def _score(Z, classifiers, true, n_classes, want_scores):
             _best_classes(D, first, best[piece])
     if scores is not None:
         scores = scores.swapaxes(0, 1)
-    return Predictions(true, predicted, scores)
+    return predicted, scores
 
 
 def _pieces(shape, n_classes, itemsize):

@@ -14,11 +14,12 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from . import pairs
-from .areas import divide, mean_areas, set_batches, total_in_order
+from .auc import divide, mean_areas, set_batches, total_in_order
 
 
 def confusion_matrix(true, predicted, n_classes):
@@ -46,68 +47,13 @@ def confusion_matrix(true, predicted, n_classes):
     return counts.reshape(n_classes, n_classes, n_labels)
 
 
-#: Bytes of flags that are made and counted at a time.
-_CACHE_BYTES = 2**20
-
-
-def _byte_blocks(n_rows, n_columns):
-    """Yield blocks of rows: sums of 127 fit in a byte, and a few rows in the cache."""
-    rows = int(np.clip(_CACHE_BYTES // max(1, n_columns), 8, 127))
-    return (slice(start, start + rows) for start in range(0, n_rows, rows))
-
-
-def _count(flags):
-    """Count truths along the first axis of at most 127 rows, a byte each."""
-    return flags.view(np.int8).sum(axis=0, dtype=np.int8)
-
-
-def count_equal(true, predicted):
-    """Count equal entries of many columns, (n, ...) with (n, ...) to (...).
-
-    Bytes that stay in the cache make it many times faster than a plain sum.
-    """
-    shape = np.broadcast_shapes(true.shape, predicted.shape)
-    counts = np.zeros(shape[1:], np.intp)
-    for block in _byte_blocks(len(predicted), counts.size):
-        counts += _count(true[block] == predicted[block])
-    return counts
-
-
-@dataclass(frozen=True)
-class Counts:
+class Counts(NamedTuple):
     """How often each of c classes occurs, was predicted, and was so rightly."""
 
     #: All (c, ...), the other two maybe with axes of length one.
     hits: np.ndarray
     true: np.ndarray
     predicted: np.ndarray
-
-
-def count_predictions(true, predicted, n_classes):
-    """Return the :class:`Counts` of codes (n_test, ...), which may broadcast.
-
-    Of the last class from the totals, so that two classes take hardly more than their
-    hits do.
-    """
-    n_test, *shape = np.broadcast_shapes(true.shape, predicted.shape)
-    hits, occurs, named = (
-        np.zeros((n_classes, *each), np.intp)
-        for each in (shape, true.shape[1:], predicted.shape[1:])
-    )
-    for block in _byte_blocks(n_test, hits[0].size):
-        for k in range(n_classes - 1):
-            carried, said = true[block] == k, predicted[block] == k
-            occurs[k] += _count(carried)
-            named[k] += _count(said)
-            if n_classes > 2:
-                hits[k] += _count(said & carried)
-    for counts in occurs, named:
-        counts[-1] = n_test - counts[:-1].sum(axis=0)
-    right = count_equal(true, predicted)
-    if n_classes == 2:  # hits and misses of one class: half of all sums it up
-        hits[0] = (right + occurs[0] + named[0] - n_test) // 2
-    hits[-1] = right - hits[:-1].sum(axis=0)
-    return Counts(hits, occurs, named)
 
 
 @dataclass(frozen=True)
@@ -131,6 +77,12 @@ class Tested:
     #: The number of classes c.
     n_classes: int
 
+    @classmethod
+    def of(cls, true, predicted, class_scores, *rest):
+        """Add the axis of labellings to predictions and scores, (n_test, ..., B)."""
+        scores = None if class_scores is None else class_scores[:, :, None]
+        return cls(true, predicted[:, None], scores, *rest)
+
     @property
     def shape(self):
         """The axes (..., B) that metrics have after that of the labellings."""
@@ -139,7 +91,11 @@ class Tested:
     @cached_property
     def counts(self):
         """How often classes occur, were predicted, and rightly so."""
-        return count_predictions(self.true, self.predicted, self.n_classes)
+        found = []
+        for number in range(self.n_classes):
+            true, predicted = self.true == number, self.predicted == number
+            found.append([_count(each) for each in (true & predicted, true, predicted)])
+        return Counts(*map(np.stack, zip(*found, strict=True)))
 
     @cached_property
     def pair_accuracies(self):
@@ -163,6 +119,11 @@ class Tested:
         return confusion.reshape(*confusion.shape[:2], *shape[1:])
 
 
+def _count(flags):
+    # Twice as fast as np.count_nonzero.
+    return flags.sum(axis=0, dtype=np.int32).astype(np.intp)
+
+
 def _recall(counts):
     return divide(counts.hits, counts.true)
 
@@ -176,7 +137,7 @@ def _f1(counts):
 
 
 def _macro(rate):
-    """Return a metric: a rate's mean over classes that occur or were predicted."""
+    """A metric: a rate's mean over classes that occur or were predicted."""
 
     def metric(tested):
         counts = tested.counts
@@ -187,7 +148,7 @@ def _macro(rate):
 
 
 def _binary_or_macro(rate):
-    """Return a metric: the second class's rate for two classes, else the macro mean."""
+    """A metric: the second class's rate for two classes, else the macro mean."""
 
     def metric(tested):
         if tested.n_classes == 2:
@@ -198,7 +159,7 @@ def _binary_or_macro(rate):
 
 
 def _accuracy(tested):
-    return count_equal(tested.true, tested.predicted) / len(tested.predicted)
+    return _count(tested.true == tested.predicted) / len(tested.predicted)
 
 
 def _balanced_accuracy(tested):
@@ -213,7 +174,7 @@ def _kappa(tested):
 
 
 def _roc_auc(tested):
-    """Return the areas (t, ..., B) of what was tested."""
+    """The areas (t, ..., B) of what was tested."""
     return mean_areas(tested.true, tested.class_scores[:, :, 0], tested.shapes)
 
 
@@ -422,7 +383,7 @@ def chance_level(name, codes, n_classes=None):
 
 
 def depends_on_frequencies(name, n_classes):
-    """Tell whether a metric leaves its chance level where classes are unequal.
+    """Whether a metric leaves its chance level where classes are unequal.
 
     Of more than two classes, recall and F1 are means that weigh all of them alike.
     """
@@ -466,14 +427,8 @@ def evaluate_labellings(metrics, scored, trues, shapes, n_classes):
     There may be several such labellings, of which a list is returned. The metrics are
     given by name.
     """
-    scores = scored.class_scores
-    tested = Tested(
-        np.stack(np.broadcast_arrays(*trues), axis=1),
-        scored.predicted[:, None],
-        None if scores is None else scores[:, :, None],
-        shapes,
-        n_classes,
-    )
+    true = np.stack(np.broadcast_arrays(*trues), axis=1)
+    tested = Tested.of(true, scored.predicted, scored.class_scores, shapes, n_classes)
     found = [{} for _ in trues]
     for name, metric in metrics.items():
         value = np.moveaxis(metric.score(tested), -1, 0)
@@ -499,18 +454,13 @@ def evaluate_sets(metrics, scored, shapes, n_classes):
             else np.moveaxis(values[rows].reshape(k, m, *values.shape[1:-1]), 0, -1)
             for values in (scored.true, scored.predicted, scored.class_scores)
         )
-        tested = Tested(
-            true[:, None],
-            predicted[:, None],
-            None if scores is None else scores[:, :, None],
-            ((1, m, n_train),),
-            n_classes,
-        )
+        shape = ((1, m, n_train),)
+        tested = Tested.of(true[:, None], predicted, scores, shape, n_classes)
         one_class = (true == true[:1]).all(axis=0)
         for name, values in found.items():
             metric = metrics[name]
             value = getattr(metric, "set_score", metric.score)(tested)[0]
-            if metrics[name].needs_two_classes:
+            if metric.needs_two_classes:
                 value = np.where(one_class, np.nan, value)
             values.append(value)
     return {name: np.concatenate(values, axis=-1) for name, values in found.items()}

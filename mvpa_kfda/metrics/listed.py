@@ -1,7 +1,7 @@
 """Names of the metrics, for type checkers, editors and the command line.
 
 They are those of the entries in :mod:`mvpa_kfda.metrics.classes` and
-:mod:`mvpa_kfda.metrics.numbers`, in their order. Nothing else is loaded here.
+:mod:`mvpa_kfda.metrics.regression`, in their order. Nothing else is loaded here.
 """
 
 from typing import Literal

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from numbers import Real
 from typing import Any
 
@@ -11,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..utils.checks import check_scoring_names, quoted
-from .areas import set_batches
+from .auc import set_batches
 from .classes import METRICS, mean_of_defined
 from .listed import ClassMetric, NumberMetric
-from .numbers import REGRESSION_METRICS
 from .pairs import TABLES
+from .regression import REGRESSION_METRICS
 
 #: Pairs of classes by their labels, by the name of the mean over them.
 NamedPairs = Mapping[str, Sequence[tuple[Any, Any]]]
@@ -51,10 +52,9 @@ class FunctionMetric:
     #: The labels that class codes stand for, (c,); None for numbers.
     classes: np.ndarray | None = None
 
-    scalar, table = True, None
-    of_one_class = False
-    needs_class_scores = True
-    needs_two_classes = needs_spread = within_sets = False
+    scalar = needs_class_scores = True
+    table = None
+    of_one_class = needs_two_classes = needs_spread = within_sets = False
     #: Nobody knows.
     chance = np.nan
 
@@ -84,11 +84,15 @@ class FunctionMetric:
 
     def mean(self, true, predicted, class_scores, shapes):
         """Return the mean over test sets, of one label vector's rows (n_test,)."""
-        given = [_read_only(each) for each in (true, predicted, class_scores)]
+        given = [true, predicted, class_scores]
+        for i, each in enumerate(given):
+            if each is not None:  # what is scored is nobody else's to write to
+                given[i] = each.view()
+                given[i].flags.writeable = False
         values = [
-            self._call(*(None if each is None else each[test] for each in given))
+            self._call(*(None if each is None else each[i : i + m] for each in given))
             for rows, (_, m, _) in set_batches(shapes)
-            for test in (slice(i, i + m) for i in range(rows.start, rows.stop, m))
+            for i in range(rows.start, rows.stop, m)
         ]
         defined = [value for value in values if not np.isnan(value)]
         return float(np.mean(defined)) if defined else np.nan
@@ -126,31 +130,23 @@ class FunctionMetric:
         )
 
 
-def _read_only(values):
-    """Return a view that cannot be written to; what is scored is nobody else's."""
-    if values is not None:
-        values = values.view()
-        values.flags.writeable = False
-    return values
-
-
 def name_functions(scoring):
     """Return `scoring` with names in the place of functions, and these by name.
 
     Chosen pairs of classes are among them.
     """
-    functions = {}
+    functions, names = {}, []
     several = isinstance(scoring, list | tuple)
     given = scoring if several else [scoring]
     known = [each for each in given if isinstance(each, str)]
-
-    def name_one(each):
+    for each in given:
         if isinstance(each, Mapping):
             new = choose_pairs(each, known)
         elif callable(each):
             new = {_name_of(each): each}
         else:
-            return [each]
+            names.append(each)
+            continue
         for name in new:
             if name in functions or name in (*METRICS, *REGRESSION_METRICS):
                 raise ValueError(
@@ -158,24 +154,24 @@ def name_functions(scoring):
                     "name of another metric too. Use a different name."
                 )
         functions.update(new)
-        return list(new)
-
-    names = [name for each in given for name in name_one(each)]
+        names += new
     return names if several or len(names) > 1 else names[0], functions
 
 
 def function_metrics(functions, classes=None):
     """Return metrics by name for functions by name, of classes or of numbers."""
-    return {
-        name: each.metric(name, classes)
-        if isinstance(each, ChosenPairs)
-        else FunctionMetric(each, name, classes)
-        for name, each in functions.items()
-    }
+    metrics = {}
+    for name, each in functions.items():
+        metrics[name] = FunctionMetric(each, name, classes)
+        if isinstance(each, ChosenPairs):
+            (numbers,) = number_pairs({name: each.pairs}, classes).values()
+            labels = tuple(np.asarray(classes))
+            metrics[name] = PairsMetric(each.table, tuple(numbers), labels)
+    return metrics
 
 
 def _name_of(function):
-    """Return the name of a scoring function, which must take three arguments."""
+    """The name of a scoring function, which must take three arguments."""
     name = getattr(function, "__name__", type(function).__name__)
     try:
         if hasattr(function, "_score_func"):
@@ -225,7 +221,7 @@ def find_metric(name):
 
 
 def is_of_one_class(name):
-    """Tell a metric that is that of the second class where there are two."""
+    """Whether a metric is that of the second class where there are two."""
     entry = find_metric(name)
     return entry is not None and entry.of_one_class
 
@@ -239,7 +235,7 @@ _ABBREVIATIONS = {
 
 
 def mean_of_permuted(name):
-    """Return what the mean score of permuted labels, or values, is called.
+    """Name the mean score of permuted labels, or values.
 
     Parameters
     ----------
@@ -261,7 +257,7 @@ def mean_of_permuted(name):
 
 
 def metric_in_text(name):
-    """Return what a metric is called within a sentence.
+    """Name a metric within a sentence.
 
     Parameters
     ----------
@@ -303,11 +299,6 @@ class ChosenPairs:
     table: str
     pairs: Any
 
-    def metric(self, name, classes):
-        """Return the metric for the labels of the classes (c,)."""
-        (numbers,) = number_pairs({name: self.pairs}, classes).values()
-        return PairsMetric(self.table, tuple(numbers), tuple(np.asarray(classes)))
-
 
 @dataclass(frozen=True)
 class PairsMetric:
@@ -336,11 +327,9 @@ class PairsMetric:
     @cached_property
     def pairs(self):
         """The labels of the pairs, a list of (label, label)."""
-        first, second = np.triu_indices(len(self.classes), 1)
-        return [
-            tuple(np.asarray(self.classes[of[i]]).item() for of in (first, second))
-            for i in self.numbers
-        ]
+        labels = [np.asarray(label).item() for label in self.classes]
+        known = list(combinations(labels, 2))
+        return [known[number] for number in self.numbers]
 
     def score(self, tested):
         """Return the mean (t, ..., B) over pairs that are tested; chance of none."""
@@ -368,17 +357,12 @@ def choose_pairs(given, names):
 
 
 def record_pairs(metrics):
-    """Return what is recorded of metrics by name: those that are chosen pairs."""
-    chosen = {
-        name: metric
-        for name, metric in metrics.items()
-        if isinstance(metric, PairsMetric)
-    }
+    """The record of those metrics, by name, that are chosen pairs."""
+    chosen = {k: metric for k, metric in metrics.items() if type(metric) is PairsMetric}
     if not chosen:
         return {}
     (table,) = {metric.table_name for metric in chosen.values()}
-    pairs = {name: metric.pairs for name, metric in chosen.items()}
-    return {"pairs": pairs, "pairs_of": table}
+    return {"pairs": {k: m.pairs for k, m in chosen.items()}, "pairs_of": table}
 
 
 def name_pairs(pairs):
@@ -387,22 +371,14 @@ def name_pairs(pairs):
         return pairs
     if isinstance(pairs, str) or not isinstance(pairs, Sequence):
         raise ValueError(_pairs_message(pairs))
-    return {_name_of_pair(pair): [pair] for pair in pairs}
-
-
-def _name_of_pair(pair):
-    """Return the name of a pair."""
-    return " / ".join(map(str, pair)) if np.ndim(pair) else str(pair)
+    named = [(" / ".join(map(str, p)) if np.ndim(p) else str(p), p) for p in pairs]
+    return {name: [pair] for name, pair in named}
 
 
 def number_pairs(pairs, classes):
     """Return the numbers of pairs of classes by name, of labels of these by name."""
     classes = np.asarray(classes).tolist()
-    first, second = np.triu_indices(len(classes), 1)
-    known = {
-        frozenset((classes[i], classes[j])): number
-        for number, (i, j) in enumerate(zip(first, second, strict=True))
-    }
+    known = {frozenset(pair): i for i, pair in enumerate(combinations(classes, 2))}
     words = {str(label): label for label in classes}  # those of a command line
 
     def as_set(pair):

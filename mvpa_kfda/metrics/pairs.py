@@ -36,7 +36,8 @@ References
 
 import numpy as np
 
-from .areas import set_batches, total_in_order
+from ..utils.memory import batches
+from .auc import set_batches, total_in_order
 
 #: Kind of dissimilarity -> the metric that is its table.
 TABLES = {"crossnobis": "crossnobis_distances", "accuracy": "pairwise_accuracies"}
@@ -46,8 +47,6 @@ _NO_VARIANCE = (
     "set holds one trial of each class only, after averaging. Use more folds, more "
     "trials, or smaller averages."
 )
-#: Bytes of what is multiplied at a time.
-_CACHE_BYTES = 2**23
 
 
 def n_pairs(n_classes):
@@ -153,7 +152,7 @@ def crossnobis_distances(tested):
 
 
 def _columns(tested):
-    """Return an empty table (pairs, t, M, B), and parts of the columns B with theirs.
+    """An empty table (pairs, t, M, B), and parts of the columns B with theirs.
 
     Parts are of codes (n_test, t, M or 1, . or 1) and scores (n_test, c, 1, M, .): the
     axes in the middle are made one.
@@ -161,13 +160,10 @@ def _columns(tested):
     true, scores = tested.true, tested.class_scores
     true = true.reshape(*true.shape[:2], -1, true.shape[-1])
     scores = scores.reshape(*scores.shape[:2], 1, -1, scores.shape[-1])
-    n_columns = scores.shape[-1]
-    size = max(1, _CACHE_BYTES // (8 * scores[..., 0].size))
     out = np.empty((n_pairs(tested.n_classes), *true.shape[1:2], *scores.shape[3:]))
 
     def parts():
-        for start in range(0, n_columns, size):
-            part = slice(start, start + size)
+        for part in batches(scores.shape[-1], scores[..., 0].size):
             of_part = true if true.shape[-1] == 1 else true[..., part]
             yield part, of_part, scores[..., part]
 

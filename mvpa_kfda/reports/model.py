@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..kfda.kernels import Kernel, kernel_words
-from ..kfda.nystrom import LowRank
 from ..kfda.penalties import Tuned, penalty_words
-from ..kfda.steps import step_words
+from ..kfda.preprocess import step_words
+from ..kfda.rowmaps import LowRank
 from ..utils.checks import counted, ranged
 from ..utils.record import is_record, known, recorded
 from ..utils.rounding import number

@@ -7,9 +7,9 @@ the entries are given.
 
 from __future__ import annotations
 
+from ..kfda.folds import SPLITTERS
 from ..kfda.kernels import kernel_words
 from ..kfda.penalties import MOST_OF_SECOND, N_OVER_SPECTRUM
-from ..kfda.splits import SPLITTERS
 from ..metrics.names import find_metric
 from ..utils.checks import counted, enumerated, ranged
 from ..utils.record import is_record
@@ -205,17 +205,13 @@ def tuning_words(
     recorded, kernels, has_groups, trials, of_classes=True, are_linear=True
 ):
     """Word how a tuned penalty was chosen; `has_groups` None stands for unknown."""
-    grid, cv, by_default = recorded["grid"], recorded["cv"], recorded["grid"] == "auto"
+    grid, by_default = recorded["grid"], recorded["grid"] == "auto"
     n = len(grid) if not by_default else N_OVER_SPECTRUM
     if by_default and of_classes and are_linear:
         n = 2
     left_out = LEFT_OUT_WORDS[has_groups]
-    if isinstance(cv, int):
-        left_out = f"training trials left out in {counted(cv, 'random fold')}"
-    elif cv is not None:
-        left_out = f"training trials left out in {splitter_words(cv)}"
     way, least = "cross-validation", f"the smallest squared error for {left_out}"
-    if by_default and cv is None and has_groups is False:
+    if by_default and has_groups is False:
         of = "class indicators" if of_classes else "values"
         way = "generalized cross-validation [@Golub1979]"
         least = (

@@ -23,8 +23,9 @@ from ..inference.corrections import (
     KeptTest,
     check_correction,
     cluster_scores,
+    correct,
     known_corrections,
-    p_values_of_kept,
+    nulls_of,
     smallest_p_value,
 )
 from ..inference.null import ALTERNATIVES, Alternative
@@ -812,14 +813,9 @@ class SubjectResult(
         metric = self.check_metric(metric)
         tests = self.permuted(metric, "p-values")
         check_option("alternative", alternative, ALTERNATIVES)
-        p = p_values_of_kept(
-            tests,
-            correction,
-            adjacency=self._adjacency(),
-            threshold=threshold,
-            alternative=alternative,
-        )
-        return plain(p)
+        how = {"threshold": threshold, "alternative": alternative}
+        nulls = nulls_of(tests, adjacency=self._adjacency(), **how)
+        return plain(correct(nulls, correction))
 
     def permuted(self, metric: str, what: str) -> list[Any]:
         """Return what was kept of the tests of a metric, or raise an error.
@@ -848,8 +844,8 @@ class SubjectResult(
         if self.parameters.get("n_permutations") and summarised:
             raise ValueError(
                 "The scores of the permutations were not kept for this result "
-                f"(null='max' or 'stream'). Take the {what} of the whole map, or run "
-                "the analysis again with null='full'."
+                f"(null='max', or 'auto' for large maps). Take the {what} of the whole "
+                "map, or run the analysis again with null='full'."
             )
         raise ValueError(self._advise_permutations(what))
 

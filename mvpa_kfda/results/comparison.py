@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..inference.intervals import interval_of_difference
+from ..inference.exchange import interval_of_difference
 from ..inference.null import ALTERNATIVES, Alternative
 from ..utils.checks import check_flag, check_option, check_share, counted, quoted
 from ..viz.common import DEFAULT_RESULTS

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..metrics.roc import Roc, make_roc
+from ..metrics.auc import Roc, make_roc
 from ..utils.axes import axes_of
 from ..viz.diagnostics import (
     plot_flexibility,

@@ -407,13 +407,13 @@ class GeneralizationResult(
             Correction for testing all cells of the map: "none", "max", "max-step-down",
             "bonferroni", "holm", "fdr", "fdr-by", "cluster", "cluster-size" or "tfce",
             described in `mvpa_kfda.inference.corrections`. Clusters are areas of the
-            map. "cluster" and "tfce" require an analysis with ``null="full"`` or
-            ``"stream"``, "cluster-size" and "max-step-down" one with ``null="full"``.
+            map. "cluster" and "tfce" require an analysis with ``null="auto"`` or
+            ``"full"``, "cluster-size" and "max-step-down" one with ``null="full"``.
         metric : str or None
             Name of the metric; None takes the first.
         threshold : float
             Cluster-forming threshold (a p-value), only for "cluster" and
-            "cluster-size"; with ``null="stream"`` it is 0.05.
+            "cluster-size"; 0.05 if not all permuted maps were kept.
         alternative : {"greater", "less", "two-sided"}
             Whether to test for scores above those of permuted labels, below them, or
             further from their mean. Decoding usually tests for "greater". The others

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from ..metrics.roc import count_trained
+from ..metrics.auc import count_trained
 from ..viz.confusion import plot_confusion
 from .kinds import figure_method, record
 

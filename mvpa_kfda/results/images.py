@@ -13,9 +13,14 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from scipy.stats import norm
 
-from ..data.kinds import unpack_space
+from ..data.space import unpack_space
 from ..inference.clusters import adjacency_among, components
-from ..inference.corrections import CorrectionName, check_correction, p_values_where
+from ..inference.corrections import (
+    CorrectionName,
+    check_correction,
+    correct,
+    nulls_of,
+)
 from ..inference.null import ALTERNATIVES, Alternative, check_level
 from ..metrics.names import mean_of_permuted
 from ..utils.checks import check_option, check_positive, warn
@@ -65,8 +70,8 @@ class VolumeResult(
         Predicted class of each trial, an index into `classes`; -1 for a trial that was
         in no test set, and where decoding was not possible.
     parameters : dict
-        The arguments of the analysis; ``parameters["null"]`` is "full", "max" or
-        "stream".
+        The arguments of the analysis; ``parameters["null"]`` is "full", "max" or, if
+        ``null="auto"`` did not keep all permuted maps, "stream".
 
     Examples
     --------
@@ -179,12 +184,13 @@ class VolumeResult(
             described in `mvpa_kfda.inference.corrections`. Clusters are connected by
             `adjacency`. Cluster p-values refer to whole clusters, and "tfce" may mark
             positions without an effect next to one that has an effect. "cluster" and
-            "tfce" require ``null="full"`` or ``"stream"``; "cluster-size",
+            "tfce" require ``null="auto"`` or ``"full"``; "cluster-size",
             "max-step-down" and alternatives other than "greater" require ``"full"``.
         metric : str or None
             Name of the metric; None takes the first.
         threshold : float
-            Cluster-forming threshold (a p-value); with ``null="stream"`` it is 0.05.
+            Cluster-forming threshold (a p-value); 0.05 if not all permuted maps were
+            kept.
         alternative : {"greater", "less", "two-sided"}
             Whether to test for scores above those of permuted labels, below them, or
             further from their mean.
@@ -215,22 +221,13 @@ class VolumeResult(
 
     def _compute_p(self, metric, correction, threshold, alternative):
         """Compute the p-values (V,) of a metric."""
-        if metric in self.null_summaries:
-            null = self._summary(metric)
-        elif len(self.nulls.get(metric, ())) and not self.decoded.all():
-            null = self.nulls[metric]
-        else:
-            options = {"threshold": threshold, "alternative": alternative}
-            return super().pvalues(correction, metric=metric, **options)
-        return p_values_where(
-            self.decoded,
-            self.metrics[metric],
-            null,
-            correction,
-            alternative,
-            adjacency=self._adjacency(),
-            threshold=threshold,
-        )
+        tests = self.permuted(metric, "p-values")
+        p = np.full(len(self.positions), np.nan)
+        if self.decoded.any():
+            how = {"threshold": threshold, "alternative": alternative}
+            nulls = nulls_of(tests, self.decoded, adjacency=self._adjacency(), **how)
+            p[self.decoded] = correct(nulls, correction)
+        return p
 
     def _adjacency(self):
         """Return which of the decoded positions are neighbours."""

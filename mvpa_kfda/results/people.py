@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..inference.carriers import Share, ShareDifference, densest, mode, quantile
-from ..inference.intervals import FEWEST, interval_of_mean
+from ..inference.exchange import FEWEST_SUBJECTS, interval_of_mean
 from ..inference.null import ALTERNATIVES, Alternative
+from ..inference.prevalence import Share, ShareDifference, densest, mode, quantile
 from ..utils.checks import check_flag, check_option, check_share, counted
 from ..utils.rounding import rounded
 from ..viz.group import plot_shares
@@ -485,9 +485,9 @@ class PeopleMixin:
         check_flag("simultaneous", simultaneous)
         others = None if self.paired else self.other_scores
         n = self.n_subjects + (0 if others is None else len(others))
-        if n < FEWEST:
+        if n < FEWEST_SUBJECTS:
             raise ValueError(
-                f"An interval takes {FEWEST} subjects or more; there are {n}."
+                f"An interval takes {FEWEST_SUBJECTS} subjects or more; there are {n}."
             )
         counted_at = self.counted
         values = self.subject_scores[:, counted_at]

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..inference.carriers import order_p
 from ..inference.corrections import (
     ADJUSTMENTS,
     CORRECTIONS,
@@ -16,7 +15,7 @@ from ..inference.corrections import (
     holm,
     smallest_p_value,
 )
-from ..inference.prevalence import prevalence_bound, prevalence_p
+from ..inference.prevalence import order_p, prevalence_bound, prevalence_p
 from ..utils.checks import check_option, check_share
 
 #: Corrections in whose place Holm's is taken for a share of the population.

@@ -9,8 +9,8 @@ from typing import Any
 
 from sklearn import model_selection
 
-from ..kfda import kernels, nystrom, penalties
-from ..kfda.splits import SPLITTERS as KNOWN_SPLITTERS
+from ..kfda import kernels, penalties, rowmaps
+from ..kfda.folds import SPLITTERS as KNOWN_SPLITTERS
 from ..utils.fingerprints import PROJECTIONS, checksum_of
 from ..utils.record import as_call, is_record, recorded
 from .kinds import record
@@ -32,8 +32,8 @@ SPLITTERS = {
 _CLASSES = SPLITTERS | {
     each.__name__: each
     for each in (
-        *(kernels.Linear, kernels.RBF, kernels.Polynomial, kernels.EmpiricalMap),
-        *(nystrom.Nystrom, penalties.Ridge, penalties.Shrinkage),
+        *(kernels.Linear, kernels.RBF, kernels.Polynomial, rowmaps.EmpiricalMap),
+        *(rowmaps.Nystrom, penalties.Ridge, penalties.Shrinkage),
         *(penalties.DegreesOfFreedom, penalties.Tuned),
     )
 }

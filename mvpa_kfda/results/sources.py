@@ -143,8 +143,8 @@ class SourceTimeResult(
         the frame of the source space, and ``tstep``, the time between positions in
         seconds.
     parameters : dict
-        The arguments of the analysis; ``parameters["null"]`` is "full", "max" or
-        "stream".
+        The arguments of the analysis; ``parameters["null"]`` is "full", "max" or, if
+        ``null="auto"`` did not keep all permuted maps, "stream".
 
     Examples
     --------
@@ -217,12 +217,13 @@ class SourceTimeResult(
             "bonferroni", "holm", "fdr", "fdr-by", "cluster", "cluster-size" or "tfce",
             described in `mvpa_kfda.inference.corrections`. Clusters are connected by
             `adjacency` and across adjacent time points. "cluster" and "tfce" require
-            ``null="full"`` or ``"stream"``; "cluster-size", "max-step-down" and
+            ``null="auto"`` or ``"full"``; "cluster-size", "max-step-down" and
             alternatives other than "greater" require ``"full"``.
         metric : str or None
             Name of the metric; None takes the first.
         threshold : float
-            Cluster-forming threshold (a p-value); with ``null="stream"`` it is 0.05.
+            Cluster-forming threshold (a p-value); 0.05 if not all permuted maps were
+            kept.
         alternative : {"greater", "less", "two-sided"}
             Whether to test for scores above those of permuted labels, below them, or
             further from their mean.

@@ -56,11 +56,11 @@ class LazyRows:
         self._rows = rows
 
     def __len__(self):
-        """Return the number of rows."""
+        """Number of rows."""
         return self.shape[0]
 
     def __getitem__(self, rows):
-        """Compute the rows of a slice."""
+        """The rows of a slice."""
         rows = self._rows(slice(*rows.indices(len(self))))
         return rows.reshape(len(rows), *self.shape[1:])
 

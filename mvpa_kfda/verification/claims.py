@@ -20,11 +20,9 @@ from . import reading as arrays
 from .differences import DifferencesMixin, most_permutations
 from .drawing import (
     DrawnFolds,
-    check_splits,
     cut_folds,
     redraw_folds,
     redraw_labels,
-    splitter_of,
 )
 from .kernels import LINEAR, completed, for_columns
 from .reading import NotCovered, of_the_file
@@ -180,16 +178,11 @@ class Claims(DifferencesMixin):
     @cached_property
     def method(self):
         """How models are trained."""
-        parameters, reg = self.result.parameters, self.result.parameters["reg"]
-        if is_record(reg) and is_record(reg.get("cv")):
-            reg = reg | {"cv": splitter_of(reg["cv"])}
-            if reg["cv"] is None:
-                raise NotCovered("the splitter of reg is not one of scikit-learn's")
-            check_splits(reg["cv"], self.codes, self.groups)
+        parameters = self.result.parameters
         seed = parameters["random_state"] % 2**32
         return Recipe(
             self._kernels,
-            reg,
+            parameters["reg"],
             None if self.is_regression else len(self.classes),
             tuple(_step_of(step, seed) for step in parameters.get("preprocess") or ()),
             parameters.get("n_components"),

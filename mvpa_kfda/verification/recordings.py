@@ -104,10 +104,10 @@ def reread_pairs_of_epochs(result, epochs, y, given):
     groups = was("groups")
     others = [given.get("test_epochs"), given.get("y_test"), was("train_on")]
     with_folds = groups is not None or options.get("cv") is not None
-    names = parameters["ch_names"]
-    sets = gather_pairs(
-        epochs, y, groups, *others, given.get("same_trials"), names, with_folds
-    )
+    names, same = parameters["ch_names"], given.get("same_trials")
+    if same is None and others[0] is not None:
+        same = parameters["cv"] is not None
+    sets = gather_pairs(epochs, y, groups, *others, same, names, with_folds)
     data, data_test = (
         np.moveaxis(each, (0, 1), (2, 0)) for each in (sets.data, sets.data_test)
     )
@@ -122,7 +122,7 @@ def reread_pairs_of_epochs(result, epochs, y, given):
     reading.is_split = sets.train_on is not None and not with_folds
     confounds = confounds_of_epochs(epochs, was("confounds"))
     reading.confounds, reading.confounds_test = sets.part(confounds)
-    other = sets.data_test is not sets.data
+    other = others[0] is not None or sets.data_test is not sets.data
     reading.note(data=data, data_test=data_test if other else None)
     return reading
 

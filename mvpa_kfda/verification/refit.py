@@ -24,14 +24,13 @@ from sklearn.base import clone
 from sklearn.covariance import ledoit_wolf_shrinkage, oas
 from sklearn.decomposition import KernelPCA
 from sklearn.linear_model import LinearRegression, Ridge
-from sklearn.model_selection import KFold
 
 from .kernels import LINEAR, kernel_values, whitened
 
 #: Two numbers that are nearer than this, relative to what they are made of, are equal.
 ROUNDING = 1e-9
 #: What ``reg="tuned"`` stands for.
-TUNED = {"name": "Tuned", "grid": "auto", "cv": None}
+TUNED = {"name": "Tuned", "grid": "auto"}
 
 
 @dataclass(frozen=True)
@@ -406,32 +405,19 @@ def generalized_loss(lam, Z, wanted):
 
 def left_out_losses(lambdas, kernel, train, method, known):
     """Return what models with each lambda lose on a training trial that is left out."""
-    losses, n_left_out, tuning = np.zeros(len(lambdas)), 0, method.reg
+    losses, n_left_out = np.zeros(len(lambdas)), 0
     if method.n_classes is None and len(np.unique(train.groups)) == 1:
         train = replace(train, groups=None)  # it cannot be left out: trials are
-    for rows, left_out in inner_splits(tuning["cv"], train):
+    n = len(train.labels)
+    groups = np.arange(n) if train.groups is None else train.groups
+    for group in np.unique(groups):
+        left_out, rows = np.flatnonzero(groups == group), groups != group
         part, others = train[rows], train[left_out]
         Z, Z_test = coordinates(kernel, part.X, others.X, known)
         how = Z, part.labels, Z_test, others.labels, method
         losses += [loss_of(lam, *how) for lam in lambdas]
         n_left_out += len(left_out)
     return losses / n_left_out
-
-
-def inner_splits(cv, train):
-    """Yield the training trials that are left out together, and all others."""
-    n = len(train.labels)
-    if cv is None:  # one at a time, or one group
-        groups = np.arange(n) if train.groups is None else train.groups
-        tests = [np.flatnonzero(groups == g) for g in np.unique(groups)]
-    elif isinstance(cv, int):
-        splitter = KFold(cv, shuffle=True, random_state=0)
-        tests = [test for _, test in splitter.split(np.zeros(n))]
-    else:
-        labels = train.labels
-        tests = [test for _, test in cv.split(np.zeros((n, 1)), labels, train.groups)]
-    for test in tests:
-        yield np.delete(np.arange(n), test), test
 
 
 def wanted_of(labels, method):

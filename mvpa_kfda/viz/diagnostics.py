@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..metrics.roc import make_roc
+from ..metrics.auc import make_roc
 from ..utils.record import as_call
 from ..utils.rounding import rounded
 from .common import (
@@ -308,7 +308,7 @@ def plot_roc(
     Raises
     ------
     ValueError
-        As :func:`mvpa_kfda.metrics.roc.make_roc`.
+        As :func:`mvpa_kfda.metrics.auc.make_roc`.
 
     Examples
     --------

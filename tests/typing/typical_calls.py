@@ -106,7 +106,7 @@ def decode_maps() -> None:
 def generalize() -> None:
     epochs = simulate_epochs()
     result = generalize_epochs(
-        epochs, "condition", train_on="block < 4", n_permutations=1000, null="stream"
+        epochs, "condition", train_on="block < 4", n_permutations=1000, null="full"
     )
     result.plot(correction="tfce")
     print(result.train_times, result.null_max.max(), result.diagonal().times)
@@ -146,9 +146,7 @@ def decode_images() -> None:
     decode_regions("bold.nii.gz", y, groups=list(y), classes=["face", "house"])
     kinds = {"animate": ["face", "cat"], "inanimate": "house"}
     decode_regions("bold.nii.gz", ("labels.tsv", "label"), groups="run", classes=kinds)
-    decode_regions(
-        "bold.nii.gz", y, labels_img="prob.nii.gz", atlas_threshold=25
-    ).plot()
+    decode_regions("bold.nii.gz", y, labels_img="atlas.nii.gz").plot()
     regions.to_xarray(corrections=["max", "fdr"]).to_netcdf("regions.nc")
 
 

@@ -1,4 +1,4 @@
-"""Areas under the ROC curve, for many label vectors at once.
+"""Areas under the ROC curve, for many label vectors at once, and the curve itself.
 
 Of predicted classes all test sets are counted together, but of areas the mean is taken
 over test sets: averaging ranks within the models that produced them is what keeps
@@ -12,10 +12,16 @@ References
 
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import expit
 from scipy.stats import rankdata
+from sklearn.metrics import auc, roc_curve
+
+from ..utils.checks import check_option, quoted
+from ..utils.memory import batches
+from ..utils.rounding import rounded
 
 
 class RareClass(NamedTuple):
@@ -94,43 +100,36 @@ def mean_areas(true, class_scores, shapes):
 
     Of codes (n_test, t, ..., B), which may broadcast, and scores (n_test, c, ..., B).
     """
-    n_classes, *shape = class_scores.shape[1:]
+    n_test, n_classes, *shape = class_scores.shape
+    scores = class_scores.reshape(n_test, n_classes, -1)
+    true = np.broadcast_to(true, (*true.shape[:2], *shape))
+    true = true.reshape(n_test, -1, scores.shape[-1])
     wanted = [1] if n_classes == 2 else range(n_classes)
-    flags = [true == number for number in wanted]
-    flat = class_scores.reshape(len(true), n_classes, -1)
-    total, count = 0.0, 0  # (classes, t, B)
-    for rows, each in set_batches(shapes):
-        areas, defined = _fold_areas(flat[rows], [f[rows] for f in flags], shape, each)
-        total = total + total_in_order(areas)
-        count = count + defined.sum(axis=0)
+    total, count = np.zeros((2, len(wanted), *true.shape[1:]))
+    for rows, (k, m, n_train) in set_batches(shapes):
+        # Few enough at a time that they fit the cache with their keys and ranks.
+        for part in batches(scores.shape[-1], 8 * k * m):
+            odds = _fold_odds(scores[rows, :, part], k, n_train)
+            for j, number in enumerate(wanted):
+                positive = true[rows, :, part] == number
+                positive = positive.reshape(k, m, *positive.shape[1:])
+                areas, defined = _auc(odds[j], positive)
+                total[j, :, part] += total_in_order(areas)
+                count[j, :, part] += defined.sum(axis=0)
     means = total / np.maximum(count, 1)
     undefined = np.flatnonzero((count == 0).any(axis=(0, 1)))
     if len(undefined):
-        odds = log_odds(flat[..., undefined], shapes)[:, None]
+        odds = log_odds(scores[..., undefined], shapes)[:, None]
         for j, number in enumerate(wanted):
-            all_rows = _mark(flags[j], shape, 1, len(true)).take(columns=undefined)
+            positive = true[..., undefined] == number
+            [areas], [defined] = _auc(odds[number], positive[None])
             empty = count[j][:, undefined] == 0
-            t, i = np.nonzero(empty)
-            means[j, t, undefined[i]] = _auc(odds[number], all_rows)[0][empty]
-            count[j, t, undefined[i]] = all_rows.defined[0][empty]
+            means[j][:, undefined] = np.where(empty, areas, means[j][:, undefined])
+            count[j][:, undefined] += empty & defined
     counted = count > 0
     total = total_in_order(means * counted)
     areas = total / np.maximum(counted.sum(axis=0), 1)
     return np.where(counted.any(axis=0), areas, 0.5).reshape(-1, *shape)
-
-
-def _fold_areas(class_scores, flags, shape, batch):
-    """Return the areas of a batch's test sets and where defined, (k, classes, t, B)."""
-    k, m, n_train = batch
-    scores = class_scores.reshape(k, m, *class_scores.shape[1:])
-    marks = [_mark(each, shape, k, m) for each in flags]
-    defined = np.stack([each.defined for each in marks], axis=1)
-    areas = np.zeros(defined.shape)
-    for folds, columns in _parts(k, m, scores.shape[3]):
-        odds = _fold_odds(scores[folds, :, :, columns], n_train)
-        for j, each in enumerate(marks):
-            areas[folds, j, :, columns] = _auc(odds[j], each.take(folds, columns))
-    return areas, defined
 
 
 def set_batches(shapes):
@@ -142,29 +141,17 @@ def set_batches(shapes):
         yield rows, shape
 
 
-#: Scores that are sorted at a time: with their keys and ranks they fit the cache.
-_SORTED = 2**16
-
-
-def _parts(k, m, n_labels):
-    """Cut scores (k, m, B) into parts, by test sets and columns."""
-    columns = int(np.clip(_SORTED // m, 1, n_labels))
-    folds = max(1, _SORTED // (m * columns))
-    for fold in range(0, k, folds):
-        for column in range(0, n_labels, columns):
-            yield slice(fold, fold + folds), slice(column, column + columns)
-
-
-def _fold_odds(scores, n_train):
-    """Return the log odds (., k, m, B) of scores (k, m, c, B) of test sets.
+def _fold_odds(scores, k, n_train):
+    """The log odds (., k, m, B) of scores (k m, c, B) of k test sets.
 
     Of each class; with two classes of the second alone, and up to a factor.
     """
-    k, m, n_classes, n_labels = scores.shape
+    n_test, n_classes, n_labels = scores.shape
     if n_classes == 2:
-        return (scores[:, :, 1] - scores[:, :, 0])[None]
-    odds = log_odds(scores.reshape(k * m, n_classes, -1), [(k, m, n_train)])
-    return odds.reshape(n_classes, k, m, n_labels)
+        odds = (scores[:, 1] - scores[:, 0])[None]
+    else:
+        odds = log_odds(scores, [(k, n_test // k, n_train)])
+    return odds.reshape(-1, k, n_test // k, n_labels)
 
 
 def log_odds(class_scores, shapes):
@@ -199,72 +186,37 @@ def _over_others(combine, values):
     return np.stack([after[0], *middle, before[-1]])
 
 
-@dataclass(frozen=True)
-class _Marks:
-    """Which test rows of k test sets are of a class, under t labellings."""
+def _auc(scores, positive):
+    """The areas of scores (k, m, B), 0 where undefined, and where defined.
 
-    #: By the i-th labelling if bit i is set, (k, m, B).
-    bits: np.ndarray
-    #: How many are (k, t, B), and whether the area is defined.
-    n_positive: np.ndarray
-    defined: np.ndarray
-
-    def take(self, folds=slice(None), columns=slice(None)):
-        """Return some test sets and columns."""
-        return _Marks(
-            self.bits[folds, :, columns],
-            self.n_positive[folds, :, columns],
-            self.defined[folds, :, columns],
-        )
-
-
-def _mark(flags, shape, k, m):
-    """Return the marks of flags (k * m, t, ..., B), which broadcast to (..., B)."""
-    flags = flags.reshape(k, m, *flags.shape[1:])
-    bits = flags[:, :, 0].view(np.int8).copy()
-    for number in range(1, flags.shape[2]):
-        bits |= flags[:, :, number].view(np.int8) << number
-    n_positive = flags.sum(axis=1)
-    defined = (n_positive > 0) & (n_positive < m)
-    return _Marks(
-        *(
-            np.broadcast_to(each, each.shape[:2] + tuple(shape)).reshape(
-                *each.shape[:2], -1
-            )
-            for each in (bits, n_positive, defined)
-        )
-    )
-
-
-def _auc(scores, marks):
-    """Return the areas (k, t, B) of scores (k, m, B), 0 where they are undefined.
-
-    Scores that are alike are ranked, which is many times slower than sorting.
+    Both are (k, t, B), for flags (k, m, t, B) of t labellings. Scores that are alike
+    are ranked, which is many times slower than sorting.
     """
-    if not marks.defined.any():
-        return np.zeros(marks.defined.shape)
-    n, n_positive = scores.shape[1], marks.n_positive
-    totals, tied = _rank_sums(scores, marks.bits, n_positive.shape[1])
+    m, n_positive = scores.shape[1], positive.sum(axis=1)
+    defined = (n_positive > 0) & (n_positive < m)
+    if not defined.any():
+        return np.zeros(defined.shape), defined
+    totals, tied = _rank_sums(scores, positive)
     folds, columns = np.nonzero(tied)
     if len(folds):
         ranks = rankdata(merge_near_ties(scores)[folds, :, columns], axis=1)
-        for i in range(n_positive.shape[1]):
-            mine = (marks.bits[folds, :, columns] >> i) & 1
-            totals[folds, i, columns] = (ranks * mine).sum(axis=1)
+        mine = positive[folds, :, :, columns]  # (., m, t)
+        totals[folds, :, columns] = (ranks[..., None] * mine).sum(axis=1)
     areas = totals - n_positive * (n_positive + 1) / 2
-    return divide(areas, n_positive * (n - n_positive))
+    return divide(areas, n_positive * (m - n_positive)), defined
 
 
-def _rank_sums(scores, marks, n_labellings):
-    """Return the sums (k, t, B) of the positive ones' ranks, and which have ties.
+def _rank_sums(scores, positive):
+    """The sums (k, t, B) of the positive ones' ranks, and which have ties.
 
     Labels take the place of a score's last bits, so that sorting plain numbers, many
     times faster than ranking, tells where the positive ones end up.
     """
     whole = np.int64 if scores.dtype == np.float64 else np.int32
-    k, m, n_labels = scores.shape
+    k, m, n_labellings, n_labels = positive.shape
     marked = scores.view(whole) & -(1 << n_labellings)
-    marked |= marks
+    for number in range(n_labellings):
+        marked |= positive[:, :, number].astype(whole) << number
     bits = np.empty((k, n_labels, m), whole)
     bits[:] = marked.swapaxes(1, 2)
     keys = bits.view(scores.dtype)
@@ -281,7 +233,7 @@ def _rank_sums(scores, marks, n_labellings):
 
 
 def _tied(keys):
-    """Tell which sorted keys (k, B, m) are alike or infinite somewhere, (k, B)."""
+    """Which sorted keys (k, B, m) are alike or infinite somewhere, (k, B)."""
     largest = np.maximum(keys[..., -1], -keys[..., 0])
     # With a margin for the bits that are labels, which are all there is to a zero.
     unit = np.maximum(1.5 * largest / _digits(keys.dtype), np.finfo(keys.dtype).tiny)
@@ -294,7 +246,7 @@ def _tied(keys):
 
 
 def _digits(dtype):
-    """Return the steps from zero to the largest score that are more than rounding."""
+    """The steps from zero to the largest score that are more than rounding."""
     return 1e10 if dtype == np.float64 else 1e5
 
 
@@ -309,3 +261,115 @@ def merge_near_ties(scores):
     merged = np.rint(scores * factor[:, None].astype(scores.dtype))
     # Infinite ones beyond all others.
     return np.clip(merged, -2 * digits, 2 * digits, out=merged)
+
+
+# ---------------------------------------------------------------- the curve of a result
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Roc:
+    """A receiver operating characteristic, see :meth:`DecodingResult.roc`.
+
+    A trial is classified as positive if its score is at or above the threshold.
+
+    Parameters
+    ----------
+    fpr : ndarray of shape (n_thresholds,)
+        False positive rate: the proportion of other trials at or above each threshold.
+    tpr : ndarray of shape (n_thresholds,)
+        True positive rate: the same for trials of the positive class.
+    thresholds : ndarray of shape (n_thresholds,)
+        Decreasing thresholds, infinite first, as in scikit-learn. They apply to the
+        difference of class scores with two classes, else to the posterior probability.
+    auc : float
+        The area under the curve.
+    positive : object
+        The label of the positive class.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from mvpa_kfda import cross_validate
+    >>> X, y = load_iris(return_X_y=True)
+    >>> cross_validate(X, y).roc(positive=1)
+    <Roc: 1, AUC 0.999>
+    """
+
+    fpr: np.ndarray
+    tpr: np.ndarray
+    thresholds: np.ndarray
+    auc: float
+    positive: Any
+
+    def __repr__(self):
+        """Name the positive class and the area."""
+        return f"<Roc: {self.positive}, AUC {rounded(self.auc)}>"
+
+
+def make_roc(result, positive=None):
+    """Return the ROC curve of one class against the rest.
+
+    Parameters
+    ----------
+    result : DecodingResult
+        With class scores.
+    positive : label | None
+        The positive class. None: the second of two classes.
+
+    Returns
+    -------
+    roc : Roc
+        Over all tested trials.
+
+    Raises
+    ------
+    ValueError
+        If `positive` is not a class, or is omitted with more than two classes, or if
+        all or none of the tested trials belong to the positive class.
+    """
+    classes = result.classes.tolist()
+    if positive is None and len(classes) > 2:
+        raise ValueError(
+            f"This result has {len(classes)} classes; say which one is positive, the "
+            f"others being the rest: result.roc(positive=...), one of "
+            f"{quoted(classes)}. plot_roc() draws them all."
+        )
+    label = classes[1] if positive is None else positive
+    number = classes.index(check_option("positive", label, classes))
+    tested = ~np.isnan(result.class_scores).any(axis=1)
+    is_positive = result.y[tested] == number
+    if is_positive.all() or not is_positive.any():
+        raise ValueError(
+            f"The ROC curve of {classes[number]!r} needs tested trials both of this "
+            f"class and of others; of {tested.sum()} tested trials {is_positive.sum()} "
+            "are of this class."
+        )
+    scores = result.class_scores[tested]
+    if scores.shape[1] == 2:
+        scores = scores[:, number] - scores[:, 1 - number]
+    else:  # log odds, which order trials as probabilities do, and do not saturate
+        n_train = count_trained(result, len(tested))[tested]
+        scores = log_odds(scores[:, :, None], [(1, 1, size) for size in n_train])
+        scores = scores[number, :, 0]
+    # Ranks are alike where scores are up to rounding, and finite where the score of an
+    # absent class is not.
+    merged = merge_near_ties(scores[None, :, None])[0, :, 0]
+    values, ranks = np.unique(merged, return_inverse=True)
+    lowest = np.full(len(values), np.inf)
+    np.minimum.at(lowest, ranks, scores)
+    fpr, tpr, thresholds = roc_curve(is_positive, ranks)
+    thresholds[1:] = lowest[thresholds[1:].astype(int)]
+    if len(classes) > 2:
+        thresholds[1:] = expit(thresholds[1:])
+    return Roc(fpr, tpr, thresholds, float(auc(fpr, tpr)), classes[number])
+
+
+def count_trained(result, n):
+    """Return how many samples the models of each of n tested ones were trained with."""
+    times, total = np.zeros((2, n))
+    for train, test in result.folds:
+        times[test] += 1
+        total[test] += len(train)
+    if not result.parameters.get("average_test", True):
+        total /= result.parameters["average"]  # single trials are listed, all of them
+    return total / np.maximum(times, 1)

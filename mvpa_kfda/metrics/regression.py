@@ -13,7 +13,7 @@ _ROUNDING = 64
 
 
 def _sum_products(left, right):
-    """Return the sums of products over rows, (n_test, B) twice to (B,)."""
+    """The sums of products over rows, (n_test, B) twice to (B,)."""
     return np.einsum("nb,nb->b", left, right)
 
 

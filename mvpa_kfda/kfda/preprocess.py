@@ -1,13 +1,14 @@
-"""Steps before the kernel that every fold learns from its own training rows.
+"""Label-free maps of rows before the kernel, fitted on each fold's training trials.
 
-Steps are transformers of scikit-learn that look at no labels: they change a fold's
-kernel, but not its labels, so that all label permutations share them.
+Steps are transformers of scikit-learn that use no labels: they change a fold's kernel,
+but not its labels, so that all label permutations share them.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.linalg import lstsq
@@ -26,42 +27,32 @@ from ..utils.checks import counted, quoted
 from ..utils.record import is_record, recorded
 from ..utils.rounding import number
 from .kernels import innermost, kernels_of, needs_gram
-
-
-def _pca_words(given):
-    components = given["n_components"]
-    how = []
-    if isinstance(components, float):
-        share = number(100 * components)
-        how.append(f"components that explain {share} % of the variance")
-    elif isinstance(components, int):
-        how.append(f"the first {counted(components, 'component')}")
-    if given["whiten"]:
-        how.append("scaled to unit variance")
-    return "principal component analysis" + (f" ({', '.join(how)})" if how else "")
-
-
-@dataclass(frozen=True)
-class NamedStep:
-    """A step that users may name."""
-
-    transformer: TransformerMixin
-    #: Of the arguments that are recorded of such a transformer -> words.
-    words: Callable
-
+from .listed import StepName
 
 #: Steps by name.
 STEPS = {
-    "zscore": NamedStep(StandardScaler(), lambda given: "z-scoring of each feature"),
-    "pca": NamedStep(PCA(0.99, svd_solver="full"), _pca_words),
-    "whiten": NamedStep(PCA(0.99, svd_solver="full", whiten=True), _pca_words),
+    "zscore": StandardScaler(),
+    "pca": PCA(0.99, svd_solver="full"),
+    "whiten": PCA(0.99, svd_solver="full", whiten=True),
 }
 
-#: Steps that make one feature of each.
-_KEEPS = OneToOneFeatureMixin
-#: Steps that are known to make of every row what they make of it among others.
-_BY_ROW = (StandardScaler, PCA)
-#: How nearly other steps must, relative to their largest value.
+
+class Transformer(Protocol):
+    """What is learned from rows without labels, as transformers of scikit-learn are."""
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Learn from rows."""
+        ...
+
+    def transform(self, X: Any) -> Any:
+        """Return what becomes of rows."""
+        ...
+
+
+Step = StepName | str | Transformer
+Preprocess = Step | Sequence[Step] | None
+
+#: How nearly a step must map rows alone as among others, relative to the largest value.
 _SAME = 1e-7
 #: Share of the variance up to which components are as exact from the covariance.
 _MOST_EXPLAINED = 0.999
@@ -75,10 +66,14 @@ _REFIT = (
     "To refit such a step with the classifier, use "
     "sklearn.model_selection.cross_val_score(make_pipeline(step, KernelFDA()), X, y)."
 )
+_NEEDS_LABELS = (
+    "The step {!r} in preprocess looks at the labels, so that it would have to be "
+    f"learned anew for every permutation of them. {_REFIT}"
+)
 
 
 def check_steps(preprocess):
-    """Return the transformers (a tuple) of a `preprocess` argument; none for None."""
+    """Return the label-free transformers (a tuple) of a `preprocess` argument."""
     if preprocess is None:
         return ()
     given = preprocess if isinstance(preprocess, list | tuple) else [preprocess]
@@ -86,9 +81,8 @@ def check_steps(preprocess):
 
 
 def _check_step(step):
-    """Return a transformer, which must look at no labels."""
     if isinstance(step, str) and step in STEPS:
-        return STEPS[step].transformer
+        return STEPS[step]
     if isinstance(step, type):
         raise TypeError(
             f"Invalid value for 'preprocess': the class {step.__name__}. Pass an "
@@ -99,45 +93,43 @@ def _check_step(step):
             f"Invalid value for 'preprocess': {step!r}. Allowed: None, "
             f"{quoted(STEPS)}, a transformer of scikit-learn, or a list of these."
         )
-    if _requires_labels(step):
-        raise ValueError(_needs_labels(step))
+    tags = getattr(step, "__sklearn_tags__", None)
+    y = inspect.signature(step.fit).parameters.get("y")
+    if (tags is not None and tags().target_tags.required) or (
+        y is not None and y.default is y.empty
+    ):
+        raise ValueError(_NEEDS_LABELS.format(step))
     return step
 
 
 def step_words(recorded):
     """Word a step as it is recorded, None for one that is not known here."""
     kind = recorded["name"] if is_record(recorded) else recorded
-    for step in STEPS.values():
-        if type(step.transformer).__name__ == kind:
-            return step.words(recorded)
-    return None
+    if kind == StandardScaler.__name__:
+        return "z-scoring of each feature"
+    if kind != PCA.__name__:
+        return None
+    components, details = recorded["n_components"], []
+    if isinstance(components, float):
+        share = number(100 * components)
+        details.append(f"components that explain {share} % of the variance")
+    elif isinstance(components, int):
+        details.append(f"the first {counted(components, 'component')}")
+    if recorded["whiten"]:
+        details.append("scaled to unit variance")
+    details = f" ({', '.join(details)})" if details else ""
+    return f"principal component analysis{details}"
 
 
-def _requires_labels(step):
-    """Tell whether a step needs labels, by its tags or by how it is called."""
-    tags = getattr(step, "__sklearn_tags__", None)
-    if tags is not None and tags().target_tags.required:
-        return True
-    y = inspect.signature(step.fit).parameters.get("y")
-    return y is not None and y.default is y.empty
-
-
-def _needs_labels(step):
-    """Word why a step that needs labels is refused."""
-    return (
-        f"The step {step!r} in preprocess looks at the labels, so that it would have "
-        f"to be learned anew for every permutation of them. {_REFIT}"
-    )
-
-
-def check_kernel_after(kernel, learned, given):
-    """Refuse kernels that cannot follow on what folds learn, as a message has given."""
+def check_kernel_after(kernel, preprocessing, given):
+    """Refuse kernels that cannot follow a `FoldPreprocessing`, given as worded."""
     if any(needs_gram(each) for each in kernels_of(kernel)):
         raise ValueError(
             f"{kernel!r} is given kernel matrices, and {given} needs features to learn "
             "from. Pass the features and a kernel for them."
         )
-    mixing = [step for step in learned.steps if not isinstance(step, _KEEPS)]
+    keeps = OneToOneFeatureMixin  # one feature of each
+    mixing = [step for step in preprocessing.steps if not isinstance(step, keeps)]
     inner = map(innermost, kernels_of(kernel))
     placed = [each for each in inner if hasattr(each, "n_features")]
     if mixing and placed:
@@ -171,13 +163,9 @@ class RemoveConfounds(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.n_confounds = n_confounds
         self.rounding = rounding
 
-    def _split(self, X):
-        """Return features and confounds."""
-        return X[:, : -self.n_confounds], X[:, -self.n_confounds :]
-
     def fit(self, X, y=None):
         """Fit the regression of the features on the confounds."""
-        features, confounds = self._split(X)
+        features, confounds = np.split(X, [-self.n_confounds], axis=1)
         self.mean_ = confounds.mean(axis=0)
         centred = confounds - self.mean_
         # Constant and collinear confounds explain nothing more: the least norm.
@@ -192,7 +180,7 @@ class RemoveConfounds(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def transform(self, X):
         """Return the features without what the confounds explain."""
-        features, confounds = self._split(X)
+        features, confounds = np.split(X, [-self.n_confounds], axis=1)
         return (features - (confounds - self.mean_) @ self.coef_) * self.left_
 
     @property
@@ -202,8 +190,8 @@ class RemoveConfounds(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 
 @dataclass(frozen=True)
-class Learned:
-    """What every fold learns from its training trials, before the kernel."""
+class FoldPreprocessing:
+    """What is fitted on the training trials of each fold, before the kernel."""
 
     #: Transformers, to be cloned.
     steps: tuple = ()
@@ -249,25 +237,23 @@ class Learned:
 
     def seeded(self, seed):
         """Return the same with steps that draw at random alike wherever they do."""
-        return replace(self, steps=tuple(_seeded(step, seed) for step in self.steps))
+        steps = []
+        for step in self.steps:
+            drawn = {
+                name: seed % 2**32  # no larger one is taken by scikit-learn
+                for name, value in step.get_params().items()
+                if name.rpartition("__")[2] == "random_state" and value is None
+            }
+            steps.append(clone(step).set_params(**drawn) if drawn else step)
+        return replace(self, steps=tuple(steps))
 
     def record(self):
-        """Return what a result records of it."""
+        """Return the record of it for a result."""
         return {
             "preprocess": [recorded(step) for step in self.steps] or None,
             "n_confounds": self.n_confounds,
             "confounds": list(self.named) or None,
         }
-
-
-def _seeded(step, seed):
-    """Return a step with a seed wherever it has none."""
-    drawn = {
-        name: seed % 2**32  # no larger one is taken by scikit-learn
-        for name, value in step.get_params().items()
-        if name.rpartition("__")[2] == "random_state" and value is None
-    }
-    return clone(step).set_params(**drawn) if drawn else step
 
 
 @dataclass(frozen=True, repr=False)
@@ -301,7 +287,7 @@ class ZScores:
 
 @dataclass(frozen=True)
 class FittedSteps:
-    """Steps that have been learned from some rows."""
+    """Steps that have been fitted on some rows."""
 
     steps: tuple
 
@@ -321,7 +307,7 @@ class FittedSteps:
 
 
 def _matrix(step):
-    """Return what a fitted step multiplies rows by, but for an offset, if known."""
+    """Return the matrix that a fitted step multiplies rows by, if known."""
     if type(step) is not PCA:
         return getattr(step, "matrix", None)
     if not step.whiten:
@@ -331,79 +317,23 @@ def _matrix(step):
 
 
 def fit_steps(steps, X):
-    """Return the `FittedSteps` of rows X (n, p), each learned from the last one's."""
+    """Return the `FittedSteps` of rows X (n, p), each fitted on the last one's."""
     fitted = []
     for last, step in enumerate(steps, 1):
         fitted.append(_fit(step, X))
-        by_row = isinstance(step, RemoveConfounds) or type(step) in _BY_ROW
+        # Known to map each row alone as among others.
+        by_row = type(step) in (RemoveConfounds, StandardScaler, PCA)
         if by_row and last == len(steps):
             break
-        made = _checked(step, fitted[-1].transform(X), len(X))
+        among = _checked(step, fitted[-1].transform(X), len(X))
         if not by_row:
-            _check_rows(step, made[:2], np.asarray(fitted[-1].transform(X[:2])))
-        X = made
+            _check_rows(step, among[:2], np.asarray(fitted[-1].transform(X[:2])))
+        X = among
     return FittedSteps(tuple(fitted))
 
 
-def _fit(step, X):
-    """Return a step that has learned from rows X; word what goes wrong."""
-    try:
-        if isinstance(step, RemoveConfounds):
-            return step.fit(X)  # made for these rows
-        if type(step) is StandardScaler and step.with_mean and step.with_std:
-            return ZScores.of(X)
-        return _components(step, X) if _by_covariance(step, X) else clone(step).fit(X)
-    except Exception as error:
-        if _learns_with_labels(step, X):
-            raise ValueError(_needs_labels(step)) from error
-        raise ValueError(
-            f"The step {step!r} in preprocess cannot be learned from these "
-            f"{X.shape[0]} trials with {counted(X.shape[1], 'feature')}: "
-            f"{_reason(step, X, error)}"
-        ) from error
-
-
-def _by_covariance(step, X):
-    """Tell whether principal components may as well be those of a covariance.
-
-    With fewer features than rows that takes a fraction of the time. The digits that it
-    costs the smallest components are not among a share of the variance.
-    """
-    if type(step) is not PCA or step.svd_solver != "full":
-        return False
-    share = step.n_components
-    return isinstance(share, float) and share <= _MOST_EXPLAINED and len(X) > X.shape[1]
-
-
-def _components(step, X):
-    """Return the components of rows X; centred first, since an offset costs digits."""
-    mean = X.mean(axis=0)
-    fitted = clone(step).set_params(svd_solver="covariance_eigh").fit(X - mean)
-    fitted.mean_ = fitted.mean_ + mean
-    return fitted
-
-
-def _learns_with_labels(step, X):
-    """Tell whether a step that cannot learn without labels can learn with some."""
-    try:
-        clone(step).fit(X, np.arange(len(X)) % 2)
-    except Exception:  # of anybody's step
-        return False
-    return True
-
-
-def _reason(step, X, error):
-    """Return why a step cannot learn; scikit-learn knows it best where it may look."""
-    try:
-        with config_context(assume_finite=False, skip_parameter_validation=False):
-            clone(step).fit(X)
-    except Exception as better:  # of anybody's step
-        return better
-    return error
-
-
 def _check_rows(step, among, alone):
-    """Refuse a step that makes of rows by themselves not what it makes among others."""
+    """Refuse a step that maps rows alone otherwise than among others."""
     if among.shape == alone.shape and np.allclose(
         alone, among, rtol=0, atol=_SAME * np.abs(among).max()
     ):
@@ -416,34 +346,70 @@ def _check_rows(step, among, alone):
     )
 
 
+def _fit(step, X):
+    """Return a step fitted on rows X, by a shortcut where there is one."""
+    (n, p), kind = X.shape, type(step)
+    try:
+        if kind is RemoveConfounds:
+            return step.fit(X)  # made for these rows
+        if kind is StandardScaler and step.with_mean and step.with_std:
+            return ZScores.of(X)
+        if kind is PCA and step.svd_solver == "full" and n > p:
+            share = step.n_components
+            if isinstance(share, float) and share <= _MOST_EXPLAINED:
+                # The covariance takes a fraction of the time. The digits it costs the
+                # smallest components are not among this share of the variance. Centred
+                # first, since an offset costs digits, too.
+                mean = X.mean(axis=0)
+                fitted = clone(step).set_params(svd_solver="covariance_eigh")
+                fitted.fit(X - mean).mean_ += mean
+                return fitted
+        return clone(step).fit(X)
+    except Exception as error:
+        if _failure(step, X, np.arange(n) % 2) is None:
+            raise ValueError(_NEEDS_LABELS.format(step)) from error
+        raise ValueError(
+            f"The step {step!r} in preprocess cannot be learned from these {n} trials "
+            f"with {counted(p, 'feature')}: {_failure(step, X) or error}"
+        ) from error
+
+
+def _failure(step, *data):
+    """Return the error of a step that may look at its data; None if it can learn."""
+    try:
+        with config_context(assume_finite=False, skip_parameter_validation=False):
+            clone(step).fit(*data)
+    except Exception as error:  # of anybody's step
+        return error
+    return None
+
+
 def _checked(step, X, n):
     """Return what a step made of n rows, finite values (n, r)."""
+    problem = None
     if issparse(X):
-        raise ValueError(
-            f"{_subject(step)} returns a sparse matrix. Allowed: a dense array; many "
-            "steps have an option for that."
+        problem = (
+            "a sparse matrix. Allowed: a dense array; many steps have an option for "
+            "that."
         )
-    X = np.asarray(X)
-    if X.ndim == 2 and len(X) != n:
-        raise ValueError(
-            f"{_subject(step)} returns {len(X)} rows of {n}: trials and their labels "
-            f"would no longer belong together. {_REFIT}"
+    elif np.ndim(X) == 2 and len(X) != n:
+        problem = (
+            f"{len(X)} rows of {n}: trials and their labels would no longer belong "
+            f"together. {_REFIT}"
         )
-    if X.ndim != 2 or X.shape[1] == 0:
-        raise ValueError(
-            f"{_subject(step)} returns shape {X.shape} for {n} rows. Allowed: one row "
-            "with one or more features for each."
+    elif np.ndim(X) != 2 or np.shape(X)[1] == 0:
+        problem = (
+            f"shape {np.shape(X)} for {n} rows. Allowed: one row with one or more "
+            "features for each."
         )
-    if X.dtype.kind not in "iuf" or not np.isfinite(X).all():
-        raise ValueError(
-            f"{_subject(step)} returns values that are not finite numbers. Look at its "
-            "options, and for features that are constant in some training set."
+    elif np.asarray(X).dtype.kind not in "iuf" or not np.isfinite(X).all():
+        problem = (
+            "values that are not finite numbers. Look at its options, and for features "
+            "that are constant in some training set."
         )
-    return X.astype(np.float64, copy=False)
-
-
-def _subject(step):
-    """Name a step in a message."""
-    if isinstance(step, RemoveConfounds):
-        return "The regression on confounds"
-    return f"The step {step!r} in preprocess"
+    if problem:
+        subject = f"The step {step!r} in preprocess"
+        if isinstance(step, RemoveConfounds):
+            subject = "The regression on confounds"
+        raise ValueError(f"{subject} returns {problem}")
+    return np.asarray(X).astype(np.float64, copy=False)
