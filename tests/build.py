@@ -440,19 +440,10 @@ def group(kind="TimeResult", n=6, method="sign-flip", **options):
     return group_inference(subjects(kind, n), method, random_state=0, **options)
 
 
-def drawn(method, **options):
-    """Return options of `compare`, without those of flips where there are none."""
-    if method != "permutation":
-        return options
-    of_flips = ("n_permutations", "flip", "random_state")
-    return {name: value for name, value in options.items() if name not in of_flips}
-
-
 def comparison(kind="TimeResult", **options):
     """Return the comparison of two results of the same trials."""
     one, other = (result(kind, n_permutations=39, reg=reg) for reg in (0.3, 30.0))
-    seeded = drawn(options.get("method", "permutation"), random_state=0)
-    return compare(one, other, **seeded | options)
+    return compare(one, other, **options)
 
 
 def latency(n=6, **options):

@@ -185,7 +185,6 @@ def of_subjects():
     """Return what takes results, and what is asked before anything is decoded."""
     several, others = build.subjects(n=5), [build.result(seed=s) for s in range(9, 14)]
     pair = {"result_a": several[0], "result_b": build.result(reg=30.0)}
-    flips = {"method": "sign-flip", "n_permutations": 19}
     short = {"results": several, "n_bootstraps": 100, "min_duration": 0.01}
     drawn = {"results": several, "n_permutations": 19}
     onsets = {"onset": 9.0 * np.arange(8), "duration": 1.0, "trial_type": [*"abcaabcb"]}
@@ -197,8 +196,6 @@ def of_subjects():
     }
     return {
         "compare": (compare, pair),
-        "compare by flips": (compare, pair | flips),
-        "compare by both": (compare, pair | flips | {"method": "both"}),
         "latency": (bootstrap_latency, short),
         "latency of two": (bootstrap_latency, short | {"other": others}),
         "prevalence": (group_inference, drawn),

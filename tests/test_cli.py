@@ -34,9 +34,9 @@ from mvpa_kfda.cli.main import _make_parser as make_parser
 from mvpa_kfda.cli.main import main
 from mvpa_kfda.data import betas
 from mvpa_kfda.decoding.sizes import NULLS
-from mvpa_kfda.group.arguments import CLUSTER_FDR
 from mvpa_kfda.group.second_level import METHODS
 from mvpa_kfda.inference.corrections import CORRECTIONS
+from mvpa_kfda.inference.listed import CLUSTER_FDR
 from mvpa_kfda.inference.null import ALTERNATIVES
 from mvpa_kfda.metrics.classes import METRICS
 from mvpa_kfda.metrics.regression import REGRESSION_METRICS

@@ -1,8 +1,6 @@
 """Comparing two results of one subject."""
 
-import warnings
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 import pytest
@@ -11,7 +9,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from sklearn.model_selection import KFold, StratifiedKFold
 
-import build
 import islands
 from mvpa_kfda import (
     cross_validate,
@@ -23,14 +20,9 @@ from mvpa_kfda import (
 )
 from mvpa_kfda.group.comparison import (
     Differences,
-    _compared,
-    _flipped,
     compare,
 )
-from mvpa_kfda.group.statistics import MapTest
-from mvpa_kfda.inference.exchange import draw_signs
 from mvpa_kfda.reports.summary import word_question
-from mvpa_kfda.viz.common import describe
 
 #: Corrections by what several tests have in common, see `islands`.
 ISLANDS = ["cluster", "cluster-size", "tfce"]
@@ -103,20 +95,9 @@ def images():
     return a, b
 
 
-@pytest.mark.parametrize(
-    "given", [{"random_state": 0}, {"n_permutations": 99}, {"flip": "trials"}]
-)
-def test_options_of_flips_are_refused_where_nothing_is_flipped(pair, given):
-    (name,) = given
-    with pytest.raises(ValueError, match=rf"^{name}=.* is for sign flips.*'both'\."):
-        compare(*pair, **given)
-
-
-@pytest.mark.parametrize("method", ["permutation", "both"])
-def test_only_voxels_of_both_count(images, method):
+def test_only_voxels_of_both_count(images):
     names = ["max", "cluster", "tfce", "cluster-size", "max-step-down"]
-    options = build.drawn(method, n_permutations=499, random_state=0)
-    result = compare(*images, method, names, **options)
+    result = compare(*images, correction=names)
     for name in [*names, "fdr"]:
         p = result.pvalues(name)
         assert np.isnan(p[0])
@@ -253,247 +234,13 @@ def test_missing_permutations(data, images):
         compare(*maps)
 
 
-# ------------------------------------------------------------------ flips of signs
-
-
-def flip_alone(a, b, names=("none", "max"), **options):
-    """Return the part of "both" that flips signs: its `MapTest`, and the scores."""
-    asked = {"flip": "trials", "alternative": "two-sided", "threshold": 0.05}
-    asked |= {"n_permutations": 10_000, "random_state": 0, **options}
-    kind = _flipped(a, b, asked)
-    counted = np.isfinite(kind.scores[0]) & np.isfinite(kind.scores[1])
-    how = None, asked["threshold"], asked["alternative"]
-    return MapTest.of(_compared(kind.make(counted), *how), {*names}), kind.scores
-
-
-def flips_by_hand(d, alternative):
-    """Return p-values of all sign flips of d (n, positions), uncorrected and "max"."""
-    signs = np.array(list(product([1, -1], repeat=len(d))))
-    norm = np.sqrt((d**2).sum(axis=0))
-    z = signs @ d / np.where(norm > 0, norm, 1)
-    z = {"greater": z, "less": -z, "two-sided": np.abs(z)}[alternative]
-    largest = z.max(axis=1, keepdims=True)
-    return np.mean(z >= z[0] - 1e-9, axis=0), np.mean(largest >= z[0] - 1e-9, axis=0)
-
-
-@pytest.mark.parametrize("alternative", ["greater", "less", "two-sided"])
-@pytest.mark.parametrize("flip", ["trials", "groups"])
-def test_all_flips_are_enumerated(data, alternative, flip):
-    X, y, groups = data
-    keep = np.r_[:6, 30:36]
-    few = groups[keep]
-    a, b = (decode_arrays(X[keep, k : k + 3], y[keep], groups=few) for k in (0, 3))
-    options = {"flip": flip, "alternative": alternative, "n_permutations": 5000}
-    tested, scores = flip_alone(a, b, **options)
-    d = ((a.predicted == a.y).astype(int) - (b.predicted == b.y)).T
-    if flip == "groups":
-        d = np.array([d[few == group].sum(axis=0) for group in np.unique(few)])
-    p, p_max = flips_by_hand(d, alternative)
-    assert_allclose(tested.p["none"], p, rtol=1e-12)
-    assert_allclose(tested.p["max"], p_max, rtol=1e-12)
-    n_units = np.count_nonzero(d.any(axis=1))
-    assert len(tested.null_max) == 2**n_units - 1
-    wanted = np.mean(a.predicted == a.y, axis=1) - np.mean(b.predicted == b.y, axis=1)
-    assert_allclose(np.subtract(*scores), wanted, rtol=1e-12, atol=1e-15)
-
-
-@pytest.mark.parametrize("alternative", ["greater", "two-sided"])
-def test_clusters_of_all_flips(data, alternative):
-    X, y, _ = data
-    keep = np.r_[3:9, 33:39]
-    a, b = (decode_arrays(X[keep, k : k + 3], y[keep], cv=3) for k in (0, 3))
-    options = {"alternative": alternative, "threshold": 0.3, "n_permutations": 5000}
-    tested, _ = flip_alone(a, b, ["cluster"], **options)
-    d = ((a.predicted == a.y).astype(int) - (b.predicted == b.y)).T
-    z = np.array(list(product([1, -1], repeat=12))) @ d / np.sqrt((d**2).sum(axis=0))
-    height = stats.norm.isf(0.3 if alternative == "greater" else 0.15)
-
-    def masses(row):
-        """Return the mass of the cluster that each position of a map is in."""
-        found, above = np.zeros(len(row)), row > height
-        for k in np.flatnonzero(above):
-            left, right = k, k
-            while left > 0 and above[left - 1]:
-                left -= 1
-            while right < len(row) - 1 and above[right + 1]:
-                right += 1
-            found[k] = row[left : right + 1].sum()
-        return found
-
-    sides = [z] if alternative == "greater" else [z, -z]
-    mass = np.max([[masses(row) for row in side] for side in sides], axis=0)
-    p = np.mean(mass.max(axis=1)[:, np.newaxis] >= mass[0] - 1e-9, axis=0)
-    assert (mass[0] > 0).sum() >= 2
-    assert_allclose(tested.p["cluster"], np.where(mass[0] > 0, p, 1.0), rtol=1e-12)
-
-
-def test_single_trials_give_the_exact_mcnemar_test(data):
-    X, y = data[0][::2], data[1][::2]
-    a, b = (cross_validate(X[:, k : k + 2, 4], y, cv=5) for k in (0, 3))
-    right_a, right_b = a.predicted == a.y, b.predicted == b.y
-    n_a, n_b = np.sum(right_a & ~right_b), np.sum(right_b & ~right_a)
-    assert n_b > 0
-    tested, _ = flip_alone(a, b, n_permutations=2**16)
-    exact = stats.binomtest(n_a, n_a + n_b, 0.5).pvalue
-    assert_allclose(tested.p["max"], exact, rtol=1e-12)
-    z = (n_a - n_b) / np.sqrt(n_a + n_b)
-    assert_allclose(tested.statistic, z, rtol=1e-12)
-
-
 def test_alike_decoders_have_p_of_one(data):
     X, y, _ = data
     a = decode_arrays(X, y, scoring=["accuracy"], **SEEDED)
     b = decode_arrays(3 * X, y, scoring=["accuracy", "roc_auc"], **SEEDED)
-    with pytest.warns(RuntimeWarning, match="nothing can be significant"):
-        result = compare(a, b, "both")
+    result = compare(a, b)
     assert (result.pvalues() == 1).all()
     assert (result.scores == 0).all()
-
-
-def test_trials_without_a_prediction_are_left_out(data):
-    X, y, _ = data
-    rows = np.arange(60)
-    tests = [rows[k:48:4] for k in range(4)]  # the last twelve are never tested
-    folds = [(np.setdiff1d(rows, test), test) for test in tests]
-    a = decode_arrays(X[:, :3], y, cv=folds)
-    b = decode_arrays(X[:, 3:], y, cv=5)
-    assert (a.predicted[:, 48:] == -1).all()
-    _, scores = flip_alone(a, b, n_permutations=99)
-    right = (b.predicted == b.y)[:, :48].mean(axis=1)
-    assert_allclose(scores[1], right, rtol=1e-12)
-    assert_allclose(scores[0], a.scores, rtol=1e-12)
-
-
-# ----------------------------------------------------------------------- both tests
-
-
-def test_sign_flips_alone_are_no_method_and_both_do_not_warn(pair):
-    options = {"n_permutations": 99, "random_state": 0}
-    words = r"'method': 'sign-flip'\. Allowed: 'permutation', 'both'\."
-    with pytest.raises(ValueError, match=words):
-        compare(*pair, "sign-flip", **options)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        compare(*pair, "both", **options)
-        compare(*pair)
-
-
-NAMES = ["none", "max", "max-step-down", "cluster", "cluster-size", "tfce"]
-
-
-def ramps(high=1.2, low=0.9):
-    """Return two results, the first of which decodes better at late times."""
-    rng = np.random.default_rng(5)
-    y = rng.permutation(np.repeat([0, 1], 30))
-    X = rng.normal(size=(60, 6, 12))
-    X[y == 1, :3] += np.linspace(0, high, 12)
-    X[y == 1, 3:] += np.linspace(0, low, 12)
-    return [decode_arrays(X[:, k : k + 3], y, **SEEDED) for k in (0, 3)]
-
-
-def difference_of(a, b):
-    """Return the test of a difference under permuted labels, for plain loops."""
-    return islands.Test(a.scores - b.scores, a.null - b.null)
-
-
-def flips_of(a, b, n_flips, seed):
-    """Return the test of a difference with flipped signs, for plain loops."""
-    right = [(each.predicted == each.y).astype(int) for each in (a, b)]
-    d = np.subtract(*right).T  # (trials, times)
-    d = d[d.any(axis=1)]
-    signs = np.concatenate([np.ones((1, len(d))), draw_signs(len(d), n_flips, seed)])
-    z = signs @ d / np.sqrt(np.square(d).sum(axis=0)).clip(min=1)
-    return islands.Test(z[0], z[1:], standardise=False)
-
-
-@pytest.mark.parametrize("alternative", ["greater", "less"])
-def test_both_has_the_larger_p_value(alternative):
-    maps = ramps()
-    options = {"alternative": alternative, "threshold": 0.3, "random_state": 1}
-    options["n_permutations"] = 150
-    result, permuted = (
-        compare(*maps, method, NAMES, **build.drawn(method, **options))
-        for method in ("both", "permutation")
-    )
-    plain = {*NAMES} - {*ISLANDS}
-    flipped, _ = flip_alone(*maps, plain, **options)
-    p, q = permuted.pvalues("none"), flipped.p["none"]
-    assert (p > q).any()  # or one of them would not be seen
-    assert (q > p).any()
-    for name in plain:
-        larger = np.maximum(permuted.pvalues(name), flipped.p[name])
-        assert_allclose(result.pvalues(name), larger, rtol=1e-12)
-    at_most = np.minimum(1, 12 * np.maximum(p, q))
-    assert_allclose(result.pvalues("bonferroni"), at_most, rtol=1e-12)
-    tests = [difference_of(*maps), flips_of(*maps, 150, 1)]
-    for name in ISLANDS:
-        expected = islands.p_values(tests, name, alternative, 0.3)
-        assert_allclose(result.pvalues(name), expected, rtol=1e-12, err_msg=name)
-    adjusted = stats.false_discovery_control(np.maximum(p, q))
-    assert_allclose(result.pvalues("fdr"), adjusted, rtol=1e-12)
-    assert_array_equal(result.statistic, permuted.statistic)
-    assert_array_equal(result.scores, permuted.scores)
-    assert_array_equal(result.null_max, permuted.null_max)
-    assert result.observed_max == permuted.observed_max
-    assert result.n_permutations == 99
-    assert result.parameters["n_flips"] == len(flipped.null_max) == 150
-
-
-def test_both_sides_are_those_of_one_side_twice():
-    maps = ramps(1.8, 0.1)
-    options = {"threshold": 0.3, "random_state": 1, "n_permutations": 150}
-    result = compare(*maps, "both", NAMES, **options)
-    options["threshold"] = 0.15  # of either side
-    sides = [
-        compare(*maps, "both", NAMES, alternative=side, **options)
-        for side in ("greater", "less")
-    ]
-    for name in NAMES:
-        p = np.minimum(*(side.pvalues(name) for side in sides))
-        assert (p < 0.5).any()
-        assert_allclose(result.pvalues(name), np.minimum(1, 2 * p), rtol=1e-12)
-    permuted = compare(*maps, "permutation", NAMES, threshold=0.3)
-    assert list(result.p_maps) == list(permuted.p_maps)
-    assert_array_equal(result.null_max, permuted.null_max)
-    assert result.observed_max == permuted.observed_max
-
-
-def test_both_do_not_add_up_findings_of_opposite_signs(pair):
-    """Permuted scores whose difference is far above the observed, which is above 0."""
-    a, b = pair
-    nulls = {"accuracy": a.null + 0.8}
-    a = replace(a, nulls=nulls)
-    options = {"n_permutations": 150, "random_state": 0, "correction": "none"}
-    permuted = compare(a, b, correction="none")
-    flipped, _ = flip_alone(a, b, n_permutations=150)
-    assert (permuted.pvalues()[3:] <= 0.05).all()  # too low
-    assert (flipped.p["none"][3:] <= 0.05).all()  # too high
-    assert (compare(a, b, "both", **options).pvalues()[3:] > 0.5).all()
-
-
-def test_both_needs_what_either_needs(data, pair):
-    X, y, _ = data
-    plain = [decode_arrays(X[:, k : k + 3], y, cv=5) for k in (0, 3)]
-    with pytest.raises(ValueError, match="result_a has no scores of permuted labels"):
-        compare(*plain, "both")
-    other = decode_arrays(X[:, 3:], y, scoring="roc_auc", **SEEDED)
-    with pytest.raises(ValueError, match=r"accuracies, and result_b has \['roc_auc'\]"):
-        compare(pair[0], other, "both")
-    seeded = decode_arrays(X[:, 3:], y, **SEEDED | {"random_state": 1})
-    with pytest.raises(ValueError, match=r"they differ in: random_state \(0 and 1\)"):
-        compare(pair[0], seeded, "both")
-
-
-def test_the_fewer_flips_limit_both(data):
-    X, y, groups = data
-    options = SEEDED | {"groups": groups % 3, "cv": None}
-    maps = [decode_arrays(X[:, k : k + 3], y, **options) for k in (0, 3)]
-    with pytest.warns(RuntimeWarning, match="With 7 sign flips the smallest"):
-        result = compare(*maps, "both", flip="groups")
-    assert (result.n_permutations, result.parameters["n_flips"]) == (99, 7)
-    assert result.pvalues("none").min() >= 2 / 8
-    with pytest.warns(RuntimeWarning, match=r"correction 'none' is 0\.25,"):
-        compare(*maps, "both", "none", flip="groups")
 
 
 # ------------------------------------------------------------------------ bad input
@@ -502,18 +249,14 @@ def test_the_fewer_flips_limit_both(data):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"method": "t"}, "Invalid value for 'method': 't'"),
+        ({"method": "sign-flip"}, r"'method': 'sign-flip'\. Allowed: 'permutation'\."),
         ({"correction": "sidak"}, "Invalid value for 'correction': 'sidak'"),
         ({"correction": []}, "correction is an empty list"),
         ({"alternative": "larger"}, "Invalid value for 'alternative'"),
-        ({"flip": "runs"}, "Invalid value for 'flip': 'runs'"),
         ({"alpha": 5}, "Invalid value for 'alpha': 5"),
         ({"threshold": 0.7}, r"'threshold': 0\.7\. Allowed: a p-level"),
         ({"threshold": 0.5, "alternative": "greater"}, r"0\.5\. Allowed: a p-level"),
-        ({"n_permutations": 0}, "Invalid value for 'n_permutations': 0"),
         ({"metric": "kappa"}, "Invalid value for 'metric': 'kappa'"),
-        ({"method": "both", "flip": "groups"}, "flip='groups' needs results with"),
-        ({"method": "both", "metric": "roc_auc"}, "method='both' compares accuracies"),
     ],
 )
 def test_invalid_arguments(pair, options, message):
@@ -547,8 +290,7 @@ def test_other_positions_and_kinds(data, pair):
         compare(pair[0], cross_validate(X[:, :, 0], y, **SEEDED))
 
 
-@pytest.mark.parametrize("method", ["permutation", "both"])
-def test_other_trials(data, pair, method):
+def test_other_trials(data, pair):
     X, y, _ = data
     by_class = np.argsort(y, kind="stable")
     swapped, rows = y.copy(), by_class.reshape(2, 30)[:, :2]
@@ -561,15 +303,14 @@ def test_other_trials(data, pair, method):
     ):
         b = decode_arrays(X[: len(labels), 3:], labels, **SEEDED)
         with pytest.raises(ValueError, match=f"the same trials .* they have {words}"):
-            compare(pair[0], b, method)
+            compare(pair[0], b)
     X, y = X[by_class], y[by_class]  # other averages are then of the same classes
     averaged = decode_arrays(X[:, 3:], y, average=2, **SEEDED)
     other = decode_arrays(X[:, :3], y, average=2, **SEEDED | {"random_state": 5})
     with pytest.raises(ValueError, match="they have other averages of trials"):
-        compare(averaged, other, method)
+        compare(averaged, other)
     same = decode_arrays(X[:, :3], y, average=2, **SEEDED)
-    options = build.drawn(method, n_permutations=99)
-    assert compare(averaged, same, method, **options).shape == (5,)
+    assert compare(averaged, same).shape == (5,)
 
 
 def test_metric_of_one_only(data, pair):
@@ -580,26 +321,6 @@ def test_metric_of_one_only(data, pair):
     both = decode_arrays(X[:, 3:], y, scoring=["kappa", "accuracy"], **SEEDED)
     with pytest.raises(ValueError, match=r"result_b has no metric 'kappa'; both resul"):
         compare(both, pair[0])
-
-
-def test_groups_of_training_trials_are_not_flipped(data):
-    X, y, groups = data
-    maps = [
-        generalize_arrays(
-            X[:30:, k : k + 3],
-            y[::2],
-            X_test=X[30:, k : k + 3],
-            y_test=np.roll(y[1::2], 5),
-            groups=groups[:30],
-        )
-        for k in (0, 3)
-    ]
-    with pytest.raises(ValueError, match="same groups of the tested trials"):
-        flip_alone(*maps, flip="groups")
-    # What is tested are the labels of the other trials.
-    _, scores = flip_alone(*maps, n_permutations=99)
-    wanted = maps[0].scores - maps[1].scores
-    assert_allclose(np.subtract(*scores), wanted, rtol=0, atol=1e-12)
 
 
 def test_too_few_permutations_warn(data):
@@ -642,9 +363,6 @@ def test_result_says_what_it_is(pair):
     text = repr(result)
     assert text.startswith("<ComparisonResult: accuracy_difference peak +0.")
     assert "60 trials | method 'permutation' | 99 permutations" in text
-    options = {"n_permutations": 150, "random_state": 0}
-    both = describe(compare(*pair, "both", **options))
-    assert both.endswith("99 permutations, 150 sign flips")
     assert result.chances == {
         "accuracy_difference": 0.0,
         "accuracy_a": 0.5,

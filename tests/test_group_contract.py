@@ -137,23 +137,17 @@ def test_two_lists_of_every_kind(kind, paired, method, tmp_path):
 
 @pytest.mark.some(6)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("method", ["permutation", "both"])
-def test_comparisons_of_every_kind(kind, method, tmp_path):
-    if "Regression" in kind and method != "permutation":
-        with pytest.raises(ValueError, match="these are results of regression"):
-            build.comparison(kind, method=method)
-        return
+def test_comparisons_of_every_kind(kind, tmp_path):
     one, other = (build.result(kind, n_permutations=39, reg=reg) for reg in (0.3, 30.0))
     corrections = corrections_of(kind)
-    options = build.drawn(method, n_permutations=99, random_state=0)
-    result = compare(one, other, method, corrections, **options)
+    result = compare(one, other, correction=corrections)
     assert_p_values(result, one.shape, corrections)
     assert_allclose(result.scores, one.scores - other.scores, rtol=0, atol=1e-12)
     assert_survives(result, tmp_path / "comparison.h5")
     one.save(tmp_path / "a.h5")
     other.save(tmp_path / "b.h5")
     files = [str(tmp_path / name) for name in ("a.h5", "b.h5")]
-    again = compare(*files, method, corrections, **options)
+    again = compare(*files, correction=corrections)
     assert again == result
 
 

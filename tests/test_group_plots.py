@@ -776,21 +776,10 @@ def test_null_max_out_of_reach_and_of_one_position():
     assert plot_null_max(comparison(time()), ax=axes) is axes
 
 
-def test_null_max_of_comparisons():
-    # The kept p-values are the larger of two tests, the null that of permutations.
-    both = comparison(time(), method="both", null_max=np.arange(1.0, 100.0))
-    ax = plot_null_max(replace(both, observed_max=96.5))
-    assert "observed, 96.5 (p = 0.04)" in texts(ax)
-    assert ax.get_ylabel() == "Permutations"
-
-
 def test_titles_of_comparisons():
     made = comparison(time(), parameters={"trials": "60 trials"})
     words = "Permutation test of a difference, 60 trials, 99 permutations"
     assert describe(made) == words
-    both = replace(made, method="both", parameters={"n_flips": 10000})
-    words = "Permutation and sign-flip tests of a difference, 99 permutations, 10,000"
-    assert describe(both) == f"{words} sign flips"
 
 
 @pytest.mark.parametrize(

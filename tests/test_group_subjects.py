@@ -75,21 +75,23 @@ def regressed(seed):
 def test_second_test_of_generalization():
     results = [generalized(seed) for seed in range(2)]
     gathered = gather_subjects(results, need_nulls=True)
-    for second, result in zip(gathered.second_nulls, results, strict=True):
+    _, (_, nulls, exempt) = gathered.tests
+    for second, result in zip(nulls, results, strict=True):
         assert second.dtype == np.float32
         assert_array_equal(gathered.expand(second), result.second_nulls["accuracy"])
-    assert_array_equal(gathered.expand(gathered.exempt, fill=False), np.eye(4) == 1)
+    assert_array_equal(gathered.expand(exempt, fill=False), np.eye(4) == 1)
     other = {"X_test": noise(9, 3, 2), "same_trials": True}
     others = [generalized(seed, **other) for seed in range(2)]
     gathered = gather_subjects(others, need_nulls=True)
-    assert gathered.places.shape == (4, 2)
-    assert len(gathered.second_nulls) == 2
-    assert not gathered.exempt.any()
+    assert gathered.first.places.shape == (4, 2)
+    _, (_, nulls, exempt) = gathered.tests
+    assert len(nulls) == 2
+    assert not exempt.any()
     other = {"X_test": noise(9, 3, 4), "y_test": Y, "same_trials": False, "cv": None}
     others = [generalized(seed, **other) for seed in range(2)]
     gathered = gather_subjects(others, need_nulls=True)
-    assert gathered.second_nulls == ()
-    assert not gathered.exempt.any()
+    ((*_, exempt),) = gathered.tests
+    assert not exempt.any()
     with pytest.raises(ValueError, match=r"Subject 2 has mode='other_trials', but"):
         gather_subjects([results[0], others[1]])
     with pytest.raises(ValueError, match=r"Subject 2 and the first .* n_permutations"):
@@ -102,9 +104,9 @@ def test_diagonals_go_with_time_courses():
     results = [generalized(0).diagonal(), timed(1)]
     assert results[0].parameters["mode"] == "plain"
     gathered = gather_subjects(results, need_nulls=True)
-    assert gathered.places.kind == "TimeResult"
-    assert gathered.second_nulls == ()
-    assert not gathered.exempt.any()
+    assert gathered.first.places.kind == "TimeResult"
+    ((*_, exempt),) = gathered.tests
+    assert not exempt.any()
 
 
 def test_expand_keeps_types_where_it_can():
@@ -550,8 +552,8 @@ def test_positions_that_only_some_have():
     for null, result in zip(gathered.nulls, results, strict=True):
         assert null.dtype == np.float32
         assert_array_equal(null, result.null[:, [1, 3]])
-    assert gathered.exempt.shape == (2,)
-    adjacency = gathered.places.adjacency(gathered.counted)
+    assert gathered.tests[0][2].shape == (2,)
+    adjacency = gathered.first.places.adjacency(gathered.counted)
     assert adjacency.shape == (2, 2)
     assert adjacency.nnz == 0
     with pytest.raises(ValueError, match=r"0 of 4 are left.* Subject 2 has fewest, 1"):
@@ -605,7 +607,7 @@ def test_resampling(name):
     expected = taken >= 0
     expected[1] = False  # where the first one has no score
     assert_array_equal(gathered.counted, expected)
-    assert gathered.places.difference(first.places) == ""
+    assert gathered.first.places.difference(first.places) == ""
     assert_array_equal(gathered.scores[0], first.scores[expected])
     assert_array_equal(gathered.scores[1], second.scores[taken[expected]])
     assert gathered.nulls[1].dtype == np.float32

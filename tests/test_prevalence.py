@@ -10,7 +10,11 @@ from scipy import stats
 
 import build
 from mvpa_kfda import TimeResult, group_inference
-from mvpa_kfda.group.recombined import RecombinedNull, draw_recombinations
+from mvpa_kfda.group.recombined import (
+    RecombinedNull,
+    draw_recombinations,
+    p_of_scores,
+)
 from mvpa_kfda.inference.corrections import corrected_p_values
 from mvpa_kfda.inference.prevalence import prevalence_bound, prevalence_p
 
@@ -140,7 +144,7 @@ def test_p_values_of_the_minimum_by_subject(dtype, monkeypatch):
     nulls = [null.astype(dtype) for null in nulls]
     draws = draw_recombinations([4, 2, 6], 47)
     null = RecombinedNull(scores, nulls, draws, "min")
-    p = null.p_by_subject()
+    p = p_of_scores(null.observed, nulls)
     for s, v in np.ndindex(p.shape):
         reach = [x >= scores[:, v].min() - 1e-6 for x in nulls[s][:, v]]
         assert p[s, v] == (1 + sum(reach)) / (1 + len(reach))
@@ -149,7 +153,7 @@ def test_p_values_of_the_minimum_by_subject(dtype, monkeypatch):
     every = corrected_p_values(null.observed, null[:])
     assert_allclose(prevalence_p(p, 0.0), every, rtol=1e-12, atol=0)
     monkeypatch.setattr("mvpa_kfda.utils.memory._BATCH", 4)
-    assert_array_equal(null.p_by_subject(), p)
+    assert_array_equal(p_of_scores(null.observed, nulls), p)
 
 
 def test_equal_subjects_have_the_formulas_of_the_paper():
@@ -199,10 +203,8 @@ def test_largest_bound():
     assert_allclose(prevalence_bound([0.01] * 2, ALPHA), hand, rtol=1e-12, atol=0)
     assert math.isnan(prevalence_bound([0.25] * 2, ALPHA))
     # No data can give more: every subject's observed map stands out.
-    null = RecombinedNull(
-        np.ones((3, 2)), [np.zeros((4, 2))] * 3, [[0, 0, 1]] * 60, "min"
-    )
-    bound = prevalence_bound(null.p_by_subject(), ALPHA)
+    p = p_of_scores(np.ones(2), [np.zeros((4, 2))] * 3)
+    bound = prevalence_bound(p, ALPHA)
     assert_array_equal(bound, prevalence_bound([0.2] * 3, ALPHA))
 
 

@@ -36,9 +36,6 @@ from mvpa_kfda import (
     load_result,
 )
 from mvpa_kfda.decoding import run as loop
-from mvpa_kfda.group.comparison import _flipped
-from mvpa_kfda.inference.corrections import p_values
-from mvpa_kfda.inference.exchange import draw_signs
 from mvpa_kfda.metrics.classes import METRICS
 from mvpa_kfda.metrics.pairs import TABLES
 from test_contract import area, assert_equal_results, pick, scale_of
@@ -752,32 +749,6 @@ def test_results_of_repeats_are_compared(options):
     assert (comparison.pvalues("none") <= 2 * p + 1e-12).all()
     with pytest.raises(ValueError, match=r"been repeated 3 and 1 times \(n_repeats\)"):
         compare(one, decode("arrays", n_repeats=1, **options))
-
-
-@pytest.mark.parametrize("how", ["single", "folds"])
-def test_a_trial_flips_with_its_repeats(how):
-    one, other = (decode("arrays", reg=reg, **MANY[how]) for reg in (0.3, 30.0))
-    asked = {"random_state": 0, "n_permutations": 99, "flip": "trials"}
-    asked |= {"alternative": "greater", "threshold": 0.05}
-    everywhere = np.ones(one.shape, dtype=bool)
-    ((flips, _),) = _flipped(one, other, asked).make(everywhere)
-    right = [r.predicted == r.y for r in (one, other)]
-    d = np.subtract(*np.asarray(right, int)).reshape(3, R, N).sum(axis=1)
-    d = d[:, d.any(axis=0)]
-    z = draw_signs(d.shape[1], 99, 0) @ d.T
-    p = (1 + (z >= d.sum(axis=1)).sum(axis=0)) / 100
-    found = p_values(flips.observed, flips[:])
-    assert_allclose(found, p, rtol=1e-12, atol=0)
-
-
-def test_averages_that_share_trials_are_not_flipped_one_by_one():
-    options = {"average": 2, "groups": RUNS, "cv": LeaveOneGroupOut()}
-    options |= {"n_permutations": 19, "random_state": 0}
-    one, other = (decode("arrays", reg=reg, **options) for reg in (0.3, 30.0))
-    with pytest.raises(ValueError, match="the averages of 3 repeats share their"):
-        compare(one, other, "both")
-    with pytest.warns(RuntimeWarning, match="sign flips the smallest"):
-        compare(one, other, "both", flip="groups", random_state=0)
 
 
 def test_subjects_with_repeats_make_a_group():

@@ -120,10 +120,8 @@ def test_groups_and_comparisons_of_one_draw():
     flips = group_inference(results, "sign-flip", n_permutations=1, random_state=0)
     assert "1 sign flip" in ", ".join(flips.title_parts())
     a, b = (build.result(n_permutations=1, reg=reg) for reg in (0.3, 30.0))
-    once = {"n_permutations": 1, "random_state": 0}
-    for method in ("permutation", "both"):
-        compared = compare(a, b, method, **build.drawn(method, **once))
-        assert_no_plural_of_one(repr(compared), ", ".join(compared.title_parts()))
+    compared = compare(a, b)
+    assert_no_plural_of_one(repr(compared), ", ".join(compared.title_parts()))
 
 
 # -------------------------------------------------------------------- the command line

@@ -267,17 +267,13 @@ difference = bootstrap_latency(
 print(difference)
 
 # %%
-# Within a single participant, `compare` offers two tests. One compares the difference
-# with its distribution under shared label permutations; its null hypothesis is that
-# neither decodes. The other flips the signs of trials; its null hypothesis is that both
-# are correct equally often. The trials of a test set share a classifier, so they are
-# not independent, and with weak decoding, sign flips alone are far too liberal.
-# ``method="both"`` reports the larger of the two p-values. In this participant it finds
-# no difference: a small difference requires many people. :func:`~mvpa_kfda.compare`
-# returns a :class:`~mvpa_kfda.ComparisonResult`.
+# Within a single participant, `compare` compares the difference with its distribution
+# under shared label permutations; its null hypothesis is that neither decodes. To show
+# a small difference between decoders that both perform well requires many people.
+# :func:`~mvpa_kfda.compare` returns a :class:`~mvpa_kfda.ComparisonResult`.
 
 own = folder / "sub-12"
-comparison = compare(own / "result.h5", own / "rbf.h5", "both", "max", random_state=0)
+comparison = compare(own / "result.h5", own / "rbf.h5")
 comparison
 
 # %%

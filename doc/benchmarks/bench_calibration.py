@@ -218,8 +218,6 @@ def write(path, found, sizes):
         f"effect ({within(sizes.compared)}):",
         "",
         *table(found["equal"]),
-        'In ``method="both"`` sign flips have to agree with permuted labels.',
-        "",
         "One of them has the effect; percentage of its 4 time points that are found:",
         "",
         *table(found["different"], marked=False),

@@ -35,7 +35,11 @@ from mvpa_kfda import (
     group_inference,
     searchlight,
 )
-from mvpa_kfda.group.recombined import RecombinedNull, draw_recombinations
+from mvpa_kfda.group.recombined import (
+    RecombinedNull,
+    draw_recombinations,
+    p_of_scores,
+)
 from mvpa_kfda.inference.clusters import find_clusters
 from mvpa_kfda.inference.corrections import CORRECTIONS, corrected_p_values, holm
 from mvpa_kfda.inference.prevalence import prevalence_bound, prevalence_p
@@ -329,12 +333,8 @@ def comparisons(n, pairs):
             continue
         where = None if front == back else EFFECT
         for a, b in both_sides(study, n, front=front, back=back):
-            for method in ("permutation", "both"):
-                options = {"n_permutations": N_EXCHANGES, "random_state": 0}
-                options = {} if method == "permutation" else options
-                compared = compare(a, b, method, names, **options)
-                rates = significant(compared, names, where)
-                collect(found, {f"{method}, {words}": rates})
+            rates = significant(compare(a, b, correction=names), names, where)
+            collect(found, {f"permutation, {words}": rates})
     return found
 
 
@@ -377,8 +377,7 @@ def shares(n):
             for number in range(n):
                 rng = np.random.default_rng((study, len(n_trials), 2, number))
                 carriers = rng.random((n_subjects, N_POSITIONS)) < 0.5
-                null = _minimum(rng, carriers, n_trials)
-                p = null.p_by_subject()
+                p = _minimum(rng, carriers, n_trials)[1]
                 equal = np.tile(p.prod(axis=0) ** (1 / n_subjects), (n_subjects, 1))
                 for name, each in zip(ONE_CLAIM, (equal, p), strict=True):
                     hits[name] += [*(prevalence_p(each, 0.5) <= ALPHA)]
@@ -387,16 +386,16 @@ def shares(n):
 
 
 def _minimum(rng, carriers, n_trials):
-    """Return the null of the minimum over subjects."""
+    """Return the null of the minimum over subjects, and their p-values of it."""
     scores, nulls = draw_scores(rng, carriers, n_trials)
     draws = draw_recombinations([101] * len(scores), N_SECOND, rng)
-    return RecombinedNull(scores, nulls, draws, "min")
+    null = RecombinedNull(scores, nulls, draws, "min")
+    return null, p_of_scores(null.observed, nulls)
 
 
 def _claims(rng, carriers, n_trials):
     """Return where a majority is claimed: by the paper's correction, and by ours."""
-    null = _minimum(rng, carriers, n_trials)
-    p = null.p_by_subject()
+    null, p = _minimum(rng, carriers, n_trials)
     corrected = corrected_p_values(null.observed, null[:], "max")
     majority, n = prevalence_p(p, 0.5), p.shape[1]
     with np.errstate(divide="ignore"):

@@ -12,8 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 from scipy.signal import lfilter
 
-from mvpa_kfda.group.own import own_tests
-from mvpa_kfda.group.recombined import p_of_scores
+from mvpa_kfda.group.recombined import p_of_scores, test_each_subject
 from mvpa_kfda.inference.corrections import holm
 from mvpa_kfda.inference.exchange import interval_of_mean
 from mvpa_kfda.inference.prevalence import Share, densest, order_p, quantile
@@ -173,12 +172,12 @@ def posteriors(n, n_subjects=20, confidence=0.95):
             scores, nulls = group(rng, carriers, n_trials=n_trials)
             test = scores, nulls, np.zeros(n, dtype=bool)
             subjects = SimpleNamespace(scores=scores, tests=[test])
-            own = own_tests(subjects, ALPHA)
-            significant = own.p <= ALPHA + 1e-9
-            posterior = Share.of(significant, own.sizes)
-            nominal = Share.of(significant, np.full_like(own.sizes, ALPHA))
+            alone = test_each_subject(subjects, ALPHA)
+            significant = alone.p <= ALPHA + 1e-9
+            posterior = Share.of(significant, alone.sizes)
+            nominal = Share.of(significant, np.full_like(alone.sizes, ALPHA))
             low, high = densest(posterior, confidence)
-            sizes.append(own.sizes)
+            sizes.append(alone.sizes)
             found[words][given] = (
                 (low <= shares + 1e-9) & (shares - 1e-9 <= high),
                 quantile(posterior, 1 - confidence) - shares,

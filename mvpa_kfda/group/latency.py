@@ -30,10 +30,15 @@ from ..utils.checks import (
 )
 from ..utils.memory import batches, check_many
 from ..utils.record import versions
-from .arguments import check_list_names, join_lists
-from .levels import level_to_test
+from .arguments import check_list_names
 from .listed import OnsetName
-from .subjects import ResultOrPath, gather_subjects, is_path
+from .subjects import (
+    ResultOrPath,
+    gather_subjects,
+    is_path,
+    join_lists,
+    level_to_test,
+)
 
 #: An onset that lasts at all has to last for so many samples.
 FEWEST_SAMPLES = 3
@@ -80,7 +85,7 @@ def draw_subjects(rng, n_subjects, n_bootstraps):
 
 
 def locate(times, scores, chance, counts, rule, levels=None):
-    """Return onsets, peaks, and where noise may be the onset, (m,) each."""
+    """Find onsets, peaks, and where noise may be the onset, (m,) each."""
     tie = _TIE * np.abs(scores).max()
     if levels is not None:
         scores, chance = scores - levels, 0.0
@@ -88,24 +93,46 @@ def locate(times, scores, chance, counts, rule, levels=None):
         base = _within("baseline", times, rule.baseline)
         scores, chance = scores - scores[:, base].mean(axis=1, keepdims=True), 0.0
     window = _within("window", times, searched(times, rule))
-    n_stay = _count_samples(times[window], rule.min_duration)
+    at = times[window]
+    step = np.median(np.diff(at)) if len(at) > 1 else np.inf
+    least = FEWEST_SAMPLES if rule.min_duration > 0 else 1
+    # Samples in a row that last for the duration; each lasts one step.
+    n_stay = max(least, int(np.ceil(rule.min_duration / step - _ROUNDING)))
+    if n_stay > len(at):
+        raise ValueError(
+            f"min_duration={rule.min_duration} s, here {n_stay} samples, is longer "
+            f"than the time to search, {at[0]:.3f} to {at[-1]:.3f} s with {len(at)}."
+        )
+
     before = slice(0, min(window.start, np.searchsorted(times, -_ROUNDING)))
     onsets, peaks = np.empty((2, len(counts)))
     early = np.zeros(len(counts), dtype=bool)
+    criterion = ONSETS[rule.criterion]
     for rows in batches(len(counts), len(times)):
         mean, error = _mean_and_error(scores, counts[rows])
         top = mean[:, window].max(axis=1, keepdims=True)
         heights = mean - chance, error, top - chance, tie
-        excess = ONSETS[rule.criterion].excess(*heights, rule, len(scores))
+        excess = criterion.excess(*heights, rule, len(scores))
         stays = _stays(excess[:, window] > tie, n_stay)
-        onsets[rows] = _first_stay(excess[:, window], stays, times[window])
-        peaks[rows] = times[window][(mean[:, window] >= top - tie).argmax(axis=1)]
+        onsets[rows] = _first_stay(excess[:, window], stays, at)
+        peaks[rows] = at[(mean[:, window] >= top - tie).argmax(axis=1)]
         # Noise may be the onset where the mean is above the level from the start of the
         # window on, or at times before the window and before 0 s.
         early[rows] = stays[:, 0]
-        if ONSETS[rule.criterion].spares_baseline:
+        if criterion.spares_baseline:
             early[rows] |= _stays(excess[:, before] > tie, n_stay).any(axis=1)
     return onsets, peaks, early
+
+
+def _mean_and_error(scores, counts):
+    """Compute means (m, T) over resampled subjects, and their standard errors."""
+    n, centre = len(scores), scores.mean(axis=0)
+    deviations = scores - centre  # without the centre, squares keep their digits
+    mean = counts @ deviations / n
+    variance = counts @ np.square(deviations) / n - mean**2
+    # Subjects that score equally by chance are no evidence, see `exchange`.
+    least = LEAST_VARIANCE * variance.max(axis=1, keepdims=True).clip(min=0.0)
+    return mean + centre, np.sqrt(np.maximum(least, variance) / (n - 1))
 
 
 def searched(times, rule):
@@ -132,30 +159,6 @@ def _within(name, times, span):
             f"{times[-1]:.3f} s. Times are in seconds: 100 ms are 0.1."
         )
     return slice(first, last)
-
-
-def _count_samples(times, duration):
-    """Return how many samples in a row last for a duration; each lasts one step."""
-    step = np.median(np.diff(times)) if len(times) > 1 else np.inf
-    least = FEWEST_SAMPLES if duration > 0 else 1
-    n_stay = max(least, int(np.ceil(duration / step - _ROUNDING)))
-    if n_stay > len(times):
-        raise ValueError(
-            f"min_duration={duration} s, here {n_stay} samples, is longer than the "
-            f"time to search, {times[0]:.3f} to {times[-1]:.3f} s with {len(times)}."
-        )
-    return n_stay
-
-
-def _mean_and_error(scores, counts):
-    """Return means (m, T) over resampled subjects, and their standard errors."""
-    n = len(scores)
-    centre = scores.mean(axis=0)  # taken out, so that squares keep their digits
-    mean = counts @ (scores - centre) / n
-    variance = counts @ np.square(scores - centre) / n - mean**2
-    # Subjects that score equally by chance are no evidence, see `statistics`.
-    least = LEAST_VARIANCE * variance.max(axis=1, keepdims=True).clip(min=0.0)
-    return mean + centre, np.sqrt(np.maximum(least, variance) / (n - 1))
 
 
 def _above_fraction(height, error, top, tie, rule, n_subjects):
@@ -226,18 +229,6 @@ FEWEST_SUBJECTS = 5
 #: Above this share of resamples without an onset, its interval is of the others only;
 #: above this share of onsets that may be those of noise, so may be the interval.
 MOST_WITHOUT = 0.05
-
-
-@dataclass(frozen=True)
-class _Courses:
-    """Time courses of subjects: scores (S, T), and the chance level of their metric."""
-
-    times: np.ndarray
-    scores: np.ndarray
-    metric: str
-    chance: float
-    #: Means of permuted labels (S, 1) in place of chance, or None.
-    levels: np.ndarray | None
 
 
 @keeps_warnings
@@ -421,18 +412,45 @@ def bootstrap_latency(
     confidence = check_share("confidence", confidence)
     paired, labels = check_flag("paired", paired), check_list_names(labels, other)
     read = paired, metric, subjects, labels, rule.baseline
-    first, second = _read(results, other, *read)
+    (times, metric, chance), lists = _read(results, other, *read)
     seed = draw_seed(random_state)
-    rng = np.random.default_rng(seed)
-    asked = {**asdict(rule), "random_state": seed, "paired": paired}
-    drawn = draw_subjects(rng, len(first.scores), n_bootstraps)
-    latency, n_early = _bootstrap(first, drawn, rule, confidence, asked)
-    if second is not None:
-        if not paired:
-            drawn = draw_subjects(rng, len(second.scores), n_bootstraps)
-        other_latency, n_more = _bootstrap(second, drawn, rule, confidence, asked)
-        latency = _subtract(latency, other_latency, paired, labels)
-        n_early = max(n_early, n_more)
+    rng, parts, n_early = np.random.default_rng(seed), [], 0
+    for scores, levels in lists:
+        n = len(scores)
+        if not (parts and paired):
+            drawn = draw_subjects(rng, n, n_bootstraps)
+        if rule.baseline is None and np.isnan(chance):
+            raise ValueError(
+                f"The metric {metric!r} has no chance level that heights could be "
+                "measured from. Pass baseline=, a period before the effect, e.g. "
+                "(-0.2, 0)."
+            )
+        # The subjects themselves come first, each of them once.
+        counts = np.concatenate([np.ones((1, n), drawn.dtype), drawn])
+        levels = None if rule.baseline is not None else levels
+        onsets, peaks, early = locate(times, scores, chance, counts, rule, levels)
+        n_early = max(n_early, int(np.count_nonzero(early[1:])))
+        interval = _onset_interval(onsets[0], [(onsets[1:], n)], confidence)
+        part = Latency(
+            onset=float(onsets[0]),
+            peak=float(peaks[0]),
+            onset_interval=np.clip(interval, *searched(times, rule)),
+            peak_interval=_peak_interval(peaks[0], peaks[1:], confidence),
+            onsets=onsets[1:],
+            peaks=peaks[1:],
+            confidence=confidence,
+            metric=metric,
+            chance=chance,
+            permuted_mean=np.nan if levels is None else float(levels.mean()),
+            times=times,
+            mean=scores.mean(axis=0),
+            n_subjects=n,
+            window=searched(times, rule),
+            parameters={**asdict(rule), "random_state": seed, "paired": paired},
+            versions=versions(),
+        )
+        parts.append(part)
+    latency = parts[0] if len(parts) == 1 else _difference(*parts, paired, labels)
     _warn_of_missing(latency)
     _warn_of_noise(latency, n_early)
     return latency
@@ -442,7 +460,11 @@ def bootstrap_latency(
 
 
 def _read(results, other, paired, metric, subjects, labels, baseline):
-    """Return the courses of one list, and those of the other or None."""
+    """Return times, metric and chance level, and scores and levels of each list.
+
+    Scores (S, T) are those of subjects, and levels (S, 1) the means of their permuted
+    labels in place of chance, or None.
+    """
     results = _loaded(results)
     if isinstance(results, GroupResult):
         if other is not None or subjects is not None or metric is not None:
@@ -456,28 +478,46 @@ def _read(results, other, paired, metric, subjects, labels, baseline):
                 "This GroupResult compares two lists of subjects. Pass the lists: "
                 "bootstrap_latency(results, other=others)."
             )
+        of_all, scores, parts = results, results.subject_scores, [slice(None)]
         levels, mean = results.permuted_means, results.permuted_mean()
         if levels is None and np.isfinite(mean):
-            levels = np.full(results.subject_scores.shape, mean)
-        rest = results.places, results.metric, results.chance, levels
-        return _courses(results.subject_scores, *rest), None
-    if other is None and paired:
-        raise ValueError("paired=True needs a second list of results; pass other=.")
-    if isinstance(_loaded(other), GroupResult):
-        raise TypeError("other must be a list of results, not a GroupResult.")
-    entries, n_first, names = join_lists(results, other, subjects, paired, labels)
-    group = gather_subjects(entries, metric=metric, subjects=names, n_first=n_first)
-    scores = group.expand(group.scores)
-    rest, levels = (group.places, group.metric, group.chances[0]), None
-    if baseline is None and np.isfinite(group.chances[0]):
-        or_baseline = " Or pass baseline=, a period before the effect, e.g. (-0.2, 0)."
-        levels = level_to_test(group, "greater", or_baseline)
-        levels = group.expand(levels) if np.ndim(levels) else None
-    parts = [
-        _courses(scores[part], *rest, None if levels is None else levels[part])
-        for part in (slice(n_first), *([] if other is None else [slice(n_first, None)]))
-    ]
-    return parts[0], parts[1] if len(parts) > 1 else None
+            levels = np.full(scores.shape, mean)
+    else:
+        if other is None and paired:
+            raise ValueError("paired=True needs a second list of results; pass other=.")
+        if isinstance(_loaded(other), GroupResult):
+            raise TypeError("other must be a list of results, not a GroupResult.")
+        entries, n_first, names = join_lists(results, other, subjects, paired, labels)
+        group = gather_subjects(entries, metric=metric, subjects=names, n_first=n_first)
+        of_all, scores, levels = group.first, group.expand(group.scores), None
+        if baseline is None and np.isfinite(of_all.chance):
+            also = " Or pass baseline=, a period before the effect, e.g. (-0.2, 0)."
+            levels = level_to_test(group, "greater", also)
+            levels = group.expand(levels) if np.ndim(levels) else None
+        parts = [slice(n_first)]
+        if other is not None:
+            parts.append(slice(n_first, None))
+
+    places, lists = of_all.places, []
+    if tuple(places.axes) != ("times",):
+        raise ValueError(
+            "Latencies are for scores over time (decode_epochs, decode_arrays); these "
+            f"results are of the kind {places.kind}, {places.describe()}. The diagonal "
+            "of a generalization map is result.diagonal()."
+        )
+    if levels is not None:  # over times, as chance is one number
+        levels = levels.mean(axis=1, keepdims=True)
+    for part in parts:
+        if len(scores[part]) < FEWEST_SUBJECTS:
+            raise ValueError(
+                f"A bootstrap over {len(scores[part])} subjects has too few different "
+                f"resamples for an interval; it takes {FEWEST_SUBJECTS} subjects or "
+                "more."
+            )
+        of_list = check_array(scores[part], "results")
+        lists.append((of_list, None if levels is None else levels[part]))
+    times = np.asarray(places.coordinates["times"], dtype=float)
+    return (times, of_all.metric, float(of_all.chance)), lists
 
 
 def _loaded(results):
@@ -486,26 +526,6 @@ def _loaded(results):
         result = load_result(results)
         return result if isinstance(result, GroupResult) else results
     return results
-
-
-def _courses(scores, places, metric, chance, levels):
-    """Return time courses; refuse other maps, and too few subjects."""
-    if tuple(places.axes) != ("times",):
-        raise ValueError(
-            "Latencies are for scores over time (decode_epochs, decode_arrays); these "
-            f"results are of the kind {places.kind}, {places.describe()}. The diagonal "
-            "of a generalization map is result.diagonal()."
-        )
-    if len(scores) < FEWEST_SUBJECTS:
-        raise ValueError(
-            f"A bootstrap over {len(scores)} subjects has too few different resamples "
-            f"for an interval; it takes {FEWEST_SUBJECTS} subjects or more."
-        )
-    times = np.asarray(places.coordinates["times"], dtype=float)
-    if levels is not None:  # over times, as chance is one number
-        levels = levels.mean(axis=1, keepdims=True)
-    scores = check_array(scores, "results")
-    return _Courses(times, scores, metric, float(chance), levels)
 
 
 def _check_span(name, span):
@@ -527,100 +547,58 @@ def _check_span(name, span):
 # ---------------------------------------------------------------------- the latencies
 
 
-def _bootstrap(courses, drawn, rule, confidence, asked):
-    """Return the latencies, and in how many resamples noise may be the onset."""
-    if rule.baseline is None and np.isnan(courses.chance):
-        raise ValueError(
-            f"The metric {courses.metric!r} has no chance level that heights could be "
-            "measured from. Pass baseline=, a period before the effect, e.g. (-0.2, 0)."
-        )
-    # The subjects themselves come first, each of them once.
-    counts = np.concatenate([np.ones((1, drawn.shape[1]), drawn.dtype), drawn])
-    scores, times = courses.scores, courses.times
-    levels = None if rule.baseline is not None else courses.levels
-    where = courses.chance, counts, rule, levels
-    onsets, peaks, early = locate(times, scores, *where)
-    latency = Latency(
-        onset=float(onsets[0]),
-        peak=float(peaks[0]),
-        onset_interval=np.clip(
-            _onset_interval(onsets[0], onsets[1:], confidence, len(scores)),
-            *searched(times, rule),
-        ),
-        peak_interval=_interval(peaks, confidence),
-        onsets=onsets[1:],
-        peaks=peaks[1:],
-        confidence=confidence,
-        metric=courses.metric,
-        chance=courses.chance,
-        permuted_mean=np.nan if levels is None else float(levels.mean()),
-        times=times,
-        mean=scores.mean(axis=0),
-        n_subjects=len(scores),
-        window=searched(times, rule),
-        parameters=asked,
-        versions=versions(),
-    )
-    return latency, int(np.count_nonzero(early[1:]))
-
-
-def _interval(latencies, confidence):
-    """Return the percentiles of resampled latencies; the first one is the observed."""
-    resampled = latencies[1:][~np.isnan(latencies[1:])]
-    if np.isnan(latencies[0]) or len(resampled) == 0:
+def _peak_interval(peak, resampled, confidence):
+    """Return the percentiles of resampled peaks, NaN without any."""
+    resampled = resampled[~np.isnan(resampled)]
+    if np.isnan(peak) or len(resampled) == 0:
         return np.full(2, np.nan)
     tail = (1 - confidence) / 2
     return np.quantile(resampled, [tail, 1 - tail])
 
 
-def _onset_interval(onset, resampled, confidence, n_subjects):
-    """Return the interval of t around an onset, NaN without any."""
-    error = _squared_error(resampled, n_subjects)
-    return _around(onset, error, confidence, n_subjects - 1)
+def _onset_interval(onset, samples, confidence):
+    """Return the interval of t around an onset, NaN without any.
 
-
-def _squared_error(resampled, n_subjects):
-    """Return the squared standard error of an onset, NaN if no resample has one."""
-    found = resampled[~np.isnan(resampled)]
-    # A bootstrap takes the spread of n subjects for that of the population.
-    return found.var() * n_subjects / (n_subjects - 1) if len(found) else np.nan
-
-
-def _around(onset, squared_error, confidence, dof):
-    """Return the interval of t, NaN where either is."""
-    half = student.isf((1 - confidence) / 2, dof) * np.sqrt(squared_error)
+    Of a difference between groups there are two `samples`, the resampled onsets and the
+    number of subjects of each, which have the degrees of freedom of Welch.
+    """
+    errors, dofs = np.empty((2, len(samples)))
+    for k, (resampled, n) in enumerate(samples):
+        found = resampled[~np.isnan(resampled)]
+        # A bootstrap takes the spread of n subjects for that of the population.
+        errors[k] = found.var() * n / (n - 1) if len(found) else np.nan
+        dofs[k] = n - 1
+    total, dof = errors.sum(), dofs.sum()
+    if len(samples) > 1 and total > 0:
+        dof = total**2 / (errors**2 / dofs).sum()
+    half = student.isf((1 - confidence) / 2, dof) * np.sqrt(total)
     ends = onset + half * np.array([-1, 1])
     return np.full(2, np.nan) if np.isnan(onset) else ends
 
 
-def _between_groups(onset, parts):
-    """Return the interval of a difference between groups, with the dof of Welch."""
-    errors = np.array([_squared_error(part.onsets, part.n_subjects) for part in parts])
-    each = np.array([part.n_subjects - 1 for part in parts])
-    total = errors.sum()
-    dof = total**2 / (errors**2 / each).sum() if total > 0 else each.sum()
-    return _around(onset, total, parts[0].confidence, dof)
-
-
-def _subtract(first, second, paired, labels):
+def _difference(first, second, paired, labels):
     """Return the difference between two latencies."""
+    n_first, n_second, confidence = (
+        first.n_subjects,
+        second.n_subjects,
+        first.confidence,
+    )
     onsets, peaks = first.onsets - second.onsets, first.peaks - second.peaks
     onset, peak = first.onset - second.onset, first.peak - second.peak
-    more, parts = 0 if paired else second.n_subjects, (first, second)
-    known = onset, onsets, first.confidence, first.n_subjects
-    interval = _onset_interval(*known) if paired else _between_groups(onset, parts)
+    samples = [(first.onsets, n_first), (second.onsets, n_second)]
+    samples = [(onsets, n_first)] if paired else samples
     return replace(
         first,
         onset=onset,
         peak=peak,
-        onset_interval=interval,
-        peak_interval=_interval(np.append(peak, peaks), first.confidence),
+        onset_interval=_onset_interval(onset, samples, confidence),
+        peak_interval=_peak_interval(peak, peaks, confidence),
         onsets=onsets,
         peaks=peaks,
         times=np.empty(0),
         mean=np.empty(0),
-        n_subjects=first.n_subjects + more,
-        parts=parts,
+        n_subjects=n_first + (0 if paired else n_second),
+        parts=(first, second),
         labels=labels,
     )
 

@@ -8,5 +8,5 @@ Nothing else is loaded here.
 from typing import Literal
 
 MethodName = Literal["prevalence", "i-test", "bootstrap", "sign-flip", "t", "wilcoxon"]
-ComparisonName = Literal["permutation", "both"]
+ComparisonName = Literal["permutation"]
 OnsetName = Literal["peak-fraction", "t"]

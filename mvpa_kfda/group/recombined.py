@@ -18,8 +18,8 @@ permutations, and no p-value is zero.
 """
 
 import math
-from dataclasses import dataclass
-from functools import partial
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import false_discovery_control
@@ -36,11 +36,11 @@ from ..inference.null import (
 )
 from ..inference.permutation import check_permutations
 from ..utils.checks import check_option, generator
-from ..utils.memory import batches
+from ..utils.memory import LazyRows, batches
 
 
-class RecombinedNull:
-    """Group maps (P, C) of second-level permutations, worked out when they are read."""
+class RecombinedNull(LazyRows):
+    """Group maps (P, C) of second-level permutations, computed when they are read."""
 
     # Nothing of the size of all group maps is ever held: what is asked for is made of
     # the first-level maps, in parts that fit the processor's cache. Map 0 of subject s
@@ -49,26 +49,18 @@ class RecombinedNull:
     # subjects is "min", that of prevalence inference, or "mean". Subjects are taken one
     # after the other, so a row does not depend on which are read with it.
 
-    ndim = 2
-
     def __init__(self, scores, nulls, draws, statistic):
         check_option("statistic", statistic, ("min", "mean"))
         # In one piece each, or every read would copy the whole null.
         self._nulls = [np.ascontiguousarray(as_scores(null)) for null in nulls]
-        # The least precise null decides which scores are ties.
-        single = any(null.dtype == np.float32 for null in self._nulls)
-        self.dtype = np.dtype(np.float32 if single else np.float64)
-        self._scores = as_precise_as(self.dtype, scores)
+        dtype = _least_precise(self._nulls)
+        self._scores = as_precise_as(dtype, scores)
         self._draws, self._statistic = np.asarray(draws), statistic
-        self.shape = len(self._draws), self._scores.shape[1]
+        super().__init__(len(self._draws), self._scores.shape[1:], dtype, None)
         self.observed = self._over_subjects(self._scores).astype(float)
 
-    def __len__(self):
-        """Return the number of second-level permutations."""
-        return len(self._draws)
-
     def __getitem__(self, key):
-        """Return group maps (rows, positions) of one slice, or of two of them."""
+        """Compute group maps (rows, positions) of one slice, or of two of them."""
         rows, part = key if isinstance(key, tuple) else (key, slice(None))
         draws = self._draws[rows]
         maps = np.empty((len(draws), self._scores[0, part].size), self.dtype)
@@ -79,18 +71,8 @@ class RecombinedNull:
             maps[batch] = self._over_subjects(drawn)
         return maps
 
-    def p_by_subject(self):
-        """Return each subject's own p-values (S, C) of the observed group map.
-
-        That of subject s is (1 + b) / (1 + P_s), where b of its P_s permuted maps reach
-        the observed one of the group. Of the minimum, which all observed maps reach,
-        this is the share of the subject's maps, the observed one among them, that
-        reach it, and the product over subjects the share of all recombinations.
-        """
-        return _p_of(self.observed, self._nulls, self.dtype)
-
     def _drawn(self, s, index, part):
-        """Return the maps (m, part) of subject s with these numbers; 0 is observed."""
+        """Take the maps (m, part) of subject s with these numbers; 0 is observed."""
         index = index.astype(np.intp) - 1
         # Index -1 takes any row, the last one, and is put right.
         maps = self._nulls[s][:, part].take(index, axis=0)
@@ -99,7 +81,7 @@ class RecombinedNull:
         return maps
 
     def _over_subjects(self, maps):
-        """Return the statistic of maps that come one subject after the other."""
+        """Compute the statistic of maps that come one subject after the other."""
         maps = iter(maps)
         if self._statistic == "min":
             total = next(maps).astype(self.dtype)
@@ -112,25 +94,100 @@ class RecombinedNull:
         return (total / n_subjects).astype(self.dtype)
 
 
-def p_of_scores(scores, nulls):
-    """Return the p-values (S, C) of one map of scores (C,) by each subject's null."""
-    nulls = [as_scores(null) for null in nulls]
-    # The least precise null decides which scores are ties.
+def _least_precise(nulls):
+    """Precision of the least precise null, which decides which scores are ties."""
     single = any(null.dtype == np.float32 for null in nulls)
-    dtype = np.dtype(np.float32 if single else np.float64)
-    return _p_of(as_precise_as(dtype, scores), nulls, dtype)
+    return np.dtype(np.float32 if single else np.float64)
 
 
-def _p_of(observed, nulls, dtype):
-    """Return p-values (S, C) of one map (C,) by each subject's null."""
-    p = np.empty((len(nulls), len(observed)))
+# ------------------------------------------------- by the permutations of each subject
+
+
+def p_of_scores(scores, nulls):
+    """Compute the p-values (S, C) of one map of scores (C,) by each subject's null.
+
+    That of subject s is (1 + b) / (1 + P_s), where b of its P_s permuted maps reach the
+    scores. Of the minimum over subjects, which all observed maps reach, this is the
+    share of the subject's maps, the observed one among them, that reach it, and the
+    product over subjects the share of all recombinations.
+    """
+    nulls = [as_scores(null) for null in nulls]
+    dtype = _least_precise(nulls)
+    scores = as_precise_as(dtype, scores)
+    p = np.empty((len(nulls), len(scores)))
     for s, null in enumerate(nulls):
         for part in batches(p.shape[1], len(null)):
-            maps, here = null[:, part], observed[part]
-            size = np.maximum(np.abs(here), np.abs(maps).max(axis=0))
-            bound = tie_bound(here, size, dtype)
-            p[s, part] = count_p(np.count_nonzero(maps >= bound, axis=0), len(null))
+            p[s, part] = _p_of(null[:, part], scores[part], dtype)
     return p
+
+
+def _p_of(null, observed, dtype):
+    """Compute the p-values (C,) of observed scores (C,) by permuted ones (P, C)."""
+    size = np.maximum(np.abs(observed), np.abs(null).max(axis=0))
+    reached = np.count_nonzero(null >= tie_bound(observed, size, dtype), axis=0)
+    return count_p(reached, len(null))
+
+
+class SubjectTests(NamedTuple):
+    """Tests of S subjects, each against the permutations of that subject alone.
+
+    A subject is significant at a position if p <= alpha there, and *anywhere* if the
+    smallest p-value corrected by the maximum over positions is. Scores come in steps,
+    so that a test of level alpha may reject less often without an effect. How often it
+    does is its attained size: the share of a subject's maps, the observed one among
+    them, that would be significant if they were the observed one.
+    """
+
+    #: At each position (S, C).
+    p: np.ndarray
+    sizes: np.ndarray
+    #: Anywhere (S,).
+    p_anywhere: np.ndarray
+    sizes_anywhere: np.ndarray
+
+
+def test_each_subject(subjects, alpha):
+    """Compute the `SubjectTests` of subjects at a level.
+
+    Where two tests have to reject, the larger p-value counts, and the larger size.
+    """
+    n, n_positions = subjects.scores.shape
+    p, sizes, corrected = np.zeros((3, n, n_positions))
+    sizes_anywhere = np.zeros(n)
+    for scores, nulls, exempt in subjects.tests:
+        counted = ~exempt
+        for s, null in enumerate(nulls):
+            null = as_scores(null)
+            observed = as_precise_as(null.dtype, scores[s])
+            rows = np.concatenate([observed[np.newaxis].astype(null.dtype), null])
+            for part in batches(n_positions, len(rows)):
+                here, maps = counted[part], rows[:, part]
+                p_here = _p_of(maps[1:], maps[0].astype(float), null.dtype)
+                p[s, part] = np.maximum(p[s, part], np.where(here, p_here, 0.0))
+                sizes[s, part] = np.maximum(sizes[s, part], _size(maps, alpha) * here)
+            if not counted.any():
+                continue
+            largest = rows[:, counted].max(axis=1)[:, np.newaxis]
+            p_here = _p_of(largest[1:], observed, null.dtype)
+            corrected[s] = np.maximum(corrected[s], np.where(counted, p_here, 0.0))
+            sizes_anywhere[s] = max(sizes_anywhere[s], _size(largest, alpha)[0])
+    return SubjectTests(p, sizes, corrected.min(axis=1), sizes_anywhere)
+
+
+def _size(rows, alpha):
+    """Compute the attained sizes (C,) of tests of maps (P + 1, C)."""
+    # A row is significant if no more than so many rows reach it, itself among them: if
+    # it is above the first that is too many.
+    n_most = min(int(alpha * len(rows) * (1 + 1e-12)), len(rows) - 1)
+    if n_most < 1:
+        return np.zeros(rows.shape[1])
+    too_many = np.partition(rows, len(rows) - 1 - n_most, axis=0)[-1 - n_most]
+    size = np.abs(rows).max(axis=0)
+    significant = tie_bound(rows.astype(float), size, rows.dtype) > too_many
+    return np.count_nonzero(significant, axis=0) / len(rows)
+
+
+# ------------------------------------------------------------ second-level permutations
 
 
 def draw_recombinations(n_maps, n_permutations, random_state=None):
@@ -151,8 +208,7 @@ def draw_recombinations(n_maps, n_permutations, random_state=None):
     return draws
 
 
-@dataclass(frozen=True, eq=False)
-class ClusterSizes:
+class ClusterSizes(NamedTuple):
     """Clusters of a group map and their p-values."""
 
     #: Of positions (C,), adjusted, and 1 outside of clusters.
@@ -169,72 +225,56 @@ class ClusterSizes:
 def cluster_size_p(
     nulls, threshold=0.001, adjacency=None, shape=None, exempt=(None, None)
 ):
-    """Return `ClusterSizes` of nulls of means, with a height for each position.
+    """Compute `ClusterSizes` of nulls of means, with a height for each position.
 
     Where several tests have to reject, a cluster is where the means are above the
     heights of all, and has the largest of its p-values. Positions that are `exempt`
     from a test are above its heights, and count in no size there.
     """
-    lattice = shape if adjacency is None and shape else (nulls[0].shape[1],)
+    n_positions = nulls[0].shape[1]
+    lattice = shape if adjacency is None and shape else (n_positions,)
+    threshold = check_level(threshold)
     tests = [
-        _SizeTest(null, mask, _heights(null, check_level(threshold)))
+        (null, _heights(null, threshold), mask)
         for null, mask in zip(nulls, exempt, strict=False)
     ]
-    find = partial(_labels, lattice=lattice, adjacency=adjacency)
-    above = [test.above(test.null.observed[np.newaxis]) for test in tests]
-    labels = find(np.all(above, axis=0)).ravel()
-    as_large = [test.as_large(find) for test in tests]
-    p, sizes, n_null = 0.0, np.bincount(labels)[1:], int(as_large[0][1])
-    for test, count in zip(tests, as_large, strict=True):
-        own = test.sizes(labels)  # 0 where all positions are exempt
-        p = np.maximum(p, np.where(own > 0, count[own] / max(1, count[1]), 0.0))
-    if not len(sizes):
-        return ClusterSizes(np.ones(len(labels)), labels, sizes, p, n_null)
-    p_values = np.concatenate([[1.0], false_discovery_control(p)])[labels]
-    return ClusterSizes(p_values, labels, sizes, p, n_null)
 
+    def above(maps, heights, mask):
+        """Mark where maps (m, C) are above the heights; exempt positions are."""
+        return maps > heights if mask is None else (maps > heights) | mask
 
-def _labels(above, lattice, adjacency):
-    """Return the number of the cluster of each position that is above (m, C), or 0."""
-    maps = above.reshape(len(above), *lattice)
-    return find_clusters(maps, 0.5, adjacency)[0].reshape(above.shape)
+    def labelled(high):
+        """Label the clusters of positions that are above (m, C) from 1; 0 is none."""
+        maps = high.reshape(len(high), *lattice)
+        return find_clusters(maps, 0.5, adjacency)[0].reshape(high.shape)
 
-
-@dataclass(frozen=True, eq=False)
-class _SizeTest:
-    """A null of means, positions that are exempt from it or None, and its heights."""
-
-    null: object
-    exempt: np.ndarray | None
-    heights: np.ndarray
-
-    def above(self, maps):
-        """Return where maps (m, C) are above the heights; exempt positions are."""
-        above = maps > self.heights
-        return above if self.exempt is None else above | self.exempt
-
-    def sizes(self, labels):
-        """Return the sizes (n_clusters,) of clusters by their labels (..., C)."""
-        ones = None
-        if self.exempt is not None:
-            ones = np.broadcast_to(~self.exempt, labels.shape).ravel()
+    def sizes_of(labels, mask):
+        """Count the positions of clusters by their labels (..., C)."""
+        ones = None if mask is None else np.broadcast_to(~mask, labels.shape).ravel()
         return np.bincount(labels.ravel(), ones)[1:].astype(int)
 
-    def as_large(self, find):
-        """Return how many clusters of all maps have each size or more, (C + 1,)."""
-        n_positions = self.null.shape[1]
-        count = np.bincount(
-            self.sizes(find(self.above(self.null.observed[np.newaxis]))),
-            minlength=n_positions + 1,
-        )
-        for rows in batches(len(self.null), n_positions):
-            sizes = self.sizes(find(self.above(self.null[rows])))
+    high = [above(test[0].observed[np.newaxis], *test[1:]) for test in tests]
+    labels = labelled(np.all(high, axis=0)).ravel()
+    p, n_null = 0.0, []
+    for null, heights, mask in tests:
+        count = np.zeros(n_positions + 1, int)
+        rows = (null[part] for part in batches(*null.shape))
+        for maps in chain([null.observed[np.newaxis]], rows):
+            sizes = sizes_of(labelled(above(maps, heights, mask)), mask)
             count += np.bincount(sizes, minlength=n_positions + 1)
-        return np.cumsum(count[::-1])[::-1]
+        as_large = np.cumsum(count[::-1])[::-1]  # clusters of each size or more
+        n_null.append(int(as_large[1]))
+        sizes = sizes_of(labels, mask)  # 0 where all positions are exempt
+        share = as_large[sizes] / max(1, n_null[-1])
+        p = np.maximum(p, np.where(sizes > 0, share, 0.0))
+    sizes, p_values = np.bincount(labels)[1:], np.ones(len(labels))
+    if len(sizes):
+        p_values = np.concatenate([[1.0], false_discovery_control(p)])[labels]
+    return ClusterSizes(p_values, labels, sizes, p, n_null[0])
 
 
 def _heights(null, threshold):
-    """Return the heights (C,) above which a score is in a cluster."""
+    """Compute the heights (C,) above which a score is in a cluster."""
     n_maps = len(null) + 1
     # A product that should be whole may fall short of it by a rounding error.
     allowed = int(threshold * n_maps * (1 + 1e-12))

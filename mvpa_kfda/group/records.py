@@ -4,8 +4,6 @@ Every field that a result records is compared, so that nobody has to think of a 
 the tables here name what may differ, not what may not.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ..utils.checks import some_of, warn
@@ -16,14 +14,8 @@ from ..utils.record import as_call, is_record, recorded
 MAY_DIFFER = frozenset(
     {
         *("random_state", "dtype", "null", "exact", "renamings", "selected"),
-        "recorded_order",
-        *(
-            "n_images",
-            "class_sizes",
-            "checkpoint",
-            "n_jobs",
-            "verbose",
-        ),
+        *("recorded_order", "n_images", "class_sizes"),
+        *("checkpoint", "n_jobs", "verbose"),
     }
 )
 
@@ -37,9 +29,6 @@ NUMBERS = (
 #: Fields whose differences are told, and not warned of either.
 TOLD = frozenset({"times"})
 
-#: What of a splitter follows from the data or is a seed.
-_NOT_OF_SPLITTERS = ("n_splits", "random_state")
-
 #: Numbers that differ by less, as a part of the first, are the same.
 _SAME = 1e-6
 
@@ -47,11 +36,10 @@ _SAME = 1e-6
 _NAMED = 3
 
 
-def _of_any_subject(splitter, record):
+def _splitter(cv, record):
     """Return what is recorded of a splitter, but for what may differ."""
-    if not isinstance(splitter, dict):
-        return splitter
-    return {k: v for k, v in splitter.items() if k not in _NOT_OF_SPLITTERS}
+    dropped = ("n_splits", "random_state") if isinstance(cv, dict) else ()
+    return {k: cv[k] for k in cv if k not in dropped} if dropped else cv
 
 
 def _confounds(value, record):
@@ -65,7 +53,7 @@ _CALLED = {"class_names": "classes", "ch_names": "channels"}
 
 #: Field -> what is compared of it, of its value and of the whole record.
 _COMPARED_AS = {
-    "cv": _of_any_subject,
+    "cv": _splitter,
     "ch_names": lambda names, record: None if names is None else sorted(names),
     "confounds": _confounds,
     # Metrics beside the first, which is the one that was to be tested, are free.
@@ -76,7 +64,7 @@ _COMPARED_AS = {
 
 
 def record_of(result):
-    """Return what a result records of how it was made, and what its trials tell."""
+    """Record how a result was made, and the numbers of its trials."""
     record = _flat(result.parameters)
     groups, n_repeats = result.groups, result.parameters.get("n_repeats", 1)
     record["groups"] = groups is not None
@@ -84,18 +72,12 @@ def record_of(result):
     record["n_groups"] = None if groups is None else len(np.unique(groups))
     if record.get("train_on") is None:
         record["n_trials"] = result.n_tested // n_repeats
-    return record | _channels(result)
-
-
-def _channels(result):
-    """Return how many channels were decoded, in all and by type where it is known."""
-    names = result.parameters.get("ch_names")
-    if names is None:
-        return {}
-    known = result.places.info_fif is not None
-    types = result.info.get_channel_types() if known else []
-    by_type = {f"{kind}.n_channels": types.count(kind) for kind in types}
-    return {"n_channels": len(names)} | by_type
+    if record.get("ch_names") is not None:  # in all, and by type where it is known
+        known = result.places.info_fif is not None
+        types = result.info.get_channel_types() if known else []
+        record["n_channels"] = len(record["ch_names"])
+        record |= {f"{kind}.n_channels": types.count(kind) for kind in types}
+    return record
 
 
 def _flat(record, before=""):
@@ -148,36 +130,21 @@ def shared(records):
 # ------------------------------------------------------------------------- differences
 
 
-@dataclass(frozen=True)
-class Difference:
-    """A field that some subjects have otherwise than the first of their list."""
-
-    name: str
-    #: What they have in the place of what the first has -> the numbers of these.
-    values: dict
-
-    @property
-    def called(self):
-        """What users call the field."""
-        return _CALLED.get(self.name, self.name)
-
-    def of(self, names):
-        """Return the names of the subjects by what they have."""
-        return {text: [names[k] for k in who] for text, who in self.values.items()}
-
-
 def differences(records, n_first):
-    """Return the `Difference` of every field that not all subjects have alike."""
+    """Find the fields that some subjects have otherwise than the first of their list.
+
+    Returns field -> what they have in the place of what the first has -> the numbers of
+    these subjects.
+    """
     found, compared = {}, [_compared(record) for record in records]
-    for k, own in enumerate(compared):
+    for k, fields in enumerate(compared):
         first = compared[0 if k < n_first else n_first]
-        for name in dict.fromkeys((*first, *own)):
-            value, usual = own.get(name), first.get(name)
+        for name in dict.fromkeys((*first, *fields)):
+            value, usual = fields.get(name), first.get(name)
             if not is_same(value, usual):
-                of_field = found.setdefault(name, {})
                 text = value if name in TOLD else _instead(value, usual)
-                of_field.setdefault(text, []).append(k)
-    return [Difference(name, values) for name, values in found.items()]
+                found.setdefault(name, {}).setdefault(text, []).append(k)
+    return found
 
 
 def tell_differences(found, names, words):
@@ -185,30 +152,34 @@ def tell_differences(found, names, words):
 
     `words` stand for one subject at the start of a sentence, `names` for several.
     """
-    found = [each for each in found if each.name not in TOLD]
-    differing = {k for each in found for who in each.values.values() for k in who}
+    found = {_CALLED.get(x, x): found[x] for x in found if x not in TOLD}
+    differing = {k for of in found.values() for who in of.values() for k in who}
     if not differing:
         return
-    who = f"{len(differing)} of {len(names)} subjects were"
-    fields = [f"{each.called} ({_by_subject(each.of(names))})" for each in found]
     if len(differing) == 1:
         who = f"{words[differing.pop()]} was"
-        fields = [f"{each.called} ({', '.join(each.values)})" for each in found]
+        told = {field: ", ".join(values) for field, values in found.items()}
+    else:
+        who = f"{len(differing)} of {len(names)} subjects were"
+        told = {field: _by_subject(values, names) for field, values in found.items()}
+    fields = ", ".join(f"{field} ({text})" for field, text in told.items())
     warn(
-        f"{who} analysed differently from the first: {', '.join(fields)}. If this is "
-        "not on purpose, run the analysis again."
+        f"{who} analysed differently from the first: {fields}. If this is not on "
+        "purpose, run the analysis again."
     )
 
 
-def _by_subject(values):
+def _by_subject(values, names):
     """Word who has what in the place of what the first has."""
-    pairs = [f"{some_of(who)}: {value}" for value, who in values.items()]
+    pairs = [
+        f"{some_of([names[k] for k in who])}: {value}" for value, who in values.items()
+    ]
     more = len(pairs) - _NAMED
     return "; ".join([*pairs[:_NAMED], *([f"and {more} more"] if more > 0 else [])])
 
 
 def is_same(value, other):
-    """Tell whether two recorded values are the same, but for rounding."""
+    """Whether two recorded values are the same, but for rounding."""
     pair = value, other
     if all(isinstance(each, float | int | np.number) for each in pair):
         return bool(np.isclose(value, other, rtol=_SAME, atol=0, equal_nan=True))
@@ -232,7 +203,7 @@ def _instead(value, usual):
 
 
 def _are_names(value):
-    """Tell whether a value is a list of names."""
+    """Whether a value is a list of names."""
     several = isinstance(value, list | tuple)
     return several and all(isinstance(each, str) for each in value)
 

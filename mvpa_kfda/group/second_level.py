@@ -6,8 +6,8 @@ A new method is an entry of `METHODS`, and its words in `results.group.GROUP_TES
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Literal
 
@@ -16,67 +16,121 @@ from scipy.stats import norm, t
 
 from ..inference.corrections import ADJUSTMENTS, CorrectionNames, smallest_p_value
 from ..inference.exchange import LabelExchange, SignFlips, draw_labels, draw_signs
-from ..inference.null import Alternative, FullNull
-from ..inference.prevalence import order_p, prevalence_p
+from ..inference.listed import CLUSTER_FDR
+from ..inference.null import ALTERNATIVES, Alternative, FullNull, level_of_side
+from ..inference.prevalence import largest_order, order_p, prevalence_p
 from ..results.group import GroupResult
 from ..results.kinds import keeps_warnings
 from ..results.prevalence import NULLS, share_of
-from ..utils.checks import Seed, check_count, check_flag, counted, draw_seed, warn
+from ..utils.checks import (
+    Seed,
+    check_count,
+    check_flag,
+    check_option,
+    counted,
+    draw_seed,
+    warn,
+)
 from ..utils.fingerprints import files_of
 from ..utils.memory import LazyRows
 from ..utils.record import versions
 from . import listed
 from .arguments import (
-    CLUSTER_FDR,
-    N_PERMUTATIONS,
-    GroupMethod,
-    Request,
     check_alpha,
-    check_alternative,
     check_corrections,
-    check_group_method,
     check_list_names,
-    check_order,
-    check_other,
     check_threshold,
-    join_lists,
     warn_if_above,
 )
-from .levels import level_to_test, off_chance
-from .own import own_tests
 from .recombined import (
     RecombinedNull,
     cluster_size_p,
     draw_recombinations,
     p_of_scores,
+    test_each_subject,
 )
 from .statistics import MapTest, calibrate_rows, parametric_p
-from .subjects import ResultOrPath, gather_subjects
+from .subjects import (
+    ResultOrPath,
+    gather_subjects,
+    join_lists,
+    level_to_test,
+    off_chance,
+)
 
+#: Second-level permutations where no number is given.
+N_PERMUTATIONS = 10_000
 #: p-levels that form clusters where none is given: of images, and of everything else.
 _LEVEL_OF_IMAGES, _LEVEL = 0.001, 0.05
 #: For smaller levels there is no number of permutations that anybody would draw.
 _LEAST_ALPHA = 1e-8
 
 
-def recombine(subjects, request):
-    """Test the "min" or "mean" over subjects against recombined permutations."""
-    n_maps = np.array([1 + len(null) for null in subjects.nulls])
-    draws = draw_recombinations(n_maps, request.n_permutations, request.seed)
+@dataclass(frozen=True)
+class GroupMethod:
+    """How subjects are put together, and what may be asked of it."""
 
+    #: The test: of `Subjects` and a `GroupTest` it makes a `MapTest`.
+    test: Callable
+    #: What is tested: "min" or "mean" over subjects, or one of `STATISTICS`.
+    statistic: str
+    #: For the methods section, the test of one list of scores, and of two groups.
+    words: str
+    words_of_two: str = ""
+    #: Whether it tests against the subjects' permuted labels, and so no second list.
+    by_labels: bool = False
+    #: Whether uncorrected p-values come from a distribution.
+    parametric: bool = False
+    #: Corrections that no other method has.
+    corrections: tuple = ()
+    #: The only ones it has, the first by default; none: all, "max" by default.
+    only: tuple = ()
+    #: Whether it takes one subject from below, by an order, and a share.
+    ordered: bool = False
+    #: What may be tested for; of some methods and corrections only high scores.
+    alternatives: tuple = ALTERNATIVES
+
+
+@dataclass(frozen=True)
+class GroupTest:
+    """What was asked of `group_inference`."""
+
+    method: str
+    correction: tuple
+    #: Of the i-test: which subject from below, and the share of the null hypothesis.
+    order: int | None
+    hypothesis: float | None
+    metric: str
+    alternative: str
+    alpha: float
+    #: Second-level permutations, at most.
+    n_permutations: int
+    #: p-level that forms clusters.
+    threshold: float
+    random_state: int
+    paired: bool
+    resample: bool
+    labels: tuple
+
+    @property
+    def statistic(self):
+        """What is tested."""
+        return METHODS[self.method].statistic
+
+
+def recombine(subjects, test):
+    """Test the "min" or "mean" over subjects against recombined permutations."""
+    n_maps = [1 + len(null) for null in subjects.nulls]
+    draws = draw_recombinations(n_maps, test.n_permutations, test.random_state)
     nulls = [
-        RecombinedNull(scores, kept, draws, request.method.statistic)
-        for scores, kept, _ in subjects.tests
+        RecombinedNull(scores, permuted, draws, test.statistic)
+        for scores, permuted, _ in subjects.tests
     ]
-    if request.method.statistic == "mean":
-        return _test(nulls, subjects, request, {"none", "max"})
+    if test.statistic == "mean":
+        return _test(nulls, subjects, test, {"none", "max"})
     # All recombinations give these p-values of the minimum, so that none are drawn.
-    by_test = [
-        np.where(exempt, 0.0, null.p_by_subject())
-        for null, (*_, exempt) in zip(nulls, subjects.tests, strict=True)
-    ]
-    p_of_minimum = reduce(np.maximum, by_test)
-    tested = _test(nulls, subjects, request, {"max"})
+    p_of_minimum = _p_by_subject([null.observed for null in nulls], subjects)
+    tested = _test(nulls, subjects, test, {"max"})
     p = tested.p | {"none": prevalence_p(p_of_minimum, 0.0)}
     # Of drawn recombinations a maximum may by chance have the smaller p-value.
     for name in p.keys() & {"max", "max-step-down"}:
@@ -84,51 +138,93 @@ def recombine(subjects, request):
     return replace(tested, p=p, p_of_minimum=p_of_minimum)
 
 
-def take_in_order(subjects, request):
+def take_in_order(subjects, test):
     """Test the i-th lowest subject, with a share of the population as the null."""
     # The same place in the order at every position, whoever is there.
-    in_order = [np.sort(s, axis=0)[request.order - 1] for s, *_ in subjects.tests]
+    maps = [np.sort(s, axis=0)[test.order - 1] for s, *_ in subjects.tests]
+    p_of_order = _p_by_subject(maps, subjects)
+    p = {"none": order_p(p_of_order, test.order, test.hypothesis)}
+    numbers = {"n_tests": len(maps), "p_of_minimum": p_of_order}
+    return MapTest(maps[0], p, np.empty(0), np.nan, **numbers)
+
+
+def _p_by_subject(maps, subjects):
+    """Return p-values (S, C) by each subject's null; the larger of two tests."""
     by_test = [
-        np.where(exempt, 0.0, p_of_scores(scores, kept))
-        for scores, (_, kept, exempt) in zip(in_order, subjects.tests, strict=True)
+        np.where(exempt, 0.0, p_of_scores(scores, nulls))
+        for scores, (_, nulls, exempt) in zip(maps, subjects.tests, strict=True)
     ]
-    p_of_order = reduce(np.maximum, by_test)
-    p = {"none": order_p(p_of_order, request.order, request.share)}
-    none = np.empty(0)
-    how = {"n_tests": len(by_test), "p_of_minimum": p_of_order}
-    return MapTest(in_order[0], p, none, np.nan, **how)
+    return reduce(np.maximum, by_test)
 
 
-def exchange(subjects, request):
+def exchange(subjects, test):
     """Test the mean of one list, or the difference of two, by signs or by labels."""
-    method, n_first = request.method, request.n_first
-    first, others = subjects.scores[:n_first], subjects.scores[n_first:]
-    n, statistic, means = len(subjects.scores), method.statistic, None
-    drawn = request.n_permutations, request.seed
-    if len(others) and not request.paired:
-        samples, dof = (first, others), n - 2
+    statistic, n_first, scores = (
+        test.statistic,
+        subjects.n_first,
+        subjects.scores,
+    )
+    first, others = scores[:n_first], scores[n_first:]
+    drawn, means = (test.n_permutations, test.random_state), None
+    if len(others) and not test.paired:
+        samples, dof = (first, others), len(scores) - 2
         labels = draw_labels(n_first, len(others), *drawn)
-        null = LabelExchange(subjects.scores, labels, statistic)
+        null = LabelExchange(scores, labels, statistic)
     else:
         base = others
-        if not request.paired:
-            base = level_to_test(subjects, request.alternative)
+        if not test.paired:
+            base = level_to_test(subjects, test.alternative)
             means = base if np.ndim(base) else None
-        differences = first - base
-        samples, dof = (differences,), n_first - 1
-        null = SignFlips(differences, draw_signs(n_first, *drawn), statistic)
-    if method.parametric and null.all_alike:
-        raise ValueError(
-            f"All {n} subjects have the same scores, which leaves no variance that t "
-            "could compare their mean with. Use method='wilcoxon' or 'sign-flip', "
-            "whose p-values need none, or 'prevalence' or 'bootstrap'."
-        )
-    level = request.level
+        samples, dof = (first - base,), n_first - 1
+        null = SignFlips(*samples, draw_signs(n_first, *drawn), statistic)
+    level, p = level_of_side(test.threshold, test.alternative), {}
+    if METHODS[test.method].parametric:
+        if null.all_alike:
+            raise ValueError(
+                f"All {len(scores)} subjects have the same scores, which leaves no "
+                "variance that t could compare their mean with. Use method='wilcoxon' "
+                "or 'sign-flip', whose p-values need none, or 'prevalence' or "
+                "'bootstrap'."
+            )
+        by_theory = {"statistic": statistic, "alternative": test.alternative}
+        p["none"] = parametric_p(*samples, **by_theory)
     height = float(t.isf(level, dof) if statistic == "t" else norm.isf(level))
-    samples = samples if method.parametric else ()
-    tested = _test([null], subjects, request, {"none"}, height, samples)
+    tested = _test([null], subjects, test, {"none"}, height, p)
     n_alike = int(np.count_nonzero(null.alike))
     return replace(tested, n_alike=n_alike, permuted_means=means)
+
+
+def _test(nulls, subjects, test, always, height=None, p=()):
+    """Return the `MapTest` of lazy nulls (P, C), of which some `p` may be known.
+
+    Of two nulls the subjects' exempt positions are exempt from the second test.
+    """
+    observed, p, places = nulls[0].observed, dict(p), subjects.first.places
+    names = always | {name for name in test.correction if name not in ADJUSTMENTS}
+    adjacency = places.adjacency(subjects.counted)
+    exempt = None, subjects.tests[-1][2]
+    if CLUSTER_FDR in names:
+        which = test.threshold, adjacency, places.shape
+        p[CLUSTER_FDR] = cluster_size_p(nulls, *which, exempt=exempt).p_values
+    names -= set(p)
+    if not names:
+        return MapTest(observed, p, np.empty(0), np.nan, observed, height)
+    shape = places.shape if adjacency is None else observed.shape
+    full = [
+        FullNull(
+            null.observed.reshape(shape),
+            LazyRows(len(null), shape, null.dtype, null.__getitem__),
+            adjacency,
+            test.threshold,
+            test.alternative,
+            height=height,
+            exempt=None if mask is None else mask.reshape(shape),
+        )
+        for null, mask in zip(nulls, exempt, strict=False)
+    ]
+    tested = MapTest.of(full, names)
+    found = tuple(map(calibrate_rows, full))
+    return replace(tested, statistic=observed, p=p | tested.p, calibrations=found)
 
 
 #: The methods by name: adding one is an entry here, and its words in GROUP_TESTS.
@@ -436,19 +532,27 @@ def group_inference(
     >>> group_inference(results, "t", "none").pvalues() < 0.001
     True
     """
-    name = check_group_method(method, METHODS)
+    name = method.replace("_", "-") if isinstance(method, str) else method
+    if not isinstance(name, str) or name not in METHODS:
+        check_option("method", method, METHODS)
     method = METHODS[name]
     corrections = check_corrections(correction, name, method.corrections, method.only)
     if method.ordered:
         hypothesis = share_of("majority" if hypothesis is None else hypothesis)
-    alternative = check_alternative(alternative, method, corrections, other is not None)
-    check_other(other, paired, name, method)
+    alternative = _check_alternative(alternative, method, corrections, other)
+    if other is None and check_flag("paired", paired):
+        raise ValueError("paired=True compares with another list; pass other=[...].")
+    if other is not None and method.by_labels:
+        raise ValueError(
+            f"method={name!r} tests one group against permuted labels and takes no "
+            "other group. For a comparison use method='sign-flip', 't' or 'wilcoxon'."
+        )
     resample = check_flag("resample", resample)
     alpha, labels = check_alpha(alpha), check_list_names(labels, other)
     n_permutations = N_PERMUTATIONS if n_permutations is None else n_permutations
     n_permutations = check_count("n_permutations", n_permutations, minimum=1)
     entries, n_first, names = join_lists(results, other, subjects, paired, labels)
-    order = check_order(order, hypothesis, n_first, alpha, method)
+    order = _check_order(order, hypothesis, n_first, alpha, method)
     if threshold is not None:
         n_means = 1 if paired or other is None else 2
         dof = len(names) // (2 if paired else 1) - n_means
@@ -461,160 +565,144 @@ def group_inference(
         resample=resample,
         n_first=n_first,
     )
+    first, members, compared = group.first, group.members, other is not None
     if threshold is None:
-        in_brain = group.places.geometry is not None
+        in_brain = first.places.geometry is not None
         threshold = _LEVEL_OF_IMAGES if in_brain else _LEVEL
-    request = Request(
-        method=method,
-        corrections=corrections,
-        alternative=alternative,
-        threshold=float(threshold),
-        n_permutations=n_permutations,
-        seed=draw_seed(random_state),
-        n_first=n_first,
-        paired=bool(paired),
-        order=order,
-        share=hypothesis,
-    )
-    tested = method.test(group, request)
-    own = own_tests(group, alpha) if method.by_labels else None
-    result = _pack(name, group, request, tested, labels, alpha, own)
-    asked = {"paired": bool(paired), "resample": resample}
-    asked["labels"] = None if other is None else list(labels)
-    result = replace(result, **_provenance(entries, group, request, result, asked))
-    warn_if_out_of_reach(result, NULLS["majority"])
-    return result
-
-
-# ---------------------------------------------------------------------- the steps of it
-
-
-def _test(nulls, subjects, request, always, height=None, samples=()):
-    """Return the `MapTest` of lazy nulls (P, C); `samples` have a distribution.
-
-    Of two nulls the subjects' exempt positions are exempt from the second test.
-    """
-    first = nulls[0]
-    names = always | {name for name in request.corrections if name not in ADJUSTMENTS}
-    adjacency = subjects.places.adjacency(subjects.counted)
-    places, exempt = subjects.places.shape, (None, subjects.exempt)
-    p = {}
-    if samples:
-        how = {"statistic": first.statistic, "alternative": request.alternative}
-        p["none"] = parametric_p(*samples, **how)
-    if CLUSTER_FDR in names:
-        which = request.threshold, adjacency, places
-        p[CLUSTER_FDR] = cluster_size_p(nulls, *which, exempt=exempt).p_values
-    names -= set(p)
-    if not names:
-        observed = first.observed
-        return MapTest(observed, p, np.empty(0), np.nan, observed, height)
-    shape = places if adjacency is None else first.observed.shape
-    full = [
-        FullNull(
-            null.observed.reshape(shape),
-            LazyRows(len(null), shape, null.dtype, null.__getitem__),
-            adjacency,
-            request.threshold,
-            request.alternative,
-            height=height,
-            exempt=None if mask is None else mask.reshape(shape),
-        )
-        for null, mask in zip(nulls, exempt, strict=False)
-    ]
-    tested = MapTest.of(full, names)
-    p |= tested.p
-    found = tuple(map(calibrate_rows, full))
-    return replace(tested, statistic=first.observed, p=p, calibrations=found)
-
-
-def _pack(name, group, request, tested, labels, alpha, own):
-    """Make the result, with maps of all positions."""
-    more = {}
-    if request.method.ordered:
-        more = {"order": request.order, "hypothesis": request.share}
-    if own is not None:
-        more["anywhere"] = {"p": list(own.p_anywhere), "size": list(own.sizes_anywhere)}
-    scores, n_first = group.expand(group.scores), request.n_first
-    of_minimum, means = tested.p_of_minimum, tested.permuted_means
-    off = off_chance(group, n_first, means is not None)
-    more |= {"permuted_mean": off} if off else {}
-    compared = len(scores) > n_first
-    of_clusters = tested.cluster_scores
-    return GroupResult(
-        metric=group.metric,
+    test = GroupTest(
         method=name,
-        correction=request.corrections,
-        alternative=request.alternative,
+        correction=corrections,
+        order=order,
+        hypothesis=hypothesis,
+        metric=first.metric,
+        alternative=alternative,
         alpha=alpha,
-        places=group.places,
-        chance=0.0 if compared else float(group.chances[0]),
-        score_chance=float(group.chances[0]),
-        statistic=group.expand(tested.statistic),
-        p_maps={name: group.expand(p) for name, p in tested.p.items()},
-        observed_max=tested.observed_max,
-        null_max=tested.null_max,
-        n_permutations=len(tested.null_max),
-        cluster_scores=None if of_clusters is None else group.expand(of_clusters),
-        cluster_height=tested.cluster_height,
+        n_permutations=n_permutations,
+        threshold=float(threshold),
+        random_state=draw_seed(random_state),
+        paired=bool(paired),
+        resample=resample,
+        labels=labels,
+    )
+    tested = method.test(group, test)
+
+    parameters = {
+        "n_permutations": n_permutations,
+        "threshold": test.threshold,
+        "random_state": test.random_state,
+        "first_level_permutations": [len(null) for null in group.nulls],
+        "scoring": first.scoring,
+        "first_level_smallest_p": [one.smallest_p for one in members],
+        "first_level": group.first_level,
+        "first_level_differences": group.differences,
+        "n_alike": tested.n_alike,
+        "n_tests": tested.n_tests,
+    }
+    if method.ordered:
+        parameters |= {"order": order, "hypothesis": hypothesis}
+    optional = {
+        "p_of_minimum": tested.p_of_minimum,
+        "permuted_means": tested.permuted_means,
+    }
+    if method.by_labels:
+        alone = test_each_subject(group, alpha)
+        optional |= {"subject_p": alone.p, "subject_sizes": alone.sizes}
+        sizes = list(alone.sizes_anywhere)
+        parameters["anywhere"] = {"p": list(alone.p_anywhere), "size": sizes}
+    off = off_chance(group, tested.permuted_means is not None)
+    if off:
+        parameters["permuted_mean"] = off
+    sums = [one.checksum for one in members]
+    inputs = {"function": "group_inference", "files": files_of(entries)}
+    inputs["results"] = sums[:n_first]
+    if compared:
+        inputs["other"] = sums[n_first:]
+    scores = group.expand(group.scores)
+    result = GroupResult(
+        metric=first.metric,
+        method=name,
+        correction=corrections,
+        alternative=alternative,
+        alpha=alpha,
+        places=first.places,
+        chance=0.0 if compared else float(first.chance),
+        score_chance=float(first.chance),
+        **tested.fields(group.expand),
         subjects=np.array(group.names[:n_first]),
         subject_scores=scores[:n_first],
         other_subjects=np.array(group.names[n_first:]) if compared else None,
         other_scores=scores[n_first:] if compared else None,
-        paired=request.paired,
+        paired=test.paired,
         labels=labels,
-        parameters={
-            "n_permutations": request.n_permutations,
-            "threshold": request.threshold,
-            "random_state": request.seed,
-            "first_level_permutations": [len(null) for null in group.nulls],
-            "scoring": list(group.scoring),
-            "first_level_smallest_p": list(group.smallest_p),
-            "first_level": group.first_level,
-            "first_level_differences": group.differences,
-            "n_alike": tested.n_alike,
-            "n_tests": tested.n_tests,
-            **more,
-        },
-        subject_p=None if own is None else group.expand(own.p),
-        subject_sizes=None if own is None else group.expand(own.sizes),
+        parameters=parameters,
         subject_warnings=group.warnings,
-        p_of_minimum=None if of_minimum is None else group.expand(of_minimum),
         ranks=[group.expand(each.ranks, 0) for each in tested.calibrations],
         rank_statistics=[each.statistics for each in tested.calibrations],
         versions=versions(),
         mean_matrices={} if compared else group.matrices,
         classes=None if compared else group.classes,
-        permuted_means=None if means is None else group.expand(means),
+        **{k: None if x is None else group.expand(x) for k, x in optional.items()},
+        options=vars(test)
+        | {
+            "correction": list(corrections),
+            "labels": list(labels) if compared else None,
+        },
+        inputs=inputs,
     )
+    _warn_if_out_of_reach(result)
+    return result
 
 
-def _provenance(entries, group, request, result, asked):
-    """Return the options of the call, and what says which results it was given."""
-    n_first, sums = request.n_first, list(group.checksums)
-    inputs = {"function": "group_inference", "files": files_of(entries)}
-    inputs["results"] = sums[:n_first]
-    if sums[n_first:]:
-        inputs["other"] = sums[n_first:]
-    options = {
-        "method": result.method,
-        "correction": list(request.corrections),
-        "order": request.order,
-        "hypothesis": request.share,
-        "metric": group.metric,
-        "alternative": request.alternative,
-        "alpha": result.alpha,
-        "n_permutations": request.n_permutations,
-        "threshold": request.threshold,
-        "random_state": request.seed,
-    }
-    return {"options": options | asked, "inputs": inputs}
+def _check_alternative(alternative, method, corrections, other):
+    """Return the alternative; the default depends on what is tested."""
+    if alternative is None:
+        return "greater" if other is None else "two-sided"
+    check_option("alternative", alternative, ALTERNATIVES)
+    if CLUSTER_FDR in corrections and alternative != "greater":
+        raise ValueError(
+            f"The correction {CLUSTER_FDR!r} finds clusters of high scores only; use "
+            f"alternative='greater', or 'cluster-size' for {alternative!r}."
+        )
+    if alternative not in method.alternatives:
+        raise ValueError(
+            "The lowest subjects can only be tested for being above chance; methods "
+            "'prevalence' and 'i-test' have alternative='greater', got "
+            f"{alternative!r}."
+        )
+    return alternative
+
+
+def _check_order(order, share, n_subjects, alpha, method):
+    """Return the order of an i-test; refuse one that cannot reach alpha."""
+    if not method.ordered:
+        if order is not None or share is not None:
+            name = "hypothesis" if order is None else "order"
+            raise ValueError(
+                f"{name}={share if order is None else order!r} is for method='i-test' "
+                "only; leave it out."
+            )
+        return None
+    order = check_count("order", 1 if order is None else order, minimum=1)
+    largest = largest_order(n_subjects, share, alpha)
+    if largest < 1:
+        raise ValueError(
+            f"With {n_subjects} subjects no order of the i-test can reject a "
+            f"proportion of {share:g} at alpha={alpha:g}. Use more subjects or a "
+            "smaller proportion."
+        )
+    if order > largest:
+        raise ValueError(
+            f"With {n_subjects} subjects order={order} cannot reject a proportion of "
+            f"{share:g} at alpha={alpha:g}, whatever the scores. The largest order "
+            f"possible is {largest}; choose it before scores are seen."
+        )
+    return order
 
 
 # -------------------------------------------------------------------- what can come out
 
 
-def warn_if_out_of_reach(result, majority):
+def _warn_if_out_of_reach(result):
     """Warn if no p-value can be as small as alpha, whatever the scores."""
     n, alpha = result.n_permutations, result.alpha
     drawn = f"{result.n_subjects} subjects"
@@ -626,7 +714,7 @@ def warn_if_out_of_reach(result, majority):
             advice = f"Use n_permutations={10 * int(np.ceil(1 / alpha))} or more."
         if n < result.parameters["n_permutations"]:
             advice = "These are all there are; more subjects have more."
-        if _of_distribution(result, name):
+        if METHODS[result.method].parametric and name in ("none", *ADJUSTMENTS):
             advice = "More subjects make it smaller."
         if result.order is not None:
             lower = ", and so does a lower order" if result.order > 1 else ""
@@ -635,7 +723,8 @@ def warn_if_out_of_reach(result, majority):
     if result.method != "prevalence" or told:
         return
     n_tested = result.n_positions_tested()
-    if n_tested * prevalence_p(result.smallest_p_by_subject, majority) > alpha:
+    least = prevalence_p(result.smallest_p_by_subject, NULLS["majority"])
+    if n_tested * least > alpha:
         at = f" at {counted(n_tested, 'position', ',')} at once" if n_tested > 1 else ""
         advice = "More subjects can show it"
         if n_tested > 1:
@@ -650,38 +739,32 @@ def warn_if_out_of_reach(result, majority):
         )
 
 
-def _of_distribution(result, correction):
-    """Tell whether p-values come from a distribution and not from permutations."""
-    quick = correction in ("none", *ADJUSTMENTS)
-    return METHODS[result.method].parametric and quick
-
-
 def _smallest_p(result, correction):
     """Return the smallest p-value that a correction can give; 0 if that is open."""
     if correction == CLUSTER_FDR:
         return 0.0
+    method, two_sided = METHODS[result.method], result.alternative == "two-sided"
     n_counted = int(np.count_nonzero(result.counted))
     n, n_others = result.n_subjects, 0
     if result.other_scores is not None and not result.paired:
         n_others = len(result.other_subjects)
     n_exchanges = math.comb(n + n_others, n) if n_others else 2**n
-    if _of_distribution(result, correction):
-        if METHODS[result.method].statistic == "t":
+    if method.parametric and correction in ("none", *ADJUSTMENTS):
+        if method.statistic == "t":
             return 0.0
-        two_sided = result.alternative == "two-sided"
         least = max((2 if two_sided else 1) / n_exchanges, np.finfo(float).tiny)
         if n_others:
             # With ties the rank sum is tested by an approximation, which goes lowest
             # where all subjects of a group are equal.
-            apart = np.ones((n, 1)), np.zeros((n_others, 1)), "wilcoxon"
-            how = "two-sided" if two_sided else "greater"
-            least = min(least, float(parametric_p(*apart, how)[0]))
+            apart = np.ones((n, 1)), np.zeros((n_others, 1))
+            side = "two-sided" if two_sided else "greater"
+            least = min(least, float(parametric_p(*apart, "wilcoxon", side)[0]))
         return smallest_p_value(1 / least - 1, n_counted, correction)
     least = result.smallest_p(correction, n_counted)
     # Of all sign flips, and of all exchanges between equal groups, two are equally far
     # out: the observed one and its mirror image.
-    mirrored = not METHODS[result.method].by_labels and n_others in (0, n)
+    mirrored = not method.by_labels and n_others in (0, n)
     exact = result.n_permutations < result.parameters["n_permutations"]
-    if mirrored and exact and result.alternative == "two-sided":
+    if mirrored and exact and two_sided:
         least = min(1.0, 2 * least)
     return least

@@ -135,6 +135,19 @@ class MapTest:
     #: Mean scores of permuted labels (S, C) that were tested against; None: chance.
     permuted_means: np.ndarray | None = None
 
+    def fields(self, expand):
+        """Return what results record of it; `expand` makes maps of values (..., C)."""
+        of_clusters = self.cluster_scores
+        return {
+            "statistic": expand(self.statistic),
+            "p_maps": {name: expand(p) for name, p in self.p.items()},
+            "observed_max": self.observed_max,
+            "null_max": self.null_max,
+            "n_permutations": len(self.null_max),
+            "cluster_scores": None if of_clusters is None else expand(of_clusters),
+            "cluster_height": self.cluster_height,
+        }
+
     @classmethod
     def of(cls, nulls, corrections):
         """Test the observed maps of nulls, which all have to pass, by corrections."""

@@ -238,14 +238,6 @@ REFERENCES = {
         "Journal of Neuroscience Methods",
         *("164", "1", "177-190", "10.1016/j.jneumeth.2007.03.024"),
     ),
-    "McNemar1947": Reference(
-        ("McNemar, Q.",),
-        "1947",
-        "Note on the sampling error of the difference between correlated proportions "
-        "or percentages",
-        "Psychometrika",
-        *("12", "2", "153-157", "10.1007/BF02295996"),
-    ),
     "Hartigan1969": Reference(
         ("Hartigan, J. A.",),
         "1969",

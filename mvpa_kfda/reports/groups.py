@@ -384,15 +384,9 @@ def _folds(p):
 
 def _comparison_test(result):
     """Say what the difference was compared with."""
-    p, n = result.parameters, result.n_permutations
-    n_flips = p.get("n_flips") or n
-    unit = "group" if p.get("flip") == "groups" else "trial"
     test = COMPARISON_TESTS[result.method]
-    words = test.words.format(
-        unit=unit,
-        permutations=counted(n, "permutation", ","),
-        flips=counted(n_flips, "sign flip", ","),
-    )
+    n = counted(result.n_permutations, "permutation", ",")
+    words = test.words.format(permutations=n)
     first, second = _analyses(result)
     sides = {
         "higher": f"higher scores in {first}",

@@ -37,15 +37,6 @@ COMPARISON_TESTS = {
         "being that neither carries information about the classes.",
         "permutations",
     ),
-    "both": ComparisonTest(
-        "Permutation and sign-flip tests of a difference",
-        "A difference had to be significant in two tests, and the larger *p*-value is "
-        "reported [@Berger1982]: the difference was compared with its null "
-        "distribution under label permutations shared by both analyses "
-        "({permutations}), and differences in correctness for each {unit} with a null "
-        "distribution from random sign flips ({flips}) [@McNemar1947].",
-        "permutations or flips",
-    ),
 }
 
 
@@ -63,7 +54,7 @@ class ComparisonResult(TestedMap):
     metric : str
         Name of the difference: the metric of the scores and "_difference".
     method : str
-        "permutation" or "both".
+        "permutation".
     alternative : str
         "two-sided", "greater" (a is better) or "less".
     chance : float
@@ -73,7 +64,7 @@ class ComparisonResult(TestedMap):
     statistic : array, shape (positions...)
         What was tested: the difference.
     p_maps : dict of str -> array, shape (positions...)
-        Correction -> p-values; the larger of the two tests', if "both".
+        Correction -> p-values.
     null_max : array, shape (P,)
         The same under every permutation of labels.
     n_permutations : int
@@ -81,9 +72,9 @@ class ComparisonResult(TestedMap):
     null_differences : array, shape (P, positions...), or None
         The difference under every permutation of labels; None of more than 32 million.
     parameters : dict
-        The arguments of the comparison, the number of trials in words ("trials"), of
-        sign flips ("n_flips") and of tests that had to find the difference
-        ("n_tests"), and the arguments of the analyses ("a" and "b").
+        The arguments of the comparison, the number of trials in words ("trials") and
+        of tests that had to find the difference ("n_tests"), and the arguments of the
+        analyses ("a" and "b").
 
     Examples
     --------
@@ -259,11 +250,7 @@ class ComparisonResult(TestedMap):
         parts : list of str
             Parts of a line, which commas join.
         """
-        if self.method == "both":
-            method = "methods 'permutation' and 'sign-flip'"
-        else:
-            method = f"method {self.method!r}"
-        return [*self._trials(), method, *self._worded_draws()]
+        return [*self._trials(), f"method {self.method!r}", *self._worded_draws()]
 
     def _trials(self):
         """Return the words for the trials, if there are any."""
@@ -271,12 +258,8 @@ class ComparisonResult(TestedMap):
         return [trials] if trials else []
 
     def _worded_draws(self):
-        """Return the words for how often labels were permuted and signs flipped."""
-        parts = [counted(self.n_permutations, "permutation", ",")]
-        if self.method != "permutation":
-            n_flips = self.parameters.get("n_flips") or self.n_permutations
-            parts.append(counted(n_flips, "sign flip", ","))
-        return parts
+        """Return the words for how often labels were permuted."""
+        return [counted(self.n_permutations, "permutation", ",")]
 
     def _worded_best(self):
         """Word the difference that speaks most for the alternative."""

@@ -425,8 +425,7 @@ def plot_null_max(
 
 def _p_of_maximum(result):
     """Return the p-value of the most extreme statistic over positions."""
-    # Of "both" tests, the kept one is the larger, and the null that of one of them.
-    if "max" in result.p_maps and result.method != "both":
+    if "max" in result.p_maps:
         return float(np.nanmin(result.p_maps["max"]))
     null = result.null_max
     return float(against_maximum(result.observed_max, null, null.dtype))
