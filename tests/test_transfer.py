@@ -25,7 +25,7 @@ import reference
 from build import codes_of, words
 from mvpa_kfda import RBF, Linear, Polynomial, Ridge
 from mvpa_kfda.decoding.generalization import GeneralizationPositions, _Chunks
-from mvpa_kfda.decoding.positions import cut_windows, window_positions
+from mvpa_kfda.decoding.positions import WindowPositions, cut_windows
 from mvpa_kfda.decoding.run import Task, run
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda import transfer
@@ -114,7 +114,7 @@ class Problem:
     def _row(self, data):
         windows = cut_windows(np.arange(len(data)), 1.0, self.width, self.step)
         arguments = (windows, self.mode, self.kernel, self.reg)
-        return window_positions(data + self.offset, *arguments)
+        return WindowPositions.of(data + self.offset, *arguments)
 
     def features(self, data):
         """Return the windows' features, put together sample by sample."""

@@ -36,16 +36,16 @@ from .cifti import (
     load_ciftis,
     mask_ciftis,
 )
-from .confounds import (
+from .grayordinates import GrayordinateSpace
+from .space import FeatureSpace, Space, SurfaceSpace, VolumeSpace
+from .tables import read_text_table
+from .trials import (
     OF_IMAGES,
     ConfoundTable,
     TrainOn,
     read_confounds,
     read_train_on,
 )
-from .grayordinates import GrayordinateSpace
-from .space import FeatureSpace, Space, SurfaceSpace, VolumeSpace
-from .tables import read_text_table
 from .volumes import (
     NilearnWarnings,
     aligned,
@@ -159,7 +159,7 @@ def choose_images(labels, classes=None):
         chosen,
         None if groups is None else groups[kept],
         None if confounds is None else confounds[kept],
-        None if train_on is None else train_on.of(kept),
+        None if train_on is None else train_on[kept],
         (y, groups),
         kept,
         {"classes": record, "selected": kept, "n_images": len(y)},

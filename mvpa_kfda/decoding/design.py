@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from ..data.confounds import Confounds
 from ..data.images import Classes, choose_images, read_labels
+from ..data.trials import Confounds
 from ..inference.permutation import (
     SCHEMES,
     Permute,
@@ -41,7 +41,6 @@ from ..utils.record import as_call, is_record
 from ..viz.design import plot_design
 from ..viz.notebook import make_html
 from .analysis import draw_folds
-from .options import describes_options
 from .orders import find_in_order, find_in_values, find_weak_trend
 from .problems import (
     count_by_group,
@@ -56,6 +55,7 @@ from .problems import (
     find_unequal,
     measure_confounds,
 )
+from .procedure import describes_options
 from .repeating import ONCE
 
 if TYPE_CHECKING:

@@ -8,24 +8,18 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 import mne
 import numpy as np
-from mne.time_frequency import EpochsTFR
 from numpy.typing import ArrayLike
 
-from ..data.classes import EpochLabels, choose_epochs, names_classes
-from ..data.confounds import Confounds, confounds_of_epochs, train_on_of_epochs
 from ..data.epochs import (
-    channels_left_out,
-    check_epochs,
-    check_map,
+    EpochLabels,
     check_scale,
     find_neighbours,
     fit_scaling,
-    pick_channels,
     progress_wanted,
-    samples_first,
-    sampling_rate,
+    read_epochs,
     scale_name,
 )
+from ..data.trials import Confounds
 from ..kfda.arguments import Adjacency
 from ..kfda.models import for_channels
 from ..results.decoding import TimeRegressionResult
@@ -33,22 +27,25 @@ from ..results.epochs import SensorTimeResult, TimeFrequencyResult, TimeResult
 from ..results.patterns import pack_info
 from ..utils.axes import AXES
 from ..utils.checks import check_option
-from .analysis import decode
-from .options import (
+from .analysis import decode, make_analysis
+from .positions import WindowPositions
+from .procedure import (
     ClassOptions,
     ClassScoreOptions,
     LoggedJobOptions,
+    Predicted,
+    Procedure,
+    Windowing,
     WindowOptions,
     decodes,
+    taken,
 )
-from .positions import WindowPositions
-from .procedure import Procedure, TrialData, Windowing, taken
-from .regression import TASKS, Predicted, refuse_for_regression
+from .regression import refuse_for_regression
 from .sizes import Maps
 
 if TYPE_CHECKING:
     from mne import BaseEpochs, Covariance
-    from mne.time_frequency import AverageTFR
+    from mne.time_frequency import AverageTFR, EpochsTFR
     from typing_extensions import Unpack
 
     Sensors = Adjacency | Literal["adjacency", True]
@@ -91,7 +88,7 @@ class Channels:
         check_scale(self.scale)
 
     def scaling(self, info, data, kernel):
-        """Return what brings data (..., n, p) of channels to one scale."""
+        """What brings data (..., n, p) of channels to one scale."""
         return fit_scaling(info, data, self.scale, kernel)
 
 
@@ -117,7 +114,7 @@ class EpochTrials:
 
 
 def logged(options):
-    """Return whether progress is wanted, for a level of MNE-Python's log."""
+    """Whether progress is wanted, for a level of MNE-Python's log."""
     return {"verbose": progress_wanted(options.get("verbose"))}
 
 
@@ -293,77 +290,61 @@ def decode_epochs(epochs, y=None, *, sensors=None, task="classification", **opti
     """
     procedure = Procedure.of(options | logged(options), keep_all=True)
     time, channels = taken(Windowing, options), taken(Channels, options)
-    sensors = None if sensors is False else sensors
-    epochs = check_epochs(epochs, power=True)
-    check_map(epochs, sensors, channels.scale)
-    make, kind = TASKS[check_option("task", task, tuple(TASKS))]
-    _check_task(task, epochs, y, sensors)
-    trials, chosen = _read_trials(epochs, y, options)
-    epochs = chosen.epochs
-    sfreq = sampling_rate(epochs, time.window, time.step)
-    windows = time.cut(epochs.times, sfreq)
-    picks = pick_channels(epochs.info, channels.picks)
-    info, kernel = mne.pick_info(epochs.info, picks), procedure.method.kernel
-    kind, rows, coordinates = _lay_out(epochs, info, sensors, windows.starts, kind)
-    analysis = make(
-        trials,
-        procedure,
-        maps=Maps("all", rows["starts"].shape, WindowPositions.fewer),
-        with_patterns=kernel.is_linear and sensors is None,
+    method, sensors = procedure.method, None if sensors is False else sensors
+    check_option("task", task, ("classification", "regression"))
+    known = {name: options.get(name) for name in _TrialOptions.__annotations__}
+    if task == "regression":
+        refuse_for_regression(sensors=sensors)
+    recording = read_epochs(epochs, y, channels.picks, power=True, **known)
+    if task == "regression":
+        _check_regression(recording, y)
+    windows = time.cut(recording.times, recording.sfreq)
+    kind, rows, coordinates = _lay_out(
+        recording, sensors, channels.scale, windows.starts
     )
-    data = samples_first(epochs, picks)
-    scaling = channels.scaling(info, analysis.of_trained(data), kernel)
-    data = scaling.apply(data).reshape(-1, *data.shape[-2:])
-    kernel = for_channels(kernel, info["ch_names"])
+    if task == "regression":
+        kind, coordinates = TimeRegressionResult, {}
+    analysis = make_analysis(
+        recording.trials,
+        procedure,
+        task,
+        maps=Maps("all", rows["starts"].shape, WindowPositions.fewer),
+        with_patterns=method.kernel.is_linear and sensors is None,
+    )
+    data, info = recording.data, recording.info
+    scaling = channels.scaling(info, analysis.of_trained(data), method.kernel)
+    data = scaling.apply(data)
+    data = data.reshape(-1, *data.shape[-2:])
+    kernel = for_channels(method.kernel, info["ch_names"])
     data, kernel = analysis.average(data, kernel, axis=1)
     rows |= {"width": windows.width, "mode": time.window_mode, "times": windows.times}
-    rows |= {"kernel": kernel, "reg": procedure.method.reg}
-    recorded = record_epochs(info, channels, windows, time, sfreq)
-    recorded |= channels_left_out(epochs.info, channels.picks)
     return decode(
-        WindowPositions(data=data, **rows),
+        WindowPositions(data=data, kernel=kernel, reg=method.reg, **rows),
         analysis,
         kind,
-        parameters=recorded | chosen.record,
+        parameters=record_epochs(recording, channels, windows, time),
         undo=scaling.undo,
         times=windows.times,
         **coordinates,
     )
 
 
-def _read_trials(epochs, y, options):
-    """Return the `TrialData` of epochs, and the epochs that have a class."""
-    confounds = confounds_of_epochs(epochs, options.get("confounds"))
-    chosen = choose_epochs(epochs, y, options.get("groups"))
-    trials = TrialData(
-        y=chosen.y,
-        n=len(chosen.epochs),
-        groups=chosen.groups,
-        confounds=None if confounds is None else confounds[chosen.kept],
-        train_on=train_on_of_epochs(epochs, options.get("train_on"), chosen),
-        numbers=chosen.numbers,
-    )
-    return trials, chosen
-
-
-def record_epochs(info, channels, windows, time, sfreq):
-    """Return what a result records about channels and windows."""
+def record_epochs(recording, channels, windows, time):
+    """What a result records about epochs, channels and windows."""
     return {
-        "ch_names": list(info["ch_names"]),
+        "ch_names": list(recording.info["ch_names"]),
         "scale": scale_name(channels.scale),
-        "window": windows.width / sfreq,
-        "step": windows.step / sfreq,
+        "window": windows.width / recording.sfreq,
+        "step": windows.step / recording.sfreq,
         "window_mode": time.window_mode,
-        "sfreq": sfreq,
+        "sfreq": recording.sfreq,
+        **recording.record,
     }
 
 
-def _check_task(task, epochs, y, sensors):
+def _check_regression(recording, y):
     """Refuse what regression over time has not: power, and class names."""
-    if task != "regression":
-        return
-    refuse_for_regression(sensors=sensors)
-    if isinstance(epochs, EpochsTFR):
+    if recording.freqs is not None:
         raise ValueError(
             "task='regression' is for epochs, not for power at several frequencies. "
             "Pick a frequency and make epochs of its power, mne.EpochsArray."
@@ -373,24 +354,41 @@ def _check_task(task, epochs, y, sensors):
             "task='regression' needs the values to predict: y=, one number for each "
             "epoch or the name of a column of epochs.metadata."
         )
-    if names_classes(y, len(epochs)):
+    if "classes" in recording.record:
         raise ValueError(
             "task='regression' predicts numbers, and y names classes of events. Pass "
             "one number for each epoch or the name of a column of epochs.metadata."
         )
 
 
-def _lay_out(epochs, info, sensors, starts, kind):
-    """Return a map's class of result, fields of its positions, and its coordinates."""
-    kept = {"info_fif": pack_info(info)}
-    if isinstance(epochs, EpochsTFR):
+def _lay_out(recording, sensors, scale, starts):
+    """A map's class of result, fields of its positions, and its coordinates."""
+    info, freqs = recording.info, recording.freqs
+    whitened, kept = isinstance(scale, mne.Covariance), {"info_fif": pack_info(info)}
+    if freqs is not None and sensors is not None:
+        raise ValueError(
+            "sensors works on mne.Epochs only; an EpochsTFR object is decoded at each "
+            "frequency and time. Leave sensors out, or choose channels with picks."
+        )
+    if freqs is not None:
+        if whitened:
+            raise ValueError(
+                "A noise covariance in scale whitens signals, not their power. Use "
+                "scale='auto' or 'channel', or whiten the epochs before computing "
+                "power."
+            )
         # One frequency after the other along the samples.
-        first = len(epochs.times) * np.arange(len(epochs.freqs))[:, np.newaxis]
-        names = tuple(AXES["freqs"].place.format(f"{x:g}") for x in epochs.freqs)
+        first = len(recording.times) * np.arange(len(freqs))[:, np.newaxis]
+        names = tuple(AXES["freqs"].place.format(f"{x:g}") for x in freqs)
         rows = {"starts": first + starts, "names": names}
-        return TimeFrequencyResult, rows, kept | {"freqs": epochs.freqs}
+        return TimeFrequencyResult, rows, kept | {"freqs": freqs}
     if sensors is None:
-        return kind, {"starts": starts}, kept if kind is TimeResult else {}
+        return TimeResult, {"starts": starts}, kept
+    if whitened:
+        raise ValueError(
+            "A noise covariance in scale mixes each sensor with all others, so that "
+            "neighbourhoods are no longer local. Use scale='auto' or 'channel'."
+        )
     pairs = find_neighbours(info, sensors)
     near = np.eye(len(info["ch_names"]), dtype=bool)
     near[tuple(pairs)] = near[tuple(pairs[::-1])] = True

@@ -14,7 +14,6 @@ from scipy import sparse
 
 from ..data.atlas import read_regions
 from ..data.cifti import check_placed
-from ..data.confounds import Confounds
 from ..data.estimates import opened
 from ..data.grayordinates import GrayordinateSpace
 from ..data.images import (
@@ -36,6 +35,7 @@ from ..data.neighbours import (
     touching_from,
 )
 from ..data.space import FeatureSpace, SurfaceSpace
+from ..data.trials import Confounds, Trials
 from ..data.volumes import (
     deviations_within,
     find_runs,
@@ -51,16 +51,17 @@ from ..utils.checks import check_option, warn
 from ..utils.fingerprints import note_input
 from ..utils.memory import usable_memory
 from .analysis import decode, make_analysis, settled_null
-from .options import (
+from .positions import RunScaling, SubsetPositions
+from .problems import warn_of_short_runs
+from .procedure import (
     CheckpointOptions,
     ClassOptions,
     JobOptions,
     NullOptions,
+    Procedure,
     decodes,
+    taken,
 )
-from .positions import RunScaling, SubsetPositions
-from .problems import warn_of_short_runs
-from .procedure import Procedure, TrialData, taken
 from .resume import describe_run
 from .sizes import Maps
 
@@ -182,7 +183,7 @@ def _decode_geometry(
     note_input("data", images.X)
     with open_checkpoint(procedure.running.checkpoint) as kept:
         procedure = procedure.resumed(kept)
-        trials = TrialData(
+        trials = Trials(
             y=labels.y,
             n=len(labels.y),
             groups=labels.groups,

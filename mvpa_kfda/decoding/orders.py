@@ -157,10 +157,10 @@ def warn_of_order(analysis, folds, numbers=None):
 
     The `folds` are those of the trials, as the labels are, averaged or not.
     """
-    codes, groups, chosen = analysis.single
+    given, chosen = analysis.trials, analysis.trained_trials
     permutations = analysis.permutations
     one_by_one = permutations.n_permutations and permutations.scheme != "groups"
-    trials = codes, groups, chosen, numbers
+    trials = given.codes, given.groups, chosen, numbers
     for problem in find_in_order(*trials, folds, one_by_one):
         if problem.severity == "warning":
             problem.warn()

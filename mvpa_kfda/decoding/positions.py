@@ -219,6 +219,12 @@ class WindowPositions(Positions):
 
     fewer = "fewer times (step=, crop or decimate)"
 
+    @classmethod
+    def of(cls, data, windows, mode, kernel, reg):
+        """One row of `Windows` of data (n_samples, n_trials, p)."""
+        cut = windows.starts, windows.width, mode, windows.times
+        return cls(data, *cut, kernel, reg)
+
     @property
     def shape(self):
         """The shape of the map."""
@@ -338,7 +344,7 @@ class WindowPositions(Positions):
 
 
 @dataclass(frozen=True)
-class Rows(Sequence):
+class RaggedIndices(Sequence):
     """Lists of indices of different lengths, as two arrays that workers can share."""
 
     #: The entries of row i are ``indices[indptr[i] : indptr[i + 1]]``.
@@ -352,13 +358,6 @@ class Rows(Sequence):
         if row >= len(self):
             raise IndexError(row)
         return self.indices[self.indptr[row] : self.indptr[row + 1]]
-
-
-def window_positions(data, windows, mode, kernel, reg):
-    """Return the positions of one row of windows of data (n_samples, n_trials, p)."""
-    return WindowPositions(
-        data, windows.starts, windows.width, mode, windows.times, kernel, reg
-    )
 
 
 #: Bytes that the matrices of a block of positions may take, and the longest block:

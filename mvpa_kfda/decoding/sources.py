@@ -10,25 +10,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..data.confounds import Confounds
 from ..data.sources import SourceReader, find_source_neighbours, rescale
+from ..data.trials import Confounds
 from ..results.places import sensor_time_adjacency
 from ..results.sources import SourceResult, SourceTimeResult
 from ..utils.checkpoint import digest, open_checkpoint
 from .analysis import decode, make_analysis, settled_null
-from .arrays import array_trials, record_windows
+from .arrays import read_trials, record_windows
 from .epochs import logged
-from .options import (
+from .positions import RaggedIndices, WindowPositions
+from .procedure import (
     CheckpointOptions,
     ClassOptions,
     ClassScoreOptions,
     LoggedJobOptions,
     NullOptions,
+    Procedure,
+    Windowing,
     WindowOptions,
     decodes,
+    taken,
 )
-from .positions import Rows, WindowPositions
-from .procedure import Procedure, Windowing, taken
 from .resume import describe_run
 from .sizes import Maps
 
@@ -178,7 +180,7 @@ def decode_sources(
     with open_checkpoint(procedure.running.checkpoint) as kept:
         procedure = procedure.resumed(kept)
         analysis = make_analysis(
-            array_trials(y, reader.n_trials, groups, confounds, train_on),
+            read_trials(y, reader.n_trials, groups, confounds, train_on),
             procedure,
             maps=_maps(procedure, rows),
             with_patterns=kernel.is_linear and src is None,
@@ -186,7 +188,7 @@ def decode_sources(
         data = reader.read()
         recorded |= record_windows(windows, 1 / reader.tstep, time, data)
         if kernel.assumes_unit_scale:
-            rescale(data, analysis.single[2])
+            rescale(data, analysis.trained_trials)
         data, kernel = analysis.average(data, kernel, axis=1)
         rows |= {"width": windows.width, "times": windows.times}
         rows |= {"mode": time.window_mode, "reg": procedure.method.reg}
@@ -240,7 +242,7 @@ def _lay_out(reader, windows, src, radius):
     rows = {
         "starts": np.tile(windows.starts, (len(names), 1)),
         "names": np.char.add("vertex ", names),
-        "channels": Rows(near.members.indptr * len(of_each), features.ravel()),
+        "channels": RaggedIndices(near.members.indptr * len(of_each), features.ravel()),
         "adjacency": partial(sensor_time_adjacency, near.pairs, *shape),
     }
     sources = near.form.pack() | {"tstep": tstep}
