@@ -8,6 +8,7 @@ order. Files are read by MNE-Python: its own, EEGLAB's and FieldTrip's.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral
 from pathlib import Path
 
@@ -29,11 +30,8 @@ EpochLabels = ArrayLike | Mapping[str, str | Sequence[str]] | None
 
 #: Events and tags that a message lists.
 _LISTED = 20
-_SCALES = ("auto", "channel", None)
 #: The names of MNE-Python's levels of verbosity.
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
-#: What MNE-Python reads newer files of MATLAB with.
-_MATLAB_READER = "pymatreader"
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +67,11 @@ def read_epochs(epochs, y=None, picks=None, *, names=None, power=False, **known)
     # A decomposition made from an array may have other times than its info says.
     if not np.allclose(distances, 1 / sfreq, rtol=1e-3, atol=0) and is_even(distances):
         sfreq = float(1 / distances.mean())
+    chosen, references = _picked(epochs.info, picks)
+    left_out = {"bad": len({*chosen} & {*epochs.info["bads"]})}
+    left_out["reference"] = len(references)
+    left_out = {reason: n for reason, n in left_out.items() if n}
+    record |= {"channels_left_out": left_out} if left_out else {}
     return Recording(
         trials,
         mne.pick_info(epochs.info, used),
@@ -77,7 +80,7 @@ def read_epochs(epochs, y=None, picks=None, *, names=None, power=False, **known)
         sfreq,
         epochs.freqs if isinstance(epochs, EpochsTFR) else None,
         kept,
-        record | channels_left_out(epochs.info, picks),
+        record,
     )
 
 
@@ -393,14 +396,6 @@ def pick_channels(info, picks):
     return [info["ch_names"].index(name) for name in good]
 
 
-def channels_left_out(info, picks):
-    """What a result records of picked channels that are not used, if any."""
-    names, references = _picked(info, picks)
-    numbers = {"bad": len({*names} & {*info["bads"]}), "reference": len(references)}
-    numbers = {reason: n for reason, n in numbers.items() if n}
-    return {"channels_left_out": numbers} if numbers else {}
-
-
 @dataclass(frozen=True)
 class Scaling:
     """A linear map that brings channels to one scale, the same for all epochs."""
@@ -493,17 +488,6 @@ def fit_scaling(info, data, scale, kernel):
             divisors[types == kind] = _deviation(data[:, :, types == kind])
         return Scaling(divisors)
     return Scaling()
-
-
-def check_scale(scale):
-    """Refuse unknown scales."""
-    if not isinstance(scale, mne.Covariance):
-        check_option("scale", scale, _SCALES, also=("a noise covariance",))
-
-
-def scale_name(scale):
-    """How a result records the scale."""
-    return scale if isinstance(scale, str | None) else "covariance"
 
 
 def _deviation(data, axis=None):
@@ -639,63 +623,50 @@ def read_epochs_file(path):
     """The epochs of a file, with one kind of error for all that is wrong."""
     path = Path(path)
     try:
-        return READERS.get(path.suffix, _read_fif)(path)
+        return _READERS.get(path.suffix, mne.read_epochs)(path, verbose="error")
     except Exception as error:  # a reader of foreign bytes fails in many ways
-        raise ValueError(f"{path} {_word(error)}") from error
-
-
-def _word(error):
-    """Word why a file cannot be read, behind its name."""
-    text = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-    # SciPy, which MNE-Python uses without it for EEGLAB, reads no files of version 7.3.
-    if _MATLAB_READER in text or isinstance(error, NotImplementedError):
-        return (
-            f"cannot be read without the package {_MATLAB_READER}. Install it (pip "
-            f"install {_MATLAB_READER}), or save the epochs by mne.Epochs.save "
-            "(-epo.fif)."
+        text = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        words = (
+            f"is not a file of epochs that MNE-Python can read ({text}). Use epochs "
+            "saved by mne.Epochs.save (-epo.fif), EEGLAB epochs (.set) or FieldTrip "
+            "data (.mat)."
         )
-    if "read_raw_eeglab" in text:
-        return (
-            "holds no epochs, or only one: for EEGLAB it is a continuous recording. "
-            "Cut it into epochs first, by Tools > Extract epochs in EEGLAB or by "
-            "mne.Epochs."
-        )
-    return (
-        f"is not a file of epochs that MNE-Python can read ({text}). Use epochs saved "
-        "by mne.Epochs.save (-epo.fif), EEGLAB epochs (.set) or FieldTrip data (.mat)."
-    )
+        # SciPy, which MNE-Python uses without it for EEGLAB, reads no version 7.3.
+        if "pymatreader" in text or isinstance(error, NotImplementedError):
+            words = (
+                "cannot be read without the package pymatreader. Install it (pip "
+                "install pymatreader), or save the epochs by mne.Epochs.save "
+                "(-epo.fif)."
+            )
+        elif "read_raw_eeglab" in text:
+            words = (
+                "holds no epochs, or only one: for EEGLAB it is a continuous "
+                "recording. Cut it into epochs first, by Tools > Extract epochs in "
+                "EEGLAB or by mne.Epochs."
+            )
+        raise ValueError(f"{path} {words}") from error
 
 
-def _read_fif(path):
-    """Read epochs as MNE-Python saves them."""
-    return mne.read_epochs(path, verbose="error")
-
-
-def _read_eeglab(path):
-    """Read epochs of EEGLAB; channels named EOG or EYE are none of the brain."""
-    return mne.read_epochs_eeglab(path, eog="auto", verbose="error")
-
-
-def _read_fieldtrip(path):
-    """Read the data structure of FieldTrip, whose columns of trialinfo are numbered."""
-    names = _variables(path)
+def _read_fieldtrip(path, verbose):
+    """The data structure of FieldTrip, whose columns of trialinfo are numbered."""
+    if h5py.is_hdf5(path):
+        with h5py.File(path, "r") as file:
+            names = [name for name in file if not name.startswith("#")]
+    else:
+        names = [name for name, *_ in whosmat(path)]
     if len(names) > 1 and "data" not in names:
         raise ValueError(f"it holds several variables, {quoted(names, 5)}; save one")
     name = "data" if "data" in names else names[0]
-    with mne.use_log_level("error"):
+    with mne.use_log_level(verbose):
         epochs = mne.read_epochs_fieldtrip(path, info=None, data_name=name)
         if epochs.metadata is not None:
             epochs.metadata = epochs.metadata.rename(columns=str)
     return epochs
 
 
-def _variables(path):
-    """The names of the variables in a file of MATLAB's."""
-    if not h5py.is_hdf5(path):
-        return [name for name, *_ in whosmat(path)]
-    with h5py.File(path, "r") as file:
-        return [name for name in file if not name.startswith("#")]
-
-
 #: Endings -> readers; everything else is read as MNE-Python's own.
-READERS = {".set": _read_eeglab, ".mat": _read_fieldtrip}
+_READERS = {
+    # Channels named EOG or EYE are none of the brain.
+    ".set": partial(mne.read_epochs_eeglab, eog="auto"),
+    ".mat": _read_fieldtrip,
+}

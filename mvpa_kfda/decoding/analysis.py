@@ -56,8 +56,9 @@ from .problems import (
 from .procedure import Procedure
 from .regression import RegressionTask, check_values, refuse_class_options
 from .repeats import Samples
+from .resume import describe_run
 from .run import Task, is_foldwise, run
-from .sizes import check_null
+from .sizes import Maps, check_null
 
 _NEEDS_CLASSES = (
     "needs classes, but the values of a regression are continuous. Use KFold, "
@@ -145,11 +146,12 @@ class Analysis:
 
 
 def make_analysis(
-    trials, procedure, task="classification", *, maps=None, with_patterns=False
+    trials, procedure, positions=None, shape=(), *, task="classification", **options
 ):
     """Check what a `Procedure` does with `Trials`, and draw what is random.
 
-    What is kept of the permutations' `maps` is measured before any label is drawn.
+    What is kept of maps of a `shape`, of this kind of `Positions`, is measured before
+    any label is drawn. `options` are those of the `Task`, as ``with_patterns``.
     """
     _note(trials)
     values = None
@@ -204,7 +206,8 @@ def make_analysis(
         if values is not None:
             what = f"To permute {trials.n} values {n_permutations} times"
             check_memory(8 * trials.n * n_permutations, what, "fewer permutations")
-        if maps is not None:
+        if positions is not None:
+            maps = Maps(permuting.kept, shape, positions.fewer)
             maps.check(n_scalar, n_permutations)
 
     permutations, labels, permuted_test_labels = _permute(
@@ -237,14 +240,18 @@ def make_analysis(
             labels=values.levels[labels], n_classes=None, **asked, **unit
         )
     else:
+        rank = procedure.method.n_components
+        if rank is not None:
+            rank = check_components(rank, len(classes))
+            rank = None if rank == len(classes) - 1 else rank
         task = Task(
             labels=labels,
             n_classes=len(classes),
             keep_class_scores=bool(procedure.scores.keep_class_scores),
-            with_patterns=with_patterns,
-            rank=_check_rank(procedure.method.n_components, len(classes)),
+            rank=rank,
             groups=groups,
             **asked,
+            **options,
         )
     if repeating.is_repeated:
         task, samples = drawn.tasks(task, inner)
@@ -370,14 +377,6 @@ def _check_confounds(learned, folds):
             f"and {of} holds {smallest} trials: they would explain everything. Use "
             "fewer confounds, or larger training sets."
         )
-
-
-def _check_rank(n_components, n_classes):
-    """The number of discriminants to use, None for all of them."""
-    if n_components is None:
-        return None
-    n_components = check_components(n_components, n_classes)
-    return None if n_components == n_classes - 1 else n_components
 
 
 def _permute(codes, tested, n_permutations, *, folds, groups, alike=True, **options):
@@ -611,8 +610,9 @@ def decode(
     /,
     *,
     parameters,
-    null=None,
+    record=None,
     checkpoint=None,
+    digests=dict,
     undo=None,
     **fields,
 ):
@@ -628,10 +628,12 @@ def decode(
         The class of the result.
     parameters : dict
         What the result records, on top of what `analysis` does.
-    null : "all" | "full" | "max" | "stream" | None
-        What to keep of the permutations' maps, where that is settled already.
+    record : dict | None
+        What it records of trials that have been chosen.
     checkpoint : Checkpoint | None
-        What :func:`mvpa_kfda.decoding.run.run` takes.
+        Where finished blocks are kept.
+    digests : callable
+        Returns what tells whether a checkpoint is of the same data, by name.
     undo : callable | None
         Returns activation patterns (..., n_features) in the data's own units.
     **fields
@@ -647,8 +649,18 @@ def decode(
     if analysis.permutations.n_permutations and analysis.classes is not None:
         warn_of_spread(positions, analysis)
     running, folds = analysis.procedure.running, analysis.folds
-    null = settled_null(analysis, positions, null)
-    task = replace(analysis.task_for(positions), null=null)
+    task = analysis.task_for(positions)
+    null = check_null(
+        analysis.procedure.permuting.kept,
+        task,
+        positions,
+        len(analysis.tested),
+        running.n_jobs,
+    )
+    if checkpoint:
+        first, described = positions.blocks()[0][0], parameters | {"null": null}
+        checkpoint.start(describe_run(positions, first, analysis, described, digests()))
+    task = replace(task, null=null)
     outcome = run(positions, task, running.n_jobs, running.verbose, checkpoint)
     penalty, tested = dict(outcome.penalty), analysis.tested
     if analysis.classes is None:
@@ -678,7 +690,7 @@ def decode(
         "predicted": outcome.predicted,
         "tests": (np.arange(len(tested)),) if folds is None else folds.tests,
         "trains": None if folds is None else folds.trains,
-        "parameters": analysis.parameters | parameters,
+        "parameters": analysis.parameters | parameters | (record or {}),
         "versions": versions(),
         "penalty": penalty,
         "members": analysis.members,
@@ -698,13 +710,6 @@ def decode(
     if analysis.classes is None:
         names.remove("classes")
     return kind(**{name: found[name] for name in found.keys() & names}, **fields)
-
-
-def settled_null(analysis, positions, null=None):
-    """What is kept of the permutations' maps, that do not fit being refused."""
-    procedure, task = analysis.procedure, analysis.task_for(positions)
-    null, n_jobs = null or procedure.permuting.kept, procedure.running.n_jobs
-    return check_null(null, task, positions, len(analysis.tested), n_jobs)
 
 
 def _as_arrays(summaries):

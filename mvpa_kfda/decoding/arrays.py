@@ -43,7 +43,6 @@ from .procedure import (
     decodes,
     taken,
 )
-from .sizes import Maps
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -314,7 +313,7 @@ def regress(
     trials = read_trials(y, len(X), groups, confounds)
     return decode(
         FeaturePositions(X, procedure.method.kernel, procedure.method.reg),
-        make_analysis(trials, procedure, "regression"),
+        make_analysis(trials, procedure, task="regression"),
         RegressionResult,
         parameters={"n_features": X.shape[1]},
     )
@@ -380,23 +379,23 @@ def decode_arrays(
     array([0.3, 0.4])
     """
     procedure = Procedure.of(options, keep_all=True)
-    time, method = taken(Windowing, options), procedure.method
+    method = procedure.method
     data = array_samples_first(X, "X", dtype=None)
-    windows = cut_array(data, sfreq, tmin, time)
-    parameters = record_windows(windows, sfreq, time, data)
+    windows = cut_array(data, sfreq, tmin, options)
     check_option("task", task, ("classification", "regression"))
     analysis = make_analysis(
         read_trials(y, data.shape[1], groups, confounds, train_on),
         procedure,
-        task,
-        maps=Maps("all", windows.starts.shape, WindowPositions.fewer),
+        WindowPositions,
+        windows.starts.shape,
+        task=task,
     )
     data, kernel = analysis.average(data, method.kernel, axis=1)
     return decode(
-        WindowPositions.of(data, windows, time.window_mode, kernel, method.reg),
+        WindowPositions(data, windows, kernel, method.reg),
         analysis,
         TimeResult if task == "classification" else TimeRegressionResult,
-        parameters=parameters,
+        parameters={"n_features": data.shape[2], **windows.record()},
         times=windows.times,
     )
 
@@ -419,19 +418,9 @@ def array_samples_first(X, name, n_features=None, dtype=np.float64):
     return np.array(X.transpose(2, 0, 1), dtype, order="C")
 
 
-def cut_array(data, sfreq, tmin, time):
-    """The windows of data (n_times, n_trials, n_features)."""
+def cut_array(data, sfreq, tmin, options):
+    """The `Windows` of data (n_times, n_trials, n_features)."""
     check_positive("sfreq", sfreq, hint=" It is in samples per second.")
     check_finite("tmin", tmin, hint=" It is in seconds.")
-    return time.cut(tmin + np.arange(len(data)) / sfreq, sfreq)
-
-
-def record_windows(windows, sfreq, time, data):
-    """What a result records about windows and data."""
-    return {
-        "n_features": data.shape[2],
-        "window": windows.width / sfreq,
-        "step": windows.step / sfreq,
-        "window_mode": time.window_mode,
-        "sfreq": float(sfreq),
-    }
+    times = tmin + np.arange(len(data)) / sfreq
+    return taken(Windowing, options).cut(times, sfreq)

@@ -12,12 +12,10 @@ from numpy.typing import ArrayLike
 
 from ..data.epochs import (
     EpochLabels,
-    check_scale,
     find_neighbours,
     fit_scaling,
     progress_wanted,
     read_epochs,
-    scale_name,
 )
 from ..data.trials import Confounds
 from ..kfda.arguments import Adjacency
@@ -41,7 +39,6 @@ from .procedure import (
     taken,
 )
 from .regression import refuse_for_regression
-from .sizes import Maps
 
 if TYPE_CHECKING:
     from mne import BaseEpochs, Covariance
@@ -85,11 +82,9 @@ class Channels:
 
     def __post_init__(self):
         """Check what does not depend on the channels there are."""
-        check_scale(self.scale)
-
-    def scaling(self, info, data, kernel):
-        """What brings data (..., n, p) of channels to one scale."""
-        return fit_scaling(info, data, self.scale, kernel)
+        if not isinstance(self.scale, mne.Covariance):
+            allowed = ("auto", "channel", None)
+            check_option("scale", self.scale, allowed, also=("a noise covariance",))
 
 
 class EpochTrials:
@@ -289,7 +284,7 @@ def decode_epochs(epochs, y=None, *, sensors=None, task="classification", **opti
     True
     """
     procedure = Procedure.of(options | logged(options), keep_all=True)
-    time, channels = taken(Windowing, options), taken(Channels, options)
+    channels = taken(Channels, options)
     method, sensors = procedure.method, None if sensors is False else sensors
     check_option("task", task, ("classification", "regression"))
     known = {name: options.get(name) for name in _TrialOptions.__annotations__}
@@ -298,46 +293,43 @@ def decode_epochs(epochs, y=None, *, sensors=None, task="classification", **opti
     recording = read_epochs(epochs, y, channels.picks, power=True, **known)
     if task == "regression":
         _check_regression(recording, y)
-    windows = time.cut(recording.times, recording.sfreq)
-    kind, rows, coordinates = _lay_out(
-        recording, sensors, channels.scale, windows.starts
-    )
+    windows = taken(Windowing, options).cut(recording.times, recording.sfreq)
+    kind, rows, coordinates = _lay_out(recording, sensors, channels.scale, windows)
     if task == "regression":
         kind, coordinates = TimeRegressionResult, {}
     analysis = make_analysis(
         recording.trials,
         procedure,
-        task,
-        maps=Maps("all", rows["starts"].shape, WindowPositions.fewer),
+        WindowPositions,
+        rows.get("rows", windows.starts).shape,
+        task=task,
         with_patterns=method.kernel.is_linear and sensors is None,
     )
     data, info = recording.data, recording.info
-    scaling = channels.scaling(info, analysis.of_trained(data), method.kernel)
+    scaling = fit_scaling(
+        info, analysis.of_trained(data), channels.scale, method.kernel
+    )
     data = scaling.apply(data)
     data = data.reshape(-1, *data.shape[-2:])
     kernel = for_channels(method.kernel, info["ch_names"])
     data, kernel = analysis.average(data, kernel, axis=1)
-    rows |= {"width": windows.width, "mode": time.window_mode, "times": windows.times}
     return decode(
-        WindowPositions(data=data, kernel=kernel, reg=method.reg, **rows),
+        WindowPositions(data, windows, kernel, method.reg, **rows),
         analysis,
         kind,
-        parameters=record_epochs(recording, channels, windows, time),
+        parameters=record_epochs(recording, channels.scale, windows),
         undo=scaling.undo,
         times=windows.times,
         **coordinates,
     )
 
 
-def record_epochs(recording, channels, windows, time):
+def record_epochs(recording, scale, windows):
     """What a result records about epochs, channels and windows."""
     return {
         "ch_names": list(recording.info["ch_names"]),
-        "scale": scale_name(channels.scale),
-        "window": windows.width / recording.sfreq,
-        "step": windows.step / recording.sfreq,
-        "window_mode": time.window_mode,
-        "sfreq": recording.sfreq,
+        "scale": scale if isinstance(scale, str | None) else "covariance",
+        **windows.record(),
         **recording.record,
     }
 
@@ -361,7 +353,7 @@ def _check_regression(recording, y):
         )
 
 
-def _lay_out(recording, sensors, scale, starts):
+def _lay_out(recording, sensors, scale, windows):
     """A map's class of result, fields of its positions, and its coordinates."""
     info, freqs = recording.info, recording.freqs
     whitened, kept = isinstance(scale, mne.Covariance), {"info_fif": pack_info(info)}
@@ -380,10 +372,10 @@ def _lay_out(recording, sensors, scale, starts):
         # One frequency after the other along the samples.
         first = len(recording.times) * np.arange(len(freqs))[:, np.newaxis]
         names = tuple(AXES["freqs"].place.format(f"{x:g}") for x in freqs)
-        rows = {"starts": first + starts, "names": names}
+        rows = {"rows": first + windows.starts, "names": names}
         return TimeFrequencyResult, rows, kept | {"freqs": freqs}
     if sensors is None:
-        return TimeResult, {"starts": starts}, kept
+        return TimeResult, {}, kept
     if whitened:
         raise ValueError(
             "A noise covariance in scale mixes each sensor with all others, so that "
@@ -393,7 +385,7 @@ def _lay_out(recording, sensors, scale, starts):
     near = np.eye(len(info["ch_names"]), dtype=bool)
     near[tuple(pairs)] = near[tuple(pairs[::-1])] = True
     rows = {
-        "starts": np.tile(starts, (len(near), 1)),
+        "rows": np.tile(windows.starts, (len(near), 1)),
         "names": tuple(map(AXES["ch_names"].place.format, info["ch_names"])),
         "channels": tuple(np.flatnonzero(row) for row in near),
     }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..data.epochs import EpochLabels
+from ..data.epochs import EpochLabels, fit_scaling
 from ..data.pairs import (
     check_alone,
     check_no_same_trials,
@@ -28,9 +28,9 @@ from ..results.patterns import pack_info
 from ..utils.checks import check_finite
 from ..utils.fingerprints import note_input
 from .analysis import decode, make_analysis
-from .arrays import array_samples_first, cut_array, read_trials, record_windows
+from .arrays import array_samples_first, cut_array, read_trials
 from .epochs import ChannelOptions, Channels, EpochTrials, logged, record_epochs
-from .positions import Positions, WindowPositions
+from .positions import WindowPositions
 from .procedure import (
     ClassOptions,
     ClassScoreOptions,
@@ -43,7 +43,6 @@ from .procedure import (
     decodes,
     taken,
 )
-from .sizes import Maps
 
 if TYPE_CHECKING:
     from mne import BaseEpochs
@@ -51,32 +50,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class GeneralizationPositions(Positions):
+class GeneralizationPositions(WindowPositions):
     """Training windows as positions, each tested in all windows of other data."""
 
-    #: One row of training windows.
-    train: WindowPositions
     #: One row of test windows; their kernel and penalty do not matter.
-    test: WindowPositions
+    test: WindowPositions = None
     #: The labels to be predicted; None: those trained with, (n_test,).
     test_labels: np.ndarray | None = None
     #: The cells that are tested against one null only (n_train_times, n_test_times).
     exempt: np.ndarray | None = None
 
-    fewer = WindowPositions.fewer
-
-    @property
-    def shape(self):
-        """The shape of the leading part of the map: every position fills a row."""
-        return self.train.shape
-
     def describe(self):
         """Word the size of the map."""
-        return f"{self.train.n_windows} x {self.test.n_windows} times"
-
-    def check(self):
-        """Refuse what the training windows refuse."""
-        self.train.check()
+        return f"{self.n_windows} x {self.width} times"
 
     @property
     def width(self):
@@ -96,47 +82,31 @@ class GeneralizationPositions(Positions):
     @property
     def worker_bytes(self):
         """Memory for the matrix of a training window, and for test rows that stay."""
-        if self.train.kernel.low_rank:
+        if self.kernel.low_rank:
             return 0
-        rows = 4 * self.width * self.n_test * min(self.train.data.shape[1:])
-        return self.train.worker_bytes + min(rows, _Chunks._MOST)
-
-    def blocks(self):
-        """The training positions cut into ranges."""
-        return self.train.blocks()
-
-    def where(self, position):
-        """How to begin a message about a training position."""
-        return self.train.where(position)
-
-    def signal(self, position):
-        """The channels' mean in a training window, (n, p)."""
-        return self.train.signal(position)
-
-    def samples(self, position):
-        """The features of a training window (n, p), and the kernel for them."""
-        return self.train.samples(position)
+        rows = 4 * self.width * self.n_test * min(self.data.shape[1:])
+        return super().worker_bytes + min(rows, _Chunks._MOST)
 
     def grouped(self, grouping, block, tested=None):
         """The same of pseudo-trials; of all test windows, perhaps of others."""
-        train = self.train.grouped(grouping, block)
         test = self.test.grouped(tested or grouping, range(self.width))
-        return replace(self, train=train, test=test)
+        return replace(super().grouped(grouping, block), test=test)
 
     def same(self, position):
         """The cell of the same time; None where none is."""
-        same = self.test.times.round(6) == self.train.times[position].round(6)
+        times, time = self.test.windows.times, self.windows.times[position]
+        same = times.round(6) == time.round(6)
         return int(same.argmax()) if same.any() else None
 
     def models(self, block, task):
         """Yield the transfer from every training window in a block."""
-        plans = self.train.plans(block, task)
+        plans = self.plans(block, task)
         of_second = replace(task, at_most=MOST_OF_SECOND)
         for position, plan in zip(block, plans, strict=True):
             model = self._transfer(position, plan, task)
             if task.second is not None and plan.is_above(MOST_OF_SECOND):
                 alone = range(position, position + 1)
-                (second,) = self.train.plans(alone, of_second)
+                (second,) = self.plans(alone, of_second)
                 model = replace(model, second=model.by(second))
             yield model
 
@@ -145,12 +115,12 @@ class GeneralizationPositions(Positions):
         if isinstance(plan, FoldwisePlan):
             return self._foldwise(plan, task.learned)
         order = plan.order if plan.batches else np.arange(self.n_test)
-        X = self.train.features(position)
+        X = self.features(position)
         if self._uses_features(X, task):
             expansions = Expansions.of_features(plan, X)
             chunks = self._feature_chunks(order, plan)
         else:
-            expansions = Expansions.of_kernel(plan, X, self.train.kernel_of(position))
+            expansions = Expansions.of_kernel(plan, X, self.kernel_of(position))
 
             def rows(windows):
                 features = self._test_features(windows, order)
@@ -192,11 +162,8 @@ class GeneralizationPositions(Positions):
 
     def _uses_features(self, X, task):
         """Whether weights on features are cheaper than kernels between times."""
-        n, p = X.shape
-        columns = (task.n_classes - 1) * len(task.labels)
-        return isinstance(self.train.kernel, Linear) and (
-            p * columns <= n * (columns + p)
-        )
+        (n, p), columns = X.shape, (task.n_classes - 1) * len(task.labels)
+        return isinstance(self.kernel, Linear) and p * columns <= n * (columns + p)
 
     def _feature_chunks(self, order, plan):
         """The test features, arranged once for all training windows."""
@@ -251,31 +218,24 @@ class _Chunks:
         self._kept, self._bytes = {}, 0
 
     def __iter__(self):
-        for i in range(len(self._ranges)):
+        n, r = self._shape
+        for i, windows in enumerate(self._ranges):
             chunk = self._kept.get(i)
             if chunk is None:
-                chunk = self._make(self._ranges[i])
+                chunk = np.ones((n, len(windows), r + 1), self._dtype)
+                chunk[:, :, :-1] = self._rows(windows).swapaxes(0, 1)
                 if self._bytes + chunk.nbytes <= self._MOST:
                     self._kept[i] = chunk
                     self._bytes += chunk.nbytes
             yield chunk
 
-    def _make(self, windows):
-        """Gather the rows of some windows, with ones behind."""
-        n, r = self._shape
-        chunk = np.ones((n, len(windows), r + 1), self._dtype)
-        chunk[:, :, :-1] = self._rows(windows).swapaxes(0, 1)
-        return chunk
 
-
-def generalize(
-    trials, procedure, train, test, mode, *, parameters, info=None, channels=None
-):
+def generalize(trials, procedure, train, test, *, parameters, info=None, scale=None):
     """Train in windows of some data and test in windows of others.
 
     `train` and `test` are each data (n_samples, n_trials, p), perhaps the same array,
-    and windows, whose samples are features by `mode`. The data are used up. `info` is
-    of the `Channels` of epochs.
+    and `Windows`. The data are used up. Epochs have the `info` of their channels,
+    and their `scale`.
     """
     (data, windows), (data_test, windows_test) = train, test
     kernel, reg = procedure.method.kernel, procedure.method.reg
@@ -292,12 +252,13 @@ def generalize(
     analysis = make_analysis(
         trials,
         procedure,
-        maps=Maps(procedure.permuting.kept, shape, GeneralizationPositions.fewer),
+        GeneralizationPositions,
+        shape,
         with_patterns=info is not None and kernel.is_linear,
     )
     same_data, fields = data_test is data, {}
     if info is not None:
-        scaling = channels.scaling(info, analysis.of_trained(data), kernel)
+        scaling = fit_scaling(info, analysis.of_trained(data), scale, kernel)
         data = scaling.apply(data)
         data_test = data if same_data else scaling.apply(data_test)
         kernel = for_channels(kernel, info["ch_names"])
@@ -327,16 +288,16 @@ def generalize(
         kind = "cross_decoding"
     elif analysis.test_labels is not None:
         kind = "other_labels"
-    times, known = (windows.times, windows_test.times), (mode, kernel, reg)
+    times = windows.times, windows_test.times
     n_trained = len(analysis.codes)
     if analysis.chosen is not None:
         n_trained = int(analysis.chosen.sum())
     return decode(
         GeneralizationPositions(
-            WindowPositions.of(data, windows, *known),
-            WindowPositions.of(data_test, windows_test, *known),
-            analysis.test_labels,
-            exempt_cells(kind, *times),
+            *(data, windows, kernel, reg),
+            test=WindowPositions(data_test, windows_test, kernel, reg),
+            test_labels=analysis.test_labels,
+            exempt=exempt_cells(kind, *times),
         ),
         analysis,
         GeneralizationResult,
@@ -479,9 +440,9 @@ def generalize_arrays(
            [1, 1, 0, 0, 0],
            [1, 1, 0, 0, 0]])
     """
-    procedure, time = Procedure.of(options), taken(Windowing, options)
+    procedure = Procedure.of(options)
     data = data_test = array_samples_first(X, "X")
-    windows = windows_test = cut_array(data, sfreq, tmin, time)
+    windows = windows_test = cut_array(data, sfreq, tmin, options)
     trials = read_trials(y, data.shape[1], groups, confounds, train_on)
     if train_on is not None:
         check_alone("X", X_test, y_test)
@@ -506,14 +467,13 @@ def generalize_arrays(
         else:
             others = Trials(y=y_test, n=data_test.shape[1])
             trials = replace(trials, test=others)
-        windows_test = cut_array(data_test, sfreq, tmin_test, time)
+        windows_test = cut_array(data_test, sfreq, tmin_test, options)
     return generalize(
         trials,
         procedure,
         (data, windows),
         (data_test, windows_test),
-        time.window_mode,
-        parameters=record_windows(windows, sfreq, time, data),
+        parameters={"n_features": data.shape[2], **windows.record()},
     )
 
 
@@ -639,8 +599,7 @@ def generalize_epochs(
         procedure,
         (train.data, windows),
         (data_test, time.cut(times_test, train.sfreq)),
-        time.window_mode,
-        parameters=record_epochs(train, channels, windows, time),
+        parameters=record_epochs(train, channels.scale, windows),
         info=train.info,
-        channels=channels,
+        scale=channels.scale,
     )

@@ -50,7 +50,7 @@ from ..utils.checkpoint import digest, open_checkpoint
 from ..utils.checks import check_option, warn
 from ..utils.fingerprints import note_input
 from ..utils.memory import usable_memory
-from .analysis import decode, make_analysis, settled_null
+from .analysis import decode, make_analysis
 from .positions import RunScaling, SubsetPositions
 from .problems import warn_of_short_runs
 from .procedure import (
@@ -62,8 +62,6 @@ from .procedure import (
     decodes,
     taken,
 )
-from .resume import describe_run
-from .sizes import Maps
 
 if TYPE_CHECKING:
     from nibabel.cifti2 import Cifti2Image
@@ -178,11 +176,10 @@ def _decode_geometry(
     images, geometry, labels, procedure, *, standardize, parameters, with_patterns=False
 ):
     """Standardize the images, which are overwritten, lay out positions, decode."""
-    space, kept_null = geometry.space, procedure.permuting.kept
+    space, method = geometry.space, procedure.method
     labels.check(len(images.X))
     note_input("data", images.X)
     with open_checkpoint(procedure.running.checkpoint) as kept:
-        procedure = procedure.resumed(kept)
         trials = Trials(
             y=labels.y,
             n=len(labels.y),
@@ -192,26 +189,52 @@ def _decode_geometry(
             # Images follow each other in time.
             numbers=labels.take(np.arange(len(images.X))),
         )
-        maps = Maps(kept_null, (space.n_positions,), SubsetPositions.fewer)
-        patterns = {"with_patterns": with_patterns}
-        analysis = make_analysis(trials, procedure, maps=maps, **patterns)
-        positions = _lay_out(images, geometry, labels, analysis, standardize)
-        null = settled_null(analysis, positions)
-        parameters |= {"standardize": standardize, "null": null}
-        if kept:
-            known = {
-                "imgs": digest(positions.data, *_digested(positions, analysis.task)),
+        analysis = make_analysis(
+            trials,
+            procedure.resumed(kept),
+            SubsetPositions,
+            (space.n_positions,),
+            with_patterns=with_patterns,
+        )
+        X, members, scaling = _standardize(
+            images, geometry, labels, standardize, with_patterns
+        )
+        data, kernel = analysis.average(X, method.kernel)
+        if scaling and data is not X:
+            scaling = scaling.grouped(analysis.averaging)
+        filled = np.flatnonzero(np.diff(members.indptr))
+        touch = geometry.pairs, space.n_positions, filled
+        positions = SubsetPositions(
+            np.ascontiguousarray(data.T),
+            members.indptr,
+            members.indices,
+            kernel,
+            method.reg,
+            name=partial(_word_position, space),
+            folds=analysis.folds,
+            adjacency=partial(adjacency_among, *touch),
+            words=space.describe(),
+            scaling=scaling,
+        )
+
+        def digests():
+            # Patterns depend on the units that z-scores had, too.
+            units = [np.array(["patterns"])] if with_patterns else []
+            if with_patterns and scaling:
+                units += [scaling.deviations, scaling.run_of]
+            return {
+                "imgs": digest(positions.data, *units),
                 "spheres or regions": digest(positions.indptr, positions.indices),
             }
-            first = positions.filled[0]
-            kept.start(describe_run(positions, first, analysis, parameters, known))
+
         return decode(
             positions,
             analysis,
             VolumeResult,
-            parameters=parameters | labels.record,
-            null=null,
+            parameters=parameters | {"standardize": standardize},
+            record=labels.record,
             checkpoint=kept,
+            digests=digests,
             positions=np.arange(space.n_positions),
             space=space.pack(),
             adjacency=geometry.pairs,
@@ -220,33 +243,8 @@ def _decode_geometry(
         )
 
 
-def _lay_out(images, geometry, labels, analysis, standardize):
-    """Return the positions of the images to be decoded, z-scored and averaged."""
-    space, with_patterns = geometry.space, analysis.task.with_patterns
-    model = analysis.procedure.method
-    X, members, scaling = _standardize(
-        images, geometry, labels, standardize, with_patterns
-    )
-    data, kernel = analysis.average(X, model.kernel)
-    if scaling and data is not X:
-        scaling = scaling.grouped(analysis.averaging)
-    filled = np.flatnonzero(np.diff(members.indptr))
-    return SubsetPositions(
-        np.ascontiguousarray(data.T),
-        members.indptr,
-        members.indices,
-        kernel,
-        model.reg,
-        name=partial(_word_position, space),
-        folds=analysis.folds,
-        adjacency=partial(adjacency_among, geometry.pairs, space.n_positions, filled),
-        words=space.describe(),
-        scaling=scaling,
-    )
-
-
 def _standardize(images, geometry, labels, standardize, with_patterns):
-    """Return z-scores, usable members, and what undoes the scaling for patterns.
+    """z-scores, usable members, and what undoes the scaling for patterns.
 
     Of the images to be decoded, by means and deviations of all images of their runs.
     """
@@ -254,38 +252,28 @@ def _standardize(images, geometry, labels, standardize, with_patterns):
     codes, scaling = np.unique(y, return_inverse=True)[1].reshape(-1), None
     runs = find_runs(groups, codes) if standardize else ()
     if standardize and with_patterns:
-        scaling = _scaling(images.X, runs, labels)
+        run_of = np.empty(len(images.X), int)
+        for run, rows in enumerate(runs):
+            run_of[rows] = run
+        scaling = RunScaling(deviations_within(images.X, runs), labels.take(run_of))
     scored = z_score(images.X, groups, codes, standardize)
     X = labels.take(scored)
     usable = images.usable & usable_columns(X)  # now also within the groups
     members = _leave_out_useless(images, geometry, usable)
     if standardize:
-        _warn_of_flat_runs(scored, usable, runs)
+        n_flat = np.count_nonzero(flat_within_runs(scored, usable, runs))
+        if n_flat:  # outside of the field of view of a run
+            warn(
+                f"{n_flat} features are constant within some groups but not all: they "
+                "carry no information there and are set to zero. If they are outside "
+                "the field of view of a run, leave them out of the mask."
+            )
         warn_of_short_runs(y, groups)
     return X, members, scaling
 
 
-def _scaling(X, runs, labels):
-    """Return what z-scores divide X (n_images, n_features) by in every run."""
-    run_of = np.empty(len(X), int)
-    for run, rows in enumerate(runs):
-        run_of[rows] = run
-    return RunScaling(deviations_within(X, runs), labels.take(run_of))
-
-
-def _warn_of_flat_runs(X, usable, runs):
-    """Count features without a signal in some runs, outside of its field of view."""
-    n_flat = np.count_nonzero(flat_within_runs(X, usable, runs))
-    if n_flat:
-        warn(
-            f"{n_flat} features are constant within some groups but not all: they "
-            "carry no information there and are set to zero. If they are outside the "
-            "field of view of a run, leave them out of the mask."
-        )
-
-
 def _word_position(space, position):
-    """Say which position something is wrong at."""
+    """Which position something is wrong at."""
     columns = space.columns()
     if space.noun in columns:  # it has a name or number
         return f"{space.noun} {columns[space.noun][position]}"
@@ -294,15 +282,6 @@ def _word_position(space, position):
     rounded = {k: f"{v:.1f}" if isinstance(v, float) else v for k, v in at.items()}
     where = (f"{name} {value}" for name, value in rounded.items())
     return f"the {space.noun} at {', '.join(where)}"
-
-
-def _digested(positions, task):
-    """Return what patterns depend on beside z-scores: the units that these had."""
-    if not task.with_patterns:
-        return []
-    scaling = positions.scaling
-    own = [] if scaling is None else [scaling.deviations, scaling.run_of]
-    return [np.array(["patterns"]), *own]
 
 
 class _Options(ClassOptions, JobOptions, NullOptions, CheckpointOptions, total=False):

@@ -346,7 +346,7 @@ class Windowing:
                 f"{distances.max():g} s apart. Leave out window and step, which are in "
                 "seconds, or resample to even times."
             )
-        return cut_windows(times, sfreq, self.window, self.step)
+        return cut_windows(times, sfreq, self.window, self.step, self.window_mode)
 
 
 class Predicted:
