@@ -1147,6 +1147,7 @@ REFUSED = [
     ("n_permutations", 2**70, "'n_permutations': 118.*at most 9,2"),
     ("n_repeats", np.array([1, 2]), "'n_repeats': array"),
     ("n_repeats", 2**70, "'n_repeats': 118.*at most 9,2"),
+    ("n_permutations", np.array([1, 2]), "'n_permutations': array"),
     ("cv", 2**70, "'cv': 118.*at most 9,2"),
     ("average", 5, "average=5 leaves class 'ant' without samples"),
     ("average", 1.5, r"'average': 1\.5"),
