@@ -12,6 +12,7 @@ from functools import partial
 
 import numpy as np
 
+from ..data.trials import Trials
 from ..inference.permutation import Permutations, permute_labels
 from ..kfda.folds import (
     Folds,
@@ -35,6 +36,7 @@ from ..metrics.names import (
 from ..utils.checks import (
     check_components,
     check_labels,
+    check_option,
     check_per_trial,
     draw_seed,
     quoted,
@@ -153,6 +155,7 @@ def make_analysis(
     What is kept of maps of a `shape`, of this kind of `Positions`, is measured before
     any label is drawn. `options` are those of the `Task`, as ``with_patterns``.
     """
+    check_option("task", task, ("classification", "regression"))
     _note(trials)
     values = None
     if task == "regression":
@@ -256,16 +259,31 @@ def make_analysis(
     if repeating.is_repeated:
         task, samples = drawn.tasks(task, inner)
         tested = samples.codes
-    parameters = {"task": "regression"} if values else {}
-    parameters |= _record_method(procedure.method, reg)
-    parameters |= {} if values else repeating.record(drawn)
-    parameters["cv"] = splitter
-    if not values:
+    parameters = {
+        "kernel": recorded(procedure.method.kernel),
+        "reg": recorded(name_of_rule(procedure.method.reg)),
+        "n_components": procedure.method.n_components,
+        "average": None,
+        "cv": splitter,
+        "recorded_order": trials.recorded_order,
+        "n_folds": task.n_folds,
+        "scoring": task.scoring,
+        **learned.record(),
+        "n_permutations": permutations.n_permutations,
+        "permute": permutations.scheme,
+        "exact": permutations.exact,
+        "renamings": permutations.renamings,
+        "random_state": seed,
+        "dtype": task.dtype.name,
+    }
+    if isinstance(reg, Tuned):
+        kernels = kernels_of(procedure.method.kernel)
+        parameters["kernels"] = [recorded(each) for each in kernels]
+    if values is not None:
+        parameters["task"] = "regression"
+    else:
+        parameters |= repeating.record(drawn) | record_pairs(task.functions)
         parameters["train_on"] = trials.train_on and trials.train_on.record
-    parameters["recorded_order"] = trials.recorded_order
-    parameters |= {} if values else record_pairs(task.functions)
-    parameters |= _record_run(task, learned, permutations, seed)
-    if not values:
         parameters["class_sizes"] = np.bincount(of_trials.codes).tolist()
     analysis = Analysis(
         classes,
@@ -294,60 +312,40 @@ def make_analysis(
 
 def _note(trials):
     """Let the result keep the fingerprints of what is known of trials."""
-    y_test = trials.y_test if trials.test is None else trials.test.y
-    for name, values in (
-        ("y", trials.y),
-        ("groups", trials.groups),
-        ("y_test", y_test),
-    ):
+    test = trials.test or Trials(y=trials.y_test, n=trials.n)
+    known = {
+        "y": trials.y,
+        "groups": trials.groups,
+        "y_test": test.y,
+        "confounds": trials.confounds and trials.confounds.columns,
+        "confounds_test": test.confounds and test.confounds.columns,
+        "train_on": trials.train_on and trials.train_on.mask,
+    }
+    for name, values in known.items():
         note_input(name, values)
-    confounds = trials.confounds, trials.test and trials.test.confounds
-    for name, table in zip(("confounds", "confounds_test"), confounds, strict=True):
-        note_input(name, None if table is None else table.columns)
-    note_input("train_on", trials.train_on and trials.train_on.mask)
 
 
 def _check_scores(scoring, task):
     """The names of metrics, functions among them, and how many have a null."""
-    if task == "regression":  # by default r2
-        by_default = isinstance(scoring, str) and scoring == "accuracy"
-        scoring, functions = name_functions("r2" if by_default else scoring)
-        scoring = check_regression_scoring(scoring, functions)
-        return scoring, functions, len(scoring)
+    if task == "regression" and isinstance(scoring, str) and scoring == "accuracy":
+        scoring = "r2"  # which is the default there
     scoring, functions = name_functions(scoring)
-    scoring = check_scoring(scoring, functions)
-    n_scalar = sum(name in functions or METRICS[name].scalar for name in scoring)
+    check = check_regression_scoring if task == "regression" else check_scoring
+    scoring = check(scoring, functions)
+    n_scalar = sum(name not in METRICS or METRICS[name].scalar for name in scoring)
     return scoring, functions, n_scalar
 
 
 def _learned(trials, procedure, folds):
     """What every fold learns, steps and how confounds are taken out; or refuse it."""
-    steps, confounds, kernel = (
-        procedure.learning.steps,
-        trials.confounds,
-        procedure.method.kernel,
-    )
-    average, learned = procedure.repeating.average, Learned(steps)
-    given = f"preprocess={procedure.learning.preprocess!r}"
-    if not steps:
-        given = "confounds"
-    if confounds is not None:
-        # One unit for all: among seconds and volts the regression would drop the volts.
-        centre, spread = confounds.unit
-        tables = confounds, trials.test and trials.test.confounds
-        columns, others = (
-            None if table is None else (table.columns - centre) / spread
-            for table in tables
-        )
-        rounding = np.finfo(float).eps * np.max(np.abs(confounds.columns) / spread)
-        named = tuple(confounds.record())
-        learned = Learned(
-            steps, columns, others, named, confounds.size, float(rounding)
-        )
+    kernel, average = procedure.method.kernel, procedure.repeating.average
+    given, learned = "confounds", Learned(procedure.learning.steps)
+    if learned.steps:
+        given = f"preprocess={procedure.learning.preprocess!r}"
+    if trials.confounds is not None:
+        learned = _with_confounds(learned, trials, folds)
     if learned:
         check_kernel_after(kernel, learned, given)
-    if confounds is not None:
-        _check_confounds(learned, folds)
     if average is not None and learned and not kernel.is_linear:
         raise ValueError(
             f"average={average} with a kernel that is not linear, {kernel!r}, averages "
@@ -357,37 +355,50 @@ def _learned(trials, procedure, folds):
     return learned
 
 
-def _check_confounds(learned, folds):
-    """Refuse confounds of other trials, and so many that they explain everything."""
-    if folds is None and learned.others is None:
+def _with_confounds(learned, trials, folds):
+    """The same with confounds; not of other trials, and not if they explain all."""
+    confounds, others = trials.confounds, trials.test and trials.test.confounds
+    if folds is None and others is None:
         raise ValueError(
             "confounds are known for the training trials, but the models are tested on "
             "other trials (X_test, test_epochs), whose confounds are not. Leave "
             "confounds out, or pass all trials in one set with your own folds, "
             "cv=[(train, test)]."
         )
-    smallest, k = len(learned.confounds), learned.n_confounds
-    of = "the only training set"
+    smallest, of = trials.n, "the only training set"
     if folds is not None:
         smallest = min(len(train) for train, _ in folds.pairs)
         of = f"the smallest training set of {folds.name}"
-    if k + 1 >= smallest:
+    if confounds.size + 1 >= smallest:
         raise ValueError(
-            f"confounds has {k} columns (categories count one less than there are), "
-            f"and {of} holds {smallest} trials: they would explain everything. Use "
-            "fewer confounds, or larger training sets."
+            f"confounds has {confounds.size} columns (categories count one less than "
+            f"there are), and {of} holds {smallest} trials: they would explain "
+            "everything. Use fewer confounds, or larger training sets."
         )
+    # One unit for all: among seconds and volts the regression would drop the volts.
+    centre, spread = confounds.unit
+    rounding = np.finfo(float).eps * np.max(np.abs(confounds.columns) / spread)
+    return replace(
+        learned,
+        confounds=(confounds.columns - centre) / spread,
+        others=None if others is None else (others.columns - centre) / spread,
+        named=tuple(confounds.record()),
+        n_confounds=confounds.size,
+        rounding=float(rounding),
+    )
 
 
-def _permute(codes, tested, n_permutations, *, folds, groups, alike=True, **options):
+def _permute(codes, tested, n_permutations, *, folds, groups, alike, **options):
     """The permutations, and trained and tested labels (P + 1, n) by them.
 
     Two labellings of a trial are permuted together, as one label. Without a second one,
     since other trials are tested, there are no tested labels to permute. Where some of
     the trials are chosen to train with, only their labels are permuted.
     """
-    if folds is not None and folds.chosen is not None:
-        return _permute_chosen(codes, n_permutations, folds, groups, options)
+    chosen, of_all = None if folds is None else folds.chosen, codes
+    if chosen is not None:
+        folds, groups = left_out_folds(folds), _of(groups, chosen)
+        codes, tested, alike = codes[chosen], None, False
     # Two labellings have pairs of classes, which cannot be renamed one by one.
     alike = alike and (tested is None or np.array_equal(tested, codes))
     options |= {"folds": folds, "groups": groups, "alike": alike}
@@ -406,24 +417,11 @@ def _permute(codes, tested, n_permutations, *, folds, groups, alike=True, **opti
             "they are equal within each permutation block, only those of y_test are "
             "not. Use permute='free', other groups, or n_permutations=0."
         )
+    if chosen is not None:
+        permuted = labels
+        labels = np.tile(of_all.astype(permuted.dtype), (len(permuted), 1))
+        labels[:, chosen] = permuted
     return permutations, labels, permuted_test_labels
-
-
-def _permute_chosen(codes, n_permutations, folds, groups, options):
-    """The same where the labels of some trials are permuted among them."""
-    chosen = folds.chosen
-    permutations, labels, _ = _permute(
-        codes[chosen],
-        None,
-        n_permutations,
-        folds=left_out_folds(folds),
-        groups=_of(groups, chosen),
-        alike=False,
-        **options,
-    )
-    of_all = np.tile(codes.astype(labels.dtype), (len(labels), 1))
-    of_all[:, chosen] = labels
-    return permutations, of_all, None
 
 
 def _folds_of_values(cv, values, groups, numbers):
@@ -447,8 +445,14 @@ def draw_folds(cv, codes, groups, classes, test, train_on, numbers=None):
     if test is None:
         folds = make_folds(cv, codes, groups, classes, numbers)
         warn_of_absent_classes(folds, codes, classes)
-        if groups is not None:
-            _check_trained(folds, codes)
+        sets = ((codes[train], codes[test]) for train, test in folds.pairs)
+        if groups is not None and not any(np.intersect1d(*pair).size for pair in sets):
+            raise ValueError(
+                f"No fold of {folds.name} trains on a class that it tests, so that no "
+                "model sees the class it is tested on. Groups should be runs, sessions "
+                "or subjects that hold trials of several classes, or several groups of "
+                "each class."
+            )
         return folds, folds.splitter
     if cv is not None:
         raise ValueError(
@@ -490,20 +494,6 @@ def _draw_cross_folds(cv, codes, groups, classes, train_on, numbers=None):
             )
     warn_of_absent_classes(folds, codes, classes)
     return folds, folds.splitter
-
-
-def _check_trained(folds, codes):
-    """Refuse folds of which none trains on a class that it tests."""
-    n_classes = codes.max() + 1
-    for rows in folds.pairs:
-        trained, tested = (np.bincount(codes[r], minlength=n_classes) for r in rows)
-        if ((tested > 0) & (trained > 0)).any():
-            return
-    raise ValueError(
-        f"No fold of {folds.name} trains on a class that it tests, so that no model "
-        "sees the class it is tested on. Groups should be runs, sessions or subjects "
-        "that hold trials of several classes, or several groups of each class."
-    )
 
 
 def _check_tested(trials, classes, codes):
@@ -551,13 +541,14 @@ def _make_inner_folds(reg, codes, groups, folds, permutations, learned):
             "Use a number of random folds, as Tuned(cv=5), or None."
         )
     n = len(codes) if folds is None else folds.n
-    foldwise = is_foldwise(folds, learned)
     try:
-        if foldwise:
-            trains = [train for train, _ in folds.pairs] if folds else []
+        if is_foldwise(folds, learned):
+            sets = [np.arange(n)]
+            if folds is not None:
+                sets = [*(train for train, _ in folds.pairs), folds.rows_of_all]
             inner = tuple(
                 InnerFolds(reg.cv, len(rows), _of(codes, rows), _of(groups, rows), None)
-                for rows in (*trains, folds.rows_of_all if folds else np.arange(n))
+                for rows in sets
             )
             _ = [each.of_all for each in inner]
         else:
@@ -576,31 +567,6 @@ def _make_inner_folds(reg, codes, groups, folds, permutations, learned):
 def _of(values, rows):
     """The values of some trials, where there are any."""
     return None if values is None else values[rows]
-
-
-def _record_method(model, reg):
-    """What a result records about the method, of which reg is what is done."""
-    kernel, given = model.kernel, name_of_rule(model.reg)
-    method = {"kernel": recorded(kernel), "reg": recorded(given)}
-    method |= {"n_components": model.n_components, "average": None}
-    if isinstance(reg, Tuned):
-        method["kernels"] = [recorded(each) for each in kernels_of(kernel)]
-    return method
-
-
-def _record_run(task, learned, permutations, seed):
-    """What a result records about folds, scores and permutations."""
-    return {
-        "n_folds": task.n_folds,
-        "scoring": task.scoring,
-        **learned.record(),
-        "n_permutations": permutations.n_permutations,
-        "permute": permutations.scheme,
-        "exact": permutations.exact,
-        "renamings": permutations.renamings,
-        "random_state": seed,
-        "dtype": task.dtype.name,
-    }
 
 
 def decode(

@@ -21,7 +21,6 @@ from ..utils.checks import (
     check_array,
     check_finite,
     check_gram,
-    check_option,
     check_positive,
     check_real,
     warn,
@@ -382,7 +381,6 @@ def decode_arrays(
     method = procedure.method
     data = array_samples_first(X, "X", dtype=None)
     windows = cut_array(data, sfreq, tmin, options)
-    check_option("task", task, ("classification", "regression"))
     analysis = make_analysis(
         read_trials(y, data.shape[1], groups, confounds, train_on),
         procedure,

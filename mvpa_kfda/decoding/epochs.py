@@ -38,7 +38,6 @@ from .procedure import (
     decodes,
     taken,
 )
-from .regression import refuse_for_regression
 
 if TYPE_CHECKING:
     from mne import BaseEpochs, Covariance
@@ -286,10 +285,9 @@ def decode_epochs(epochs, y=None, *, sensors=None, task="classification", **opti
     procedure = Procedure.of(options | logged(options), keep_all=True)
     channels = taken(Channels, options)
     method, sensors = procedure.method, None if sensors is False else sensors
-    check_option("task", task, ("classification", "regression"))
     known = {name: options.get(name) for name in _TrialOptions.__annotations__}
-    if task == "regression":
-        refuse_for_regression(sensors=sensors)
+    if task == "regression" and sensors is not None:
+        raise ValueError("task='regression' has no sensors. Leave it out.")
     recording = read_epochs(epochs, y, channels.picks, power=True, **known)
     if task == "regression":
         _check_regression(recording, y)

@@ -186,24 +186,20 @@ class RegressionTask(Task):
 
 def refuse_class_options(procedure, trials):
     """Refuse options of a decoding function that are for classes only."""
-    repeating, scores = procedure.repeating, procedure.scores
+    repeating = procedure.repeating
     for name in ("equalize", "average_test"):
         check_flag(name, getattr(repeating, name))
     check_count("n_repeats", repeating.n_repeats, minimum=1)
-    refuse_for_regression(
-        n_components=procedure.method.n_components,
-        average=repeating.average,
-        n_repeats=None if repeating.n_repeats == 1 else repeating.n_repeats,
-        equalize=repeating.equalize or None,
-        average_test=None if repeating.average_test is True else False,
-        keep_class_scores=scores.keep_class_scores or None,
-        train_on=trials.train_on,
-    )
-
-
-def refuse_for_regression(**of_classes):
-    """Refuse arguments of a decoding function that are for classes only."""
-    given = [name for name, value in of_classes.items() if value is not None]
+    given = {
+        "n_components": procedure.method.n_components is not None,
+        "average": repeating.average is not None,
+        "n_repeats": repeating.n_repeats != 1,
+        "equalize": repeating.equalize,
+        "average_test": not repeating.average_test,
+        "keep_class_scores": procedure.scores.keep_class_scores,
+        "train_on": trials.train_on is not None,
+    }
+    given = [name for name, is_given in given.items() if is_given]
     if given:
         raise ValueError(
             f"task='regression' has no {' and no '.join(given)}. Leave "
