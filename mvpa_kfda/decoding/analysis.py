@@ -45,7 +45,7 @@ from ..utils.checks import (
 )
 from ..utils.fingerprints import note_input
 from ..utils.record import recorded, versions
-from .averaging import Averaging
+from .averaging import Draw
 from .orders import warn_of_order
 from .problems import (
     check_distances,
@@ -57,7 +57,6 @@ from .problems import (
     warn_of_spread,
 )
 from .procedure import Procedure
-from .repeats import Samples
 from .run import Task, is_foldwise, run
 from .sizes import check_null
 
@@ -120,7 +119,7 @@ class Analysis:
     #: Codes and groups of the single trials, and which are chosen to train with.
     single: tuple
     #: Which trials are averaged; all else is then about pseudo-trials.
-    averaging: Averaging | None
+    averaging: Draw | None
     #: The trials in each pseudo-trial, (n, k), of all repeats.
     members: np.ndarray | None
     #: What was asked for.
@@ -216,11 +215,14 @@ def make_analysis(trials, procedure, *, maps=None, with_patterns=False):
     classes, codes, groups = _check_trials(trials)
     cv, folds, splitter = _split(trials, procedure, codes, groups, classes)
     learned = _learn(trials, procedure, folds, groups)
-    how, seed = _repeat(trials, procedure, cv, folds)
+    repeating, permuted = procedure.repeating, permuting.n_permutations > 0
+    repeating.check(folds, trials.y_test, procedure.method.kernel)
+    seed = draw_seed(procedure.running.random_state)
+    asked = cv, folds, permuting.permute, trials.y_test
+    shown = permuted and repeating.is_shown(*asked)
     single, of_trials = (codes, groups, folds and folds.chosen), folds
-    asked = cv, folds, codes, groups, seed, classes
-    made = how.prepare(*asked, permuted=permuting.n_permutations > 0)
-    averaging = made if isinstance(made, Averaging) else None
+    asked = cv, folds, codes, groups, seed, classes, permuted, shown
+    averaging, draws = repeating.prepare(*asked)
     if averaging is not None:
         codes, groups, folds = averaging.codes, averaging.groups, averaging.folds
         learned = learned.averaged(averaging)
@@ -229,38 +231,39 @@ def make_analysis(trials, procedure, *, maps=None, with_patterns=False):
         codes,
         tested if trials.n_test is None else None,
         permuting.n_permutations,
-        folds=how.kept_folds(folds),
+        folds=folds if draws is None else draws.kept_folds,
         groups=groups,
-        permute=how.scheme(permuting.permute, folds),
+        permute=draws.scheme(permuting.permute) if draws else permuting.permute,
         random_state=seed,
         check=maps and partial(maps.check, n_scalar),
     )
-    if how.is_repeated:
-        made = how.plan(made, folds, labels, groups, seed, classes)
-        labels, folds, codes, groups = made.sampled
     known = {"permutations": permutations, "learned": learned}
     make_inner = partial(make_inner_folds, procedure.method.reg, **known)
+    samples = averaging or Draw(None, codes, groups, folds)
+    if draws is None:
+        inner = make_inner(codes, groups, folds)
+    else:
+        draws = draws.of(labels, make_inner)
+        inner, samples = draws.inner_folds[0], draws.samples()
+        tested = samples.codes
     task = Task(
         labels,
         len(classes),
-        folds,
+        samples.folds,
         scoring,
         procedure.running.dtype,
         procedure.running.batch_size,
         bool(scores.keep_class_scores),
         with_patterns=with_patterns,
         rank=_check_rank(procedure.method.n_components, len(classes)),
-        inner=make_inner(codes, groups, folds),
+        inner=inner,
         groups=groups,
+        draws=draws,
         functions=function_metrics(functions, classes),
         learned=learned.seeded(seed),
     )
-    samples = Samples(codes, groups, folds, averaging and averaging.members)
-    if how.is_repeated:
-        task, samples = made.tasks(task, make_inner)
-        tested = samples.codes
     method = procedure.method
-    parameters = record_method(method, method.reg) | how.record(made)
+    parameters = record_method(method, method.reg) | repeating.record(averaging, draws)
     parameters |= {"cv": splitter, "train_on": trials.chosen_by}
     parameters["recorded_order"] = trials.recorded_order
     parameters |= record_pairs(task.functions)
@@ -288,16 +291,6 @@ def _learn(trials, procedure, folds, groups):
     check_foldwise(learned, procedure, folds)
     warn_of_confounds(trials.confounds, groups, folds, trials.confounds_test)
     return learned
-
-
-def _repeat(trials, procedure, cv, folds):
-    """Return how all of it is repeated, and the seed of what is random."""
-    permuting = procedure.permuting
-    how = procedure.repeating.checked(folds, trials.y_test, procedure.method.kernel)
-    seed = draw_seed(procedure.running.random_state)
-    if permuting.n_permutations:
-        how = how.showing(cv, folds, permuting.permute, trials.y_test)
-    return how, seed
 
 
 def _check_scores(scoring):

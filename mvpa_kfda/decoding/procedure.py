@@ -33,8 +33,8 @@ from ..utils.checks import (
     check_jobs,
     check_option,
 )
+from .draws import Repeating
 from .positions import cut_windows
-from .repeating import Repeating
 from .sizes import NULLS, KeptNull
 
 
