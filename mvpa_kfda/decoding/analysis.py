@@ -51,9 +51,10 @@ from .problems import (
     check_distances,
     check_sets,
     check_sizes,
-    warn_of_absent_classes,
-    warn_of_alike_names,
-    warn_of_confounds,
+    find_absent_class,
+    find_alike_names,
+    find_misread,
+    warn_of,
     warn_of_spread,
 )
 from .procedure import Procedure
@@ -289,7 +290,8 @@ def _learn(trials, procedure, folds, groups):
     """Return what every fold learns, or refuse it."""
     learned = make_learned(procedure, trials)
     check_foldwise(learned, procedure, folds)
-    warn_of_confounds(trials.confounds, groups, folds, trials.confounds_test)
+    confounds = trials.confounds, groups, folds, trials.confounds_test
+    warn_of(*find_misread(*confounds))
     return learned
 
 
@@ -304,7 +306,7 @@ def _check_scores(scoring):
 def _check_trials(trials):
     """Return the sorted labels, and the class and group of every trial."""
     classes, codes = check_labels(trials.y, trials.n)
-    warn_of_alike_names(codes, classes)
+    warn_of(find_alike_names(codes, classes))
     if trials.groups is None:
         return classes, codes, None
     return classes, codes, check_per_trial(trials.groups, trials.n, "groups")
@@ -432,7 +434,7 @@ def draw_folds(cv, codes, groups, classes, n_test, train_on, numbers=None):
         return _draw_cross_folds(cv, codes, groups, classes, train_on, numbers)
     if n_test is None:
         folds = make_folds(cv, codes, groups, classes, numbers)
-        warn_of_absent_classes(folds, codes, classes)
+        warn_of(find_absent_class(folds, codes, classes))
         if groups is not None:
             _check_trained(folds, codes)
         return folds, folds.splitter
@@ -472,7 +474,7 @@ def _draw_cross_folds(cv, codes, groups, classes, train_on, numbers=None):
                 f"on{where}; a model needs trials of two or more classes. Select "
                 "more trials, or pass folds whose training sets hold more of them."
             )
-    warn_of_absent_classes(folds, codes, classes)
+    warn_of(find_absent_class(folds, codes, classes))
     return folds, folds.splitter
 
 

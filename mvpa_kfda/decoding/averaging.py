@@ -28,6 +28,7 @@ from ..kfda.folds import Folds
 from ..kfda.kernels import Kernel, KernelChoice, Precomputed
 from ..utils.checks import check_count
 from ..utils.problems import Problem
+from .problems import number_groups
 
 
 def average(data, members, axis=0):
@@ -41,11 +42,21 @@ def average(data, members, axis=0):
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """What a procedure runs on once: rows that are means of trials, or trials."""
+    """What a procedure runs on once: rows that are means of trials, or trials.
 
-    #: The trials in each row, arrays (m, k) of one k or of several; None: the trials.
+    Attributes
+    ----------
+    sides : tuple of ndarray of int | None
+        The trials in each row, arrays (m, k) of one k or of several; None: the trials.
+    codes : ndarray of int, shape (m,) | None
+        The classes of the rows.
+    groups : ndarray, shape (m,) | None
+        Their groups.
+    folds : Folds | None
+        Their test sets.
+    """
+
     sides: tuple[np.ndarray, ...] | None
-    #: The rows' classes and groups, (m,), and their test sets.
     codes: np.ndarray | None = None
     groups: np.ndarray | None = None
     folds: Folds | None = None
@@ -173,7 +184,7 @@ def count_cells(
         )
     if not isinstance(k, str):
         k = check_count("average", k, minimum=1)
-    group, n_classes = _number(groups, len(codes)), int(codes.max()) + 1
+    group, n_classes = number_groups(groups, len(codes)), int(codes.max()) + 1
     names = np.arange(n_classes) if classes is None else classes
     shared = "test set" if groups is None else "group in a test set"
     pairs, unit = np.unique([folds.blocks, group], axis=1, return_inverse=True)
@@ -235,13 +246,6 @@ def count_cells(
     return Cells(k, unit, counts, n_averages)
 
 
-def _number(groups, n):
-    """The number of each trial's group, (n,)."""
-    if groups is None:
-        return np.zeros(n, int)
-    return np.unique(groups, return_inverse=True)[1].reshape(-1)
-
-
 def _lost(folds, unit, counts, n_averages):
     """Classes that some model has no average of, although it has trials of it."""
     lost = np.zeros(counts.shape[1], bool)
@@ -256,7 +260,7 @@ def average_trials(k, folds, codes, groups=None, seed=None, classes=None, **opti
     codes = np.asarray(codes)
     check_disjoint(k, folds)
     cells = count_cells(k, folds, codes, groups, classes, **options)
-    members, group = cells.group(codes, seed), _number(groups, len(codes))
+    members, group = cells.group(codes, seed), number_groups(groups, len(codes))
     first = members[:, 0]
     constant = len(np.unique(group)) == len(np.unique([group, codes], axis=1)[0])
     label_free = cells.k == 1 or (groups is not None and constant)

@@ -59,7 +59,7 @@ from .options import (
     decodes,
 )
 from .positions import RunScaling, SubsetPositions
-from .problems import warn_of_short_runs
+from .problems import find_short_runs, warn_of
 from .procedure import Procedure, TrialData, taken
 from .resume import describe_run
 from .sizes import Maps
@@ -260,7 +260,7 @@ def _standardize(images, geometry, labels, standardize, with_patterns):
     members = _leave_out_useless(images, geometry, usable)
     if standardize:
         _warn_of_flat_runs(scored, usable, runs)
-        warn_of_short_runs(y, groups)
+        warn_of(find_short_runs(y, groups))
     return X, members, scaling
 
 

@@ -59,7 +59,7 @@ from .analysis import (
 from .options import BatchOptions, CommonOptions, decodes
 from .orders import warn_of_order_of_values
 from .positions import FeaturePositions
-from .problems import warn_of_confounds
+from .problems import find_misread, warn_of
 from .procedure import Procedure, TrialData
 from .run import Task
 
@@ -317,7 +317,7 @@ def make_regression_analysis(trials, procedure, *, maps=None, with_patterns=Fals
         folds = replace(folds, sees_labels=False)  # there was nothing to look at
     learned = make_learned(procedure, trials)
     check_foldwise(learned, procedure, folds)
-    warn_of_confounds(trials.confounds, groups, folds)
+    warn_of(*find_misread(trials.confounds, groups, folds))
     seed = draw_seed(running.random_state)
 
     def check(n_permutations):
