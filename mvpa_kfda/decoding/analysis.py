@@ -44,20 +44,20 @@ from ..utils.checks import (
 from ..utils.fingerprints import note_input
 from ..utils.memory import check_memory
 from ..utils.record import recorded, versions
-from .averaging import Averaging
-from .orders import warn_of_order, warn_of_order_of_values
+from .averaging import Draw
+from .orders import find_in_values, warn_of_order
 from .problems import (
     check_distances,
     check_sets,
     check_sizes,
-    warn_of_absent_classes,
-    warn_of_alike_names,
-    warn_of_confounds,
+    find_absent_class,
+    find_alike_names,
+    find_misread,
+    warn_of,
     warn_of_spread,
 )
 from .procedure import Procedure
 from .regression import RegressionTask, check_values, refuse_class_options
-from .repeats import Samples
 from .resume import describe_run
 from .run import Task, is_foldwise, run
 from .sizes import Maps, check_null
@@ -92,9 +92,9 @@ class Analysis:
     #: Plain values that, with the data, redo the analysis.
     parameters: dict
     #: The single trials, where all else is about pseudo-trials.
-    trials: Samples
+    trials: Draw
     #: Which trials are averaged; None for none.
-    averaging: Averaging | None
+    averaging: Draw | None
     #: The trials in each pseudo-trial, (n, k), of all repeats.
     members: np.ndarray | None
     #: What was asked for.
@@ -166,7 +166,7 @@ def make_analysis(
         classes, codes, shown = None, values.codes, values.given
     else:
         classes, codes = check_labels(trials.y, trials.n)
-        warn_of_alike_names(codes, classes)
+        warn_of(find_alike_names(codes, classes))
         shown = codes
     groups = trials.groups
     if groups is not None:
@@ -185,21 +185,16 @@ def make_analysis(
             cv, codes, groups, classes, *others, trials.numbers
         )
     learned = _learned(trials, procedure, folds)
-    warn_of_confounds(
-        trials.confounds, groups, folds, trials.test and trials.test.confounds
-    )
-    repeating = procedure.repeating.checked(
-        folds, trials.y_test, procedure.method.kernel
-    )
+    others = trials.test and trials.test.confounds
+    warn_of(*find_misread(trials.confounds, groups, folds, others))
+    repeating, permuted = procedure.repeating, permuting.n_permutations > 0
+    repeating.check(folds, trials.y_test, procedure.method.kernel)
     seed = draw_seed(procedure.running.random_state)
-    if permuting.n_permutations:
-        repeating = repeating.showing(cv, folds, permuting.permute, trials.y_test)
-    of_trials = Samples(shown, groups, folds)
-    drawn = repeating.prepare(
-        *(cv, folds, codes, groups, seed, classes),
-        permuted=permuting.n_permutations > 0,
-    )
-    averaging = drawn if isinstance(drawn, Averaging) else None
+    asked = cv, folds, permuting.permute, trials.y_test
+    is_shown = permuted and repeating.is_shown(*asked)
+    of_trials = Draw(None, shown, groups, folds)
+    asked = cv, folds, codes, groups, seed, classes, permuted, is_shown
+    averaging, draws = repeating.prepare(*asked)
     if averaging is not None:
         codes, groups, folds = averaging.codes, averaging.groups, averaging.folds
         shown, learned = codes, learned.averaged(averaging)
@@ -217,31 +212,32 @@ def make_analysis(
         codes,
         None if values or trials.test else tested,
         permuting.n_permutations,
-        folds=repeating.kept_folds(folds),
+        folds=folds if draws is None else draws.kept_folds,
         groups=groups,
         alike=values is None,
-        permute=repeating.scheme(permuting.permute, folds),
+        permute=draws.scheme(permuting.permute) if draws else permuting.permute,
         random_state=seed,
         check=check,
     )
-    if repeating.is_repeated:
-        drawn = repeating.plan(drawn, folds, labels, groups, seed, classes)
-        labels, folds, codes, groups = drawn.sampled
     inner = partial(_make_inner_folds, reg, permutations=permutations, learned=learned)
+    samples = averaging or Draw(None, shown, groups, folds)
+    if draws is None:
+        inner = inner(None if values else codes, groups, folds)
+    else:
+        draws = draws.of(labels, inner)
+        inner, samples = draws.inner_folds[0], draws.samples()
+        tested = samples.codes
     asked = {
-        "folds": folds,
+        "folds": samples.folds,
         "scoring": scoring,
         "dtype": procedure.running.dtype,
         "functions": function_metrics(functions, classes),
         "learned": learned.seeded(seed),
-        "inner": inner(None if values else codes, groups, folds),
+        "inner": inner,
     }
-    samples = Samples(shown, groups, folds, averaging and averaging.members)
     if values is not None:
-        unit = {"mean": values.mean, "scale": values.scale}
-        task = RegressionTask(
-            labels=values.levels[labels], n_classes=None, **asked, **unit
-        )
+        asked |= {"mean": values.mean, "scale": values.scale, "n_classes": None}
+        task = RegressionTask(labels=values.levels[labels], **asked)
     else:
         rank = procedure.method.n_components
         if rank is not None:
@@ -253,12 +249,10 @@ def make_analysis(
             keep_class_scores=bool(procedure.scores.keep_class_scores),
             rank=rank,
             groups=groups,
+            draws=draws,
             **asked,
             **options,
         )
-    if repeating.is_repeated:
-        task, samples = drawn.tasks(task, inner)
-        tested = samples.codes
     parameters = {
         "kernel": recorded(procedure.method.kernel),
         "reg": recorded(name_of_rule(procedure.method.reg)),
@@ -282,7 +276,7 @@ def make_analysis(
     if values is not None:
         parameters["task"] = "regression"
     else:
-        parameters |= repeating.record(drawn) | record_pairs(task.functions)
+        parameters |= repeating.record(averaging, draws) | record_pairs(task.functions)
         parameters["train_on"] = trials.train_on and trials.train_on.record
         parameters["class_sizes"] = np.bincount(of_trials.codes).tolist()
     analysis = Analysis(
@@ -301,7 +295,7 @@ def make_analysis(
         procedure,
     )
     if values is not None:
-        warn_of_order_of_values(values.given, groups, trials.numbers, folds)
+        warn_of(*find_in_values(values.given, groups, trials.numbers, folds))
         return analysis
     warn_of_order(analysis, of_trials.folds, trials.numbers)
     tests = [np.arange(len(tested))] if samples.folds is None else samples.folds.tests
@@ -444,7 +438,7 @@ def draw_folds(cv, codes, groups, classes, test, train_on, numbers=None):
         return _draw_cross_folds(cv, codes, groups, classes, train_on, numbers)
     if test is None:
         folds = make_folds(cv, codes, groups, classes, numbers)
-        warn_of_absent_classes(folds, codes, classes)
+        warn_of(find_absent_class(folds, codes, classes))
         sets = ((codes[train], codes[test]) for train, test in folds.pairs)
         if groups is not None and not any(np.intersect1d(*pair).size for pair in sets):
             raise ValueError(
@@ -492,7 +486,7 @@ def _draw_cross_folds(cv, codes, groups, classes, train_on, numbers=None):
                 f"on{where}; a model needs trials of two or more classes. Select "
                 "more trials, or pass folds whose training sets hold more of them."
             )
-    warn_of_absent_classes(folds, codes, classes)
+    warn_of(find_absent_class(folds, codes, classes))
     return folds, folds.splitter
 
 

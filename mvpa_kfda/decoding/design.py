@@ -41,6 +41,7 @@ from ..utils.record import as_call, is_record
 from ..viz.design import plot_design
 from ..viz.notebook import make_html
 from .analysis import draw_folds
+from .draws import Repeating
 from .orders import find_in_order, find_in_values, find_weak_trend
 from .problems import (
     count_by_group,
@@ -56,7 +57,6 @@ from .problems import (
     measure_confounds,
 )
 from .procedure import describes_options
-from .repeating import ONCE
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -475,7 +475,7 @@ def _exchange(codes, folds, groups, chosen, n_permutations, permute, cv=None):
     blocks, moved = np.full(len(codes), -1), np.arange(len(codes))
     price = None
     try:
-        if ONCE.showing(cv, folds, permute, None).shows:
+        if Repeating().is_shown(cv, folds, permute, None):
             price = find_price(folds) if folds.sees_labels else None
             folds = None
         elif chosen is not None:

@@ -52,7 +52,7 @@ from ..utils.fingerprints import note_input
 from ..utils.memory import usable_memory
 from .analysis import decode, make_analysis
 from .positions import RunScaling, SubsetPositions
-from .problems import warn_of_short_runs
+from .problems import find_short_runs, warn_of
 from .procedure import (
     CheckpointOptions,
     ClassOptions,
@@ -268,7 +268,7 @@ def _standardize(images, geometry, labels, standardize, with_patterns):
                 "carry no information there and are set to zero. If they are outside "
                 "the field of view of a run, leave them out of the mask."
             )
-        warn_of_short_runs(y, groups)
+        warn_of(find_short_runs(y, groups))
     return X, members, scaling
 
 

@@ -27,7 +27,6 @@ from ..kfda.models import (
 )
 from ..kfda.penalties import Tuned, of_trials
 from ..utils.checks import check_positive, counted, plural
-from .averaging import AveragedKernel
 from .sizes import matrix_bytes
 
 
@@ -520,13 +519,12 @@ class SubsetPositions(Positions):
 
     def models(self, block, task):
         """Yield the model of a block, a stack of all its positions."""
-        alone = isinstance(task.penalty(self.reg), Tuned) or isinstance(
-            self.kernel, AveragedKernel
-        )
+        averaged = task.folds is not None and task.folds.n != self.data.shape[1]
+        alone = averaged or isinstance(task.penalty(self.reg), Tuned)
         if task.is_foldwise:
             yield from _in_stacks((self._plan(i, task) for i in block), task)
         elif alone or self.kernel.low_rank:
-            # With as many hats as candidates each, with more trials than labels, or
+            # With as many hats as candidates each, with kernels that average, or
             # with landmarks, which depend on the order of the trials.
             for position in block:
                 yield Stack((self._plan(position, task),))

@@ -48,8 +48,8 @@ from ..utils.checks import (
     collected_warnings,
 )
 from ..utils.fingerprints import collected_inputs, files_of
+from .draws import Repeating
 from .positions import cut_windows
-from .repeating import Repeating
 from .sizes import NULLS, KeptNull
 
 

@@ -69,6 +69,8 @@ class Task:
         The folds within the training sets, where the penalty is tuned.
     groups : ndarray, shape (n,) | None
         Each trial's group, which a penalty without labels may take into account.
+    draws : Draws | None
+        The averages or folds that are drawn for each labelling and repeat.
     """
 
     labels: np.ndarray
@@ -85,6 +87,7 @@ class Task:
     rank: int | None = None
     inner: InnerFolds | tuple | None = None
     groups: np.ndarray | None = None
+    draws: object = None
     functions: dict = field(default_factory=dict)
     learned: Learned = field(default_factory=Learned)
 
@@ -104,7 +107,8 @@ class Task:
     @property
     def n_folds(self):
         """The number of folds, in one repeat."""
-        return 0 if self.folds is None else len(self.folds.tests)
+        r = 1 if self.draws is None else self.draws.n_repeats
+        return 0 if self.folds is None else len(self.folds.tests) // r
 
     @property
     def stacks(self):
@@ -155,6 +159,8 @@ class Task:
 
     def run_block(self, positions, block):
         """Decode the positions of one block; return its part, with whole nulls."""
+        if self.draws is not None:
+            return self.draws.run_block(self, positions, block)
         parts, done = [], 0
         for model in models_of(positions, block, self):
             numbers = block[done : done + model.n_positions]

@@ -17,6 +17,10 @@ from ..utils.progress import word_seconds
 
 #: With null="auto", permutations' maps up to this many bytes are kept in full.
 FULL_NULL_BYTES = 2**30
+#: Bytes of draws that are kept, so that they are not drawn again in every block.
+DRAWN_BYTES = 2**25
+#: Bytes that the matrices of several draws may take, to be handled together.
+MATRIX_BYTES = 2**24
 
 #: What may be kept of the permutations.
 KeptNull = Literal["auto", "full", "max", "stream"]
