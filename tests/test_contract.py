@@ -1173,8 +1173,6 @@ REFUSED = [
     ("mask_img", build.mask(np.ones((2, 2, 2))), "mask_img"),
     ("labels_img", np.zeros(P), "labels_img"),
     ("labels_img", np.ma.masked_equal(entries.REGIONS, 2), "labels_img"),
-    ("threshold", 0, "'threshold': 0"),
-    ("threshold", 0.5, "threshold is for maps of probabilities"),
     ("y_test", OTHER_NAMES[:-1], "y_test must hold one value per trial"),
     ("X_test", OTHERS[:, :-1], "X_test has 4 features and X has 5"),
     ("test_epochs", epochs(OTHERS[:, :-1]), "channels"),

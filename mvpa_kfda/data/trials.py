@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike
 
 from ..utils.advice import COMPLEX
 from ..utils.checks import check_per_trial, native, quoted, refuse_masked, trimmed
-from .expressions import evaluate_expression
-from .tables import trimmed_table
+from .tables import evaluate_expression, trimmed_table
 
 #: How users give confounds.
 Confounds = ArrayLike | pd.DataFrame | str | Sequence[str] | None

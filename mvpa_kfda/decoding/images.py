@@ -13,9 +13,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ..data.atlas import read_regions
-from ..data.cifti import check_placed
-from ..data.estimates import opened
-from ..data.grayordinates import GrayordinateSpace
+from ..data.betas import Betas, opened
 from ..data.images import (
     Classes,
     choose_images,
@@ -26,15 +24,13 @@ from ..data.images import (
 from ..data.neighbours import (
     DISTANCES,
     adjacency_members,
-    grayordinate_members,
+    centre_features,
     keep_usable,
-    own_columns,
-    sphere_members,
-    surface_members,
+    members_within,
     touching,
     touching_from,
 )
-from ..data.space import FeatureSpace, SurfaceSpace
+from ..data.space import FeatureSpace, GrayordinateSpace, SurfaceSpace
 from ..data.trials import Confounds, Trials
 from ..data.volumes import (
     deviations_within,
@@ -72,8 +68,6 @@ if TYPE_CHECKING:
     from sklearn.base import TransformerMixin
     from sklearn.utils import Bunch
     from typing_extensions import Unpack
-
-    from ..data.estimates import Betas
 
     Image = SpatialImage | SurfaceImage | Cifti2Image | str | PathLike[str]
     Images = Betas | Image | Sequence[Image] | ArrayLike
@@ -137,14 +131,7 @@ def find_members(space, centres, own, radius, adjacency, distance):
         )
     memory = usable_memory()
     limit = None if memory is None else memory / 4
-    if isinstance(space, GrayordinateSpace):
-        check_placed(space)
-        near = (space, centres, radius, distance)
-        members = grayordinate_members(*near, max_bytes=limit)
-    elif isinstance(space, SurfaceSpace):
-        members = surface_members(space, centres, radius, distance, max_bytes=limit)
-    else:
-        members = sphere_members(space, centres, radius, max_bytes=limit)
+    members = members_within(space, centres, radius, distance, max_bytes=limit)
     return members, touching(centres)
 
 
@@ -474,7 +461,7 @@ def searchlight(
     imgs, y, mask_img, record = opened(imgs, y, groups, mask_img)
     images = read_images(imgs, mask_img, reading.mesh)
     centres = process_positions(images, process_mask_img)
-    own = own_columns(images.space, centres)
+    own = centre_features(images.space, centres)
     members, pairs = find_members(
         images.space, centres, own, radius, adjacency, distance
     )
@@ -499,7 +486,6 @@ def decode_regions(
     *,
     labels_img: Atlas | None = None,
     lut: Table | None = None,
-    atlas_threshold: float | None = None,
     groups: Labels | None = None,
     confounds: Confounds = None,
     train_on: ArrayLike | str | None = None,
@@ -517,25 +503,17 @@ def decode_regions(
 
     Parameters
     ----------
-    labels_img : None | 3D or 4D image | SurfaceImage | path | atlas of nilearn | array
+    labels_img : None | 3D image | SurfaceImage | path | atlas of nilearn | array
         None: the whole mask is one region, see `mask_img`. Otherwise whole numbers, one
-        per region; 0 is background. Or probability maps (4D), one per region; see
-        `atlas_threshold`. A volume on another grid is resampled to that of the images,
-        with a warning. The return value of nilearn's ``fetch_atlas_...`` functions can
-        be passed directly, including names. For surfaces also the ``.gii`` files of
-        both hemispheres, ``{"left": ..., "right": ...}``. For CIFTI files: a
-        ``.dlabel.nii`` on the same surfaces and grid, with the region names; for
-        parcels a ``.plabel.nii``. For an array of images, and for parcels: the number
-        or name of each column's region.
+        per region; 0 is background. A volume on another grid is resampled to that of
+        the images, with a warning. The return value of nilearn's ``fetch_atlas_...``
+        functions can be passed directly, including names. For surfaces also the
+        ``.gii`` files of both hemispheres, ``{"left": ..., "right": ...}``. For CIFTI
+        files: a ``.dlabel.nii`` on the same surfaces and grid, with the region names;
+        for parcels a ``.plabel.nii``. For an array of images, and for parcels: the
+        number or name of each column's region.
     lut : None | DataFrame | path
-        Names of the regions, a table with columns ``index`` and ``name``. Maps count
-        from 1.
-    atlas_threshold : None | float
-        With probability maps, which voxels are in a region. None: those where no other
-        map is higher, and above 0; ties go to the first map. A number above 0: all
-        voxels where the map reaches it, in the unit of the atlas (0.25, or 25 if it is
-        in percent), so that regions may overlap; an image of the result then shows the
-        region with the highest value. Negative values are treated as 0.
+        Names of the regions, a table with columns ``index`` and ``name``.
     mask_img : None | 3D image | SurfaceImage | path | fitted masker
         Voxels outside belong to no region; None uses the mask of :class:`Betas`,
         otherwise all, and without an atlas the mask computed by nilearn.
@@ -555,9 +533,9 @@ def decode_regions(
     Raises
     ------
     ValueError, TypeError
-        On labels that are not whole numbers or contain no region, on an
-        `atlas_threshold` that no map reaches or without maps, on `lut` without
-        `labels_img`, and anything that :func:`searchlight` rejects.
+        On labels that are not whole numbers or contain no region, on maps of
+        probabilities, on `lut` without `labels_img`, and anything that
+        :func:`searchlight` rejects.
 
     Warns
     -----
@@ -589,8 +567,7 @@ def decode_regions(
     """
     procedure, reading = Procedure.of(options), taken(_Reading, options)
     imgs, y, mask_img, record = opened(imgs, y, groups, mask_img)
-    atlas = labels_img, mask_img, lut, atlas_threshold
-    images, regions = read_regions(imgs, *atlas, reading.mesh)
+    images, regions = read_regions(imgs, labels_img, mask_img, lut, reading.mesh)
     members = regions.membership
     own = np.full(regions.n_positions, -1)  # no voxel stands for a region
     labels = read_labels(y, groups, confounds, train_on)
