@@ -296,10 +296,8 @@ def test_the_same_trials_are_selected_one_by_one():
         **OPTIONS,
     )
     assert_same_numbers(selected, expected)
-    # Found out by the data, where both have the same events.
-    again = generalize_epochs(
-        EPOCHS, ["face", "house"], test_epochs=EPOCHS.copy(), **OPTIONS
-    )
+    copies = {"test_epochs": EPOCHS.copy(), "same_trials": True}
+    again = generalize_epochs(EPOCHS, ["face", "house"], **copies, **OPTIONS)
     assert again.parameters["mode"] == "plain"
     assert_same_numbers(again, generalize_epochs(EPOCHS[rows], labels, **OPTIONS))
     with pytest.raises(ValueError, match=r"epochs has 40 and test_epochs has 50"):

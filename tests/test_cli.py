@@ -429,8 +429,12 @@ def test_epochs_of_eeglab_are_decoded_and_verified(tmp_path, epochs):
     assert_allclose(result.times, expected.times, rtol=1e-9, atol=1e-12)
     assert main(["verify", f"{out}/words.h5", file]) == 0
     assert main(["rerun", f"{out}/words.h5", file, "--out", out]) == 0
-    half = ["--generalize", "--test-file", file, *options]
+    half = ["--generalize", "--test-file", file, "--same-trials", *options]
     assert main(["epochs", file, *half, "--permutations", "0"]) == 0
+    (made,) = map(str, tmp_path.glob("*_generalization.h5"))
+    assert main(["verify", made, file, "--test-file", file]) == 0
+    again = ["rerun", made, file, "--test-file", file, "--out", out]
+    assert main(again) == 0
 
 
 def test_data_of_fieldtrip_are_decoded(tmp_path, epochs, monkeypatch, capsys):

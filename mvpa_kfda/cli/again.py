@@ -250,6 +250,8 @@ def _run_rerun(arguments):
         if wrong := differences_of_counts(result):
             raise ValueError(f"{arguments.file} was edited: {'; '.join(wrong)}.")
         (data, y), more = _read(result, arguments)
+        if {"test_epochs", "X_test"} & set(more):
+            more["same_trials"] = result.parameters["cv"] is not None
         again = function(data, y, **options | more)
     if asks_for_more:
         kept = {name: getattr(again, name) for name in ("options", "parameters")}

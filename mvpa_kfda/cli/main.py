@@ -287,8 +287,7 @@ def _add_generalize_options(parser):
     group.add_argument(
         "--same-trials",
         action=argparse.BooleanOptionalAction,
-        help="the test file has the same trials in the same order, so cross-validate "
-        "(default: detected if the files have times in common)",
+        help="the test file has the same trials in the same order, so cross-validate",
     )
 
 

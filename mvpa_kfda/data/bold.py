@@ -331,8 +331,8 @@ def read_bold_confounds(item, name, n_scans):
         raise ValueError(
             f"{name} holds NaN or infinite values in {broken.sum()} of "
             f"{counted(len(broken), 'column')}: {quoted(values.columns[broken], 5)}. "
-            "Choose and fill columns; for those of fMRIPrep "
-            "nilearn.interfaces.fmriprep.load_confounds does both."
+            "Correct the table, or choose other columns; for those of fMRIPrep "
+            "nilearn.interfaces.fmriprep.load_confounds fills gaps."
         )
     return values.rename(columns=str).reset_index(drop=True)
 
@@ -408,7 +408,9 @@ def read_fmriprep(paths, strategy, tuned, flag):
     """
     check_tuned(strategy, tuned, flag)
     tuned = {name: value for name, value in tuned.items() if value is not None}
-    complete = dict.fromkeys((*strategy, *[_DRIFTS] * models_drifts(strategy)))
+    complete = tuple(strategy)
+    if _COMPONENTS in strategy and _DRIFTS not in strategy:
+        complete += (_DRIFTS,)
     confounds, kept = [], []
     for path in paths:
         # nilearn looks at the name alone, and knows that of compressed files that
@@ -416,7 +418,7 @@ def read_fmriprep(paths, strategy, tuned, flag):
         name = str(path) + (".gz" if str(path).endswith("_bold.nii") else "")
         name = re.sub(r"_desc-[a-zA-Z0-9]+(?=_bold\.nii)", "_desc-preproc", name)
         try:
-            table, scans = load_confounds(name, tuple(complete), **tuned)
+            table, scans = load_confounds(name, complete, **tuned)
         except KeyError as error:
             raise ValueError(
                 f"{path.name}: the confounds of fMRIPrep have no column {error}, which "
@@ -439,28 +441,8 @@ def read_fmriprep(paths, strategy, tuned, flag):
                 "fd_threshold and std_dvars_threshold, or leave the run out."
             )
         table = table if table is not None and table.shape[1] else None
-        _check_table(table, path, flag)
-        confounds.append(table)
+        image, owner = nibabel.load(path), f"the fMRIPrep table of {path.name}"
+        n_scans = image.shape[0 if isinstance(image, nibabel.Cifti2Image) else -1]
+        confounds.append(read_bold_confounds(table, owner, n_scans))
         kept.append(scans)
     return confounds, kept
-
-
-def _check_table(table, path, flag):
-    """Refuse confounds that are not of the scans of a run, by its name."""
-    if table is None:
-        return
-    image = nibabel.load(path)
-    n_scans = image.shape[0 if isinstance(image, nibabel.Cifti2Image) else -1]
-    if len(table) != n_scans:
-        raise ValueError(
-            f"{path.name}: the confounds of fMRIPrep have "
-            f"{counted(len(table), 'row')}, but the run has {n_scans} scans. One of "
-            "the two was cut short."
-        )
-    broken = table.columns[~np.isfinite(table).all()]
-    if len(broken):
-        raise ValueError(
-            f"{path.name}: the confounds of fMRIPrep hold n/a or infinite values in "
-            f"{quoted(broken, 5)}. Correct the table beside it, or choose others with "
-            f"{flag}."
-        )

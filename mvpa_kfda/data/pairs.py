@@ -1,9 +1,8 @@
 """Training and test trials of time generalization: who is trained with, who tested.
 
 A second set of data may hold the same trials, at other times or processed otherwise, or
-other ones. Models must not be tested on trials that they were trained on, so equal
-values at common times tell which it is; :func:`read_pairs` brings epochs to that
-point.
+other ones, as the user says. Models must not be tested on trials that they were trained
+on, so copies of trials are refused where they are said to be others.
 """
 
 from collections.abc import Mapping
@@ -67,13 +66,16 @@ def without_copy(data, times, data_test, times_test):
 
 
 def check_same_trials(same_trials, data, times, data_test, times_test, names):
-    """Return whether the test trials are the training trials, one by one."""
+    """Return whether the test trials are said to be the training trials, one by one.
+
+    Copies of trials must agree with what is said.
+    """
     check_flag("same_trials", same_trials, also=(None,))
     n, n_test = data.shape[1], data_test.shape[1]
     train, test = names
     pairs = shared_trials(data, times, data_test, times_test)
-    moved = pairs[pairs[:, 0] != pairs[:, 1]]
     if same_trials:
+        moved = pairs[pairs[:, 0] != pairs[:, 1]]
         if n != n_test or len(moved) > _CHANCE * n:
             words = f"{train} has {n} and {test} has {n_test}"
             if len(moved) > _CHANCE * n_test:
@@ -86,20 +88,12 @@ def check_same_trials(same_trials, data, times, data_test, times_test, names):
         return True
     if len(pairs) == 0:
         return False
-    if n == n_test == len(pairs) and len(moved) == 0:
-        if same_trials is None:
-            return True
-        raise ValueError(
-            f"same_trials=False, but {test} holds exactly the trials of {train}: the "
-            "models would be tested on what they were trained on. Leave same_trials "
-            "out to cross-validate."
-        )
     i, j = pairs[0]
     message = (
         f"{len(pairs)} of the {n_test} trials of {test} are also in {train} (trial {j} "
         f"is trial {i} there): the models would be tested on what they were trained "
-        "on. Leave these trials out of one of them, or pass the same trials in the "
-        "same order to have them cross-validated"
+        "on. Leave these trials out of one of them, or use same_trials=True if both "
+        "hold the same trials in the same order, to have them cross-validated"
     )
     if len(pairs) > _CHANCE * n_test:
         raise ValueError(f"{message}.")
@@ -131,40 +125,38 @@ def read_pairs(
     epochs, owner = check_epochs(epochs), "test_epochs"
     test_epochs = check_epochs(test_epochs, owner)
     names = _common_channels(epochs, test_epochs, picks)
-    one_by_one = same_trials is True and len(epochs) == len(test_epochs)
     test, kept_test, record = None, np.arange(len(test_epochs)), {}
-    if one_by_one:
+    if same_trials is True and len(epochs) == len(test_epochs):
         known["second"] = test_epochs, y_test, owner
     elif y_test is not None:
         test, kept_test, record = label_epochs(test_epochs, y_test, owner=owner)
-    elif names_classes(y, len(epochs)) and same_trials is not True:
-        classes = y if isinstance(y, Mapping) else {name: name for name in y}
-        test, kept_test, record = label_epochs(test_epochs, classes, owner=owner)
+    elif same_trials is not True:  # found where those to train with are
+        labels = y
+        if names_classes(y, len(epochs)):
+            labels = y if isinstance(y, Mapping) else {name: name for name in y}
+        elif y is not None and not isinstance(y, str):
+            raise ValueError(
+                "test_epochs are other trials than epochs, so their labels are needed: "
+                f"pass y_test, one label for each of the {len(test_epochs)} test "
+                "epochs (or same_trials=True, if they are the same trials in the same "
+                "order)."
+            )
+        test, kept_test, record = label_epochs(test_epochs, labels, owner=owner)
     train = read_epochs(epochs, y, picks, names=names, **known)
-    kept_test = train.kept if one_by_one else kept_test
+    kept_test = train.kept if "second" in known else kept_test
     picked = [test_epochs.ch_names.index(name) for name in names]
     data_test = samples_first(test_epochs, picked, kept_test, owner)
-    times = epochs.times, test_epochs.times
+    trials, times = train.trials, (epochs.times, test_epochs.times)
     same = check_same_trials(
         same_trials, train.data, times[0], data_test, times[1], ("epochs", owner)
     )
     if same:
         data_test = without_copy(train.data, times[0], data_test, times[1])
-    elif same_trials is None:
-        _check_other_cuts(epochs, test_epochs, train.kept, kept_test)
-    trials = train.trials
-    if same and test is not None and y_test is not None:
-        trials = replace(trials, y_test=test.y)
-    if not same:
-        if test is None and y is not None and not isinstance(y, str):
-            raise ValueError(
-                "test_epochs are other trials than epochs, so their labels are needed: "
-                f"pass y_test, one label for each of the {len(kept_test)} test epochs "
-                "(or same_trials=True, if they are the same trials in the same order)."
-            )
-        if test is None:  # found where those to train with were
-            test, *_ = label_epochs(test_epochs, y, owner=owner)
+        trials = trials if test is None else replace(trials, y_test=test.y)
+    else:
         trials = replace(trials, test=test)
+        if same_trials is None:
+            _ask_if_the_same(epochs, test_epochs, train.kept, kept_test)
     record = {f"{name}_test": value for name, value in record.items()}
     train = replace(train, trials=trials, record=train.record | record)
     return train, data_test, times[1]
@@ -228,31 +220,24 @@ def _common_channels(epochs, test_epochs, picks):
     return names
 
 
-def _check_other_cuts(epochs, test_epochs, kept, kept_test):
-    """Look for signs that the same trials were cut or processed in another way."""
+def _ask_if_the_same(epochs, test_epochs, kept, kept_test):
+    """Ask about trials that were, by their events, cut or processed in another way."""
     here, there = epochs.events[kept], test_epochs.events[kept_test]
     common = np.intersect1d(epochs.times.round(6), test_epochs.times.round(6))
     shared = set(map(tuple, here.tolist())) & set(map(tuple, there.tolist()))
-    if len(common) == 0 and shared:
-        raise ValueError(
-            f"epochs and test_epochs have {len(shared)} of the same events and no time "
-            "in common: it is unclear whether they hold the same trials. If they "
-            "do, in the same order, use same_trials=True to have them cross-validated; "
-            "if these are other trials, same_trials=False."
-        )
     length = np.ptp(epochs.times) * epochs.info["sfreq"]
-    samples = np.sort(here[:, 0])
-    if len(samples) < 2 or np.median(np.diff(samples)) <= length / 2:
-        return  # made-up events, which are often one sample apart
-    if 2 * len(shared) >= len(there) or _overlap(epochs, test_epochs, here, there):
-        warn(
-            "The epochs of test_epochs have the events of epochs, or overlap with them "
-            "in time one by one, as if the same trials were processed differently or "
-            "cut around other events. If they are the same in the same order, use "
-            "same_trials=True to have them cross-validated; if these are other "
-            "recordings, same_trials=False. Otherwise the models are tested on what "
-            "they were trained on.",
-            UserWarning,
+    distances = np.diff(np.sort(here[:, 0]))
+    # Made-up events are often one sample apart.
+    recorded = len(distances) > 0 and np.median(distances) > length / 2
+    alike = 2 * len(shared) >= len(there) or _overlap(epochs, test_epochs, here, there)
+    if (recorded and alike) or (len(common) == 0 and shared):
+        raise ValueError(
+            f"The epochs of test_epochs have {len(shared)} of the events of epochs, or "
+            "overlap with them in time one by one, as if the same trials were "
+            "processed differently or cut around other events. If they are the same in "
+            "the same order, use same_trials=True to have them cross-validated; if "
+            "these are other trials, same_trials=False. Otherwise the models might be "
+            "tested on what they were trained on."
         )
 
 

@@ -396,9 +396,9 @@ def generalize_arrays(
     y_test : array_like, shape (n_test_trials,) | None
         Labels to be predicted. None: those of `y`, for the same trials.
     same_trials : bool | None
-        Whether `X_test` contains the trials of `X` in the same order. None: detected by
-        comparing the data at common times; set it to True if the same trials have other
-        times or other processing, which cannot be detected.
+        Whether `X_test` contains the trials of `X` in the same order, at other times or
+        processed differently. None and False: separate trials, of which none may be a
+        copy of a trial of `X`; with False, a few that are equal by chance may be.
     sfreq : float
         Samples per second. With 1, times and windows are in samples. `X_test` has the
         same.
@@ -532,9 +532,11 @@ def generalize_epochs(
         the same names for ``"face/right"`` and ``"house/right"`` as `y_test`, and
         ``test_epochs=epochs``, one side is used for training and the other for testing.
     same_trials : bool | None
-        Whether epoch i of `test_epochs` is the same trial as epoch i of `epochs`. None:
-        detected by comparing the data at common times; set it to True for epochs around
-        other events than those of `epochs`, which cannot be detected.
+        Whether epoch i of `test_epochs` is the same trial as epoch i of `epochs`, at
+        other times or processed differently. None and False: separate trials, of which
+        none may be a copy of a trial of `epochs`. None also refuses epochs that have
+        the events of `epochs` or overlap with them in time; with False, a few may be
+        equal by chance.
     groups : None | str | array_like, shape (n_epochs,)
         ... The name of a metadata column of `epochs`, or one value per epoch, including
         those that `y` leaves out.
@@ -559,8 +561,8 @@ def generalize_epochs(
     ------
     ValueError, TypeError
         On channels, sampling rates or labels that do not match, test trials that are
-        also training trials, a query that selects no or all epochs, a map that does not
-        fit into memory, and anything that :func:`decode_epochs` rejects.
+        or may be training trials, a query that selects no or all epochs, a map that
+        does not fit into memory, and anything that :func:`decode_epochs` rejects.
 
     Notes
     -----

@@ -97,13 +97,16 @@ def reread_pairs_of_epochs(result, epochs, y, given):
     others = {
         name: given.get(name) for name in ("test_epochs", "y_test", "same_trials")
     }
+    two_sets = others["test_epochs"] is not None
+    if others["same_trials"] is None and two_sets:
+        others["same_trials"] = parameters["cv"] is not None
     known = others | {name: was(name) for name in names}
     read, data_test, _ = read_pairs(epochs, y, parameters["ch_names"], **known)
-    trials, data, other = read.trials, read.data, data_test is not read.data
+    trials, data = read.trials, read.data
     no_folds = known["groups"] is None and options.get("cv") is None
     is_split = trials.train_on is not None and no_folds
     if is_split:
-        mask, trials, other = trials.train_on.mask, trials.parted(), True
+        mask, trials = trials.train_on.mask, trials.parted()
         data, data_test = data[:, mask], data[:, ~mask]
     data, data_test = (np.moveaxis(each, (0, 1), (2, 0)) for each in (data, data_test))
     mask = None if trials.train_on is None else trials.train_on.mask
@@ -116,7 +119,7 @@ def reread_pairs_of_epochs(result, epochs, y, given):
         reading.other_trials, y_test = True, trials.test.y
         reading.confounds_test = trials.test.confounds
     reading.y_test = None if y_test is None else np.asarray(y_test)
-    reading.note(data=data, data_test=data_test if other else None)
+    reading.note(data=data, data_test=data_test if two_sets or is_split else None)
     return reading
 
 
