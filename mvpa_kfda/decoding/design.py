@@ -312,7 +312,9 @@ def check_design(
             "(epochs.metadata, column) or epochs.events[:, 2]."
         )
     rows = choose_images(read_labels(y, groups, confounds, train_on), classes)
-    y, groups, confounds, train_on = rows.y, rows.groups, rows.confounds, rows.train_on
+    trials = rows.trials
+    y, groups = trials.y, trials.groups
+    confounds, train_on = trials.confounds, trials.train_on
     n_permutations = check_count("n_permutations", n_permutations)
     check_option("permute", permute, get_args(Permute))
     if isinstance(cv, Integral):
@@ -333,8 +335,8 @@ def check_design(
             blocks, more, found = _exchange(*labels, *asked)
             parameters |= more
     one_by_one = n_permutations > 0 and parameters.get("permute") != "groups"
-    trials = codes, groups, classes, chosen, folds, one_by_one
-    problems += _of_labels(*trials, numbers=rows.kept) + found
+    design = codes, groups, classes, chosen, folds, one_by_one
+    problems += _of_labels(*design, numbers=rows.kept) + found
     short = find_short_runs(*rows.given)
     problems += [short] if short else []
     table = _compare_confounds(confounds, codes, groups)

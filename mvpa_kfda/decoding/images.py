@@ -31,7 +31,7 @@ from ..data.neighbours import (
     touching_from,
 )
 from ..data.space import FeatureSpace, GrayordinateSpace, SurfaceSpace
-from ..data.trials import Confounds, Trials
+from ..data.trials import Confounds
 from ..data.volumes import (
     deviations_within,
     find_runs,
@@ -92,7 +92,7 @@ class Geometry:
     #: Neighbouring positions, (2, n_pairs).
     pairs: np.ndarray
     #: The feature that a position is the centre of, -1 for none, (n_positions,).
-    own: np.ndarray
+    centre_feature: np.ndarray
 
 
 def name_features(space, adjacency):
@@ -113,16 +113,18 @@ def name_features(space, adjacency):
     return space
 
 
-def find_members(space, centres, own, radius, adjacency, distance):
+def find_members(space, centres, centre_feature, radius, adjacency, distance):
     """Return the features of every centre, and which centres touch."""
     if adjacency is not None:
         members = adjacency_members(adjacency, space.n_positions)
-        if (own < 0).any():
+        if (centre_feature < 0).any():
             raise ValueError(
-                f"{np.count_nonzero(own < 0)} centres of process_mask_img are outside "
+                f"{np.count_nonzero(centre_feature < 0)} centres of process_mask_img are outside "
                 "the mask, where adjacency defines no neighbours. Leave them out."
             )
-        return members[own], touching_from(members[own][:, own])
+        return members[centre_feature], touching_from(
+            members[centre_feature][:, centre_feature]
+        )
     if isinstance(space, FeatureSpace):
         what = "an array" if space.noun == "feature" else "a CIFTI file of parcels"
         raise ValueError(
@@ -137,7 +139,7 @@ def find_members(space, centres, own, radius, adjacency, distance):
 
 def _leave_out_useless(images, geometry, usable):
     """Return the members that can be used; count what is left out, and the gaps."""
-    members, said = keep_usable(geometry.members, usable, geometry.own), []
+    members, said = keep_usable(geometry.members, usable, geometry.centre_feature), []
     left_out, where = np.count_nonzero(~usable), geometry.space.describe()
     gaps = np.count_nonzero(np.diff(members.indptr) == 0)
     if gaps == geometry.space.n_positions:
@@ -167,17 +169,8 @@ def _decode_geometry(
     labels.check(len(images.X))
     note_input("data", images.X)
     with open_checkpoint(procedure.running.checkpoint) as kept:
-        trials = Trials(
-            y=labels.y,
-            n=len(labels.y),
-            groups=labels.groups,
-            confounds=labels.confounds,
-            train_on=labels.train_on,
-            # Images follow each other in time.
-            numbers=labels.take(np.arange(len(images.X))),
-        )
         analysis = make_analysis(
-            trials,
+            labels.trials,
             procedure.resumed(kept),
             SubsetPositions,
             (space.n_positions,),
@@ -461,9 +454,9 @@ def searchlight(
     imgs, y, mask_img, record = opened(imgs, y, groups, mask_img)
     images = read_images(imgs, mask_img, reading.mesh)
     centres = process_positions(images, process_mask_img)
-    own = centre_features(images.space, centres)
+    centre_feature = centre_features(images.space, centres)
     members, pairs = find_members(
-        images.space, centres, own, radius, adjacency, distance
+        images.space, centres, centre_feature, radius, adjacency, distance
     )
     near = {"radius": None if adjacency is not None else float(radius)}
     if adjacency is None and isinstance(centres, SurfaceSpace | GrayordinateSpace):
@@ -471,7 +464,7 @@ def searchlight(
     labels = read_labels(y, groups, confounds, train_on)
     return _decode_geometry(
         images,
-        Geometry(name_features(centres, adjacency), members, pairs, own),
+        Geometry(name_features(centres, adjacency), members, pairs, centre_feature),
         choose_images(labels, reading.classes),
         procedure,
         standardize=reading.standardize,
@@ -569,11 +562,11 @@ def decode_regions(
     imgs, y, mask_img, record = opened(imgs, y, groups, mask_img)
     images, regions = read_regions(imgs, labels_img, mask_img, lut, reading.mesh)
     members = regions.membership
-    own = np.full(regions.n_positions, -1)  # no voxel stands for a region
+    centre_feature = np.full(regions.n_positions, -1)  # no voxel stands for a region
     labels = read_labels(y, groups, confounds, train_on)
     return _decode_geometry(
         images,
-        Geometry(regions, members, touching(regions), own),
+        Geometry(regions, members, touching(regions), centre_feature),
         choose_images(labels, reading.classes),
         procedure,
         standardize=reading.standardize,
