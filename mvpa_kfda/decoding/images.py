@@ -119,8 +119,9 @@ def find_members(space, centres, centre_feature, radius, adjacency, distance):
         members = adjacency_members(adjacency, space.n_positions)
         if (centre_feature < 0).any():
             raise ValueError(
-                f"{np.count_nonzero(centre_feature < 0)} centres of process_mask_img are outside "
-                "the mask, where adjacency defines no neighbours. Leave them out."
+                f"{np.count_nonzero(centre_feature < 0)} centres of process_mask_img "
+                "are outside the mask, where adjacency defines no neighbours. Leave "
+                "them out."
             )
         return members[centre_feature], touching_from(
             members[centre_feature][:, centre_feature]
