@@ -157,33 +157,29 @@ def make_analysis(
     """
     check_option("task", task, ("classification", "regression"))
     _note(trials)
-    values = None
     if task == "regression":
         refuse_class_options(procedure, trials)
     scoring, functions, n_scalar = _check_scores(procedure.scores.scoring, task)
+    reg, permuting = procedure.method.reg, procedure.permuting
+    values, groups = None, trials.groups
     if task == "regression":
         values = check_values(trials.y, trials.n)
-        classes, codes, shown = None, values.codes, values.given
-    else:
-        classes, codes = check_labels(trials.y, trials.n)
-        warn_of(find_alike_names(codes, classes))
-        shown = codes
-    groups = trials.groups
-    if groups is not None:
-        groups = check_per_trial(groups, trials.n, "groups")
-    reg, permuting = procedure.method.reg, procedure.permuting
-    if values is not None:
+        classes, codes, targets = None, values.codes, values.given
         reg = Tuned() if isinstance(reg, Auto) else reg
         if isinstance(reg, Tuned) and sees_labels(reg.cv):
             raise ValueError(f"Tuned(cv={reg.cv!r}) {_NEEDS_CLASSES}")
-        folds = _folds_of_values(procedure.splitting.cv, values, groups, trials.numbers)
-        cv, splitter = procedure.splitting.cv, folds.splitter
     else:
-        others = trials.test, trials.train_on
-        cv = procedure.repeating.splitter(procedure.splitting.cv, groups, *others)
-        folds, splitter = draw_folds(
-            cv, codes, groups, classes, *others, trials.numbers
-        )
+        classes, codes = check_labels(trials.y, trials.n)
+        warn_of(find_alike_names(codes, classes))
+        targets = codes
+    if groups is not None:
+        groups = check_per_trial(groups, trials.n, "groups")
+    cv, others = procedure.splitting.cv, (trials.test, trials.train_on)
+    if values is not None:
+        folds = _folds_of_values(cv, values, groups, trials.numbers)
+    else:
+        cv = procedure.repeating.splitter(cv, groups, *others)
+        folds = draw_folds(cv, codes, groups, classes, *others, trials.numbers)
     learned = _learned(trials, procedure, folds)
     others = trials.test and trials.test.confounds
     warn_of(*find_misread(trials.confounds, groups, folds, others))
@@ -192,13 +188,13 @@ def make_analysis(
     seed = draw_seed(procedure.running.random_state)
     asked = cv, folds, permuting.permute, trials.y_test
     is_shown = permuted and repeating.is_shown(*asked)
-    of_trials = Draw(None, shown, groups, folds)
+    of_trials = Draw(None, targets, groups, folds)
     asked = cv, folds, codes, groups, seed, classes, permuted, is_shown
     averaging, draws = repeating.prepare(*asked)
     if averaging is not None:
         codes, groups, folds = averaging.codes, averaging.groups, averaging.folds
-        shown, learned = codes, learned.averaged(averaging)
-    tested = shown if values else _check_tested(trials, classes, codes)
+        targets, learned = codes, learned.averaged(averaging)
+    tested = targets if values else _check_tested(trials, classes, codes)
 
     def check(n_permutations):
         if values is not None:
@@ -220,7 +216,7 @@ def make_analysis(
         check=check,
     )
     inner = partial(_make_inner_folds, reg, permutations=permutations, learned=learned)
-    samples = averaging or Draw(None, shown, groups, folds)
+    samples = averaging or Draw(None, targets, groups, folds)
     if draws is None:
         inner = inner(None if values else codes, groups, folds)
     else:
@@ -254,25 +250,11 @@ def make_analysis(
             **options,
         )
     parameters = {
-        "kernel": recorded(procedure.method.kernel),
-        "reg": recorded(name_of_rule(procedure.method.reg)),
-        "n_components": procedure.method.n_components,
-        "average": None,
-        "cv": splitter,
+        "cv": of_trials.folds and of_trials.folds.splitter,
         "recorded_order": trials.recorded_order,
-        "n_folds": task.n_folds,
-        "scoring": task.scoring,
-        **learned.record(),
-        "n_permutations": permutations.n_permutations,
-        "permute": permutations.scheme,
-        "exact": permutations.exact,
-        "renamings": permutations.renamings,
+        **_record(procedure.method, reg, task, learned, permutations),
         "random_state": seed,
-        "dtype": task.dtype.name,
     }
-    if isinstance(reg, Tuned):
-        kernels = kernels_of(procedure.method.kernel)
-        parameters["kernels"] = [recorded(each) for each in kernels]
     if values is not None:
         parameters["task"] = "regression"
     else:
@@ -302,6 +284,27 @@ def make_analysis(
     check_sets(task.metrics, tests, tested, classes, procedure.repeating.n_repeats)
     check_distances(task.metrics, procedure.method.reg, permuting.n_permutations)
     return analysis
+
+
+def _record(method, reg, task, learned, permutations):
+    """What a result records about method, folds, scores and permutations."""
+    record = {
+        "kernel": recorded(method.kernel),
+        "reg": recorded(name_of_rule(method.reg)),
+        "n_components": method.n_components,
+        "average": None,
+        "n_folds": task.n_folds,
+        "scoring": task.scoring,
+        **learned.record(),
+        "n_permutations": permutations.n_permutations,
+        "permute": permutations.scheme,
+        "exact": permutations.exact,
+        "renamings": permutations.renamings,
+        "dtype": task.dtype.name,
+    }
+    if isinstance(reg, Tuned):
+        record["kernels"] = [recorded(each) for each in kernels_of(method.kernel)]
+    return record
 
 
 def _note(trials):
@@ -433,7 +436,7 @@ def _folds_of_values(cv, values, groups, numbers):
 
 
 def draw_folds(cv, codes, groups, classes, test, train_on, numbers=None):
-    """The folds, None for a test on other trials, and their record."""
+    """The folds; None for a test on other trials."""
     if train_on is not None:
         return _draw_cross_folds(cv, codes, groups, classes, train_on, numbers)
     if test is None:
@@ -447,14 +450,14 @@ def draw_folds(cv, codes, groups, classes, test, train_on, numbers=None):
                 "or subjects that hold trials of several classes, or several groups of "
                 "each class."
             )
-        return folds, folds.splitter
+        return folds
     if cv is not None:
         raise ValueError(
             "cv has no meaning here: the model is trained on all trials and "
             "tested on others. Leave cv out; for test data that are the same trials in "
             "the same order, use same_trials=True."
         )
-    return None, None
+    return None
 
 
 def _draw_cross_folds(cv, codes, groups, classes, train_on, numbers=None):
@@ -487,7 +490,7 @@ def _draw_cross_folds(cv, codes, groups, classes, train_on, numbers=None):
                 "more trials, or pass folds whose training sets hold more of them."
             )
     warn_of(find_absent_class(folds, codes, classes))
-    return folds, folds.splitter
+    return folds
 
 
 def _check_tested(trials, classes, codes):

@@ -440,7 +440,7 @@ def _make_folds(cv, codes, groups, classes, train_on):
         with warnings.catch_warnings(), collected_warnings() as told:
             # Of what is listed here; that there are very many is said at once.
             warnings.simplefilter("ignore", UserWarning)
-            folds, _ = draw_folds(cv, codes, groups, classes, None, train_on)
+            folds = draw_folds(cv, codes, groups, classes, None, train_on)
     except ValueError as error:
         return None, [Problem("folds", str(error), severity="error")]
     found = find_cut_groups(cv, groups) or find_leak(folds, groups)
