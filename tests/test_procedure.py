@@ -290,8 +290,9 @@ def test_unknown_arguments_are_refused_with_the_nearest(name):
 
 
 def test_arguments_go_to_their_places():
-    one = generalize_arrays(DATA, NAMES, DATA, random_state=0)
-    assert one == generalize_arrays(DATA, y=NAMES, X_test=DATA, random_state=0)
+    options = {"same_trials": True, "random_state": 0}
+    one = generalize_arrays(DATA, NAMES, DATA, **options)
+    assert one == generalize_arrays(DATA, y=NAMES, X_test=DATA, **options)
     with pytest.raises(TypeError, match=r"^decode_arrays\(\) (missing|takes)"):
         decode_arrays(DATA)
     with pytest.raises(TypeError, match=r"^decode_arrays\(\) takes 2 positional"):
