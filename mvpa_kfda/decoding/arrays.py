@@ -30,7 +30,7 @@ from .options import (
 from .positions import FeaturePositions, WindowPositions, window_positions
 from .procedure import Procedure, TrialData, Windowing, taken
 from .regression import TASKS, Predicted
-from .sizes import Maps
+from .sizes import NullBudget
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -239,7 +239,7 @@ def decode_arrays(
     analysis = make(
         array_trials(y, data.shape[1], groups, confounds, train_on),
         procedure,
-        maps=Maps("all", windows.starts.shape, WindowPositions.fewer),
+        maps=NullBudget("all", windows.starts.shape, WindowPositions.fewer),
     )
     data, kernel = analysis.average(data, procedure.method.kernel, axis=1)
     return decode(

@@ -44,7 +44,7 @@ from .options import (
 from .positions import WindowPositions
 from .procedure import Procedure, TrialData, Windowing, taken
 from .regression import TASKS, Predicted, refuse_for_regression
-from .sizes import Maps
+from .sizes import NullBudget
 
 if TYPE_CHECKING:
     from mne import BaseEpochs, Covariance
@@ -308,7 +308,7 @@ def decode_epochs(epochs, y=None, *, sensors=None, task="classification", **opti
     analysis = make(
         trials,
         procedure,
-        maps=Maps("all", rows["starts"].shape, WindowPositions.fewer),
+        maps=NullBudget("all", rows["starts"].shape, WindowPositions.fewer),
         with_patterns=kernel.is_linear and sensors is None,
     )
     data = samples_first(epochs, picks)

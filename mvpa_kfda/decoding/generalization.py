@@ -46,7 +46,7 @@ from .options import (
 )
 from .positions import Positions, WindowPositions, window_positions
 from .procedure import Procedure, TrialData, Windowing, taken
-from .sizes import Maps
+from .sizes import NullBudget
 
 if TYPE_CHECKING:
     from mne import BaseEpochs
@@ -324,7 +324,7 @@ def _centre(data, data_test):
 def _maps(procedure, windows, windows_test):
     """Return what is known of the permutations' maps."""
     shape = len(windows.starts), len(windows_test.starts)
-    return Maps(procedure.permuting.kept, shape, GeneralizationPositions.fewer)
+    return NullBudget(procedure.permuting.kept, shape, GeneralizationPositions.fewer)
 
 
 def _average_both(analysis, data, data_test, kernel):

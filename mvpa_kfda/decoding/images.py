@@ -62,7 +62,7 @@ from .positions import RunScaling, SubsetPositions
 from .problems import find_short_runs, warn_of
 from .procedure import Procedure, TrialData, taken
 from .resume import describe_run
-from .sizes import Maps
+from .sizes import NullBudget
 
 if TYPE_CHECKING:
     from nibabel.cifti2 import Cifti2Image
@@ -191,7 +191,7 @@ def _decode_geometry(
             # Images follow each other in time.
             numbers=labels.take(np.arange(len(images.X))),
         )
-        maps = Maps(kept_null, (space.n_positions,), SubsetPositions.fewer)
+        maps = NullBudget(kept_null, (space.n_positions,), SubsetPositions.fewer)
         patterns = {"with_patterns": with_patterns}
         analysis = make_analysis(trials, procedure, maps=maps, **patterns)
         positions = _lay_out(images, geometry, labels, analysis, standardize)

@@ -30,7 +30,7 @@ from .options import (
 from .positions import Rows, WindowPositions
 from .procedure import Procedure, Windowing, taken
 from .resume import describe_run
-from .sizes import Maps
+from .sizes import NullBudget
 
 if TYPE_CHECKING:
     from mne import MixedSourceEstimate, SourceEstimate, SourceSpaces, VolSourceEstimate
@@ -208,7 +208,9 @@ def decode_sources(
 
 def _maps(procedure, rows):
     """Return what is known of the permutations' maps."""
-    return Maps(procedure.permuting.kept, rows["starts"].shape, WindowPositions.fewer)
+    return NullBudget(
+        procedure.permuting.kept, rows["starts"].shape, WindowPositions.fewer
+    )
 
 
 def _check_searchlight(src, radius, null):
