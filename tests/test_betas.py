@@ -78,16 +78,13 @@ def response(t_r, oversampling=50):
     return t * np.exp(-t / 3)
 
 
-def by_nilearn(
-    run, table, method, confounds, sample_masks=None, others="together", **options
-):
+def by_nilearn(run, table, method, confounds, sample_masks=None, **options):
     """Return estimates (n_trials, n_voxels) by a FirstLevelModel for each trial."""
     table = table.sort_values("onset", ignore_index=True)
     trials, found = np.flatnonzero(table["trial_type"].isin(ABC)), []
     for i in trials:
         names = table["trial_type"].to_numpy(dtype=object, copy=True)
-        if others == "together":
-            names[trials] = "others"
+        names[trials] = "others"
         for j in trials if method == "lsa" else [i]:
             names[j] = f"trial {j:02d}"
         model = FirstLevelModel(**{"mask_img": MASK, "t_r": T_R} | options)
@@ -119,23 +116,22 @@ def of_first(**changes):
 
 @pytest.mark.some(4)
 @pytest.mark.parametrize(
-    ("method", "noise_model", "hrf_model", "others"),
+    ("method", "noise_model", "hrf_model"),
     [
-        ("lss", "ols", "glover", "together"),
-        ("lss", "ols", "glover", "by_type"),
-        ("lss", "ols", "spm + derivative", "by_type"),
-        ("lss", "ols", "glover + derivative + dispersion", "together"),
-        ("lss", "ols", response, "together"),
-        ("lss", "ols", [response], "by_type"),
-        ("lss", "ar1", "spm", "by_type"),
-        ("lss", "ar1", "glover + derivative", "together"),
-        ("lsa", "ols", "spm", "together"),
-        ("lsa", "ols", "glover + derivative", "by_type"),
-        ("lsa", "ar1", "glover", "together"),
+        ("lss", "ols", "glover"),
+        ("lss", "ols", "spm + derivative"),
+        ("lss", "ols", "glover + derivative + dispersion"),
+        ("lss", "ols", response),
+        ("lss", "ols", [response]),
+        ("lss", "ar1", "spm"),
+        ("lss", "ar1", "glover + derivative"),
+        ("lsa", "ols", "spm"),
+        ("lsa", "ols", "glover + derivative"),
+        ("lsa", "ar1", "glover"),
     ],
 )
-def test_equal_to_models_of_nilearn(method, noise_model, hrf_model, others):
-    options = {"hrf_model": hrf_model, "noise_model": noise_model, "others": others}
+def test_equal_to_models_of_nilearn(method, noise_model, hrf_model):
+    options = {"hrf_model": hrf_model, "noise_model": noise_model}
     betas = single_trial_betas(
         RUNS,
         EVENTS,
@@ -192,11 +188,11 @@ def test_nuisance_that_is_not_of_full_rank():
         assert_allclose(estimates(twice), estimates(once), rtol=0, atol=1e-9)
 
 
-def test_types_with_one_trial_in_a_run():
-    table = events(types="abbbaqcbabbaq")  # c is there once
-    options = {"others": "by_type"}
-    expected = by_nilearn(RUNS[0], table, "lss", None, noise_model="ols", **options)
-    found = estimates(of_first(events=table, **options))
+@pytest.mark.parametrize("noise_model", ["ols", "ar1"])
+def test_one_trial_in_a_run(noise_model):
+    table, options = events(types="qqaqqq"), {"noise_model": noise_model}
+    expected = by_nilearn(RUNS[0], table, "lss", None, **options)
+    found = estimates(of_first(events=table, conditions="a", **options))
     assert_allclose(found, expected, rtol=0, atol=1e-8)
 
 
@@ -205,13 +201,6 @@ def test_labels_have_no_part_in_estimates():
     for method in ("lss", "lsa"):
         found, same = of_first(method=method), of_first(method=method, events=swapped)
         assert_allclose(estimates(found), estimates(same), rtol=0, atol=1e-12)
-    mixed = EVENTS[0]["trial_type"].map({"a": "b", "b": "a", "c": "b", "q": "q"})
-    mixed.iloc[0] = "c"
-    found, other = (
-        of_first(others="by_type", events=EVENTS[0].assign(trial_type=types))
-        for types in (EVENTS[0]["trial_type"], mixed)
-    )
-    assert np.abs(estimates(found) - estimates(other)).max() > 1e-3
 
 
 def test_images_of_single_precision_are_estimated_in_double():
@@ -554,7 +543,6 @@ OTHER = Nifti1Image(np.ones((4, 2, 2, 75)), AFFINE)
     ("changes", "match"),
     [
         ({"method": "lsx"}, "Invalid value for 'method'"),
-        ({"others": "none"}, "Invalid value for 'others'"),
         ({"noise_model": "ar2"}, "Invalid value for 'noise_model'"),
         ({"drift_model": "linear"}, "Invalid value for 'drift_model'"),
         ({"hrf_model": "fir"}, "Invalid value for 'hrf_model'"),
@@ -671,9 +659,9 @@ def test_singular_designs():
         table.drop(columns="word"),
         drift_model=None,
     )
-    known = matrix[["b"]].rename(columns={"b": "known"})
-    with pytest.raises(ValueError, match="singular: the response to 'b' in the run"):
-        of_first(confounds=known, others="by_type")
+    known = matrix[[*"abc"]].sum(axis=1).to_frame("known")
+    with pytest.raises(ValueError, match="singular: the response to 'other trials' in"):
+        of_first(confounds=known)
     (design,) = of_first().design_matrices
     known = design[["c__002"]].rename(columns={"c__002": "known"})
     for method in ("lss", "lsa"):

@@ -179,14 +179,18 @@ def test_events_are_put_in_the_order_of_their_onsets(eeg, tmp_path):
 
 
 def test_classes_are_made_by_expressions(eeg, tmp_path):
-    given = ["--by", "trial_type.str.split('/').str[0]", "--task", "faces"]
+    given = ["--by", "trial_type.str.startswith('house')", "--task", "faces"]
     given += ["--tmin", "-0.05", "--tmax", "0.2"]
-    given += ["--where", "trial_type.str.match('face|house')", *FEW]
+    given += [
+        "--where",
+        "trial_type.str.startswith('face') or trial_type.str.startswith('house')",
+    ]
+    given += FEW
     assert run(eeg[0], tmp_path / "out", "participant", *given) == 0
     for subject in ("01", "02"):
         result = the_result(tmp_path / "out", f"sub-{subject}")
         expected = the_result(eeg[1], f"sub-{subject}_task-faces")
-        assert result.classes.tolist() == ["face", "house"]
+        assert result.classes.tolist() == [False, True]
         np.testing.assert_array_equal(result.scores, expected.scores)
 
 
@@ -205,7 +209,7 @@ def test_generalization_of_raw_eeg_is_as_by_hand(eeg, tmp_path):
 
 def test_epochs_of_the_pipeline_are_decoded_as_by_hand(tmp_path):
     root = bids_data.write_epochs(tmp_path / "pipeline", ("01", "02"))
-    given = ["--by", "rt > rt.median()", "--train-on", "trial_type == 'face'"]
+    given = ["--by", "rt > 0.5", "--train-on", "trial_type == 'face'"]
     given += ["--tmin", "0.1", *FEW]
     assert run(root, tmp_path / "out", "participant", *given) == 0
     assert run(root, tmp_path / "simple", "participant", *FEW) == 0
@@ -218,7 +222,7 @@ def test_epochs_of_the_pipeline_are_decoded_as_by_hand(tmp_path):
     epochs.crop(0.1, None)
     rt = epochs.metadata["rt"]
     mask = epochs.events[:, 2] == 1
-    expected = decode_epochs(epochs, rt > rt.median(), train_on=mask, **options)
+    expected = decode_epochs(epochs, rt > 0.5, train_on=mask, **options)
     result = the_result(tmp_path / "out", "sub-02")
     np.testing.assert_array_equal(result.scores, expected.scores)
     assert result.parameters["train_on"] == "trial_type == 'face'"
@@ -787,7 +791,7 @@ def test_there_is_a_page_for_each_subject_and_the_group(epochs, monkeypatch, cap
 
 def test_the_file_of_a_run_repeats_it(epochs, tmp_path, capsys):
     root, out = epochs
-    given = ["--by", "rt > rt.median()", "--where", "rt > 0", "--picks", "Cz", "Pz"]
+    given = ["--by", "rt > 0.5", "--where", "rt > 0", "--picks", "Cz", "Pz"]
     given += [
         "--reg",
         "0.1",

@@ -125,12 +125,11 @@ def test_estimates_are_decoded_by_the_command_that_is_printed(inside, tmp_path, 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_confounds_of_fmriprep(inside, tmp_path):
     command = ["betas", *BOLD, "--events", *EVENTS, *MASK, "--fmriprep", "motion"]
-    command += ["--drift-model", "none", "--others", "by_type"]
+    command += ["--drift-model", "none"]
     assert main([*command, "--out", str(tmp_path)]) == 0
     confounds, kept = load_confounds(BOLD, strategy=["motion"])
     assert confounds[0].shape == (80, 24)
     options = {"confounds": confounds, "sample_masks": kept, "drift_model": None}
-    options["others"] = "by_type"
     betas = single_trial_betas(BOLD, EVENTS, mask_img="mask.nii.gz", **options)
     (path,) = tmp_path.glob("*_betas.nii.gz")
     found = nibabel.load(path).get_fdata()

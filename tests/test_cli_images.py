@@ -243,17 +243,6 @@ def test_regions_are_scored_by_name(inside, tmp_path, capsys):
     assert table[1].split()[:3] == ["V1", "left", "-1.5"]
 
 
-def test_regions_of_maps_may_overlap(inside, tmp_path, no_figures):
-    labels = np.asarray(nibabel.load("atlas.nii.gz").dataobj)
-    maps = np.stack([60.0 * (labels > 0), 30.0 * (labels == 3)], axis=3)
-    on_disk(inside / "maps.nii.gz", maps)
-    atlas = ["--atlas", "maps.nii.gz", "--atlas-threshold", 25]
-    command = ["regions", *BOLD[1:], "--drop", "rest", "--groups", "run"]
-    result = load_result(run(tmp_path, command, *atlas, "--permutations", 9)[".h5"])
-    counts = [np.count_nonzero(labels), np.count_nonzero(labels == 3)]
-    assert result.n_features.tolist() == counts
-
-
 def test_without_an_atlas_the_mask_is_one_region(inside, tmp_path, no_figures, capsys):
     table = pd.read_csv("labels.tsv", sep="\t")
     # What no name of a file can hold, twice the same otherwise.
@@ -737,10 +726,6 @@ REGIONS = ["regions", "bold.nii.gz", "--labels", "labels.tsv"]
             "--process-mask is on another grid",
         ),
         ([*REGIONS, "--atlas", "empty.nii.gz"], "No region of --atlas .* of --mask"),
-        (
-            [*REGIONS, "--atlas", "atlas.nii.gz", "--atlas-threshold", "2"],
-            "threshold is for maps of probabilities: .*leave --atlas-threshold out",
-        ),
         ([*BOLD, "--radius", "-3"], "Invalid value for --radius: -3"),
         ([*BOLD, "--radius", "wide"], "--radius: invalid float value: 'wide'"),
         (

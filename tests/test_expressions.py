@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pandas.testing import assert_series_equal
 
 from mvpa_kfda.bids.trials import label_events
-from mvpa_kfda.data.confounds import read_train_on
-from mvpa_kfda.data.expressions import ExpressionError, evaluate_expression
+from mvpa_kfda.data.tables import ExpressionError, evaluate_expression
+from mvpa_kfda.data.trials import read_train_on
 
 TABLE = pd.DataFrame(
     {
@@ -22,55 +22,30 @@ TABLE = pd.DataFrame(
         "first run": [1, 1, 2, 2, 3, 3],
     }
 )
-NUMBERS = st.recursive(
-    st.sampled_from(
-        [
-            "n",
-            "rt",
-            "`first run`",
-            "2",
-            "0.5",
-            "n.abs()",
-            "rt.median()",
-            "n.shift(1)",
-            "sqrt(rt)",
-            "kind.str.len()",
-            "n.clip(0, 2)",
-            "rt.fillna(0.1)",
-            "rt.rank()",
-        ]
-    ),
-    lambda parts: st.one_of(
-        st.tuples(parts, st.sampled_from(["+", "-", "*", "/", "//", "%"]), parts).map(
-            lambda p: "({} {} {})".format(*p)
-        ),
-        parts.map("(-{})".format),
-    ),
-    max_leaves=4,
-)
-TEXTS = st.sampled_from(
-    [
-        "kind",
-        "kind.str.split('/').str[0]",
-        "kind.str.upper()",
-        "kind.str[:2]",
-        "kind.str.replace('a', '|')",
-        "kind.fillna('&')",
-        "(kind + '@#`')",
-    ]
-)
+COLUMNS = ["n", "rt", "`first run`"]
+NUMBERS = st.sampled_from([*COLUMNS, "2", "0.5", "-3.0"])
 LEAVES = st.one_of(
     st.just("seen"),
-    st.tuples(NUMBERS, st.sampled_from("< <= > >= == !=".split()), NUMBERS).map(
-        " ".join
+    st.tuples(
+        st.sampled_from(COLUMNS), st.sampled_from("< <= > >= == !=".split()), NUMBERS
+    ).map(" ".join),
+    st.tuples(NUMBERS, st.sampled_from(COLUMNS), NUMBERS).map(
+        "{0[0]} < {0[1]} <= {0[2]}".format
     ),
-    st.tuples(NUMBERS, NUMBERS, NUMBERS).map("{0[0]} < {0[1]} <= {0[2]}".format),
-    st.tuples(TEXTS, st.sampled_from(["in ['face', 'A']", "== 'face'"])).map(" ".join),
-    st.tuples(TEXTS, st.sampled_from(["!= 'a'", "not in ('face', 'a & b | c')"])).map(
-        " ".join
+    st.sampled_from(
+        [
+            "kind in ['face/a', 'A']",
+            "kind == 'face/a'",
+            "kind != 'a & b | c'",
+            "kind not in ('face/b', 'a & b | c')",
+            "kind.isna()",
+            "rt.notna()",
+            "kind.isin(['@#`', 'face/b'])",
+            "`first run`.isin((1, 3))",
+            "kind.str.startswith('face') == True",
+            "kind.str.endswith('b') == True",
+        ]
     ),
-    TEXTS.map("{}.isna()".format),
-    TEXTS.map("{}.str.contains('a', na=False)".format),
     NUMBERS.map("n.isin([1, 7]) and rt == {}".format),
 )
 TRUTHS = st.recursive(
@@ -88,28 +63,24 @@ TRUTHS = st.recursive(
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.one_of(NUMBERS, TEXTS, TRUTHS))
+@given(TRUTHS)
 def test_expressions_mean_what_they_mean_to_pandas(text):
-    with np.errstate(all="ignore"):
-        try:
-            expected = TABLE.eval(text, engine="python")
-        except Exception:  # what pandas cannot do is not compared
-            return
+    try:
+        expected = TABLE.eval(text, engine="python")
+    except Exception:  # what pandas cannot do is not compared
+        return
     if not isinstance(expected, pd.Series):
         return
     found = evaluate_expression(TABLE, text)
-    assert_series_equal(found, expected, check_names=False, rtol=1e-12, atol=0)
+    assert_series_equal(found, expected, check_names=False)
 
 
 USEFUL = {
-    "kind.map({'face/a': 'face', 'house/b': 'house'})": ["face", "house"],
     "`first run` == 1 and\n n > 0": [True, True],
-    r"kind.str.extract('^(\w+)/', expand=False)": ["face", "house"],
-    "n.astype('str') + kind.str[-1]": ["3a", "1b"],
-    "n ** 2": [9, 1],
-    "kind.replace('face/a', 'x').str.zfill(8)": ["0000000x", "0house/b"],
-    "n.between(1, 2, inclusive='left')": [False, True],
-    "seen or kind.str.match('face|house')": [True, True],
+    "rt": [0.5, pytest.approx(np.nan, nan_ok=True)],
+    "seen or kind.str.startswith('house')": [True, True],
+    "not kind.str.endswith('a')": [False, True],
+    r"kind == 'face\x2fa'": [True, False],
 }
 
 
@@ -125,85 +96,88 @@ def test_missing_truth_values_stay_missing():
     assert evaluate_expression(table, "said or all").tolist() == [True] * 3
 
 
-#: What may be run or written if pandas is asked, and how it is refused.
-ATTACKS = {
-    "kind + @pd.io.common.os.popen('touch victim').read()": "'@' is not",
-    "kind.to_csv('victim')": "'.to_csv' is not",
-    "`kind`.to_pickle('victim')": "'.to_pickle' is not",
-    "kind.str.__class__": "'.__class__' is not",
-    "n.__class__.__init__.__globals__": "'.__globals__' is not",
-    "n.pipe(kind.to_csv)": "'.to_csv' is not",
-    "n.apply('to_csv', path='victim')": "'.apply' is not",
-    "n.fillna(0, inplace=True)": r"'.fillna\(inplace=\)' is not",
-    "n.replace(3, value=4, inplace=True)": r"'.replace\(inplace=\)' is not",
+#: What may be run or written if pandas is asked, and what is no part of the grammar.
+REFUSED = [
+    "kind.to_csv('victim')",
+    "`kind`.to_pickle('victim')",
+    "__import__('os').system('touch victim')",
+    "kind.str.__class__",
+    "n.__class__.__init__.__globals__",
+    "n.pipe(kind.to_csv)",
+    "n.apply('to_csv', path='victim')",
+    "open('victim', 'w')",
+    "(lambda: 1)()",
+    "[x for x in n]",
+    "f'{n}'",
+    "(m := n)",
+    "n if seen else rt",
+    "n[0]",
+    "n.values.tofile('victim')",
+    "n.isin(**{'values': n})",
+    "n.isin(values=[3])",
+    "n.isin()",
+    "n.isin([3], [4])",
+    "n.isna(1)",
+    "(n > 1).isna()",
+    "kind.str.startswith(kind)",
+    "kind.str.startswith(3)",
+    "kind.str.startswith('a', na=False)",
+    "kind.startswith('a')",
+    "kind.str.cat(kind)",
+    "kind.str.contains('(a|b)+c')",
+    "kind == None",
+    "n is 1",
+    "n << 70",
+    "n + 1 > 2",
+    "-n > 2",
+    "n > 9**9**9",
+    "'a' * 10**10",
+    "kind.str.zfill(10**9)",
+    "rt > rt.median()",
+    "n.T",
+    "n # 1",
+    "kind == b'1'",
+    "n > 1j",
+]
+#: The same in other words.
+WRONG = {
+    "kind + @pd.io.common.os.popen('touch victim').read()": "'@' is not allowed",
     "n = 5": "cannot be read",
-    "open('victim', 'w')": r"'open\(\)' is not",
-    "__import__('os').system('touch victim')": "'.system' is not",
-    "(lambda: 1)()": "is not allowed",
-    "[x for x in n]": "'for ... in' is not",
-    "f'{n}'": "is not allowed",
-    "(m := n)": "':=' is not",
-    "n if seen else rt": "'if ... else' is not",
-    "n[0]": "'[...]' is not".replace("[", r"\["),
-    "n.values.tofile('victim')": "'.tofile' is not",
-    "n.isin(**{'values': n})": r"'\*\*' is not",
-    "kind.str.cat(kind)": "'.str.cat' is not",
-    "kind == None": "isna",
-    "n is 1": "'is' is not",
-    "n << 70": "'n << 70' is not",
-    "n.T": "'.T' is not",
-    "kind.str.len().abs.__self__": "'.__self__' is not",
-    "n # 1": "'#' is not",
     "nothing > 1": "There is no column 'nothing'",
     "n and rt": "Compare, e.g. rt > 0",
-    "kind * 2": "arithmetic needs numbers",
-    "kind.mean()": "arithmetic needs numbers; got a column",
-    "[n, 1]": "single values",
-    "b'1'": "is not allowed",
-    "1j * n": "is not allowed",
-    "kind.str.len('x')": "fewer arguments",
-    "n.astype('category')": "takes one of 'str'",
-    "kind.str.extract('(a)')": "expand=False",
+    "n.isin(3)": "in has a column before it",
+    "3 in [3]": "in has a column before it",
+    "[n, 1] in n": "single values",
+    "kind == ['a', 'b']": "for lists use in",
+    "kind > 3": "not supported between",
     "kind == 'a": "cannot be read",
     "\x00": "cannot be read",
-}
-#: What would take for ever, or all memory.
-COSTLY = {
-    "9**9**9": "64 bits",
-    "n**10**9": "64 bits",
-    "n**99": "64 bits",
-    "'a' * 10**10": "arithmetic needs numbers",
-    "kind.str.repeat(10**9)": "'.str.repeat' is not",
-    "kind.str.zfill(10**9)": "characters of text",
-    "kind.str.rjust(10**9)": "'.str.rjust' is not",
-    "kind" + ".str.replace('', 'aaaaaaaaaaaaaaaaaaaa')" * 9: "characters of text",
-    "kind" + ".str.join('aaaaaaaaaaaaaaaaaaaaaaaaa')" * 9: "characters of text",
     "(" * 300 + "n" + ")" * 300: "cannot be read",
-    "-" * 5000 + "n": "nested|cannot be read",
-    "n" + ".abs()" * 1000: "nested",
-    "n + " * 1000 + "n": "nested",
-    "n + 1" + " " * 20_000: "20005 characters",
-    "9" * 5000 + " > n": "64 bits|cannot be read",
-    "kind.str.replace('', 'b').str.match('(a|b)+c')": "repeats a group",
-    "kind.str.contains('(a?)(a?)' + '(?x)')": r"without \(\?x\)",
-    "kind.str.count('" + "a*" * 20 + "c')": "too many steps",
-    "kind.str.split('" + "(a|a)" * 40 + "')": "too many steps",
-    "kind.str.findall('" + "a?" * 40 + "')": "too many steps",
+    "not " * 4000 + "n": "recursion|cannot be read",
+    "n < 1" + " " * 20_000: "20005 characters",
+    "9" * 5000 + " > n": "cannot be read|is not allowed|too large|int",
 }
 
 
-@pytest.mark.parametrize("text", [*ATTACKS, *COSTLY])
+@pytest.mark.parametrize("text", [*REFUSED, *WRONG])
 def test_nothing_else_is_run(text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     table, started = TABLE.copy(), time.process_time()
-    with pytest.raises(ExpressionError, match={**ATTACKS, **COSTLY}[text]):
+    match = WRONG.get(text, "is not allowed. Allowed are columns .*notna")
+    with pytest.raises(ExpressionError, match=match):
         evaluate_expression(table, text)
     assert list(tmp_path.iterdir()) == []
     pd.testing.assert_frame_equal(table, TABLE)
     assert time.process_time() - started < 2
 
 
-@pytest.mark.parametrize("text", list(ATTACKS)[:3])
+def test_columns_of_the_same_name_are_not_chosen_from():
+    table = pd.concat([TABLE, TABLE[["n"]]], axis=1)
+    with pytest.raises(ExpressionError, match="There are several columns 'n'"):
+        evaluate_expression(table, "n > 1")
+
+
+@pytest.mark.parametrize("text", REFUSED[:3])
 @pytest.mark.parametrize("entry", ["by", "where", "train_on"])
 def test_entries_run_nothing(entry, text, tmp_path, monkeypatch):
     """What settings and commands hand on goes the same way."""

@@ -6,7 +6,6 @@ trained on exactly the permuted labels.
 """
 
 import pickle
-import warnings
 from dataclasses import replace
 from functools import cache
 
@@ -372,6 +371,7 @@ def test_shapes_and_names():
 def test_table_is_long():
     X, y = make_arrays(n_times=4)
     options = {"sfreq": 100, "tmin_test": 0.01, "cv": CV, "scoring": METRICS}
+    options["same_trials"] = True
     result = generalize_arrays(X[:, :, :3], y, X[:, :, 1:], **options)
     table = result.to_dataframe()
     assert list(table) == ["train_time", "test_time", *SCALAR]
@@ -414,7 +414,9 @@ def test_diagonal_needs_common_times():
     )
     with pytest.raises(ValueError, match="no training time is also a test time"):
         apart.diagonal()
-    partly = generalize_arrays(X[:, :, :3], y, X[:, :, 1:], tmin_test=1.0)
+    partly = generalize_arrays(
+        X[:, :, :3], y, X[:, :, 1:], tmin_test=1.0, same_trials=True
+    )
     diagonal = partly.diagonal()
     assert_array_equal(diagonal.times, [1.0, 2.0])
     assert_array_equal(diagonal.scores, partly.scores[[1, 2], [0, 1]])
@@ -584,7 +586,7 @@ def test_the_same_labels_again_are_the_plain_case():
     for again in (
         generalize_arrays(X, y, y_test=y, **options),
         generalize_arrays(X, y, y_test=y.tolist(), **options),
-        generalize_arrays(X, y, X, **options),
+        generalize_arrays(X, y, X, same_trials=True, **options),
         generalize_arrays(X, y, X.copy(), y_test=y, same_trials=True, **options),
     ):
         assert again == plain
@@ -656,9 +658,9 @@ def of_noise():
 
 
 @pytest.mark.parametrize("make", SAME.values(), ids=SAME)
-def test_the_same_epochs_are_cross_validated(make):
+def test_the_same_epochs_are_cross_validated_if_they_are_said_to_be(make):
     epochs = noise_epochs()
-    result = generalize_epochs(epochs, test_epochs=make(epochs))
+    result = generalize_epochs(epochs, test_epochs=make(epochs), same_trials=True)
     plain = len(result.test_times) == 6
     assert result.parameters["mode"] == ("plain" if plain else "same_trials")
     assert result.scores.max() < 0.8
@@ -708,7 +710,6 @@ def test_trials_that_are_there_twice_are_themselves_in_a_copy():
     X, y = make_arrays(n=40)
     X, y = X[np.arange(40) % 35], y[np.arange(40) % 35]
     expected = generalize_arrays(X, y)
-    same(generalize_arrays(X, y, X.copy()), expected)
     same(generalize_arrays(X, y, X.copy(), same_trials=True), expected)
 
 
@@ -721,22 +722,28 @@ def test_trials_in_another_order_are_not_called_the_same():
         generalize_arrays(X, y, X[::-1], same_trials=True)
 
 
-def test_saying_that_the_same_epochs_are_others_is_refused():
+@pytest.mark.parametrize("make", SAME.values(), ids=SAME)
+@pytest.mark.parametrize("same_trials", [None, False])
+def test_copies_are_refused_unless_they_are_said_to_be_the_same(make, same_trials):
     epochs = noise_epochs()
-    with pytest.raises(ValueError, match="holds exactly the trials of epochs"):
-        generalize_epochs(epochs, test_epochs=epochs.copy(), same_trials=False)
+    match = "40 of the 40 trials of test_epochs are also in .* use same_trials=True if"
+    with pytest.raises(ValueError, match=match):
+        generalize_epochs(epochs, test_epochs=make(epochs), same_trials=same_trials)
+    X, y = make_arrays(n=40)
+    with pytest.raises(ValueError, match="40 of the 40 trials of X_test are also in X"):
+        generalize_arrays(X, y, X, y_test=y, same_trials=same_trials)
 
 
 def test_two_ends_of_the_same_epochs_are_asked_about():
     """Nothing in common to compare, but the same events."""
     epochs = noise_epochs()
     early, late = epochs.copy().crop(None, -0.01), epochs.copy().crop(0.0, None)
-    with pytest.raises(ValueError, match=r"40 .*events and no time in common"):
+    with pytest.raises(ValueError, match=r"40 of the events .* use same_trials=True"):
         generalize_epochs(early, test_epochs=late)
     result = generalize_epochs(early, test_epochs=late, same_trials=True)
     assert_array_equal(result.scores, generalize_epochs(epochs).scores[:3, 3:])
     part = late[:20]
-    with pytest.raises(ValueError, match=r"20 .*events and no time in common"):
+    with pytest.raises(ValueError, match=r"20 of the events .* use same_trials=True"):
         generalize_epochs(early, test_epochs=part)
 
 
@@ -749,17 +756,17 @@ def processed(epochs):
 
 
 @pytest.mark.parametrize("shift", [0, 13])
-def test_epochs_that_overlap_in_time_are_warned_about(shift):
+def test_epochs_that_overlap_in_time_are_asked_about(shift):
     """The same trials, filtered or cut around the response, cannot be recognized."""
     epochs = make_epochs(*make_arrays(n=40, n_times=20), tmin=-0.1)
     other = processed(epochs)
     if shift:
         other.events[:, 0] += np.random.default_rng(0).integers(1, shift, 40)
-    with pytest.warns(UserWarning, match="same_trials=True"):
-        result = generalize_epochs(epochs, test_epochs=other)
-    assert result.parameters["mode"] == "other_trials"
-    for same_trials in (True, False):  # once said, nothing is asked
-        generalize_epochs(epochs, test_epochs=other, same_trials=same_trials)
+    with pytest.raises(ValueError, match=r"as if the same trials .* same_trials=True"):
+        generalize_epochs(epochs, test_epochs=other)
+    for same_trials, mode in ((True, "same_trials"), (False, "other_trials")):
+        result = generalize_epochs(epochs, test_epochs=other, same_trials=same_trials)
+        assert result.parameters["mode"] == mode
 
 
 @pytest.mark.parametrize("apart", [0, 1])
@@ -768,20 +775,19 @@ def test_epochs_overlap_down_to_one_common_sample(apart):
     other = processed(epochs)
     other.events[:, 0] += 39 + apart
     other.events[0, 0] -= 1 + apart  # the shifts differ
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
+    if apart:
         generalize_epochs(epochs, test_epochs=other)
-    words = [str(each.message) for each in seen]
-    assert any("overlap with them" in each for each in words) == (not apart)
+    else:
+        with pytest.raises(ValueError, match="overlap with them"):
+            generalize_epochs(epochs, test_epochs=other)
 
 
-def test_another_recording_with_the_same_timing_is_not_warned_about(recwarn):
+def test_another_recording_with_the_same_timing_is_not_asked_about():
     epochs = make_epochs(*make_arrays(n=40, n_times=40), tmin=-0.1)
     other = processed(epochs)
     other.events[:, 0] += 7  # all of them
     result = generalize_epochs(epochs, test_epochs=other)
     assert result.parameters["mode"] == "other_trials"
-    assert not [each for each in recwarn if "same_trials" in str(each.message)]
 
 
 # ------------------------------------------------------------------------ permutations

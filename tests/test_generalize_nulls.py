@@ -231,11 +231,11 @@ def test_trials_that_are_equal_by_chance():
         generalize_arrays(X, y, X[:50], y_test=y[:50], same_trials=False)
 
 
-def test_a_part_of_the_same_trials_processed_otherwise_is_warned_about():
+def test_a_part_of_the_same_trials_processed_otherwise_is_asked_about():
     epochs = simulate_epochs(n_trials=60, random_state=0).crop(0.1, 0.12)
     part = epochs.copy()[:20]
     part._data += 1e-9
-    with pytest.warns(UserWarning, match="have the events of epochs"):
+    with pytest.raises(ValueError, match="have 20 of the events of epochs"):
         generalize_epochs(epochs, "condition", test_epochs=part)
 
 

@@ -19,8 +19,8 @@ from mvpa_kfda import (
     regress,
     searchlight,
 )
-from mvpa_kfda.data.resampling import nearest_voxels, take_voxels
 from mvpa_kfda.data.space import VolumeSpace
+from mvpa_kfda.data.volumes import nearest_voxels, take_voxels
 from mvpa_kfda.group.subjects import gather_subjects
 from mvpa_kfda.results.base import Result
 from mvpa_kfda.utils.record import as_call, recorded

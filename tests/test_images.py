@@ -983,12 +983,11 @@ def test_names_of_an_atlas_without_table(bold, atlas, background):
 def test_names_that_fit_in_two_ways(bold, atlas, step, labels):
     maps = volume(np.asarray(atlas.dataobj) // 5 * step)
     match = (
-        rf"The atlas has {len(labels)} names, the first '{labels[0]}', and 3 regions "
-        rf"\({step}, {2 * step}, {3 * step}\); .* Pass lut, a table with columns index"
+        rf"The atlas lists {len(labels)} names, the first '{labels[0]}', and has 3 reg"
+        rf"ions \({step}, {2 * step}, {3 * step}\), .* Pass lut, a table with columns"
     )
-    with pytest.warns(UserWarning, match=match):
-        _, regions = read_regions(bold, Bunch(maps=maps, labels=labels))
-    assert regions.names.tolist() == [str(step), str(2 * step), str(3 * step)]
+    with pytest.raises(ValueError, match=match):
+        read_regions(bold, Bunch(maps=maps, labels=labels))
 
 
 def test_regions_and_files(bold, atlas, lut, tmp_path):

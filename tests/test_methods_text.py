@@ -1308,7 +1308,6 @@ ESTIMATES = {
     "group": ("run", "session"),
     "n_scans": ([60, 64], [60, 60]),
     "estimate": ("lss", "lsa"),
-    "others": ("by_type", "together"),
     "t_r": (2.0, 1.5),
     "slice_time_ref": (0.5, 0.0),
     "hrf_model": ([{"function": "early"}, {"function": "late"}], None),

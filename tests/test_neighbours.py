@@ -14,9 +14,9 @@ from scipy.sparse import csgraph
 from mvpa_kfda.data import neighbours
 from mvpa_kfda.data.neighbours import (
     adjacency_members,
+    centre_features,
     keep_usable,
     nearest_members,
-    own_columns,
     sphere_members,
     surface_members,
     touching,
@@ -139,7 +139,7 @@ def test_centres_out_of_reach_and_empty_masks_have_empty_spheres():
     assert sphere_members(space, away, 3.0).shape == (8, 8)
     assert sphere_members(nothing, space, 3.0).shape == (8, 0)
     assert sphere_members(space, nothing, 3.0).shape == (0, 8)
-    assert_array_equal(own_columns(space, away), [-1] * 8)
+    assert_array_equal(centre_features(space, away), [-1] * 8)
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_centres_on_another_mesh_are_refused():
         with pytest.raises(ValueError, match="not on the meshes of the data, 5 vert"):
             surface_members(strip(5), centres, 3.0)
         with pytest.raises(ValueError, match="not on the meshes of the data, 5 vert"):
-            own_columns(strip(5), centres)
+            centre_features(strip(5), centres)
 
 
 def random_graph(n=12, seed=0):
@@ -406,27 +406,27 @@ def test_own_columns_of_voxels_and_vertices():
     mask, wanted = holed(), holed(seed=1)
     data = VolumeSpace(mask, AFFINES["oblique"])
     centres = VolumeSpace(wanted, AFFINES["oblique"])
-    index = own_columns(data, centres)
+    index = centre_features(data, centres)
     assert_array_equal(index >= 0, mask[wanted])
     assert_array_equal(data.voxels[index[index >= 0]], np.argwhere(mask & wanted))
-    assert_array_equal(own_columns(data, data), np.arange(mask.sum()))
+    assert_array_equal(centre_features(data, data), np.arange(mask.sum()))
     left, right = np.array([1, 0, 1, 1], bool), np.array([0, 1, 1, 0], bool)
     mesh, chosen = strip(4, left=left, right=right), strip(4, left=right, right=left)
-    assert_array_equal(own_columns(mesh, chosen), [-1, 1, -1, 4, -1])
-    assert_array_equal(own_columns(*[FeatureSpace(None, 3)] * 2), [0, 1, 2])
+    assert_array_equal(centre_features(mesh, chosen), [-1, 1, -1, 4, -1])
+    assert_array_equal(centre_features(*[FeatureSpace(None, 3)] * 2), [0, 1, 2])
 
 
 def test_own_columns_do_not_wrap_around_the_grid():
     space = VolumeSpace(np.ones((2, 3, 2)), np.eye(4))
     shifted = VolumeSpace(np.ones((2, 1, 1)), affine([1.0] * 3, origin=(-1.0, 0, 0)))
-    assert_array_equal(own_columns(space, shifted), [-1, 0])
+    assert_array_equal(centre_features(space, shifted), [-1, 0])
 
 
 def test_own_columns_of_other_kinds_are_refused():
     with pytest.raises(TypeError, match=r"are 5 vertices, but the data have .* voxels"):
-        own_columns(VolumeSpace(holed(), np.eye(4)), strip(5))
+        centre_features(VolumeSpace(holed(), np.eye(4)), strip(5))
     with pytest.raises(TypeError, match="are 3 features, but the data have 2 features"):
-        own_columns(FeatureSpace(None, 2), FeatureSpace(None, 3))
+        centre_features(FeatureSpace(None, 2), FeatureSpace(None, 3))
 
 
 def test_nearest_points_are_those_as_near_as_most_of_them_are():

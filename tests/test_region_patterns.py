@@ -486,26 +486,6 @@ def changed(result, **fields):
     return VolumeResult(**(result._content() | fields))
 
 
-def test_where_regions_overlap_the_one_shown_is_the_highest():
-    X, y = make_data(2)
-    bold = Nifti1Image(X.T.reshape(-1, 1, 1, N), np.eye(4))
-    maps = np.zeros((len(LABELS), 2))
-    maps[:30, 0], maps[20:, 1] = 0.5, 0.4
-    maps[25, 1], maps[30:, 0] = 0.9, 0.1
-    atlas = Nifti1Image(maps.reshape(-1, 1, 1, 2), np.eye(4))
-    result = decode_regions(
-        bold, y, labels_img=atlas, atlas_threshold=0.3, groups=GROUPS
-    )
-    both, first, second = (
-        result.patterns(region=k)[y[0]].get_fdata().ravel() for k in (None, 1, 2)
-    )
-    assert_array_equal(np.flatnonzero(np.isfinite(first)), np.arange(30))
-    assert_array_equal(np.flatnonzero(np.isfinite(second)), np.arange(20, 79))
-    is_second = maps[:, 1] > maps[:, 0]
-    assert is_second[25]
-    assert_array_equal(both, np.where(is_second, second, first))
-
-
 def test_patterns_that_do_not_fit_are_refused():
     X, y = make_data(2)
     result = decode_regions(X, y, labels_img=LABELS, groups=GROUPS)

@@ -8,15 +8,16 @@ from nilearn.maskers import NiftiMasker, SurfaceMasker
 from nilearn.surface import SurfaceImage
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mvpa_kfda.data.grayordinates import GrayordinateSpace, ParcelSpace
-from mvpa_kfda.data.kinds import SPACES as KINDS
-from mvpa_kfda.data.kinds import unpack_space
+from mvpa_kfda.data.space import SPACES as KINDS
 from mvpa_kfda.data.space import (
     FeatureSpace,
+    GrayordinateSpace,
+    ParcelSpace,
     RegionSpace,
     Space,
     SurfaceSpace,
     VolumeSpace,
+    unpack_space,
 )
 from mvpa_kfda.utils.files import read_result_file, write_result_file
 
@@ -276,7 +277,8 @@ def test_vertices_have_hemispheres_numbers_and_places():
     assert columns["hemisphere"].tolist() == ["left"] * 4 + ["right"] * 5
     assert columns["vertex"].tolist() == [0, 2, 3, 4, 0, 2, 3, 4, 5]
     assert_array_equal(columns["x"], columns["vertex"] * 1.5)
-    assert space.split(np.arange(9))["right"].tolist() == [4, 5, 6, 7, 8]
+    img = space.to_img(np.arange(9))
+    assert img.data.parts["right"].tolist() == [4, 0, 5, 6, 7, 8]
 
 
 def test_one_hemisphere_is_enough():

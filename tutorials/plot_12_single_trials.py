@@ -121,9 +121,8 @@ ax.tick_params(axis="x", labelsize=5)
 # unique to it; for fast trials that is little, and mostly noise. The simplest method
 # averages the scans from four to eight seconds after each onset.
 #
-# Estimates must not use the class labels. With ``others="by_type"`` [2]_ they do, and
-# p-values can be too small; for numbers see
-# :doc:`/guide/betas`.
+# Estimates must not use the class labels: with one regressor for each type of the other
+# trials [2]_, p-values can be too small; for numbers see :doc:`/guide/betas`.
 
 
 def mean_scans(runs, events):

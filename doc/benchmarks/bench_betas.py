@@ -53,7 +53,7 @@ def by_nilearn(run, mask, events, method, noise_model, trials):
     options = {"mask_img": mask, "noise_model": noise_model, "t_r": T_R}
     found, model = [], None
     for trial in trials:
-        names = events["trial_type"].to_numpy(dtype=object, copy=True)
+        names = np.full(len(events), "others", dtype=object)
         for other in range(len(names)) if method == "lsa" else [trial]:
             names[other] = f"trial {other:02d}"
         if model is None or method == "lss":
@@ -77,7 +77,6 @@ def measure(table, box):
             events,
             method=method,
             noise_model=noise_model,
-            others="by_type",
             **options,
         )
         own = time.perf_counter() - start
@@ -107,7 +106,7 @@ def quick_cases():
     return [
         Case(
             f"{N_TRIALS} trials, {N_SCANS} scans, {np.prod(BOX):,} voxels, lss, ols",
-            lambda: single_trial_betas(run, events, others="by_type", **options),
+            lambda: single_trial_betas(run, events, **options),
             lambda: by_nilearn(run, mask, events, "lss", "ols", range(n_fitted)),
             times=N_TRIALS / n_fitted,
         )

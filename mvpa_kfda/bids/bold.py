@@ -2,17 +2,22 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from nilearn.image import clean_img, smooth_img
 
 from ..data.betas import RESPONSE, single_trial_betas
-from ..data.bold import check_lasting, check_signal
-from ..data.fmriprep import TUNES, check_tuned, models_drifts, read_fmriprep
-from ..data.runs import VolumeRuns, open_runs
-from ..data.timing import Timing, find_timing, read_sidecar
+from ..data.bold import (
+    TUNES,
+    check_lasting,
+    check_signal,
+    check_tuned,
+    models_drifts,
+    read_fmriprep,
+)
+from ..data.runs import Timing, VolumeRuns, find_timing, open_runs, read_sidecar
 from ..data.volumes import n_volumes, on_grid
 from ..utils.checks import check_positive, counted
 from .fates import (
@@ -45,7 +50,6 @@ _NOT_MODELLED = (MARK, NO_ONSET, BEYOND, SCRUBBED)
 #: Facts of trials -> what estimates record of their models.
 OF_MODELS = {
     "HrfModel": "hrf_model",
-    "OtherTrials": "others",
     "NoiseModel": "noise_model",
     "SignalScaling": "signal_scaling",
 }
@@ -159,13 +163,11 @@ def _timing(runs, options):
 
 
 def _sidecar(run):
-    """Return what the .json files of a run say, the nearest first; None for none."""
+    """Return what the .json files of a run say, the nearest first, None for nothing."""
     told = [read_sidecar(path) for path in run.sidecars]
-    if not told:
-        return None
-    times = [[each.t_r for each in told], [each.start for each in told]]
-    t_r, start = (next((x for x in each if x is not None), None) for each in times)
-    return replace(told[0], t_r=t_r, start=start)
+    return tuple(
+        next((each[i] for each in told if each[i] is not None), None) for i in (0, 1)
+    )
 
 
 def _check_durations(run, trials):

@@ -8,13 +8,12 @@ import numpy as np
 from nilearn.masking import compute_multi_epi_mask, intersect_masks
 
 from ..data.volumes import (
-    grid_words,
+    check_grid,
     load_3d,
     load_mask,
     load_volume,
     on_grid,
     on_one_grid,
-    same_grid,
 )
 from ..utils.checks import warn
 
@@ -59,11 +58,8 @@ def mask_of_runs(runs, kind, images, given):
 def _load(path, image):
     """Return a mask, and refuse one that is empty or on another grid, by name."""
     mask = load_3d(path, path.name)
-    if not same_grid(mask, image):
-        raise ValueError(
-            f"{path.name} is on another grid than the images: {grid_words(mask)}, "
-            f"against {grid_words(image)}. Set --mask to a mask on their grid."
-        )
+    mend = "Set --mask to a mask on their grid."
+    check_grid(mask, image, path.name, "the images", mend)
     if not (np.asarray(mask.dataobj) > 0).any():
         raise ValueError(
             f"{path} is empty: no voxel is in this mask. Set --mask to another one."

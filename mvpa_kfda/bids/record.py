@@ -1,6 +1,6 @@
 """What a result records of the recordings that its trials were made of."""
 
-from ..data.fmriprep import tuning_of
+from ..data.bold import tuning_of
 from .bold import OF_MODELS
 from .epochs import BASELINE, window_of
 from .find import entities_of

@@ -1,7 +1,7 @@
 """The trials of a subject: their table, of which labels are made, and the runs.
 
 Events are tables with one row per trial. All runs are read as one table, so that an
-expression such as ``rt > rt.median()`` means the same in each.
+expression such as ``rt > 0.5`` is evaluated once.
 """
 
 import ast
@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from ..data.expressions import ExpressionError, evaluate_expression
-from ..data.tables import read_text_table
+from ..data.tables import ExpressionError, evaluate_expression, read_text_table
 from ..utils.checks import counted, quoted, some_of, word_bytes
 from .fates import (
     DECODED,

@@ -250,6 +250,8 @@ def _run_rerun(arguments):
         if wrong := differences_of_counts(result):
             raise ValueError(f"{arguments.file} was edited: {'; '.join(wrong)}.")
         (data, y), more = _read(result, arguments)
+        if {"test_epochs", "X_test"} & set(more):
+            more["same_trials"] = result.parameters["cv"] is not None
         again = function(data, y, **options | more)
     if asks_for_more:
         kept = {name: getattr(again, name) for name in ("options", "parameters")}
@@ -361,7 +363,7 @@ def _read(result, arguments):
     if first.suffix == ".npz":
         return _read_arrays(first)
     if first.name.endswith((".fif", ".fif.gz", ".set", ".mat")):
-        from ..data.epoch_files import read_epochs_file
+        from ..data.epochs import read_epochs_file
 
         for name in {"test_epochs"} & set(more):
             more[name] = read_epochs_file(more[name])

@@ -12,7 +12,6 @@ from .images import output_of
 
 #: How single trials are estimated.
 METHODS = ("lss", "lsa")
-OTHERS = ("together", "by_type")
 NOISE_MODELS = ("ols", "ar1")
 HRF_MODELS = tuple(
     f"{name}{ending}"
@@ -85,13 +84,6 @@ BETAS_OPTIONS = (
         "least squares separate (one model per trial), or all (one model)",
         str,
         "lss",
-    ),
-    Option(
-        "--others",
-        "others",
-        OTHERS,
-        "with lss, regressors of the other trials: a single one, or one per trial type",
-        default="together",
     ),
     Option(
         "--conditions",
@@ -251,7 +243,7 @@ def _drifts(arguments):
         for name, value in given(arguments, DRIFT_OPTIONS).items()
         if value is not None
     }
-    from ..data.fmriprep import models_drifts
+    from ..data.bold import models_drifts
 
     if arguments.strategy and models_drifts(arguments.strategy):
         flags = [
@@ -313,7 +305,7 @@ def _confounds(arguments):
                 "Use either --fmriprep or --confounds, not both: each says which "
                 "regressors of no interest there are."
             )
-        from ..data.fmriprep import read_fmriprep
+        from ..data.bold import read_fmriprep
 
         tuned = given(arguments, TUNING_OPTIONS)
         strategy = arguments.strategy

@@ -86,7 +86,7 @@ DATA_OPTIONS = (
         "by",
         "COLUMN",
         "classes: a column of the events, or an expression on columns such as "
-        "\"trial_type.str.split('/').str[0]\". Events with n/a are left out",
+        "\"trial_type.str.startswith('face')\". Events with n/a are left out",
         default="trial_type",
     ),
     Option(

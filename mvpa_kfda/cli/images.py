@@ -147,15 +147,6 @@ REGIONS_OPTIONS = (
         Path,
     ),
     Option(
-        "--atlas-threshold",
-        "atlas_threshold",
-        "VALUE",
-        "for probability maps: a voxel belongs to each region whose map reaches this "
-        "value, in the unit of the atlas (default: to the region with the highest "
-        "value)",
-        float,
-    ),
-    Option(
         "--atlas-names",
         "lut",
         "TABLE",

@@ -287,8 +287,7 @@ def _add_generalize_options(parser):
     group.add_argument(
         "--same-trials",
         action=argparse.BooleanOptionalAction,
-        help="the test file has the same trials in the same order, so cross-validate "
-        "(default: detected if the files have times in common)",
+        help="the test file has the same trials in the same order, so cross-validate",
     )
 
 
@@ -318,7 +317,7 @@ def _run_epochs(arguments):
     _check_method(arguments)
     y = _read_classes(arguments)
     check_there(arguments.file, arguments.test_epochs)
-    from ..data.epoch_files import read_epochs_file
+    from ..data.epochs import read_epochs_file
     from .output import write_and_print  # loads most of the package
 
     epochs = read_epochs_file(arguments.file)

@@ -3,13 +3,12 @@
 Haemodynamic responses, drifts and maskers are nilearn's, as its FirstLevelModel has
 them. Estimates of least squares are linear in the data, so for every run there is one
 matrix (n_trials, n_scans) that gives those of all trials, also where each has a model
-of its own: the model of trial t holds the trial x_t, the sums of all others by type,
-and what is of no interest, Z. (Where others are together, there is one type.) Take Z
-out of everything. As x_t and the others of its type c are together s_c, the model spans
-what x_t spans with S = (s_1, s_2, ...), which all trials of the run have in common.
-With P = pinv(S) and the residual r_t = x_t - S P x_t, the estimate of the trial is
+of its own: the model of trial t holds the trial x_t, the sum of all others, and what is
+of no interest, Z. Take Z out of everything. The model spans what x_t spans with the sum
+S of all trials, which all trials of the run have in common. With P = pinv(S) and the
+residual r_t = x_t - S P x_t, the estimate of the trial is
 
-    b_t = p_c y + (1 - p_c x_t) (r_t y) / (r_t r_t),    p_c the row of P for type c.
+    b_t = P y + (1 - P x_t) (r_t y) / (r_t r_t).
 """
 
 from __future__ import annotations
@@ -53,11 +52,9 @@ from ..utils.progress import Progress
 from ..utils.record import recorded
 from .bold import (
     COLUMNS,
-    check_counts,
     check_durations,
     check_lasting,
     check_number,
-    check_sample_mask,
     check_signal,
     check_trials,
     given_of_runs,
@@ -65,13 +62,11 @@ from .bold import (
     name_runs,
     read_bold_confounds,
     read_events,
-    refuse_many,
+    read_sample_mask,
     table_of_trials,
     warn_of_drifts_twice,
 )
-from .estimates import Betas
-from .runs import open_runs
-from .timing import find_timing, sidecar_beside
+from .runs import find_timing, open_runs, sidecar_beside
 from .volumes import SCORED_AT_ONCE, NilearnWarnings, listed, usable_columns
 
 if TYPE_CHECKING:
@@ -87,14 +82,12 @@ if TYPE_CHECKING:
     Response = str | Callable | Sequence[Callable] | None
 
 METHODS = ("lss", "lsa")
-OTHERS = ("together", "by_type")
 NOISE_MODELS = ("ols", "ar1")
 DRIFT_MODELS = ("cosine", "polynomial", None)
 _FUNCTIONS = {
     "glover": (glover_hrf, glover_time_derivative, glover_dispersion_derivative),
     "spm": (spm_hrf, spm_time_derivative, spm_dispersion_derivative),
 }
-_OF_NILEARN = {function for several in _FUNCTIONS.values() for function in several}
 _ENDINGS = ("", " + derivative", " + derivative + dispersion")
 #: Haemodynamic responses of one regressor and more -> nilearn's function for each.
 HRF_MODELS = {
@@ -116,34 +109,117 @@ _SEEN = 0.5
 _SINGULAR = 1e-6
 #: A column of no interest is zero if it is shorter than this part of the longest one.
 _ZERO = 1e-12
+#: What trials are called that have a regressor together.
+_OTHER_TRIALS = "other trials"
+#: What may be odd about voxels.
+_ODD = (
+    "hold NaN or infinite values, and so do their estimates",
+    "are constant in some run, where their estimates are 0",
+    "have a mean below 1, of which percent make no sense: they are taken times 100 "
+    "instead, as nilearn does (or use signal_scaling=False)",
+)
+#: Parameters that results do not record: the precision of images, and what was told.
+_NOT_RECORDED = ("dtype", "slice_time_ref_from")
+#: The drift model that a parameter is of.
+_DRIFTS = {"high_pass": "cosine", "drift_order": "polynomial"}
+#: The columns of a table by which runs and sessions are known as groups.
+_GROUPS = ("run", "session")
 
 
-@dataclass(frozen=True, eq=False)
-class _RunDesign:
-    """What a run is modelled by."""
+# -------------------------------------------------------------------- what comes out
 
-    #: When scans were taken, in seconds, (n_all_scans,).
-    frame_times: np.ndarray
-    #: All events that are modelled, in the order of their onsets; types are texts.
-    events: pd.DataFrame
-    #: Which of them are trials of interest, (n_events,).
-    is_trial: np.ndarray
-    #: Regressors that are given, (n_all_scans, n_confounds), or None.
-    confounds: pd.DataFrame | None
-    #: The scans that are not left out.
-    kept: np.ndarray | slice
-    #: What the run is called in messages.
-    name: str
 
-    @property
-    def trials(self):
-        """The events that are trials of interest."""
-        return self.events[self.is_trial]
+@dataclass(frozen=True, eq=False, repr=False)
+class Betas:
+    """Single-trial estimates, from `single_trial_betas`.
 
-    def label(self, number):
-        """Word a trial, by its place among the trials."""
-        trial = self.trials.iloc[number]
-        return f"{trial['trial_type']!r} at {trial['onset']:g} s of {self.name}"
+    They can be passed directly to :func:`~mvpa_kfda.searchlight` and
+    :func:`~mvpa_kfda.decode_regions`, whose results record how the estimates were made.
+
+    Parameters
+    ----------
+    imgs : 4D image | SurfaceImage | Cifti2Image
+        One image per trial; zeros outside the mask.
+    table : DataFrame
+        One row per trial: run, onset, duration, trial_type, and all further columns of
+        the events.
+    mask_img : 3D image | SurfaceImage | Cifti2Image | None
+        The voxels, vertices or grayordinates with estimates; None for parcels.
+    design_matrices : list of DataFrame
+        For each run, the regressors of each trial and the nuisance regressors. With
+        "lsa" they are the model; with "lss" the regressors of other trials are summed.
+    parameters : dict
+        How the estimates were made, including the ``t_r`` and ``slice_time_ref`` used,
+        the origin of the latter (``slice_time_ref_from``: "given", "StartTime" or
+        "default"), the numbers of scans in each run (``n_scans``) and of those left out
+        (``n_scans_left_out``), and the names of confounds (``regressors``).
+
+    Examples
+    --------
+    >>> import nibabel
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from mvpa_kfda import Betas
+    >>> imgs = nibabel.Nifti1Image(np.zeros((2, 2, 2, 4), np.float32), np.eye(4))
+    >>> table = pd.DataFrame({"trial_type": ["cat", "dog"] * 2, "run": [1, 1, 2, 2]})
+    >>> designs = [pd.DataFrame({"cat": [1.0], "dog": [0.0]})] * 2
+    >>> Betas(imgs, table, None, designs, {"method": "lss"})
+    <Betas | 4 trials (cat 2, dog 2) of 2 runs, lss>
+    """
+
+    imgs: SpatialImage | SurfaceImage | Cifti2Image
+    table: DataFrame
+    mask_img: SpatialImage | SurfaceImage | Cifti2Image | None
+    design_matrices: list
+    parameters: dict
+
+    def __repr__(self):
+        types = self.table["trial_type"].value_counts(sort=False).items()
+        return (
+            f"<Betas | {counted(len(self.table), 'trial')} "
+            f"({', '.join(f'{name} {n}' for name, n in types)}) of "
+            f"{counted(len(self.design_matrices), 'run')}, "
+            f"{self.parameters['method']}>"
+        )
+
+    def record(self) -> dict:
+        """Return the record of how the estimates were made.
+
+        Returns
+        -------
+        record : dict
+            The value of ``parameters["recordings"]`` in a result.
+        """
+        drifts = self.parameters.get("drift_model")
+        given = {
+            "estimate" if name == "method" else name: value
+            for name, value in self.parameters.items()
+            if name not in _NOT_RECORDED and _DRIFTS.get(name, drifts) == drifts
+        }
+        if "signal_scaling" in given:  # 0 and False would be the same number
+            scaled = given["signal_scaling"] is not False
+            given["signal_scaling"] = "percent" if scaled else "none"
+        n = len(self.parameters.get("regressors", []))
+        runs = {"kind": "bold", "n_runs": len(self.design_matrices)}
+        return runs | given | {"n_confound_regressors": n}
+
+
+def opened(imgs, y, groups=None, mask_img=None):
+    """Return images, labels, a mask and what a result records of `Betas`, or nothing.
+
+    The labels of `Betas` may be a column of their table, and their mask is the default.
+    """
+    if not isinstance(imgs, Betas):
+        return imgs, y, mask_img, {}
+    table, called = imgs.table, None
+    if isinstance(groups, str):
+        called = groups if groups in _GROUPS else None
+    elif groups is not None:
+        same = [n for n in _GROUPS if n in table and np.array_equal(groups, table[n])]
+        called = same[0] if same else None
+    record = {"recordings": imgs.record() | {"group": called}}
+    y = (table, y) if isinstance(y, str) else y
+    return imgs.imgs, y, imgs.mask_img if mask_img is None else mask_img, record
 
 
 # --------------------------------------------------------------------- what is given
@@ -152,7 +228,6 @@ class _RunDesign:
 def _check_options(options):
     """Check what does not need the images, and return it as it is used."""
     check_option("method", options["method"], METHODS)
-    check_option("others", options["others"], OTHERS)
     check_option("noise_model", options["noise_model"], NOISE_MODELS)
     check_option("drift_model", options["drift_model"], DRIFT_MODELS)
     options["high_pass"] = check_positive("high_pass", options["high_pass"], " In Hz.")
@@ -165,22 +240,22 @@ def _check_options(options):
             f"Invalid value for 'smoothing_fwhm': {options['smoothing_fwhm']!r}. "
             f"Allowed: None, or up to {_WIDEST} mm; wider kernels leave no pattern."
         )
-    scaling = options["signal_scaling"]
-    percent = isinstance(scaling, int | float) and scaling == 0
-    if scaling is not False and (isinstance(scaling, bool) or not percent):
+    scaling, share = options["signal_scaling"], options["slice_time_ref"]
+    numbers = [
+        isinstance(value, int | float) and not isinstance(value, bool)
+        for value in (scaling, share)
+    ]
+    if scaling is not False and not (numbers[0] and scaling == 0):
         raise ValueError(
             f"Invalid value for 'signal_scaling': {scaling!r}. Allowed: 0, percent of "
             "each voxel's mean over its run; False, the unit of the data."
         )
-    share = options["slice_time_ref"]
-    number = isinstance(share, int | float) and not isinstance(share, bool)
-    if share is not None and not (number and 0 <= share <= 1):
+    if share is not None and not (numbers[1] and 0 <= share <= 1):
         raise ValueError(
             f"Invalid value for 'slice_time_ref': {share!r}. Allowed: a number from 0 "
             "to 1, the time of the slices of a scan as a fraction of t_r, or None for "
             "the value in the .json files of BIDS."
         )
-    _find_kernels(options["hrf_model"])
 
 
 def _find_kernels(hrf_model):
@@ -203,76 +278,123 @@ def _find_kernels(hrf_model):
 # ---------------------------------------------------------------------------- designs
 
 
-def _make_designs(lengths, tables, is_trial, confounds, sample_masks, options):
-    """Return the `_RunDesign` of every run."""
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """What a run is modelled by."""
+
+    #: What it is called in messages.
+    name: str
+    #: When scans were taken, in seconds, (n_all_scans,).
+    frame_times: np.ndarray
+    #: The scans that are not left out.
+    kept: np.ndarray | slice
+    #: All events that are modelled, in the order of their onsets; types are texts.
+    events: pd.DataFrame
+    #: Which of them are trials of interest, (n_events,).
+    is_trial: np.ndarray
+    #: Regressors that are given, (n_all_scans, n_confounds), or None.
+    confounds: pd.DataFrame | None
+    #: The responses of a trial one by one.
+    kernels: tuple
+
+    @property
+    def trials(self):
+        """The events that are trials of interest."""
+        return self.events[self.is_trial]
+
+    @property
+    def trial_names(self):
+        """A name for every trial, by its type and number within it."""
+        types = self.trials["trial_type"]
+        numbers = types.groupby(types, sort=False).cumcount() + 1
+        return [f"{kind}__{n:03d}" for kind, n in zip(types, numbers, strict=True)]
+
+    @property
+    def n_kept(self):
+        """The number of scans that are not left out."""
+        return len(self.frame_times[self.kept])
+
+    def label(self, number):
+        """Word a trial, by its place among the trials."""
+        trial = self.trials.iloc[number]
+        return f"{trial['trial_type']!r} at {trial['onset']:g} s of {self.name}"
+
+    def check_counts(self, n_trials, n_others):
+        """Refuse more regressors of trials and of no interest than there are scans."""
+        if n_trials + n_others > self.n_kept:
+            raise ValueError(
+                f"{self.name}: the model has {n_trials:,} regressors of trials and "
+                f"{n_others:,} of no interest, but there are {self.n_kept} scans. Use "
+                "method='lss', a simpler hrf_model, or fewer confounds."
+            )
+
+
+def _open_designs(lengths, tables, is_trial, of_scans, kernels, options):
+    """Return the `_Run` of every run, before anything is computed."""
     runs, t_r, share = [], options["t_r"], options["slice_time_ref"]
-    _check_high_pass(options)
-    names = name_runs(tables)
-    for i, n in enumerate(lengths):
-        name = f"run {names[i]}" if len(lengths) > 1 else "the run"
-        run = _RunDesign(
-            frame_times=np.linspace(share * t_r, (n - 1 + share) * t_r, n),
-            events=tables[i].assign(trial_type=tables[i]["trial_type"].astype(str)),
-            is_trial=is_trial[i],
-            confounds=read_bold_confounds(*confounds[i], n),
-            kept=check_sample_mask(*sample_masks[i], n),
-            name=name,
-        )
-        check_trials(run.trials, name, n * t_r)
-        check_lasting(run.events, name, n * t_r)
-        n_trials = int(run.is_trial.sum()) if options["method"] == "lsa" else 1
-        n_types = run.events.loc[~run.is_trial, "trial_type"].nunique()
-        k = len(_find_kernels(options["hrf_model"]))
-        n_kept = len(run.frame_times[run.kept])
-        check_counts(name, n_trials * k, n_types * k, n_kept)
-        runs.append(run)
-    warn_of_drifts_twice([run.confounds for run in runs], options["drift_model"])
-    return runs
-
-
-def _check_high_pass(options):
-    """Refuse drifts that are faster than the scans can show."""
-    high_pass, most = options["high_pass"], 0.5 / options["t_r"]
+    high_pass, most = options["high_pass"], 0.5 / t_r
     if options["drift_model"] == "cosine" and high_pass >= most:
         raise ValueError(
             f"Invalid value for 'high_pass': {high_pass!r}. Allowed: less than "
             f"{most:g} Hz, half the rate of the scans, e.g. 0.01; slower drifts are "
             "removed."
         )
+    names = name_runs(tables)
+    for i, n in enumerate(lengths):
+        run = _Run(
+            name=f"run {names[i]}" if len(lengths) > 1 else "the run",
+            frame_times=np.linspace(share * t_r, (n - 1 + share) * t_r, n),
+            confounds=read_bold_confounds(*of_scans["confounds"][i], n),
+            kept=read_sample_mask(*of_scans["sample_masks"][i], n),
+            events=tables[i].assign(trial_type=tables[i]["trial_type"].astype(str)),
+            is_trial=is_trial[i],
+            kernels=kernels,
+        )
+        check_trials(run.trials, run.name, n * t_r)
+        check_lasting(run.events, run.name, n * t_r)
+        k, others = len(kernels), run.events.loc[~run.is_trial, "trial_type"]
+        if (n_others := k * others.nunique()) >= run.n_kept:
+            raise ValueError(
+                f"{run.name}: {counted(n_others, 'regressor', ',')} of events of no "
+                f"interest, one for each trial_type, but there are {run.n_kept} scans. "
+                "Assign these events fewer types, or drop them."
+            )
+        n_trials = len(run.trials) if options["method"] == "lsa" else 1
+        run.check_counts(k * n_trials, 1)
+        runs.append(run)
+    warn_of_drifts_twice([run.confounds for run in runs], options["drift_model"])
+    return runs
 
 
 def _regressors(trials, kernels, frame_times):
     """Return what nilearn makes of each trial and response, (n_trials, n_scans, k)."""
-    columns = [
-        _regressor(trial, kernel, frame_times)
-        for trial in trials.itertuples()
-        for kernel in kernels
-    ]
-    stacked = np.reshape(columns, (len(trials), len(kernels), len(frame_times)))
-    return stacked.transpose(0, 2, 1)
-
-
-def _regressor(trial, kernel, frame_times):
-    """Return what nilearn makes of one trial and one response, (n_scans,)."""
-    event = [trial.onset], [trial.duration], [1.0]
-    try:
-        found, _ = compute_regressor(event, kernel, frame_times, min_onset=_MIN_ONSET)
-    except Exception as error:  # of anybody's function
-        if not callable(kernel) or kernel in _OF_NILEARN:
-            raise
-        raise ValueError(
-            f"hrf_model {kernel!r} failed when called as function(t_r, oversampling), "
-            f"which should return the response at times t_r / oversampling apart: "
-            f"{error}"
-        ) from error
-    return found[:, 0]
+    X = np.empty((len(trials), len(kernels), len(frame_times)))
+    for i, trial in enumerate(trials.itertuples()):
+        event = [trial.onset], [trial.duration], [1.0]
+        for j, kernel in enumerate(kernels):
+            try:
+                found = compute_regressor(
+                    event, kernel, frame_times, min_onset=_MIN_ONSET
+                )[0]
+            except Exception as error:  # of anybody's function
+                if kernel is None or any(
+                    kernel in each for each in HRF_MODELS.values()
+                ):
+                    raise
+                raise ValueError(
+                    f"hrf_model {kernel!r} failed when called as function(t_r, "
+                    "oversampling), which should return the response at times t_r / "
+                    f"oversampling apart: {error}"
+                ) from error
+            X[i, j] = found[:, 0]
+    return X.transpose(0, 2, 1)
 
 
 def _design_matrix(run, events, options):
-    """Return the design matrix that nilearn makes of some events of a run."""
+    """Return the design matrix (n_kept_scans, ...) of some events, made by nilearn."""
     columns = [*COLUMNS, *({"modulation"} & {*run.events.columns})]
     try:
-        return make_first_level_design_matrix(
+        matrix = make_first_level_design_matrix(
             run.frame_times,
             events[columns] if len(events) else None,
             options["hrf_model"],
@@ -286,22 +408,21 @@ def _design_matrix(run, events, options):
         raise ValueError(
             f"nilearn makes no design matrix of {run.name}: {error}"
         ) from error
+    return matrix.iloc[run.kept]
 
 
-def _warn_of_missed_trials(runs, kernels, t_r):
+def _warn_of_missed_trials(runs, t_r):
     """Warn of trials whose response no scan shows, or none that is kept."""
     missed = []
     for run in runs:
-        trials, times = run.trials, run.frame_times
-        ends = (trials["onset"] + trials["duration"]).to_numpy()
-        near = ends + RESPONSE > times[-1]
-        some_left_out = len(times[run.kept]) < len(times)
-        near = np.flatnonzero(near | some_left_out)
+        trials, times, n = run.trials, run.frame_times, len(run.frame_times)
+        ends = (trials["onset"] + trials["duration"]).to_numpy() + RESPONSE
+        near = np.flatnonzero((ends > times[-1]) | (run.n_kept < n))
         if len(near) == 0:
             continue
-        n, more = len(times), int(np.ceil((ends.max() + RESPONSE - times[-1]) / t_r))
+        more = int(np.ceil((ends.max() - times[-1]) / t_r))
         longer = times[0] + np.arange(n + max(more, 1)) * t_r
-        power = _regressors(trials.iloc[near], kernels[:1], longer)[:, :, 0] ** 2
+        power = _regressors(trials.iloc[near], run.kernels[:1], longer)[:, :, 0] ** 2
         share = power[:, :n][:, run.kept].sum(axis=1) / power.sum(axis=1)
         missed += [run.label(number) for number in near[share < _SEEN]]
     if missed:
@@ -313,27 +434,15 @@ def _warn_of_missed_trials(runs, kernels, t_r):
         )
 
 
-#: What trials are called that have a regressor together.
-_OTHER_TRIALS = "other trials"
-
-
-def _name_trials(types):
-    """Return a name for every trial, by its type and number within it."""
-    numbers = pd.Series(types).groupby(types, sort=False).cumcount() + 1
-    return [f"{kind}__{n:03d}" for kind, n in zip(types, numbers, strict=True)]
-
-
-def _lay_out(run, kernels, options):
+def _lay_out(run, options):
     """Return the weights of a run, (n_trials, n_scans), and its design matrix."""
-    types = run.trials["trial_type"].to_numpy()
-    names = _name_trials(types)
-    endings = ["", *(f"_{i}" for i in range(1, len(kernels)))]
+    names = run.trial_names
     if taken := {*names, _OTHER_TRIALS} & {*run.events["trial_type"]}:
         raise ValueError(
             f"{run.name} has a trial_type {quoted(taken)}, which is how trials "
             "would be called. Rename that type."
         )
-    of_all_scans = _regressors(run.trials, kernels, run.frame_times)
+    of_all_scans = _regressors(run.trials, run.kernels, run.frame_times)
     X = of_all_scans[:, run.kept]
     silent = np.flatnonzero(~X[:, :, 0].any(axis=1))
     if len(silent):
@@ -344,12 +453,13 @@ def _lay_out(run, kernels, options):
         )
     with NilearnWarnings():
         nuisance = _design_matrix(run, run.events[~run.is_trial], options)
-    nuisance = nuisance.iloc[run.kept]
     weigh = _weigh_separately if options["method"] == "lss" else _weigh_together
-    if options["others"] == "together":
-        types = np.full(len(types), _OTHER_TRIALS)
-    weights = weigh(X, types, nuisance.to_numpy(), run)
-    weights = (_main_response(of_all_scans) @ weights)[:, 0]
+    weights = weigh(X, _basis(nuisance.to_numpy()), run)
+    # nilearn makes the derivatives of a response orthogonal to it, which changes the
+    # coefficient of the main response.
+    R = np.linalg.qr(of_all_scans, mode="r")
+    weights = (R[:, :1] / R[:, :1, :1] @ weights)[:, 0]
+    endings = ["", *(f"_{i}" for i in range(1, len(run.kernels)))]
     matrix = pd.DataFrame(
         X.transpose(1, 0, 2).reshape(X.shape[1], -1),
         nuisance.index,
@@ -386,22 +496,6 @@ def _inverse(A, lengths):
     return P / lengths[..., np.newaxis], np.where(singular, column, -1)
 
 
-def _main_response(X):
-    """Return how coefficients make that of the main response, (n_trials, 1, k).
-
-    nilearn makes the derivatives of a response orthogonal to it.
-    """
-    R = np.linalg.qr(X, mode="r")
-    return R[:, :1] / R[:, :1, :1]
-
-
-def _check_size(n_regressors, basis, run):
-    """Refuse models with more regressors than scans."""
-    n_scans, rank = basis.shape
-    if n_regressors + rank > n_scans:
-        refuse_many(run.name, n_regressors, rank, n_scans)
-
-
 def _refuse_singular(what, run):
     """Say of which trials the responses cannot be told from other regressors."""
     raise ValueError(
@@ -412,34 +506,30 @@ def _refuse_singular(what, run):
     )
 
 
-def _weigh_separately(X, types, nuisance, run):
+def _weigh_separately(X, basis, run):
     """Return weights (n_trials, k, n_scans) of trials with a model each.
 
-    X (n_trials, n_scans, k) are the regressors of trials, `types` their names.
+    X (n_trials, n_scans, k) are the regressors of trials, `basis` spans all others.
     """
-    basis, (names, codes) = _basis(nuisance), np.unique(types, return_inverse=True)
-    k, counts, lengths = X.shape[2], np.bincount(codes), np.linalg.norm(X, axis=1)
-    _check_size((len(names) + 1) * k, basis, run)
-    sums = np.stack([X[codes == code].sum(axis=0) for code in range(len(names))])
-    lengths_of_sums = np.linalg.norm(sums, axis=1).ravel()
-    X, sums = (A - basis @ (basis.T @ A) for A in (X, sums))
-    S = np.concatenate(list(sums), axis=1)  # (n_scans, n_types * k)
-    P, column = _inverse(S, lengths_of_sums)
+    total = X.sum(axis=0)
+    run.check_counts(2 * X.shape[2], basis.shape[1])
+    lengths, length_of_total = (np.linalg.norm(A, axis=-2) for A in (X, total))
+    X, S = (A - basis @ (basis.T @ A) for A in (X, total))
+    P, column = _inverse(S, length_of_total)
     if column >= 0:
-        _refuse_singular(f"{names[column // k]!r}", run)
-    own = P.reshape(len(names), k, -1)[codes]  # (n_trials, k, n_scans)
-    alone = counts[codes] == 1
+        _refuse_singular(f"{_OTHER_TRIALS!r}", run)
+    if len(X) == 1:  # the trial is the sum
+        return P[np.newaxis]
     D, columns = _inverse(X - S @ (P @ X), lengths)
-    if (wrong := (columns >= 0) & ~alone).any():
-        _refuse_singular(run.label(np.flatnonzero(wrong)[0]), run)
-    D[alone] = 0  # there are no others of the type: the trial is the sum
-    return own + D - (own @ X) @ D
+    if (columns >= 0).any():
+        _refuse_singular(run.label(np.flatnonzero(columns >= 0)[0]), run)
+    return P + D - (P @ X) @ D
 
 
-def _weigh_together(X, types, nuisance, run):
+def _weigh_together(X, basis, run):
     """Return weights (n_trials, k, n_scans) of trials in one model of the run."""
-    basis, (n_trials, n_scans, k) = _basis(nuisance), X.shape
-    _check_size(n_trials * k, basis, run)
+    n_trials, n_scans, k = X.shape
+    run.check_counts(n_trials * k, basis.shape[1])
     lengths = np.linalg.norm(X, axis=1).ravel()
     columns = (X - basis @ (basis.T @ X)).transpose(1, 0, 2).reshape(n_scans, -1)
     P, column = _inverse(columns, lengths)
@@ -450,83 +540,83 @@ def _weigh_together(X, types, nuisance, run):
 
 def _fit_by_nilearn(Y, run, options, progress):
     """Return estimates (n_trials, n_voxels) by nilearn's models of noise."""
-    k = len(_find_kernels(options["hrf_model"]))
-    types = run.events["trial_type"].to_numpy(dtype=object)
-    trials = np.flatnonzero(run.is_trial)
-    named = types.copy()
-    named[trials] = _name_trials(types[trials])
-    together = options["method"] == "lsa"
-    if options["others"] == "together":
-        types = np.where(run.is_trial, _OTHER_TRIALS, types)
-    values = np.empty((len(trials), Y.shape[1]))
-    for count, row in enumerate(trials):
-        labels = (
-            named if together else np.where(np.arange(len(types)) == row, named, types)
-        )
-        if count == 0 or not together:
-            events = run.events.assign(trial_type=labels)
+    trials, values = np.flatnonzero(run.is_trial), []
+    named = run.events["trial_type"].to_numpy(dtype=object, copy=True)
+    others = np.where(run.is_trial, _OTHER_TRIALS, named)
+    named[trials] = run.trial_names
+    for row in trials:
+        labels = named
+        if options["method"] == "lss":
+            labels = np.where(np.arange(len(named)) == row, named, others)
+        if not values or options["method"] == "lss":
             with catch_warnings():
                 simplefilter("ignore")  # what they are about has been said
-                design = _design_matrix(run, events, options).iloc[run.kept].to_numpy()
-                noises, fitted = run_glm(Y, design, options["noise_model"])
+                design = _design_matrix(
+                    run, run.events.assign(trial_type=labels), options
+                )
+                noises, fitted = run_glm(Y, design.to_numpy(), options["noise_model"])
         # nilearn has types in sorted order, each with its responses.
-        column = k * np.flatnonzero(np.unique(labels) == labels[row])[0]
+        number = np.flatnonzero(np.unique(labels) == labels[row])[0]
+        values.append(np.empty(Y.shape[1]))
         for noise, result in fitted.items():
-            values[count, noises == noise] = result.theta[column]
+            values[-1][noises == noise] = result.theta[len(run.kernels) * number]
         progress.update(1)
-    return values
+    return np.array(values)
 
 
 # ------------------------------------------------------------------------------- data
 
 
-def _estimate(data, finite, run, weights, options, progress, notes):
-    """Return estimates (n_trials, n_voxels) of a run, and take note of odd voxels."""
+def _estimate(data, finite, run, weights, options, progress):
+    """Return estimates (n_trials, n_voxels) of a run, and which voxels are `_ODD`."""
     check_signal(data, run.name, np.arange(len(run.frame_times))[run.kept])
     sound = finite & usable_columns(data)
-    notes["hold NaN or infinite values, and so do their estimates"] |= ~finite
-    notes["are constant in some run, where their estimates are 0"] |= finite & ~sound
+    low = np.zeros(len(sound), bool)
     values = np.zeros((len(weights), data.shape[1]), dtype=options["dtype"])
     values[:, ~finite] = np.nan
-    low = np.zeros(len(sound), bool)
     by_nilearn = options["noise_model"] != "ols"
-    (columns,), step = np.nonzero(sound), max(1, SCORED_AT_ONCE // len(data))
-    step = max(1, len(columns)) if by_nilearn else step
+    columns = np.flatnonzero(sound)
+    step = max(1, len(columns) if by_nilearn else SCORED_AT_ONCE // len(data))
     for start in range(0, len(columns), step):
         block = columns[start : start + step]
-        Y = data[:, block].astype(
-            np.float64
-        )  # scaled too, which nilearn does in float32
+        Y = data[:, block].astype(np.float64)  # nilearn would scale in float32
         if options["signal_scaling"] is not False:
             low[block] = Y.mean(axis=0) < 1
             with catch_warnings():
                 simplefilter("ignore")  # there is a note on it
                 Y = mean_scaling(Y, options["signal_scaling"])[0]
-        if by_nilearn:
-            values[:, block] = _fit_by_nilearn(Y, run, options, progress)
-        else:
-            values[:, block] = weights @ Y
-    notes[
-        "have a mean below 1, of which percent make no sense: they are taken times 100 "
-        "instead, as nilearn does (or use signal_scaling=False)"
-    ] |= low
+        values[:, block] = (
+            _fit_by_nilearn(Y, run, options, progress) if by_nilearn else weights @ Y
+        )
     if not by_nilearn:
         progress.update(len(weights))
+    return values, np.stack([~finite, finite & ~sound, low])
+
+
+def _estimate_all(scans, runs, weights, options, verbose):
+    """Return the estimates of all trials, (n_trials, n_voxels)."""
+    n_trials, n_scans = sum(map(len, weights)), max(scans.lengths)
+    size = options["dtype"].itemsize * n_trials
+    n_places, n_voxels = scans.n_places, scans.n_positions
+    check_memory(
+        size * (n_voxels + n_places) + 8 * n_scans * (2 * n_voxels + n_places),
+        f"Estimating {n_trials} trials in {n_voxels} {plural(scans.noun)}",
+        "dtype='float32', fewer runs at a time or a smaller mask",
+    )
+    values, start = np.empty((n_trials, n_voxels), options["dtype"]), 0
+    odd = np.zeros((len(_ODD), n_voxels), bool)
+    with Progress(n_trials, verbose=verbose, noun="trial") as progress:
+        for number, (run, each) in enumerate(zip(runs, weights, strict=True)):
+            stop = start + len(each)
+            data = scans.read(number, run.kept, run.name)
+            values[start:stop], odd_here = _estimate(
+                *data, run, each, options, progress
+            )
+            start, odd = stop, odd | odd_here
+    for what, n in zip(_ODD, odd.sum(axis=1), strict=True):
+        if n:
+            warn(f"{n} of {n_voxels} {plural(scans.noun)} of the mask {what}.")
     return values
-
-
-class _Notes(dict):
-    """What is odd about voxels -> which these are."""
-
-    def __missing__(self, what):
-        self[what] = False
-        return False
-
-    def tell(self, noun):
-        """Warn of what there is."""
-        for what, marked in self.items():
-            if n := np.count_nonzero(marked):
-                warn(f"{n} of {len(marked)} {plural(noun)} of the mask {what}.")
 
 
 def single_trial_betas(
@@ -534,7 +624,6 @@ def single_trial_betas(
     events: Events | Sequence[Events],
     *,
     method: Literal["lss", "lsa"] = "lss",
-    others: Literal["together", "by_type"] = "together",
     conditions: Sequence[str | int] | str | None = None,
     t_r: float | None = None,
     slice_time_ref: float | None = None,
@@ -570,11 +659,6 @@ def single_trial_betas(
         ``"lss"``, least squares separate: a separate model for each trial, with one
         regressor for the trial and one for all other trials [1]_. ``"lsa"``, least
         squares all: one model per run, with a regressor for each trial.
-    others : "together" | "by_type"
-        With "lss", whether the other trials have one regressor, or one for each type
-        [2]_. With "by_type", estimates depend on the labels, and those of the same type
-        in a run are correlated: scores are too high, and p-values can be too small,
-        even with runs as groups.
     conditions : None | list of str | str
         The trial types to estimate; None takes all events. Events of other types have
         one regressor for each type.
@@ -646,9 +730,6 @@ def single_trial_betas(
     .. [1] Mumford, J. A., Turner, B. O., Ashby, F. G., & Poldrack, R. A. (2012).
        Deconvolving BOLD activation in event-related designs for multivoxel pattern
        classification analyses. NeuroImage, 59(3), 2636-2643.
-    .. [2] Turner, B. O., Mumford, J. A., Poldrack, R. A., & Ashby, F. G. (2012).
-       Spatiotemporal activity estimation for multivoxel pattern analysis with rapid
-       event-related designs. NeuroImage, 62(3), 1429-1438.
 
     Examples
     --------
@@ -674,7 +755,6 @@ def single_trial_betas(
     """
     options = {
         "method": method,
-        "others": others,
         "t_r": t_r,
         "slice_time_ref": slice_time_ref,
         "hrf_model": hrf_model.lower() if isinstance(hrf_model, str) else hrf_model,
@@ -687,73 +767,35 @@ def single_trial_betas(
         "dtype": check_dtype(dtype),
     }
     _check_options(options)
-    runs = open_runs(imgs)
-    n = len(runs.lengths)
+    kernels = _find_kernels(options["hrf_model"])
+    scans = open_runs(imgs)
+    n = len(scans.lengths)
     given = given_of_runs(imgs, n, events, confounds, sample_masks)
-    tables = [read_events(*each) for each in given["events"]]
+    tables = [read_events(*each) for each in given.pop("events")]
     is_trial = mark_trials(tables, conditions)
     timing = find_timing(
-        name_items("imgs", runs.images),
-        [runs.header_t_r(i) for i in range(n)],
+        name_items("imgs", scans.images),
+        [scans.header_t_r(i) for i in range(n)],
         [sidecar_beside(item) for item in listed(imgs)],
         options["t_r"],
         options["slice_time_ref"],
     )
     options |= {"t_r": timing.t_r, "slice_time_ref": timing.slice_time_ref}
-    of_scans = given["confounds"], given["sample_masks"]
-    designs = _make_designs(runs.lengths, tables, is_trial, *of_scans, options)
+    runs = _open_designs(scans.lengths, tables, is_trial, given, kernels, options)
     table = table_of_trials(tables, is_trial)
     check_durations(table)
-    kernels = _find_kernels(options["hrf_model"])
-    n_values = max(runs.lengths) * len(kernels)
-    check_number(len(table), runs.most_images, n_values)
-    models = [_lay_out(design, kernels, options) for design in designs]
-    _warn_of_missed_trials(designs, kernels, options["t_r"])
-    runs.fit(mask_img, options["smoothing_fwhm"])
-    weights = [each for each, _ in models]
-    values = _estimate_all(runs, designs, weights, options, verbose)
+    check_number(len(table), scans.most_images, max(scans.lengths) * len(kernels))
+    weights, matrices = zip(*(_lay_out(run, options) for run in runs), strict=True)
+    _warn_of_missed_trials(runs, options["t_r"])
+    scans.fit(mask_img, options["smoothing_fwhm"])
+    values = _estimate_all(scans, runs, weights, options, verbose)
+    regressors = [run.confounds.columns for run in runs if run.confounds is not None]
     options |= {
         "hrf_model": recorded(options["hrf_model"]),
         "dtype": options["dtype"].name,
         "slice_time_ref_from": timing.told_by,
-        **_about_scans(designs),
+        "n_scans": scans.lengths,
+        "n_scans_left_out": sum(scans.lengths) - sum(run.n_kept for run in runs),
+        "regressors": [*dict.fromkeys(str(n) for names in regressors for n in names)],
     }
-    matrices = [matrix for _, matrix in models]
-    return Betas(runs.to_imgs(values), table, runs.mask_img, matrices, options)
-
-
-def _about_scans(designs):
-    """Return how many scans the runs had and lost, and the names of their confounds."""
-    lengths = [len(run.frame_times) for run in designs]
-    kept = sum(len(run.frame_times[run.kept]) for run in designs)
-    tables = [run.confounds for run in designs if run.confounds is not None]
-    names = dict.fromkeys(str(name) for table in tables for name in table.columns)
-    return {
-        "n_scans": lengths,
-        "n_scans_left_out": sum(lengths) - kept,
-        "regressors": [*names],
-    }
-
-
-def _estimate_all(runs, designs, weights, options, verbose):
-    """Return the estimates of all trials, (n_trials, n_voxels)."""
-    n_trials, n_scans = sum(map(len, weights)), max(runs.lengths)
-    size = options["dtype"].itemsize * n_trials
-    n_places, n_voxels = runs.n_places, runs.n_positions
-    check_memory(
-        size * (n_voxels + n_places) + 8 * n_scans * (2 * n_voxels + n_places),
-        f"Estimating {n_trials} trials in {n_voxels} {plural(runs.noun)}",
-        "dtype='float32', fewer runs at a time or a smaller mask",
-    )
-    values, start = np.empty((n_trials, n_voxels), options["dtype"]), 0
-    notes = _Notes()
-    with Progress(n_trials, verbose=verbose, noun="trial") as progress:
-        for number, (design, each) in enumerate(zip(designs, weights, strict=True)):
-            stop = start + len(each)
-            data, finite = runs.read(number, design.kept, design.name)
-            values[start:stop] = _estimate(
-                data, finite, design, each, options, progress, notes
-            )
-            start = stop
-    notes.tell(runs.noun)
-    return values
+    return Betas(scans.to_imgs(values), table, scans.mask_img, [*matrices], options)

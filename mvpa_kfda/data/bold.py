@@ -1,18 +1,24 @@
 """What is known of BOLD runs, read and checked: events, confounds, scans to keep.
 
 Events are tables with the columns of BIDS. Everything is given once for each run, in
-the same order as the images.
+the same order as the images. Regressors of no interest that fMRIPrep writes beside its
+runs are read by nilearn.
 """
 
+import inspect
 import re
 from os import PathLike, fspath
 from pathlib import Path
 
+import nibabel
 import numpy as np
 import pandas as pd
+from nilearn.interfaces.fmriprep import load_confounds
 
 from ..utils.checks import (
     all_items,
+    check_count,
+    check_positive,
     counted,
     expand_pattern,
     name_items,
@@ -33,33 +39,35 @@ _MANY_EMPTY = 0.05
 #: Parts of file names by which runs are told apart.
 _ENTITIES = ("sub", "ses", "task", "acq", "run")
 
+#: The strategy that takes fMRIPrep's cosines, and the one that needs them: components
+#: are computed from data without drifts, so that they do not span the drifts.
+_DRIFTS, _COMPONENTS = "high_pass", "compcor"
+#: What tunes a strategy of confounds -> that strategy.
+TUNES = {
+    "fd_threshold": "scrub",
+    "std_dvars_threshold": "scrub",
+    "n_compcor": _COMPONENTS,
+}
+
 
 def given_of_runs(imgs, n, events, confounds, sample_masks):
     """Return lists of what is given for n runs, with what to call it in messages.
 
     Files must be of the run.
     """
-    given = {"events": _as_runs(events, n, "events")}
-    for name, value in (("confounds", confounds), ("sample_masks", sample_masks)):
-        given[name] = [None] * n if value is None else _as_runs(value, n, name)
-    items = listed(imgs)
-    for name in ("events", "confounds"):
-        for image, item in zip(items, given[name], strict=True):
+    given = {"events": events, "confounds": confounds, "sample_masks": sample_masks}
+    for name, value in given.items():
+        items = [None] * n if value is None else _as_runs(value, n, name)
+        for image, item in zip(listed(imgs), items, strict=True):
             _check_same_run(image, item, name)
-    return {
-        name: list(zip(items, name_items(name, items), strict=True))
-        for name, items in given.items()
-    }
+        given[name] = list(zip(items, name_items(name, items), strict=True))
+    return given
 
 
 def _as_runs(given, n_runs, name):
     """Return a list with what is given for every run."""
-    if isinstance(given, str | PathLike):
-        given = expand_pattern(given, f" in {name}")
-    elif not isinstance(given, list | tuple):
-        given = [given]
     items = []
-    for item in given:
+    for item in given if isinstance(given, list | tuple) else [given]:
         path = isinstance(item, str | PathLike)
         items += expand_pattern(item, f" in {name}") if path else [item]
     if len(items) != n_runs:
@@ -111,10 +119,9 @@ def read_events(item, name):
         )
     unnamed = table["trial_type"].isna()
     if n := int(unnamed.sum()):
-        verb = "is" if n == 1 else "are"
         warn(
-            f"{name}: {counted(n, 'event')} without a trial_type (n/a) {verb} not "
-            "modelled."
+            f"{name}: {counted(n, 'event')} without a trial_type (n/a) "
+            f"{'is' if n == 1 else 'are'} not modelled."
         )
         table = table[~unnamed]
     in_file = not isinstance(item, pd.DataFrame)
@@ -198,17 +205,12 @@ def mark_trials(tables, conditions):
     return [table["trial_type"].astype(str).isin(names).to_numpy() for table in tables]
 
 
-def is_outside(onsets, length):
-    """Mark onsets that are not within a run of some length."""
-    return (onsets < 0) | (onsets >= length)
-
-
 def check_trials(trials, name, length):
     """Refuse trials of a run that cannot be estimated."""
     if len(trials) == 0:
         raise ValueError(f"{name} holds no trials of interest. Leave the run out.")
     onsets = trials["onset"].to_numpy()
-    outside = is_outside(onsets, length)
+    outside = (onsets < 0) | (onsets >= length)
     if outside.any():
         raise ValueError(
             f"{name} lasts from 0 to {length:g} s, and does not contain "
@@ -255,30 +257,6 @@ def check_durations(trials):
         )
 
 
-def check_counts(name, n_regressors, n_others, n_scans):
-    """Refuse more regressors than there are scans, before any is computed.
-
-    `n_others` are those of events of no interest.
-    """
-    if n_others >= n_scans:
-        raise ValueError(
-            f"{name}: {counted(n_others, 'regressor', ',')} of events of no interest, "
-            f"one for each trial_type, but there are {n_scans} scans. Assign these "
-            "events fewer types, or drop them."
-        )
-    if n_regressors >= n_scans:
-        refuse_many(name, n_regressors, n_others, n_scans)
-
-
-def refuse_many(name, n_regressors, n_others, n_scans):
-    """Say that a model has more regressors than scans."""
-    raise ValueError(
-        f"{name}: the model has {n_regressors:,} regressors of trials and {n_others:,} "
-        f"of no interest, but there are {n_scans} scans. Use method='lss', a simpler "
-        "hrf_model, or fewer confounds."
-    )
-
-
 def check_number(n_trials, most, n_values):
     """Refuse more trials than an image, or the memory, can hold.
 
@@ -302,11 +280,9 @@ def table_of_trials(tables, is_trial):
     """Return the table of all trials."""
     parts = []
     for table, marked, name in zip(tables, is_trial, name_runs(tables), strict=True):
-        trials = table[marked].drop(columns="run", errors="ignore")
-        rest = [column for column in trials.columns if column not in COLUMNS]
-        trials = trials[[*COLUMNS, *rest]]
-        trials.insert(0, "run", name)
-        parts.append(trials)
+        trials = table[marked].drop(columns="run", errors="ignore").assign(run=name)
+        first = ["run", *COLUMNS]
+        parts.append(trials[[*first, *trials.columns.difference(first, sort=False)]])
     return pd.concat(parts, ignore_index=True)
 
 
@@ -330,20 +306,16 @@ def read_bold_confounds(item, name, n_scans):
     """Return regressors of no interest that are given for a run, or None."""
     if item is None:
         return None
-    hint = (
-        "nilearn.interfaces.fmriprep.load_confounds returns two things: pass the first "
-        "as confounds and the second as sample_masks."
-    )
     if isinstance(item, str | PathLike):
         item = read_table(item, "confounds")
     elif isinstance(item, np.ndarray) and item.ndim == 2:
-        item = pd.DataFrame(
-            item, columns=[f"confound_{i}" for i in range(item.shape[1])]
-        )
+        item = pd.DataFrame(item).add_prefix("confound_")
     if not isinstance(item, pd.DataFrame):
         raise TypeError(
             f"{name} must be a DataFrame, a 2-D array or the path of a .tsv or .csv "
-            f"file; got {type(item).__name__}. {hint}"
+            f"file; got {type(item).__name__}. "
+            "nilearn.interfaces.fmriprep.load_confounds returns two things: pass the "
+            "first as confounds and the second as sample_masks."
         )
     if len(item) != n_scans:
         raise ValueError(
@@ -359,8 +331,8 @@ def read_bold_confounds(item, name, n_scans):
         raise ValueError(
             f"{name} holds NaN or infinite values in {broken.sum()} of "
             f"{counted(len(broken), 'column')}: {quoted(values.columns[broken], 5)}. "
-            "Choose and fill columns; for those of fMRIPrep "
-            "nilearn.interfaces.fmriprep.load_confounds does both."
+            "Correct the table, or choose other columns; for those of fMRIPrep "
+            "nilearn.interfaces.fmriprep.load_confounds fills gaps."
         )
     return values.rename(columns=str).reset_index(drop=True)
 
@@ -377,7 +349,7 @@ def warn_of_drifts_twice(confounds, drift_model):
         )
 
 
-def check_sample_mask(item, name, n_scans):
+def read_sample_mask(item, name, n_scans):
     """Return the scans that are kept, as an index."""
     if item is None:
         return slice(None)
@@ -385,14 +357,92 @@ def check_sample_mask(item, name, n_scans):
     if kept.dtype == bool and kept.shape == (n_scans,):
         kept = np.flatnonzero(kept)
     whole = kept.ndim == 1 and kept.dtype.kind in "iu" and len(kept) > 0
-    if (
-        not whole
-        or kept.min() < 0
-        or kept.max() >= n_scans
-        or (np.diff(kept) <= 0).any()
-    ):
+    # That is, 0 or more, rising, and below n_scans.
+    if not whole or (np.diff(kept, prepend=-1, append=n_scans) <= 0).any():
         raise ValueError(
             f"{name} must hold the numbers of the scans to keep, "
             f"rising, from 0 to {n_scans - 1}; got {item!r}."
         )
     return kept
+
+
+# ---------------------------------------------------------------- confounds of fMRIPrep
+
+
+def models_drifts(strategy):
+    """Tell whether a strategy models drifts, so that no other model of them is due."""
+    return _DRIFTS in strategy or _COMPONENTS in strategy
+
+
+def tuning_of(strategy, given):
+    """Return what tunes the parts of a strategy, as given or by default."""
+    defaults = inspect.signature(load_confounds).parameters
+    return {
+        name: defaults[name].default if given[name] is None else given[name]
+        for name, part in TUNES.items()
+        if part in strategy
+    }
+
+
+def check_tuned(strategy, tuned, flag):
+    """Refuse to tune what is not in a strategy, which the option `flag` gives."""
+    for name, value in tuned.items():
+        if value is None:
+            continue
+        if TUNES[name] not in strategy:
+            raise ValueError(
+                f"{name}={value!r} is for {flag} {TUNES[name]}. Add that, or leave it "
+                "out."
+            )
+        if name == "n_compcor":
+            check_count(name, value, 1)
+        else:
+            check_positive(name, value)
+
+
+def read_fmriprep(paths, strategy, tuned, flag):
+    """Return regressors and the scans to keep (None: all) for each run.
+
+    `tuned` are arguments of `load_confounds`, None for its defaults, and `flag` is the
+    option by which the strategy was given.
+    """
+    check_tuned(strategy, tuned, flag)
+    tuned = {name: value for name, value in tuned.items() if value is not None}
+    complete = tuple(strategy)
+    if _COMPONENTS in strategy and _DRIFTS not in strategy:
+        complete += (_DRIFTS,)
+    confounds, kept = [], []
+    for path in paths:
+        # nilearn looks at the name alone, and knows that of compressed files that
+        # fMRIPrep wrote. The same confounds are of what others made of these.
+        name = str(path) + (".gz" if str(path).endswith("_bold.nii") else "")
+        name = re.sub(r"_desc-[a-zA-Z0-9]+(?=_bold\.nii)", "_desc-preproc", name)
+        try:
+            table, scans = load_confounds(name, complete, **tuned)
+        except KeyError as error:
+            raise ValueError(
+                f"{path.name}: the confounds of fMRIPrep have no column {error}, which "
+                f"{flag} {' '.join(strategy)} needs."
+            ) from error
+        except TypeError as error:  # of arithmetic with texts
+            raise ValueError(
+                f"{path.name}: the confounds of fMRIPrep hold a text where there must "
+                f"be a number ({error}). Correct the table beside it, or choose others "
+                f"with {flag}."
+            ) from error
+        except (ValueError, OSError) as error:
+            raise ValueError(
+                f"{path.name}: nilearn finds no confounds {quoted(strategy)} of "
+                f"fMRIPrep ({' '.join(str(error).split())}). Choose others with {flag}."
+            ) from error
+        if scans is not None and len(scans) == 0:
+            raise ValueError(
+                f"{path.name}: {flag} {' '.join(strategy)} leaves no scan. Raise "
+                "fd_threshold and std_dvars_threshold, or leave the run out."
+            )
+        table = table if table is not None and table.shape[1] else None
+        image, owner = nibabel.load(path), f"the fMRIPrep table of {path.name}"
+        n_scans = image.shape[0 if isinstance(image, nibabel.Cifti2Image) else -1]
+        confounds.append(read_bold_confounds(table, owner, n_scans))
+        kept.append(scans)
+    return confounds, kept

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import nibabel
 import numpy as np
+import pandas as pd
 from nibabel.cifti2 import (
     BrainModelAxis,
     Cifti2Image,
@@ -27,9 +28,15 @@ from nilearn.surface import PolyMesh, load_surf_mesh
 
 from ..utils.advice import advice, described
 from ..utils.checks import expand_pattern, name_items, quoted
-from .grayordinates import GrayordinateSpace, ParcelSpace, cortex, short
-from .space import same_places
-from .volumes import as_mask, check_several, listed, open_image, read
+from .space import (
+    HEMISPHERES,
+    GrayordinateSpace,
+    ParcelSpace,
+    cortex,
+    same_places,
+    short,
+)
+from .volumes import as_mask, check_several, listed, open_image, read, stack_rows
 
 #: How the names of CIFTI files end.
 _ENDING = re.compile(r"\.[dp](scalar|tseries|label|conn)(\.nii)?$", re.IGNORECASE)
@@ -48,10 +55,15 @@ class Cifti:
 
 
 def is_cifti(imgs):
-    """Tell whether images are CIFTI files, and refuse a mixture with others."""
+    """Whether images are CIFTI files; refuse a mixture with others."""
     several = isinstance(imgs, list | tuple | np.ndarray) and getattr(imgs, "ndim", 1)
     items = list(imgs) if several and len(imgs) else [imgs]
-    named = [_is_named_cifti(item) for item in items]
+    named = [
+        bool(_ENDING.search(str(item)))
+        if isinstance(item, str | os.PathLike)
+        else isinstance(item, Cifti2Image)
+        for item in items
+    ]
     first = named[0] or _holds_cifti(items[0])
     if any(named) and not first:
         other = items[0] if isinstance(items[0], str) else type(items[0]).__name__
@@ -61,15 +73,8 @@ def is_cifti(imgs):
     return first
 
 
-def _is_named_cifti(item):
-    """Tell CIFTI images, and paths that end as those of their files do."""
-    if isinstance(item, str | os.PathLike):
-        return bool(_ENDING.search(str(item)))
-    return isinstance(item, Cifti2Image)
-
-
 def _holds_cifti(item):
-    """Tell whether a file of another name holds a CIFTI image."""
+    """Whether a file of another name holds a CIFTI image."""
     if not isinstance(item, str | os.PathLike):
         return False
     path = expand_pattern(item, " in imgs")[0]
@@ -82,7 +87,7 @@ def _holds_cifti(item):
 
 
 def load_cifti(item, name):
-    """Return a `Cifti` of an image or a path; refuse matrices of connections."""
+    """The `Cifti` of an image or a path; refuse matrices of connections."""
     # Errors of nibabel: no image, a damaged header, or XML that is not CIFTI's.
     item = open_image(item, name, Exception)
     if not isinstance(item, Cifti2Image):
@@ -98,22 +103,18 @@ def load_cifti(item, name):
             f"{name} is a CIFTI file of {words}. Allowed: one whose rows are images or "
             f"time points and whose columns are grayordinates or parcels, {_ALLOWED}."
         )
-    _scale_to_mm(axes[1], item)
+    volume = item.header.get_index_map(1).volume
+    if axes[1].affine is not None and volume is not None:
+        # nibabel reads the numbers of an affine only, and not their unit.
+        unit = volume.transformation_matrix_voxel_indices_ijk_to_xyz.meter_exponent
+        affine = np.array(axes[1].affine, dtype=float)
+        affine[:3] *= 10.0 ** (unit + 3)
+        axes[1].affine = affine
     return Cifti(item, *axes)
 
 
-def _scale_to_mm(axis, image):
-    """Take an affine in other units to mm; nibabel reads its numbers only."""
-    volume = image.header.get_index_map(1).volume
-    if axis.affine is not None and volume is not None:
-        unit = volume.transformation_matrix_voxel_indices_ijk_to_xyz.meter_exponent
-        affine = np.array(axis.affine, dtype=float)
-        affine[:3] *= 10.0 ** (unit + 3)
-        axis.affine = affine
-
-
 def load_ciftis(imgs):
-    """Return a list of `Cifti` with the same columns, two or more rows in all."""
+    """A list of `Cifti` with the same columns, two or more rows in all."""
     items, files = listed(imgs), []
     names = name_items("imgs", items)
     for item, name in zip(items, names, strict=True):
@@ -124,8 +125,7 @@ def load_ciftis(imgs):
                 "decode_regions as labels_img."
             )
         files.append(file)
-        difference = _difference(file.columns, files[0].columns)
-        if difference:
+        if difference := _difference(file.columns, files[0].columns):
             raise ValueError(
                 f"{name} has other columns than {names[0]}: {difference}. All images "
                 "of an analysis must have the same ones, in the same order."
@@ -135,7 +135,7 @@ def load_ciftis(imgs):
 
 
 def _difference(axis, other):
-    """Word how the columns of a file differ from those of another; "" if not."""
+    """How the columns of a file differ from those of another; "" if not."""
     if _same_columns(axis, other):
         return ""
     kinds = [_KINDS[type(each)] for each in (axis, other)]
@@ -153,7 +153,7 @@ def _difference(axis, other):
 
 
 def _same_columns(axis, other):
-    """Tell whether two axes are the same; their affines may be rounded differently."""
+    """Whether two axes are the same; their affines may be rounded differently."""
     if axis == other or type(axis) is not type(other) or not _same_grid(axis, other):
         return axis == other
     aligned = copy(axis)
@@ -162,7 +162,7 @@ def _same_columns(axis, other):
 
 
 def _same_grid(axis, other):
-    """Tell whether the voxels of two axes are on one grid, if both have voxels."""
+    """Whether the voxels of two axes are on one grid, if both have voxels."""
     if axis.affine is None or other.affine is None:
         return True
     shape = axis.volume_shape
@@ -170,19 +170,14 @@ def _same_grid(axis, other):
 
 
 def mask_ciftis(files, mask):
-    """Return data (n_rows, n_chosen) of the True columns of a mask."""
-    # Every column contiguous, as spheres take them.
-    X, start = np.empty((np.count_nonzero(mask), sum(len(f.rows) for f in files))).T, 0
+    """Data (n_rows, n_chosen) of the True columns of a mask."""
     names = name_items("imgs", [file.image for file in files])
-    for file, name in zip(files, names, strict=True):
-        rows = read(file.image, name)
-        X[start : start + len(rows)] = rows[:, mask]
-        start += len(rows)
-    return X
+    rows = (read(f.image, name)[:, mask] for f, name in zip(files, names, strict=True))
+    return stack_rows(rows, (sum(len(f.rows) for f in files), np.count_nonzero(mask)))
 
 
 def with_rows(data, file, names=None):
-    """Return a CIFTI image of other rows (n, n_columns) with the columns of a file."""
+    """A CIFTI image of other rows (n, n_columns) with the columns of a file."""
     names = [f"row {i + 1}" for i in range(len(data))] if names is None else names
     axes = ScalarAxis(names), file.columns
     image = Cifti2Image(data, axes, dtype=data.dtype)
@@ -195,22 +190,20 @@ def with_rows(data, file, names=None):
 
 
 def cifti_space(file, mesh=None):
-    """Return the space of all columns of a file; the cortex lies on the meshes."""
-    axis = file.columns
-    meshes = _load_meshes(mesh)
-    surfaces = {name: axis.nvertices.get(cortex(name)) for name in meshes}
+    """The space of all columns of a file; the cortex lies on the meshes."""
+    axis, meshes = file.columns, _load_meshes(mesh)
+    expected = {part: axis.nvertices.get(cortex(part)) for part in meshes}
     for part, each in meshes.items():
-        n, expected = len(each.coordinates), surfaces[part]
-        if expected is not None and n != expected:
+        if expected[part] not in (None, n := len(each.coordinates)):
             raise ValueError(
                 f"The {part} mesh has {n} vertices, but {short(cortex(part))} of imgs "
-                f"has {expected}. Use the surface that the images were sampled on, "
-                "e.g. of fsLR with 32k vertices the .32k_fs_LR.surf.gii."
+                f"has {expected[part]}. Use the surface that the images were sampled "
+                "on, e.g. of fsLR with 32k vertices the .32k_fs_LR.surf.gii."
             )
     if isinstance(axis, ParcelsAxis):
         return _parcel_space(axis)
-    meshes = {part: meshes[part] for part, n in surfaces.items() if n is not None}
-    structures, structure = _coded(axis.name)
+    meshes = {part: each for part, each in meshes.items() if expected[part] is not None}
+    structure, structures = pd.factorize(axis.name)
     return GrayordinateSpace(
         structures,
         [axis.nvertices.get(name, 0) for name in structures],
@@ -225,64 +218,47 @@ def cifti_space(file, mesh=None):
     )
 
 
-def _coded(names):
-    """Return names in the order of the file, and which one each column has."""
-    known = list(dict.fromkeys(names.tolist()))
-    codes = {name: code for code, name in enumerate(known)}
-    return known, np.array([codes[name] for name in names.tolist()])
-
-
 def _parcel_space(axis):
-    """Return the space of an axis of parcels."""
-    structures = list(axis.nvertices)
-    parts = [(np.empty(0, int), -1, np.empty(0, int), np.empty((0, 3), int))]
-    for number, (voxels, vertices) in enumerate(
-        zip(axis.voxels, axis.vertices, strict=True)
-    ):
+    """The space of an axis of parcels."""
+    structures, none = list(axis.nvertices), np.full((0, 3), -1)
+    # Parcel, structure (-1: voxels), vertices and voxels of each part of a parcel.
+    parts = [(0, -1, none[:, 0], none)]
+    for number, voxels in enumerate(axis.voxels):
         voxels = np.asarray(voxels, dtype=int).reshape(-1, 3)
-        none = np.full(len(voxels), -1)
-        parts.append((none + 1 + number, none, none, voxels))
-        for name, own in vertices.items():
-            of_each = np.ones(len(own), dtype=int)
-            code = structures.index(name) * of_each
-            nowhere = np.full((len(own), 3), -1)
-            parts.append((number * of_each, code, np.asarray(own), nowhere))
-    parcel, structure, vertex, voxel = (
-        np.concatenate([np.atleast_1d(part[k]) for part in parts[1:]] or [parts[0][k]])
-        for k in range(4)
-    )
+        parts.append((number, -1, np.full(len(voxels), -1), voxels))
+        for name, vertices in axis.vertices[number].items():
+            nowhere = np.full((len(vertices), 3), -1)
+            parts.append((number, structures.index(name), vertices, nowhere))
+    parcel, structure, vertices, voxels = zip(*parts, strict=True)
+    lengths = [*map(len, vertices)]
     return ParcelSpace(
         axis.name,
         len(axis),
-        parcel,
+        np.repeat(parcel, lengths),
         structures,
         [axis.nvertices[name] for name in structures],
-        structure,
-        vertex,
-        voxel,
+        np.repeat(structure, lengths),
+        np.concatenate(vertices),
+        np.concatenate(voxels),
         axis.volume_shape,
         axis.affine,
     )
 
 
 def _load_meshes(mesh):
-    """Return the mesh of each hemisphere that there is one of, a dict."""
-    if mesh is None:
-        return {}
+    """The mesh of each hemisphere that there is one of, a dict."""
+    parts = {} if mesh is None else mesh
     if isinstance(mesh, PolyMesh):
         parts = mesh.parts
-    elif isinstance(mesh, dict):
-        parts = mesh
     elif isinstance(mesh, list | tuple) and len(mesh) == 2:
-        parts = dict(zip(("left", "right"), mesh, strict=True))
-    else:
+        parts = dict(zip(HEMISPHERES, mesh, strict=True))
+    if not isinstance(parts, dict):
         raise TypeError(
             f"Invalid value for 'mesh': {described(mesh)}. Allowed: a PolyMesh of "
             "nilearn, a dict {'left': ..., 'right': ...} or a pair (left, right) of "
             "paths, e.g. .surf.gii files, or meshes."
         )
-    unknown = [part for part in parts if part not in ("left", "right")]
-    if unknown:
+    if unknown := [part for part in parts if part not in HEMISPHERES]:
         raise ValueError(
             f"Invalid parts of mesh: {quoted(unknown)}. Allowed: 'left', 'right'."
         )
@@ -290,16 +266,17 @@ def _load_meshes(mesh):
 
 
 def _load_mesh(mesh, part):
-    """Return the mesh of a hemisphere with finite coordinates."""
+    """The mesh of a hemisphere with finite coordinates."""
+    what = described(mesh)
     if isinstance(mesh, str | os.PathLike):
         mesh = Path(mesh).expanduser()
+        what = str(mesh)
         if not mesh.is_file():
-            raise FileNotFoundError(f"mesh: {str(mesh)!r} is no file.")
+            raise FileNotFoundError(f"mesh: {what!r} is no file.")
     try:
         mesh = load_surf_mesh(mesh)
     # What nilearn and nibabel raise depends on the kind of file.
     except Exception as error:
-        what = str(mesh) if isinstance(mesh, Path) else described(mesh)
         raise ValueError(f"mesh: {what!r} ({part}) is no mesh: {error}") from error
     if not np.isfinite(mesh.coordinates).all():
         raise ValueError(f"mesh: the {part} one has coordinates that are not finite.")
@@ -310,7 +287,7 @@ def _load_mesh(mesh, part):
 
 
 def load_cifti_mask(mask_img, axis, name="mask_img"):
-    """Return a mask (n_columns,) of booleans for the columns of images."""
+    """A mask (n_columns,) of booleans for the columns of images."""
     if isinstance(axis, ParcelsAxis):
         raise TypeError(
             f"{name} is for grayordinates; imgs are parcels. Leave some out by the "
@@ -325,7 +302,7 @@ def load_cifti_mask(mask_img, axis, name="mask_img"):
 
 
 def load_cifti_labels(labels_img, axis):
-    """Return labels (n_columns,) for images, all labels, and names by label."""
+    """Labels (n_columns,) for images, all labels, and names by label."""
     atlas = load_cifti(labels_img, "labels_img")
     values = _only_row(atlas, "labels_img")
     names = {}
@@ -335,7 +312,7 @@ def load_cifti_labels(labels_img, axis):
 
 
 def _only_row(file, name):
-    """Return the one row of a file, (n_columns,)."""
+    """The one row of a file, (n_columns,)."""
     if len(file.rows) != 1:
         raise ValueError(
             f"{name} must hold one map; it holds {len(file.rows)}. Take one of them, "
@@ -345,7 +322,7 @@ def _only_row(file, name):
 
 
 def _at_columns(values, axis, other, name):
-    """Return the values (n,) of the columns of an axis at those of another, else 0."""
+    """The values (n,) of the columns of an axis at those of another, else 0."""
     if _same_columns(axis, other):
         return values
     if ParcelsAxis in (type(axis), type(other)):
@@ -369,26 +346,13 @@ def _at_columns(values, axis, other, name):
     found = np.zeros(len(other), dtype=values.dtype)
     for structure, n in other.nvertices.items():
         at = np.zeros(n, dtype=values.dtype)
-        own, ours = (each.name == structure for each in (axis, other))
+        given, wanted = (each.name == structure for each in (axis, other))
         if structure in axis.nvertices:
-            at[axis.vertex[own]] = values[own]
-        found[ours] = at[other.vertex[ours]]
+            at[axis.vertex[given]] = values[given]
+        found[wanted] = at[other.vertex[wanted]]
     if axis.affine is not None and other.affine is not None:
         at = np.zeros(axis.volume_shape, dtype=values.dtype)
-        own, ours = axis.volume_mask, other.volume_mask
-        at[tuple(axis.voxel[own].T)] = values[own]
-        found[ours] = at[tuple(other.voxel[ours].T)]
+        given, wanted = axis.volume_mask, other.volume_mask
+        at[tuple(axis.voxel[given].T)] = values[given]
+        found[wanted] = at[tuple(other.voxel[wanted].T)]
     return found
-
-
-def check_placed(space):
-    """Refuse surfaces without a mesh, where a searchlight has no neighbours."""
-    if not space.unplaced:
-        return
-    numbers = dict(zip(map(short, space.structures), space.n_vertices, strict=True))
-    words = " and ".join(f"{n} ({numbers[n]} vertices)" for n in space.unplaced)
-    raise ValueError(
-        f"imgs hold {words}, but not where they lie. Pass mesh=(left, right), the "
-        ".surf.gii files of the cortex with the same numbers of vertices, or leave "
-        "these surfaces out by mask_img."
-    )

@@ -9,15 +9,13 @@ in the images given are marked, always.
 """
 
 import os
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
-from nilearn.image import resample_to_img
 from nilearn.maskers import NiftiMasker, SurfaceMasker
 from scipy import sparse
 
@@ -36,19 +34,19 @@ from .cifti import (
     load_ciftis,
     mask_ciftis,
 )
-from .confounds import (
+from .space import FeatureSpace, Space, SurfaceSpace, VolumeSpace
+from .tables import read_text_table
+from .trials import (
     OF_IMAGES,
     ConfoundTable,
     TrainOn,
     read_confounds,
     read_train_on,
 )
-from .grayordinates import GrayordinateSpace
-from .space import FeatureSpace, Space, SurfaceSpace, VolumeSpace
-from .tables import read_text_table
 from .volumes import (
     NilearnWarnings,
     aligned,
+    background_mask,
     check_mesh,
     is_surface,
     joined,
@@ -59,8 +57,6 @@ from .volumes import (
     load_volumes,
     mask_surfaces,
     mask_volumes,
-    mean_volume,
-    on_grid,
     same_grid,
     sound_voxels,
     usable_columns,
@@ -78,7 +74,7 @@ _LISTED = 20
 
 
 def read_labels(y, groups=None, confounds=None, train_on=None):
-    """Return labels and groups (n_images,), given as arrays or as (table, column).
+    """Labels and groups (n_images,), given as arrays or as (table, column).
 
     And a `ConfoundTable` and a `TrainOn`, or None.
     """
@@ -97,8 +93,8 @@ def read_labels(y, groups=None, confounds=None, train_on=None):
                 f"groups={groups!r} names a column, but y is not (table, column). "
                 "Pass groups as an array, or as (table, column) too."
             )
-        groups = _column(table, groups, "groups")
-    elif _is_reference(groups):
+        groups = table, groups
+    if _is_reference(groups):
         groups = _column(read_table(groups[0], "groups"), groups[1], "groups")
     y = _plain(y, "y")
     train_on = read_train_on(train_on, len(y), table, OF_IMAGES)
@@ -129,12 +125,12 @@ class ImageLabels:
                 check_per_trial(values, n_images, name)
 
     def take(self, X):
-        """Return the data of the images to be decoded, of that of all."""
+        """The data of the images to be decoded, of that of all."""
         return X if self.kept is None else X[self.kept]
 
 
 def choose_images(labels, classes=None):
-    """Return the `ImageLabels` of some classes; None: of all that `read_labels` read.
+    """The `ImageLabels` of some classes; None: of all that `read_labels` read.
 
     Parameters
     ----------
@@ -149,17 +145,17 @@ def choose_images(labels, classes=None):
     if groups is not None:
         check_per_trial(groups, len(y), "groups")
     names = _named_labels(classes, y)
-    of_label = {each: name for name, several in names.items() for each in several}
-    kept = np.flatnonzero([label in of_label for label in y.tolist()])
+    name_of = {label: name for name, several in names.items() for label in several}
+    kept = np.flatnonzero([label in name_of for label in y.tolist()])
     chosen = y[kept]
     if isinstance(classes, Mapping):
-        chosen = np.array([of_label[label] for label in chosen.tolist()])
+        chosen = np.array([name_of[label] for label in chosen.tolist()])
     record = {str(name): list(map(str, several)) for name, several in names.items()}
     return ImageLabels(
         chosen,
         None if groups is None else groups[kept],
         None if confounds is None else confounds[kept],
-        None if train_on is None else train_on.of(kept),
+        None if train_on is None else train_on[kept],
         (y, groups),
         kept,
         {"classes": record, "selected": kept, "n_images": len(y)},
@@ -167,7 +163,7 @@ def choose_images(labels, classes=None):
 
 
 def _named_labels(classes, y):
-    """Return the labels of each class by its name; each of them there, and once."""
+    """The labels of each class by its name; each of them there, and once."""
     if isinstance(classes, str | bytes) or not isinstance(classes, Iterable):
         raise TypeError(
             f"Invalid value for 'classes': {classes!r}. Allowed: a list of two or more "
@@ -193,12 +189,12 @@ def _named_labels(classes, y):
         labels = _listed(all_items("classes", classes))
         names = {label: [label] for label in labels}
     there = set(y.tolist())
-    unknown = [label for label in labels if label not in there]
-    if unknown:
-        raise ValueError(
-            f"classes names {unknown[0]!r}, which is no label in y. The labels are: "
-            f"{quoted(sorted(there), _LISTED)}."
-        )
+    for label in labels:
+        if label not in there:
+            raise ValueError(
+                f"classes names {label!r}, which is no label in y. The labels are: "
+                f"{quoted(sorted(there), _LISTED)}."
+            )
     if len(set(labels)) < len(labels):
         twice = next(label for label in labels if labels.count(label) > 1)
         raise ValueError(
@@ -213,29 +209,29 @@ def _named_labels(classes, y):
 
 
 def _listed(labels):
-    """Return a label, or several, as a list of plain values that can be looked up."""
+    """A label, or several, as a list of plain values that can be looked up."""
     several = isinstance(labels, Iterable) and not isinstance(labels, str | bytes)
-    plain = [
-        x.item() if hasattr(x, "item") and np.size(x) == 1 else x
-        for x in (labels if several else [labels])
-    ]
-    for label in plain:
+    plain = []
+    for label in labels if several else [labels]:
+        if hasattr(label, "item") and np.size(label) == 1:
+            label = label.item()
         if not isinstance(label, Hashable):
             raise TypeError(
                 f"Invalid value for 'classes': it names {label!r}. Allowed: labels "
                 "that are in y, texts or numbers."
             )
-    return [each.strip() if isinstance(each, str) else each for each in plain]
+        plain.append(label.strip() if isinstance(label, str) else label)
+    return plain
 
 
 def _is_reference(value):
-    """Tell whether a value is (table, column)."""
+    """Whether a value is (table, column)."""
     kinds = (pd.DataFrame, str, os.PathLike)
     return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], kinds)
 
 
 def read_table(table, name):
-    """Return a DataFrame as it is, or read it from a file (.tsv, .csv, also .gz)."""
+    """A DataFrame as it is, or the table in a file (.tsv, .csv, also .gz)."""
     if isinstance(table, pd.DataFrame):
         return table
     path = Path(table).expanduser()
@@ -258,7 +254,7 @@ def read_table(table, name):
 
 
 def _column(table, column, name):
-    """Return a column of a table, without missing values."""
+    """A column of a table, without missing values."""
     if column not in table.columns or isinstance(table[column], pd.DataFrame):
         what = "is not a" if column not in table.columns else "names more than one"
         raise ValueError(
@@ -276,7 +272,7 @@ def _column(table, column, name):
 
 
 def _plain(values, name):
-    """Return values of any 1-D container as an array of strings or numbers."""
+    """Values of any 1-D container as an array of strings or numbers."""
     if isinstance(values, pd.DataFrame):
         raise TypeError(
             f"{name} is a DataFrame; pass one column of it, {name}=table[column], or "
@@ -299,69 +295,116 @@ class Images:
 
     X: np.ndarray  #: (n_images, n_features), as they were, NaN too
     space: Space  #: where the columns are: a volume, a surface or plain features
-    usable: np.ndarray  #: which columns are finite and not constant, (n_features,)
+    #: Which columns are finite and not constant, (n_features,).
+    usable: np.ndarray | None = None
+
+    def __post_init__(self):
+        """Find the columns that can be used, if nothing more is known of them."""
+        if self.usable is None:
+            object.__setattr__(self, "usable", usable_columns(self.X))
+
+
+@dataclass(frozen=True, eq=False)
+class OpenImages:
+    """Images whose positions are known, and whose data are read when they are asked."""
+
+    space: Space
+    #: The data (n_images, n) of the positions in a mask, such as spaces have.
+    data: Callable
+    #: What is known already, of all positions.
+    known: Images | None = None
+
+    def read(self, chosen=None):
+        """The `Images` at chosen positions (n_positions,) of bool; None: at all."""
+        space = self.space if chosen is None else self.space.take(chosen)
+        if self.known is None:
+            images = Images(self.data(space.mask), space)
+        elif chosen is None:
+            images = self.known
+        else:
+            X = self.known.X[:, chosen].copy(order="F")
+            images = Images(X, space, self.known.usable[chosen])
+        if not images.usable.any():
+            raise ValueError(_why_unusable(images))
+        return images
 
 
 def read_images(imgs, mask_img=None, mesh=None):
-    """Return the `Images` of volumes, surfaces, CIFTI or an array, within a mask."""
+    """The `Images` of volumes, surfaces, CIFTI or an array, within a mask."""
+    return open_images(imgs, mask_img, mesh).read()
+
+
+def open_images(imgs, mask_img=None, mesh=None, background=True):
+    """The `OpenImages` of volumes, surfaces, CIFTI or an array, within a mask.
+
+    Without a mask all positions, but of volumes those that are no background.
+    """
     if is_masker(imgs):
         raise TypeError(
             f"imgs is a {type(imgs).__name__}; a masker holds no data. Pass the images "
             "as imgs, and the fitted masker as mask_img."
         )
-    if is_table(imgs):
-        check_no_mesh(mesh)
-        return _read_features(imgs, mask_img)
-    if is_cifti(imgs):
-        images = _read_ciftis(imgs, mask_img, mesh)
-        check_usable(images)
-        return images
-    check_no_mesh(mesh)
-    if is_masker(mask_img):
-        images = read_masker(imgs, mask_img)
-    elif is_surface(imgs):
-        images = _read_surfaces(imgs, mask_img)
-    else:
-        images = _read_volumes(imgs, mask_img)
-    check_usable(images)
-    return images
-
-
-def check_no_mesh(mesh):
-    """Refuse meshes beside images that do not need them."""
-    if mesh is not None:
+    of_cifti = not is_table(imgs) and is_cifti(imgs)
+    if mesh is not None and not of_cifti:
         raise TypeError(
             "mesh is for CIFTI images, whose files do not say where the cortex lies; "
             "these imgs are of another kind. Leave it out."
         )
+    if is_table(imgs):
+        known = _features(imgs)
+        if mask_img is not None:
+            raise TypeError(
+                "mask_img is for images; imgs is an array. Select columns instead, "
+                "e.g. imgs[:, mask]."
+            )
+        return OpenImages(known.space, None, known)
+    if is_masker(mask_img) and not of_cifti:
+        known = _read_masker(imgs, mask_img)
+        return OpenImages(known.space, None, known)
+    if of_cifti:
+        files = load_ciftis(imgs)
+        space, data = cifti_space(files[0], mesh), partial(mask_ciftis, files)
+    elif is_surface(imgs):
+        images = load_surfaces(imgs)
+        space, data = _surface_space(images[0].mesh), partial(mask_surfaces, images)
+    else:
+        images = load_volumes(imgs)
+        space = VolumeSpace(np.ones(images[0].shape[:3], bool), images[0].affine)
+        data = partial(mask_volumes, images)
+        if mask_img is not None:
+            space = VolumeSpace(*load_mask(mask_img, space))
+        elif background:
+            space = replace(space, mask=background_mask(images))
+        return OpenImages(space, data)
+    return OpenImages(space if mask_img is None else masked(space, mask_img), data)
+
+
+def masked(space, mask_img, name="mask_img"):
+    """The space of the places that a mask selects, also of those outside of it."""
+    if isinstance(space, VolumeSpace):
+        mask, _ = load_mask(mask_img, space, name)
+    elif isinstance(space, SurfaceSpace):
+        like = space.to_img(np.zeros(space.n_positions))
+        mask = load_surface_mask(mask_img, like, name)
+    else:
+        mask = load_cifti_mask(mask_img, space.axis(), name)
+    return replace(space, mask=mask)
 
 
 def is_masker(value):
-    """Tell whether a value is one of nilearn's maskers."""
+    """Whether a value is one of nilearn's maskers."""
     return hasattr(value, "transform") and hasattr(value, "inverse_transform")
 
 
 def is_table(imgs):
-    """Tell whether images are given as a plain array or DataFrame."""
+    """Whether images are given as a plain array or DataFrame."""
     if isinstance(imgs, np.ndarray) and imgs.ndim == 1:
         return imgs.dtype.kind not in "UO"  # else paths or images
     return isinstance(imgs, np.ndarray | pd.DataFrame) or sparse.issparse(imgs)
 
 
-def _read_features(imgs, mask_img):
-    """Return a plain array."""
-    images = features(imgs)
-    if mask_img is not None:
-        raise TypeError(
-            "mask_img is for images; imgs is an array. Select columns instead, e.g. "
-            "imgs[:, mask]."
-        )
-    check_usable(images)
-    return images
-
-
-def features(imgs):
-    """Return the :class:`Images` of a plain array or DataFrame."""
+def _features(imgs):
+    """The `Images` of a plain array or DataFrame."""
     if sparse.issparse(imgs) or np.ma.is_masked(imgs):
         raise TypeError(
             "imgs is a sparse or a masked array; pass a dense one, with NaN for what "
@@ -388,66 +431,20 @@ def features(imgs):
             "An array given as imgs must hold real numbers; some of its columns hold "
             "others. Pass only the features, e.g. table[names]."
         ) from None
-    return Images(X, FeatureSpace(names, X.shape[1]), usable_columns(X))
+    return Images(X, FeatureSpace(names, X.shape[1]))
 
 
-def _read_volumes(imgs, mask_img):
-    """Return the data of volumes in a mask."""
-    images = load_volumes(imgs)
-    if mask_img is None:
-        mask, affine = _background_mask(images), images[0].affine
-    else:
-        mask, affine = load_mask(mask_img, images[0])
-    X = mask_volumes(images, mask)
-    return Images(X, VolumeSpace(mask, affine), usable_columns(X))
-
-
-def _background_mask(images):
-    """Return the mask that a NiftiMasker computes by default."""
-    try:
-        with NilearnWarnings():
-            masker = NiftiMasker(standardize=None, reports=False)
-            masker.fit(mean_volume(images))
-    except ValueError as error:
-        raise ValueError(
-            f"nilearn finds no mask in imgs: {error} Pass mask_img, a 3D image of the "
-            "voxels to use."
-        ) from error
-    return np.asarray(masker.mask_img_.dataobj) != 0
-
-
-def _read_surfaces(imgs, mask_img):
-    """Return the data of surfaces in a mask."""
-    images = load_surfaces(imgs)
-    if mask_img is None:
-        parts = images[0].mesh.parts
-        mask = {p: np.ones(len(m.coordinates), bool) for p, m in parts.items()}
-    else:
-        mask = load_surface_mask(mask_img, images[0])
-    X = mask_surfaces(images, mask)
-    return Images(X, surface_space(images[0].mesh, mask), usable_columns(X))
-
-
-def _read_ciftis(imgs, mask_img, mesh):
-    """Return the data of CIFTI files in a mask."""
-    files = load_ciftis(imgs)
-    space, mask = cifti_space(files[0], mesh), np.ones(len(files[0].columns), bool)
-    if mask_img is not None:
-        mask = load_cifti_mask(mask_img, files[0].columns)
-        space = replace(space, mask=mask)
-    X = mask_ciftis(files, mask)
-    return Images(X, space, usable_columns(X))
-
-
-def surface_space(mesh, mask):
-    """Return the space of the True vertices of a mask on a mesh."""
-    coordinates = {part: mesh.parts[part].coordinates for part in mask}
-    faces = {part: mesh.parts[part].faces for part in mask}
+def _surface_space(mesh, mask=None):
+    """The space of the True vertices of a mask on a mesh; None: of all."""
+    coordinates = {part: each.coordinates for part, each in mesh.parts.items()}
+    faces = {part: each.faces for part, each in mesh.parts.items()}
+    if mask is None:
+        mask = {part: np.ones(len(x), bool) for part, x in coordinates.items()}
     return SurfaceSpace(coordinates, faces, mask)
 
 
-def read_masker(imgs, masker):
-    """Return what a fitted masker of nilearn makes of images."""
+def _read_masker(imgs, masker):
+    """The `Images` that a fitted masker of nilearn makes."""
     surface = is_surface(imgs)
     check_masker(masker, SurfaceMasker if surface else NiftiMasker)
     if surface:
@@ -455,13 +452,13 @@ def read_masker(imgs, masker):
         check_mesh(masker.mask_img_, images[0], "The mask of mask_img")
         parts = masker.mask_img_.data.parts
         mask = {part: np.asarray(data, bool).ravel() for part, data in parts.items()}
-        space, given = surface_space(images[0].mesh, mask), joined_surfaces(images)
+        space, given = _surface_space(images[0].mesh, mask), joined_surfaces(images)
         sound = usable_columns(mask_surfaces(images, mask))
     else:
         images, like = load_volumes(imgs), masker.mask_img_
         mask = np.asarray(like.dataobj) != 0
         space = VolumeSpace(mask, like.affine)
-        sound, given = _sound_in(images, like)[mask], joined(images)
+        sound, given = sound_voxels(images, like)[mask], joined(images)
         if same_grid(given, like):
             given = aligned(given, like)
     with NilearnWarnings():
@@ -486,38 +483,24 @@ def check_masker(masker, wanted):
         )
 
 
-def _sound_in(images, mask_img):
-    """Mark voxels of a mask's grid that are sound in the images, (x, y, z)."""
-    sound = sound_voxels(images)
-    if same_grid(images[0], mask_img):
-        return sound
-    image = on_grid(sound.astype(np.float32), images[0])
-    with NilearnWarnings():
-        moved = resample_to_img(image, mask_img, interpolation="nearest")
-    return np.asarray(moved.dataobj) > 0.5
-
-
-def check_usable(images):
-    """Refuse data of which nothing can be used."""
-    X, usable = images.X, images.usable
-    if usable.any():
-        return
-    finite = np.isfinite(X)
+def _why_unusable(images):
+    """What is wrong with data of which nothing can be used."""
+    finite = np.isfinite(images.X)
     empty = np.flatnonzero(~finite.any(axis=1))
     n_broken = int((~finite.all(axis=0)).sum())
     hint = (
         f" Image {empty[0]} (counted from 0) holds no finite value at all: drop it."
-        if 0 < len(empty) < len(X)
+        if 0 < len(empty) < len(finite)
         else " Look whether the mask lies on the brain in these images."
     )
-    raise ValueError(
+    return (
         f"None of the {images.space.describe()} can be decoded: {n_broken} hold NaN or "
-        f"infinite values and {len(usable) - n_broken} are constant.{hint}"
+        f"infinite values and {finite.shape[1] - n_broken} are constant.{hint}"
     )
 
 
 def process_positions(images, process_mask_img=None):
-    """Return the space of the centres of searchlights: a mask's, or the images'."""
+    """The space of the centres of searchlights: a mask's, or the images'."""
     space = images.space
     if process_mask_img is None:
         return space
@@ -528,12 +511,4 @@ def process_positions(images, process_mask_img=None):
             f"{name} is for images, of voxels or vertices; {space.noun}s have no "
             f"places. Leave it out: every {space.noun} is a centre."
         )
-    if isinstance(space, GrayordinateSpace):
-        return replace(
-            space, mask=load_cifti_mask(process_mask_img, space.axis(), name)
-        )
-    if isinstance(space, SurfaceSpace):
-        like = space.to_img(np.zeros(space.n_positions))
-        return surface_space(like.mesh, load_surface_mask(process_mask_img, like, name))
-    grid = SimpleNamespace(shape=space.mask.shape, affine=space.affine)
-    return VolumeSpace(load_mask(process_mask_img, grid, name)[0], space.affine)
+    return masked(space, process_mask_img, name)

@@ -35,8 +35,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from ..utils.checks import check_option, check_positive, word_bytes
 from ..utils.files import same_content
-from .grayordinates import GrayordinateSpace
-from .space import SurfaceSpace, VolumeSpace, numbered
+from .space import GrayordinateSpace, SurfaceSpace, VolumeSpace, numbered, short
 
 #: How the length of a path along a mesh is measured.
 DISTANCES = ("geodesic", "edges")
@@ -47,28 +46,25 @@ _ROUNDING = 1e-6  # of distances between coordinates, which files hold as float3
 
 
 def touching(space):
-    """Return the pairs of positions that touch, (2, n_pairs), each once."""
+    """The pairs of positions that touch, (2, n_pairs), each once."""
     n, edges = space.n_positions, space.edges
     ones = np.ones(edges.shape[1], dtype=bool)
     return touching_from(sparse.csr_array((ones, tuple(edges)), shape=(n, n)))
 
 
 def touching_from(adjacency):
-    """Return pairs (2, n_pairs), one of which sees the other in an adjacency."""
+    """Pairs (2, n_pairs), one of which sees the other in an adjacency."""
     graph = sparse.csr_array(adjacency).astype(bool)
-    both = sparse.csr_array(sparse.triu(graph + graph.T, k=1))
-    both.sort_indices()
-    return np.stack(both.nonzero()).astype(np.intp)
+    pairs = sparse.csr_array(sparse.triu(graph + graph.T, k=1))
+    pairs.sort_indices()
+    return np.stack(pairs.nonzero()).astype(np.intp)
 
 
-def own_columns(mask_space, centre_space):
-    """Return the feature that every centre lies in, (n_centres,), -1 for none."""
+def centre_features(mask_space, centre_space):
+    """The feature that every centre lies in, (n_centres,), -1 for none."""
     if mask_space == centre_space:
         return np.arange(mask_space.n_positions)
-    if isinstance(mask_space, GrayordinateSpace):
-        check_same_mesh(mask_space, centre_space)
-        return numbered(mask_space.mask)[centre_space.mask]
-    if isinstance(mask_space, SurfaceSpace):
+    if isinstance(mask_space, SurfaceSpace | GrayordinateSpace):
         check_same_mesh(mask_space, centre_space)
         return numbered(mask_space.joined_mask)[centre_space.joined_mask]
     if not isinstance(mask_space, VolumeSpace) or type(centre_space) is not VolumeSpace:
@@ -104,56 +100,66 @@ def check_same_mesh(mask_space, centre_space):
 
 
 def in_mm(space):
-    """Return the centres of voxels in mm, rounded just as nilearn rounds them."""
+    """The centres of voxels in mm, rounded just as nilearn rounds them."""
     from nilearn.image import coord_transform  # slow to import
 
     return np.stack(coord_transform(*np.nonzero(space.mask), space.affine), axis=1)
 
 
+def members_within(
+    mask_space, centre_space, radius, distance="geodesic", *, max_bytes=None
+):
+    """The features within a radius of every centre, in a space of any kind."""
+    options = {"max_bytes": max_bytes}
+    if isinstance(mask_space, VolumeSpace):
+        return sphere_members(mask_space, centre_space, radius, **options)
+    spaces = mask_space, centre_space
+    if isinstance(mask_space, SurfaceSpace):
+        return surface_members(*spaces, radius, distance, **options)
+    return grayordinate_members(*spaces, radius, distance, **options)
+
+
 def sphere_members(mask_space, centre_space, radius, *, max_bytes=None):
-    """Return the voxels within a radius in mm of every centre."""
+    """The voxels within a radius in mm of every centre."""
     radius = check_positive("radius", radius, " The radius is in mm.")
     n_centres, n_voxels = centre_space.n_positions, mask_space.n_positions
     if n_centres == 0 or n_voxels == 0:
         return sparse.csr_array((n_centres, n_voxels), dtype=bool)
     places, centres = in_mm(mask_space), in_mm(centre_space)
-    # One tree of the whole mask, as in nilearn: trees of parts of it round distances
+    members = _in_balls(places, centres, radius, radius, max_bytes)
+    centre = _one_per_row(centre_features(mask_space, centre_space), n_voxels)
+    same = _one_per_row(_same_whole_mm(places, centres), n_voxels)
+    members = members + (centre + same)
+    members.sort_indices()
+    return members
+
+
+def ball_members(points, radius, *, max_bytes=None):
+    """The points (n, 3) within a radius in mm of each of them."""
+    limit = radius * (1 + _ROUNDING)
+    members = _in_balls(points, points, limit, radius, max_bytes)
+    members.sort_indices()
+    return members
+
+
+def _in_balls(places, centres, limit, radius, max_bytes):
+    """The places (n, 3) up to a limit in mm away from every centre."""
+    # One tree of all places, as in nilearn: trees of parts of them round distances
     # that equal the radius in other ways, and such voxels are many on a grid.
-    tree = NearestNeighbors(radius=radius).fit(places)
+    tree = NearestNeighbors(radius=limit).fit(places)
 
     def find(rows):
         near = tree.radius_neighbors(centres[rows], return_distance=False)
         ends = np.cumsum([0, *map(len, near)], dtype=np.int32)
         columns = np.concatenate(near).astype(np.int32)
         marks = np.ones(len(columns), dtype=bool), columns, ends
-        return sparse.csr_array(marks, shape=(len(rows), n_voxels))
+        return sparse.csr_array(marks, shape=(len(rows), len(places)))
 
-    expected = _expected_members(find, n_centres)
-    _check_room(expected, n_centres, f"Spheres of radius {radius:g} mm", max_bytes)
-    own = _one_per_row(own_columns(mask_space, centre_space), n_voxels)
-    same = _one_per_row(_same_whole_mm(places, centres), n_voxels)
-    members = _collect(find, n_centres, expected // n_centres) + (own + same)
-    members.sort_indices()
-    return members
-
-
-def ball_members(points, radius, *, max_bytes=None):
-    """Return the points (n, 3) within a radius in mm of each of them."""
-    n, limit = len(points), radius * (1 + _ROUNDING)
-    tree = NearestNeighbors(radius=limit).fit(points)
-
-    def find(rows):
-        return tree.radius_neighbors_graph(points[rows]).astype(bool)
-
-    expected = _expected_members(find, n)
-    _check_room(expected, n, f"Spheres of radius {radius:g} mm", max_bytes)
-    members = _collect(find, n, expected // n)
-    members.sort_indices()
-    return members
+    return _find_all(find, len(centres), f"Spheres of radius {radius:g} mm", max_bytes)
 
 
 def nearest_members(points):
-    """Return the points (n, 3) as near to each other as nearest ones mostly are.
+    """The points (n, 3) as near to each other as nearest ones mostly are.
 
     On a grid these are the neighbours along its axes.
     """
@@ -166,7 +172,7 @@ def nearest_members(points):
 def surface_members(
     mask_space, centre_space, radius, distance="geodesic", *, max_bytes=None
 ):
-    """Return the vertices within a radius of every centre, along a mesh."""
+    """The vertices within a radius of every centre, along a mesh."""
     check_option("distance", distance, DISTANCES)
     unit = "mm" if distance == "geodesic" else "edges"
     radius = check_positive("radius", radius, f" The radius is in {unit}.")
@@ -177,11 +183,8 @@ def surface_members(
         )
     check_same_mesh(mask_space, centre_space)
     find, order = _finder(mask_space, centre_space, radius, distance)
-    n_centres = centre_space.n_positions
-    expected = _expected_members(find, n_centres)
-    _check_room(expected, n_centres, f"Neighbourhoods of {radius:g} {unit}", max_bytes)
-    width = sum(map(len, mask_space.mask.values()))
-    members = _collect(find, n_centres, width)[np.argsort(order)]
+    what, width = f"Neighbourhoods of {radius:g} {unit}", len(mask_space.joined_mask)
+    members = _find_all(find, len(order), what, max_bytes, width)[np.argsort(order)]
     members.sort_indices()
     return members
 
@@ -189,23 +192,29 @@ def surface_members(
 def grayordinate_members(
     mask_space, centre_space, radius, distance="geodesic", *, max_bytes=None
 ):
-    """Return the vertices and voxels near every centre, within its structure."""
-    options, found, order = {"max_bytes": max_bytes}, [], []
+    """The vertices and voxels near every centre, within its structure."""
+    if names := mask_space.unplaced:
+        known = map(short, mask_space.structures)
+        numbers = dict(zip(known, mask_space.n_vertices, strict=True))
+        words = " and ".join(f"{name} ({numbers[name]} vertices)" for name in names)
+        raise ValueError(
+            f"imgs hold {words}, but not where they lie. Pass mesh=(left, right), the "
+            ".surf.gii files of the cortex with the same numbers of vertices, or leave "
+            "these surfaces out by mask_img."
+        )
+    found, order = [], []
     pieces = zip(mask_space.pieces(), centre_space.pieces(), strict=True)
     for (space, columns), (centres, rows) in pieces:
-        if isinstance(space, SurfaceSpace):
-            own = surface_members(space, centres, radius, distance, **options)
-        elif distance == "edges":
+        if distance == "edges" and isinstance(space, VolumeSpace):
             raise ValueError(
                 "distance='edges' is for surfaces only, but imgs hold voxels too, "
                 f"{space.describe()} of them in one structure. Leave them out by a "
                 "mask_img of the cortex, or use distance='geodesic'."
             )
-        else:
-            own = sphere_members(space, centres, radius, **options)
+        members = members_within(space, centres, radius, distance, max_bytes=max_bytes)
         # Neither sorted nor summed again: in the order of the piece, so that kernels
         # are those of the surface or the volume alone, to the last digit.
-        marks = own.data, columns[own.indices], own.indptr
+        marks = members.data, columns[members.indices], members.indptr
         shape = len(rows), mask_space.n_positions
         found.append(sparse.csr_array(marks, shape=shape))
         order.append(rows)
@@ -213,15 +222,15 @@ def grayordinate_members(
 
 
 def adjacency_members(adjacency, n_features):
-    """Return each feature and its neighbours in an adjacency, perhaps with names."""
-    names = None
+    """Each feature and its neighbours in an adjacency, perhaps with names."""
     if isinstance(adjacency, tuple) and len(adjacency) == 2:
         adjacency, names = adjacency
-    if names is not None and len(names) != n_features:
-        raise ValueError(
-            f"The adjacency names {len(names)} features; the data have {n_features}. "
-            "Take its rows and columns of the data's features, in their order."
-        )
+        if names is not None and len(names) != n_features:
+            raise ValueError(
+                f"The adjacency names {len(names)} features; the data have "
+                f"{n_features}. Take its rows and columns of the data's features, in "
+                "their order."
+            )
     try:
         if np.iscomplexobj(adjacency):
             raise TypeError
@@ -260,7 +269,7 @@ def keep_usable(members, usable, centre_index):
 
 
 def _same_whole_mm(places, centres):
-    """Return the first place with each centre's whole millimetres, -1 if none has."""
+    """The first place with each centre's whole millimetres, -1 if none has."""
     whole = places.astype(int)[::-1].tolist()
     first = dict(zip(map(tuple, whole), range(len(whole) - 1, -1, -1), strict=True))
     return np.array([first.get(tuple(c), -1) for c in centres.astype(int).tolist()])
@@ -275,7 +284,7 @@ def _one_per_row(columns, n_columns):
 
 
 def _finder(mask_space, centre_space, radius, distance):
-    """Return a function that finds members of centres on a mesh, and their order."""
+    """A function that finds members of centres on a mesh, and their order."""
     places = np.concatenate(list(mask_space.coordinates.values()))
     number, n_members = numbered(mask_space.joined_mask), mask_space.n_positions
     i, j = mask_space.mesh_edges
@@ -305,29 +314,22 @@ def _finder(mask_space, centre_space, radius, distance):
     return find, order
 
 
-def _expected_members(find, n_centres):
-    """Estimate the number of all members from some centres."""
-    if n_centres == 0:
-        return 0
+def _find_all(find, n_centres, what, max_bytes, width=None):
+    """The members of all centres; a ValueError if they need more than the memory.
+
+    While they are found, a centre takes memory for `width` features; None: for its own.
+    """
     sample = np.linspace(0, n_centres - 1, min(n_centres, _SAMPLE)).astype(int)
-    return find(sample).nnz / len(sample) * n_centres
-
-
-def _check_room(n_members, n_centres, what, max_bytes):
-    """Raise a ValueError if so many members would need more than the memory allows."""
-    needed = n_members * _BYTES
+    of_each = find(sample).nnz / max(1, len(sample))
+    needed = of_each * n_centres * _BYTES
     if max_bytes is not None and needed > max_bytes:
         raise ValueError(
-            f"{what} hold about {n_members / n_centres:.0f} features each; with "
+            f"{what} hold about {of_each:.0f} features each; with "
             f"{n_centres} centres their lists need {word_bytes(needed)}, and "
             f"{word_bytes(max_bytes)} are allowed. Use a smaller radius, or fewer "
             "centres."
         )
-
-
-def _collect(find, n_centres, width):
-    """Find the members of all centres, where each takes memory for `width` features."""
-    step = int(max(1, _BLOCK // max(1, width)))
+    step = int(max(1, _BLOCK // max(1, of_each if width is None else width)))
     starts = range(0, max(1, n_centres), step)  # a block without rows has columns, too
     blocks = [find(np.arange(s, min(s + step, n_centres))) for s in starts]
     return sparse.csr_array(sparse.vstack(blocks, format="csr"))

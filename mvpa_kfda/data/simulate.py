@@ -51,6 +51,9 @@ COMPONENTS = {
     "late": (0.380, 0.090, 0.8, 0.6),
 }
 
+#: Latency, width, shared size and class size of each site; shape (4, n_sites).
+_OF_SITES = np.array([COMPONENTS[component] for _, component in SITES]).T
+
 EVOKED_SIZE = 4e-6  # peak of the shared answer over sensors, V (root mean square)
 NOISE_SIZE = 9e-6  # ongoing activity and sensor noise in one trial, V
 SENSOR_SHARE = 0.25  # part of the noise amplitude that is the sensors' own
@@ -133,10 +136,32 @@ def simulate_epochs(
     >>> sorted(epochs.event_id)
     ['class_1', 'class_2', 'class_3']
     """
-    n_trials, n_classes, n_blocks = _check_design(n_trials, n_classes, n_blocks)
-    _check_recording(snr, n_channels, sfreq, tmin, tmax)
+    n_classes = check_count("n_classes", n_classes, minimum=2)
+    n_blocks = check_count("n_blocks", n_blocks, minimum=1)
+    n_trials = check_count("n_trials", n_trials, minimum=2)
+    if n_trials < max(n_classes, n_blocks):
+        raise ValueError(
+            f"n_trials={n_trials} is too small for {n_classes} classes in {n_blocks} "
+            "blocks. Ask for at least one trial of each class and block."
+        )
+    check_option("n_channels", n_channels, list(MONTAGES))
+    check_positive("sfreq", sfreq)
+    check_positive("snr", snr, zero=True)
+    tmin, tmax = check_finite("tmin", tmin), check_finite("tmax", tmax)
+    if not tmin * sfreq <= -1 and tmin < 0 < tmax:
+        raise ValueError(
+            f"Epochs from {tmin} s have no sample before the stimulus at sfreq={sfreq}."
+            " Choose a lower 'tmin' or a higher 'sfreq'."
+        )
+    if not tmin < 0 < tmax:
+        raise ValueError(
+            f"Epochs from {tmin} to {tmax} s do not hold the stimulus at 0 s. Choose "
+            "a negative 'tmin' and a positive 'tmax'."
+        )
     rng = generator(random_state)
-    info = _make_info(n_channels, sfreq)
+    montage = mne.channels.make_standard_montage(MONTAGES[n_channels])
+    info = mne.create_info(montage.ch_names, sfreq, "eeg", verbose=False)
+    info.set_montage(montage, verbose=False)
     n_times = round(tmax * sfreq) + 1 - round(tmin * sfreq)
     check_memory(
         _COPIES * 8 * n_trials * n_channels * n_times,
@@ -155,45 +180,6 @@ def simulate_epochs(
     return _make_epochs(data, info, codes, blocks, times[0], n_classes)
 
 
-def _check_design(n_trials, n_classes, n_blocks):
-    """Return the numbers of trials, classes and blocks, once they are checked."""
-    n_classes = check_count("n_classes", n_classes, minimum=2)
-    n_blocks = check_count("n_blocks", n_blocks, minimum=1)
-    n_trials = check_count("n_trials", n_trials, minimum=2)
-    if n_trials < max(n_classes, n_blocks):
-        raise ValueError(
-            f"n_trials={n_trials} is too small for {n_classes} classes in {n_blocks} "
-            "blocks. Ask for at least one trial of each class and block."
-        )
-    return n_trials, n_classes, n_blocks
-
-
-def _check_recording(snr, n_channels, sfreq, tmin, tmax):
-    """Check the numbers that describe signal and recording."""
-    check_option("n_channels", n_channels, list(MONTAGES))
-    check_positive("sfreq", sfreq)
-    check_positive("snr", snr, zero=True)
-    tmin, tmax = check_finite("tmin", tmin), check_finite("tmax", tmax)
-    if not tmin * sfreq <= -1 and tmin < 0 < tmax:
-        raise ValueError(
-            f"Epochs from {tmin} s have no sample before the stimulus at sfreq={sfreq}."
-            " Choose a lower 'tmin' or a higher 'sfreq'."
-        )
-    if not tmin < 0 < tmax:
-        raise ValueError(
-            f"Epochs from {tmin} to {tmax} s do not hold the stimulus at 0 s. Choose "
-            "a negative 'tmin' and a positive 'tmax'."
-        )
-
-
-def _make_info(n_channels, sfreq):
-    """Measurement info of a standard cap: names and positions of the channels."""
-    montage = mne.channels.make_standard_montage(MONTAGES[n_channels])
-    info = mne.create_info(montage.ch_names, sfreq, "eeg", verbose=False)
-    info.set_montage(montage, verbose=False)
-    return info
-
-
 def _make_design(n_trials, n_classes, n_blocks, rng):
     """Class code and block number of every trial, in time order."""
     blocks = np.sort(np.arange(n_trials) % n_blocks)
@@ -208,9 +194,9 @@ def _make_design(n_trials, n_classes, n_blocks, rng):
 
 
 def _make_patterns(info, n_classes, snr, rng):
-    """Return patterns of shared answers, answers by class, and ongoing activity."""
+    """Patterns of shared answers, of answers by class, and of ongoing activity."""
     sites = np.array([site for site, _ in SITES], dtype=float) / 1000
-    _, _, common, differing = _component_values()
+    _, _, common, differing = _OF_SITES
     outward = sites / np.linalg.norm(sites, axis=1, keepdims=True)
     depth = 0.07 * rng.uniform(0.4, 1.0, (N_BACKGROUND, 1))
     gain = _lead_field(
@@ -233,14 +219,9 @@ def _make_patterns(info, n_classes, snr, rng):
     return shared, by_class, background
 
 
-def _component_values():
-    """Latency, width, shared size and class size per site; shape (4, n_sites)."""
-    return np.array([COMPONENTS[component] for _, component in SITES]).T
-
-
 def _time_courses(times):
     """Time course of each site; shape (n_sites, n_times)."""
-    latency, width, _, _ = _component_values()
+    latency, width, _, _ = _OF_SITES
     courses = np.exp(-0.5 * ((times - latency[:, None]) / width[:, None]) ** 2)
     courses[:, times <= 0] = 0  # nothing answers before the stimulus
     return courses
@@ -253,7 +234,7 @@ def _random_directions(n, rng):
 
 
 def _lead_field(info, positions, orientations):
-    """Return potentials (n_channels, n_dipoles) of unit dipoles at places in metres."""
+    """Potentials (n_channels, n_dipoles) of unit dipoles at places in metres."""
     sphere = mne.make_sphere_model("auto", "auto", info, verbose=False)
     source_space = mne.setup_volume_source_space(
         pos={"rr": positions + sphere["r0"], "nn": orientations},
@@ -276,7 +257,7 @@ def _lead_field(info, positions, orientations):
 
 
 def _make_noise(background, n_trials, n_times, sfreq, rng):
-    """Return noise of unit size, correlated, (n_trials, n_channels, n_times)."""
+    """Noise of unit size, correlated, (n_trials, n_channels, n_times)."""
     # Draw twice the length and keep one half, so that the two ends of an epoch are
     # not neighbors (the spectrum belongs to a periodic signal).
     spectrum = np.fft.rfft(rng.standard_normal((n_trials, N_BACKGROUND, 2 * n_times)))

@@ -12,7 +12,7 @@ import itertools
 import os
 import warnings
 from collections.abc import Iterator, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -30,11 +30,15 @@ from .neighbours import (
 )
 from .space import SurfaceSpace
 
-#: Kind -> the classes of MNE-Python: of one value for each vertex, and of three.
+#: Class of MNE-Python -> the kind of its source space, and whether every vertex has
+#: three values.
 _CLASSES = {
-    "surface": ("SourceEstimate", "VectorSourceEstimate"),
-    "volume": ("VolSourceEstimate", "VolVectorSourceEstimate"),
-    "mixed": ("MixedSourceEstimate", "MixedVectorSourceEstimate"),
+    "SourceEstimate": ("surface", False),
+    "VectorSourceEstimate": ("surface", True),
+    "VolSourceEstimate": ("volume", False),
+    "VolVectorSourceEstimate": ("volume", True),
+    "MixedSourceEstimate": ("mixed", False),
+    "MixedVectorSourceEstimate": ("mixed", True),
 }
 _ALLOWED = (
     "source estimates of MNE-Python, one for each trial: a list, or a generator such "
@@ -61,23 +65,19 @@ class SourceForm:
     points: np.ndarray | None = None
 
     @classmethod
-    def of(cls, stc):
-        """Return the form of a source estimate; None of anything else."""
+    def of(cls, stc, name):
+        """The form of a source estimate; refuse anything else."""
         import mne  # slow to import, and results need this module, too
 
-        for kind, names in _CLASSES.items():
-            for vector, name in enumerate(names):
-                if type(stc) is getattr(mne, name):
-                    vertices = stc.vertices
-                    vertices = tuple(np.array(each, np.int64) for each in vertices)
-                    named = _name_structures(kind, len(vertices))
-                    return cls(kind, bool(vector), vertices, stc.subject, named)
-        return None
-
-    @property
-    def name(self):
-        """The name of the class in MNE-Python."""
-        return _CLASSES[self.kind][self.vector]
+        kind, vector = _CLASSES.get(type(stc).__name__, (None, None))
+        if kind is None or type(stc) is not getattr(mne, type(stc).__name__):
+            raise TypeError(f"{name} is {_a(stc)}. stcs must be {_ALLOWED}.")
+        vertices = tuple(np.array(each, np.int64) for each in stc.vertices)
+        structures = [] if kind == "volume" else [*_HEMISPHERES]
+        n_volumes = len(vertices) - len(structures)
+        numbered = [f"volume {i + 1}" for i in range(n_volumes)]
+        structures += ["volume"] if n_volumes == 1 else numbered
+        return cls(kind, vector, vertices, stc.subject, tuple(structures))
 
     @property
     def n_vertices(self):
@@ -90,17 +90,17 @@ class SourceForm:
         return 3 if self.vector else 1
 
     def labels(self):
-        """Return the names of all vertices, such as "lh 1234", (n_vertices,)."""
+        """The names of all vertices, such as "lh 1234", (n_vertices,)."""
         pairs = zip(self.structures, self.vertices, strict=True)
         names = [f"{name} {number}" for name, numbers in pairs for number in numbers]
         return np.array(names, dtype=str)
 
-    def where(self):
-        """Return the number of every vertex's structure, (n_vertices,)."""
-        return np.repeat(np.arange(len(self.vertices)), [*map(len, self.vertices)])
+    def class_name(self, vector):
+        """The name of the class in MNE-Python of estimates in this space."""
+        return next(k for k, v in _CLASSES.items() if v == (self.kind, vector))
 
     def make(self, data, tmin, tstep, vector=False):
-        """Return values (n_vertices, n_times) as a source estimate of this kind.
+        """Values (n_vertices, n_times) as a source estimate of this kind.
 
         With three values per vertex, (3 n_vertices, n_times), one with orientations.
         """
@@ -109,36 +109,19 @@ class SourceForm:
         if vector:
             data = data.reshape(self.n_vertices, 3, -1)
         vertices = [np.array(each) for each in self.vertices]
-        cls = getattr(mne, _CLASSES[self.kind][vector])
+        cls = getattr(mne, self.class_name(bool(vector)))
         return cls(data, vertices, tmin, tstep, self.subject)
 
     def pack(self):
-        """Return plain values, which `unpack_form` understands."""
-        return {
-            "kind": self.kind,
-            "vector": self.vector,
-            "vertices": self.vertices,
-            "subject": self.subject,
-            "structures": np.array(self.structures, dtype=str),
-            "points": self.points,
-        }
+        """Plain values, which `unpack_form` understands."""
+        return vars(self) | {"structures": np.array(self.structures, dtype=str)}
 
 
 def unpack_form(packed):
-    """Return the form of what its `pack` returned, among other things."""
-    names = ("kind", "vector", "vertices", "subject", "structures", "points")
-    values = {name: packed[name] for name in names}
+    """The form of what its `pack` returned, among other things."""
+    values = {field.name: packed[field.name] for field in fields(SourceForm)}
     values["structures"] = tuple(map(str, values["structures"]))
     return SourceForm(**values)
-
-
-def _name_structures(kind, n):
-    """Name structures by their order: hemispheres first, then volumes."""
-    n_volumes = n if kind == "volume" else n - 2
-    volumes = [f"volume {i + 1}" for i in range(n_volumes)]
-    if n_volumes == 1:
-        volumes = ["volume"]
-    return tuple(volumes if kind == "volume" else [*_HEMISPHERES, *volumes])
 
 
 # ----------------------------------------------------------------------------- reading
@@ -167,9 +150,7 @@ class SourceReader:
         first = next(self._stcs, None)
         if first is None:
             raise ValueError(f"stcs is empty: no trial. It must be {_ALLOWED}.")
-        self.form, self._first = SourceForm.of(first), first
-        if self.form is None:
-            raise TypeError(f"stcs[0] is {_a(first)}. stcs must be {_ALLOWED}.")
+        self.form, self._first = SourceForm.of(first, "stcs[0]"), first
         self.times, self.tstep = np.array(first.times), float(first.tstep)
         if not self.form.n_vertices or not len(self.times):
             raise ValueError(
@@ -178,30 +159,42 @@ class SourceReader:
             )
 
     def read(self):
-        """Return the data of all trials, (n_times, n_trials, n_features).
+        """The data of all trials, (n_times, n_trials, n_features).
 
         Single precision if all of them are, else double. They are put into one array
         as they come, and nothing else is kept of them.
         """
         n_features = self.form.n_vertices * self.form.n_values
         shape = len(self.times), self.n_trials, n_features
-        first = _values(self._first)
-        data = None
-        for i, stc in enumerate(itertools.chain([self._first], self._stcs)):
+        first, data = self._first, None
+        self._first = None  # or a whole trial would stay
+        for i, stc in enumerate(itertools.chain([first], self._stcs)):
             if i == self.n_trials:
                 raise ValueError(
                     f"stcs holds more source estimates than the {self.n_trials} labels "
                     "of y: one label is needed for each."
                 )
-            values = first if i == 0 else self._checked(i, stc)
+            if i and (what := self._difference(SourceForm.of(stc, f"stcs[{i}]"), stc)):
+                raise ValueError(
+                    f"stcs[{i}] has {what} (stcs[0]). All trials need the same kind of "
+                    "source estimate, with the same vertices, times and subject."
+                )
+            # Of one that holds a kernel, MNE-Python would keep the product in it.
+            values = np.asarray(copy.copy(stc).data)
             dtype = np.result_type(values.dtype, np.float32)
             if data is None:
-                self._check_memory(shape, dtype)
+                check_memory(
+                    int(np.prod(shape, dtype=float) * dtype.itemsize),
+                    f"The data of {shape[1]} trials, {shape[2]} features and "
+                    f"{shape[0]} times",
+                    "fewer times (crop the epochs, or decimate them) or fewer vertices",
+                )
                 data = np.empty(shape, dtype)
             elif np.result_type(data, dtype) != data.dtype:
                 data = data.astype(np.float64)
-            data[:, i] = self._finite(i, values).reshape(n_features, -1).T
-            self._first = first = stc = None  # or a whole trial would stay
+            self._check_finite(i, values)
+            data[:, i] = values.reshape(n_features, -1).T
+            first = stc = values = None
         if i + 1 < self.n_trials:
             raise ValueError(
                 f"stcs ended after {counted(i + 1, 'source estimate')}, and y has "
@@ -210,31 +203,19 @@ class SourceReader:
         note_input("data", np.moveaxis(data, 1, 0))
         return data
 
-    def _checked(self, i, stc):
-        """Return the values of a source estimate that is like the first."""
-        form = SourceForm.of(stc)
-        if form is None:
-            raise TypeError(f"stcs[{i}] is {_a(stc)}. stcs must be {_ALLOWED}.")
-        what = self._difference(form, stc)
-        if what:
-            raise ValueError(
-                f"stcs[{i}] has {what} (stcs[0]). All trials need the same kind of "
-                "source estimate, with the same vertices, times and subject."
-            )
-        return _values(stc)
-
     def _difference(self, form, stc):
-        """Word how a source estimate differs from the first; "" if it does not."""
+        """How a source estimate differs from the first; "" if it does not."""
         first = self.form
-        if form.name != first.name:
-            return f"the kind {form.name} instead of {first.name}"
-        if form.subject != first.subject:
-            return f"the subject {form.subject!r} instead of {first.subject!r}"
+        kinds = (each.class_name(each.vector) for each in (form, first))
+        for words, value, expected in (
+            ("the kind {} instead of {}", *kinds),
+            ("the subject {!r} instead of {!r}", form.subject, first.subject),
+            ("{} vertices instead of {}", form.n_vertices, first.n_vertices),
+        ):
+            if value != expected:
+                return words.format(value, expected)
         same = [*map(np.array_equal, form.vertices, first.vertices)]
-        if not all(same) or len(form.vertices) != len(first.vertices):
-            numbers = form.n_vertices, first.n_vertices
-            if len(set(numbers)) == 2:
-                return f"{numbers[0]} vertices instead of {numbers[1]}"
+        if not all(same):
             return f"other vertices of {first.structures[same.index(False)]} than"
         n, expected, near = len(stc.times), len(self.times), _SAME_TIME * self.tstep
         if n != expected:
@@ -245,8 +226,8 @@ class SourceReader:
             return f"tmin={stc.tmin:g} s instead of {self.times[0]:g} s"
         return ""
 
-    def _finite(self, i, values):
-        """Return values that are all real and finite."""
+    def _check_finite(self, i, values):
+        """Refuse values that are not all real and finite."""
         if np.iscomplexobj(values):
             raise ValueError(
                 f"stcs[{i}] has complex data; real numbers are needed. For amplitude, "
@@ -263,19 +244,10 @@ class SourceReader:
                 f"{self.form.labels()[vertex]}, {self.times[time]:.3f} s. Drop this "
                 "trial, or find out what the inverse solution was given."
             )
-        return values
-
-    def _check_memory(self, shape, dtype):
-        """Refuse data that do not fit into the memory."""
-        check_memory(
-            int(np.prod(shape, dtype=float) * dtype.itemsize),
-            f"The data of {shape[1]} trials, {shape[2]} features and {shape[0]} times",
-            "fewer times (crop the epochs, or decimate them) or fewer vertices",
-        )
 
 
 def _open(stcs, y):
-    """Return an iterator of source estimates, and how many are expected."""
+    """An iterator of source estimates, and how many are expected."""
     no_list = isinstance(stcs, str | os.PathLike | np.ndarray) or sparse.issparse(stcs)
     if no_list or not hasattr(stcs, "__iter__"):
         what = advice(stcs) if isinstance(stcs, np.ndarray) else ""
@@ -292,14 +264,8 @@ def _open(stcs, y):
 
 
 def _a(value):
-    """Word what was given, with an article."""
+    """What was given, with an article."""
     return f"a {described(value)}"
-
-
-def _values(stc):
-    """Return the values of a source estimate, which may hold a kernel instead."""
-    # MNE-Python would keep what it multiplies in the estimate of the user's.
-    return np.asarray(copy.copy(stc).data)
 
 
 def rescale(data, chosen=None):
@@ -331,7 +297,7 @@ class SourceNeighbours:
 
 
 def find_source_neighbours(form, src, radius):
-    """Return the neighbourhoods of all vertices in a source space, by a radius in mm.
+    """The neighbourhoods of all vertices in a source space, by a radius in mm.
 
     On a cortex paths run along the mesh, also through vertices that are not used; in
     volumes neighbourhoods are spheres.
@@ -339,18 +305,18 @@ def find_source_neighbours(form, src, radius):
     radius = check_positive("radius", radius, " The radius is in mm.")
     src = _read_source_space(src)
     _check_source_space(form, src)
-    names = _names_in(form, src)
+    names = list(form.structures)
+    for i, space in enumerate(src):  # volumes may have names
+        given = space.get("seg_name") if space["type"] != "surf" else None
+        if given and str(given) not in names:
+            names[i] = str(given)
     members, graphs, points = [], [], []
     for name, space, vertices in zip(names, src, form.vertices, strict=True):
         places = 1e3 * space["rr"]
         points.append(places[vertices])
         members.append(_members(name, space, places, vertices, radius))
         graphs.append(_adjacency(name, space, vertices))
-    form = SourceForm(
-        *(form.kind, form.vector, form.vertices, form.subject),
-        structures=names,
-        points=np.concatenate(points),
-    )
+    form = replace(form, structures=tuple(names), points=np.concatenate(points))
     near = sparse.csr_array(sparse.block_diag(members, format="csr"))
     near.sort_indices()
     pairs = touching_from(sparse.block_diag(graphs, format="csr"))
@@ -358,7 +324,7 @@ def find_source_neighbours(form, src, radius):
 
 
 def _read_source_space(src):
-    """Return source spaces, given as such or by the path of a file."""
+    """Source spaces, given as such or by the path of a file."""
     import mne
 
     if isinstance(src, str | os.PathLike):
@@ -372,12 +338,11 @@ def _read_source_space(src):
                 f"src: {str(path)!r} holds no source spaces ({error})."
             ) from error
     if not isinstance(src, mne.SourceSpaces):
-        hint = ""
-        if isinstance(src, dict) and "src" in src:
-            hint = " Pass the source space of a forward or inverse operator, ['src']."
+        of_operator = isinstance(src, dict) and "src" in src
+        hint = " Pass the source space of a forward or inverse operator, ['src']."
         raise TypeError(
             f"Invalid value for 'src': {described(src)}. Allowed: mne.SourceSpaces, "
-            f"or the path of a file with them.{hint}"
+            f"or the path of a file with them.{hint * of_operator}"
         )
     return src
 
@@ -410,27 +375,13 @@ def _check_source_space(form, src):
 
 
 def _worded_kinds(kinds):
-    """Word the structures of a source space."""
-    numbers = {
-        "surface": kinds.count("surf"),
-        "volume": len(kinds) - kinds.count("surf"),
-    }
-    words = [counted(number, noun) for noun, number in numbers.items() if number]
-    return " and ".join(words)
-
-
-def _names_in(form, src):
-    """Return the names of the structures, those of volumes from the source space."""
-    names = list(form.structures)
-    for i, space in enumerate(src):
-        given = space.get("seg_name") if space["type"] != "surf" else None
-        if given and str(given) not in names:
-            names[i] = str(given)
-    return tuple(names)
+    """How many structures of each kind a source space has."""
+    numbers = {"surface": kinds.count("surf"), "volume": kinds.count("vol")}
+    return " and ".join(counted(n, noun) for noun, n in numbers.items() if n)
 
 
 def _members(name, space, places, vertices, radius):
-    """Return the vertices within a radius of each other, (n, n), of one structure."""
+    """The vertices within a radius of each other, (n, n), of one structure."""
     n, memory = len(vertices), usable_memory()
     if n == 0:
         return sparse.csr_array((0, 0), dtype=bool)
@@ -450,7 +401,7 @@ def _members(name, space, places, vertices, radius):
 
 
 def _adjacency(name, space, vertices):
-    """Return which vertices of one structure touch, as MNE-Python finds it."""
+    """Which vertices of one structure touch, as MNE-Python finds it."""
     import mne
 
     if len(vertices) == 0:

@@ -5,63 +5,26 @@ each of them is, paints values into an image, and packs itself into plain arrays
 result file can hold.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import product
 from numbers import Integral
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar
 
 import numpy as np
 from scipy import sparse
 
-from ..utils.checks import counted, quoted
+from ..utils.checks import check_option, counted, quoted
 from ..utils.files import same_content
 
-_HEMISPHERES = ("left", "right")  # the parts that nilearn's surface images have
+HEMISPHERES = ("left", "right")  # the parts that nilearn's surface images have
+_PREFIX = "CIFTI_STRUCTURE_"  # begins the names of all structures in CIFTI files
 #: Grids are one if their corners are closer than this part of a voxel: programs round
 #: affines differently.
 _TOLERANCE = 0.01
 
 
-@runtime_checkable
-class Space(Protocol):
-    """What decoding, results and figures ask of a space.
-
-    A new kind of space is a class with all of this, and an entry in `kinds`. Spaces
-    are equal if they are of one kind and have the same places.
-    """
-
-    kind: ClassVar[str]  #: its name, in files too
-    noun: ClassVar[str]  #: what one position is called
-    base: "Space"  #: the space that its images are of: itself, or that of the regions
-    ending: ClassVar[str | None]  #: of the files of its images; None: no single file
-
-    @property
-    def n_positions(self):
-        """Number of positions."""
-
-    @property
-    def points(self):
-        """Places of the positions in mm, (n_positions, 3); None if they have none."""
-
-    @property
-    def edges(self):
-        """Positions that touch, (2, n_edges), in any order and direction."""
-
-    def columns(self):
-        """Return the columns of a table that say where every position is, by name."""
-
-    def describe(self):
-        """Word how many positions there are, e.g. "530 voxels"."""
-
-    def to_img(self, values, outside=0.0, dtype=np.float32, name="values"):
-        """Make an image of values (n_positions,), or raise a ValueError."""
-
-    def pack(self):
-        """Return plain arrays, numbers and strings that `unpack_space` understands."""
-
-
 def same_places(shape, affine, other):
-    """Tell whether two affines have the voxels of a grid (x, y, z) at the same places.
+    """Whether two affines have the voxels of a grid (x, y, z) at the same places.
 
     Examples
     --------
@@ -74,31 +37,52 @@ def same_places(shape, affine, other):
     """
     corners = np.array(list(product(*[(0, length) for length in shape])))
     shift = np.asarray(affine) - other
-    moved = np.abs(corners @ shift[:3, :3].T + shift[:3, 3]).max()
+    farthest = np.abs(corners @ shift[:3, :3].T + shift[:3, 3]).max()
     sizes = np.sqrt((np.asarray(other)[:3, :3] ** 2).sum(axis=0))
-    return bool(moved <= _TOLERANCE * sizes.min())
+    return bool(farthest <= _TOLERANCE * sizes.min())
 
 
 @dataclass(frozen=True, eq=False)
-class SpaceBase:
-    """What the spaces have in common."""
+class Space:
+    """What decoding, results and figures ask of a space.
 
-    kind: ClassVar[str]
-    noun: ClassVar[str]
-    ending: ClassVar[str | None] = None
+    A new kind of space is a class with `columns` (the columns of a table that say where
+    every position is, by name), `base` (the space that its images are of: itself, or
+    that of the regions), a `mask` of the places of its images or what else says its
+    `n_positions`, and what is named here, and an entry in `SPACES`. Spaces are equal if
+    they are of one kind and have the same places.
+    """
+
+    kind: ClassVar[str]  #: its name, in files too
+    noun: ClassVar[str]  #: what one position is called
+    ending: ClassVar[str | None] = None  #: of its images' files; None: no single file
+    #: Places of the positions in mm, (n_positions, 3); None if they have none.
+    points: ClassVar[np.ndarray | None]
+    #: Positions that touch, (2, n_edges), in any order and direction.
+    edges: ClassVar[np.ndarray]
 
     def __eq__(self, other):
-        """Tell whether the other space is of the same kind and has the same places."""
+        """Whether the other space is of the same kind and has the same places."""
         if type(self) is not type(other):
             return NotImplemented
         return same_content(self.pack(), other.pack())
 
     def __repr__(self):
-        """Describe the space in one line."""
+        """The space in one line."""
         return f"<{type(self).__name__}: {self.describe()}>"
 
+    @property
+    def joined_mask(self):
+        """True for the places of an image that are positions, (n_places,)."""
+        return self.mask.ravel()
+
+    @property
+    def n_positions(self):
+        """Number of positions."""
+        return int(np.count_nonzero(self.joined_mask))
+
     def describe(self):
-        """Word how many positions there are, e.g. "530 voxels"."""
+        """How many positions there are, e.g. "530 voxels"."""
         return counted(self.n_positions, self.noun)
 
     def to_img(self, values, outside=0.0, dtype=np.float32, name="values"):
@@ -133,18 +117,44 @@ class SpaceBase:
             )
         return self._image(values, outside, dtype, name)
 
+    def take(self, chosen):
+        """The space of chosen positions (n_positions,), of bool."""
+        return replace(self, mask=self._on_places(chosen, False, bool))
+
+    def _on_places(self, values, outside, dtype):
+        """Values (n_positions,) on all places of an image, as the mask has them."""
+        inside = self.joined_mask
+        places = np.full(inside.shape, outside, dtype=dtype)
+        places[inside] = values
+        return self._shaped(places)
+
+    def _shaped(self, places):
+        return places.reshape(self.mask.shape)
+
     def pack(self):
-        """Return plain arrays, numbers and strings that `unpack_space` understands."""
+        """Plain arrays, numbers and strings that `unpack_space` understands."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        packed = {
-            name: value.pack() if isinstance(value, SpaceBase) else value
-            for name, value in values.items()
-        }
-        return {"kind": self.kind, **packed}
+        if "base" in values:
+            values["base"] = self.base.pack()
+        return {"kind": self.kind, **values}
+
+    def _make_arrays(self, **types):
+        """Make arrays of fields, or of those of each part of a brain; None stays."""
+        for name, dtype in types.items():
+            value = getattr(self, name)
+            if isinstance(value, dict):
+                value = {part: np.asarray(x, dtype) for part, x in value.items()}
+            elif value is not None:
+                value = np.asarray(value, dtype)
+            object.__setattr__(self, name, value)  # the object is frozen
+
+
+#: The `base` of spaces whose images are their own.
+_ITSELF = property(lambda self: self)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class VolumeSpace(SpaceBase):
+class VolumeSpace(Space):
     """Voxels of a mask, in C order, which is also the order of nilearn's maskers.
 
     Parameters
@@ -170,15 +180,14 @@ class VolumeSpace(SpaceBase):
     kind: ClassVar[str] = "volume"
     noun: ClassVar[str] = "voxel"
     ending: ClassVar[str] = ".nii.gz"
+    base = _ITSELF
 
     mask: np.ndarray
     affine: np.ndarray
 
     def __post_init__(self):
         """Normalize the arrays and check their shapes."""
-        put = object.__setattr__  # the one way to set a field of a frozen object
-        put(self, "mask", np.asarray(self.mask, dtype=bool))
-        put(self, "affine", np.asarray(self.affine, dtype=float))
+        self._make_arrays(mask=bool, affine=float)
         if self.mask.ndim != 3:
             raise ValueError(
                 f"A mask of voxels must have shape (x, y, z); got {self.mask.shape}."
@@ -190,14 +199,9 @@ class VolumeSpace(SpaceBase):
             )
 
     @property
-    def base(self):
-        """The space itself, whose images it makes."""
-        return self
-
-    @property
-    def n_positions(self):
-        """Number of voxels."""
-        return int(np.count_nonzero(self.mask))
+    def shape(self):
+        """Shape of the grid, as images have it."""
+        return self.mask.shape
 
     @property
     def voxels(self):
@@ -225,21 +229,20 @@ class VolumeSpace(SpaceBase):
         return np.stack([graph.row, graph.col])[:, graph.row < graph.col]
 
     def columns(self):
-        """Return the columns of a table: x, y and z in mm."""
-        return dict(zip("xyz", self.points.T, strict=True))
+        """The columns of a table: x, y and z in mm."""
+        return _xyz(self.points)
 
     def _image(self, values, outside, dtype, name):
         import nibabel  # slow to import, and only images need it
 
-        data = np.full(self.mask.shape, outside, dtype=dtype)
-        data[self.mask] = values
+        data = self._on_places(values, outside, dtype)
         img = nibabel.Nifti1Image(data, self.affine, dtype=dtype)
         img.header.set_xyzt_units("mm")
         return img
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SurfaceSpace(SpaceBase):
+class SurfaceSpace(Space):
     """Vertices of meshes, part after part.
 
     Parameters
@@ -266,6 +269,7 @@ class SurfaceSpace(SpaceBase):
 
     kind: ClassVar[str] = "surface"
     noun: ClassVar[str] = "vertex"
+    base = _ITSELF
 
     coordinates: dict
     faces: dict
@@ -274,48 +278,30 @@ class SurfaceSpace(SpaceBase):
     def __post_init__(self):
         """Normalize the arrays and check that they belong together."""
         parts = list(self.coordinates)
-        if not parts or set(parts) - set(_HEMISPHERES):
+        if not parts or set(parts) - {*HEMISPHERES}:
             raise ValueError(
                 f"Invalid parts of a surface: {parts}. Allowed: 'left', 'right'."
             )
-        types = {"coordinates": float, "faces": np.intp, "mask": bool}
-        for name, dtype in types.items():
+        for name in ("coordinates", "faces", "mask"):
             arrays = getattr(self, name)
             if set(arrays) != set(parts):
                 raise ValueError(
                     f"{name} must have the parts {parts}; got {list(arrays)}."
                 )
-            arrays = {part: np.asarray(arrays[part], dtype=dtype) for part in parts}
-            object.__setattr__(self, name, arrays)
-        for part in parts:
-            self._check_part(part)
-
-    def _check_part(self, part):
-        """Raise a ValueError unless the arrays of a part fit each other."""
-        coordinates, faces = self.coordinates[part], self.faces[part]
-        n = len(coordinates)
-        if (
-            coordinates.shape != (n, 3)
-            or self.mask[part].shape != (n,)
-            or faces.shape != (len(faces), 3)
-            or not ((faces >= 0) & (faces < n)).all()
-        ):
-            raise ValueError(
-                f"The {part} surface needs coordinates (n_vertices, 3), faces "
-                "(n_faces, 3) with vertices from 0 to n_vertices - 1, and a mask "
-                f"(n_vertices,); got {coordinates.shape}, {faces.shape} and "
-                f"{self.mask[part].shape}."
-            )
-
-    @property
-    def base(self):
-        """The space itself, whose images it makes."""
-        return self
-
-    @property
-    def n_positions(self):
-        """Number of vertices in the mask."""
-        return sum(int(np.count_nonzero(mask)) for mask in self.mask.values())
+            object.__setattr__(self, name, {part: arrays[part] for part in parts})
+        self._make_arrays(coordinates=float, faces=np.intp, mask=bool)
+        for part, coordinates in self.coordinates.items():
+            faces, mask, n = self.faces[part], self.mask[part], len(coordinates)
+            shapes = coordinates.shape, faces.shape, mask.shape
+            if (
+                shapes != ((n, 3), (len(faces), 3), (n,))
+                or not ((faces >= 0) & (faces < n)).all()
+            ):
+                raise ValueError(
+                    f"The {part} surface needs coordinates (n_vertices, 3), faces "
+                    "(n_faces, 3) with vertices from 0 to n_vertices - 1, and a mask "
+                    f"(n_vertices,); got {shapes[0]}, {shapes[1]} and {shapes[2]}."
+                )
 
     @property
     def points(self):
@@ -324,7 +310,7 @@ class SurfaceSpace(SpaceBase):
 
     @property
     def joined_mask(self):
-        """True for the vertices of all parts that are positions, (n_vertices,)."""
+        """True for the vertices that are positions, part after part, (n_vertices,)."""
         return np.concatenate(list(self.mask.values()))
 
     @property
@@ -343,34 +329,29 @@ class SurfaceSpace(SpaceBase):
         return edges[:, (edges >= 0).all(axis=0)]
 
     def columns(self):
-        """Return the columns of a table: hemisphere, vertex, and x, y, z in mm."""
+        """The columns of a table: hemisphere, vertex, and x, y, z in mm."""
         vertices = {part: np.flatnonzero(mask) for part, mask in self.mask.items()}
         counts = [len(numbers) for numbers in vertices.values()]
         return {
             "hemisphere": np.repeat(list(vertices), counts),
             "vertex": np.concatenate(list(vertices.values())),
-            **dict(zip("xyz", self.points.T, strict=True)),
+            **_xyz(self.points),
         }
 
-    def split(self, values):
-        """Return the part of the values that each part of the surface has, by name."""
-        counts = [np.count_nonzero(mask) for mask in self.mask.values()]
-        pieces = np.split(np.asarray(values), np.cumsum(counts)[:-1])
-        return dict(zip(self.mask, pieces, strict=True))
+    def _shaped(self, places):
+        ends = np.cumsum([*map(len, self.mask.values())])
+        return dict(zip(self.mask, np.split(places, ends[:-1]), strict=True))
 
     def _image(self, values, outside, dtype, name):
         from nilearn.surface import InMemoryMesh, SurfaceImage
 
-        data = {}
-        for part, piece in self.split(values).items():
-            data[part] = np.full(self.mask[part].shape, outside, dtype=dtype)
-            data[part][self.mask[part]] = piece
+        data = self._on_places(values, outside, dtype)
         mesh = {p: InMemoryMesh(self.coordinates[p], self.faces[p]) for p in data}
         return SurfaceImage(mesh, data)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RegionSpace(SpaceBase):
+class RegionSpace(Space):
     """Regions of an atlas.
 
     Parameters
@@ -384,9 +365,6 @@ class RegionSpace(SpaceBase):
     labels : array of int, shape (base.n_positions,)
         Number of the region that each voxel or vertex is in, 0 for none. Images are
         painted by it.
-    members : array of int, shape (2, n), or None
-        Where regions overlap: the index of a region, and that of a voxel or vertex in
-        it, for everything that is in a region. None: what `labels` says.
 
     Examples
     --------
@@ -406,14 +384,10 @@ class RegionSpace(SpaceBase):
     ids: np.ndarray
     base: Space
     labels: np.ndarray
-    members: np.ndarray | None = None
 
     def __post_init__(self):
         """Normalize the arrays and check that they belong together."""
-        put = object.__setattr__
-        put(self, "names", np.asarray(self.names, dtype=str))
-        put(self, "ids", np.asarray(self.ids, dtype=np.int64))
-        put(self, "labels", np.asarray(self.labels, dtype=np.int64))
+        self._make_arrays(names=str, ids=np.int64, labels=np.int64)
         shapes = self.names.shape, self.labels.shape
         if shapes != (self.ids.shape, (self.base.n_positions,)) or self.ids.ndim != 1:
             raise ValueError(
@@ -427,24 +401,6 @@ class RegionSpace(SpaceBase):
                 "The ids of regions must be whole numbers other than 0, each used "
                 "once, and every label must be one of them, or 0 for no region."
             )
-        if self.members is not None:
-            put(self, "members", np.asarray(self.members, dtype=np.int64))
-            self._check_members()
-
-    def _check_members(self):
-        """Raise a ValueError unless members are pairs of a region and a place."""
-        shape = self.n_positions, self.base.n_positions
-        pairs = self.members
-        if pairs.ndim != 2 or len(pairs) != 2 or (pairs < 0).any():
-            raise ValueError(
-                "The members of regions must be two rows, of the indices of regions "
-                f"and of voxels or vertices; got an array of shape {pairs.shape}."
-            )
-        if (pairs >= np.array(shape)[:, np.newaxis]).any():
-            raise ValueError(
-                f"The members of regions go up to {pairs.max(axis=1).tolist()}, beyond "
-                f"{shape[0]} regions or the {self.base.describe()}."
-            )
 
     @property
     def n_positions(self):
@@ -452,18 +408,17 @@ class RegionSpace(SpaceBase):
         return len(self.ids)
 
     def find(self, region):
-        """Return the position of a region, given by name or by number in the atlas."""
-        if isinstance(region, str):
-            found = np.flatnonzero(self.names == region)
-            known, what = self.names, "name"
-        elif isinstance(region, Integral) and not isinstance(region, bool):
-            found = np.flatnonzero(self.ids == region)
-            known, what = self.ids, "number"
-        else:
+        """The position of a region, given by name or by number in the atlas."""
+        by_name = isinstance(region, str)
+        if not by_name and (
+            isinstance(region, bool) or not isinstance(region, Integral)
+        ):
             raise TypeError(
                 f"Invalid value for 'region': {region!r}. Allowed: the name of a "
                 "region, or its number in the atlas."
             )
+        known, what = (self.names, "name") if by_name else (self.ids, "number")
+        found = np.flatnonzero(known == region)
         if len(found) > 1:
             raise ValueError(
                 f"{len(found)} regions are called {region!r}; choose one by its "
@@ -479,22 +434,18 @@ class RegionSpace(SpaceBase):
     @property
     def index(self):
         """Index of the region of every voxel or vertex, -1 for none."""
-        order = np.argsort(self.ids)
-        if len(order) == 0:
-            return np.full(self.labels.shape, -1)
-        place = np.searchsorted(self.ids, self.labels, sorter=order)
-        return np.where(self.labels == 0, -1, order[place.clip(max=len(order) - 1)])
+        known = np.append(0, self.ids)
+        order = np.argsort(known)
+        return order[np.searchsorted(known, self.labels, sorter=order)] - 1
 
     @property
     def membership(self):
         """What is in which region, sparse, of bool, (n_regions, base.n_positions)."""
-        pairs = self.members
-        if pairs is None:
-            index = self.index
-            pairs = index[index >= 0], np.flatnonzero(index >= 0)
+        index = self.index
+        pairs = index[index >= 0], np.flatnonzero(index >= 0)
         marks = np.ones(len(pairs[0]), dtype=bool)
         shape = self.n_positions, self.base.n_positions
-        return sparse.csr_array((marks, tuple(pairs)), shape=shape)
+        return sparse.csr_array((marks, pairs), shape=shape)
 
     @property
     def points(self):
@@ -508,25 +459,15 @@ class RegionSpace(SpaceBase):
 
     @property
     def edges(self):
-        """Regions that share a voxel or vertex, or have neighbours, (2, n_edges)."""
+        """Regions whose voxels or vertices are neighbours, (2, n_edges)."""
         if self.n_positions < 2:
             return np.empty((2, 0), dtype=np.intp)  # meshes take seconds
-        edges, n = self.base.edges, self.base.n_positions
-        if self.members is None:  # faster, and they share nothing
-            edges = self.index[edges]
-            return edges[:, (edges >= 0).all(axis=0)]
-        membership = self.membership
-        marks = np.ones(edges.shape[1], dtype=bool), tuple(edges)
-        near = sparse.csr_array(marks, shape=(n, n)) + sparse.eye_array(n, dtype=bool)
-        touch = (membership @ near @ membership.T).tocoo()
-        apart = touch.row != touch.col
-        return np.stack([touch.row[apart], touch.col[apart]])
+        edges = self.index[self.base.edges]
+        return edges[:, (edges >= 0).all(axis=0)]
 
     def columns(self):
-        """Return the columns of a table: region and, in a volume, x, y and z in mm."""
-        points = self.points
-        places = {} if points is None else dict(zip("xyz", points.T, strict=True))
-        return {"region": self.names, **places}
+        """The columns of a table: region and, in a volume, x, y and z in mm."""
+        return {"region": self.names, **_xyz(self.points)}
 
     def _image(self, values, outside, dtype, name):
         # The last value is for index -1, no region.
@@ -535,7 +476,7 @@ class RegionSpace(SpaceBase):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FeatureSpace(SpaceBase):
+class FeatureSpace(Space):
     """Columns of an array, which have no place in a brain.
 
     Parameters
@@ -553,6 +494,9 @@ class FeatureSpace(SpaceBase):
 
     kind: ClassVar[str] = "features"
     noun: ClassVar[str] = "feature"
+    base = _ITSELF
+    points = None
+    edges = np.empty((2, 0), dtype=np.intp)
 
     names: np.ndarray | None
     n: int
@@ -560,38 +504,27 @@ class FeatureSpace(SpaceBase):
     def __post_init__(self):
         """Normalize the names and check their number."""
         object.__setattr__(self, "n", int(self.n))
-        if self.names is None:
-            return
-        object.__setattr__(self, "names", np.asarray(self.names, dtype=str))
-        if self.names.shape != (self.n,):
+        self._make_arrays(names=str)
+        if self.names is not None and self.names.shape != (self.n,):
             raise ValueError(
                 f"{self.n} features need one name each, shape ({self.n},); got names "
                 f"of shape {self.names.shape}."
             )
 
     @property
-    def base(self):
-        """The space itself, whose images it makes."""
-        return self
-
-    @property
     def n_positions(self):
         """Number of features."""
         return self.n
 
-    @property
-    def points(self):
-        """None, as features have no places."""
-        return None
-
-    @property
-    def edges(self):
-        """No features touch."""
-        return np.empty((2, 0), dtype=np.intp)
-
     def columns(self):
-        """Return the column of a table: the feature's name or index."""
+        """The column of a table: the feature's name or index."""
         return {"feature": np.arange(self.n) if self.names is None else self.names}
+
+    def take(self, chosen):
+        """The space of chosen positions (n_positions,), of bool."""
+        if chosen.all():
+            return self
+        return FeatureSpace(self.columns()["feature"][chosen], chosen.sum())
 
     def _image(self, values, outside, dtype, name):
         raise ValueError(
@@ -601,8 +534,322 @@ class FeatureSpace(SpaceBase):
         )
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class GrayordinateSpace(Space):
+    """Vertices of surfaces and voxels of other structures, as a CIFTI file has them.
+
+    The fields hold the file's axis of brain models; positions are in its order.
+
+    Parameters
+    ----------
+    structures : array of str, shape (n_structures,)
+        CIFTI's names of the brain structures.
+    n_vertices : array of int, shape (n_structures,)
+        Vertices of each structure's whole surface; 0: it consists of voxels.
+    structure : array of int, shape (n,)
+        Structure that each column of the file is in, an index.
+    vertex : array of int, shape (n,)
+        Its vertex, -1 for a voxel.
+    voxel : array of int, shape (n, 3)
+        Its voxel, -1 for a vertex.
+    shape : array of int, shape (3,), or None
+        Shape of the voxels' grid; None without voxels.
+    affine : array, shape (4, 4), or None
+        From voxel indices to mm.
+    mask : array of bool, shape (n,)
+        True where a position is.
+    coordinates, faces : dict of str -> array
+        "left", "right" -> mesh of that hemisphere's cortex as in `SurfaceSpace`; empty
+        if none was given.
+
+    Examples
+    --------
+    >>> space = GrayordinateSpace(
+    ...     ["CIFTI_STRUCTURE_THALAMUS_LEFT"],
+    ...     [0],
+    ...     [0, 0],
+    ...     [-1, -1],
+    ...     [[0, 0, 1], [0, 0, 2]],
+    ...     [1, 1, 3],
+    ...     np.diag([2.0, 2.0, 2.0, 1.0]),
+    ...     [True, True],
+    ...     {},
+    ...     {},
+    ... )
+    >>> space.columns()["structure"].tolist(), space.columns()["z"].tolist()
+    (['THALAMUS_LEFT', 'THALAMUS_LEFT'], [2.0, 4.0])
+    """
+
+    kind: ClassVar[str] = "grayordinates"
+    noun: ClassVar[str] = "grayordinate"
+    ending: ClassVar[str] = ".dscalar.nii"
+    base = _ITSELF
+
+    structures: np.ndarray
+    n_vertices: np.ndarray
+    structure: np.ndarray
+    vertex: np.ndarray
+    voxel: np.ndarray
+    shape: np.ndarray | None
+    affine: np.ndarray | None
+    mask: np.ndarray
+    coordinates: dict
+    faces: dict
+
+    def __post_init__(self):
+        """Normalize the arrays and check that they belong together."""
+        _check_axis(self)
+        self._make_arrays(mask=bool, coordinates=float, faces=np.intp)
+        if self.mask.shape != self.vertex.shape:
+            raise ValueError(
+                f"A mask of {counted(len(self.vertex), self.noun)} must have shape "
+                f"({len(self.vertex)},); got {self.mask.shape}."
+            )
+        for part, corners in self.coordinates.items():
+            numbers = self.n_vertices[self.structures == cortex(part)]
+            if (numbers != len(corners)).any():
+                raise ValueError(
+                    f"The {part} mesh has {len(corners)} vertices, the file's surface "
+                    f"{numbers[0]}."
+                )
+
+    def pieces(self):
+        """Yield spaces that never mix, each with the positions that it consists of.
+
+        The meshes of the cortex are one `SurfaceSpace`, each structure of voxels is a
+        `VolumeSpace`. Surfaces without a mesh are in none.
+        """
+        structure, vertex = self.structure[self.mask], self.vertex[self.mask]
+        masks, positions = {}, []
+        for part, corners in self.coordinates.items():
+            within = np.flatnonzero(self.structures[structure] == cortex(part))
+            within = within[np.argsort(vertex[within])]
+            masks[part] = np.zeros(len(corners), dtype=bool)
+            masks[part][vertex[within]] = True
+            positions.append(within)
+        if masks:
+            surface = SurfaceSpace(self.coordinates, self.faces, masks)
+            yield surface, np.concatenate(positions)
+        for number in np.flatnonzero(self.n_vertices == 0):
+            yield self._volume_of(structure == number)
+
+    @property
+    def volume(self):
+        """The voxels of all structures, a `VolumeSpace`, and their positions."""
+        return self._volume_of(self.vertex[self.mask] < 0)
+
+    def _volume_of(self, chosen):
+        """The space of chosen positions, which are voxels, and its order of them."""
+        positions = np.flatnonzero(chosen)
+        voxels = self.voxel[self.mask][positions].T
+        mask = np.zeros(self.shape, dtype=bool)
+        mask[tuple(voxels)] = True
+        order = np.argsort(np.ravel_multi_index(voxels, self.shape))
+        return VolumeSpace(mask, self.affine), positions[order]
+
+    @property
+    def unplaced(self):
+        """Names of the surfaces that hold positions but have no mesh."""
+        placed = [cortex(part) for part in self.coordinates]
+        here = np.unique(self.structure[self.mask])
+        names = self.structures[here[self.n_vertices[here] > 0]].tolist()
+        return [short(name) for name in names if name not in placed]
+
+    @property
+    def points(self):
+        """Places of the positions in mm, NaN without a mesh; None if all are so."""
+        points = np.full((len(self.mask), 3), np.nan)
+        if self.affine is not None:
+            inside = self.vertex < 0
+            affine = self.affine
+            points[inside] = self.voxel[inside] @ affine[:3, :3].T + affine[:3, 3]
+        for part, corners in self.coordinates.items():
+            within = self.structures[self.structure] == cortex(part)
+            points[within] = corners[self.vertex[within]]
+        points = points[self.mask]
+        return None if np.isnan(points).all() else points
+
+    @property
+    def edges(self):
+        """Positions that touch within a structure, (2, n_edges)."""
+        edges = [positions[space.edges] for space, positions in self.pieces()]
+        return np.concatenate([np.empty((2, 0), dtype=np.intp), *edges], axis=1)
+
+    def columns(self):
+        """The columns of a table: structure, vertex (-1: a voxel), x, y, z."""
+        vertex = self.vertex[self.mask]
+        names = np.array([short(name) for name in self.structures], dtype=str)
+        columns = {"structure": names[self.structure[self.mask]]}
+        if (vertex >= 0).any():
+            columns["vertex"] = vertex
+        return columns | _xyz(self.points)
+
+    def axis(self):
+        """The axis of the file, a `nibabel.cifti2.BrainModelAxis`."""
+        from nibabel.cifti2 import BrainModelAxis
+
+        names = self.structures[self.structure]
+        return BrainModelAxis(names, self.voxel, self.vertex, *_grid_and_surfaces(self))
+
+    def _image(self, values, outside, dtype, name):
+        row = self._on_places(values, outside, dtype)
+        return _scalar_image(row, self.axis(), name, "ConnDenseScalar")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ParcelSpace(FeatureSpace):
+    """Parcels of a CIFTI file, features with names that are painted as a whole.
+
+    Parameters
+    ----------
+    names : array of str, shape (n,)
+        Names of the parcels.
+    n : int
+        Number of parcels.
+    parcel : array of int, shape (m,)
+        The parcel of each of its m vertices and voxels, an index.
+    structures, n_vertices, structure, vertex, voxel, shape, affine
+        Where these are, as in `GrayordinateSpace`; the structure of a voxel is -1.
+    """
+
+    kind: ClassVar[str] = "parcels"
+    noun: ClassVar[str] = "parcel"
+    ending: ClassVar[str] = ".pscalar.nii"
+
+    parcel: np.ndarray
+    structures: np.ndarray
+    n_vertices: np.ndarray
+    structure: np.ndarray
+    vertex: np.ndarray
+    voxel: np.ndarray
+    shape: np.ndarray | None
+    affine: np.ndarray | None
+
+    def __post_init__(self):
+        """Normalize the arrays and check that they belong together."""
+        super().__post_init__()
+        self._make_arrays(parcel=np.intp)
+        _check_axis(self)
+        known = (self.parcel >= 0) & (self.parcel < self.n)
+        if self.parcel.shape != self.vertex.shape or not known.all():
+            raise ValueError("Every vertex and voxel must be in one of the parcels.")
+
+    def columns(self):
+        """The column of a table: the parcel's name."""
+        return {self.noun: self.names}
+
+    @property
+    def mask(self):
+        """True for all parcels: images are always of all."""
+        return np.ones(self.n, dtype=bool)
+
+    def take(self, chosen):
+        """All parcels, which images are always of."""
+        return self
+
+    def axis(self):
+        """The axis of the file, a `nibabel.cifti2.ParcelsAxis`."""
+        from nibabel.cifti2 import ParcelsAxis
+
+        voxels, vertices = [], np.empty(self.n, dtype=object)
+        for number in range(self.n):
+            within = self.parcel == number
+            voxels.append(self.voxel[within & (self.vertex < 0)].astype("i4"))
+            vertices[number] = {
+                str(self.structures[k]): self.vertex[within & (self.structure == k)]
+                for k in np.unique(self.structure[within & (self.vertex >= 0)])
+            }
+        return ParcelsAxis(self.names, voxels, vertices, *_grid_and_surfaces(self))
+
+    def _image(self, values, outside, dtype, name):
+        row = np.asarray(values, dtype=dtype)
+        return _scalar_image(row, self.axis(), name, "ConnParcelScalr")
+
+
+def cortex(hemisphere):
+    """CIFTI's name of the cortex of a hemisphere, "left" or "right"."""
+    return f"{_PREFIX}CORTEX_{hemisphere.upper()}"
+
+
+def short(structure):
+    """A structure's name without what all of them begin with."""
+    return str(structure).removeprefix(_PREFIX)
+
+
+def _check_axis(space):
+    """Make arrays of what was read of a CIFTI axis, and check that they fit."""
+    space._make_arrays(structures=str, n_vertices=np.intp, structure=np.intp)
+    space._make_arrays(vertex=np.intp, voxel=np.intp, shape=np.intp, affine=float)
+    n, n_structures = len(space.structure), len(space.structures)
+    fit = space.vertex.shape == (n,) and space.voxel.shape == (n, 3)
+    fit &= space.n_vertices.shape == (n_structures,)
+    if not fit or (space.structure >= n_structures).any():
+        raise ValueError(
+            "The columns of a CIFTI file need a structure, a vertex and a voxel each; "
+            f"got {space.structure.shape}, {space.vertex.shape} and "
+            f"{space.voxel.shape}, and {space.n_vertices.shape} numbers of vertices "
+            f"for {n_structures} structures."
+        )
+    inside = space.vertex < 0
+    voxels = space.voxel[inside]
+    grid = space.shape is not None and space.affine is not None
+    if len(voxels) and not (grid and ((voxels >= 0) & (voxels < space.shape)).all()):
+        raise ValueError("The voxels of a CIFTI file must lie in its grid.")
+    limits = space.n_vertices[space.structure[~inside]]
+    if (space.vertex[~inside] >= limits).any():
+        raise ValueError("The vertices of a CIFTI file must lie on its surfaces.")
+    vertices = np.stack([space.structure[~inside], space.vertex[~inside]], axis=1)
+    if any(len(np.unique(x, axis=0)) < len(x) for x in (vertices, voxels)):
+        raise ValueError("A CIFTI file must hold every vertex and voxel once.")
+
+
+def _grid_and_surfaces(space):
+    """Affine and shape of the voxels of a CIFTI axis, and vertices of its surfaces."""
+    shape = None if space.shape is None else tuple(space.shape.tolist())
+    numbers = zip(space.structures.tolist(), space.n_vertices.tolist(), strict=True)
+    return space.affine, shape, {name: n for name, n in numbers if n}
+
+
+def _scalar_image(row, axis, name, intent):
+    """A CIFTI image of one map."""
+    from nibabel.cifti2 import Cifti2Image, ScalarAxis
+
+    header = ScalarAxis([name]), axis
+    img = Cifti2Image(row[np.newaxis], header, dtype=row.dtype)
+    img.nifti_header.set_intent(intent)
+    return img
+
+
+def _xyz(points):
+    """The columns of a table with places in mm; none for None."""
+    return {} if points is None else dict(zip("xyz", points.T, strict=True))
+
+
 def numbered(mask):
-    """Count the True places of a mask; -1 elsewhere."""
-    numbers = np.full(mask.shape, -1)
-    numbers[mask] = np.arange(np.count_nonzero(mask))
-    return numbers
+    """The True places of a mask counted from 0; -1 elsewhere."""
+    return np.where(mask, np.cumsum(mask).reshape(mask.shape) - 1, -1)
+
+
+#: Kind of space -> its class.
+SPACES = {
+    cls.kind: cls
+    for cls in (
+        VolumeSpace,
+        SurfaceSpace,
+        GrayordinateSpace,
+        RegionSpace,
+        FeatureSpace,
+        ParcelSpace,
+    )
+}
+
+
+def unpack_space(packed):
+    """The space of what its `pack` returned, else raise a ValueError."""
+    values = dict(packed)
+    cls = SPACES[check_option("kind", values.pop("kind", None), SPACES)]
+    if "base" in values:
+        values["base"] = unpack_space(values["base"])
+    if values.pop("members", None) is not None:
+        raise ValueError("Regions that overlap are no longer supported.")
+    return cls(**values)

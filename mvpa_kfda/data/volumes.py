@@ -22,9 +22,9 @@ import numpy as np
 from nibabel.cifti2 import Cifti2Image
 from nibabel.gifti import GiftiImage
 from nibabel.spatialimages import SpatialImage
-from nilearn.image import new_img_like
-from nilearn.maskers import SurfaceMasker
-from nilearn.masking import apply_mask
+from nilearn.image import new_img_like, resample_to_img
+from nilearn.image.resampling import BoundingBoxError
+from nilearn.maskers import NiftiMasker
 from nilearn.signal import clean
 from nilearn.surface import SurfaceImage, load_surf_data
 
@@ -37,13 +37,12 @@ from ..utils.checks import (
     refuse_long_name,
     warn,
 )
-from .space import same_places
+from .space import HEMISPHERES, VolumeSpace, same_places
 
 #: Values of whole images that are masked at once, so that copies stay small.
 MASKED_AT_ONCE = 2**22
 #: Values that are z-scored at once, so that nilearn's copies stay small.
 SCORED_AT_ONCE = 2**21
-_HEMISPHERES = ("left", "right")
 #: How names of files tell the hemisphere, and how those of GIFTI files end.
 _HEMISPHERE = re.compile(r"(?i)(?:^|[^a-z])(lh?|rh?|left|right)(?=[^a-z]|$)")
 _GIFTI = (".gii", ".gii.gz")
@@ -80,16 +79,20 @@ class NilearnWarnings(catch_warnings):
 
 
 def listed(imgs):
-    """Return images as a list, one path for every file that a pattern stands for."""
+    """Images as a list, one path for every file that a pattern stands for."""
     single = str | os.PathLike | SpatialImage | SurfaceImage | Cifti2Image | GiftiImage
     if isinstance(imgs, single) or (
         isinstance(imgs, dict) and _by_hemisphere(imgs) is not None
     ):
         imgs = [imgs]
+    first, items = imgs[0] if isinstance(imgs, list | tuple) and imgs else imgs, []
+    is_image = isinstance(first, SpatialImage | SurfaceImage)
     try:
-        if not _may_be_images(imgs):
+        if not is_image and (is_foreign(imgs) or isinstance(imgs, dict)):
             raise TypeError
-        items = [part for item in all_items("imgs", imgs) for part in _expand(item)]
+        for item in all_items("imgs", imgs):
+            is_path = isinstance(item, str | os.PathLike)
+            items += expand_pattern(item, " in imgs") if is_path else [item]
     except TypeError:
         raise TypeError(
             "imgs must be a 4D image, a list of images, their paths, or a 2-D array; "
@@ -102,22 +105,19 @@ def listed(imgs):
 
 
 def _by_hemisphere(values):
-    """Return values of vertices by hemisphere: a dict, or GIFTI files; else None.
+    """Values of vertices by hemisphere: a dict, or GIFTI files; else None.
 
     Of files, the first of a hemisphere, as their names tell; none if they do not.
     """
     if isinstance(values, dict):
-        return values if values and set(values) <= {*_HEMISPHERES} else None
+        return values if values and set(values) <= {*HEMISPHERES} else None
     files = values if isinstance(values, list | tuple) else [values]
-    paths = [name_items("", [each])[0] for each in files]
-    if not files or not all(
-        isinstance(each, GiftiImage) or path.lower().endswith(_GIFTI)
-        for each, path in zip(files, paths, strict=True)
-    ):
-        return None
-    parts = {}
-    for path, each in zip(paths, files, strict=True):
-        name = Path(path).name
+    parts = None
+    for each in files:
+        path = name_items("", [each])[0]
+        if not isinstance(each, GiftiImage) and not path.lower().endswith(_GIFTI):
+            return None
+        parts, name = parts or {}, Path(path).name
         told = re.findall("hemi-([LR])", name) or _HEMISPHERE.findall(name)
         if len(letters := {word[0].upper() for word in told}) == 1:
             parts.setdefault("left" if letters == {"L"} else "right", each)
@@ -130,7 +130,7 @@ def _refuse_hemispheres(items):
     if parts is None:
         return
     files = {part: name_items("", [each])[0] for part, each in parts.items()}
-    files = files or dict.fromkeys(_HEMISPHERES, "")
+    files = files or dict.fromkeys(HEMISPHERES, "")
     mesh = ", ".join(f"{part!r}: '{part}.surf.gii'" for part in files)
     data = ", ".join(
         f"{p!r}: {repr(file) if file else '...'}" for p, file in files.items()
@@ -142,22 +142,8 @@ def _refuse_hemispheres(items):
     )
 
 
-def _may_be_images(imgs):
-    """Tell whether something may hold images: no data of another kind."""
-    several = isinstance(imgs, list | tuple) and len(imgs) > 0
-    images = isinstance(imgs[0] if several else imgs, SpatialImage | SurfaceImage)
-    return images or not (is_foreign(imgs) or isinstance(imgs, dict))
-
-
-def _expand(item):
-    """Return a list of an image, or of the paths that a pattern stands for."""
-    if isinstance(item, str | os.PathLike):
-        return expand_pattern(item, " in imgs")
-    return [item]
-
-
 def open_image(item, name, errors):
-    """Return the image at a path, anything else as it is; say which file has errors."""
+    """The image at a path, anything else as it is; say which file has errors."""
     if not isinstance(item, str | os.PathLike):
         return item
     path = Path(item).expanduser()
@@ -172,7 +158,7 @@ def open_image(item, name, errors):
 
 
 def load_volume(item, name):
-    """Return an image with 3 or 4 dimensions, its data not yet read."""
+    """An image with 3 or 4 dimensions, its data not yet read."""
     errors = nibabel.filebasedimages.ImageFileError, OSError, EOFError
     item = open_image(item, name, errors)
     if not isinstance(item, SpatialImage):
@@ -194,7 +180,7 @@ def load_volume(item, name):
 
 
 def load_volumes(imgs):
-    """Return a list of 3D and 4D images on one grid, two or more volumes in all."""
+    """A list of 3D and 4D images on one grid, two or more volumes in all."""
     items = listed(imgs)
     names = name_items("imgs", items)
     images = [load_volume(*each) for each in zip(items, names, strict=True)]
@@ -214,33 +200,34 @@ def check_several(n, shape):
 
 
 def n_volumes(image):
-    """Return the number of volumes in a 3D or 4D image."""
+    """The number of volumes in a 3D or 4D image."""
     return 1 if len(image.shape) == 3 else image.shape[3]
 
 
 def same_grid(image, other):
-    """Tell whether the voxels of two images are at the same places."""
+    """Whether the voxels of two images are at the same places."""
     shape = image.shape[:3]
     return shape == other.shape[:3] and same_places(shape, image.affine, other.affine)
 
 
-def on_one_grid(images, names, mend):
-    """Return images with the affine of the first; refuse other grids, by their names.
+def check_grid(image, other, name, others, mend):
+    """Refuse an image on another grid than another; `mend` says what to do about it."""
+    if not same_grid(image, other):
+        raise ValueError(
+            f"{name} is on another grid than {others}: {grid_words(image)}, against "
+            f"{grid_words(other)}. {mend}"
+        )
 
-    `mend` says what to do about these.
-    """
-    first = images[0]
+
+def on_one_grid(images, names, mend):
+    """Images with the affine of the first; refuse other grids, by their names."""
     for image, name in zip(images, names, strict=True):
-        if not same_grid(image, first):
-            raise ValueError(
-                f"{name} is on another grid than {names[0]}: {grid_words(image)}, "
-                f"against {grid_words(first)}. {mend}"
-            )
-    return [aligned(image, first) for image in images]
+        check_grid(image, images[0], name, names[0], mend)
+    return [aligned(image, images[0]) for image in images]
 
 
 def aligned(image, other):
-    """Return an image of the same grid as another with the very affine of that.
+    """An image of the same grid as another, with the very affine of that.
 
     nilearn takes affines for different that only were rounded differently.
     """
@@ -252,19 +239,19 @@ def aligned(image, other):
 
 
 def grid_words(image):
-    """Word shape and affine."""
+    """Shape and affine."""
     rows = np.array2string(image.affine[:3], precision=5, suppress_small=True)
     return f"shape {image.shape[:3]} and affine {' '.join(rows.split())}"
 
 
 def on_grid(data, image):
-    """Return an array as an image with the affine of another."""
+    """An array as an image with the affine of another."""
     # The type is that of the file it will never be; some arrays need one named.
     return nibabel.Nifti1Image(data, image.affine, dtype=np.float64)
 
 
 def load_mask(mask_img, image, name="mask_img"):
-    """Return a mask (x, y, z) of booleans on the grid of an image, and its affine."""
+    """A mask (x, y, z) of booleans on the grid of an image, and its affine."""
     if isinstance(mask_img, SurfaceImage) or _by_hemisphere(mask_img):
         raise TypeError(f"{name} is a surface but imgs are volumes; use a 3D image.")
     if isinstance(mask_img, np.ndarray):
@@ -281,17 +268,13 @@ def load_mask(mask_img, image, name="mask_img"):
         )
     mask_img = load_volume(mask_img, name)
     data = load_3d(mask_img, name)
-    if not same_grid(data, image):
-        raise ValueError(
-            f"{name} is on another grid than the images: {grid_words(data)}, against "
-            f"{grid_words(image)}. Resample it first: nilearn.image.resample_to_img("
-            f"{name}, imgs, interpolation='nearest')."
-        )
+    mend = f"Resample it first: nilearn.image.resample_to_img({name}, imgs, "
+    check_grid(data, image, name, "the images", f"{mend}interpolation='nearest').")
     return as_mask(read(data, name), name, scaling_step(mask_img)), data.affine
 
 
 def load_3d(item, name):
-    """Return a 3D image; a 4D one that holds one volume will do."""
+    """A 3D image; a 4D one that holds one volume will do."""
     image = load_volume(item, name)
     if n_volumes(image) != 1:
         raise ValueError(
@@ -304,7 +287,7 @@ def load_3d(item, name):
 
 
 def scaling_step(image):
-    """Return by how much neighbouring values of an image's file differ; None: unknown.
+    """By how much neighbouring values of an image's file differ; None: unknown.
 
     Files of whole numbers hold others as multiples of a step.
     """
@@ -313,7 +296,7 @@ def scaling_step(image):
 
 
 def whole_numbers(data, name, step=None):
-    """Return data whose numbers are whole but for how they were saved, rounded.
+    """Data whose numbers are whole but for how they were saved, rounded.
 
     None if they are others. A file of 16 bits holds the numbers of an atlas that was
     saved again from ``get_fdata()`` as multiples of `step` (the 3 of seven regions as
@@ -345,7 +328,7 @@ def whole_numbers(data, name, step=None):
 
 
 def as_mask(data, name, step=None):
-    """Return booleans for data of zeros and one other value; NaN counts as zero."""
+    """Booleans for data of zeros and one other value; NaN counts as zero."""
     selected = np.nan_to_num(data, nan=0.0, posinf=0.0, neginf=0.0)
     values = np.unique(selected[selected != 0])
     if len(values) > 1 and (whole := whole_numbers(selected, name, step)) is not None:
@@ -362,7 +345,7 @@ def as_mask(data, name, step=None):
 
 
 def read(image, name):
-    """Return the data of an image, without keeping them in it."""
+    """The data of an image, without keeping them in it."""
     try:
         return np.asanyarray(image.dataobj)
     except (OSError, EOFError, ValueError, zlib.error) as error:
@@ -370,65 +353,76 @@ def read(image, name):
 
 
 def joined(images):
-    """Return one image of all volumes."""
+    """One image of all volumes."""
     if len(images) == 1:
         return images[0]
-    data = [
-        read(*each) for each in zip(images, name_items("imgs", images), strict=True)
-    ]
+    names = name_items("imgs", images)
+    data = [read(*each) for each in zip(images, names, strict=True)]
     data = [x[..., np.newaxis] if x.ndim == 3 else x for x in data]
     # Not concat_imgs, which casts all images to the type of the first.
     return new_img_like(images[0], np.concatenate(data, axis=3))
 
 
 def _volume_blocks(images):
-    """Yield 4D images of some volumes each."""
+    """Yield data (x, y, z, n) of some volumes at a time."""
     for image, name in zip(images, name_items("imgs", images), strict=True):
         data = read(image, name)
         data = data.reshape(*data.shape[:3], -1)
         step = max(1, MASKED_AT_ONCE // data[..., 0].size)
         for start in range(0, data.shape[3], step):
-            yield on_grid(data[..., start : start + step], image)
+            yield data[..., start : start + step]
 
 
-def mask_volumes(images, mask):
-    """Return data (n_volumes, n_voxels) of the True voxels of a mask, in C order."""
-    # Every voxel contiguous, as spheres take them. Beside the result there are only the
-    # data of one file, and copies of some volumes.
-    X = np.empty((np.count_nonzero(mask), sum(map(n_volumes, images)))).T
-    mask, start = mask.astype(np.uint8), 0
-    for block in _volume_blocks(images):
-        rows = apply_mask(
-            block, on_grid(mask, block), dtype=np.float64, ensure_finite=False
-        )
+def stack_rows(blocks, shape):
+    """An array of some shape of blocks of its rows, every column contiguous."""
+    # As spheres take them. Beside it there is a single block.
+    X, start = np.empty(shape[::-1]).T, 0
+    for rows in blocks:
         X[start : start + len(rows)] = rows
         start += len(rows)
     return X
 
 
-def mean_volume(images):
-    """Return the mean over all volumes, a 3D image."""
+def mask_volumes(images, mask):
+    """Data (n_volumes, n_voxels) of the True voxels of a mask, in C order."""
+    shape = sum(map(n_volumes, images)), np.count_nonzero(mask)
+    return stack_rows((block[mask].T for block in _volume_blocks(images)), shape)
+
+
+def background_mask(images):
+    """The mask (x, y, z) that a NiftiMasker computes by default."""
     # Not mean_img, which adds up 3D images of whole numbers in their own type.
-    total = sum(
-        np.asanyarray(x.dataobj).sum(axis=3, dtype=float)
-        for x in _volume_blocks(images)
-    )
-    return on_grid(total / sum(map(n_volumes, images)), images[0])
+    total = sum(block.sum(axis=3, dtype=float) for block in _volume_blocks(images))
+    mean = on_grid(total / sum(map(n_volumes, images)), images[0])
+    try:
+        with NilearnWarnings():
+            masker = NiftiMasker(standardize=None, reports=False).fit(mean)
+    except ValueError as error:
+        raise ValueError(
+            f"nilearn finds no mask in imgs: {error} Pass mask_img, a 3D image of the "
+            "voxels to use."
+        ) from error
+    return np.asarray(masker.mask_img_.dataobj) != 0
 
 
-def sound_voxels(images):
-    """Mark voxels (x, y, z) that are finite in all volumes and vary over them."""
+def sound_voxels(images, like):
+    """Which voxels of an image's grid are finite in all volumes and vary over them."""
     low = high = None
     for block in _volume_blocks(images):
-        data = np.asanyarray(block.dataobj)
-        lows, highs = data.min(axis=3), data.max(axis=3)
+        lows, highs = block.min(axis=3), block.max(axis=3)
         low = lows if low is None else np.minimum(low, lows)
         high = highs if high is None else np.maximum(high, highs)
-    return varies(low, high)
+    sound = _varies(low, high)
+    if same_grid(images[0], like):
+        return sound
+    with NilearnWarnings():
+        resampled = on_grid(sound.astype(np.float32), images[0])
+        resampled = resample_to_img(resampled, like, interpolation="nearest")
+    return np.asarray(resampled.dataobj) > 0.5
 
 
 def is_surface(imgs):
-    """Tell whether images are surfaces, and refuse a mixture with others."""
+    """Whether images are surfaces; refuse a mixture with others."""
     items = [imgs] if isinstance(imgs, SurfaceImage) else imgs
     if not isinstance(items, list | tuple):
         return False
@@ -442,7 +436,7 @@ def is_surface(imgs):
 
 
 def load_surfaces(imgs):
-    """Return a list of surface images on one mesh, two or more maps in all."""
+    """A list of surface images on one mesh, two or more maps in all."""
     images = listed(imgs)
     for image, name in zip(images, name_items("imgs", images), strict=True):
         check_mesh(image, images[0], name, "imgs[0]")
@@ -458,7 +452,7 @@ def load_surfaces(imgs):
 
 
 def n_maps(image):
-    """Return the number of maps in a surface image."""
+    """The number of maps in a surface image."""
     return 1 if len(image.shape) == 1 else image.shape[1]
 
 
@@ -484,7 +478,7 @@ def check_mesh(image, other, name, others="the images"):
 
 
 def on_mesh(values, image, name):
-    """Return values of vertices as a surface image with the mesh of another.
+    """Values of vertices as a surface image with the mesh of another.
 
     Without a mesh, as GIFTI files and arrays by hemisphere are, they get that of the
     image. FreeSurfer's -1 is for vertices without a label, and becomes 0.
@@ -522,55 +516,37 @@ def on_mesh(values, image, name):
 
 
 def load_surface_mask(mask_img, image, name="mask_img"):
-    """Return a mask of booleans by part, for the mesh of an image."""
+    """A mask of booleans by part, for the mesh of an image."""
     mask_img = on_mesh(mask_img, image, name)
-    return split_parts(as_mask(surface_map(mask_img, name), name), image)
-
-
-def surface_map(image, name):
-    """Return the one value of every vertex, part after part."""
-    if n_maps(image) != 1:
+    if n_maps(mask_img) != 1:
         raise ValueError(
-            f"{name} must hold one value for each vertex; its shape is {image.shape}."
+            f"{name} must hold one value for each vertex; its shape is "
+            f"{mask_img.shape}."
         )
-    return np.concatenate([data.ravel() for data in image.data.parts.values()])
-
-
-def split_parts(values, image):
-    """Return values of all vertices by part of a surface."""
-    counts = [len(mesh.coordinates) for mesh in image.mesh.parts.values()]
-    pieces = np.split(values, np.cumsum(counts)[:-1])
-    return dict(zip(image.mesh.parts, pieces, strict=True))
+    parts = mask_img.data.parts
+    chosen = as_mask(np.concatenate([data.ravel() for data in parts.values()]), name)
+    ends = np.cumsum([*map(len, parts.values())])
+    return dict(zip(parts, np.split(chosen, ends[:-1]), strict=True))
 
 
 def mask_surfaces(images, mask):
-    """Return data (n_maps, n_vertices) of the True vertices of a mask."""
-    # Every vertex contiguous, as neighbourhoods take them.
-    n_vertices = sum(map(np.count_nonzero, mask.values()))
-    X = np.empty((n_vertices, sum(map(n_maps, images)))).T
-    start = 0
+    """Data (n_maps, n_vertices) of the True vertices of a mask."""
+    shape = sum(map(n_maps, images)), sum(map(np.count_nonzero, mask.values()))
+    return stack_rows(_surface_rows(images, mask), shape)
+
+
+def _surface_rows(images, mask):
+    """Yield data (n, n_vertices) of some maps at a time."""
     for image in images:
-        masker = SurfaceMasker(
-            SurfaceImage(images[0].mesh, mask), standardize=None, reports=False
-        ).fit()
-        for block in _surface_blocks(image, images[0].mesh):
-            rows = masker.transform(block)
-            X[start : start + len(rows)] = rows
-            start += len(rows)
-    return X
-
-
-def _surface_blocks(image, mesh):
-    """Yield surface images of some maps each, on the given mesh."""
-    parts = {p: x.reshape(len(x), -1) for p, x in image.data.parts.items()}
-    step = max(1, MASKED_AT_ONCE // image.shape[0])
-    for start in range(0, n_maps(image), step):
-        cut = {part: data[:, start : start + step] for part, data in parts.items()}
-        yield SurfaceImage(mesh, cut)
+        parts = [(x.reshape(len(x), -1), mask[p]) for p, x in image.data.parts.items()]
+        step = max(1, MASKED_AT_ONCE // image.shape[0])
+        for start in range(0, n_maps(image), step):
+            maps = slice(start, start + step)
+            yield np.concatenate([x[inside, maps] for x, inside in parts]).T
 
 
 def joined_surfaces(images):
-    """Return one surface image of all maps, on the mesh of the first."""
+    """One surface image of all maps, on the mesh of the first."""
     parts = {
         part: np.concatenate(
             [x.data.parts[part].reshape(len(x.data.parts[part]), -1) for x in images],
@@ -581,8 +557,8 @@ def joined_surfaces(images):
     return SurfaceImage(images[0].mesh, parts)
 
 
-def varies(low, high):
-    """Mark where the extremes are finite, and differ by more than rounding."""
+def _varies(low, high):
+    """Where the extremes are finite, and differ by more than rounding."""
     low, high = np.asarray(low, float), np.asarray(high, float)
     with np.errstate(invalid="ignore", over="ignore"):
         size = np.maximum(np.abs(low), np.abs(high))
@@ -590,52 +566,54 @@ def varies(low, high):
 
 
 def usable_columns(X):
-    """Mark columns of X (n_images, n_features) that are finite and vary."""
+    """Which columns of X (n_images, n_features) are finite and vary."""
     # Z-scores within runs leave nothing of a column that differs between runs only: ask
     # again after `standardize`.
-    return varies(X.min(axis=0), X.max(axis=0))
+    return _varies(X.min(axis=0), X.max(axis=0))
 
 
-def standardize(X, groups, codes, how="zscore_sample"):
+def standardize(X, groups, codes, method="zscore_sample"):
     """Z-score X (n_images, n_features) within each run, in place; labels are codes."""
-    if not check_option("standardize", how, ("zscore_sample", False, None)):
+    if not check_option("standardize", method, ("zscore_sample", False, None)):
         return X
     for rows in find_runs(groups, codes):
-        step = max(1, SCORED_AT_ONCE // len(rows))
-        for start in range(0, X.shape[1], step):
-            columns = slice(start, start + step)
+        for columns in _column_blocks(X, rows):
             X[rows, columns] = _zscores(X[rows, columns])
     return X
 
 
 def deviations_within(X, runs):
-    """Return what z-scores divide columns of X (n_images, n_features) by in each run.
+    """What z-scores divide columns of X (n_images, n_features) by in each run.
 
     As an array (n_runs, n_features). Constant columns, whose z-scores are 0, may have
     any.
     """
     deviations = np.empty((len(runs), X.shape[1]))
     for run, rows in enumerate(runs):
-        step = max(1, SCORED_AT_ONCE // len(rows))
-        for start in range(0, X.shape[1], step):
-            columns = slice(start, start + step)
+        for columns in _column_blocks(X, rows):
             with np.errstate(invalid="ignore", over="ignore"):  # of what is no number
                 deviations[run, columns] = X[rows, columns].std(axis=0, ddof=1)
     return deviations
 
 
+def _column_blocks(X, rows):
+    """Slices of columns of X that are z-scored at once."""
+    step = max(1, SCORED_AT_ONCE // len(rows))
+    return [slice(start, start + step) for start in range(0, X.shape[1], step)]
+
+
 def find_runs(groups, codes):
-    """Return the rows of every run within which to z-score."""
+    """The rows of every run within which to z-score."""
     everything = [np.arange(len(codes))]
     if groups is None:
         return everything
     runs = {name: np.flatnonzero(groups == name) for name in np.unique(groups)}
-    single = [name for name, rows in runs.items() if len(set(codes[rows])) == 1]
-    if len(single) == len(runs):
+    of_one = [name for name, rows in runs.items() if len(set(codes[rows])) == 1]
+    if len(of_one) == len(runs):
         return everything  # patients and controls, say, whose difference would go
-    if single:
-        name = single[0].item() if isinstance(single[0], np.generic) else single[0]
-        more = f" (and {len(single) - 1} more)" if len(single) > 1 else ""
+    if of_one:
+        name = of_one[0].item() if isinstance(of_one[0], np.generic) else of_one[0]
+        more = f" (and {len(of_one) - 1} more)" if len(of_one) > 1 else ""
         raise ValueError(
             f"The group {name!r}{more} holds images of a single class. Z-scoring "
             "within it would remove what tells its class. Drop its images, or use "
@@ -645,7 +623,7 @@ def find_runs(groups, codes):
 
 
 def flat_within_runs(X, usable, runs):
-    """Mark usable columns of z-scores that are constant within some run only."""
+    """Which usable columns of z-scores are constant within some run only."""
     flat = np.zeros(X.shape[1], dtype=bool)
     for rows in runs:
         here = usable & ~X[rows].any(axis=0)
@@ -659,7 +637,7 @@ def flat_within_runs(X, usable, runs):
 
 
 def _zscores(data):
-    """Return z-scores (n_rows, n_features); 0 for constant and for NaN."""
+    """Z-scores (n_rows, n_features); 0 for constant and for NaN."""
     scores = np.zeros_like(data)
     varying = usable_columns(data)
     if varying.any():
@@ -671,3 +649,29 @@ def _zscores(data):
                 data, detrend=False, standardize="zscore_sample", filter=False
             )
     return scores
+
+
+def nearest_voxels(space, onto):
+    """Return the voxel of `space` nearest to each voxel of `onto` (W,), -1 for none."""
+    # One image, of the voxels' numbers, is resampled in place of every map.
+    # SciPy, beneath nilearn, gives nothing for a place that is beyond the centre of the
+    # grid's last voxel, be it by rounding only. An empty voxel all around mends that.
+    affine = space.affine.copy()
+    affine[:3, 3] -= space.affine[:3, :3].sum(axis=1)
+    padded = VolumeSpace(np.pad(space.mask, 1), affine)
+    # Numbers from 1, for 0 is outside; as floats, for nilearn makes integers smaller.
+    numbers = padded.to_img(1.0 + np.arange(space.n_positions), dtype=np.float64)
+    target = onto.to_img(np.zeros(onto.n_positions))
+    try:
+        with NilearnWarnings():
+            moved = resample_to_img(numbers, target, interpolation="nearest")
+    except BoundingBoxError:  # the grids do not overlap
+        return np.full(onto.n_positions, -1)
+    return np.asarray(moved.dataobj)[onto.mask].astype(np.intp) - 1
+
+
+def take_voxels(values, nearest):
+    """Return values (..., V) at voxels `nearest` (W,), NaN where there is none."""
+    taken = np.take(values, nearest, axis=-1, mode="wrap")
+    taken[..., nearest < 0] = np.nan
+    return taken

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from ..data.confounds import Confounds
 from ..data.images import Classes, choose_images, read_labels
+from ..data.trials import Confounds
 from ..inference.permutation import (
     SCHEMES,
     Permute,
@@ -42,7 +42,6 @@ from ..viz.design import plot_design
 from ..viz.notebook import make_html
 from .analysis import draw_folds
 from .draws import Repeating
-from .options import describes_options
 from .orders import find_in_order, find_in_values, find_weak_trend
 from .problems import (
     count_by_group,
@@ -57,6 +56,7 @@ from .problems import (
     find_unequal,
     measure_confounds,
 )
+from .procedure import describes_options
 
 if TYPE_CHECKING:
     from pandas import DataFrame

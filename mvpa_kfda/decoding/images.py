@@ -13,10 +13,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ..data.atlas import read_regions
-from ..data.cifti import check_placed
-from ..data.confounds import Confounds
-from ..data.estimates import opened
-from ..data.grayordinates import GrayordinateSpace
+from ..data.betas import Betas, opened
 from ..data.images import (
     Classes,
     choose_images,
@@ -27,15 +24,14 @@ from ..data.images import (
 from ..data.neighbours import (
     DISTANCES,
     adjacency_members,
-    grayordinate_members,
+    centre_features,
     keep_usable,
-    own_columns,
-    sphere_members,
-    surface_members,
+    members_within,
     touching,
     touching_from,
 )
-from ..data.space import FeatureSpace, SurfaceSpace
+from ..data.space import FeatureSpace, GrayordinateSpace, SurfaceSpace
+from ..data.trials import Confounds, Trials
 from ..data.volumes import (
     deviations_within,
     find_runs,
@@ -50,19 +46,18 @@ from ..utils.checkpoint import digest, open_checkpoint
 from ..utils.checks import check_option, warn
 from ..utils.fingerprints import note_input
 from ..utils.memory import usable_memory
-from .analysis import decode, make_analysis, settled_null
-from .options import (
+from .analysis import decode, make_analysis
+from .positions import RunScaling, SubsetPositions
+from .problems import find_short_runs, warn_of
+from .procedure import (
     CheckpointOptions,
     ClassOptions,
     JobOptions,
     NullOptions,
+    Procedure,
     decodes,
+    taken,
 )
-from .positions import RunScaling, SubsetPositions
-from .problems import find_short_runs, warn_of
-from .procedure import Procedure, TrialData, taken
-from .resume import describe_run
-from .sizes import NullBudget
 
 if TYPE_CHECKING:
     from nibabel.cifti2 import Cifti2Image
@@ -73,8 +68,6 @@ if TYPE_CHECKING:
     from sklearn.base import TransformerMixin
     from sklearn.utils import Bunch
     from typing_extensions import Unpack
-
-    from ..data.estimates import Betas
 
     Image = SpatialImage | SurfaceImage | Cifti2Image | str | PathLike[str]
     Images = Betas | Image | Sequence[Image] | ArrayLike
@@ -138,14 +131,7 @@ def find_members(space, centres, own, radius, adjacency, distance):
         )
     memory = usable_memory()
     limit = None if memory is None else memory / 4
-    if isinstance(space, GrayordinateSpace):
-        check_placed(space)
-        near = (space, centres, radius, distance)
-        members = grayordinate_members(*near, max_bytes=limit)
-    elif isinstance(space, SurfaceSpace):
-        members = surface_members(space, centres, radius, distance, max_bytes=limit)
-    else:
-        members = sphere_members(space, centres, radius, max_bytes=limit)
+    members = members_within(space, centres, radius, distance, max_bytes=limit)
     return members, touching(centres)
 
 
@@ -177,12 +163,11 @@ def _decode_geometry(
     images, geometry, labels, procedure, *, standardize, parameters, with_patterns=False
 ):
     """Standardize the images, which are overwritten, lay out positions, decode."""
-    space, kept_null = geometry.space, procedure.permuting.kept
+    space, method = geometry.space, procedure.method
     labels.check(len(images.X))
     note_input("data", images.X)
     with open_checkpoint(procedure.running.checkpoint) as kept:
-        procedure = procedure.resumed(kept)
-        trials = TrialData(
+        trials = Trials(
             y=labels.y,
             n=len(labels.y),
             groups=labels.groups,
@@ -191,26 +176,52 @@ def _decode_geometry(
             # Images follow each other in time.
             numbers=labels.take(np.arange(len(images.X))),
         )
-        maps = NullBudget(kept_null, (space.n_positions,), SubsetPositions.fewer)
-        patterns = {"with_patterns": with_patterns}
-        analysis = make_analysis(trials, procedure, maps=maps, **patterns)
-        positions = _lay_out(images, geometry, labels, analysis, standardize)
-        null = settled_null(analysis, positions)
-        parameters |= {"standardize": standardize, "null": null}
-        if kept:
-            known = {
-                "imgs": digest(positions.data, *_digested(positions, analysis.task)),
+        analysis = make_analysis(
+            trials,
+            procedure.resumed(kept),
+            SubsetPositions,
+            (space.n_positions,),
+            with_patterns=with_patterns,
+        )
+        X, members, scaling = _standardize(
+            images, geometry, labels, standardize, with_patterns
+        )
+        data, kernel = analysis.average(X, method.kernel)
+        if scaling and data is not X:
+            scaling = scaling.grouped(analysis.averaging)
+        filled = np.flatnonzero(np.diff(members.indptr))
+        touch = geometry.pairs, space.n_positions, filled
+        positions = SubsetPositions(
+            np.ascontiguousarray(data.T),
+            members.indptr,
+            members.indices,
+            kernel,
+            method.reg,
+            name=partial(_word_position, space),
+            folds=analysis.folds,
+            adjacency=partial(adjacency_among, *touch),
+            words=space.describe(),
+            scaling=scaling,
+        )
+
+        def digests():
+            # Patterns depend on the units that z-scores had, too.
+            units = [np.array(["patterns"])] if with_patterns else []
+            if with_patterns and scaling:
+                units += [scaling.deviations, scaling.run_of]
+            return {
+                "imgs": digest(positions.data, *units),
                 "spheres or regions": digest(positions.indptr, positions.indices),
             }
-            first = positions.filled[0]
-            kept.start(describe_run(positions, first, analysis, parameters, known))
+
         return decode(
             positions,
             analysis,
             VolumeResult,
-            parameters=parameters | labels.record,
-            null=null,
+            parameters=parameters | {"standardize": standardize},
+            record=labels.record,
             checkpoint=kept,
+            digests=digests,
             positions=np.arange(space.n_positions),
             space=space.pack(),
             adjacency=geometry.pairs,
@@ -219,33 +230,8 @@ def _decode_geometry(
         )
 
 
-def _lay_out(images, geometry, labels, analysis, standardize):
-    """Return the positions of the images to be decoded, z-scored and averaged."""
-    space, with_patterns = geometry.space, analysis.task.with_patterns
-    model = analysis.procedure.method
-    X, members, scaling = _standardize(
-        images, geometry, labels, standardize, with_patterns
-    )
-    data, kernel = analysis.average(X, model.kernel)
-    if scaling and data is not X:
-        scaling = scaling.grouped(analysis.averaging)
-    filled = np.flatnonzero(np.diff(members.indptr))
-    return SubsetPositions(
-        np.ascontiguousarray(data.T),
-        members.indptr,
-        members.indices,
-        kernel,
-        model.reg,
-        name=partial(_word_position, space),
-        folds=analysis.folds,
-        adjacency=partial(adjacency_among, geometry.pairs, space.n_positions, filled),
-        words=space.describe(),
-        scaling=scaling,
-    )
-
-
 def _standardize(images, geometry, labels, standardize, with_patterns):
-    """Return z-scores, usable members, and what undoes the scaling for patterns.
+    """z-scores, usable members, and what undoes the scaling for patterns.
 
     Of the images to be decoded, by means and deviations of all images of their runs.
     """
@@ -253,38 +239,28 @@ def _standardize(images, geometry, labels, standardize, with_patterns):
     codes, scaling = np.unique(y, return_inverse=True)[1].reshape(-1), None
     runs = find_runs(groups, codes) if standardize else ()
     if standardize and with_patterns:
-        scaling = _scaling(images.X, runs, labels)
+        run_of = np.empty(len(images.X), int)
+        for run, rows in enumerate(runs):
+            run_of[rows] = run
+        scaling = RunScaling(deviations_within(images.X, runs), labels.take(run_of))
     scored = z_score(images.X, groups, codes, standardize)
     X = labels.take(scored)
     usable = images.usable & usable_columns(X)  # now also within the groups
     members = _leave_out_useless(images, geometry, usable)
     if standardize:
-        _warn_of_flat_runs(scored, usable, runs)
+        n_flat = np.count_nonzero(flat_within_runs(scored, usable, runs))
+        if n_flat:  # outside of the field of view of a run
+            warn(
+                f"{n_flat} features are constant within some groups but not all: they "
+                "carry no information there and are set to zero. If they are outside "
+                "the field of view of a run, leave them out of the mask."
+            )
         warn_of(find_short_runs(y, groups))
     return X, members, scaling
 
 
-def _scaling(X, runs, labels):
-    """Return what z-scores divide X (n_images, n_features) by in every run."""
-    run_of = np.empty(len(X), int)
-    for run, rows in enumerate(runs):
-        run_of[rows] = run
-    return RunScaling(deviations_within(X, runs), labels.take(run_of))
-
-
-def _warn_of_flat_runs(X, usable, runs):
-    """Count features without a signal in some runs, outside of its field of view."""
-    n_flat = np.count_nonzero(flat_within_runs(X, usable, runs))
-    if n_flat:
-        warn(
-            f"{n_flat} features are constant within some groups but not all: they "
-            "carry no information there and are set to zero. If they are outside the "
-            "field of view of a run, leave them out of the mask."
-        )
-
-
 def _word_position(space, position):
-    """Say which position something is wrong at."""
+    """Which position something is wrong at."""
     columns = space.columns()
     if space.noun in columns:  # it has a name or number
         return f"{space.noun} {columns[space.noun][position]}"
@@ -293,15 +269,6 @@ def _word_position(space, position):
     rounded = {k: f"{v:.1f}" if isinstance(v, float) else v for k, v in at.items()}
     where = (f"{name} {value}" for name, value in rounded.items())
     return f"the {space.noun} at {', '.join(where)}"
-
-
-def _digested(positions, task):
-    """Return what patterns depend on beside z-scores: the units that these had."""
-    if not task.with_patterns:
-        return []
-    scaling = positions.scaling
-    own = [] if scaling is None else [scaling.deviations, scaling.run_of]
-    return [np.array(["patterns"]), *own]
 
 
 class _Options(ClassOptions, JobOptions, NullOptions, CheckpointOptions, total=False):
@@ -494,7 +461,7 @@ def searchlight(
     imgs, y, mask_img, record = opened(imgs, y, groups, mask_img)
     images = read_images(imgs, mask_img, reading.mesh)
     centres = process_positions(images, process_mask_img)
-    own = own_columns(images.space, centres)
+    own = centre_features(images.space, centres)
     members, pairs = find_members(
         images.space, centres, own, radius, adjacency, distance
     )
@@ -519,7 +486,6 @@ def decode_regions(
     *,
     labels_img: Atlas | None = None,
     lut: Table | None = None,
-    atlas_threshold: float | None = None,
     groups: Labels | None = None,
     confounds: Confounds = None,
     train_on: ArrayLike | str | None = None,
@@ -537,25 +503,17 @@ def decode_regions(
 
     Parameters
     ----------
-    labels_img : None | 3D or 4D image | SurfaceImage | path | atlas of nilearn | array
+    labels_img : None | 3D image | SurfaceImage | path | atlas of nilearn | array
         None: the whole mask is one region, see `mask_img`. Otherwise whole numbers, one
-        per region; 0 is background. Or probability maps (4D), one per region; see
-        `atlas_threshold`. A volume on another grid is resampled to that of the images,
-        with a warning. The return value of nilearn's ``fetch_atlas_...`` functions can
-        be passed directly, including names. For surfaces also the ``.gii`` files of
-        both hemispheres, ``{"left": ..., "right": ...}``. For CIFTI files: a
-        ``.dlabel.nii`` on the same surfaces and grid, with the region names; for
-        parcels a ``.plabel.nii``. For an array of images, and for parcels: the number
-        or name of each column's region.
+        per region; 0 is background. A volume on another grid is resampled to that of
+        the images, with a warning. The return value of nilearn's ``fetch_atlas_...``
+        functions can be passed directly, including names. For surfaces also the
+        ``.gii`` files of both hemispheres, ``{"left": ..., "right": ...}``. For CIFTI
+        files: a ``.dlabel.nii`` on the same surfaces and grid, with the region names;
+        for parcels a ``.plabel.nii``. For an array of images, and for parcels: the
+        number or name of each column's region.
     lut : None | DataFrame | path
-        Names of the regions, a table with columns ``index`` and ``name``. Maps count
-        from 1.
-    atlas_threshold : None | float
-        With probability maps, which voxels are in a region. None: those where no other
-        map is higher, and above 0; ties go to the first map. A number above 0: all
-        voxels where the map reaches it, in the unit of the atlas (0.25, or 25 if it is
-        in percent), so that regions may overlap; an image of the result then shows the
-        region with the highest value. Negative values are treated as 0.
+        Names of the regions, a table with columns ``index`` and ``name``.
     mask_img : None | 3D image | SurfaceImage | path | fitted masker
         Voxels outside belong to no region; None uses the mask of :class:`Betas`,
         otherwise all, and without an atlas the mask computed by nilearn.
@@ -575,9 +533,9 @@ def decode_regions(
     Raises
     ------
     ValueError, TypeError
-        On labels that are not whole numbers or contain no region, on an
-        `atlas_threshold` that no map reaches or without maps, on `lut` without
-        `labels_img`, and anything that :func:`searchlight` rejects.
+        On labels that are not whole numbers or contain no region, on maps of
+        probabilities, on `lut` without `labels_img`, and anything that
+        :func:`searchlight` rejects.
 
     Warns
     -----
@@ -609,8 +567,7 @@ def decode_regions(
     """
     procedure, reading = Procedure.of(options), taken(_Reading, options)
     imgs, y, mask_img, record = opened(imgs, y, groups, mask_img)
-    atlas = labels_img, mask_img, lut, atlas_threshold
-    images, regions = read_regions(imgs, *atlas, reading.mesh)
+    images, regions = read_regions(imgs, labels_img, mask_img, lut, reading.mesh)
     members = regions.membership
     own = np.full(regions.n_positions, -1)  # no voxel stands for a region
     labels = read_labels(y, groups, confounds, train_on)

@@ -202,17 +202,13 @@ def warn_of_order(analysis, folds, numbers=None):
 
     The `folds` are those of the trials, as the labels are, averaged or not.
     """
+    given, chosen = analysis.trials, analysis.trained_trials
     permutations = analysis.permutations
     one_by_one = permutations.n_permutations and permutations.scheme != "groups"
-    for problem in find_in_order(*analysis.single, numbers, folds, one_by_one):
+    trials = given.codes, given.groups, chosen, numbers
+    for problem in find_in_order(*trials, folds, one_by_one):
         if problem.severity == "warning":
             problem.warn()
-
-
-def warn_of_order_of_values(values, groups, numbers=None, folds=None):
-    """Warn of the problems in the order of numbers that are predicted."""
-    for problem in find_in_values(values, groups, numbers, folds):
-        problem.warn()
 
 
 def find_in_order(codes, groups, chosen, numbers, folds, one_by_one):

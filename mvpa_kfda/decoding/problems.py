@@ -519,7 +519,7 @@ def warn_of_spread(positions, analysis):
     signals = [_thinned(positions.signal(number)) for number in some]
     codes, chosen = analysis.codes, analysis.chosen
     if len(codes) != len(signals[0]):  # in repeats these are of averages, drawn later
-        codes, _, chosen = analysis.single
+        codes, chosen = analysis.trials.codes, analysis.trained_trials
     if chosen is not None:
         codes, signals = codes[chosen], [signal[chosen] for signal in signals]
     warn_of(find_spread(signals, codes, analysis.classes))

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data.resampling import nearest_voxels, take_voxels
+from ..data.volumes import nearest_voxels, take_voxels
 from ..inference.corrections import KeptTest
 from ..inference.null import NullCentre, centre_of
 from ..metrics.areas import RareClass

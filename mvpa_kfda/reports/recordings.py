@@ -156,7 +156,7 @@ def _of_scans(record, kind):
     sentences = []
     if "estimate" in record:
         estimate = f"{ESTIMATE_WORDS[record['estimate']]}{_of_model(record)}"
-        sentences.append(f"{estimate}{_others(record)}.")
+        sentences.append(f"{estimate}.")
     if kind == "bold":
         sentences += [_scans(record), *_taken_out(record), *_left_out(record)]
         sentences += _of_values(record)
@@ -185,12 +185,6 @@ def _response(model):
     several = model if isinstance(model, list | tuple) else [model]
     which = enumerated(f"“{name(as_call(each))}”" for each in several)
     return f"the custom haemodynamic {plural('response', len(several))} {which}"
-
-
-def _others(record):
-    """Word how the other trials are in the model of one."""
-    by_type = record.get("estimate") == "lss" and record.get("others") == "by_type"
-    return "; other trials had one regressor for each type" if by_type else ""
 
 
 def _of_values(record):

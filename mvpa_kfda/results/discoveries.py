@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..data.images import masked
 from ..data.space import RegionSpace, SurfaceSpace, VolumeSpace
-from ..data.volumes import load_mask, load_surface_mask
 from ..inference.clusters import find_clusters
 from ..inference.corrections import Columns, not_whole
 from ..inference.discoveries import Calibration, calibrate, n_true
@@ -487,11 +487,4 @@ def _of_names(result, where):
 
 def _of_image(space, where):
     """Return the positions at which an image is not zero."""
-    like = space.to_img(np.zeros(space.n_positions))
-    if isinstance(space, VolumeSpace):
-        return load_mask(where, space.to_img(np.zeros(space.n_positions)), "where")[0][
-            space.mask
-        ]
-    like = space.to_img(np.zeros(space.n_positions))
-    parts = load_surface_mask(where, like, "where")
-    return np.concatenate([parts[name][space.mask[name]] for name in space.mask])
+    return masked(space, where, "where").joined_mask[space.joined_mask]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from scipy.stats import norm
 
-from ..data.kinds import unpack_space
+from ..data.space import unpack_space
 from ..inference.clusters import adjacency_among, components
 from ..inference.corrections import CorrectionName, check_correction, p_values_where
 from ..inference.null import ALTERNATIVES, Alternative, check_level

@@ -282,8 +282,7 @@ class RegionPatternsMixin(PatternMaps):
             The patterns of a model of all (training) trials, or the mean over the
             models of all folds, each fitted to its training trials ("class" only).
         region : str, int or None
-            One region, by its name or its number in the atlas; None: all of them. Where
-            regions overlap, the image then shows the same one as other images.
+            One region, by its name or its number in the atlas; None: all of them.
 
         Returns
         -------
@@ -338,11 +337,10 @@ class RegionPatternsMixin(PatternMaps):
             )
         maps = self._maps_of(kind, average)
         features = self.pattern_features
-        of = np.repeat(np.arange(len(self.n_features)), self.n_features)
+        rows = slice(None)
         if region is not None:
+            of = np.repeat(np.arange(len(self.n_features)), self.n_features)
             rows = of == self._position_of(region)
-        else:  # where regions overlap, as in all images
-            rows = of == self.geometry.index[features]
         values = np.full((self.geometry.base.n_positions, maps.shape[1]), np.nan)
         values[features[rows]] = maps[rows]
         return self._pattern_labels(kind), values

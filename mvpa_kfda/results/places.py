@@ -10,8 +10,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from ..data.kinds import unpack_space
-from ..data.space import VolumeSpace, same_places
+from ..data.space import VolumeSpace, same_places, unpack_space
 from ..inference.clusters import adjacency_among
 from ..utils.axes import AXES
 from ..utils.checks import counted, plural

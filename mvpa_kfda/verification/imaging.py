@@ -3,17 +3,13 @@
 import numpy as np
 
 from ..data.atlas import read_regions
-from ..data.grayordinates import GrayordinateSpace
 from ..data.images import choose_images, process_positions, read_images, read_labels
 from ..data.neighbours import (
     adjacency_members,
-    grayordinate_members,
+    centre_features,
     keep_usable,
-    own_columns,
-    sphere_members,
-    surface_members,
+    members_within,
 )
-from ..data.space import SurfaceSpace
 from ..data.volumes import usable_columns
 from .reading import NotCovered, Reading
 
@@ -29,18 +25,13 @@ def reread_searchlight(result, imgs, y, given):
             f"it has {n_known:,} positions, and these data have {n:,}; pass the masks "
             "that it was computed with (mask_img, process_mask_img)"
         )
-    own = own_columns(images.space, centres)
+    own = centre_features(images.space, centres)
     adjacency = given.get("adjacency", options.get("adjacency"))
     if adjacency is not None:
         members = adjacency_members(adjacency, images.space.n_positions)[own]
     else:
-        near = images.space, centres, options["radius"]
-        if isinstance(images.space, GrayordinateSpace):
-            members = grayordinate_members(*near, options["distance"])
-        elif isinstance(images.space, SurfaceSpace):
-            members = surface_members(*near, options["distance"])
-        else:
-            members = sphere_members(*near)
+        near = options["radius"], options.get("distance", "geodesic")
+        members = members_within(images.space, centres, *near)
     return _of_images(result, images, members, own, y, given)
 
 
@@ -48,8 +39,8 @@ def reread_atlas(result, imgs, y, given):
     """Return the `Reading` of `decode_regions`."""
     options = result.options
     atlas = given.get("labels_img", options.get("labels_img")), given.get("mask_img")
-    names = given.get("lut", options.get("lut")), options.get("atlas_threshold")
-    images, regions = read_regions(imgs, *atlas, *names, given.get("mesh"))
+    lut = given.get("lut", options.get("lut"))
+    images, regions = read_regions(imgs, *atlas, lut, given.get("mesh"))
     nowhere = np.full(regions.n_positions, -1)
     return _of_images(result, images, regions.membership, nowhere, y, given)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..data.resampling import nearest_voxels, take_voxels
+from ..data.volumes import nearest_voxels, take_voxels
 from ..results.base import SubjectResult
 from ..results.load import load_result
 

@@ -146,9 +146,7 @@ def decode_images() -> None:
     decode_regions("bold.nii.gz", y, groups=list(y), classes=["face", "house"])
     kinds = {"animate": ["face", "cat"], "inanimate": "house"}
     decode_regions("bold.nii.gz", ("labels.tsv", "label"), groups="run", classes=kinds)
-    decode_regions(
-        "bold.nii.gz", y, labels_img="prob.nii.gz", atlas_threshold=25
-    ).plot()
+    decode_regions("bold.nii.gz", y, labels_img="atlas.nii.gz").plot()
     regions.to_xarray(corrections=["max", "fdr"]).to_netcdf("regions.nc")
 
 
