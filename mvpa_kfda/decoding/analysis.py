@@ -60,7 +60,7 @@ from .procedure import Procedure
 from .regression import RegressionTask, check_values, refuse_class_options
 from .resume import describe_run
 from .run import Task, is_foldwise, run
-from .sizes import Maps, check_null
+from .sizes import NullBudget, check_null
 
 _NEEDS_CLASSES = (
     "needs classes, but the values of a regression are continuous. Use KFold, "
@@ -201,7 +201,7 @@ def make_analysis(
             what = f"To permute {trials.n} values {n_permutations} times"
             check_memory(8 * trials.n * n_permutations, what, "fewer permutations")
         if positions is not None:
-            maps = Maps(permuting.kept, shape, positions.fewer)
+            maps = NullBudget(permuting.kept, shape, positions.fewer)
             maps.check(n_scalar, n_permutations)
 
     permutations, labels, permuted_test_labels = _permute(
