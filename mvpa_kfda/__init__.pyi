@@ -5,6 +5,7 @@ from .data.betas import single_trial_betas as single_trial_betas
 from .data.simulate import simulate_epochs as simulate_epochs
 from .decoding.arrays import cross_validate as cross_validate
 from .decoding.arrays import decode_arrays as decode_arrays
+from .decoding.arrays import regress as regress
 from .decoding.design import Design as Design
 from .decoding.design import check_design as check_design
 from .decoding.epochs import decode_epochs as decode_epochs
@@ -12,7 +13,6 @@ from .decoding.generalization import generalize_arrays as generalize_arrays
 from .decoding.generalization import generalize_epochs as generalize_epochs
 from .decoding.images import decode_regions as decode_regions
 from .decoding.images import searchlight as searchlight
-from .decoding.regression import regress as regress
 from .decoding.sources import decode_sources as decode_sources
 from .group.comparison import compare as compare
 from .group.latency import bootstrap_latency as bootstrap_latency

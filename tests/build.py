@@ -5,6 +5,7 @@ else holds data (epochs, power, images) is made of such arrays.
 """
 
 import re
+from functools import partial
 from itertools import combinations
 
 import mne
@@ -31,7 +32,7 @@ from mvpa_kfda import (
     searchlight,
 )
 from mvpa_kfda.data.space import RegionSpace, SurfaceSpace, VolumeSpace
-from mvpa_kfda.decoding import sizes
+from mvpa_kfda.decoding import analysis, sizes
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda.folds import make_folds
 from mvpa_kfda.results.images import VolumeResult
@@ -129,6 +130,14 @@ def groups_of(n, n_groups=4):
 def chain(n):
     """Return which of n features in a row are neighbours, (n, n) of bool."""
     return np.abs(np.subtract.outer(np.arange(n), np.arange(n))) == 1
+
+
+def in_batches(size, monkeypatch):
+    """Have all analyses process so many permutations at a time."""
+    for name in ("Task", "RegressionTask"):
+        kind = getattr(analysis, name)
+        kind = getattr(kind, "func", kind)
+        monkeypatch.setattr(analysis, name, partial(kind, batch_size=size))
 
 
 def permuted(codes, n_permutations, cv, groups=None, seed=0, permute="auto"):

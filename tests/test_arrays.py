@@ -157,15 +157,15 @@ def test_a_tiny_penalty_is_fine_where_the_features_allow_it(data):
 @pytest.mark.parametrize("scoring", ["accuracy", "roc_auc", "f1"])
 @pytest.mark.parametrize("n_classes", [2, 3, 9])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_batch_size_never_changes_anything(scoring, n_classes, dtype):
+def test_batch_size_never_changes_anything(scoring, n_classes, dtype, monkeypatch):
     X, codes = build.features(build.balanced(108, n_classes), 5, separation=1.0)
     options = {"n_permutations": 66, "random_state": 0, "scoring": scoring}
     options["dtype"] = dtype
     expected = cross_validate(X, codes, **options)
     assert len(np.unique(expected.null)) > 3
     for batch_size in (1, 7, 64, 1000):
-        result = cross_validate(X, codes, batch_size=batch_size, **options)
-        same(result, expected)
+        build.in_batches(batch_size, monkeypatch)
+        same(cross_validate(X, codes, **options), expected)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "polynomial"])
@@ -476,7 +476,6 @@ def test_bad_precomputed_kernel(K, match):
         ({"scoring": "confusion_matrix"}, "Put a single-number metric first"),
         ({"permute": "foo"}, "'permute': 'foo'. Allowed: 'auto', 'within_f"),
         ({"permute": np.arange(2)}, "Invalid value for 'permute': array"),
-        ({"batch_size": 0}, "'batch_size': 0. Allowed: a whole number of at"),
         ({"n_permutations": 1e6}, r"This one is a float: write int\(1e\+06\)\.$"),
         ({"n_permutations": 1234567.0}, r"write int\(1234567\.0\)\.$"),
         ({"n_permutations": 0.5}, r"'n_permutations': 0.5\. .* at least 0\.$"),
@@ -500,7 +499,7 @@ def test_bad_options_are_found_without_looking_at_the_data():
 
 
 def test_exact_kernels_of_many_trials_are_warned_of(monkeypatch):
-    monkeypatch.setattr("mvpa_kfda.decoding.analysis._MANY", 59)
+    monkeypatch.setattr("mvpa_kfda.decoding.arrays._MANY", 59)
     several = [Linear(), RBF(0.1)]
     for options in ({"kernel": "rbf"}, {"kernel": several, "reg": Tuned([1.0])}):
         with pytest.warns(UserWarning, match=r"60 trials takes 28\.8 kB.*Nystrom\(n_c"):
@@ -510,7 +509,7 @@ def test_exact_kernels_of_many_trials_are_warned_of(monkeypatch):
         cross_validate(GOOD_X, GOOD_Y)
         cross_validate(GOOD_X, GOOD_Y, kernel="rbf", approx=Nystrom(9, random_state=0))
         cross_validate(GOOD_X @ GOOD_X.T, GOOD_Y, kernel="precomputed")
-        monkeypatch.setattr("mvpa_kfda.decoding.analysis._MANY", 60)
+        monkeypatch.setattr("mvpa_kfda.decoding.arrays._MANY", 60)
         cross_validate(GOOD_X, GOOD_Y, kernel="rbf")
 
 

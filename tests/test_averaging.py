@@ -20,8 +20,7 @@ from mvpa_kfda import RBF, Linear, Polynomial, Ridge, cross_validate
 from mvpa_kfda.decoding.averaging import (
     AveragedKernel,
     Cells,
-    Grouping,
-    _group,
+    Draw,
     average_trials,
     count_cells,
     find_left_out,
@@ -144,7 +143,7 @@ def test_grouping_takes_other_random_numbers_than_permutations():
     for seed in range(5):
         pairs = np.random.default_rng(seed).permutation(20).reshape(-1, 2)
         pairs = {tuple(sorted(pair)) for pair in pairs.tolist()}
-        members = _group(cells, codes, seed)
+        members = cells.group(codes, seed)
         assert {tuple(pair) for pair in members.tolist()} != pairs
 
 
@@ -218,7 +217,7 @@ def test_p_values_are_uniform_on_noise():
 # ----------------------------------------------------------------------------- kernel
 
 MEMBERS = np.array([[0, 3], [1, 2], [4, 7]])
-PAIRS = Grouping((MEMBERS,))
+PAIRS = Draw((MEMBERS,))
 
 
 @pytest.mark.parametrize(
@@ -273,7 +272,7 @@ def test_columns_are_the_inner_kernels():
     taken, repeated = kernel.take([0, 1]), kernel.repeated(4)
     assert taken.kernel == Polynomial(2, coef0=2)
     assert repeated.kernel == Polynomial(4)
-    assert taken.grouping is repeated.grouping is PAIRS
+    assert taken.draw is repeated.draw is PAIRS
 
 
 def test_the_kernel_is_described_and_pickled():

@@ -763,18 +763,23 @@ def test_workers_and_progress_reach_the_run_loop(entry, monkeypatch):
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 1000])
-@entries_with("batch_size")
-def test_batches_change_no_bit(entry, batch_size):
+@pytest.mark.parametrize("name", ["cross_validate", "regress", "map"])
+def test_batches_change_no_bit(name, batch_size, monkeypatch):
+    entry = ENTRIES[name]
     options = PERMUTED | (FIXED if entry.predicts == "numbers" else {})
     expected = entry(**options) if "reg" in options else result_of(entry)
-    assert_equal_results(entry(batch_size=batch_size, **options), expected)
+    build.in_batches(batch_size, monkeypatch)
+    assert_equal_results(entry(**options), expected)
 
 
 @pytest.mark.parametrize("batch_size", [1, 7])
-@kinds_by_turns("batch_size")
-def test_batches_change_nothing_of_what_folds_learn(entry, steps, batch_size):
-    result = entry(batch_size=batch_size, **learned_options(entry, steps))
+@kinds_by_turns("n_permutations")
+def test_batches_change_nothing_of_what_folds_learn(
+    entry, steps, batch_size, monkeypatch
+):
     expected = learned_result_of(entry, steps)
+    build.in_batches(batch_size, monkeypatch)
+    result = entry(**learned_options(entry, steps))
     if entry.predicts == "numbers":  # of which the last digits are of a product's width
         assert_allclose(result.null, expected.null, rtol=1e-12, atol=1e-13)
         result = replace(result, nulls=expected.nulls)
@@ -1126,8 +1131,6 @@ REFUSED = [
     ("n_jobs", 0, "'n_jobs': 0"),
     ("n_jobs", 1.5, r"'n_jobs': 1\.5"),
     ("n_jobs", "two", "'n_jobs': 'two'"),
-    ("batch_size", 0, "'batch_size': 0"),
-    ("batch_size", 2.0, r"'batch_size': 2\.0"),
     ("dtype", "float16", "'dtype': 'float16'"),
     ("dtype", int, "'dtype': 'int64'"),
     ("n_components", 0, "'n_components': 0"),
@@ -1138,7 +1141,7 @@ REFUSED = [
     ("n_permutations", 2**70, "'n_permutations': 118.*at most 9,2"),
     ("n_repeats", np.array([1, 2]), "'n_repeats': array"),
     ("n_repeats", 2**70, "'n_repeats': 118.*at most 9,2"),
-    ("batch_size", 2**70, "'batch_size': 118.*at most 9,2"),
+    ("n_permutations", np.array([1, 2]), "'n_permutations': array"),
     ("cv", 2**70, "'cv': 118.*at most 9,2"),
     ("average", 5, "average=5 leaves class 'ant' without samples"),
     ("average", 1.5, r"'average': 1\.5"),

@@ -54,10 +54,11 @@ from mvpa_kfda import (
     generalize_epochs,
     regress,
 )
-from mvpa_kfda.data.confounds import read_confounds
+from mvpa_kfda.data.trials import Trials, read_confounds
 from mvpa_kfda.decoding import positions
-from mvpa_kfda.decoding.analysis import make_analysis, read_features
-from mvpa_kfda.decoding.procedure import Procedure, TrialData
+from mvpa_kfda.decoding.analysis import make_analysis
+from mvpa_kfda.decoding.arrays import read_features
+from mvpa_kfda.decoding.procedure import Procedure
 from mvpa_kfda.kfda.direct import FoldModels
 from mvpa_kfda.kfda.foldwise import FoldwisePlan
 from mvpa_kfda.kfda.models import plan_of_features
@@ -198,7 +199,7 @@ def predict(problem, n_permutations=2, plan_of=plan_of_features):
     )
     X = read_features(problem.X, procedure)
     kernel, reg = procedure.method.kernel, procedure.method.reg
-    trials = TrialData(
+    trials = Trials(
         y=problem.codes,
         n=len(X),
         groups=problem.groups,
@@ -697,13 +698,14 @@ def test_a_trial_far_from_the_others_costs_them_no_digits(steps, far, monkeypatc
 
 @pytest.mark.parametrize("batch_size", [1, 7, 1000])
 @pytest.mark.parametrize("steps", ["zscore", "pca", "quantiles", None], ids=str)
-def test_batches_change_no_number(steps, batch_size):
+def test_batches_change_no_number(steps, batch_size, monkeypatch):
     X, codes = make_data(3, 6)
     cv = FOLDS["unequal" if steps is None else "partition"]
     options = {"n_permutations": 30, "random_state": 0, "permute": "free", "cv": cv}
     options |= {"preprocess": STEPS.get(steps), "scoring": ["accuracy", "roc_auc"]}
     whole = cross_validate(X, codes, **options)
-    parts = cross_validate(X, codes, batch_size=batch_size, **options)
+    build.in_batches(batch_size, monkeypatch)
+    parts = cross_validate(X, codes, **options)
     for name, null in whole.nulls.items():
         assert_array_equal(parts.nulls[name], null)
     assert_array_equal(parts.predicted, whole.predicted)

@@ -12,7 +12,7 @@ from sklearn.model_selection import KFold
 import build
 from mvpa_kfda import regress
 from mvpa_kfda.data.volumes import check_mesh
-from mvpa_kfda.decoding.averaging import Grouping, average_trials
+from mvpa_kfda.decoding.averaging import Draw, average_trials
 from mvpa_kfda.group.comparison import _other_permutations
 from mvpa_kfda.group.statistics import parametric_p
 from mvpa_kfda.kfda.folds import make_folds
@@ -86,9 +86,9 @@ def test_averages_within_groups_of_one_class_do_not_look_at_labels():
 def test_groups_of_several_sizes_are_all_averaged():
     data = np.array([[1.0], [3.0], [4.0], [8.0], [9.0]])
     sides = np.array([[0, 1]]), np.array([[2, 3, 4]])
-    assert_array_equal(Grouping(sides).apply(data), [[2.0], [7.0]])
-    assert_array_equal(Grouping(sides).apply(data.T, axis=1), [[2.0, 7.0]])
-    assert_array_equal(Grouping(sides[:1]).apply(data), [[2.0]])
+    assert_array_equal(Draw(sides).apply(data), [[2.0], [7.0]])
+    assert_array_equal(Draw(sides).apply(data.T, axis=1), [[2.0, 7.0]])
+    assert_array_equal(Draw(sides[:1]).apply(data), [[2.0]])
 
 
 # --------------------------------------------------------------- folds of regression

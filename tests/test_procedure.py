@@ -30,7 +30,7 @@ from mvpa_kfda import (
     load_result,
     searchlight,
 )
-from mvpa_kfda.decoding import options, procedure
+from mvpa_kfda.decoding import procedure
 from mvpa_kfda.results.procedure import _OF_THE_RUN
 
 DECODING = [
@@ -241,24 +241,24 @@ def test_options_are_no_part_of_what_makes_results_equal():
 
 
 def test_all_functions_of_the_room_are_known():
-    assert {*options._all()} == {*DECODING}
+    assert {*procedure.FUNCTIONS} == {*DECODING}
     assert len(DECODING) == 9
 
 
 @pytest.mark.parametrize("name", DECODING)
 def test_every_argument_is_described_in_the_order_of_the_signature(name):
     function = getattr(mvpa_kfda, name)
-    assert [*options.entries(function.__doc__)] == [
+    assert [*procedure.entries(function.__doc__)] == [
         *inspect.signature(function).parameters
     ]
     assert "..." not in "".join(
         text.partition("\n")[2].strip()[:3]
-        for text in options.entries(function.__doc__).values()
+        for text in procedure.entries(function.__doc__).values()
     )
 
 
 def test_shared_options_have_the_types_of_the_parts():
-    kinds = [each for each in vars(options).values() if typing.is_typeddict(each)]
+    kinds = [each for each in vars(procedure).values() if typing.is_typeddict(each)]
     hints = {k: v for kind in kinds for k, v in typing.get_type_hints(kind).items()}
     del hints["verbose"]  # a level of MNE-Python's log for some
     for kind in (*procedure.PARTS.values(), procedure.Windowing):
@@ -289,8 +289,9 @@ def test_unknown_arguments_are_refused_with_the_nearest(name):
 
 
 def test_arguments_go_to_their_places():
-    one = generalize_arrays(DATA, NAMES, DATA, random_state=0)
-    assert one == generalize_arrays(DATA, y=NAMES, X_test=DATA, random_state=0)
+    options = {"same_trials": True, "random_state": 0}
+    one = generalize_arrays(DATA, NAMES, DATA, **options)
+    assert one == generalize_arrays(DATA, y=NAMES, X_test=DATA, **options)
     with pytest.raises(TypeError, match=r"^decode_arrays\(\) (missing|takes)"):
         decode_arrays(DATA)
     with pytest.raises(TypeError, match=r"^decode_arrays\(\) takes 2 positional"):

@@ -297,7 +297,8 @@ def test_permutations_are_processed_in_blocks_of_the_right_precision(
 
     monkeypatch.setattr(Plan, "fold_residuals", watch)
     X, y = make_data()
-    regress(X, y, reg=0.3, dtype=dtype, batch_size=4, n_permutations=10)
+    build.in_batches(4, monkeypatch)
+    regress(X, y, reg=0.3, dtype=dtype, n_permutations=10)
     assert seen == [(dtype, (1, 40, size)) for size in (1, 4, 4, 2)]
 
 

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import PredefinedSplit, StratifiedKFold
 
 from mvpa_kfda import RBF, cross_validate, decode_arrays, generalize_arrays
-from mvpa_kfda.decoding import grouped, repeats
+from mvpa_kfda.decoding import draws
 
 RUNS = np.repeat(np.arange(5), [8, 10, 6, 4, 8])
 UNEQUAL = PredefinedSplit(np.repeat([0, 1, 2], [18, 6, 12]))
@@ -46,11 +46,11 @@ CASES = {
 
 @pytest.mark.some(6)
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("limit", ["_MATRIX_BYTES", "_DRAWN_BYTES"])
+@pytest.mark.parametrize("limit", ["MATRIX_BYTES", "DRAWN_BYTES"])
 def test_memory_for_repeats_changes_nothing(name, limit, monkeypatch):
     X, y = problem()
     expected = CASES[name](X, y)
-    monkeypatch.setattr(repeats, limit, 0)
+    monkeypatch.setattr(draws, limit, 0)
     found = CASES[name](X, y)
     assert len(np.unique(found.null)) > 2
     assert_array_equal(found.scores, expected.scores)
@@ -65,14 +65,14 @@ def spread(true, predicted, scores):
 @pytest.mark.parametrize(
     ("n_features", "options", "n_grams"),
     [
-        (60, {}, 12),
-        (60, {"reg": "ledoit_wolf"}, 12),
-        (60, {"reg": "ledoit_wolf", "average_test": False}, 12),
-        (60, {"reg": "auto"}, 12),
+        (60, {}, 6),
+        (60, {"reg": "ledoit_wolf"}, 6),
+        (60, {"reg": "ledoit_wolf", "average_test": False}, 6),
+        (60, {"reg": "auto"}, 6),
         # The largest fold comes first, and is handled last.
         (20, {"reg": "auto", "groups": RUNS, "cv": UNEQUAL}, 0),
         (20, {"reg": "ledoit_wolf"}, 0),
-        (20, {"kernel": RBF(0.1)}, 12),
+        (20, {"kernel": RBF(0.1)}, 6),
         (20, {"average": None, "cv": StratifiedKFold(3)}, 0),
         (60, {"average": None, "cv": StratifiedKFold(3), "reg": "ledoit_wolf"}, 0),
         (60, {"average": None, "cv": StratifiedKFold(3), "reg": "auto"}, 0),
@@ -88,14 +88,13 @@ def test_shared_matrices_change_nothing(n_features, options, n_grams, monkeypatc
         return lambda *args: made.append(name) or function(*args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(grouped, "_gram", counted("gram", grouped._gram))
-        of_block = counted("block", grouped.BlockHats.of)
-        patch.setattr(grouped.BlockHats, "of", of_block)
+        patch.setattr(draws, "gram_at", counted("gram", draws.gram_at))
+        of_block = counted("block", draws.BlockHats.of)
+        patch.setattr(draws.BlockHats, "of", of_block)
         together = decode_arrays(X + 5, y, verbose=False, **options)
     assert [made.count(each) for each in ("gram", "block")] == [n_grams, 2]
-    alone = staticmethod(lambda positions, *_: positions)
-    monkeypatch.setattr(grouped.GramPositions, "of", alone)
-    monkeypatch.setattr(grouped.BlockHats, "of", staticmethod(lambda *_: None))
+    monkeypatch.setattr(draws, "with_grams", lambda positions, *_: positions)
+    monkeypatch.setattr(draws.BlockHats, "of", staticmethod(lambda *_: None))
     apart = decode_arrays(X + 5, y, verbose=False, **options)
     assert_allclose(together.lambdas, apart.lambdas, rtol=1e-10, atol=0)
     for name, null in apart.nulls.items():
@@ -108,19 +107,19 @@ def test_shared_matrices_change_nothing(n_features, options, n_grams, monkeypatc
 def test_few_matrices_are_held_at_once(monkeypatch):
     X, y = problem()
     held = []
-    prepare_sorted = repeats.prepare_sorted
+    prepare_sorted = draws.prepare_sorted
 
     def counted(hats, *settings, **options):
         held.append(len(hats))
         return prepare_sorted(hats, *settings, **options)
 
-    monkeypatch.setattr(repeats, "prepare_sorted", counted)
+    monkeypatch.setattr(draws, "prepare_sorted", counted)
     options = OPTIONS | {"cv": list(StratifiedKFold(3).split(X[:, :, 0], y))}
     decode_arrays(X, y, verbose=False, **options)
     assert held == [4 * 15, 2 * 15]  # 5 repeats of 3 permutations, of 4 and of 2 times
     # Of one time they hold a matrix (16, 16) of 8 bytes, and blocks of folds twice.
     each = 8 * (16**2 + 2 * (6**2 + 6**2 + 4**2))
-    monkeypatch.setattr(repeats, "_MATRIX_BYTES", 2 * 4 * each)
+    monkeypatch.setattr(draws, "MATRIX_BYTES", 2 * 4 * each)
     held.clear()
     decode_arrays(X, y, verbose=False, **options)
     assert max(held) == 8
@@ -135,7 +134,7 @@ def test_what_fails_in_a_permutation_is_located(monkeypatch):
         raise ValueError("some of them")  # one by one they are in order
 
     expected = decode_arrays(X, y, verbose=False, **OPTIONS)
-    monkeypatch.setattr(repeats, "prepare_sorted", fails)
+    monkeypatch.setattr(draws, "prepare_sorted", fails)
     found = decode_arrays(X, y, verbose=False, **OPTIONS)
     assert calls == [4 * 15, 2 * 15]
     assert len(np.unique(found.null)) > 2

@@ -14,7 +14,12 @@ import build
 from mvpa_kfda import RBF, Linear, Polynomial, Ridge, cross_validate
 from mvpa_kfda.decoding import run as search
 from mvpa_kfda.decoding import sizes
-from mvpa_kfda.decoding.positions import FeaturePositions, Positions, WindowPositions
+from mvpa_kfda.decoding.positions import (
+    FeaturePositions,
+    Positions,
+    WindowPositions,
+    cut_windows,
+)
 from mvpa_kfda.decoding.run import Task, run
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda.direct import prepare
@@ -50,9 +55,10 @@ def make_positions(
     width=1, step=1, mode="concatenate", kernel=None, data=None, reg=0.3
 ):
     data = make_data() if data is None else data
-    starts = np.arange(0, len(data) - width + 1, step)
-    times = (starts + (width - 1) / 2) / 100
-    return WindowPositions(data, starts, width, mode, times, kernel or Linear(), reg)
+    windows = cut_windows(
+        np.arange(len(data)) / 100, 100, width / 100, step / 100, mode
+    )
+    return WindowPositions(data, windows, kernel or Linear(), reg)
 
 
 def plans_of(positions, block):
@@ -73,8 +79,8 @@ TASK = make_task()
 def features(positions, position):
     """Features of a window, put together sample by sample."""
     start = positions.starts[position]
-    samples = [positions.data[t] for t in range(start, start + positions.width)]
-    if positions.mode == "mean":
+    samples = [positions.data[t] for t in range(start, start + positions.windows.width)]
+    if positions.windows.mode == "mean":
         return sum(samples) / len(samples)
     return np.hstack(samples)
 

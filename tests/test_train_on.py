@@ -39,7 +39,7 @@ from mvpa_kfda import (
     searchlight,
     simulate_epochs,
 )
-from mvpa_kfda.data.confounds import read_train_on
+from mvpa_kfda.data.trials import Trials, read_train_on
 from mvpa_kfda.kfda.folds import cross_folds, left_out_folds, make_folds
 from reference import reference_cross_validate, reference_generalize
 
@@ -85,11 +85,11 @@ def labels_of(name):
 def make(y, **given):
     """Return the analysis of a call with `train_on`."""
     from mvpa_kfda.decoding.analysis import make_analysis
-    from mvpa_kfda.decoding.procedure import Procedure, TrialData
+    from mvpa_kfda.decoding.procedure import Procedure
 
     options = {"reg": Ridge(LAM)} | PERMUTED | given
     groups, chosen = options.pop("groups", None), read_train_on(CHOSEN, len(y))
-    trials = TrialData(y=y, n=len(y), groups=groups, train_on=chosen)
+    trials = Trials(y=y, n=len(y), groups=groups, train_on=chosen)
     return make_analysis(trials, Procedure.of(options))
 
 
@@ -501,7 +501,7 @@ OF_CLASSES = {
     [e for e in OF_CLASSES.values() if not e.tests_others],
     ids=[n for n, e in OF_CLASSES.items() if not e.tests_others],
 )
-def test_workers_batches_and_files_change_nothing(entry, tmp_path):
+def test_workers_batches_and_files_change_nothing(entry, tmp_path, monkeypatch):
     chosen = np.random.default_rng(1).permutation(np.arange(36) % 2 == 0)
     options = {"train_on": chosen, "n_permutations": 9, "random_state": 0}
     options |= {"scoring": ["accuracy", "roc_auc"]}
@@ -509,8 +509,8 @@ def test_workers_batches_and_files_change_nothing(entry, tmp_path):
     assert 0 < result.pvalues().min() if np.ndim(result.scores) else True
     if entry.has("n_jobs"):
         assert entry(n_jobs=2, **options) == result
-    if entry.has("batch_size"):
-        assert entry(batch_size=2, **options) == result
+    build.in_batches(2, monkeypatch)
+    assert entry(**options) == result
     result.save(tmp_path / "result.h5")
     assert load_result(tmp_path / "result.h5") == result
     assert f"trained on {chosen.sum()} trials, tested on 18 others" in repr(result)

@@ -25,7 +25,7 @@ import reference
 from build import codes_of, words
 from mvpa_kfda import RBF, Linear, Polynomial, Ridge
 from mvpa_kfda.decoding.generalization import GeneralizationPositions, _Chunks
-from mvpa_kfda.decoding.positions import cut_windows, window_positions
+from mvpa_kfda.decoding.positions import WindowPositions, cut_windows
 from mvpa_kfda.decoding.run import Task, run
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda import transfer
@@ -109,12 +109,13 @@ class Problem:
         train = test = self._row(self.data)
         if self.data_test is not None:
             test = self._row(self.data_test)
-        return GeneralizationPositions(train, test, self.true)
+        trained = train.data, train.windows, train.kernel, train.reg
+        return GeneralizationPositions(*trained, test=test, test_labels=self.true)
 
     def _row(self, data):
-        windows = cut_windows(np.arange(len(data)), 1.0, self.width, self.step)
-        arguments = (windows, self.mode, self.kernel, self.reg)
-        return window_positions(data + self.offset, *arguments)
+        cut = 1.0, self.width, self.step, self.mode
+        windows = cut_windows(np.arange(len(data)), *cut)
+        return WindowPositions(data + self.offset, windows, self.kernel, self.reg)
 
     def features(self, data):
         """Return the windows' features, put together sample by sample."""

@@ -89,7 +89,7 @@ def test_overloads_of_decode_epochs_take_its_options():
     assert {*epochs._Options.__annotations__} == named - deciding - {"epochs", "y"}
 
 
-def test_stub_and_marker_of_types_are_packaged():
+def test_stub_marker_and_texts_are_packaged():
     packaged = read_metadata()["options.package_data"]["mvpa_kfda"].split()
-    assert packaged == ["__init__.pyi", "py.typed"]
+    assert packaged == ["__init__.pyi", "py.typed", "decoding/problems.txt"]
     assert all((PACKAGE / name).is_file() for name in packaged)

@@ -809,7 +809,7 @@ def test_the_verdict_says_how_much_was_looked_at(honest):
 
 
 def test_a_file_decides_neither_what_is_run_nor_where(saved, honest, capsys):
-    edited = {"checkpoint": "made_by_the_file", "n_jobs": 400, "batch_size": 1}
+    edited = {"checkpoint": "made_by_the_file", "n_jobs": 400}
     replace(honest, options=honest.options | edited).save("edited.h5")
     assert main(["rerun", "edited.h5", "data.npz"]) == 0
     assert not list(Path().glob("*made_by*"))

@@ -54,9 +54,10 @@ from threadpoolctl import threadpool_limits
 from mvpa_kfda import KernelFDA, Linear, Ridge, searchlight
 from mvpa_kfda.data.images import process_positions, read_images
 from mvpa_kfda.data.neighbours import sphere_members
+from mvpa_kfda.data.trials import Trials
 from mvpa_kfda.decoding.analysis import make_analysis
 from mvpa_kfda.decoding.positions import SubsetPositions
-from mvpa_kfda.decoding.procedure import Procedure, TrialData
+from mvpa_kfda.decoding.procedure import Procedure
 from mvpa_kfda.decoding.run import run
 
 RESULTS = Path(__file__).with_name("results_searchlight.rst")
@@ -176,7 +177,7 @@ def our_decoding(problem, images, n_permutations, centres, dtype):
     spheres = sphere_members(read.space, process_positions(read, centres), RADIUS)
     options = {"reg": 0.3, "cv": problem.cv, "n_permutations": n_permutations}
     procedure = Procedure.of(options, random_state=0, dtype=dtype)
-    trials = TrialData(y=problem.y, n=problem.n_images, groups=problem.groups)
+    trials = Trials(y=problem.y, n=problem.n_images, groups=problem.groups)
     analysis = make_analysis(trials, procedure)
     data = np.ascontiguousarray(read.X.T)
     source = SubsetPositions(data, spheres.indptr, spheres.indices, Linear(), 0.3)

@@ -7,8 +7,7 @@ import mne
 import numpy as np
 import pandas as pd
 
-from ..data.epoch_files import read_epochs_file
-from ..data.epochs import data_channels
+from ..data.epochs import data_channels, read_epochs_file
 from ..data.tables import trimmed_table
 from ..utils.checks import check_positive
 from .fates import ANNOTATED, BEFORE, BEYOND, FLAT, REJECTED, mark, wanted

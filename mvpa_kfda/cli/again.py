@@ -363,7 +363,7 @@ def _read(result, arguments):
     if first.suffix == ".npz":
         return _read_arrays(first)
     if first.name.endswith((".fif", ".fif.gz", ".set", ".mat")):
-        from ..data.epoch_files import read_epochs_file
+        from ..data.epochs import read_epochs_file
 
         for name in {"test_epochs"} & set(more):
             more[name] = read_epochs_file(more[name])

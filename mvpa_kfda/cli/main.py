@@ -316,7 +316,7 @@ def _run_epochs(arguments):
     _check_method(arguments)
     y = _read_classes(arguments)
     check_there(arguments.file, arguments.test_epochs)
-    from ..data.epoch_files import read_epochs_file
+    from ..data.epochs import read_epochs_file
     from .output import write_and_print  # loads most of the package
 
     epochs = read_epochs_file(arguments.file)

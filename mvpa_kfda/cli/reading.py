@@ -14,7 +14,7 @@ def read_volumes(paths, tables, column, drop, groups, confounds, train_on, avera
     import numpy as np
 
     from ..data.cifti import is_cifti, load_ciftis
-    from ..data.confounds import OF_IMAGES, read_train_on
+    from ..data.trials import OF_IMAGES, read_train_on
     from ..data.volumes import load_volumes, n_volumes
     from ..utils.checks import counted
 

@@ -1,24 +1,91 @@
-"""What the functions for MNE-Python's epochs take in: labels, channels, scales."""
+"""Epochs and power as decoding takes them: trials, channels, scales, neighbours.
 
-from dataclasses import dataclass
+`read_epochs` makes a `Recording` of what users give, and nobody behind it sees epochs
+again. Names of events are matched as MNE-Python does in ``epochs["face"]``: parts
+between slashes are tags, and a name stands for all events that have its tags in any
+order. Files are read by MNE-Python: its own, EEGLAB's and FieldTrip's.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral
+from pathlib import Path
 
+import h5py
 import mne
 import numpy as np
 from mne.time_frequency import EpochsTFR
+from numpy.typing import ArrayLike
 from scipy import sparse
+from scipy.io import whosmat
 
 from ..utils.advice import advice, described
 from ..utils.checks import check_array, check_option, quoted, warn_of_angles
 from ..utils.fingerprints import note_input
+from .trials import OF_EPOCHS, Trials, read_confounds, read_train_on
 
-_SCALES = ("auto", "channel", None)
+#: How users say what class an epoch is of.
+EpochLabels = ArrayLike | Mapping[str, str | Sequence[str]] | None
+
+#: Events and tags that a message lists.
+_LISTED = 20
 #: The names of MNE-Python's levels of verbosity.
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """What is decoded of epochs or power."""
+
+    trials: Trials
+    #: Of the channels that are used.
+    info: mne.Info
+    #: ([n_freqs,] n_times, n_trials, n_channels), a new array.
+    data: np.ndarray
+    #: Sample times (s), and samples per second.
+    times: np.ndarray
+    sfreq: float
+    #: Frequencies of power (Hz).
+    freqs: np.ndarray | None
+    #: Which of the given epochs the trials are, (n_trials,).
+    kept: np.ndarray
+    #: What a result records: events by class, which epochs, channels left out.
+    record: dict
+
+
+def read_epochs(epochs, y=None, picks=None, *, names=None, power=False, **known):
+    """The `Recording` of epochs, or of power if that will do; the given stay.
+
+    `known` is what `label_epochs` takes; `names` are those of the picked channels to be
+    used, where that is settled.
+    """
+    epochs = check_epochs(epochs, power=power)
+    trials, kept, record = label_epochs(epochs, y, **known)
+    used = pick_channels(epochs.info, picks if names is None else names)
+    sfreq, distances = float(epochs.info["sfreq"]), np.diff(epochs.times)
+    # A decomposition made from an array may have other times than its info says.
+    if not np.allclose(distances, 1 / sfreq, rtol=1e-3, atol=0) and is_even(distances):
+        sfreq = float(1 / distances.mean())
+    chosen, references = _picked(epochs.info, picks)
+    left_out = {"bad": len({*chosen} & {*epochs.info["bads"]})}
+    left_out["reference"] = len(references)
+    left_out = {reason: n for reason, n in left_out.items() if n}
+    record |= {"channels_left_out": left_out} if left_out else {}
+    return Recording(
+        trials,
+        mne.pick_info(epochs.info, used),
+        samples_first(epochs, used, kept),
+        epochs.times,
+        sfreq,
+        epochs.freqs if isinstance(epochs, EpochsTFR) else None,
+        kept,
+        record,
+    )
+
+
 def check_epochs(epochs, name="epochs", power=False):
-    """Return loaded, non-empty epochs, or power if that will do; the given stay."""
+    """Loaded, non-empty epochs, or power if that will do; the given stay."""
     if not isinstance(epochs, (mne.BaseEpochs, EpochsTFR) if power else mne.BaseEpochs):
         allowed = "mne.Epochs or EpochsTFR" if power else "mne.Epochs"
         raise TypeError(
@@ -36,30 +103,170 @@ def check_epochs(epochs, name="epochs", power=False):
     return epochs
 
 
-def per_epoch(epochs, values, name, owner="epochs"):
-    """Return labels or groups: from event_id, a metadata column, or as given."""
-    if isinstance(values, str):
-        return _metadata_column(epochs, values, name, owner)
-    if values is None and name in ("y", "y_test"):
-        return _event_names(epochs, name, owner)
-    return values
+# ------------------------------------------------------------------------------ trials
 
 
-def _event_names(epochs, name, owner):
-    """Return the name of every epoch's event."""
-    names = {code: event for event, code in epochs.event_id.items()}
-    codes = epochs.events[:, 2]
-    unknown = sorted(set(codes.tolist()) - set(names))
-    if unknown:
+def label_epochs(
+    epochs, y, groups=None, confounds=None, train_on=None, second=None, owner="epochs"
+):
+    """The `Trials` of the epochs with a class, which epochs these are, and a record.
+
+    A `second` labelling of the same trials is given by epochs, labels and whose these
+    are; only what has a class in both is kept.
+    """
+
+    def column_of(name):
+        _metadata_column(epochs, name, "confounds", "epochs")  # refuses what is not
+        return epochs.metadata[name]
+
+    n, name = len(epochs), "y" if owner == "epochs" else "y_test"
+    labels, kept, record = _classes_of(epochs, y, name, owner)
+    if isinstance(groups, str):
+        groups = _metadata_column(epochs, groups, "groups", owner)
+    trials = Trials(
+        y=labels,
+        n=n,
+        groups=groups,
+        confounds=read_confounds(confounds, n, column_of),
+        train_on=read_train_on(train_on, n, epochs.metadata, OF_EPOCHS),
+    )
+    if second is not None:
+        trials, kept, record = _in_both(trials, kept, record, *second)
+    if len(kept) < n:
+        trials = trials.take(kept)
+    numbers = _numbers(epochs.selection[kept], epochs.events[kept, 0], trials.groups)
+    return replace(trials, numbers=numbers), kept, record
+
+
+def _in_both(trials, kept, record, epochs, y, owner):
+    """The trials with their second labels, those with a class in both, and a record."""
+    labels, kept_test, record_test = None, np.arange(len(epochs)), {}
+    if y is not None:
+        labels, kept_test, record_test = _classes_of(epochs, y, "y_test", owner)
+    both = np.intersect1d(kept, kept_test)
+    if len(both) == 0:
         raise ValueError(
-            f"{owner}.event_id has no name for the event codes {unknown} in "
-            f"{owner}.events. Name every code there, or pass {name}."
+            "y and y_test name classes that have no epoch in common, and are to be two "
+            "labellings of the same epochs. To train on some and test on others, pass "
+            "test_epochs=epochs."
         )
-    return np.array([names[code] for code in codes])
+    for name, of_all, each in (
+        ("y", trials.y, record),
+        ("y_test", labels, record_test),
+    ):
+        gone = set(each["classes"]) - set(of_all[both].tolist()) if each else ()
+        if gone:
+            raise ValueError(
+                f"{name} names the class {min(gone)!r}, but its epochs have no class "
+                "in the other of y and y_test. Leave the class out."
+            )
+    if len(both) < len(kept):
+        record = {**record, "selected": both}
+    if len(both) < len(kept_test):
+        record_test = {**record_test, "selected": both}
+    record = record | {f"{name}_test": value for name, value in record_test.items()}
+    return replace(trials, y_test=labels), both, record
+
+
+def _numbers(numbers, samples, groups):
+    """The numbers of trials in the order of recording (n,), None if not known.
+
+    Those of the events, of which some were dropped, if events are in order; they may
+    have been put together by condition.
+    """
+    steps, distances = np.diff(numbers), np.diff(samples)
+    # Epochs made from an array are evenly spaced, in whatever order the rows are.
+    if (distances * steps[:1] == steps * distances[:1]).all():
+        return None
+    if (np.diff(samples[np.argsort(numbers)]) > 0).all():
+        return numbers
+    group = np.zeros(len(samples), int)
+    if groups is not None:
+        group = np.unique(groups, return_inverse=True)[1].reshape(-1)
+    order = _in_time(samples, group)
+    if order is None or (np.diff(numbers[order]) > 0).all():
+        return None if order is None else numbers
+    return np.argsort(order)
+
+
+def _in_time(samples, group):
+    """The order (n,) of samples within groups, one group after the other.
+
+    None if two events of a group have one sample: they are of several recordings.
+    """
+    order = np.lexsort((samples, group))
+    starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+    together = np.diff(group[order]) == 0
+    if not np.diff(samples[order])[together].all():
+        return None
+    first, last = samples[order[starts]], samples[order[np.r_[starts[1:] - 1, -1]]]
+    by_time = np.argsort(first, kind="stable")
+    if (last[by_time][:-1] >= first[by_time][1:]).any():
+        # Samples of several recordings, which follow each other as the rows do.
+        first = np.unique(group, return_index=True)[1]
+    return order[np.argsort(first[group[order]], kind="stable")]
+
+
+def names_classes(y, n_epochs):
+    """Whether labels are given by the names of events: no one label per epoch."""
+    if isinstance(y, Mapping):
+        return True
+    # As many labels as epochs are labels; as classes they would have an epoch each.
+    texts = isinstance(y, list | tuple) and all(isinstance(each, str) for each in y)
+    return texts and len(y) != n_epochs
+
+
+def _classes_of(epochs, y, name, owner):
+    """Labels, which epochs have one, and a record of the events of classes.
+
+    The labels are the events' names, a column of the metadata, as given, or the names
+    of classes, "" for none.
+    """
+    everybody = np.arange(len(epochs))
+    if y is None:
+        names = {code: event for event, code in epochs.event_id.items()}
+        codes = epochs.events[:, 2]
+        unknown = sorted(set(codes.tolist()) - set(names))
+        if unknown:
+            raise ValueError(
+                f"{owner}.event_id has no name for the event codes {unknown} in "
+                f"{owner}.events. Name every code there, or pass {name}."
+            )
+        return np.array([names[code] for code in codes]), everybody, {}
+    if isinstance(y, str):
+        return _metadata_column(epochs, y, name, owner), everybody, {}
+    if not names_classes(y, len(epochs)):
+        return y, everybody, {}
+    names = _named(y, len(epochs), name)
+    events = {
+        label: _match(epochs.event_id, texts, len(epochs), name, owner)
+        for label, texts in names.items()
+    }
+    labels = np.full(len(epochs), "", dtype=f"<U{max(map(len, names))}")
+    codes = epochs.events[:, 2]
+    for label, matched in events.items():
+        of_class = np.isin(codes, [epochs.event_id[event] for event in matched])
+        if not of_class.any():
+            raise ValueError(
+                f"{name} names the class {label!r}, but {owner} has no epoch of its "
+                f"events {quoted(matched, _LISTED)}. {owner}.drop_log tells why epochs "
+                "were dropped; else leave the class out."
+            )
+        twice = np.flatnonzero(of_class & (labels != ""))
+        if len(twice):
+            event = next(e for e in matched if epochs.event_id[e] == codes[twice[0]])
+            raise ValueError(
+                f"{name} names the event {event!r} in two classes, "
+                f"{str(labels[twice[0]])!r} and {label!r}. Use separate tags or events "
+                "for each class."
+            )
+        labels[of_class] = label
+    kept = np.flatnonzero(labels != "")
+    return labels, kept, {"classes": events, "selected": kept}
 
 
 def _metadata_column(epochs, column, name, owner):
-    """Return a column of the metadata."""
+    """A column of the metadata."""
     metadata = epochs.metadata
     if metadata is None:
         whose = "these epochs have" if owner == "epochs" else f"{owner} has"
@@ -76,6 +283,68 @@ def _metadata_column(epochs, column, name, owner):
     return metadata[column].to_numpy()
 
 
+def _named(given, n_epochs, name):
+    """The texts that stand for each class, by its name; two or more."""
+    if isinstance(given, Mapping):
+        names = {}
+        for label, texts in given.items():
+            texts = [texts] if isinstance(texts, str) else texts
+            right = isinstance(texts, list | tuple) and texts
+            right = right and all(isinstance(text, str) for text in texts)
+            if not right or not isinstance(label, str) or not label.strip():
+                raise TypeError(
+                    f"{name} names classes by a dict of name -> tag or event, or a "
+                    f"list of these; got {label!r}: {texts!r}. For example: "
+                    "{'animate': ['face', 'body'], 'inanimate': 'house'}."
+                )
+            names[label.strip()] = list(texts)
+        if len(names) < len(given):
+            raise ValueError(
+                f"{name} names {len(given)} classes, of which some have the same name "
+                "but for blanks. Put the events of a class together."
+            )
+    else:
+        given = [label.strip() for label in given]
+        names = {label: [label] for label in given}
+        if len(names) < len(given):
+            twice = next(label for label in given if given.count(label) > 1)
+            raise ValueError(
+                f"{name} names {twice!r} twice among {len(given)} names, for "
+                f"{n_epochs} epochs. Name each class once, or pass one label for each "
+                "epoch."
+            )
+    if len(names) < 2:
+        raise ValueError(
+            f"{name} names {len(names)} class{'es' * (not names)}; decoding needs two "
+            "or more. Name the tags or events of each."
+        )
+    return names
+
+
+def _match(event_id, texts, n_epochs, name, owner):
+    """The events that have the tags of any of some texts, in their order."""
+    found = []
+    trimmed = {event: event.strip() for event in event_id}
+    for text in texts:
+        matched = mne.event.match_event_names(
+            list(trimmed.values()), text.strip(), on_missing="ignore"
+        )
+        matched = [e for name in matched for e in event_id if trimmed[e] == name]
+        if not matched:
+            tags = sorted({tag for event in event_id for tag in event.split("/")})
+            only = [tag for tag in tags if tag not in event_id]
+            also = f"; tags in them: {quoted(only, _LISTED)}" if only else ""
+            raise ValueError(
+                f"{name} names {text!r}, which is no event or tag of {owner}. The "
+                f"events are: {quoted(event_id, _LISTED)}{also}. If these are labels, "
+                f"pass one for each of the {n_epochs} epochs."
+            )
+        found += [event for event in matched if event not in found]
+    return found
+
+
+# ---------------------------------------------------------------------------- channels
+
 #: Channels that record the noise of the room. For MNE-Python they are data, too.
 _REFERENCE = "ref_meg"
 #: How users ask for all data channels.
@@ -83,7 +352,7 @@ _ALL = ("data", ["data"])
 
 
 def _picked(info, picks):
-    """Return the names of picked channels, and of the references left out of all."""
+    """The names of picked channels, and of the references left out of all."""
     # Picking from a one-sample stand-in leaves the rules to MNE and copies no data.
     stand_in = mne.EvokedArray(np.zeros((len(info["ch_names"]), 1)), info.copy())
     stand_in.pick("data" if picks is None else picks, verbose=False)
@@ -96,7 +365,7 @@ def _picked(info, picks):
 
 
 def picked_channels(info, picks):
-    """Return the names of picked channels, bad ones too; none if there are none."""
+    """The names of picked channels, bad ones too; none if there are none."""
     try:
         return _picked(info, picks)[0]
     except ValueError:
@@ -104,13 +373,13 @@ def picked_channels(info, picks):
 
 
 def data_channels(info):
-    """Return the indices of the good data channels; reference channels are none."""
+    """The indices of the good data channels; reference channels are none."""
     good = [x for x in picked_channels(info, None) if x not in info["bads"]]
     return [info["ch_names"].index(name) for name in good]
 
 
 def pick_channels(info, picks):
-    """Return the indices of the channels to use; bad ones stay out."""
+    """The indices of the channels to use; bad ones stay out."""
     good, why = [], ""
     try:
         # MNE-Python keeps bad channels that are named one by one.
@@ -127,14 +396,6 @@ def pick_channels(info, picks):
     return [info["ch_names"].index(name) for name in good]
 
 
-def channels_left_out(info, picks):
-    """Return what a result records of picked channels that are not used, if any."""
-    names, references = _picked(info, picks)
-    numbers = {"bad": len({*names} & {*info["bads"]}), "reference": len(references)}
-    numbers = {reason: n for reason, n in numbers.items() if n}
-    return {"channels_left_out": numbers} if numbers else {}
-
-
 @dataclass(frozen=True)
 class Scaling:
     """A linear map that brings channels to one scale, the same for all epochs."""
@@ -144,7 +405,7 @@ class Scaling:
     whitener: np.ndarray | None = None  #: a matrix (n_channels, n_channels) instead
 
     def apply(self, data):
-        """Return data (..., n_channels) on the common scale; may use up the array."""
+        """Data (..., n_channels) on the common scale; may use up the array."""
         if self.whitener is not None:
             return data @ self.whitener.T
         if self.divisors is not None:
@@ -152,38 +413,33 @@ class Scaling:
         return data
 
     def undo(self, patterns):
-        """Return patterns (..., n_channels) in the channels' own units."""
+        """Patterns (..., n_channels) in the channels' own units."""
         if self.whitener is not None:
             return patterns @ np.linalg.pinv(self.whitener).T
         return patterns if self.divisors is None else patterns * self.divisors
 
 
-def samples_first(epochs, picks, name="epochs"):
-    """Return picked data, a new array ([n_freqs,] n_times, n_epochs, n_channels).
-
-    Channels are picked by numbers, or of epochs by names.
-    """
-    own = "data" if name == "epochs" else "data_test"
+def samples_first(epochs, picks, kept, name="epochs"):
+    """Data of some channels and trials, ([n_freqs,] n_times, n_trials, n_channels)."""
+    role = "data" if name == "epochs" else "data_test"
     # The features of a time point are contiguous then.
     if isinstance(epochs, EpochsTFR):
-        data = check_array(_power(epochs, name)[:, picks], f"The data of {name}", 4)
-        note_input(own, data)
+        data = _power(epochs, name)[:, picks]
+        data = data if len(kept) == len(data) else data[kept]
+        data = check_array(data, f"The data of {name}", 4)
+        note_input(role, data)
         return np.array(np.moveaxis(data, (0, 1), (-2, -1)), order="C")
-    if epochs.preload:  # nothing is copied, but trials one by one below
-        given, names = epochs.get_data(copy=False), epochs.ch_names
-        rows = [names.index(x) if isinstance(x, str) else x for x in picks]
-    else:
-        given, rows = epochs.get_data(picks=picks), slice(None)
-    data = np.empty((given.shape[2], len(given), len(picks)), given.dtype)
-    for number, trial in enumerate(given):
-        data[:, number] = trial[rows].T
+    given = epochs.get_data(copy=False)  # nothing is copied, but trials one by one
+    data = np.empty((given.shape[2], len(kept), len(picks)), given.dtype)
+    for number, trial in enumerate(kept):
+        data[:, number] = given[trial, picks].T
     trials = check_array(data.transpose(1, 2, 0), f"The data of {name}", 3)
-    note_input(own, trials)
+    note_input(role, trials)
     return trials.transpose(2, 0, 1)
 
 
 def _power(tfr, name):
-    """Return real values, (n_epochs, n_channels, n_freqs, n_times)."""
+    """Real values, (n_epochs, n_channels, n_freqs, n_times)."""
     if tfr.data.ndim == 5:
         raise ValueError(
             f"{name} has an axis of tapers, shape {tfr.data.shape}. Power is summed "
@@ -208,26 +464,13 @@ def _power(tfr, name):
     return tfr.data
 
 
-def sampling_rate(epochs, window, step):
-    """Return the samples per second, by the distance of the times if there are two."""
-    sfreq = float(epochs.info["sfreq"])
-    distances = np.diff(epochs.times)
-    if np.allclose(distances, 1 / sfreq, rtol=1e-3, atol=0):
-        return sfreq
-    # A decomposition made from an array may have other times than its info says.
-    if np.allclose(distances, distances.mean(), rtol=1e-3, atol=0):
-        return float(1 / distances.mean())
-    if window is not None or step is not None:
-        raise ValueError(
-            f"The times of epochs are not evenly spaced: {distances.min():g} to "
-            f"{distances.max():g} s apart. Leave out window and step, which are in "
-            "seconds, or resample to even times."
-        )
-    return sfreq
+def is_even(distances):
+    """Whether times are evenly spaced, by the distances between them."""
+    return np.allclose(distances, distances.mean(), rtol=1e-3, atol=0)
 
 
 def fit_scaling(info, data, scale, kernel):
-    """Return the `Scaling` of data ([n_freqs,] n_samples, n_epochs, n_channels)."""
+    """The `Scaling` of data ([n_freqs,] n_samples, n_epochs, n_channels)."""
     if data.ndim == 4:
         # Power differs by orders of magnitude between frequencies.
         divisors = [fit_scaling(info, power, scale, kernel).divisors for power in data]
@@ -247,26 +490,15 @@ def fit_scaling(info, data, scale, kernel):
     return Scaling()
 
 
-def check_scale(scale):
-    """Refuse unknown scales."""
-    if not isinstance(scale, mne.Covariance):
-        check_option("scale", scale, _SCALES, also=("a noise covariance",))
-
-
-def scale_name(scale):
-    """Return how a result records the scale."""
-    return scale if isinstance(scale, str | None) else "covariance"
-
-
 def _deviation(data, axis=None):
-    """Return standard deviations, and 1 for what is flat up to rounding."""
+    """Standard deviations, and 1 for what is flat up to rounding."""
     deviation = data.std(axis=axis)
     rounding = 1e-12 * np.abs(data).max(axis=axis)
     return np.where(deviation > rounding, deviation, 1.0)
 
 
 def _whitener(covariance, info):
-    """Return the whitening matrix (n_channels, n_channels) of a noise covariance."""
+    """The whitening matrix (n_channels, n_channels) of a noise covariance."""
     missing = [name for name in info["ch_names"] if name not in covariance.ch_names]
     if missing:
         raise ValueError(
@@ -286,7 +518,7 @@ def _whitener(covariance, info):
 
 
 def progress_wanted(verbose):
-    """Return MNE's verbose as yes, no or None."""
+    """MNE's verbose as yes, no or None."""
     if isinstance(verbose, str):
         check_option("verbose", verbose.upper(), _LEVELS)
         return verbose.upper() in ("DEBUG", "INFO")
@@ -302,28 +534,8 @@ def progress_wanted(verbose):
     return verbose <= 20  # the number of the INFO level
 
 
-def check_map(epochs, sensors, scale):
-    """Refuse what cannot be combined in a map of frequencies or of sensors."""
-    power, whitened = isinstance(epochs, EpochsTFR), isinstance(scale, mne.Covariance)
-    if power and sensors is not None:
-        raise ValueError(
-            "sensors works on mne.Epochs only; an EpochsTFR object is decoded at each "
-            "frequency and time. Leave sensors out, or choose channels with picks."
-        )
-    if power and whitened:
-        raise ValueError(
-            "A noise covariance in scale whitens signals, not their power. Use "
-            "scale='auto' or 'channel', or whiten the epochs before computing power."
-        )
-    if sensors is not None and whitened:
-        raise ValueError(
-            "A noise covariance in scale mixes each sensor with all others, so that "
-            "neighbourhoods are no longer local. Use scale='auto' or 'channel'."
-        )
-
-
 def find_neighbours(info, sensors):
-    """Return which picked channels are neighbours, each pair once, (2, n_pairs)."""
+    """Which picked channels are neighbours, each pair once, (2, n_pairs)."""
     names = info["ch_names"]
     if sensors is True or isinstance(sensors, str):
         also = ("an adjacency matrix", "(matrix, ch_names)")
@@ -348,7 +560,7 @@ def find_neighbours(info, sensors):
 
 
 def _mne_adjacency(info):
-    """Return the adjacency that MNE-Python finds for channels of a single type."""
+    """The adjacency that MNE-Python finds for channels of a single type."""
     types = sorted(set(info.get_channel_types()))
     if len(types) > 1:
         raise ValueError(
@@ -376,7 +588,7 @@ def _mne_adjacency(info):
 
 
 def _check_adjacency(matrix, n, what):
-    """Return a symmetric array of booleans, (n, n)."""
+    """A symmetric array of booleans, (n, n)."""
     matrix = matrix.toarray() if sparse.issparse(matrix) else matrix
     try:
         matrix = np.asarray(matrix, dtype=float)
@@ -402,3 +614,59 @@ def _check_adjacency(matrix, n, what):
             f"({i}, {j}). Make it so: (matrix + matrix.T) > 0."
         )
     return matrix > 0
+
+
+# ------------------------------------------------------------------------------- files
+
+
+def read_epochs_file(path):
+    """The epochs of a file, with one kind of error for all that is wrong."""
+    path = Path(path)
+    try:
+        return _READERS.get(path.suffix, mne.read_epochs)(path, verbose="error")
+    except Exception as error:  # a reader of foreign bytes fails in many ways
+        text = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        words = (
+            f"is not a file of epochs that MNE-Python can read ({text}). Use epochs "
+            "saved by mne.Epochs.save (-epo.fif), EEGLAB epochs (.set) or FieldTrip "
+            "data (.mat)."
+        )
+        # SciPy, which MNE-Python uses without it for EEGLAB, reads no version 7.3.
+        if "pymatreader" in text or isinstance(error, NotImplementedError):
+            words = (
+                "cannot be read without the package pymatreader. Install it (pip "
+                "install pymatreader), or save the epochs by mne.Epochs.save "
+                "(-epo.fif)."
+            )
+        elif "read_raw_eeglab" in text:
+            words = (
+                "holds no epochs, or only one: for EEGLAB it is a continuous "
+                "recording. Cut it into epochs first, by Tools > Extract epochs in "
+                "EEGLAB or by mne.Epochs."
+            )
+        raise ValueError(f"{path} {words}") from error
+
+
+def _read_fieldtrip(path, verbose):
+    """The data structure of FieldTrip, whose columns of trialinfo are numbered."""
+    if h5py.is_hdf5(path):
+        with h5py.File(path, "r") as file:
+            names = [name for name in file if not name.startswith("#")]
+    else:
+        names = [name for name, *_ in whosmat(path)]
+    if len(names) > 1 and "data" not in names:
+        raise ValueError(f"it holds several variables, {quoted(names, 5)}; save one")
+    name = "data" if "data" in names else names[0]
+    with mne.use_log_level(verbose):
+        epochs = mne.read_epochs_fieldtrip(path, info=None, data_name=name)
+        if epochs.metadata is not None:
+            epochs.metadata = epochs.metadata.rename(columns=str)
+    return epochs
+
+
+#: Endings -> readers; everything else is read as MNE-Python's own.
+_READERS = {
+    # Channels named EOG or EYE are none of the brain.
+    ".set": partial(mne.read_epochs_eeglab, eog="auto"),
+    ".mat": _read_fieldtrip,
+}

@@ -34,15 +34,14 @@ from .cifti import (
     load_ciftis,
     mask_ciftis,
 )
-from .confounds import (
+from .space import FeatureSpace, Space, SurfaceSpace, VolumeSpace
+from .tables import read_text_table
+from .trials import (
     OF_IMAGES,
-    ConfoundTable,
-    TrainOn,
+    Trials,
     read_confounds,
     read_train_on,
 )
-from .space import FeatureSpace, Space, SurfaceSpace, VolumeSpace
-from .tables import read_text_table
 from .volumes import (
     background_mask,
     is_surface,
@@ -105,10 +104,7 @@ def read_labels(y, groups=None, confounds=None, train_on=None):
 class ImageLabels:
     """What is known of the images to be decoded, and of all that z-scores are of."""
 
-    y: np.ndarray  #: (n,)
-    groups: np.ndarray | None  #: (n,)
-    confounds: ConfoundTable | None
-    train_on: TrainOn | None
+    trials: Trials
     given: tuple  #: labels and groups of all images
     kept: np.ndarray | None = None  #: which of all images are decoded; None: all are
     record: dict = field(default_factory=dict)
@@ -135,26 +131,26 @@ def choose_images(labels, classes=None):
         The classes to be decoded.
     """
     y, groups, confounds, train_on = labels
+    trials = Trials(
+        y=y,
+        n=len(y),
+        groups=groups,
+        confounds=confounds,
+        train_on=train_on,
+        numbers=np.arange(len(y)),  # images follow each other in time
+    )
     if classes is None:
-        return ImageLabels(*labels, (y, groups))
-    if groups is not None:
-        check_per_trial(groups, len(y), "groups")
+        return ImageLabels(trials, (y, groups))
     names = _named_labels(classes, y)
     name_of = {label: name for name, several in names.items() for label in several}
     kept = np.flatnonzero([label in name_of for label in y.tolist()])
-    chosen = y[kept]
+    trials = trials.take(kept)
     if isinstance(classes, Mapping):
-        chosen = np.array([name_of[label] for label in chosen.tolist()])
+        labels = [name_of[label] for label in trials.y.tolist()]
+        trials = replace(trials, y=np.array(labels))
     record = {str(name): list(map(str, several)) for name, several in names.items()}
-    return ImageLabels(
-        chosen,
-        None if groups is None else groups[kept],
-        None if confounds is None else confounds[kept],
-        None if train_on is None else train_on.of(kept),
-        (y, groups),
-        kept,
-        {"classes": record, "selected": kept, "n_images": len(y)},
-    )
+    record = {"classes": record, "selected": kept, "n_images": len(y)}
+    return ImageLabels(trials, (y, groups), kept, record)
 
 
 def _named_labels(classes, y):

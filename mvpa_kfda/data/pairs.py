@@ -5,22 +5,21 @@ other ones, as the user says. Models must not be tested on trials that they were
 on, so copies of trials are refused where they are said to be others.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from hashlib import blake2b
 
-import mne
 import numpy as np
 
-from ..utils.checks import check_flag, check_per_trial, warn
-from .classes import (
-    Chosen,
-    choose_classes,
-    choose_epochs,
-    choose_same,
+from ..utils.checks import check_flag, warn
+from .epochs import (
+    check_epochs,
+    label_epochs,
     names_classes,
+    pick_channels,
+    read_epochs,
+    samples_first,
 )
-from .confounds import TrainOn, train_on_of_epochs
-from .epochs import check_epochs, per_epoch, pick_channels, samples_first
 
 #: So many equal trials may be chance, in spike counts for one, if the user says so.
 _CHANCE = 0.1
@@ -104,130 +103,63 @@ def check_same_trials(same_trials, data, times, data_test, times_test, names):
     return False
 
 
-@dataclass(frozen=True)
-class TrialSets:
-    """The trials to train with and those to test on."""
-
-    y: object  #: labels of the training trials
-    groups: object  #: their groups, or None
-    y_test: object  #: labels to be predicted; None for those of `y`
-    n_other: int | None  #: number of other test trials; None to cross-validate
-    info: mne.Info  #: of the channels used
-    data: np.ndarray  #: the training trials, (n_times, n_trials, n_channels)
-    times: np.ndarray  #: their sample times in seconds
-    data_test: np.ndarray  #: the test trials; `data` itself if there are no others
-    times_test: np.ndarray  #: their sample times
-    record: dict  #: which epochs are decoded as which classes, where they are chosen
-    numbers: np.ndarray | None  #: of the training trials in the recording, if known
-    kept: np.ndarray  #: which of the given epochs the training trials are
-    kept_test: np.ndarray | None = None  #: the same of what a choice leaves to test
-    #: Which epochs were chosen to train with; all are in `data` if there are folds.
-    train_on: TrainOn | None = None
-
-    def part(self, values):
-        """Return values (n_epochs, ...) of the given epochs, for those to train with.
-
-        And for those that are tested without folds, as far as they are known.
-        """
-        if values is None:
-            return None, None
-        tested = None if self.kept_test is None else values[self.kept_test]
-        return values[self.kept], tested
-
-
-def gather_pairs(
-    epochs, y, groups, test_epochs, y_test, train_on, same_trials, picks, with_folds
+def read_pairs(
+    epochs, y, picks, *, test_epochs=None, y_test=None, same_trials=None, **known
 ):
-    """Return the :class:`TrialSets` of checked epochs, see `generalize_epochs`.
+    """The `Recording` to train with, and data and times that it is tested on.
 
-    `with_folds` says whether those of `train_on` are trained with fold by fold.
+    These are its own, or of other epochs, see `generalize_epochs`: of the same trials,
+    which are cross-validated, or of other ones, which the `Trials` then know. `known`
+    is what `label_epochs` takes.
     """
     if test_epochs is None:
         check_no_same_trials(same_trials, "test_epochs")
-    if train_on is not None:
+    if known.get("train_on") is not None:
         check_alone("epochs", test_epochs, y_test)
-        chosen = choose_epochs(epochs, y, groups)
-        train_on = train_on_of_epochs(epochs, train_on, chosen)
-        return _gather_chosen(chosen, train_on, picks, with_folds)
     if test_epochs is None:
-        chosen, test = choose_same(epochs, epochs, y, y_test, groups, "epochs")
-        picks = pick_channels(epochs.info, picks)
-        record = _record(chosen, test if y_test is not None else None)
-        return _trial_sets(chosen, test.y, None, picks, record)
-    test_epochs = check_epochs(test_epochs, "test_epochs")
-    chosen, test = _choose_pair(epochs, test_epochs, y, y_test, groups, same_trials)
-    record = _record(chosen, test)
-    epochs, test_epochs = chosen.epochs, test.epochs
+        if y_test is not None:
+            epochs = check_epochs(epochs)
+            known["second"] = epochs, y_test, "epochs"
+        train = read_epochs(epochs, y, picks, **known)
+        return train, train.data, train.times
+    epochs, owner = check_epochs(epochs), "test_epochs"
+    test_epochs = check_epochs(test_epochs, owner)
     names = _common_channels(epochs, test_epochs, picks)
-    data = samples_first(epochs, names)
-    data_test = samples_first(test_epochs, names, "test_epochs")
+    test, kept_test, record = None, np.arange(len(test_epochs)), {}
+    if same_trials is True and len(epochs) == len(test_epochs):
+        known["second"] = test_epochs, y_test, owner
+    elif y_test is not None:
+        test, kept_test, record = label_epochs(test_epochs, y_test, owner=owner)
+    elif same_trials is not True:  # found where those to train with are
+        labels = y
+        if names_classes(y, len(epochs)):
+            labels = y if isinstance(y, Mapping) else {name: name for name in y}
+        elif y is not None and not isinstance(y, str):
+            raise ValueError(
+                "test_epochs are other trials than epochs, so their labels are needed: "
+                f"pass y_test, one label for each of the {len(test_epochs)} test "
+                "epochs (or same_trials=True, if they are the same trials in the same "
+                "order)."
+            )
+        test, kept_test, record = label_epochs(test_epochs, labels, owner=owner)
+    train = read_epochs(epochs, y, picks, names=names, **known)
+    kept_test = train.kept if "second" in known else kept_test
+    picked = [test_epochs.ch_names.index(name) for name in names]
+    data_test = samples_first(test_epochs, picked, kept_test, owner)
+    trials, times = train.trials, (epochs.times, test_epochs.times)
     same = check_same_trials(
-        same_trials,
-        data,
-        epochs.times,
-        data_test,
-        test_epochs.times,
-        ("epochs", "test_epochs"),
+        same_trials, train.data, times[0], data_test, times[1], ("epochs", owner)
     )
     if same:
-        data_test = without_copy(data, epochs.times, data_test, test_epochs.times)
-    elif same_trials is None:
-        _ask_if_the_same(epochs, test_epochs)
-    labels = test.y
-    if y_test is None:
-        labels = None if same else _same_kind_of_labels(test, y)
-    return TrialSets(
-        chosen.y,
-        chosen.groups,
-        labels,
-        None if same else len(test_epochs),
-        mne.pick_info(epochs.info, [epochs.ch_names.index(name) for name in names]),
-        data,
-        epochs.times,
-        data_test,
-        test_epochs.times,
-        record,
-        chosen.numbers,
-        chosen.kept,
-    )
-
-
-def _choose_pair(epochs, test_epochs, y, y_test, groups, same_trials):
-    """Return the `Chosen` epochs to train with and those to test on."""
-    if same_trials is True and len(epochs) == len(test_epochs):
-        return choose_same(epochs, test_epochs, y, y_test, groups, "test_epochs")
-    chosen, whose = choose_epochs(epochs, y, groups), ("y_test", "test_epochs")
-    if y_test is not None:
-        return chosen, choose_epochs(test_epochs, y_test, None, *whose)
-    if names_classes(y, len(epochs)) and same_trials is not True:
-        return chosen, choose_classes(test_epochs, y, None, *whose)
-    return chosen, Chosen(test_epochs, None)
-
-
-def _record(chosen, test):
-    """Return what a result records of the epochs that were chosen by their classes."""
-    tested = {} if test is None else test.record
-    return chosen.record | {f"{name}_test": value for name, value in tested.items()}
-
-
-def _trial_sets(chosen, y_test, other, picks, record):
-    """Return the trial sets of epochs, tested on others that share their channels."""
-    epochs = chosen.epochs
-    data = samples_first(epochs, picks)
-    return TrialSets(
-        chosen.y,
-        chosen.groups,
-        y_test,
-        None if other is None else len(other),
-        mne.pick_info(epochs.info, picks),
-        data,
-        epochs.times,
-        data if other is None else samples_first(other, picks, "the tested epochs"),
-        epochs.times,
-        record,
-        chosen.numbers,
-        chosen.kept,
-    )
+        data_test = without_copy(train.data, times[0], data_test, times[1])
+        trials = trials if test is None else replace(trials, y_test=test.y)
+    else:
+        trials = replace(trials, test=test)
+        if same_trials is None:
+            _ask_if_the_same(epochs, test_epochs, train.kept, kept_test)
+    record = {f"{name}_test": value for name, value in record.items()}
+    train = replace(train, trials=trials, record=train.record | record)
+    return train, data_test, times[1]
 
 
 def check_alone(name, test, y_test):
@@ -240,22 +172,6 @@ def check_alone(name, test, y_test):
             f"cannot be combined with {other} or y_test. To train on a part of {name}, "
             f"pass {part}."
         )
-
-
-def _gather_chosen(chosen, train_on, picks, with_folds):
-    """Train with some of the epochs and test on all others, or so in every fold."""
-    epochs, groups, train = chosen.epochs, chosen.groups, train_on.mask
-    picks = pick_channels(epochs.info, picks)
-    if with_folds:
-        sets = _trial_sets(chosen, None, None, picks, chosen.record)
-        return replace(sets, train_on=train_on)
-    y, y_test = train_on.split_labels(chosen.y)
-    if groups is not None:
-        groups = check_per_trial(groups, len(epochs), "groups")[train]
-    trained = Chosen(epochs[train], y, groups)
-    sets = _trial_sets(trained, y_test, epochs[~train], picks, chosen.record)
-    kept, kept_test = chosen.kept[train], chosen.kept[~train]
-    return replace(sets, kept=kept, kept_test=kept_test, train_on=train_on)
 
 
 def _common_channels(epochs, test_epochs, picks):
@@ -304,30 +220,16 @@ def _common_channels(epochs, test_epochs, picks):
     return names
 
 
-def _same_kind_of_labels(test, y):
-    """Return the labels of other trials, found where those to train with were."""
-    test_epochs = test.epochs
-    if test.y is not None:
-        return test.y
-    if y is None or isinstance(y, str):
-        return per_epoch(test_epochs, y, "y_test", "test_epochs")
-    raise ValueError(
-        "test_epochs are other trials than epochs, so their labels are needed: pass "
-        f"y_test, one label for each of the {len(test_epochs)} test epochs (or "
-        "same_trials=True, if they are the same trials in the same order)."
-    )
-
-
-def _ask_if_the_same(epochs, test_epochs):
+def _ask_if_the_same(epochs, test_epochs, kept, kept_test):
     """Ask about trials that were, by their events, cut or processed in another way."""
-    here, there = epochs.events, test_epochs.events
+    here, there = epochs.events[kept], test_epochs.events[kept_test]
     common = np.intersect1d(epochs.times.round(6), test_epochs.times.round(6))
     shared = set(map(tuple, here.tolist())) & set(map(tuple, there.tolist()))
     length = np.ptp(epochs.times) * epochs.info["sfreq"]
     distances = np.diff(np.sort(here[:, 0]))
     # Made-up events are often one sample apart.
     recorded = len(distances) > 0 and np.median(distances) > length / 2
-    alike = 2 * len(shared) >= len(there) or _overlap(epochs, test_epochs)
+    alike = 2 * len(shared) >= len(there) or _overlap(epochs, test_epochs, here, there)
     if (recorded and alike) or (len(common) == 0 and shared):
         raise ValueError(
             f"The epochs of test_epochs have {len(shared)} of the events of epochs, or "
@@ -339,12 +241,12 @@ def _ask_if_the_same(epochs, test_epochs):
         )
 
 
-def _overlap(epochs, test_epochs):
-    """Tell whether test epochs overlap with epochs one by one, more or less shifted."""
-    if len(epochs) != len(test_epochs):
+def _overlap(epochs, test_epochs, here, there):
+    """Whether test epochs overlap with epochs one by one, more or less shifted."""
+    if len(here) != len(there):
         return False
     sfreq = epochs.info["sfreq"]
-    distance = test_epochs.events[:, 0] - epochs.events[:, 0]
+    distance = there[:, 0] - here[:, 0]
     (first, last), ends = (
         np.rint(each.times[[0, -1]] * sfreq) for each in (epochs, test_epochs)
     )

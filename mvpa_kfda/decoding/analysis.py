@@ -1,8 +1,9 @@
 """What every decoding function does: check, draw, run, and pack.
 
-A decoding function reads its input, has the arguments that are not about data checked
-(`make_analysis`, for numbers `make_regression_analysis`), lays out positions, and hands
-both to `decode`.
+A decoding function reads its input, which gives `Trials` and data, has all that is not
+about the data checked and drawn (`make_analysis`), lays out positions, and hands both
+to `decode`. A regression is an analysis with other metrics, in which values take the
+place of classes.
 """
 
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from functools import partial
 
 import numpy as np
 
+from ..data.trials import Trials
 from ..inference.permutation import Permutations, permute_labels
 from ..kfda.folds import (
     Folds,
@@ -18,108 +20,82 @@ from ..kfda.folds import (
     cross_folds,
     left_out_folds,
     make_folds,
+    may_see_labels,
+    sees_labels,
 )
-from ..kfda.kernels import needs_gram
 from ..kfda.models import kernels_of
-from ..kfda.penalties import Tuned, name_of_rule
+from ..kfda.penalties import Auto, Tuned, name_of_rule
 from ..kfda.preprocess import FoldPreprocessing, check_kernel_after
 from ..metrics.classes import METRICS, chance_level
 from ..metrics.names import (
+    check_regression_scoring,
     check_scoring,
     function_metrics,
     name_functions,
     record_pairs,
 )
 from ..utils.checks import (
-    check_array,
     check_components,
-    check_gram,
     check_labels,
+    check_option,
     check_per_trial,
     draw_seed,
     quoted,
-    warn,
-    warn_of_angles,
-    word_bytes,
 )
 from ..utils.fingerprints import note_input
+from ..utils.memory import check_memory
 from ..utils.record import recorded, versions
-from .averaging import Averaging
-from .orders import warn_of_order
+from .averaging import Draw
+from .orders import find_in_values, warn_of_order
 from .problems import (
     check_distances,
     check_sets,
     check_sizes,
-    warn_of_absent_classes,
-    warn_of_alike_names,
-    warn_of_confounds,
+    find_absent_class,
+    find_alike_names,
+    find_misread,
+    warn_of,
     warn_of_spread,
 )
 from .procedure import Procedure
-from .repeats import Samples
+from .regression import RegressionTask, check_values, refuse_class_options
+from .resume import describe_run
 from .run import Task, run
-from .sizes import check_null
+from .sizes import NullBudget, check_null
 
-#: Trials above which an exact kernel matrix is worth a word.
-_MANY = 10_000
-
-
-def read_features(X, procedure):
-    """Return checked features (n, p), or a kernel matrix."""
-    kernel = procedure.method.kernel
-    X = check_gram(X) if needs_gram(kernel) else check_array(X)
-    if not needs_gram(kernel):
-        warn_of_angles(X, "X", "np.concatenate([np.sin(X), np.cos(X)], axis=1)")
-    exact = [not each.is_linear and not each.low_rank for each in kernels_of(kernel)]
-    if len(X) > _MANY and any(exact) and not needs_gram(kernel):
-        size = word_bytes(8 * len(X) ** 2)
-        warn(
-            f"The kernel matrix of {len(X)} trials takes {size}, several times, and "
-            "time grows with the cube of the trials. approx=Nystrom(n_components=500) "
-            "approximates it at a fraction of that; see its documentation.",
-            UserWarning,
-        )
-    note_input("data", X)
-    return X
-
-
-def note_trials(trials):
-    """Let the result keep the fingerprints of what is known of trials."""
-    known = {name: getattr(trials, name) for name in ("y", "groups", "y_test")}
-    for name in ("confounds", "confounds_test"):
-        table = getattr(trials, name)
-        known[name] = None if table is None else table.columns
-    known["train_on"] = None if trials.train_on is None else trials.train_on.mask
-    for name, values in known.items():
-        note_input(name, values)
+_NEEDS_CLASSES = (
+    "needs classes, but the values of a regression are continuous. Use KFold, "
+    "GroupKFold, ShuffleSplit or a number of folds."
+)
 
 
 @dataclass(frozen=True)
 class Analysis:
     """The checked arguments of a decoding analysis that are not about the data."""
 
-    #: The sorted labels, (c,).
-    classes: np.ndarray
-    #: Each trial's class, (n,).
+    #: The sorted labels, (c,); None where values are predicted.
+    classes: np.ndarray | None
+    #: Each trial's class, or its value, (n,).
     codes: np.ndarray
     #: Each trial's group, (n,).
     groups: np.ndarray | None
     #: Drawn once from the observed labels; None when the test set is other trials.
     folds: Folds | None
-    #: The classes to be predicted, (n_tested,).
+    #: The classes or values to be predicted, (n_tested,).
     tested: np.ndarray
-    #: The same, permuted along with the trained labels (P + 1, n); None: other trials.
-    moved: np.ndarray | None
+    #: Classes to be predicted, permuted along with the trained labels (P + 1, n); None:
+    #: those of other trials.
+    permuted_test_labels: np.ndarray | None
     #: The label vectors, observed first.
     permutations: Permutations
     #: What the run loop needs of all this.
     task: Task
     #: Plain values that, with the data, redo the analysis.
     parameters: dict
-    #: Codes and groups of the single trials, and which are chosen to train with.
-    single: tuple
-    #: Which trials are averaged; all else is then about pseudo-trials.
-    averaging: Averaging | None
+    #: The single trials, where all else is about pseudo-trials.
+    trials: Draw
+    #: Which trials are averaged; None for none.
+    averaging: Draw | None
     #: The trials in each pseudo-trial, (n, k), of all repeats.
     members: np.ndarray | None
     #: What was asked for.
@@ -131,42 +107,39 @@ class Analysis:
         return None if self.folds is None else self.folds.chosen
 
     @property
-    def n_trained(self):
-        """The number of trials that are trained with."""
-        return len(self.codes) if self.chosen is None else int(self.chosen.sum())
+    def trained_trials(self):
+        """The same of single trials."""
+        return None if self.trials.folds is None else self.trials.folds.chosen
 
     def of_trained(self, data):
-        """Return the data (..., n, p) of the trials that are trained with."""
-        chosen = self.single[2]
-        return data if chosen is None else data[..., chosen, :]
+        """The data (..., n, p) of the trials that are trained with."""
+        trained = self.trained_trials
+        return data if trained is None else data[..., trained, :]
 
     @property
-    def true(self):
+    def test_labels(self):
         """The labels to be predicted where they are not those trained with."""
         same = self.folds is not None and np.array_equal(self.tested, self.codes)
         return None if same else self.tested
 
     def task_for(self, positions):
-        """Return the task of some positions.
+        """The task of some positions.
 
         Where a model is tested at other positions than its own, there are two tests in
-        cross-validation: in the first null the tested labels move along with the
-        trained ones, in the second they stay. Where no trial is both trained with and
-        tested, the tested labels stay, and that is all.
+        cross-validation: in the first null the tested labels are permuted along with
+        the trained ones, in the second they stay. Where no trial is both trained with
+        and tested, the tested labels stay, and that is all.
         """
         permuted = self.permutations.n_permutations
         if not positions.row or self.chosen is not None or not permuted:
             return self.task
-        second = self.tested[None] if self.true is None else self.moved
+        second = self.permuted_test_labels
+        if self.test_labels is None:
+            second = self.tested[None]
         return replace(self.task, second=second)
 
-    def warn_of(self, positions):
-        """Warn of what the data at some positions say of p-values."""
-        if self.permutations.n_permutations:
-            warn_of_spread(positions, self)
-
     def average(self, data, kernel, axis=0):
-        """Return data and kernel of pseudo-trials, if trials are to be averaged.
+        """Data and kernel of pseudo-trials, if trials are to be averaged.
 
         A linear kernel is given averaged features, others average their values.
         """
@@ -174,227 +147,255 @@ class Analysis:
             return data, kernel
         return self.averaging.both(data, kernel, axis)
 
-    def result(self, kind, outcome, parameters, **fields):
-        """Pack the run's outcome as a result of class `kind`."""
-        tested = self.tested if self.chosen is None else self.tested[~self.chosen]
-        return kind(
-            metrics=outcome.metrics,
-            fold_metrics=outcome.folds,
-            nulls=outcome.nulls if self.permutations.n_permutations else {},
-            chances={
-                name: self.task.functions[name].chance
-                if name in self.task.functions
-                else chance_level(name, tested, len(self.classes))
-                for name in self.task.scoring
-            },
-            classes=self.classes,
-            y=self.codes,
-            groups=self.groups,
-            predicted=outcome.predicted,
-            tests=(np.arange(len(self.tested)),)
-            if self.folds is None
-            else self.folds.tests,
-            trains=None if self.folds is None else self.folds.trains,
-            parameters={**self.parameters, **parameters},
-            versions=versions(),
-            penalty=outcome.penalty,
-            members=self.members,
-            repeats=outcome.repeats,
-            **fields,
-        )
 
+def make_analysis(
+    trials, procedure, positions=None, shape=(), *, task="classification", **options
+):
+    """Check what a `Procedure` does with `Trials`, and draw what is random.
 
-def make_analysis(trials, procedure, *, maps=None, with_patterns=False):
-    """Check what a `Procedure` does with trials, and draw what is random.
-
-    What is kept of the permutations' `maps` is measured before any label is drawn.
+    What is kept of maps of a `shape`, of this kind of `Positions`, is measured before
+    any label is drawn. `options` are those of the `Task`, as ``with_patterns``.
     """
-    note_trials(trials)
-    scores, permuting = procedure.scores, procedure.permuting
-    scoring, functions, n_scalar = _check_scores(scores.scoring)
-    classes, codes, groups = _check_trials(trials)
-    cv, folds, splitter = _split(trials, procedure, codes, groups, classes)
-    learned = _learn(trials, procedure, folds, groups)
-    how, seed = _repeat(trials, procedure, cv, folds)
-    single, of_trials = (codes, groups, folds and folds.chosen), folds
-    asked = cv, folds, codes, groups, seed, classes
-    made = how.prepare(*asked, permuted=permuting.n_permutations > 0)
-    averaging = made if isinstance(made, Averaging) else None
+    check_option("task", task, ("classification", "regression"))
+    _note(trials)
+    if task == "regression":
+        refuse_class_options(procedure, trials)
+    scoring, functions, n_scalar = _check_scores(procedure.scores.scoring, task)
+    reg, permuting = procedure.method.reg, procedure.permuting
+    values, groups = None, trials.groups
+    if task == "regression":
+        values = check_values(trials.y, trials.n)
+        classes, codes, targets = None, values.codes, values.given
+        reg = Tuned() if isinstance(reg, Auto) else reg
+    else:
+        classes, codes = check_labels(trials.y, trials.n)
+        warn_of(find_alike_names(codes, classes))
+        targets = codes
+    if groups is not None:
+        groups = check_per_trial(groups, trials.n, "groups")
+    cv, others = procedure.splitting.cv, (trials.test, trials.train_on)
+    if values is not None:
+        folds = _folds_of_values(cv, values, groups, trials.numbers)
+    else:
+        cv = procedure.repeating.splitter(cv, groups, *others)
+        folds = draw_folds(cv, codes, groups, classes, *others, trials.numbers)
+    learned = _learned(trials, procedure, folds)
+    others = trials.test and trials.test.confounds
+    warn_of(*find_misread(trials.confounds, groups, folds, others))
+    repeating, permuted = procedure.repeating, permuting.n_permutations > 0
+    repeating.check(folds, trials.y_test, procedure.method.kernel)
+    seed = draw_seed(procedure.running.random_state)
+    asked = cv, folds, permuting.permute, trials.y_test
+    is_shown = permuted and repeating.is_shown(*asked)
+    of_trials = Draw(None, targets, groups, folds)
+    asked = cv, folds, codes, groups, seed, classes, permuted, is_shown
+    averaging, draws = repeating.prepare(*asked)
     if averaging is not None:
         codes, groups, folds = averaging.codes, averaging.groups, averaging.folds
-        learned = learned.averaged(averaging)
-    tested = _check_tested(trials, classes, codes)
-    permutations, labels, moved = _permute(
+        targets, learned = codes, learned.averaged(averaging)
+    tested = targets if values else _check_tested(trials, classes, codes)
+
+    def check(n_permutations):
+        if values is not None:
+            what = f"To permute {trials.n} values {n_permutations} times"
+            check_memory(8 * trials.n * n_permutations, what, "fewer permutations")
+        if positions is not None:
+            maps = NullBudget(permuting.kept, shape, positions.fewer)
+            maps.check(n_scalar, n_permutations)
+
+    permutations, labels, permuted_test_labels = _permute(
         codes,
-        tested if trials.n_test is None else None,
+        None if values or trials.test else tested,
         permuting.n_permutations,
-        folds=how.kept_folds(folds),
+        folds=folds if draws is None else draws.kept_folds,
         groups=groups,
-        permute=how.scheme(permuting.permute, folds),
+        alike=values is None,
+        permute=draws.scheme(permuting.permute) if draws else permuting.permute,
         random_state=seed,
-        check=maps and partial(maps.check, n_scalar),
+        check=check,
     )
-    if how.is_repeated:
-        made = how.plan(made, folds, labels, groups, seed, classes)
-        labels, folds, codes, groups = made.sampled
-    make_inner = partial(make_inner_folds, procedure.method.reg)
-    task = Task(
-        labels,
-        len(classes),
-        folds,
-        scoring,
-        procedure.running.dtype,
-        procedure.running.batch_size,
-        bool(scores.keep_class_scores),
-        with_patterns=with_patterns,
-        rank=_check_rank(procedure.method.n_components, len(classes)),
-        inner=make_inner(codes, groups, folds),
-        groups=groups,
-        functions=function_metrics(functions, classes),
-        learned=learned.seeded(seed),
-    )
-    samples = Samples(codes, groups, folds, averaging and averaging.members)
-    if how.is_repeated:
-        task, samples = made.tasks(task, make_inner)
+    inner = partial(_make_inner_folds, reg)
+    samples = averaging or Draw(None, targets, groups, folds)
+    if draws is None:
+        inner = inner(None if values else codes, groups, folds)
+    else:
+        draws = draws.of(labels, inner)
+        inner, samples = draws.inner_folds[0], draws.samples()
         tested = samples.codes
-    method = procedure.method
-    parameters = record_method(method, method.reg) | how.record(made)
-    parameters |= {"cv": splitter, "train_on": trials.chosen_by}
-    parameters["recorded_order"] = trials.recorded_order
-    parameters |= record_pairs(task.functions)
-    parameters |= record_run(task, learned, permutations, seed) | _sizes(single)
-    of_samples = samples.codes, samples.groups, samples.folds, tested, moved
-    about = permutations, task, parameters, single, averaging, samples.members
-    analysis = Analysis(classes, *of_samples, *about, procedure)
-    warn_of_order(analysis, of_trials, trials.numbers)
+    asked = {
+        "folds": samples.folds,
+        "scoring": scoring,
+        "dtype": procedure.running.dtype,
+        "functions": function_metrics(functions, classes),
+        "learned": learned.seeded(seed),
+        "inner": inner,
+    }
+    if values is not None:
+        asked |= {"mean": values.mean, "scale": values.scale, "n_classes": None}
+        task = RegressionTask(labels=values.levels[labels], **asked)
+    else:
+        rank = procedure.method.n_components
+        if rank is not None:
+            rank = check_components(rank, len(classes))
+            rank = None if rank == len(classes) - 1 else rank
+        task = Task(
+            labels=labels,
+            n_classes=len(classes),
+            keep_class_scores=bool(procedure.scores.keep_class_scores),
+            rank=rank,
+            groups=groups,
+            draws=draws,
+            **asked,
+            **options,
+        )
+    parameters = {
+        "cv": of_trials.folds and of_trials.folds.splitter,
+        "recorded_order": trials.recorded_order,
+        **_record(procedure.method, reg, task, learned, permutations),
+        "random_state": seed,
+    }
+    if values is not None:
+        parameters["task"] = "regression"
+    else:
+        parameters |= repeating.record(averaging, draws) | record_pairs(task.functions)
+        parameters["train_on"] = trials.train_on and trials.train_on.record
+        parameters["class_sizes"] = np.bincount(of_trials.codes).tolist()
+    analysis = Analysis(
+        classes,
+        samples.codes,
+        samples.groups,
+        samples.folds,
+        tested,
+        permuted_test_labels,
+        permutations,
+        task,
+        parameters,
+        of_trials,
+        averaging,
+        samples.members,
+        procedure,
+    )
+    if values is not None:
+        warn_of(*find_in_values(values.given, groups, trials.numbers, folds))
+        return analysis
+    warn_of_order(analysis, of_trials.folds, trials.numbers)
     tests = [np.arange(len(tested))] if samples.folds is None else samples.folds.tests
     check_sets(task.metrics, tests, tested, classes, procedure.repeating.n_repeats)
     check_distances(task.metrics, procedure.method.reg, permuting.n_permutations)
     return analysis
 
 
-def _split(trials, procedure, codes, groups, classes):
-    """Return the splitter, its folds, and what is recorded of it."""
-    others = trials.n_test, trials.train_on
-    cv = procedure.repeating.splitter(procedure.splitting.cv, groups, *others)
-    return cv, *draw_folds(cv, codes, groups, classes, *others, trials.numbers)
+def _record(method, reg, task, learned, permutations):
+    """What a result records about method, folds, scores and permutations."""
+    record = {
+        "kernel": recorded(method.kernel),
+        "reg": recorded(name_of_rule(method.reg)),
+        "n_components": method.n_components,
+        "average": None,
+        "n_folds": task.n_folds,
+        "scoring": task.scoring,
+        **learned.record(),
+        "n_permutations": permutations.n_permutations,
+        "permute": permutations.scheme,
+        "exact": permutations.exact,
+        "renamings": permutations.renamings,
+        "dtype": task.dtype.name,
+    }
+    if isinstance(reg, Tuned):
+        record["kernels"] = [recorded(each) for each in kernels_of(method.kernel)]
+    return record
 
 
-def _learn(trials, procedure, folds, groups):
-    """Return what every fold learns, or refuse it."""
-    learned = make_learned(procedure, trials)
-    check_foldwise(learned, procedure, folds)
-    warn_of_confounds(trials.confounds, groups, folds, trials.confounds_test)
-    return learned
+def _note(trials):
+    """Let the result keep the fingerprints of what is known of trials."""
+    test = trials.test or Trials(y=trials.y_test, n=trials.n)
+    known = {
+        "y": trials.y,
+        "groups": trials.groups,
+        "y_test": test.y,
+        "confounds": trials.confounds and trials.confounds.columns,
+        "confounds_test": test.confounds and test.confounds.columns,
+        "train_on": trials.train_on and trials.train_on.mask,
+    }
+    for name, values in known.items():
+        note_input(name, values)
 
 
-def _repeat(trials, procedure, cv, folds):
-    """Return how all of it is repeated, and the seed of what is random."""
-    permuting = procedure.permuting
-    how = procedure.repeating.checked(folds, trials.y_test, procedure.method.kernel)
-    seed = draw_seed(procedure.running.random_state)
-    if permuting.n_permutations:
-        how = how.showing(cv, folds, permuting.permute, trials.y_test)
-    return how, seed
-
-
-def _check_scores(scoring):
-    """Return the names of metrics, functions among them, and the number of maps."""
+def _check_scores(scoring, task):
+    """The names of metrics, functions among them, and how many have a null."""
+    if task == "regression" and isinstance(scoring, str) and scoring == "accuracy":
+        scoring = "r2"  # which is the default there
     scoring, functions = name_functions(scoring)
-    scoring = check_scoring(scoring, functions)
-    n_scalar = sum(name in functions or METRICS[name].scalar for name in scoring)
+    check = check_regression_scoring if task == "regression" else check_scoring
+    scoring = check(scoring, functions)
+    n_scalar = sum(name not in METRICS or METRICS[name].scalar for name in scoring)
     return scoring, functions, n_scalar
 
 
-def _check_trials(trials):
-    """Return the sorted labels, and the class and group of every trial."""
-    classes, codes = check_labels(trials.y, trials.n)
-    warn_of_alike_names(codes, classes)
-    if trials.groups is None:
-        return classes, codes, None
-    return classes, codes, check_per_trial(trials.groups, trials.n, "groups")
-
-
-def make_learned(procedure, trials):
-    """Return what every fold learns: steps, and how confounds are taken out."""
-    steps, confounds = procedure.learning.steps, trials.confounds
-    if confounds is None:
-        return FoldPreprocessing(steps)
-    # One unit for all: among seconds and volts the regression would drop the volts.
-    centre, spread = confounds.unit
-    columns, others = (
-        None if table is None else (table.columns - centre) / spread
-        for table in (confounds, trials.confounds_test)
-    )
-    rounding = np.finfo(float).eps * np.max(np.abs(confounds.columns) / spread)
-    named = tuple(confounds.record())
-    return FoldPreprocessing(
-        steps, columns, others, named, confounds.size, float(rounding)
-    )
-
-
-def check_foldwise(learned, procedure, folds):
-    """Refuse what folds of their own have not, where they preprocess."""
+def _learned(trials, procedure, folds):
+    """What every fold learns, steps and how confounds are taken out; or refuse it."""
     kernel, average = procedure.method.kernel, procedure.repeating.average
-    own = folds is not None and folds.trains is not None
-    if not (learned or own):
-        return
-    given = f"preprocess={procedure.learning.preprocess!r}"
-    if not learned.steps:
-        given = "confounds"
-        if learned.confounds is None:
-            given = f"{folds.name}, which trains on a part of the other trials,"
+    given, learned = "confounds", FoldPreprocessing(procedure.learning.steps)
+    if learned.steps:
+        given = f"preprocess={procedure.learning.preprocess!r}"
+    if trials.confounds is not None:
+        learned = _with_confounds(learned, trials, folds)
     if learned:
         check_kernel_after(kernel, learned, given)
-    if learned.confounds is not None:
-        _check_confounds(learned, folds)
     if average is not None and learned and not kernel.is_linear:
         raise ValueError(
             f"average={average} with a kernel that is not linear, {kernel!r}, averages "
             f"in feature space, where {given} has no meaning. Use a linear kernel, or "
             "average trials before you decode them."
         )
+    return learned
 
 
-def _check_confounds(learned, folds):
-    """Refuse confounds of other trials, and so many that they explain everything."""
-    if folds is None and learned.others is None:
+def _with_confounds(learned, trials, folds):
+    """The same with confounds; not of other trials, and not if they explain all."""
+    confounds, others = trials.confounds, trials.test and trials.test.confounds
+    if folds is None and others is None:
         raise ValueError(
             "confounds are known for the training trials, but the models are tested on "
             "other trials (X_test, test_epochs), whose confounds are not. Leave "
             "confounds out, or pass all trials in one set with your own folds, "
             "cv=[(train, test)]."
         )
-    smallest, k = len(learned.confounds), learned.n_confounds
-    of = "the only training set"
+    smallest, of = trials.n, "the only training set"
     if folds is not None:
         smallest = min(len(train) for train, _ in folds.pairs)
         of = f"the smallest training set of {folds.name}"
-    if k + 1 >= smallest:
+    if confounds.size + 1 >= smallest:
         raise ValueError(
-            f"confounds has {k} columns (categories count one less than there are), "
-            f"and {of} holds {smallest} trials: they would explain everything. Use "
-            "fewer confounds, or larger training sets."
+            f"confounds has {confounds.size} columns (categories count one less than "
+            f"there are), and {of} holds {smallest} trials: they would explain "
+            "everything. Use fewer confounds, or larger training sets."
         )
+    # One unit for all: among seconds and volts the regression would drop the volts.
+    centre, spread = confounds.unit
+    rounding = np.finfo(float).eps * np.max(np.abs(confounds.columns) / spread)
+    return replace(
+        learned,
+        confounds=(confounds.columns - centre) / spread,
+        others=None if others is None else (others.columns - centre) / spread,
+        named=tuple(confounds.record()),
+        n_confounds=confounds.size,
+        rounding=float(rounding),
+    )
 
 
-def _check_rank(n_components, n_classes):
-    """Return the number of discriminants to use, None for all of them."""
-    if n_components is None:
-        return None
-    n_components = check_components(n_components, n_classes)
-    return None if n_components == n_classes - 1 else n_components
+def _permute(codes, tested, n_permutations, *, folds, groups, alike, **options):
+    """The permutations, and trained and tested labels (P + 1, n) by them.
 
-
-def _permute(codes, tested, n_permutations, *, folds, groups, alike=True, **options):
-    """Return the permutations, and trained and tested labels (P + 1, n) by them.
-
-    Two labellings of a trial move together, as one label. Without a second one, since
-    other trials are tested, there are no tested labels to move. Where some of the
-    trials are chosen to train with, only their labels move.
+    Two labellings of a trial are permuted together, as one label. Without a second one,
+    since other trials are tested, there are no tested labels to permute. Where some of
+    the trials are chosen to train with, only their labels are permuted.
     """
-    if folds is not None and folds.chosen is not None:
-        return _permute_chosen(codes, n_permutations, folds, groups, options)
+    chosen, of_all = None if folds is None else folds.chosen, codes
+    if chosen is not None:
+        groups = None if groups is None else groups[chosen]
+        folds = left_out_folds(folds)
+        codes, tested, alike = codes[chosen], None, False
     # Two labellings have pairs of classes, which cannot be renamed one by one.
     alike = alike and (tested is None or np.array_equal(tested, codes))
     options |= {"folds": folds, "groups": groups, "alike": alike}
@@ -404,57 +405,64 @@ def _permute(codes, tested, n_permutations, *, folds, groups, alike=True, **opti
     trained = used if tested is None else used // n_classes
     permutations = permute_labels(pairs, n_permutations, classes=trained, **options)
     used = used.astype(np.min_scalar_type(-int(used.max()) - 1))  # fast to compare
-    labels, moved = used[permutations.labels], None
+    labels, permuted_test_labels = used[permutations.labels], None
     if tested is not None:
-        labels, moved = np.divmod(labels, n_classes)
+        labels, permuted_test_labels = np.divmod(labels, n_classes)
     if len(labels) > 1 and (labels[1:] == labels[0]).all():
         raise ValueError(
             f"permute={permutations.scheme!r} leaves the training labels unchanged: "
             "they are equal within each permutation block, only those of y_test are "
             "not. Use permute='free', other groups, or n_permutations=0."
         )
-    return permutations, labels, moved
+    if chosen is not None:
+        permuted = labels
+        labels = np.tile(of_all.astype(permuted.dtype), (len(permuted), 1))
+        labels[:, chosen] = permuted
+    return permutations, labels, permuted_test_labels
 
 
-def _permute_chosen(codes, n_permutations, folds, groups, options):
-    """Return what `_permute` does where the labels of some trials move among them."""
-    chosen = folds.chosen
-    permutations, labels, _ = _permute(
-        codes[chosen],
-        None,
-        n_permutations,
-        folds=left_out_folds(folds),
-        groups=None if groups is None else groups[chosen],
-        alike=False,
-        **options,
-    )
-    of_all = np.tile(codes.astype(labels.dtype), (len(labels), 1))
-    of_all[:, chosen] = labels
-    return permutations, of_all, None
+def _folds_of_values(cv, values, groups, numbers):
+    """The folds of values, which no splitter is shown, so that they may be permuted."""
+    if sees_labels(cv):
+        raise ValueError(
+            f"cv={cv!r} {_NEEDS_CLASSES} To balance the folds by binned values, pass "
+            "cv=list(splitter.split(X, bins))."
+        )
+    nothing = np.zeros(len(values.given), np.intp)
+    folds = make_folds(cv, nothing, groups, numbers=numbers, values=values.given)
+    if folds.sees_labels is None and may_see_labels(cv):
+        return replace(folds, sees_labels=False)  # there was nothing to look at
+    return folds
 
 
-def draw_folds(cv, codes, groups, classes, n_test, train_on, numbers=None):
-    """Return the folds, None for a test on other trials, and their record."""
+def draw_folds(cv, codes, groups, classes, test, train_on, numbers=None):
+    """The folds; None for a test on other trials."""
     if train_on is not None:
         return _draw_cross_folds(cv, codes, groups, classes, train_on, numbers)
-    if n_test is None:
+    if test is None:
         folds = make_folds(cv, codes, groups, classes, numbers)
-        warn_of_absent_classes(folds, codes, classes)
-        if groups is not None:
-            _check_trained(folds, codes)
-        return folds, folds.splitter
+        warn_of(find_absent_class(folds, codes, classes))
+        sets = ((codes[train], codes[test]) for train, test in folds.pairs)
+        if groups is not None and not any(np.intersect1d(*pair).size for pair in sets):
+            raise ValueError(
+                f"No fold of {folds.name} trains on a class that it tests, so that no "
+                "model sees the class it is tested on. Groups should be runs, sessions "
+                "or subjects that hold trials of several classes, or several groups of "
+                "each class."
+            )
+        return folds
     if cv is not None:
         raise ValueError(
             "cv has no meaning here: the model is trained on all trials and "
             "tested on others. Leave cv out; for test data that are the same trials in "
             "the same order, use same_trials=True."
         )
-    return None, None
+    return None
 
 
 def _draw_cross_folds(cv, codes, groups, classes, train_on, numbers=None):
-    """Return folds that train on some trials and test the others, and their record."""
-    train_on.split_labels(classes[codes])  # refuses classes of tested trials alone
+    """The same, that train on some trials and test the others."""
+    train_on.check_labels(classes[codes])
     given = None
     if cv is not None or groups is not None:
         given = make_folds(cv, codes, groups, classes, numbers, train_on.mask)
@@ -463,7 +471,9 @@ def _draw_cross_folds(cv, codes, groups, classes, train_on, numbers=None):
         where = ""
         if given is not None:
             left_out = given.tests[number]
-            where = f" in fold {number} of {given.name}{_word_group(groups, left_out)}"
+            names = () if groups is None else np.unique(groups[left_out])
+            group = f" (group {names[0].item()!r})" if len(names) == 1 else ""
+            where = f" in fold {number} of {given.name}{group}"
         if len(test) == 0:
             raise ValueError(
                 f"{train_on.given} leaves no trial to test{where}: all {len(left_out)} "
@@ -479,44 +489,25 @@ def _draw_cross_folds(cv, codes, groups, classes, train_on, numbers=None):
                 f"on{where}; a model needs trials of two or more classes. Select "
                 "more trials, or pass folds whose training sets hold more of them."
             )
-    warn_of_absent_classes(folds, codes, classes)
-    return folds, folds.splitter
-
-
-def _word_group(groups, rows):
-    """Name the group of some trials in brackets, if it is one."""
-    names = () if groups is None else np.unique(groups[rows])
-    return f" (group {names[0].item()!r})" if len(names) == 1 else ""
-
-
-def _check_trained(folds, codes):
-    """Refuse folds of which none trains on a class that it tests."""
-    n_classes = codes.max() + 1
-    for rows in folds.pairs:
-        trained, tested = (np.bincount(codes[r], minlength=n_classes) for r in rows)
-        if ((tested > 0) & (trained > 0)).any():
-            return
-    raise ValueError(
-        f"No fold of {folds.name} trains on a class that it tests, so that no model "
-        "sees the class it is tested on. Groups should be runs, sessions or subjects "
-        "that hold trials of several classes, or several groups of each class."
-    )
+    warn_of(find_absent_class(folds, codes, classes))
+    return folds
 
 
 def _check_tested(trials, classes, codes):
-    """Return the codes of the labels to be predicted, into the trained classes.
+    """The codes of the labels to be predicted, into the trained classes.
 
     Those trained with, where there are no others.
     """
-    y_test, n_test = trials.y_test, trials.n_test
-    if y_test is None and n_test is None:
+    y_test, n_test = trials.y_test, trials.n
+    if trials.test is not None:
+        y_test, n_test = trials.test.y, trials.test.n
+    elif y_test is None:
         return codes
     if y_test is None:
         raise ValueError(
             "The test data are other trials than the training data, so their labels "
             f"are needed: pass y_test, one for each of the {n_test} test trials."
         )
-    n_test = trials.n if n_test is None else n_test
     y_test = check_per_trial(y_test, n_test, "y_test")
     if (y_test.dtype.kind in "US") != (classes.dtype.kind in "US"):
         unknown = np.unique(y_test)
@@ -532,8 +523,8 @@ def _check_tested(trials, classes, codes):
     return np.searchsorted(classes, y_test).astype(np.intp)
 
 
-def make_inner_folds(reg, codes, groups, folds):
-    """Return the folds within training sets, where labels choose a penalty.
+def _make_inner_folds(reg, codes, groups, folds):
+    """The folds within training sets, where labels choose a penalty.
 
     Of classes (n,), or None for values. Training sets without such folds are refused.
     """
@@ -546,36 +537,6 @@ def make_inner_folds(reg, codes, groups, folds):
     return inner
 
 
-def record_method(model, reg):
-    """Return what a result records about the method, of which reg is what is done."""
-    kernel, given = model.kernel, name_of_rule(model.reg)
-    method = {"kernel": recorded(kernel), "reg": recorded(given)}
-    method |= {"n_components": model.n_components, "average": None}
-    if isinstance(reg, Tuned):
-        method["kernels"] = [recorded(each) for each in kernels_of(kernel)]
-    return method
-
-
-def _sizes(single):
-    """Return what a result records of single trials: how many there are of a class."""
-    return {"class_sizes": np.bincount(single[0]).tolist()}
-
-
-def record_run(task, learned, permutations, seed):
-    """Return what a result records about folds, scores and permutations."""
-    return {
-        "n_folds": task.n_folds,
-        "scoring": task.scoring,
-        **learned.record(),
-        "n_permutations": permutations.n_permutations,
-        "permute": permutations.scheme,
-        "exact": permutations.exact,
-        "renamings": permutations.renamings,
-        "random_state": seed,
-        "dtype": task.dtype.name,
-    }
-
-
 def decode(
     positions,
     analysis,
@@ -583,8 +544,9 @@ def decode(
     /,
     *,
     parameters,
-    null=None,
+    record=None,
     checkpoint=None,
+    digests=dict,
     undo=None,
     **fields,
 ):
@@ -594,16 +556,18 @@ def decode(
     ----------
     positions : Positions
         What is decoded where.
-    analysis : Analysis | RegressionAnalysis
+    analysis : Analysis
         The checked arguments.
     kind : type
         The class of the result.
     parameters : dict
         What the result records, on top of what `analysis` does.
-    null : "all" | "auto" | "full" | "max" | "stream" | None
-        What to keep of the permutations' maps, where that is settled already.
+    record : dict | None
+        What it records of trials that have been chosen.
     checkpoint : Checkpoint | None
-        What :func:`mvpa_kfda.decoding.run.run` takes.
+        Where finished blocks are kept.
+    digests : callable
+        Returns what tells whether a checkpoint is of the same data, by name.
     undo : callable | None
         Returns activation patterns (..., n_features) in the data's own units.
     **fields
@@ -616,13 +580,55 @@ def decode(
     """
     positions.check()
     check_sizes(positions, analysis.task.dtype)
-    analysis.warn_of(positions)
-    running = analysis.procedure.running
-    null = settled_null(analysis, positions, null)
-    task = replace(analysis.task_for(positions), null=null)
+    if analysis.permutations.n_permutations and analysis.classes is not None:
+        warn_of_spread(positions, analysis)
+    running, folds = analysis.procedure.running, analysis.folds
+    task = analysis.task_for(positions)
+    null = check_null(
+        analysis.procedure.permuting.kept,
+        task,
+        positions,
+        len(analysis.tested),
+        running.n_jobs,
+    )
+    if checkpoint:
+        first, described = positions.blocks()[0][0], parameters | {"null": null}
+        checkpoint.start(describe_run(positions, first, analysis, described, digests()))
+    task = replace(task, null=null)
     outcome = run(positions, task, running.n_jobs, running.verbose, checkpoint)
-    maps = outcome.patterns
-    extra = {
+    penalty, tested = dict(outcome.penalty), analysis.tested
+    if analysis.classes is None:
+        chances = {name: metric.chance for name, metric in task.metrics.items()}
+        if "criterion" in penalty:
+            penalty["criterion"] = penalty["criterion"] * task.scale**2
+    else:
+        if analysis.chosen is not None:
+            tested = tested[~analysis.chosen]
+        chances = {
+            name: task.functions[name].chance
+            if name in task.functions
+            else chance_level(name, tested, len(analysis.classes))
+            for name in task.scoring
+        }
+    maps, permuted = outcome.patterns, analysis.permutations.n_permutations > 0
+    if null != "all":
+        parameters = {"null": null} | parameters
+    found = {
+        "metrics": outcome.metrics,
+        "fold_metrics": outcome.folds,
+        "nulls": outcome.nulls if permuted else {},
+        "chances": chances,
+        "classes": analysis.classes,
+        "y": analysis.codes,
+        "groups": analysis.groups,
+        "predicted": outcome.predicted,
+        "tests": (np.arange(len(tested)),) if folds is None else folds.tests,
+        "trains": None if folds is None else folds.trains,
+        "parameters": analysis.parameters | parameters | (record or {}),
+        "versions": versions(),
+        "penalty": penalty,
+        "members": analysis.members,
+        "repeats": outcome.repeats,
         "class_scores": outcome.class_scores,
         "pattern_maps": {name: undo(maps[name]) for name in maps} if undo else maps,
         "null_summaries": _as_arrays(outcome.summaries),
@@ -635,18 +641,11 @@ def decode(
         "second_summaries": _as_arrays(outcome.second_summaries),
     }
     names = {field.name for field in dataclass_fields(kind)}
-    fields |= {name: value for name, value in extra.items() if name in names}
-    parameters = parameters if null == "all" else {"null": null} | parameters
-    return analysis.result(kind, outcome, parameters, **fields)
-
-
-def settled_null(analysis, positions, null=None):
-    """Return what is kept of the permutations' maps, that do not fit being refused."""
-    procedure, task = analysis.procedure, analysis.task_for(positions)
-    null, n_jobs = null or procedure.permuting.kept, procedure.running.n_jobs
-    return check_null(null, task, positions, len(analysis.tested), n_jobs)
+    if analysis.classes is None:
+        names.remove("classes")
+    return kind(**{name: found[name] for name in found.keys() & names}, **fields)
 
 
 def _as_arrays(summaries):
-    """Return summaries of nulls as a result keeps them."""
+    """Summaries of nulls as a result keeps them."""
     return {name: summary.to_arrays() for name, summary in summaries.items()}

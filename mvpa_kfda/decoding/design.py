@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from ..data.confounds import Confounds
 from ..data.images import Classes, choose_images, read_labels
+from ..data.trials import Confounds
 from ..inference.permutation import (
     SCHEMES,
     Permute,
@@ -39,7 +39,7 @@ from ..utils.record import as_call, is_record
 from ..viz.design import plot_design
 from ..viz.notebook import make_html
 from .analysis import draw_folds
-from .options import describes_options
+from .draws import Repeating
 from .orders import find_in_order, find_in_values, find_weak_trend
 from .problems import (
     count_by_group,
@@ -54,7 +54,7 @@ from .problems import (
     find_unequal,
     measure_confounds,
 )
-from .repeating import ONCE
+from .procedure import describes_options
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -126,27 +126,24 @@ class Design:
 
         For regression, the mean, minimum and maximum of the targets.
         """
-        n = len(self.y)
-        groups = np.full(n, "all") if self.groups is None else self.groups
+        groups = np.full(len(self.y), "all") if self.groups is None else self.groups
         names, group = np.unique(groups, return_inverse=True)
-        group = group.reshape(-1)
-        columns = {}
+        table = pd.DataFrame(index=pd.Index(names, name="group"))
         if len(self.classes):
-            counts = count_by_group(self.y, groups, len(self.classes))[1]
-            columns = {x: counts[:, k] for k, x in enumerate(self.classes.tolist())}
-        table = pd.DataFrame(columns, index=pd.Index(names, name="group"))
+            table[self.classes.tolist()] = count_by_group(
+                self.y, groups, len(self.classes)
+            )[1]
+        group = group.reshape(-1)
         table["trials"] = np.bincount(group)
         if not len(self.classes):
-            values = pd.Series(self.y).groupby(group)
-            for name in ("mean", "min", "max"):
-                table[name] = values.agg(name).to_numpy()
+            of_values = ["mean", "min", "max"]
+            values = pd.Series(self.y).groupby(group).agg(of_values)
+            table[of_values] = values.to_numpy()
         if self.folds is not None:
-            sets = [np.unique(group[test]) for _, test in self.folds]
-            inside = [
-                [f for f, held in enumerate(sets) if i in held]
-                for i in range(len(names))
+            held = [np.isin(np.arange(len(names)), group[x]) for _, x in self.folds]
+            table["test_sets"] = [
+                _word_numbers(np.flatnonzero(each)) for each in np.transpose(held)
             ]
-            table["test_sets"] = [_word_numbers(numbers) for numbers in inside]
         return table
 
     #: Its figure is none of a brain.
@@ -310,7 +307,9 @@ def check_design(
             "(epochs.metadata, column) or epochs.events[:, 2]."
         )
     rows = choose_images(read_labels(y, groups, confounds, train_on), classes)
-    y, groups, confounds, train_on = rows.y, rows.groups, rows.confounds, rows.train_on
+    trials = rows.trials
+    y, groups = trials.y, trials.groups
+    confounds, train_on = trials.confounds, trials.train_on
     n_permutations = check_count("n_permutations", n_permutations)
     check_option("permute", permute, get_args(Permute))
     if isinstance(cv, Integral):
@@ -322,22 +321,30 @@ def check_design(
         )
     folds, problems = _make_folds(cv, codes, groups, classes, train_on)
     chosen = None if train_on is None else train_on.mask
-    blocks, parameters, found = None, {}, []
+    blocks, parameters, exchange = None, {}, []
     if folds is not None:
         parameters["cv"] = folds.name.removeprefix("cv=")
-        if n_permutations:
-            labels = codes, folds, groups, chosen
-            asked = n_permutations, permute, cv
-            blocks, more, found = _exchange(*labels, *asked)
-            parameters |= more
+    if folds is not None and n_permutations:
+        labels = codes, folds, groups, chosen
+        blocks, more, exchange = _exchange(*labels, n_permutations, permute, cv)
+        parameters |= more
     one_by_one = n_permutations > 0 and parameters.get("permute") != "groups"
-    trials = codes, groups, classes, chosen, folds, one_by_one
-    problems += _of_labels(*trials, numbers=rows.kept) + found
-    short = find_short_runs(*rows.given)
-    problems += [short] if short else []
-    table = _compare_confounds(confounds, codes, groups)
-    problems += find_confounded(table.index, table["eta_squared"], table["p"])
-    problems += find_misread(confounds, groups, folds)
+    design = codes, groups, classes, chosen, folds, one_by_one
+    each = () if confounds is None else confounds.each
+    table = pd.DataFrame({"taken_as": [one.taken_as for one in each]}, dtype=object)
+    table.index = [one.name for one in each]
+    measured = np.empty((2, 0))
+    if each:
+        measured = measure_confounds([one.columns for one in each], codes, groups)
+    table["eta_squared"], table["p"] = measured
+    problems = [
+        *problems,
+        *_find_in_labels(*design, numbers=rows.kept),
+        *exchange,
+        find_short_runs(*rows.given),
+        *find_confounded(table.index, *measured),
+        *find_misread(confounds, groups, folds),
+    ]
     return Design(
         classes,
         codes,
@@ -345,7 +352,7 @@ def check_design(
         None if folds is None else folds.pairs,
         blocks,
         parameters,
-        problems,
+        [problem for problem in problems if problem],
         table,
         chosen,
     )
@@ -391,32 +398,38 @@ arrangements; no problem found>
             "one subject, such as one of those it was computed from."
         )
     parameters, folds, groups = result.parameters, _folds_of(result), result.groups
-    n = len(result.y) // result.n_repeats
+    n, P = len(result.y) // result.n_repeats, result.n_permutations
     y, groups = result.y[:n], None if groups is None else groups[:n]
     chosen = None if folds is None else folds.chosen
     known = {"cv": _worded_cv(parameters["cv"])} if "cv" in parameters else {}
-    blocks = None
-    if result.n_permutations and parameters.get("permute") in SCHEMES:
-        blocks, more = _exchange_of(result, y, folds, groups, chosen)
-        known |= more
-    problems = []
+    blocks, few = None, None
+    if P and parameters.get("permute") in SCHEMES:
+        scheme, codes = parameters["permute"], np.unique(y, return_inverse=True)[1]
+        codes = codes.reshape(-1)
+        if result.mode == "other_labels":  # two labels move as one
+            codes = codes * len(result.classes) + result.y_test
+        # No permutations, of which there may be few: these are known.
+        blocks, more, _ = _exchange(codes, folds, groups, chosen, 0, scheme)
+        if result.members is not None and result.n_repeats > 1:  # trials are exchanged
+            more.pop("arrangements", None)
+        if parameters.get("exact"):
+            more["arrangements"] = P + 1
+        known |= more | {"permute": scheme, "n_permutations": P}
+        if "arrangements" in known:
+            renamings = parameters.get("renamings", 1)
+            few = find_few(known["arrangements"], P, scheme, renamings)
     numbers = parameters.get("recorded_order")
     numbers = None if numbers is None else np.argsort(numbers)
+    problems = [None if folds is None else find_leak(folds, groups)]
     if len(result.classes):
         one_by_one = blocks is not None and known["permute"] != "groups"
         trials = y, groups, result.classes, chosen, folds, one_by_one
-        problems = _of_labels(*trials, in_time=result.members is None, numbers=numbers)
+        in_time = result.members is None
+        problems += _find_in_labels(*trials, in_time=in_time, numbers=numbers)
     else:
-        problems = find_in_values(y, groups, numbers)
-    leak = folds is not None and find_leak(folds, groups)
-    if leak:
-        problems.insert(0, leak)
-    if "arrangements" in known:
-        count, scheme = known["arrangements"], known["permute"]
-        renamings = parameters.get("renamings", 1)
-        few = find_few(count, result.n_permutations, scheme, renamings)
-        if few and few.severity == "warning":
-            problems.append(few)
+        problems += find_in_values(y, groups, numbers)
+    if few and few.severity == "warning":
+        problems.append(few)
     return Design(
         result.classes,
         y,
@@ -424,56 +437,54 @@ arrangements; no problem found>
         None if folds is None else folds.pairs,
         blocks,
         known,
-        problems,
+        [problem for problem in problems if problem],
         chosen=chosen,
         noun="trial" if result.members is None else "average",
     )
 
 
 def _make_folds(cv, codes, groups, classes, train_on):
-    """Return the folds, None where they are refused, and the problems about them."""
+    """The folds, None where they are refused, and the problems about them."""
     try:
         with warnings.catch_warnings(), collected_warnings() as told:
             # Of what is listed here; that there are very many is said at once.
             warnings.simplefilter("ignore", UserWarning)
-            folds, _ = draw_folds(cv, codes, groups, classes, None, train_on)
+            folds = draw_folds(cv, codes, groups, classes, None, train_on)
     except ValueError as error:
         return None, [Problem("folds", str(error), severity="error")]
-    found = find_cut_groups(cv, groups) or find_leak(folds, groups)
-    found = found, find_absent_class(folds, codes, classes)
-    found = [problem for problem in found if problem]
+    leak = find_cut_groups(cv, groups) or find_leak(folds, groups)
+    found = [x for x in (leak, find_absent_class(folds, codes, classes)) if x]
     told = {*told}.difference(problem.text for problem in found)
     return folds, found + [Problem("folds", text) for text in told]
 
 
-def _of_labels(
+def _find_in_labels(
     codes, groups, classes, chosen, folds, one_by_one, in_time=True, numbers=None
 ):
-    """Return the problems of labels: their numbers and, if it is known, their order."""
+    """The problems of labels: their numbers and, if it is known, their order."""
     found = [
         find_alike_names(codes, classes),
         find_missing_class(codes, groups, classes),
         find_unequal(codes, classes),
         None if folds is None else find_rare(folds.tests, codes, classes),
     ]
-    found = [problem for problem in found if problem]
+    orders = []
     if in_time:
         orders = find_in_order(codes, groups, chosen, numbers, folds, one_by_one)
         if not orders and chosen is None:
             orders = [find_weak_trend(codes, groups, numbers)]
-        found += [problem for problem in orders if problem]
-    return found
+    return found + orders
 
 
 def _exchange(codes, folds, groups, chosen, n_permutations, permute, cv=None):
-    """Return the blocks (n,) of exchange, what is known of it, and its problems.
+    """The blocks (n,) of exchange, what is known of it, and its problems.
 
     A splitter `cv` that may look at the labels is shown the exchanged ones.
     """
     blocks, moved = np.full(len(codes), -1), np.arange(len(codes))
     price = None
     try:
-        if ONCE.showing(cv, folds, permute, None).shows:
+        if Repeating().is_shown(cv, folds, permute, None):
             price = find_price(folds) if folds.sees_labels else None
             folds = None
         elif chosen is not None:
@@ -487,29 +498,10 @@ def _exchange(codes, folds, groups, chosen, n_permutations, permute, cv=None):
         return None, {}, [Problem("exchange", str(error), severity="error")]
     blocks[moved] = found.blocks
     known = {"permute": found.scheme, "n_permutations": n_permutations}
-    problems = (
-        price,
-        find_biased(permute, folds),
-        find_few(found.count, n_permutations, found.scheme, found.renamings),
-    )
-    problems = [problem for problem in problems if problem]
+    few = find_few(found.count, n_permutations, found.scheme, found.renamings)
+    problems = [price, find_biased(permute, folds), few]
     problems += [Problem("exchange", text) for text in told]
     return blocks, known | {"arrangements": found.count}, problems
-
-
-def _exchange_of(result, y, folds, groups, chosen):
-    """Return the blocks (n,) of exchange in a result, and what is known of it."""
-    parameters, p = result.parameters, result.n_permutations
-    codes = np.unique(y, return_inverse=True)[1].reshape(-1)
-    if result.mode == "other_labels":  # two labels move as one
-        codes = codes * len(result.classes) + result.y_test
-    labels = codes, folds, groups, chosen
-    blocks, known, _ = _exchange(*labels, 0, parameters["permute"])  # no more of them
-    if result.members is not None and result.n_repeats > 1:  # trials are exchanged
-        known.pop("arrangements", None)
-    if parameters.get("exact"):
-        known["arrangements"] = p + 1
-    return blocks, known | {"permute": parameters["permute"], "n_permutations": p}
 
 
 def _worded_cv(splitter):
@@ -539,18 +531,6 @@ def _folds_of(result):
         chosen,
         balanced=is_record(cv) and cv["name"] == PARTS,
     )
-
-
-def _compare_confounds(confounds, codes, groups):
-    """Return a table of what each is taken for, and how far it follows the classes."""
-    each = () if confounds is None else confounds.each
-    table = pd.DataFrame({"taken_as": [one.taken_as for one in each]}, dtype=object)
-    table.index = [one.name for one in each]
-    table["eta_squared"], table["p"] = np.empty((2, len(each)))
-    if each:
-        columns = [one.columns for one in each]
-        table["eta_squared"], table["p"] = measure_confounds(columns, codes, groups)
-    return table
 
 
 def _word_numbers(numbers):

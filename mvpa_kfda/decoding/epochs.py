@@ -8,24 +8,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 import mne
 import numpy as np
-from mne.time_frequency import EpochsTFR
 from numpy.typing import ArrayLike
 
-from ..data.classes import EpochLabels, choose_epochs, names_classes
-from ..data.confounds import Confounds, confounds_of_epochs, train_on_of_epochs
 from ..data.epochs import (
-    channels_left_out,
-    check_epochs,
-    check_map,
-    check_scale,
+    EpochLabels,
     find_neighbours,
     fit_scaling,
-    pick_channels,
     progress_wanted,
-    samples_first,
-    sampling_rate,
-    scale_name,
+    read_epochs,
 )
+from ..data.trials import Confounds
 from ..kfda.models import for_channels
 from ..kfda.rowmaps import Adjacency
 from ..results.decoding import TimeRegressionResult
@@ -33,22 +25,23 @@ from ..results.epochs import SensorTimeResult, TimeFrequencyResult, TimeResult
 from ..results.patterns import pack_info
 from ..utils.axes import AXES
 from ..utils.checks import check_option
-from .analysis import decode
-from .options import (
+from .analysis import decode, make_analysis
+from .positions import WindowPositions
+from .procedure import (
     ClassOptions,
     ClassScoreOptions,
     LoggedJobOptions,
+    Predicted,
+    Procedure,
+    Windowing,
     WindowOptions,
     decodes,
+    taken,
 )
-from .positions import WindowPositions
-from .procedure import Procedure, TrialData, Windowing, taken
-from .regression import TASKS, Predicted, refuse_for_regression
-from .sizes import Maps
 
 if TYPE_CHECKING:
     from mne import BaseEpochs, Covariance
-    from mne.time_frequency import AverageTFR
+    from mne.time_frequency import AverageTFR, EpochsTFR
     from typing_extensions import Unpack
 
     Sensors = Adjacency | Literal["adjacency", True]
@@ -88,11 +81,9 @@ class Channels:
 
     def __post_init__(self):
         """Check what does not depend on the channels there are."""
-        check_scale(self.scale)
-
-    def scaling(self, info, data, kernel):
-        """Return what brings data (..., n, p) of channels to one scale."""
-        return fit_scaling(info, data, self.scale, kernel)
+        if not isinstance(self.scale, mne.Covariance):
+            allowed = ("auto", "channel", None)
+            check_option("scale", self.scale, allowed, also=("a noise covariance",))
 
 
 class EpochTrials:
@@ -117,7 +108,7 @@ class EpochTrials:
 
 
 def logged(options):
-    """Return whether progress is wanted, for a level of MNE-Python's log."""
+    """Whether progress is wanted, for a level of MNE-Python's log."""
     return {"verbose": progress_wanted(options.get("verbose"))}
 
 
@@ -292,78 +283,58 @@ def decode_epochs(epochs, y=None, *, sensors=None, task="classification", **opti
     True
     """
     procedure = Procedure.of(options | logged(options), keep_all=True)
-    time, channels = taken(Windowing, options), taken(Channels, options)
-    sensors = None if sensors is False else sensors
-    epochs = check_epochs(epochs, power=True)
-    check_map(epochs, sensors, channels.scale)
-    make, kind = TASKS[check_option("task", task, tuple(TASKS))]
-    _check_task(task, epochs, y, sensors)
-    trials, chosen = _read_trials(epochs, y, options)
-    epochs = chosen.epochs
-    sfreq = sampling_rate(epochs, time.window, time.step)
-    windows = time.cut(epochs.times, sfreq)
-    picks = pick_channels(epochs.info, channels.picks)
-    info, kernel = mne.pick_info(epochs.info, picks), procedure.method.kernel
-    kind, rows, coordinates = _lay_out(epochs, info, sensors, windows.starts, kind)
-    analysis = make(
-        trials,
+    channels = taken(Channels, options)
+    method, sensors = procedure.method, None if sensors is False else sensors
+    known = {name: options.get(name) for name in _TrialOptions.__annotations__}
+    if task == "regression" and sensors is not None:
+        raise ValueError("task='regression' has no sensors. Leave it out.")
+    recording = read_epochs(epochs, y, channels.picks, power=True, **known)
+    if task == "regression":
+        _check_regression(recording, y)
+    windows = taken(Windowing, options).cut(recording.times, recording.sfreq)
+    kind, rows, coordinates = _lay_out(recording, sensors, channels.scale, windows)
+    if task == "regression":
+        kind, coordinates = TimeRegressionResult, {}
+    analysis = make_analysis(
+        recording.trials,
         procedure,
-        maps=Maps("all", rows["starts"].shape, WindowPositions.fewer),
-        with_patterns=kernel.is_linear and sensors is None,
+        WindowPositions,
+        rows.get("rows", windows.starts).shape,
+        task=task,
+        with_patterns=method.kernel.is_linear and sensors is None,
     )
-    data = samples_first(epochs, picks)
-    scaling = channels.scaling(info, analysis.of_trained(data), kernel)
-    data = scaling.apply(data).reshape(-1, *data.shape[-2:])
-    kernel = for_channels(kernel, info["ch_names"])
+    data, info = recording.data, recording.info
+    scaling = fit_scaling(
+        info, analysis.of_trained(data), channels.scale, method.kernel
+    )
+    data = scaling.apply(data)
+    data = data.reshape(-1, *data.shape[-2:])
+    kernel = for_channels(method.kernel, info["ch_names"])
     data, kernel = analysis.average(data, kernel, axis=1)
-    rows |= {"width": windows.width, "mode": time.window_mode, "times": windows.times}
-    rows |= {"kernel": kernel, "reg": procedure.method.reg}
-    recorded = record_epochs(info, channels, windows, time, sfreq)
-    recorded |= channels_left_out(epochs.info, channels.picks)
     return decode(
-        WindowPositions(data=data, **rows),
+        WindowPositions(data, windows, kernel, method.reg, **rows),
         analysis,
         kind,
-        parameters=recorded | chosen.record,
+        parameters=record_epochs(recording, channels.scale, windows),
         undo=scaling.undo,
         times=windows.times,
         **coordinates,
     )
 
 
-def _read_trials(epochs, y, options):
-    """Return the `TrialData` of epochs, and the epochs that have a class."""
-    confounds = confounds_of_epochs(epochs, options.get("confounds"))
-    chosen = choose_epochs(epochs, y, options.get("groups"))
-    trials = TrialData(
-        y=chosen.y,
-        n=len(chosen.epochs),
-        groups=chosen.groups,
-        confounds=None if confounds is None else confounds[chosen.kept],
-        train_on=train_on_of_epochs(epochs, options.get("train_on"), chosen),
-        numbers=chosen.numbers,
-    )
-    return trials, chosen
-
-
-def record_epochs(info, channels, windows, time, sfreq):
-    """Return what a result records about channels and windows."""
+def record_epochs(recording, scale, windows):
+    """What a result records about epochs, channels and windows."""
     return {
-        "ch_names": list(info["ch_names"]),
-        "scale": scale_name(channels.scale),
-        "window": windows.width / sfreq,
-        "step": windows.step / sfreq,
-        "window_mode": time.window_mode,
-        "sfreq": sfreq,
+        "ch_names": list(recording.info["ch_names"]),
+        "scale": scale if isinstance(scale, str | None) else "covariance",
+        **windows.record(),
+        **recording.record,
     }
 
 
-def _check_task(task, epochs, y, sensors):
+def _check_regression(recording, y):
     """Refuse what regression over time has not: power, and class names."""
-    if task != "regression":
-        return
-    refuse_for_regression(sensors=sensors)
-    if isinstance(epochs, EpochsTFR):
+    if recording.freqs is not None:
         raise ValueError(
             "task='regression' is for epochs, not for power at several frequencies. "
             "Pick a frequency and make epochs of its power, mne.EpochsArray."
@@ -373,29 +344,46 @@ def _check_task(task, epochs, y, sensors):
             "task='regression' needs the values to predict: y=, one number for each "
             "epoch or the name of a column of epochs.metadata."
         )
-    if names_classes(y, len(epochs)):
+    if "classes" in recording.record:
         raise ValueError(
             "task='regression' predicts numbers, and y names classes of events. Pass "
             "one number for each epoch or the name of a column of epochs.metadata."
         )
 
 
-def _lay_out(epochs, info, sensors, starts, kind):
-    """Return a map's class of result, fields of its positions, and its coordinates."""
-    kept = {"info_fif": pack_info(info)}
-    if isinstance(epochs, EpochsTFR):
+def _lay_out(recording, sensors, scale, windows):
+    """A map's class of result, fields of its positions, and its coordinates."""
+    info, freqs = recording.info, recording.freqs
+    whitened, kept = isinstance(scale, mne.Covariance), {"info_fif": pack_info(info)}
+    if freqs is not None and sensors is not None:
+        raise ValueError(
+            "sensors works on mne.Epochs only; an EpochsTFR object is decoded at each "
+            "frequency and time. Leave sensors out, or choose channels with picks."
+        )
+    if freqs is not None:
+        if whitened:
+            raise ValueError(
+                "A noise covariance in scale whitens signals, not their power. Use "
+                "scale='auto' or 'channel', or whiten the epochs before computing "
+                "power."
+            )
         # One frequency after the other along the samples.
-        first = len(epochs.times) * np.arange(len(epochs.freqs))[:, np.newaxis]
-        names = tuple(AXES["freqs"].place.format(f"{x:g}") for x in epochs.freqs)
-        rows = {"starts": first + starts, "names": names}
-        return TimeFrequencyResult, rows, kept | {"freqs": epochs.freqs}
+        first = len(recording.times) * np.arange(len(freqs))[:, np.newaxis]
+        names = tuple(AXES["freqs"].place.format(f"{x:g}") for x in freqs)
+        rows = {"rows": first + windows.starts, "names": names}
+        return TimeFrequencyResult, rows, kept | {"freqs": freqs}
     if sensors is None:
-        return kind, {"starts": starts}, kept if kind is TimeResult else {}
+        return TimeResult, {}, kept
+    if whitened:
+        raise ValueError(
+            "A noise covariance in scale mixes each sensor with all others, so that "
+            "neighbourhoods are no longer local. Use scale='auto' or 'channel'."
+        )
     pairs = find_neighbours(info, sensors)
     near = np.eye(len(info["ch_names"]), dtype=bool)
     near[tuple(pairs)] = near[tuple(pairs[::-1])] = True
     rows = {
-        "starts": np.tile(starts, (len(near), 1)),
+        "rows": np.tile(windows.starts, (len(near), 1)),
         "names": tuple(map(AXES["ch_names"].place.format, info["ch_names"])),
         "channels": tuple(np.flatnonzero(row) for row in near),
     }

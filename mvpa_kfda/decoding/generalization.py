@@ -9,21 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..data.classes import EpochLabels
-from ..data.confounds import (
-    Confounds,
-    confounds_of_epochs,
-    read_confounds,
-    read_train_on,
-)
-from ..data.epochs import channels_left_out, check_epochs
+from ..data.epochs import EpochLabels, fit_scaling
 from ..data.pairs import (
     check_alone,
     check_no_same_trials,
     check_same_trials,
-    gather_pairs,
+    read_pairs,
     without_copy,
 )
+from ..data.trials import Confounds, Trials
 from ..kfda.foldwise import FoldwisePlan
 from ..kfda.kernels import Linear
 from ..kfda.models import for_channels
@@ -32,21 +26,23 @@ from ..kfda.transfer import Expansion, Transfer, chunk_length
 from ..results.epochs import GeneralizationResult, exempt_cells
 from ..results.patterns import pack_info
 from ..utils.checks import check_finite
+from ..utils.fingerprints import note_input
 from .analysis import decode, make_analysis
-from .arrays import array_samples_first, cut_array, record_windows
+from .arrays import array_samples_first, cut_array, read_trials
 from .epochs import ChannelOptions, Channels, EpochTrials, logged, record_epochs
-from .options import (
+from .positions import WindowPositions
+from .procedure import (
     ClassOptions,
     ClassScoreOptions,
     JobOptions,
     LoggedJobOptions,
     NullOptions,
+    Procedure,
+    Windowing,
     WindowOptions,
     decodes,
+    taken,
 )
-from .positions import Positions, WindowPositions, window_positions
-from .procedure import Procedure, TrialData, Windowing, taken
-from .sizes import Maps
 
 if TYPE_CHECKING:
     from mne import BaseEpochs
@@ -54,32 +50,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class GeneralizationPositions(Positions):
+class GeneralizationPositions(WindowPositions):
     """Training windows as positions, each tested in all windows of other data."""
 
-    #: One row of training windows.
-    train: WindowPositions
     #: One row of test windows; their kernel and penalty do not matter.
-    test: WindowPositions
+    test: WindowPositions = None
     #: The labels to be predicted; None: those trained with, (n_test,).
-    true: np.ndarray | None = None
+    test_labels: np.ndarray | None = None
     #: The cells that are tested against one null only (n_train_times, n_test_times).
     exempt: np.ndarray | None = None
 
-    fewer = WindowPositions.fewer
-
-    @property
-    def shape(self):
-        """The shape of the leading part of the map: every position fills a row."""
-        return self.train.shape
-
     def describe(self):
         """Word the size of the map."""
-        return f"{self.train.n_windows} x {self.test.n_windows} times"
-
-    def check(self):
-        """Refuse what the training windows refuse."""
-        self.train.check()
+        return f"{self.n_windows} x {self.width} times"
 
     @property
     def width(self):
@@ -99,54 +82,38 @@ class GeneralizationPositions(Positions):
     @property
     def worker_bytes(self):
         """Memory for the matrix of a training window, and for test rows that stay."""
-        if self.train.kernel.low_rank:
+        if self.kernel.low_rank:
             return 0
-        rows = 4 * self.width * self.n_test * min(self.train.data.shape[1:])
-        return self.train.worker_bytes + min(rows, _Chunks._MOST)
-
-    def blocks(self):
-        """Return the training positions cut into ranges."""
-        return self.train.blocks()
-
-    def where(self, position):
-        """Return how to begin a message about a training position."""
-        return self.train.where(position)
-
-    def signal(self, position):
-        """Return the channels' mean in a training window, (n, p)."""
-        return self.train.signal(position)
-
-    def samples(self, position):
-        """Return the features of a training window (n, p), and the kernel for them."""
-        return self.train.samples(position)
+        rows = 4 * self.width * self.n_test * min(self.data.shape[1:])
+        return super().worker_bytes + min(rows, _Chunks._MOST)
 
     def grouped(self, grouping, block, tested=None):
-        """Return the same of pseudo-trials; of all test windows, perhaps of others."""
-        train = self.train.grouped(grouping, block)
+        """The same of pseudo-trials; of all test windows, perhaps of others."""
         test = self.test.grouped(tested or grouping, range(self.width))
-        return replace(self, train=train, test=test)
+        return replace(super().grouped(grouping, block), test=test)
 
     def same(self, position):
-        """Return the cell of the same time; None where none is."""
-        same = self.test.times.round(6) == self.train.times[position].round(6)
+        """The cell of the same time; None where none is."""
+        times, time = self.test.windows.times, self.windows.times[position]
+        same = times.round(6) == time.round(6)
         return int(same.argmax()) if same.any() else None
 
     def models(self, block, task):
         """Yield the transfer from every training window in a block."""
-        plans = self.train.plans(block, task)
+        plans = self.plans(block, task)
         of_second = replace(task, at_most=MOST_OF_SECOND)
         for position, plan in zip(block, plans, strict=True):
             model = self._transfer(position, plan, task)
             if task.second is not None and plan.is_above(MOST_OF_SECOND):
                 alone = range(position, position + 1)
-                (second,) = self.train.plans(alone, of_second)
+                (second,) = self.plans(alone, of_second)
                 model = replace(model, second=model.by(second))
             yield model
 
     def _transfer(self, position, plan, task):
         """The transfer from one training window."""
         order = plan.order if plan.batches else np.arange(self.n_test)
-        tested, expansion = (self.true, self.n_test, self.width), None
+        tested, expansion = (self.test_labels, self.n_test, self.width), None
         if isinstance(plan, FoldwisePlan):
             if plan.scores_features:
                 return Transfer(plan, self._feature_chunks(order, plan), *tested)
@@ -154,12 +121,12 @@ class GeneralizationPositions(Positions):
             if plan.is_shared or not plan.batches:
                 chunks = chunks(plan.whole, order)
             return Transfer(plan, chunks, *tested)
-        X = self.train.features(position)
+        X = self.features(position)
         if self._uses_features(X, task):
             expansion = Expansion(plan, X, np.asarray)
             chunks = self._feature_chunks(order, plan)
         else:
-            expansion = Expansion.of_kernel(plan, X, self.train.kernel_of(position))
+            expansion = Expansion.of_kernel(plan, X, self.kernel_of(position))
 
             def rows(windows):
                 features = self._test_features(windows, order)
@@ -188,15 +155,12 @@ class GeneralizationPositions(Positions):
         return _Chunks(rows, shape, self.width, len(plan.rows), plan.dtype)
 
     def _uses_features(self, X, task):
-        """Tell whether weights on features are cheaper than kernels between times."""
-        n, p = X.shape
-        columns = (task.n_classes - 1) * len(task.labels)
-        return isinstance(self.train.kernel, Linear) and (
-            p * columns <= n * (columns + p)
-        )
+        """Whether weights on features are cheaper than kernels between times."""
+        (n, p), columns = X.shape, (task.n_classes - 1) * len(task.labels)
+        return isinstance(self.kernel, Linear) and p * columns <= n * (columns + p)
 
     def _feature_chunks(self, order, plan):
-        """Return the test features, arranged once for all training windows."""
+        """The test features, arranged once for all training windows."""
         key = order.tobytes(), len(plan.rows), plan.dtype.name
         chunks = self._arranged.get(key)
         if chunks is None:
@@ -211,7 +175,7 @@ class GeneralizationPositions(Positions):
         return chunks
 
     def _test_features(self, windows, order):
-        """Return the features of test trials in some windows, (C, n, p)."""
+        """The features of test trials in some windows, (C, n, p)."""
         return np.stack([self.test.features(window)[order] for window in windows])
 
     @cached_property
@@ -248,83 +212,51 @@ class _Chunks:
         self._kept, self._bytes = {}, 0
 
     def __iter__(self):
-        for i in range(len(self._ranges)):
+        n, r = self._shape
+        for i, windows in enumerate(self._ranges):
             chunk = self._kept.get(i)
             if chunk is None:
-                chunk = self._make(self._ranges[i])
+                chunk = np.ones((n, len(windows), r + 1), self._dtype)
+                chunk[:, :, :-1] = self._rows(windows).swapaxes(0, 1)
                 if self._bytes + chunk.nbytes <= self._MOST:
                     self._kept[i] = chunk
                     self._bytes += chunk.nbytes
             yield chunk
 
-    def _make(self, windows):
-        """Gather the rows of some windows, with ones behind."""
-        n, r = self._shape
-        chunk = np.ones((n, len(windows), r + 1), self._dtype)
-        chunk[:, :, :-1] = self._rows(windows).swapaxes(0, 1)
-        return chunk
 
-
-def generalize(analysis, train, test, mode, kernel, *, parameters, **fields):
+def generalize(trials, procedure, train, test, *, parameters, info=None, scale=None):
     """Train in windows of some data and test in windows of others.
 
-    `train` and `test` are each data (n_samples, n_trials, p), maybe the same array, and
-    windows, whose samples are features by `mode`. The data are used up; `fields` are
-    those of `decode`.
+    `train` and `test` are each data (n_samples, n_trials, p), perhaps the same array,
+    and `Windows`. The data are used up. Epochs have the `info` of their channels,
+    and their `scale`.
     """
     (data, windows), (data_test, windows_test) = train, test
-    data, data_test = _average_both(analysis, data, data_test, kernel)
-    if kernel.shift_free:
-        _centre(data, data_test)
-    kind, reg = _mode(analysis, data_test is data), analysis.procedure.method.reg
-    times = windows.times, windows_test.times
-    return decode(
-        GeneralizationPositions(
-            window_positions(data, windows, mode, kernel, reg),
-            window_positions(data_test, windows_test, mode, kernel, reg),
-            analysis.true,
-            exempt_cells(kind, *times),
-        ),
-        analysis,
-        GeneralizationResult,
-        parameters={"n_trained": analysis.n_trained, "mode": kind, **parameters},
-        train_times=times[0],
-        test_times=times[1],
-        y_test=analysis.tested,
-        **fields,
-    )
-
-
-def _mode(analysis, same_data):
-    """Name how training and test trials belong together."""
-    if analysis.folds is None:
-        return "other_trials"
-    if analysis.chosen is not None:
-        return "cross_decoding"
-    if analysis.true is not None:
-        return "other_labels"
-    return "plain" if same_data else "same_trials"
-
-
-def _centre(data, data_test):
-    """Take the training data's mean per channel out of both arrays, in place.
-
-    It changes no kernel value that counts, but a large offset would cost digits.
-    """
-    mean = data.mean(axis=(0, 1))
-    data -= mean
-    if data_test is not data:
-        data_test -= mean
-
-
-def _maps(procedure, windows, windows_test):
-    """Return what is known of the permutations' maps."""
+    kernel, reg = procedure.method.kernel, procedure.method.reg
+    with_folds = procedure.splitting.cv is not None or trials.groups is not None
+    if trials.train_on is not None:
+        parameters["train_on"] = trials.train_on.record
+        if not with_folds:  # the others are as good as other trials
+            mask, trials = trials.train_on.mask, trials.parted()
+            data, data_test = (np.compress(x, data, 1) for x in (mask, ~mask))
+            if info is not None:
+                note_input("data", data.transpose(1, 2, 0))
+                note_input("data_test", data_test.transpose(1, 2, 0))
     shape = len(windows.starts), len(windows_test.starts)
-    return Maps(procedure.permuting.kept, shape, GeneralizationPositions.fewer)
-
-
-def _average_both(analysis, data, data_test, kernel):
-    """Return training and test data (n_samples, n_trials, p) of pseudo-trials."""
+    analysis = make_analysis(
+        trials,
+        procedure,
+        GeneralizationPositions,
+        shape,
+        with_patterns=info is not None and kernel.is_linear,
+    )
+    same_data, fields = data_test is data, {}
+    if info is not None:
+        scaling = fit_scaling(info, analysis.of_trained(data), scale, kernel)
+        data = scaling.apply(data)
+        data_test = data if same_data else scaling.apply(data_test)
+        kernel = for_channels(kernel, info["ch_names"])
+        fields = {"undo": scaling.undo, "info_fif": pack_info(info)}
     average = analysis.parameters["average"]
     if average is not None and not kernel.is_linear:
         raise ValueError(
@@ -332,12 +264,43 @@ def _average_both(analysis, data, data_test, kernel):
             f"generalization; got {kernel!r}. Use kernel='linear' without approx, or "
             "average trials before."
         )
-    if analysis.averaging is None:
-        return data, data_test
-    averaged, _ = analysis.average(data, kernel, axis=1)
-    if data_test is data:
-        return averaged, averaged
-    return averaged, analysis.average(data_test, kernel, axis=1)[0]
+    if analysis.averaging is not None:
+        data, _ = analysis.average(data, kernel, axis=1)
+        if not same_data:
+            data_test, _ = analysis.average(data_test, kernel, axis=1)
+    if kernel.shift_free:
+        # This changes no kernel value that counts; a large offset would cost digits.
+        mean = data.mean(axis=(0, 1))
+        data -= mean
+        if not same_data:
+            data_test -= mean
+    data_test = data if same_data else data_test
+    kind = "plain" if same_data else "same_trials"
+    if analysis.folds is None:
+        kind = "other_trials"
+    elif analysis.chosen is not None:
+        kind = "cross_decoding"
+    elif analysis.test_labels is not None:
+        kind = "other_labels"
+    times = windows.times, windows_test.times
+    n_trained = len(analysis.codes)
+    if analysis.chosen is not None:
+        n_trained = int(analysis.chosen.sum())
+    return decode(
+        GeneralizationPositions(
+            *(data, windows, kernel, reg),
+            test=WindowPositions(data_test, windows_test, kernel, reg),
+            test_labels=analysis.test_labels,
+            exempt=exempt_cells(kind, *times),
+        ),
+        analysis,
+        GeneralizationResult,
+        parameters={"n_trained": n_trained, "mode": kind, **parameters},
+        train_times=times[0],
+        test_times=times[1],
+        y_test=analysis.tested,
+        **fields,
+    )
 
 
 class _ArrayOptions(
@@ -471,68 +434,41 @@ def generalize_arrays(
            [1, 1, 0, 0, 0],
            [1, 1, 0, 0, 0]])
     """
-    procedure, time = Procedure.of(options), taken(Windowing, options)
-    data = array_samples_first(X, "X")
-    windows = windows_test = cut_array(data, sfreq, tmin, time)
-    confounds, confounds_test = read_confounds(confounds, data.shape[1]), None
-    train_on, n_test, data_test = read_train_on(train_on, data.shape[1]), None, data
-    record = record_windows(windows, sfreq, time, data)
+    procedure = Procedure.of(options)
+    data = data_test = array_samples_first(X, "X")
+    windows = windows_test = cut_array(data, sfreq, tmin, options)
+    trials = read_trials(y, data.shape[1], groups, confounds, train_on)
     if train_on is not None:
         check_alone("X", X_test, y_test)
-        record["train_on"] = train_on.record
-    if X_test is not None:
-        data_test, windows_test, n_test = _read_test(
-            X_test, same_trials, data, (tmin, tmin_test), sfreq, time
-        )
-    else:
+    if X_test is None:
         check_no_same_trials(same_trials, "X_test")
         if tmin_test is not None:
             raise ValueError("tmin_test is the time of X_test, but no X_test is given.")
-        no_folds = groups is None and procedure.splitting.cv is None
-        if train_on is not None and no_folds:
-            # Without folds, the others are as good as other trials.
-            y, y_test = train_on.split_labels(y)
-            data, data_test = train_on.split(data, axis=1)
-            n_test = data_test.shape[1]
-            confounds, confounds_test = train_on.split(confounds)
-    trials = TrialData(
-        y=y,
-        n=data.shape[1],
-        groups=groups,
-        confounds=confounds,
-        train_on=train_on if n_test is None else None,
-        y_test=y_test,
-        n_test=n_test,
-        confounds_test=confounds_test,
-    )
-    maps = _maps(procedure, windows, windows_test)
+        trials = replace(trials, y_test=y_test)
+    else:
+        data_test = array_samples_first(X_test, "X_test", data.shape[2])
+        tmin_test = tmin if tmin_test is None else check_finite("tmin_test", tmin_test)
+        times, times_test = (
+            start + np.arange(len(each)) / sfreq
+            for start, each in ((tmin, data), (tmin_test, data_test))
+        )
+        same = check_same_trials(
+            same_trials, data, times, data_test, times_test, ("X", "X_test")
+        )
+        if same:
+            data_test = without_copy(data, times, data_test, times_test)
+            trials = replace(trials, y_test=y_test)
+        else:
+            others = Trials(y=y_test, n=data_test.shape[1])
+            trials = replace(trials, test=others)
+        windows_test = cut_array(data_test, sfreq, tmin_test, options)
     return generalize(
-        make_analysis(trials, procedure, maps=maps),
+        trials,
+        procedure,
         (data, windows),
         (data_test, windows_test),
-        time.window_mode,
-        procedure.method.kernel,
-        parameters=record,
+        parameters={"n_features": data.shape[2], **windows.record()},
     )
-
-
-def _read_test(X_test, same_trials, data, starts, sfreq, time):
-    """Return data to be tested, their windows, and of how many other trials.
-
-    That is None if they are the trials of `data`.
-    """
-    tmin, tmin_test = starts
-    data_test = array_samples_first(X_test, "X_test", data.shape[2])
-    tmin_test = tmin if tmin_test is None else check_finite("tmin_test", tmin_test)
-    times = tmin + np.arange(len(data)) / sfreq
-    times_test = tmin_test + np.arange(len(data_test)) / sfreq
-    same = check_same_trials(
-        same_trials, data, times, data_test, times_test, ("X", "X_test")
-    )
-    if same:
-        data_test = without_copy(data, times, data_test, times_test)
-    windows = cut_array(data_test, sfreq, tmin_test, time)
-    return data_test, windows, None if same else data_test.shape[1]
 
 
 @decodes(
@@ -648,42 +584,18 @@ def generalize_epochs(
     """
     procedure = Procedure.of(options | logged(options))
     time, channels = taken(Windowing, options), taken(Channels, options)
-    epochs = check_epochs(epochs)
-    confounds = confounds_of_epochs(epochs, confounds)
-    with_folds = groups is not None or procedure.splitting.cv is not None
-    others = test_epochs, y_test, train_on, same_trials
-    sets = gather_pairs(epochs, y, groups, *others, channels.picks, with_folds)
-    confounds, confounds_test = sets.part(confounds)
-    sfreq = float(epochs.info["sfreq"])
-    windows = time.cut(sets.times, sfreq)
-    windows_test = time.cut(sets.times_test, sfreq)
-    trials = TrialData(
-        y=sets.y,
-        n=sets.data.shape[1],
-        groups=sets.groups,
-        confounds=confounds,
-        train_on=sets.train_on if with_folds else None,
-        numbers=sets.numbers,
-        y_test=sets.y_test,
-        n_test=sets.n_other,
-        confounds_test=confounds_test,
+    known = {"groups": groups, "confounds": confounds, "train_on": train_on}
+    others = {"test_epochs": test_epochs, "y_test": y_test, "same_trials": same_trials}
+    train, data_test, times_test = read_pairs(
+        epochs, y, channels.picks, **known, **others
     )
-    kernel, maps = procedure.method.kernel, _maps(procedure, windows, windows_test)
-    patterns = {"with_patterns": kernel.is_linear}
-    analysis = make_analysis(trials, procedure, maps=maps, **patterns)
-    scaling = channels.scaling(sets.info, analysis.of_trained(sets.data), kernel)
-    data = scaling.apply(sets.data)
-    data_test = data if sets.data_test is sets.data else scaling.apply(sets.data_test)
-    recorded = record_epochs(sets.info, channels, windows, time, sfreq)
-    recorded |= channels_left_out(epochs.info, channels.picks)
-    recorded["train_on"] = sets.train_on and sets.train_on.record
+    windows = time.cut(train.times, train.sfreq)
     return generalize(
-        analysis,
-        (data, windows),
-        (data_test, windows_test),
-        time.window_mode,
-        for_channels(kernel, sets.info["ch_names"]),
-        parameters=recorded | sets.record,
-        undo=scaling.undo,
-        info_fif=pack_info(sets.info),
+        train.trials,
+        procedure,
+        (train.data, windows),
+        (data_test, time.cut(times_test, train.sfreq)),
+        parameters=record_epochs(train, channels.scale, windows),
+        info=train.info,
+        scale=channels.scale,
     )

@@ -14,7 +14,6 @@ from scipy import sparse
 
 from ..data.atlas import read_regions
 from ..data.betas import Betas, opened
-from ..data.confounds import Confounds
 from ..data.images import (
     Classes,
     choose_images,
@@ -32,6 +31,7 @@ from ..data.neighbours import (
     touching_from,
 )
 from ..data.space import FeatureSpace, GrayordinateSpace, SurfaceSpace
+from ..data.trials import Confounds
 from ..data.volumes import (
     deviations_within,
     find_runs,
@@ -46,19 +46,18 @@ from ..utils.checkpoint import digest, open_checkpoint
 from ..utils.checks import check_option, warn
 from ..utils.fingerprints import note_input
 from ..utils.memory import usable_memory
-from .analysis import decode, make_analysis, settled_null
-from .options import (
+from .analysis import decode, make_analysis
+from .positions import RunScaling, SubsetPositions
+from .problems import find_short_runs, warn_of
+from .procedure import (
     CheckpointOptions,
     ClassOptions,
     JobOptions,
     NullOptions,
+    Procedure,
     decodes,
+    taken,
 )
-from .positions import RunScaling, SubsetPositions
-from .problems import warn_of_short_runs
-from .procedure import Procedure, TrialData, taken
-from .resume import describe_run
-from .sizes import Maps
 
 if TYPE_CHECKING:
     from nibabel.cifti2 import Cifti2Image
@@ -93,7 +92,7 @@ class Geometry:
     #: Neighbouring positions, (2, n_pairs).
     pairs: np.ndarray
     #: The feature that a position is the centre of, -1 for none, (n_positions,).
-    own: np.ndarray
+    centre_feature: np.ndarray
 
 
 def name_features(space, adjacency):
@@ -114,16 +113,19 @@ def name_features(space, adjacency):
     return space
 
 
-def find_members(space, centres, own, radius, adjacency, distance):
+def find_members(space, centres, centre_feature, radius, adjacency, distance):
     """Return the features of every centre, and which centres touch."""
     if adjacency is not None:
         members = adjacency_members(adjacency, space.n_positions)
-        if (own < 0).any():
+        if (centre_feature < 0).any():
             raise ValueError(
-                f"{np.count_nonzero(own < 0)} centres of process_mask_img are outside "
-                "the mask, where adjacency defines no neighbours. Leave them out."
+                f"{np.count_nonzero(centre_feature < 0)} centres of process_mask_img "
+                "are outside the mask, where adjacency defines no neighbours. Leave "
+                "them out."
             )
-        return members[own], touching_from(members[own][:, own])
+        return members[centre_feature], touching_from(
+            members[centre_feature][:, centre_feature]
+        )
     if isinstance(space, FeatureSpace):
         what = "an array" if space.noun == "feature" else "a CIFTI file of parcels"
         raise ValueError(
@@ -138,7 +140,7 @@ def find_members(space, centres, own, radius, adjacency, distance):
 
 def _leave_out_useless(images, geometry, usable):
     """Return the members that can be used; count what is left out, and the gaps."""
-    members, said = keep_usable(geometry.members, usable, geometry.own), []
+    members, said = keep_usable(geometry.members, usable, geometry.centre_feature), []
     left_out, where = np.count_nonzero(~usable), geometry.space.describe()
     gaps = np.count_nonzero(np.diff(members.indptr) == 0)
     if gaps == geometry.space.n_positions:
@@ -164,40 +166,56 @@ def _decode_geometry(
     images, geometry, labels, procedure, *, standardize, parameters, with_patterns=False
 ):
     """Standardize the images, which are overwritten, lay out positions, decode."""
-    space, kept_null = geometry.space, procedure.permuting.kept
+    space, method = geometry.space, procedure.method
     labels.check(len(images.X))
     note_input("data", images.X)
     with open_checkpoint(procedure.running.checkpoint) as kept:
-        procedure = procedure.resumed(kept)
-        trials = TrialData(
-            y=labels.y,
-            n=len(labels.y),
-            groups=labels.groups,
-            confounds=labels.confounds,
-            train_on=labels.train_on,
-            # Images follow each other in time.
-            numbers=labels.take(np.arange(len(images.X))),
+        analysis = make_analysis(
+            labels.trials,
+            procedure.resumed(kept),
+            SubsetPositions,
+            (space.n_positions,),
+            with_patterns=with_patterns,
         )
-        maps = Maps(kept_null, (space.n_positions,), SubsetPositions.fewer)
-        patterns = {"with_patterns": with_patterns}
-        analysis = make_analysis(trials, procedure, maps=maps, **patterns)
-        positions = _lay_out(images, geometry, labels, analysis, standardize)
-        null = settled_null(analysis, positions)
-        parameters |= {"standardize": standardize, "null": null}
-        if kept:
-            known = {
-                "imgs": digest(positions.data, *_digested(positions, analysis.task)),
+        X, members, scaling = _standardize(
+            images, geometry, labels, standardize, with_patterns
+        )
+        data, kernel = analysis.average(X, method.kernel)
+        if scaling and data is not X:
+            scaling = scaling.grouped(analysis.averaging)
+        filled = np.flatnonzero(np.diff(members.indptr))
+        touch = geometry.pairs, space.n_positions, filled
+        positions = SubsetPositions(
+            np.ascontiguousarray(data.T),
+            members.indptr,
+            members.indices,
+            kernel,
+            method.reg,
+            name=partial(_word_position, space),
+            folds=analysis.folds,
+            adjacency=partial(adjacency_among, *touch),
+            words=space.describe(),
+            scaling=scaling,
+        )
+
+        def digests():
+            # Patterns depend on the units that z-scores had, too.
+            units = [np.array(["patterns"])] if with_patterns else []
+            if with_patterns and scaling:
+                units += [scaling.deviations, scaling.run_of]
+            return {
+                "imgs": digest(positions.data, *units),
                 "spheres or regions": digest(positions.indptr, positions.indices),
             }
-            first = positions.filled[0]
-            kept.start(describe_run(positions, first, analysis, parameters, known))
+
         return decode(
             positions,
             analysis,
             VolumeResult,
-            parameters=parameters | labels.record,
-            null=null,
+            parameters=parameters | {"standardize": standardize},
+            record=labels.record,
             checkpoint=kept,
+            digests=digests,
             positions=np.arange(space.n_positions),
             space=space.pack(),
             adjacency=geometry.pairs,
@@ -206,33 +224,8 @@ def _decode_geometry(
         )
 
 
-def _lay_out(images, geometry, labels, analysis, standardize):
-    """Return the positions of the images to be decoded, z-scored and averaged."""
-    space, with_patterns = geometry.space, analysis.task.with_patterns
-    model = analysis.procedure.method
-    X, members, scaling = _standardize(
-        images, geometry, labels, standardize, with_patterns
-    )
-    data, kernel = analysis.average(X, model.kernel)
-    if scaling and data is not X:
-        scaling = scaling.grouped(analysis.averaging)
-    filled = np.flatnonzero(np.diff(members.indptr))
-    return SubsetPositions(
-        np.ascontiguousarray(data.T),
-        members.indptr,
-        members.indices,
-        kernel,
-        model.reg,
-        name=partial(_word_position, space),
-        folds=analysis.folds,
-        adjacency=partial(adjacency_among, geometry.pairs, space.n_positions, filled),
-        words=space.describe(),
-        scaling=scaling,
-    )
-
-
 def _standardize(images, geometry, labels, standardize, with_patterns):
-    """Return z-scores, usable members, and what undoes the scaling for patterns.
+    """z-scores, usable members, and what undoes the scaling for patterns.
 
     Of the images to be decoded, by means and deviations of all images of their runs.
     """
@@ -240,38 +233,28 @@ def _standardize(images, geometry, labels, standardize, with_patterns):
     codes, scaling = np.unique(y, return_inverse=True)[1].reshape(-1), None
     runs = find_runs(groups, codes) if standardize else ()
     if standardize and with_patterns:
-        scaling = _scaling(images.X, runs, labels)
+        run_of = np.empty(len(images.X), int)
+        for run, rows in enumerate(runs):
+            run_of[rows] = run
+        scaling = RunScaling(deviations_within(images.X, runs), labels.take(run_of))
     scored = z_score(images.X, groups, codes, standardize)
     X = labels.take(scored)
     usable = images.usable & usable_columns(X)  # now also within the groups
     members = _leave_out_useless(images, geometry, usable)
     if standardize:
-        _warn_of_flat_runs(scored, usable, runs)
-        warn_of_short_runs(y, groups)
+        n_flat = np.count_nonzero(flat_within_runs(scored, usable, runs))
+        if n_flat:  # outside of the field of view of a run
+            warn(
+                f"{n_flat} features are constant within some groups but not all: they "
+                "carry no information there and are set to zero. If they are outside "
+                "the field of view of a run, leave them out of the mask."
+            )
+        warn_of(find_short_runs(y, groups))
     return X, members, scaling
 
 
-def _scaling(X, runs, labels):
-    """Return what z-scores divide X (n_images, n_features) by in every run."""
-    run_of = np.empty(len(X), int)
-    for run, rows in enumerate(runs):
-        run_of[rows] = run
-    return RunScaling(deviations_within(X, runs), labels.take(run_of))
-
-
-def _warn_of_flat_runs(X, usable, runs):
-    """Count features without a signal in some runs, outside of its field of view."""
-    n_flat = np.count_nonzero(flat_within_runs(X, usable, runs))
-    if n_flat:
-        warn(
-            f"{n_flat} features are constant within some groups but not all: they "
-            "carry no information there and are set to zero. If they are outside the "
-            "field of view of a run, leave them out of the mask."
-        )
-
-
 def _word_position(space, position):
-    """Say which position something is wrong at."""
+    """Which position something is wrong at."""
     columns = space.columns()
     if space.noun in columns:  # it has a name or number
         return f"{space.noun} {columns[space.noun][position]}"
@@ -280,15 +263,6 @@ def _word_position(space, position):
     rounded = {k: f"{v:.1f}" if isinstance(v, float) else v for k, v in at.items()}
     where = (f"{name} {value}" for name, value in rounded.items())
     return f"the {space.noun} at {', '.join(where)}"
-
-
-def _digested(positions, task):
-    """Return what patterns depend on beside z-scores: the units that these had."""
-    if not task.with_patterns:
-        return []
-    scaling = positions.scaling
-    own = [] if scaling is None else [scaling.deviations, scaling.run_of]
-    return [np.array(["patterns"]), *own]
 
 
 class _Options(ClassOptions, JobOptions, NullOptions, CheckpointOptions, total=False):
@@ -481,9 +455,9 @@ def searchlight(
     imgs, y, mask_img, record = opened(imgs, y, groups, mask_img)
     images = read_images(imgs, mask_img, reading.mesh)
     centres = process_positions(images, process_mask_img)
-    own = centre_features(images.space, centres)
+    centre_feature = centre_features(images.space, centres)
     members, pairs = find_members(
-        images.space, centres, own, radius, adjacency, distance
+        images.space, centres, centre_feature, radius, adjacency, distance
     )
     near = {"radius": None if adjacency is not None else float(radius)}
     if adjacency is None and isinstance(centres, SurfaceSpace | GrayordinateSpace):
@@ -491,7 +465,7 @@ def searchlight(
     labels = read_labels(y, groups, confounds, train_on)
     return _decode_geometry(
         images,
-        Geometry(name_features(centres, adjacency), members, pairs, own),
+        Geometry(name_features(centres, adjacency), members, pairs, centre_feature),
         choose_images(labels, reading.classes),
         procedure,
         standardize=reading.standardize,
@@ -589,11 +563,11 @@ def decode_regions(
     imgs, y, mask_img, record = opened(imgs, y, groups, mask_img)
     images, regions = read_regions(imgs, labels_img, mask_img, lut, reading.mesh)
     members = regions.membership
-    own = np.full(regions.n_positions, -1)  # no voxel stands for a region
+    centre_feature = np.full(regions.n_positions, -1)  # no voxel stands for a region
     labels = read_labels(y, groups, confounds, train_on)
     return _decode_geometry(
         images,
-        Geometry(regions, members, touching(regions), own),
+        Geometry(regions, members, touching(regions), centre_feature),
         choose_images(labels, reading.classes),
         procedure,
         standardize=reading.standardize,

@@ -27,7 +27,6 @@ from ..kfda.models import (
 )
 from ..kfda.penalties import Tuned, of_trials
 from ..utils.checks import check_positive, counted, plural
-from .averaging import AveragedKernel
 from .sizes import matrix_bytes
 
 
@@ -66,26 +65,28 @@ class Positions(Protocol):
 
     def describe(self):
         """Word the size of the map."""
-        number = " x ".join(map(str, self.shape))
+        number = " x ".join(map(str, self.shape)) or "1"
         return f"{number} {plural('position', math.prod(self.shape))}"
 
     def check(self):
         """Refuse data that cannot be decoded anywhere, before anything is computed."""
 
     def blocks(self):
-        """Return the positions that are run, cut into sequences of numbers."""
+        """The positions that are run, cut into sequences of numbers."""
 
     def models(self, block, task):
         """Yield the models of a block, each of one position or of several in a row."""
 
     def where(self, position):
-        """Return how to begin a message about a position."""
+        """How to begin a message about a position."""
+        return ""
 
     def signal(self, position):
-        """Return what activation patterns are patterns of, (n, p)."""
+        """What activation patterns are patterns of, (n, p)."""
+        return self.samples(position)[0]
 
     def pattern_rows(self, block):
-        """Return where a block's patterns go in an array of those of all positions.
+        """Where a block's patterns go in an array of those of all positions.
 
         And the length of that array's first axis. None where every position has as many
         features: it has one row for each then, else one for each position's feature.
@@ -93,13 +94,13 @@ class Positions(Protocol):
         return None
 
     def same(self, position):
-        """Return which cell of its row tests a position on itself; None: none does."""
+        """Which cell of its row tests a position on itself; None: none does."""
 
     def samples(self, position):
-        """Return the features of a position (n, p), and the kernel for them."""
+        """The features of a position (n, p), and the kernel for them."""
 
     def grouped(self, grouping, block):
-        """Return the same positions of pseudo-trials, good for those of a block."""
+        """The same positions of pseudo-trials, good for those of a block."""
 
 
 @dataclass(frozen=True)
@@ -113,10 +114,23 @@ class Windows:
     step: int
     #: The windows' centres in seconds, (n_windows,).
     times: np.ndarray
+    #: Samples per second.
+    sfreq: float
+    #: Average a window's samples ("mean"), or use all of them as features.
+    mode: str
+
+    def record(self):
+        """What a result records of them."""
+        return {
+            "window": self.width / self.sfreq,
+            "step": self.step / self.sfreq,
+            "window_mode": self.mode,
+            "sfreq": float(self.sfreq),
+        }
 
 
-def cut_windows(times, sfreq, window, step):
-    """Return the windows, given in seconds, that fit into sample times (n_times,)."""
+def cut_windows(times, sfreq, window=None, step=None, mode="mean"):
+    """The `Windows`, given in seconds, that fit into sample times (n_times,)."""
     n_times, lengths = len(times), {}
     for name, seconds in (("window", window), ("step", step)):
         if seconds is None:
@@ -132,7 +146,7 @@ def cut_windows(times, sfreq, window, step):
         )
     starts = np.arange(0, n_times - width + 1, step)
     centres = np.array([times[i : i + width].mean() for i in starts])
-    return Windows(starts, width, step, centres)
+    return Windows(starts, width, step, centres, sfreq, mode)
 
 
 @dataclass(frozen=True)
@@ -152,20 +166,12 @@ class FeaturePositions(Positions):
         """Memory for the matrix of all trials."""
         return matrix_bytes(self.kernel, *self.X.shape)
 
-    def describe(self):
-        """Word the size of the map."""
-        return "1 position"
-
     def check(self):
         """Refuse a kernel for other features."""
         check_size(self.kernel, self.X.shape[1])
 
-    def signal(self, position):
-        """Return the features, (n, p)."""
-        return self.X
-
     def blocks(self):
-        """Return the one block."""
+        """The one block."""
         return [range(1)]
 
     def models(self, block, task):
@@ -173,16 +179,12 @@ class FeaturePositions(Positions):
         for _ in block:
             yield plan_of_features(self.X, self.kernel, self.reg, task)
 
-    def where(self, position):
-        """Return how to begin a message about a position."""
-        return ""
-
     def samples(self, position):
-        """Return the features (n, p), or a kernel matrix, and the kernel for them."""
+        """The features (n, p), or a kernel matrix, and the kernel for them."""
         return self.X, self.kernel
 
     def grouped(self, grouping, block):
-        """Return the same position of pseudo-trials."""
+        """The same position of pseudo-trials."""
         X, kernel = grouping.both(self.X, self.kernel)
         return replace(self, X=X, kernel=kernel)
 
@@ -199,17 +201,13 @@ class WindowPositions(Positions):
     #: Samples first, so that a sample is contiguous, (n_samples, n_trials, n_channels);
     #: in single precision too, of which every window is computed with in double.
     data: np.ndarray
-    #: The first sample of every window, (n_windows,) | (n_rows, n_windows).
-    starts: np.ndarray
-    #: Samples per window.
-    width: int
-    #: Average the window's samples, or use all of them as features.
-    mode: str
-    #: The windows' centres in seconds, (n_windows,).
-    times: np.ndarray
+    #: Those of one row.
+    windows: Windows
     #: Resolved kernel and regularisation.
     kernel: object
     reg: object
+    #: The first sample of every window of several rows, (n_rows, n_windows).
+    rows: np.ndarray | None = None
     #: What a row is called in messages.
     names: Sequence = ()
     #: The channels of every row; None takes all in all rows.
@@ -220,6 +218,11 @@ class WindowPositions(Positions):
     fewer = "fewer times (step=, crop or decimate)"
 
     @property
+    def starts(self):
+        """The first sample of every window, (n_windows,) | (n_rows, n_windows)."""
+        return self.windows.starts if self.rows is None else self.rows
+
+    @property
     def shape(self):
         """The shape of the map."""
         return self.starts.shape
@@ -227,7 +230,7 @@ class WindowPositions(Positions):
     @property
     def n_windows(self):
         """The number of windows in a row."""
-        return self.starts.shape[-1]
+        return len(self.windows.starts)
 
     @property
     def worker_bytes(self):
@@ -253,7 +256,7 @@ class WindowPositions(Positions):
         return super().describe()
 
     def blocks(self):
-        """Return the positions cut into ranges, none of them across rows."""
+        """The positions cut into ranges, none of them across rows."""
         n, step = self.n_windows, self.block_length
         return [
             range(row + i, row + min(i + step, n))
@@ -262,17 +265,17 @@ class WindowPositions(Positions):
         ]
 
     def where(self, position):
-        """Return how to begin a message about a position."""
+        """How to begin a message about a position."""
         row, window = divmod(position, self.n_windows)
         name = f"{self.names[row]}, " if len(self.names) else ""
-        return f"At {name}{self.times[window]:.3f} s: "
+        return f"At {name}{self.windows.times[window]:.3f} s: "
 
     def check(self):
         """Refuse a kernel for other channels, and windows in which trials are alike."""
         check_size(self.kernel, self.data.shape[2])
         flat = np.array([(sample == sample[:1]).all() for sample in self.data])
         for position, start in enumerate(self.starts.flat):
-            if flat[start : start + self.width].all():
+            if flat[start : start + self.windows.width].all():
                 raise ValueError(
                     f"{self.where(position)}The trials do not differ: flat data, or a "
                     "baseline of one sample. Leave such times out, for epochs with "
@@ -290,44 +293,44 @@ class WindowPositions(Positions):
             yield plan_of_features(X, kernel, self.reg, task)
 
     def samples(self, position):
-        """Return the features of a window (n, p), and the kernel for them."""
+        """The features of a window (n, p), and the kernel for them."""
         return self.features(position), self.kernel_of(position)
 
     def grouped(self, grouping, block):
-        """Return the windows of pseudo-trials, with the samples of a block's only."""
+        """The windows of pseudo-trials, with the samples of a block's only."""
         starts = self.starts.ravel()[np.asarray(block)]
-        first, stop = starts.min(), starts.max() + self.width
+        first, stop = starts.min(), starts.max() + self.windows.width
         data, kernel = self.data[first:stop], self.kernel
         if self.channels is not None:  # all windows of a block are in one row
             row = block[0] // self.n_windows
             data, kernel = self._select(data, row), kernel.take(self.channels[row])
         data, kernel = grouping.both(data, kernel, axis=1)
         starts = self.starts - first
-        return replace(self, data=data, starts=starts, kernel=kernel, channels=None)
+        return replace(self, data=data, rows=starts, kernel=kernel, channels=None)
 
     def kernel_of(self, position):
-        """Return the kernel for a window's features."""
+        """The kernel for a window's features."""
         kernel = self.kernel
         if self.channels is not None:
             kernel = kernel.take(self.channels[position // self.n_windows])
-        is_long = self.mode == "concatenate" and self.width > 1
-        return kernel.repeated(self.width) if is_long else kernel
+        is_long = self.windows.mode == "concatenate" and self.windows.width > 1
+        return kernel.repeated(self.windows.width) if is_long else kernel
 
     def features(self, position):
-        """Return the features of a window, (n, p) or (n, width * p)."""
+        """The features of a window, (n, p) or (n, width * p)."""
         samples = self._samples(position)
-        if self.mode == "mean":
+        if self.windows.mode == "mean":
             return samples.mean(axis=0)
         return np.concatenate(samples, axis=1)
 
     def signal(self, position):
-        """Return the channels' mean in a window, (n, p)."""
+        """The channels' mean in a window, (n, p)."""
         return self._samples(position).mean(axis=0)
 
     def _samples(self, position):
-        """Return the samples of a window, (width, n, p)."""
+        """The samples of a window, (width, n, p)."""
         start = self.starts.flat[position]
-        samples = self.data[start : start + self.width]
+        samples = self.data[start : start + self.windows.width]
         return self._select(samples, position // self.n_windows)
 
     def _select(self, samples, row):
@@ -338,7 +341,7 @@ class WindowPositions(Positions):
 
 
 @dataclass(frozen=True)
-class Rows(Sequence):
+class RaggedIndices(Sequence):
     """Lists of indices of different lengths, as two arrays that workers can share."""
 
     #: The entries of row i are ``indices[indptr[i] : indptr[i + 1]]``.
@@ -352,13 +355,6 @@ class Rows(Sequence):
         if row >= len(self):
             raise IndexError(row)
         return self.indices[self.indptr[row] : self.indptr[row + 1]]
-
-
-def window_positions(data, windows, mode, kernel, reg):
-    """Return the positions of one row of windows of data (n_samples, n_trials, p)."""
-    return WindowPositions(
-        data, windows.starts, windows.width, mode, windows.times, kernel, reg
-    )
 
 
 #: Bytes that the matrices of a block of positions may take, and the longest block:
@@ -391,11 +387,6 @@ def _in_stacks(plans, task):
     yield Stack(tuple(stack))
 
 
-def _by_number(position):
-    """Return what a position is called by default."""
-    return f"position {position}"
-
-
 @dataclass(frozen=True, eq=False)
 class RunScaling:
     """What features were divided by in every run, so that it can be undone."""
@@ -413,7 +404,7 @@ class RunScaling:
         return data
 
     def grouped(self, grouping, columns=slice(None)):
-        """Return the same for pseudo-trials, each of one run, and some features."""
+        """The same for pseudo-trials, each of one run, and some features."""
         first = np.concatenate([members[:, 0] for members in grouping.sides])
         return RunScaling(self.deviations[:, columns], self.run_of[first])
 
@@ -449,7 +440,7 @@ class SubsetPositions(Positions):
     indices: np.ndarray
     kernel: object
     reg: object
-    name: Callable = _by_number
+    name: Callable = "position {}".format
     folds: Folds | None = None
     adjacency: Callable | None = None
     words: str = "positions"
@@ -471,7 +462,7 @@ class SubsetPositions(Positions):
         check_size(self.kernel, len(self.data))
 
     def signal(self, position):
-        """Return the features of a position in their own units, (n, p)."""
+        """The features of a position in their own units, (n, p)."""
         columns = self._columns(position)
         features = self._rows(columns)
         if self.scaling is not None:
@@ -479,7 +470,7 @@ class SubsetPositions(Positions):
         return features.T
 
     def pattern_rows(self, block):
-        """Return where the patterns of a block's features go, and how many there are.
+        """Where the patterns of a block's features go, and how many there are.
 
         One row for each feature of each position: positions differ in their number.
         """
@@ -518,23 +509,22 @@ class SubsetPositions(Positions):
         return np.flatnonzero(np.diff(self.indptr))
 
     def blocks(self):
-        """Return the positions with features, cut into equally long blocks."""
+        """The positions with features, cut into equally long blocks."""
         step = self.block_length
         return [self.filled[i : i + step] for i in range(0, len(self.filled), step)]
 
     def where(self, position):
-        """Return how to begin a message about a position."""
+        """How to begin a message about a position."""
         return f"At {self.name(position)}: "
 
     def models(self, block, task):
         """Yield the model of a block, a stack of all its positions."""
-        alone = isinstance(task.penalty(self.reg), Tuned) or isinstance(
-            self.kernel, AveragedKernel
-        )
+        averaged = task.folds is not None and task.folds.n != self.data.shape[1]
+        alone = averaged or isinstance(task.penalty(self.reg), Tuned)
         if task.is_foldwise:
             yield from _in_stacks((self._plan(i, task) for i in block), task)
         elif alone or self.kernel.low_rank:
-            # With as many hats as candidates each, with more trials than labels, or
+            # With as many hats as candidates each, with kernels that average, or
             # with landmarks, which depend on the order of the trials.
             for position in block:
                 yield Stack((self._plan(position, task),))
@@ -542,35 +532,30 @@ class SubsetPositions(Positions):
             yield Stack(tuple(self._plans(block, task)))
 
     def _plan(self, position, task):
-        """Return the plan of a single position."""
+        """The plan of a single position."""
         X, kernel = self.samples(position)
         with config_context(assume_finite=True, skip_parameter_validation=True):
             return plan_of_features(X, kernel, self.reg, task)
 
     def samples(self, position):
-        """Return the features of a position (n, p), and the kernel for them."""
-        return self._rows(self._columns(position)).T, self._kernel(position)
-
-    def _kernel(self, position):
-        """Return the kernel for a position's columns."""
-        return self.kernel.take(self._columns(position))
+        """The features of a position (n, p), and the kernel for them."""
+        columns = self._columns(position)
+        return self._rows(columns).T, self.kernel.take(columns)
 
     def _plans(self, positions, task):
-        """Return the plans of some positions, and say where something is wrong."""
+        """The plans of some positions, and say where something is wrong."""
         layout = lay_out(task.folds, self.data.shape[1])
         reg = of_trials(task.penalty(self.reg), layout.order)
         try:
             # The adapters have checked the data; scikit-learn's kernels would check
             # them again at every position, which takes longer than the kernel.
             with config_context(assume_finite=True, skip_parameter_validation=True):
-                hats = [
-                    make_hat(
-                        self._features(position, layout),
-                        self._kernel(position),
-                        reg,
-                    )
-                    for position in positions
-                ]
+                hats = []
+                for columns in map(self._columns, positions):
+                    features = self._rows(columns)
+                    if not layout.is_sorted:
+                        features = features[:, layout.order]
+                    hats.append(make_hat(features.T, self.kernel.take(columns), reg))
             return prepare_sorted(hats, layout, task.dtype, task.rank)
         except ValueError as error:
             if len(positions) > 1:
@@ -579,7 +564,7 @@ class SubsetPositions(Positions):
             raise PositionError(f"{self.where(positions[0])}{error}") from error
 
     def grouped(self, grouping, block):
-        """Return the positions of pseudo-trials, with a block's features only."""
+        """The positions of pseudo-trials, with a block's features only."""
         used = np.unique(np.concatenate([self._columns(each) for each in block]))
         kernel = self.kernel.take(used)
         data, kernel = grouping.both(self.data[used].T, kernel)
@@ -590,16 +575,11 @@ class SubsetPositions(Positions):
         return replace(new, scaling=self.scaling.grouped(grouping, used))
 
     def _columns(self, position):
-        """Return the columns of a position."""
+        """The columns of a position."""
         return self.indices[self.indptr[position] : self.indptr[position + 1]]
 
-    def _features(self, position, layout):
-        """Return the features of a position (n, p), in the layout's order of trials."""
-        features = self._rows(self._columns(position))
-        return (features if layout.is_sorted else features[:, layout.order]).T
-
     def _rows(self, columns):
-        """Return rows of the data; those next to each other are not copied."""
+        """Rows of the data; those next to each other are not copied."""
         first, last = columns[0], columns[-1]
         if last - first == len(columns) - 1 and (np.diff(columns) == 1).all():
             return self.data[first : last + 1]

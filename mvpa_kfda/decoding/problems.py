@@ -11,9 +11,14 @@ exchanged as if classes were alike in everything, not in their means alone. Wher
 class varies more, exchanged labels spread its trials over both classes. Then predicted
 labels of the observed classes are not distributed as those of the exchanged ones,
 though no mean differs.
+
+Each problem is a function that counts and compares with a threshold, and a text in
+``problems.txt``.
 """
 
+import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 from scipy.stats import f_oneway
@@ -54,9 +59,6 @@ CONFOUND_LEVEL, _CONFOUND_PERMUTATIONS = 0.005, 999
 #: of all runs is.
 _SHORT_RUN, _SHARE_SHORT = 3, 0.5
 
-#: What takes out what a run or session has of its own.
-_Z_SCORES = "z-scores within runs remove it (standardize='zscore_sample' for images)"
-
 #: Distinct whole numbers that may number runs, and of what share of all from the first
 #: to the last there have to be some.
 _FEWEST_RUNS, _NUMBERED = 3, 0.5
@@ -83,42 +85,199 @@ _NEAR_ZERO = 1e-2
 _OF_RANKS = {"roc_auc"}
 
 
+def _read_texts():
+    """The texts of problems by name, each in one line."""
+    table = Path(__file__).with_name("problems.txt").read_text(encoding="utf-8")
+    found = (each.partition("]\n") for each in table.split("\n\n[")[1:])
+    texts = {name: " ".join(text.split()) for name, _, text in found}
+    return {
+        name: re.sub("<(.+?)>", lambda other: texts[other[1]], text)
+        for name, text in texts.items()
+    }
+
+
+#: What is said of problems, with fields for what was seen.
+TEXTS = _read_texts()
+
+
+def say(case, numbers=None, severity="warning", **words):
+    """The `Problem` of a case, whose text `numbers` and other words fill."""
+    numbers = numbers or {}
+    text = TEXTS[case].format(**numbers | words)
+    return Problem(case.partition(":")[0], text, numbers, severity)
+
+
+def warn_of(*problems):
+    """Warn of problems, those that are None left out."""
+    for problem in filter(None, problems):
+        problem.warn()
+
+
+def number_groups(groups, n):
+    """The number of each trial's group (n,); all are in one where there are none."""
+    if groups is None:
+        return np.zeros(n, int)
+    return np.unique(groups, return_inverse=True)[1].reshape(-1)
+
+
+def count_by_group(codes, groups, n_classes):
+    """The groups' names (g,), and the trials of every class in each, (g, c)."""
+    names, group = np.unique(groups, return_inverse=True)
+    counts = np.zeros((len(names), n_classes), int)
+    np.add.at(counts, (group.reshape(-1), codes), 1)
+    return names, counts
+
+
+# --------------------------------------------------------------------- folds and groups
+
+
 def find_absent_class(folds, codes, classes):
-    """Return the `Problem` of a fold whose model has never seen a class, or None."""
+    """The `Problem` of a fold whose model has never seen a class, or None."""
     for number, (train, _) in enumerate(folds.pairs):
         absent = np.flatnonzero(np.bincount(codes[train], minlength=len(classes)) == 0)
         if len(absent):
             where = "All trials of class {!r} are in the test set"
             if folds.trains is not None:
                 where = "No trial of class {!r} is in the training set"
-            text = (
-                f"{where.format(str(classes[absent[0]]))} of fold {number} of "
-                f"{folds.name}: its model is not trained on this class and cannot "
-                "predict it. Use a number of folds, shuffled folds, or groups that "
-                "contain several classes."
-            )
-            return Problem("absent", text, {"fold": number, "class": int(absent[0])})
+            where = where.format(str(classes[absent[0]]))
+            numbers = {"fold": number, "class": int(absent[0])}
+            return say("absent", numbers, where=where, name=folds.name)
     return None
 
 
-def warn_of_absent_classes(folds, codes, classes):
-    """Warn where the model of a fold has never seen a class of the observed labels."""
-    problem = find_absent_class(folds, codes, classes)
-    if problem:
-        problem.warn()
+def find_leak(folds, groups):
+    """The `Problem` of groups that are both trained with and tested, or None."""
+    if groups is None:
+        return None
+    names, group = np.unique(groups, return_inverse=True)
+    cut = [np.intersect1d(*(group[rows] for rows in pair)) for pair in folds.pairs]
+    where = np.flatnonzero([len(each) for each in cut])
+    if not len(where):
+        return None
+    first = cut[where[0]]
+    return say(
+        "leak",
+        {"folds": len(where), "groups": len(first)},
+        n_folds=counted(len(folds.tests), "fold"),
+        name=folds.name,
+        fold=where[0],
+        n_groups=counted(len(first), "group"),
+        group=names[first[0]].item(),
+    )
+
+
+def find_missing_class(codes, groups, classes):
+    """The `Problem` of a class without a trial in some group, or None.
+
+    Groups of one class each, such as patients, are a design of their own.
+    """
+    if groups is None:
+        return None
+    names, counts = count_by_group(codes, groups, len(classes))
+    missing = np.argwhere(counts == 0)
+    if not len(missing) or ((counts > 0).sum(axis=1) == 1).all():
+        return None
+    group, k = missing[0]
+    more = f", and so in {len(missing) - 1} more cases" if len(missing) > 1 else ""
+    words = {"group": names[group].item(), "label": str(classes[k]), "more": more}
+    numbers = {"cells": len(missing), "class": int(k)}
+    return say("missing", numbers, "note", **words)
+
+
+def find_short_runs(y, groups):
+    """The `Problem` of groups too small for z-scores within them, or None.
+
+    Of all images that z-scores are made of, also of those that are not decoded. Groups
+    of one class each are not z-scored one by one.
+    """
+    if groups is None:
+        return None
+    labels, codes = np.unique(y, return_inverse=True)
+    counts = count_by_group(codes.reshape(-1), groups, len(labels))[1]
+    sizes = counts.sum(axis=1)
+    short = sizes <= _SHORT_RUN
+    if short.mean() < _SHARE_SHORT or ((counts > 0).sum(axis=1) == 1).all():
+        return None
+    numbers = {"groups": int(short.sum()), "images": int(np.median(sizes[short]))}
+    why = TEXTS["two images" if numbers["images"] < _SHORT_RUN else "few images"]
+    n_groups = counted(len(sizes), "group")
+    return say("short_runs", numbers, n_groups=n_groups, why=why)
+
+
+# ------------------------------------------------------------------- classes and scores
+
+
+def find_unequal(codes, classes, metric="accuracy"):
+    """The `Problem` of classes of which one has far more trials, or None."""
+    counts = np.bincount(codes, minlength=len(classes))
+    few, many = int(counts.argmin()), int(counts.argmax())
+    if counts[many] <= _UNEQUAL * counts[few]:
+        return None
+    words = {"largest_class": str(classes[many]), "smallest_class": str(classes[few])}
+    words |= {"share": counts[many] / counts.sum(), "metric": metric}
+    numbers = {"smallest": int(counts[few]), "largest": int(counts[many])}
+    return say("unequal", numbers, "note", **words)
+
+
+def find_rare(tests, codes, classes, metric="roc_auc"):
+    """The `Problem` of a class that most test sets do not hold, or None."""
+    rare = find_rare_class(tests, codes)
+    if rare is None:
+        return None
+    pooled = "scoring='balanced_accuracy', which pools the trials of all test sets, or "
+    return say(
+        "rare",
+        {"sets": rare.n_sets, "trials": rare.n_trials},
+        "note",
+        n_all=rare.n_all,
+        label=str(classes[rare.code]),
+        n_trials=counted(rare.n_trials, "trial"),
+        metric=metric,
+        step=rare.step,
+        pooled=pooled if metric in _OF_RANKS else "",
+    )
+
+
+def find_alike_names(codes, classes):
+    """The `Problem` of classes that may be one, by their names, or None.
+
+    Names that differ in case alone, and those of which one has all tags, the parts
+    between slashes, of the other.
+    """
+    names = classes.tolist()
+    if not all(isinstance(name, str) for name in names):
+        return None
+    counts = np.bincount(codes, minlength=len(names))
+    listed = {
+        name: f"{name!r} ({counted(n, 'trial')})"
+        for name, n in zip(names, counts, strict=True)
+    }
+    tags, of_case, alike = {name: {*name.split("/")} for name in names}, {}, {}
+    for name in names:
+        of_case.setdefault(name.lower(), []).append(name)
+    for several in of_case.values():
+        if len(several) > 1:
+            words = f"{enumerated(map(listed.get, several))} differ in case only"
+            alike[words] = several[-1], several
+    for name in names:
+        longer = [other for other in names if tags[name] < tags[other]]
+        if longer:
+            others = some_of(map(listed.get, longer))
+            alike[f"{listed[name]} is also a part of {others}"] = name, [name, *longer]
+    if not alike:
+        return None
+    pairs, (name, several) = "; ".join(alike), next(iter(alike.values()))
+    joined = f" {TEXTS['slashes']}" * ("/" in "".join(alike))
+    words = {"pairs": pairs, "joined": joined, "name": name, "several": several}
+    return say("names", {"cases": len(alike)}, **words)
 
 
 def check_sets(metrics, tests, codes, classes, n_repeats):
-    """Refuse metrics that test sets do not allow, and warn where they mislead."""
-    _check_within_sets(metrics, tests, codes, classes)
-    once = tests[: len(tests) // n_repeats]  # stands for all repeats
-    _warn_of_unequal(metrics, once, codes, classes)
+    """Refuse metrics that test sets do not allow, and warn where they mislead.
 
-
-def _check_within_sets(metrics, tests, codes, classes):
-    """Refuse metrics that compare classes in test sets, where no set holds two.
-
-    And warn of pairs that are in none.
+    Those that compare classes in test sets are refused where no set holds two, and
+    warned of are pairs that are in none, scores that unequal classes move, and areas of
+    few test sets.
     """
     held = [np.bincount(codes[test], minlength=len(classes)) > 0 for test in tests]
     together = np.any([np.outer(each, each) for each in held], axis=0)
@@ -132,22 +291,28 @@ def _check_within_sets(metrics, tests, codes, classes):
                 "runs as groups, or take the pair out of scoring."
             )
     compared = [name for name, metric in metrics.items() if metric.within_sets]
-    if not compared:
-        return
-    if len(apart) == len(first):
+    if compared and len(apart) == len(first):
         raise ValueError(
             f"{compared[0]!r} compares classes within test sets, and none of the "
             f"{len(tests)} test sets holds two classes. Use larger test sets, such as "
             "cv=5 or runs as groups, or scoring='pairwise_accuracy', which pools all "
             "test sets."
         )
-    if len(apart):
+    if compared and len(apart):
         one, other = (str(classes[x[apart[0]]]) for x in (first, second))
         warn(
             f"No test set holds both classes of {counted(len(apart), 'pair')}, such as "
             f"{one!r} and {other!r}: these have no distance (NaN), and are left out of "
             f"{compared[0]!r}. Use larger test sets, such as cv=5 or runs as groups."
         )
+    once = tests[: len(tests) // n_repeats]  # stands for all repeats
+    tested = codes[np.unique(np.concatenate(once))]
+    moved = [x for x in metrics if depends_on_frequencies(x, len(classes))]
+    of_sets = [x for x in metrics if x in _OF_RANKS or metrics[x].within_sets]
+    if moved and crowding(tested, len(classes)) > _CROWDED:
+        warn_of(find_unequal(tested, classes, metric_in_text(moved[0])))
+    if of_sets:
+        warn_of(find_rare(once, codes, classes, of_sets[0]))
 
 
 def check_distances(metrics, reg, n_permutations):
@@ -176,157 +341,11 @@ def check_distances(metrics, reg, n_permutations):
     )
 
 
-def find_leak(folds, groups):
-    """Return the `Problem` of groups that are both trained with and tested, or None."""
-    if groups is None:
-        return None
-    names, group = np.unique(groups, return_inverse=True)
-    cut = [np.intersect1d(*(group[rows] for rows in pair)) for pair in folds.pairs]
-    where = np.flatnonzero([len(each) for each in cut])
-    if not len(where):
-        return None
-    first = cut[where[0]]
-    text = (
-        f"{len(where)} of {counted(len(folds.tests), 'fold')} of {folds.name} test "
-        "trials from groups that were also used for training (fold "
-        f"{where[0]}: {counted(len(first), 'group')}, for example "
-        f"{names[first[0]].item()!r}). Trials of one run or subject share variance "
-        "unrelated to the class, so scores can be inflated. Use cv=None (leave one "
-        "group out) or GroupKFold."
-    )
-    return Problem("leak", text, {"folds": len(where), "groups": len(first)})
-
-
-def find_missing_class(codes, groups, classes):
-    """Return the `Problem` of a class without a trial in some group, or None.
-
-    Groups of one class each, such as patients, are a design of their own.
-    """
-    if groups is None:
-        return None
-    names, counts = count_by_group(codes, groups, len(classes))
-    missing = np.argwhere(counts == 0)
-    if not len(missing) or ((counts > 0).sum(axis=1) == 1).all():
-        return None
-    group, k = missing[0]
-    more = f", and so in {len(missing) - 1} more cases" if len(missing) > 1 else ""
-    text = (
-        f"Group {names[group].item()!r} has no trial of class {str(classes[k])!r}"
-        f"{more}. Its scores say little about this class, and group membership alone "
-        "rules the class out. Include all classes in each run, leave the group out, or "
-        "look at balanced accuracy and recall."
-    )
-    numbers = {"cells": len(missing), "class": int(k)}
-    return Problem("missing", text, numbers, "note")
-
-
-def count_by_group(codes, groups, n_classes):
-    """Return the groups' names (g,), and the trials of every class in each, (g, c)."""
-    names, group = np.unique(groups, return_inverse=True)
-    counts = np.zeros((len(names), n_classes), int)
-    np.add.at(counts, (group.reshape(-1), codes), 1)
-    return names, counts
-
-
-def find_unequal(codes, classes, metric="accuracy"):
-    """Return the `Problem` of classes of which one has far more trials, or None."""
-    counts = np.bincount(codes, minlength=len(classes))
-    few, many = int(counts.argmin()), int(counts.argmax())
-    if counts[many] <= _UNEQUAL * counts[few]:
-        return None
-    share = counts[many] / counts.sum()
-    text = (
-        f"Class {str(classes[many])!r} has {counts[many]} trials, "
-        f"{str(classes[few])!r} {counts[few]}: always guessing {str(classes[many])!r} "
-        f"is right in {share:.0%} of trials, so {metric} is off its chance level even "
-        "without an effect (p-values by permutation account for this). Use "
-        "scoring='balanced_accuracy' or 'roc_auc', or leave out trials at random until "
-        "class sizes are equal: average=1, equalize=True, n_repeats=20."
-    )
-    numbers = {"smallest": int(counts[few]), "largest": int(counts[many])}
-    return Problem("unequal", text, numbers, "note")
-
-
-def find_alike_names(codes, classes):
-    """Return the `Problem` of classes that may be one, by their names, or None.
-
-    Names that differ in case alone, and those of which one has all tags, the parts
-    between slashes, of the other.
-    """
-    names = classes.tolist()
-    if not all(isinstance(name, str) for name in names):
-        return None
-    counts = np.bincount(codes, minlength=len(names))
-    listed = {
-        name: f"{name!r} ({counted(n, 'trial')})"
-        for name, n in zip(names, counts, strict=True)
-    }
-    tags, of_case, alike = {name: {*name.split("/")} for name in names}, {}, {}
-    for name in names:
-        of_case.setdefault(name.lower(), []).append(name)
-    for several in of_case.values():
-        if len(several) > 1:
-            words = f"{enumerated(map(listed.get, several))} differ in case only"
-            alike[words] = several[-1], several
-    for name in names:
-        longer = [other for other in names if tags[name] < tags[other]]
-        if longer:
-            others = some_of(map(listed.get, longer))
-            alike[f"{listed[name]} is also a part of {others}"] = name, [name, *longer]
-    if not alike:
-        return None
-    name, several = next(iter(alike.values()))
-    joined = " MNE-Python joins the names of events that occur together by slashes."
-    text = (
-        f"Some classes have similar names: {'; '.join(alike)}. They are decoded as "
-        f"different classes.{joined * ('/' in ''.join(alike))} If they are one, merge "
-        f"them with a dict of classes, {{{name!r}: {several!r}, ...}} (y for the "
-        "events of epochs, classes for images), or rename the labels."
-    )
-    return Problem("names", text, {"cases": len(alike)})
-
-
-def warn_of_alike_names(codes, classes):
-    """Warn of classes that may be one, by their names."""
-    problem = find_alike_names(codes, classes)
-    if problem:
-        problem.warn()
-
-
-def _warn_of_unequal(metrics, tests, codes, classes):
-    """Warn of scores that unequal classes move, and of areas of few test sets."""
-    tested = codes[np.unique(np.concatenate(tests))]
-    moved = [x for x in metrics if depends_on_frequencies(x, len(classes))]
-    of_sets = [x for x in metrics if x in _OF_RANKS or metrics[x].within_sets]
-    found = []
-    if moved and crowding(tested, len(classes)) > _CROWDED:
-        found.append(find_unequal(tested, classes, metric_in_text(moved[0])))
-    if of_sets:
-        found.append(find_rare(tests, codes, classes, of_sets[0]))
-    for problem in filter(None, found):
-        problem.warn()
-
-
-def find_rare(tests, codes, classes, metric="roc_auc"):
-    """Return the `Problem` of a class that most test sets do not hold, or None."""
-    rare = find_rare_class(tests, codes)
-    if rare is None:
-        return None
-    pooled = "scoring='balanced_accuracy', which pools the trials of all test sets, or "
-    text = (
-        f"Only {rare.n_sets} of {rare.n_all} test sets hold class "
-        f"{str(classes[rare.code])!r} ({counted(rare.n_trials, 'trial')}) beside "
-        f"another class, and {metric!r} is the mean over these alone: it changes in "
-        f"steps of up to {rare.step:.2g} and says little. Use "
-        f"{pooled if metric in _OF_RANKS else ''}so few folds that most test sets hold "
-        "all classes, such as cv=3."
-    )
-    numbers = {"sets": rare.n_sets, "trials": rare.n_trials}
-    return Problem("rare", text, numbers, "note")
+# ---------------------------------------------------------------------------- confounds
 
 
 def measure_confounds(columns, codes, groups=None):
-    r"""Return how far each confound follows the classes, and p, as two arrays (k,).
+    r"""How far each confound follows the classes, and p, as two arrays (k,).
 
     Columns (n, m) are one number or the indicators of one variable. The first array is
     :math:`\eta^2`, the share of the (total) variance between classes; of indicators of
@@ -349,7 +368,7 @@ def measure_confounds(columns, codes, groups=None):
 
 
 def _shares(column, labels):
-    """Return the share of variance (B,) of columns (n, m) between labels (B, n)."""
+    """The share of variance (B,) of columns (n, m) between labels (B, n)."""
     column = column - column.mean(axis=0)
     between = np.zeros(len(labels))
     for k in range(int(labels.max()) + 1):
@@ -363,43 +382,31 @@ def find_confounded(names, shares, p):
     """Yield the `Problem` of every confound that follows the classes."""
     for name, share, each in zip(names, shares, p, strict=True):
         if each <= CONFOUND_LEVEL:
-            text = (
-                f"Confounds: {name} covaries with the classes, which explain "
-                f"{share:.0%} of its variance (eta squared, p = {each:.2g} by "
-                "permutation). The confound may be decoded instead of the classes. "
-                "confounds= removes its linear effects, and with them variance shared "
-                "with the classes; balancing it in the design, or by leaving out "
-                "trials, is safer."
-            )
             numbers = {"eta_squared": float(share), "p": float(each)}
-            yield Problem("confound", text, numbers)
-
-
-def warn_of_confounds(confounds, groups, folds, others=None):
-    """Warn of a `ConfoundTable` that may not take out what is meant.
-
-    Without folds the test trials are `others`, whose confounds are known or not.
-    """
-    for problem in find_misread(confounds, groups, folds, others):
-        problem.warn()
+            yield say("confound", numbers, name=name)
 
 
 def find_misread(confounds, groups, folds, others=None):
-    """Return the problems of a `ConfoundTable` that may not take out what is meant."""
-    if confounds is None:
-        return []
+    """The problems of a `ConfoundTable` that may not take out what is meant.
+
+    Without folds the test trials are `others`, whose confounds are known or not.
+    """
     found = []
-    for i, one in enumerate(confounds.each):
+    for i, one in enumerate(() if confounds is None else confounds.each):
         found.append(_find_numbered(one, groups) or _find_angles(one))
-        if folds is not None:
-            found.append(_find_unseen(one, folds))
-        elif others is not None:
-            found.append(_find_unseen_in_others(one, others.each[i]))
+        if not one.categories:
+            continue
+        if folds is None:
+            other = None if others is None else others.each[i].columns
+            pairs = [] if other is None else [(one.columns, other)]
+        else:
+            pairs = [(one.columns[a], one.columns[b]) for a, b in folds.pairs]
+        found.append(_find_unseen(one, pairs, folds))
     return [problem for problem in found if problem]
 
 
 def _find_numbered(one, groups):
-    """Return the `Problem` of a number that seems to count runs, or None."""
+    """The `Problem` of a number that seems to count runs, or None."""
     if one.categories:
         return None
     values, number = np.unique(one.columns[:, 0], return_inverse=True)
@@ -411,133 +418,51 @@ def _find_numbered(one, groups):
     if len(values) < _NUMBERED * (last - first + 1):
         return None
     one_stretch = np.count_nonzero(np.diff(number)) == len(values) - 1
-    of_groups = groups is not None and _are_alike(number, groups)
+    of_groups = False
+    if groups is not None:  # the same number where the group is the same
+        group = number_groups(groups, n)
+        pairs = len(np.unique(np.stack([number, group]), axis=1).T)
+        of_groups = pairs == number.max() + 1 == group.max() + 1
     if not one_stretch and not of_groups:
         return None
     where = "one for each group" if of_groups else "each in one stretch of trials"
-    text = (
-        f"Confounds: {one.name} holds the whole numbers {first:g} to {last:g}, "
-        f"{where}, like run or session numbers. It is treated as continuous, so only a "
-        f"linear trend from {first:g} to {last:g} is removed, not the specific effect "
-        "of each run. To remove these, pass strings, such as 'run1', which are treated "
-        "as categories. The specific effect of a left-out run or session cannot be "
-        f"estimated from the others; {_Z_SCORES}. If you do want to remove a trend, "
-        "subtract the mean of the column."
-    )
-    return Problem("numbered", text, {"values": len(values)})
-
-
-def _are_alike(number, groups):
-    """Tell whether trials have the same number where they have the same group."""
-    group = np.unique(groups, return_inverse=True)[1].reshape(-1)
-    pairs = len(np.unique(np.stack([number, group]), axis=1).T)
-    return pairs == number.max() + 1 == group.max() + 1
+    words = {"name": one.name, "where": where, "first": first, "last": last}
+    return say("numbered", {"values": len(values)}, **words)
 
 
 def _find_angles(one):
-    """Return the `Problem` of a number that seems to be an angle, or None."""
+    """The `Problem` of a number that seems to be an angle, or None."""
     unit = None if one.categories else angle_unit(one.columns, one.label or "")
     if unit is None:
         return None
-    low, high = one.columns.min(), one.columns.max()
-    text = (
-        f"Confounds: {one.name} looks like angles in {unit} ({low:.3g} to {high:.3g}) "
-        f"but is treated as linear, so both ends are far apart. {SIN_AND_COS}"
-    )
-    return Problem("angles", text, {"low": float(low), "high": float(high)})
+    numbers = {"low": float(one.columns.min()), "high": float(one.columns.max())}
+    words = {"name": one.name, "unit": unit, "advice": SIN_AND_COS}
+    return say("angles", numbers, **words)
 
 
-def _find_unseen(one, folds):
-    """Return the `Problem` of categories that some fold only tests, or None."""
+def _find_unseen(one, pairs, folds):
+    """The `Problem` of categories that are only tested, or None."""
     cases = []
-    for number, (train, test) in enumerate(folds.pairs if one.categories else ()):
-        found = _unseen(one.columns[train], one.columns[test])
-        cases += [(number, k) for k in found]
+    for number, (train, test) in enumerate(pairs):
+        unseen = np.flatnonzero(test.any(axis=0) & ~train.any(axis=0))
+        cases += [(number, k) for k in unseen]
     if not cases:
         return None
     fold, k = cases[0]
-    where = f"the training trials of fold {fold} of {folds.name}"
-    more = f" (and so in {counted(len(cases) - 1, 'more case')})" * (len(cases) > 1)
-    return _unseen_problem(one, k, where, more, len(cases))
-
-
-def _find_unseen_in_others(one, other):
-    """Return the same of trials that are tested without folds."""
-    found = _unseen(one.columns, other.columns) if one.categories else []
-    if not len(found):
-        return None
-    return _unseen_problem(one, found[0], "the training trials", "", len(found))
-
-
-def _unseen(train, test):
-    """Return which columns of indicators only the test trials have."""
-    return np.flatnonzero(test.any(axis=0) & ~train.any(axis=0))
-
-
-def _unseen_problem(one, k, where, more, n_cases):
-    """Word that no training trial has a category that is tested."""
-    text = (
-        f"Confounds: category {one.categories[k]!r} of {one.name} is tested, but is "
-        f"not among {where}{more}. Its effect cannot be estimated there, so the mean "
-        "effect of the other categories is removed from its trials, and the rest "
-        f"remains in the data. If it is a run or session, {_Z_SCORES}; otherwise leave "
-        "the confound out, or use folds that train on all categories."
-    )
-    return Problem("unseen", text, {"cases": n_cases, "category": one.categories[k]})
-
-
-def warn_of_short_runs(y, groups):
-    """Warn of groups too small for z-scores within them."""
-    problem = find_short_runs(y, groups)
-    if problem:
-        problem.warn()
-
-
-def find_short_runs(y, groups):
-    """Return the `Problem` of groups too small for z-scores within them, or None.
-
-    Of all images that z-scores are made of, also of those that are not decoded. Groups
-    of one class each are not z-scored one by one.
-    """
-    if groups is None:
-        return None
-    labels, codes = np.unique(y, return_inverse=True)
-    counts = count_by_group(codes.reshape(-1), groups, len(labels))[1]
-    sizes = counts.sum(axis=1)
-    short = sizes <= _SHORT_RUN
-    if short.mean() < _SHARE_SHORT or ((counts > 0).sum(axis=1) == 1).all():
-        return None
-    size = int(np.median(sizes[short]))
-    why = (
-        "The fewer images there are, the more of their difference is removed: with "
-        "three categories of a real recording, one image of each per run, 44 of 530 "
-        "spheres were significant, compared with 85 with z-scores of all eight "
-        "categories"
-    )
-    if size < _SHORT_RUN:
-        why = (
-            "With two images, the z-scores of one are the negative of the other, so a "
-            "model classifies both correctly or neither, and hardly anything survives "
-            "correction over a map: with faces and houses of a real recording, one "
-            "image of each per run, none of 530 spheres was significant, compared with "
-            "101 with z-scores of all eight categories"
-        )
-    text = (
-        f"{short.sum()} of {counted(len(sizes), 'group')} hold {size} images or fewer, "
-        "and searchlight and decode_regions z-score images within groups "
-        f"(standardize='zscore_sample'). {why}. Pass the images of all conditions of a "
-        "run, and select those to be decoded with classes=['face', 'house']. If there "
-        "are no others, use standardize=False, preprocess='zscore' (109 spheres for "
-        "faces and houses)."
-    )
-    return Problem("short_runs", text, {"groups": int(short.sum()), "images": size})
+    where, more = "the training trials", ""
+    if folds is not None:
+        where = f"{where} of fold {fold} of {folds.name}"
+        if len(cases) > 1:
+            more = f" (and so in {counted(len(cases) - 1, 'more case')})"
+    numbers = {"cases": len(cases), "category": one.categories[k]}
+    return say("unseen", numbers, name=one.name, where=where, more=more)
 
 
 # ------------------------------------------------------------------- data at positions
 
 
 def some_positions(positions, most):
-    """Return the numbers of some of the positions of a map, evenly spaced."""
+    """The numbers of some of the positions of a map, evenly spaced."""
     numbers = [number for block in positions.blocks() for number in block]
     if not numbers:
         return []
@@ -573,15 +498,9 @@ def check_sizes(positions, dtype):
         found.append((Farthest.of(squares), number))
     far, number = max(found, key=lambda each: each[0].times, default=(None, None))
     if far and far.times > _FAR:
-        text = (
-            f"{positions.where(number)}{far.words(far.trial)}. It sets the penalty and "
-            "the mean, so that the others can hardly be discriminated. Check the trial "
-            "for artefacts and for its unit; repair it, or leave it out."
-        )
-        Problem("far", text, {"trial": far.trial, "times": float(far.times)}).warn()
-
-
-# ---------------------------------------------------------- classes that vary unequally
+        numbers = {"trial": far.trial, "times": float(far.times)}
+        words = {"where": positions.where(number), "far": far.words(far.trial)}
+        warn_of(say("far", numbers, **words))
 
 
 def warn_of_spread(positions, analysis):
@@ -600,16 +519,14 @@ def warn_of_spread(positions, analysis):
     signals = [_thinned(positions.signal(number)) for number in some]
     codes, chosen = analysis.codes, analysis.chosen
     if len(codes) != len(signals[0]):  # in repeats these are of averages, drawn later
-        codes, _, chosen = analysis.single
+        codes, chosen = analysis.trials.codes, analysis.trained_trials
     if chosen is not None:
         codes, signals = codes[chosen], [signal[chosen] for signal in signals]
-    problem = find_spread(signals, codes, analysis.classes)
-    if problem:
-        problem.warn()
+    warn_of(find_spread(signals, codes, analysis.classes))
 
 
 def find_spread(signals, codes, classes):
-    """Return the `Problem` of classes whose trials vary more or less, or None.
+    """The `Problem` of classes whose trials vary more or less, or None.
 
     Of signals (n, p), by the distances of trials from the median of their class, in
     standard deviations of each feature, and by logarithms of these: single trials that
@@ -627,27 +544,17 @@ def find_spread(signals, codes, classes):
     ratio = float(np.exp(np.ptp(means)))
     if ratio < _SPREAD or f_oneway(*of_classes).pvalue >= _SPREAD_LEVEL:
         return None
-    least, most = present[means.argmin()], present[means.argmax()]
-    text = (
-        f"Trials of class {str(classes[most])!r} vary {ratio:.1f} times as much as "
-        f"those of {str(classes[least])!r} (distances from the median of their class). "
-        "Permuting labels makes the classes alike in every respect, so unequal "
-        "variance counts as information: accuracy and other scores of predicted labels "
-        "can exceed the permutations although all means are equal, especially if the "
-        "more variable class is rare. A small p-value shows that the classes differ, "
-        "not how. For claims about means, test scoring='roc_auc' with equal numbers of "
-        "trials."
-    )
-    return Problem("spread", text, {"ratio": ratio})
+    least, most = (str(classes[present[i]]) for i in (means.argmin(), means.argmax()))
+    return say("spread", {"ratio": ratio}, least=least, most=most)
 
 
 def _thinned(signal):
-    """Return a signal (n, p) with not too many features, evenly spaced."""
+    """A signal (n, p) with not too many features, evenly spaced."""
     return signal[:, :: -(-signal.shape[1] // _MOST_FEATURES)]
 
 
 def _squares(signal, codes):
-    """Return the squared distance (n,) of each trial from the median of its class."""
+    """The squared distance (n,) of each trial from the median of its class."""
     rest = np.array(signal, dtype=np.float64)
     size = np.abs(rest).max(axis=0)
     for k, count in zip(*np.unique(codes, return_counts=True), strict=True):

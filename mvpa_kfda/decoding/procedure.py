@@ -1,22 +1,34 @@
-"""What is done with trials: one record, the same for every kind of data.
+"""What is done with trials: one record, and how public functions are told of it.
 
 A `Procedure` is made of parts: the method, what every fold learns before it, the folds,
 the samples that trials are made into, the scores, the permutations, and how it runs.
-Each part is checked when it is made, and says what its options mean; the public
-functions take these texts from here. Nothing in it is about data: that is `TrialData`.
+Each part is checked when it is made, and says what its options mean. Nothing in it is
+about data: what is known of these are `Trials`.
+
+A public function writes out the arguments that are its own. The others come in as
+``**options: Unpack[SomeOptions]``, a `TypedDict` that type checkers and editors read,
+and `decodes` completes the signature, with the defaults of the parts, and the
+docstring, with their texts. What the docstring itself says of a shared option, after
+"...", is added to the shared text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+import inspect
+import pkgutil
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from difflib import get_close_matches
+from functools import wraps
+from importlib import import_module
 from os import PathLike
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from ..data.confounds import ConfoundTable, TrainOn
+from ..data.epochs import is_even
+from ..data.trials import Trials
 from ..inference.permutation import Permute
 from ..kfda.folds import CrossValidation
 from ..kfda.kernels import KernelLike
@@ -25,6 +37,7 @@ from ..kfda.penalties import PenaltyLike
 from ..kfda.preprocess import Preprocess, check_steps
 from ..kfda.rowmaps import Nystrom
 from ..metrics.names import Scoring
+from ..results.procedure import passed_on
 from ..utils.checks import (
     Precision,
     Seed,
@@ -34,9 +47,11 @@ from ..utils.checks import (
     check_flag,
     check_jobs,
     check_option,
+    collected_warnings,
 )
+from ..utils.fingerprints import collected_inputs, files_of
+from .draws import Repeating
 from .positions import cut_windows
-from .repeating import Repeating
 from .sizes import NULLS, KeptNull
 
 
@@ -222,9 +237,6 @@ class Running:
     random_state : int | Generator | RandomState | None
         Seed of the permutations. With None, p differs from call to call; set a number,
         such as 0, and report it.
-    batch_size : int | None
-        Permutations processed at a time; memory grows with it. None chooses by cache
-        size. The result does not depend on it.
     n_jobs : int | None
         Number of workers, as in joblib: None is 1 (or what ``joblib.parallel_config``
         says), -1 all processors. The result does not depend on it. Starting workers
@@ -244,7 +256,6 @@ class Running:
     """
 
     random_state: Seed = None
-    batch_size: int | None = None
     n_jobs: int | None = None
     dtype: Precision = "float64"
     verbose: bool | None = None
@@ -252,9 +263,6 @@ class Running:
 
     def __post_init__(self):
         """Check all but the seed, which is drawn with."""
-        if self.batch_size is not None:
-            size = check_count("batch_size", self.batch_size, minimum=1)
-            object.__setattr__(self, "batch_size", size)
         object.__setattr__(self, "n_jobs", check_jobs(self.n_jobs))
         object.__setattr__(self, "dtype", check_dtype(self.dtype))
         check_checkpoint(self.checkpoint)
@@ -331,68 +339,236 @@ class Windowing:
         check_option("window_mode", self.window_mode, ("mean", "concatenate"))
 
     def cut(self, times, sfreq):
-        """Return the windows of some times (s)."""
-        return cut_windows(times, sfreq, self.window, self.step)
+        """The windows of some times (s); single samples may be unevenly spaced."""
+        distances = np.diff(times)
+        uneven = len(times) > 1 and not is_even(distances)
+        if uneven and (self.window is not None or self.step is not None):
+            raise ValueError(
+                f"The times of epochs are not evenly spaced: {distances.min():g} to "
+                f"{distances.max():g} s apart. Leave out window and step, which are in "
+                "seconds, or resample to even times."
+            )
+        return cut_windows(times, sfreq, self.window, self.step, self.window_mode)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class TrialData:
-    """What is known of trials beside their features.
+class Predicted:
+    """The kind of prediction over time.
 
     Parameters
     ----------
-    y : array_like, shape (n_trials,)
-        Class labels: strings, whole numbers or booleans; two or more classes.
-    groups : array_like, shape (n_trials,) | None
-        Runs, sessions or subjects: ``cv=None`` leaves out one at a time, they are
-        passed to splitters that use groups, and `permute` respects them.
-    confounds : array_like, shape (n_trials,) | (n_trials, n_confounds) | None
-        Regressed out of the features before `preprocess`, with coefficients estimated
-        on the training trials of each fold. Strings and pandas categoricals are
-        categorical, all others continuous. Only linear effects are removed: add squares
-        and products as columns, and pass angles as sine and cosine.
-    train_on : array_like of bool, shape (n_trials,) | None
-        Which trials to train on; all others are test trials (cross-decoding). With
-        `groups` or `cv`, each fold trains on these trials of its training set and tests
-        on the others of its test set, so that whole runs are left out. Without either,
-        one model is trained on all of them and tested on all others. Only the training
-        labels are permuted (within groups, depending on `permute`): the null hypothesis
-        is that the training trials carry no information about the test trials, which
-        may well be decodable themselves. A relative `reg` and the bandwidth of a kernel
-        refer to each training set. Not for regression.
-    n : int
-        The number of training trials, or all.
-    numbers : ndarray of int, shape (n,) | None
-        Those of the trials in the recording, where they are known.
-    y_test : array_like | None
-        Another labelling of the same trials, to be predicted in cross-validation, or
-        with `n_test` the labels of other trials.
-    n_test : int | None
-        With other trials as the test set, how many.
-    confounds_test : ConfoundTable | None
-        The confounds of these.
+    task : "classification" | "regression"
+        ``"regression"`` predicts continuous values, such as reaction times, using
+        kernel ridge regression: `y` has one value per trial, which is not passed to
+        splitters, and the score is ``"r2"`` unless `scoring` is set to ``"pearsonr"``
+        or ``"neg_mean_squared_error"``. `n_components` and `average` are for classes
+        only.
     """
 
-    y: ArrayLike
-    n: int
-    groups: ArrayLike | None = None
-    confounds: ConfoundTable | None = None
-    train_on: TrainOn | None = None
-    numbers: np.ndarray | None = None
-    y_test: ArrayLike | None = None
-    n_test: int | None = None
-    confounds_test: ConfoundTable | None = None
 
-    @property
-    def recorded_order(self):
-        """The rows in the order of recording, (n,); None if that is known to be theirs.
+# ------------------------------------------------------------------- public functions
 
-        Or not known to be another one.
-        """
-        order = None if self.numbers is None else np.argsort(self.numbers)
-        return None if order is None or (np.diff(order) > 0).all() else order
+Function = TypeVar("Function", bound=Callable[..., Any])
 
-    @property
-    def chosen_by(self):
-        """How a result records which trials are trained with, None for any."""
-        return None if self.train_on is None else self.train_on.record
+
+class CommonOptions(TypedDict, total=False):
+    """What all functions may be told."""
+
+    kernel: KernelLike
+    reg: PenaltyLike
+    approx: Nystrom | None
+    preprocess: Preprocess
+    cv: CrossValidation
+    n_permutations: int
+    permute: Permute
+    random_state: Seed
+    dtype: Precision
+
+
+class ClassOptions(CommonOptions, total=False):
+    """What all that predict classes may be told."""
+
+    scoring: Scoring
+    n_components: int | None
+    average: int | Literal["max"] | None
+    n_repeats: int
+    equalize: bool
+    average_test: bool
+
+
+class JobOptions(TypedDict, total=False):
+    """How many positions are decoded."""
+
+    n_jobs: int | None
+    verbose: bool | None
+
+
+class LoggedJobOptions(TypedDict, total=False):
+    """The same where `verbose` may be a level of MNE-Python's log.
+
+    Parameters
+    ----------
+    verbose : bool | str | int | None
+        True (or a level of INFO or below) shows how far the run is, by a bar, or in a
+        log by a line now and then; False does not, None only for runs of more than a
+        few seconds.
+    """
+
+    n_jobs: int | None
+    verbose: bool | str | int | None
+
+
+class WindowOptions(TypedDict, total=False):
+    """How time is cut into positions."""
+
+    window: float | None
+    step: float | None
+    window_mode: Literal["mean", "concatenate"]
+
+
+class ClassScoreOptions(TypedDict, total=False):
+    """What is kept beside predictions."""
+
+    keep_class_scores: bool
+
+
+class NullOptions(TypedDict, total=False):
+    """What is kept of large maps."""
+
+    null: KeptNull
+
+
+class CheckpointOptions(TypedDict, total=False):
+    """Where long runs are kept."""
+
+    checkpoint: str | PathLike[str] | None
+
+
+#: The functions that were made by `decodes`, by name.
+FUNCTIONS: dict[str, Callable[..., Any]] = {}
+
+_PARAMETERS = re.compile(r"(?ms)(^Parameters\n-+\n)(.*?)(?=\n\n\S[^\n]*\n---|\Z)")
+#: How the text of an argument begins that is added to the shared one.
+_MORE = "    ... "
+
+
+def decodes(
+    options: type, *described: type, data: tuple[str, ...] = ()
+) -> Callable[[Function], Function]:
+    """Make a public function of one that takes shared `options`, a TypedDict.
+
+    Parts of its own whose defaults and texts are needed are `described`. Its result
+    keeps what the call warned of, the options but for those that are `data`, and the
+    fingerprints of what was read.
+    """
+    kinds = (*PARTS.values(), Windowing, Trials, *described)
+
+    def decorate(function):
+        own = inspect.signature(function)
+        first = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        shared, parts = options.__annotations__, filter(is_dataclass, kinds)
+        defaults = {each.name: each.default for kind in parts for each in fields(kind)}
+        rest = [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=defaults[name],
+                annotation=getattr(hint, "__forward_arg__", hint),
+            )
+            for name, hint in shared.items()
+        ]
+        signature = own.replace(parameters=[*first, *rest])
+        function.__doc__ = complete(function.__doc__, signature.parameters, kinds)
+
+        @wraps(function)
+        def call(*args, **given):
+            unknown = [name for name in given if name not in signature.parameters]
+            if unknown:
+                raise TypeError(_unexpected(function.__name__, unknown[0], signature))
+            with collected_warnings() as texts, collected_inputs() as inputs:
+                result = function(*args, **given)
+            bound = signature.bind(*args, **given)
+            bound.apply_defaults()
+            read = {n: x for n, x in bound.arguments.items() if n != "checkpoint"}
+            files = files_of(read.values())
+            kept = {
+                "warnings": tuple(dict.fromkeys(texts)),
+                "options": passed_on(bound, data, result.parameters),
+                "inputs": {"function": function.__name__, **inputs, "files": files},
+            }
+            for name, value in kept.items():
+                # The one way to set a field of a frozen object.
+                object.__setattr__(result, name, value)
+            return result
+
+        call.__signature__ = signature
+        hints = {k: v for k, v in function.__annotations__.items() if k != "options"}
+        call.__annotations__ = hints | shared
+        FUNCTIONS[function.__name__] = call
+        return call
+
+    return decorate
+
+
+def describes_options(function: Function) -> Function:
+    """Complete the docstring of a function that writes out shared options."""
+    kinds = (*PARTS.values(), Windowing, Trials)
+    named = inspect.signature(function).parameters
+    function.__doc__ = complete(function.__doc__, named, kinds)
+    return function
+
+
+def _unexpected(function, name, signature):
+    """Word the error of an argument that a function does not have."""
+    text = f"{function}() got an unexpected keyword argument {name!r}"
+    for module in pkgutil.iter_modules(import_module(__package__).__path__):
+        import_module(f"{__package__}.{module.name}")  # so that all functions are known
+    others = sorted(
+        f"{other}()"
+        for other, each in FUNCTIONS.items()
+        if name in inspect.signature(each).parameters
+    )
+    if others:
+        *most, last = others
+        words = f"{', '.join(most)} and {last} have" if most else f"{last} has"
+        return f"{text}, which {words}"
+    near = get_close_matches(name, signature.parameters, n=1)
+    return f"{text}. Did you mean {near[0]!r}?" if near else text
+
+
+# --------------------------------------------------------------------------- docstrings
+
+
+def complete(doc, parameters, kinds):
+    """A docstring whose parameters are described, some by what parts say."""
+    if doc is None:  # Python was told to leave docstrings out
+        return None
+    doc, known = inspect.cleandoc(doc), {}
+    for each in (*(kind.__doc__ for kind in kinds), doc):
+        for name, entry in entries(each).items():
+            known[name] = _described(name, entry, known.get(name))
+    texts = dict.fromkeys(known[name] for name in parameters if name in known)
+    section = "\n".join(texts)
+    return _PARAMETERS.sub(lambda found: found[1] + section, doc, count=1)
+
+
+def entries(doc):
+    """The parameters that a docstring describes, with their entries.
+
+    Several that are described together have the same one.
+    """
+    section = _PARAMETERS.search(inspect.cleandoc(doc or ""))
+    found = {}
+    for entry in re.split(r"\n(?=\S)", section[2]) if section else ():
+        for name in entry.partition("\n")[0].partition(" : ")[0].split(", "):
+            found[name] = entry
+    return found
+
+
+def _described(name, own, shared):
+    """The entry of a parameter: its own, or what it adds to the shared one."""
+    head, _, text = own.partition("\n")
+    if shared is None or not text.startswith(_MORE):
+        return own
+    head_shared, _, text_shared = shared.partition("\n")
+    head = head_shared if head == name else head
+    return f"{head}\n{text_shared}\n    {text.removeprefix(_MORE)}"

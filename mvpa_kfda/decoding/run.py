@@ -8,7 +8,6 @@ and one that tests at other positions than its own fills a whole row of the map.
 cells of a map are numbered in C order.
 """
 
-import math
 import tempfile
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
@@ -69,6 +68,8 @@ class Task:
         The folds within the training sets, where the penalty is tuned.
     groups : ndarray, shape (n,) | None
         Each trial's group, which a penalty without labels may take into account.
+    draws : Draws | None
+        The averages or folds that are drawn for each labelling and repeat.
     """
 
     labels: np.ndarray
@@ -85,6 +86,7 @@ class Task:
     rank: int | None = None
     inner: InnerFolds | None = None
     groups: np.ndarray | None = None
+    draws: object = None
     functions: dict = field(default_factory=dict)
     learned: FoldPreprocessing = field(default_factory=FoldPreprocessing)
 
@@ -104,7 +106,8 @@ class Task:
     @property
     def n_folds(self):
         """The number of folds, in one repeat."""
-        return 0 if self.folds is None else len(self.folds.tests)
+        r = 1 if self.draws is None else self.draws.n_repeats
+        return 0 if self.folds is None else len(self.folds.tests) // r
 
     @property
     def stacks(self):
@@ -139,22 +142,14 @@ class Task:
         """Those that are one number in each cell, and so have a null."""
         return {name: m for name, m in self.metrics.items() if m.scalar}
 
-    def n_scalar(self):
-        """Return how many of the metrics are one number in each cell."""
-        return len(self.scalar_metrics)
-
-    def n_in_tables(self):
-        """Return how many numbers the tables of the other metrics have in a cell."""
-        names = self.metrics.keys() - self.scalar_metrics.keys()
-        shapes = (self.metrics[name].table(self.n_classes) for name in names)
-        return sum(math.prod(shape) for shape in shapes)
-
     def decode(self, model):
         """Score and predict with one model; return parts as `_run_block` names them."""
         return _decode_classes(self, model)
 
     def run_block(self, positions, block):
         """Decode the positions of one block; return its part, with whole nulls."""
+        if self.draws is not None:
+            return self.draws.run_block(self, positions, block)
         parts, done = [], 0
         for model in models_of(positions, block, self):
             numbers = block[done : done + model.n_positions]
@@ -315,11 +310,13 @@ def _axis(key):
 
 def _reduce(part, kind):
     """Put what is to be kept of each null in the place of it."""
-    reduced = {key: values for key, values in part.items() if not _axis(key)}
-    for key in filter(_axis, part):
-        kind_of_null, _, name = key.partition("/")
-        observed = part[f"{_OBSERVED[kind_of_null]}/{name}"]
-        kept = reduce_null(kind, observed, part[key])
+    reduced = {}
+    for key, values in part.items():
+        if not _axis(key):
+            reduced[key] = values
+            continue
+        of, _, name = key.partition("/")
+        kept = reduce_null(kind, part[f"{_OBSERVED[of]}/{name}"], values)
         reduced |= {f"{key}/{name}": values for name, values in kept.items()}
     return reduced
 
@@ -327,7 +324,7 @@ def _reduce(part, kind):
 def _decode_classes(task, model):
     """Decode with one model; the observed labels have a block of their own."""
     once, metrics = np.bincount(model.rows).max() == 1, task.metrics
-    want_scores = task.keep_class_scores or not once or _needs_class_scores(metrics)
+    want_scores = task.keep_class_scores or not once or _need_class_scores(metrics)
     observed = list(model.predict(task.labels[:1], task.n_classes, want_scores))
     (scores,) = _evaluate(metrics, observed, model, task)
     part = _of_folds(observed, model, task)
@@ -340,11 +337,7 @@ def _decode_classes(task, model):
             (scores,) = _scores_of(model.second, task, slice(1))
         for name in task.scalar_metrics:
             part[f"second_scores/{name}"] = scores[name][0].ravel()
-    n_cells = len(part[f"metrics/{task.scoring[0]}"])
-    nulls = _permuted(model, task, n_cells)
-    for kind, each in zip(_OBSERVED, nulls, strict=False):
-        for name, values in each.items():
-            part[f"{kind}/{name}"] = values.reshape(len(values), n_cells)
+    part |= _nulls_of(model, task, len(part[f"metrics/{task.scoring[0]}"]))
     class_scores = None
     if task.keep_class_scores or not once:
         class_scores = np.concatenate([_per_trial(model, piece) for piece in observed])
@@ -356,13 +349,13 @@ def _decode_classes(task, model):
     return part | ({"class_scores": class_scores} if task.keep_class_scores else {})
 
 
-def _needs_class_scores(metrics):
-    """Return whether some metric is computed from class scores."""
+def _need_class_scores(metrics):
+    """Whether some metric is computed from class scores."""
     return any(metric.needs_class_scores for metric in metrics.values())
 
 
 def _of_folds(observed, model, task):
-    """Return the scores of every test set, ``folds/NAME`` (cells, n_sets)."""
+    """The scores of every test set, ``folds/NAME`` (cells, n_sets)."""
     pieces = [
         evaluate_sets(task.metrics, piece, model.shapes, task.n_classes)
         for piece in observed
@@ -376,33 +369,33 @@ def _of_folds(observed, model, task):
     }
 
 
-def _permuted(model, task, n_cells):
-    """Return the scores (P, *row) of permuted labels, a list with one for each test."""
-    metrics = task.scalar_metrics
-    if len(task.labels) == 1:
-        return [{name: np.empty((0, n_cells)) for name in metrics}]
+def _nulls_of(model, task, n_cells):
+    """The ``nulls/NAME`` and ``second/NAME`` (P, n_cells), of permuted labels."""
+    metrics, P = task.scalar_metrics, len(task.labels) - 1
+    if P == 0:
+        return {f"nulls/{name}": np.empty((0, n_cells)) for name in metrics}
     size = task.batch_size or model.block_size(
-        task.n_classes, _needs_class_scores(metrics)
+        task.n_classes, _need_class_scores(metrics)
     )
     parts = [
         _in_tests(model, task, slice(start, start + size))
-        for start in range(1, len(task.labels), size)
+        for start in range(1, P + 1, size)
     ]
-    return [
-        {name: np.concatenate([values[name] for values in kind]) for name in kind[0]}
-        for kind in zip(*parts, strict=True)
-    ]
+    return {
+        f"{kind}/{name}": np.concatenate([x[name] for x in test]).reshape(P, n_cells)
+        for kind, test in zip(_OBSERVED, zip(*parts, strict=True), strict=False)
+        for name in metrics
+    }
 
 
 def _in_tests(model, task, block):
-    """Return the scores (B, *row) of some label vectors by name, for each test."""
+    """The scores (B, *row) of some label vectors by name, for each test."""
     second = task.second
     if second is None:
         return _scores_of(model, task, block)
+    trues = [None, second]  # these stay
     if len(second) > 1:  # one for each permutation: these move
-        trues = second[block], None
-    else:
-        trues = None, second
+        trues = [second[block], None]
     if model.second is None:
         return _scores_of(model, task, block, trues)
     return [
@@ -412,9 +405,9 @@ def _in_tests(model, task, block):
 
 
 def _scores_of(model, task, block, trues=(None,)):
-    """Return the scores (B, *row) of some label vectors by name, a list as `trues`."""
+    """The scores (B, *row) of some label vectors by name, a list as `trues`."""
     metrics = task.scalar_metrics
-    want_scores = _needs_class_scores(metrics)
+    want_scores = _need_class_scores(metrics)
     scored = model.predict(task.labels[block], task.n_classes, want_scores)
     return _evaluate(metrics, scored, model, task, trues)
 
@@ -425,12 +418,11 @@ def _evaluate(metrics, scored, model, task, trues=(None,)):
     Against each of the given labels (B, n), or None: those they come with.
     """
     pieces = []
-    trues = [true if true is None else true.T[model.rows] for true in trues]
     for piece in scored:
         cells = (1,) * (piece.predicted.ndim - 2)
         each = [
-            piece.true if true is None else true.reshape(len(true), *cells, -1)
-            for true in trues
+            piece.true if x is None else x.T[model.rows].reshape(-1, *cells, len(x))
+            for x in trues
         ]
         pieces.append(
             evaluate_labellings(metrics, piece, each, model.shapes, task.n_classes)
@@ -438,8 +430,8 @@ def _evaluate(metrics, scored, model, task, trues=(None,)):
     if len(pieces) == 1:
         return pieces[0]
     return [
-        {name: np.concatenate([one[name] for one in kind], axis=1) for name in metrics}
-        for kind in zip(*pieces, strict=True)
+        {name: np.concatenate([one[name] for one in test], axis=1) for name in metrics}
+        for test in zip(*pieces, strict=True)
     ]
 
 
@@ -486,29 +478,29 @@ class Outcome:
 
     #: The observed scores, (*shape,) or (*shape, c, c).
     metrics: dict
-    #: Those of every test set, (*shape, n_sets), of the single-number metrics.
-    folds: dict
-    #: Those of every repeat (*shape, r), where there are any.
-    repeats: dict
-    #: Scores of the permuted labels, (P, *shape), of the single-number metrics.
-    nulls: dict
-    #: What is left of the nulls that were not kept.
-    summaries: dict
-    #: The same of the second test, and the observed scores (*shape,) that it is of.
-    second_scores: dict
-    second_nulls: dict
-    second_summaries: dict
     #: Predicted classes of the observed labels (*shape, n), -1 for trials never tested.
     predicted: np.ndarray
     #: Class scores of the observed labels, averaged over the folds that test a trial;
     #: NaN for trials never tested. None unless the task keeps them, (*shape, n, c); of
     #: positions that fill a row of the map those of one cell, see `Positions.same`.
-    class_scores: np.ndarray | None
+    class_scores: np.ndarray | None = None
+    #: The scores of every test set, (*shape, n_sets), of the single-number metrics.
+    folds: dict = field(default_factory=dict)
+    #: Those of every repeat (*shape, r), where there are any.
+    repeats: dict = field(default_factory=dict)
+    #: Scores of the permuted labels, (P, *shape), of the single-number metrics.
+    nulls: dict = field(default_factory=dict)
+    #: What is left of the nulls that were not kept.
+    summaries: dict = field(default_factory=dict)
+    #: The same of the second test, and the observed scores (*shape,) that it is of.
+    second_scores: dict = field(default_factory=dict)
+    second_nulls: dict = field(default_factory=dict)
+    second_summaries: dict = field(default_factory=dict)
     #: Activation patterns, (*shape, ., n_features), by kind; empty unless wanted. Of
     #: positions that differ in their features (features of all positions, .).
-    patterns: dict
+    patterns: dict = field(default_factory=dict)
     #: What is recorded of the penalties, (*shape, ...), by name.
-    penalty: dict
+    penalty: dict = field(default_factory=dict)
 
 
 def reduce_null(kind, observed, null):
@@ -665,38 +657,20 @@ class MapStore:
         return self._arrays[key]
 
     def outcome(self):
-        """Return the map."""
-        packed = {key: null.result() for key, null in self._nulls.items()}
-        kinds = ("metrics", "folds", "repeats", "patterns", "penalty", "second_scores")
-        found = {kind: {} for kind in kinds}
+        """The map."""
+        found = {}
         for key, values in self._arrays.items():
             kind, _, name = key.partition("/")
-            each = kind in _OF_POSITIONS
-            shape = self._positions if each else self._shape
+            shape = self._positions if kind in _OF_POSITIONS else self._shape
             if kind != "patterns" or self._pattern_rows(()) is None:
                 values = values.reshape((*shape, *values.shape[1:]))
             if name:
-                found[kind][name] = values
+                found.setdefault(kind, {})[name] = values
             else:
                 found[kind] = values
-
-        def pick(kind, part):
-            both = {
-                name: value[part] for (k, name), value in packed.items() if k == kind
-            }
-            return {name: value for name, value in both.items() if value is not None}
-
-        return Outcome(
-            metrics=found["metrics"],
-            folds=found["folds"],
-            repeats=found["repeats"],
-            nulls=pick("nulls", 0),
-            summaries=pick("nulls", 1),
-            second_scores=found["second_scores"],
-            second_nulls=pick("second", 0),
-            second_summaries=pick("second", 1),
-            predicted=found["predicted"],
-            class_scores=found.get("class_scores"),
-            patterns=found["patterns"],
-            penalty=found["penalty"],
-        )
+        for (kind, name), store in self._nulls.items():
+            first = "" if kind == "nulls" else "second_"
+            for what, kept in zip(("nulls", "summaries"), store.result(), strict=True):
+                if kept is not None:
+                    found.setdefault(first + what, {})[name] = kept
+        return Outcome(**found)

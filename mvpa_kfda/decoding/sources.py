@@ -10,27 +10,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..data.confounds import Confounds
 from ..data.sources import SourceReader, find_source_neighbours, rescale
+from ..data.trials import Confounds
 from ..results.places import sensor_time_adjacency
 from ..results.sources import SourceResult, SourceTimeResult
 from ..utils.checkpoint import digest, open_checkpoint
-from .analysis import decode, make_analysis, settled_null
-from .arrays import array_trials, record_windows
+from .analysis import decode, make_analysis
+from .arrays import read_trials
 from .epochs import logged
-from .options import (
+from .positions import RaggedIndices, WindowPositions
+from .procedure import (
     CheckpointOptions,
     ClassOptions,
     ClassScoreOptions,
     LoggedJobOptions,
     NullOptions,
+    Procedure,
+    Windowing,
     WindowOptions,
     decodes,
+    taken,
 )
-from .positions import Rows, WindowPositions
-from .procedure import Procedure, Windowing, taken
-from .resume import describe_run
-from .sizes import Maps
 
 if TYPE_CHECKING:
     from mne import MixedSourceEstimate, SourceEstimate, SourceSpaces, VolSourceEstimate
@@ -170,49 +170,7 @@ def decode_sources(
     (4, 4)
     """
     procedure = Procedure.of(options | logged(options), keep_all=src is None)
-    time, kernel = taken(Windowing, options), procedure.method.kernel
-    _check_searchlight(src, radius, procedure.permuting.null)
-    reader = SourceReader(stcs, y)
-    windows = time.cut(reader.times, 1 / reader.tstep)
-    kind, rows, fields, recorded = _lay_out(reader, windows, src, radius)
-    with open_checkpoint(procedure.running.checkpoint) as kept:
-        procedure = procedure.resumed(kept)
-        analysis = make_analysis(
-            array_trials(y, reader.n_trials, groups, confounds, train_on),
-            procedure,
-            maps=_maps(procedure, rows),
-            with_patterns=kernel.is_linear and src is None,
-        )
-        data = reader.read()
-        recorded |= record_windows(windows, 1 / reader.tstep, time, data)
-        if kernel.assumes_unit_scale:
-            rescale(data, analysis.single[2])
-        data, kernel = analysis.average(data, kernel, axis=1)
-        rows |= {"width": windows.width, "times": windows.times}
-        rows |= {"mode": time.window_mode, "reg": procedure.method.reg}
-        positions = WindowPositions(data=data, kernel=kernel, **rows)
-        null = settled_null(analysis, positions)
-        if kept:
-            kept.start(_describe(positions, analysis, recorded | {"null": null}))
-        return decode(
-            positions,
-            analysis,
-            kind,
-            parameters=recorded,
-            null=null,
-            checkpoint=kept,
-            times=windows.times,
-            **fields,
-        )
-
-
-def _maps(procedure, rows):
-    """Return what is known of the permutations' maps."""
-    return Maps(procedure.permuting.kept, rows["starts"].shape, WindowPositions.fewer)
-
-
-def _check_searchlight(src, radius, null):
-    """Refuse half of a searchlight, and options that only a searchlight has."""
+    method, null = procedure.method, procedure.permuting.null
     if (src is None) != (radius is None):
         given, missing = ("radius", "src") if src is None else ("src", "radius")
         raise ValueError(
@@ -225,33 +183,58 @@ def _check_searchlight(src, radius, null):
             f"null={null!r} is for searchlights, with src and radius. A time course "
             "keeps all of its permutations; leave null out."
         )
+    reader = SourceReader(stcs, y)
+    windows = taken(Windowing, options).cut(reader.times, 1 / reader.tstep)
+    kind, rows, fields, recorded = _lay_out(reader, windows, src, radius)
+    with open_checkpoint(procedure.running.checkpoint) as kept:
+        analysis = make_analysis(
+            read_trials(y, reader.n_trials, groups, confounds, train_on),
+            procedure.resumed(kept),
+            WindowPositions,
+            rows.get("rows", windows.starts).shape,
+            with_patterns=method.kernel.is_linear and src is None,
+        )
+        data = reader.read()
+        recorded |= {"n_features": data.shape[2], **windows.record()}
+        if method.kernel.assumes_unit_scale:
+            rescale(data, analysis.trained_trials)
+        data, kernel = analysis.average(data, method.kernel, axis=1)
+        positions = WindowPositions(data, windows, kernel, method.reg, **rows)
+
+        def digests():
+            known = {"stcs": digest(data), "times": digest(windows.times)}
+            if src is not None:
+                near = positions.channels
+                known["src and radius"] = digest(near.indptr, near.indices)
+            return known
+
+        return decode(
+            positions,
+            analysis,
+            kind,
+            parameters=recorded,
+            checkpoint=kept,
+            digests=digests,
+            times=windows.times,
+            **fields,
+        )
 
 
 def _lay_out(reader, windows, src, radius):
-    """Return a map's class of result, its rows, its fields, and what it records."""
+    """A map's class of result, its rows, its fields, and what it records."""
     tstep = windows.step * reader.tstep
     if src is None:
-        sources = reader.form.pack() | {"tstep": tstep}
-        return SourceResult, {"starts": windows.starts}, {"sources": sources}, {}
+        return SourceResult, {}, {"sources": reader.form.pack() | {"tstep": tstep}}, {}
     near = find_source_neighbours(reader.form, src, radius)
     names, of_each = near.form.labels(), np.arange(near.form.n_values)
     features = near.members.indices[:, None] * len(of_each) + of_each
     shape = len(names), len(windows.starts)
     rows = {
-        "starts": np.tile(windows.starts, (len(names), 1)),
+        "rows": np.tile(windows.starts, (len(names), 1)),
         "names": np.char.add("vertex ", names),
-        "channels": Rows(near.members.indptr * len(of_each), features.ravel()),
+        "channels": RaggedIndices(near.members.indptr * len(of_each), features.ravel()),
         "adjacency": partial(sensor_time_adjacency, near.pairs, *shape),
     }
     sources = near.form.pack() | {"tstep": tstep}
     fields = {"vertices": names, "adjacency": near.pairs, "sources": sources}
     return SourceTimeResult, rows, fields, {"radius": float(radius)}
-
-
-def _describe(positions, analysis, parameters):
-    """Return what a checkpoint's parts depend on."""
-    known = {"stcs": digest(positions.data), "times": digest(positions.times)}
-    if positions.channels is not None:
-        near = positions.channels
-        known["src and radius"] = digest(near.indptr, near.indices)
-    return describe_run(positions, 0, analysis, parameters, known)

@@ -16,7 +16,7 @@ from ..utils.record import as_call, is_record, recorded
 from .kinds import record
 
 #: Options that no result depends on.
-_OF_THE_RUN = ("n_jobs", "verbose", "checkpoint", "batch_size")
+_OF_THE_RUN = ("n_jobs", "verbose", "checkpoint")
 #: Options that are data, unless they name columns or ask for trials in words.
 _OF_TRIALS = ("groups", "confounds", "train_on")
 #: Options that hold names of the user's alone.
@@ -81,8 +81,8 @@ class OptionsMixin:
         labels, groups, confounds and `train_on` (unless they are column names or
         queries), test data, masks, meshes and source spaces. Pass these for the other
         data. If groups were passed as an array and left out one at a time, `cv`
-        requires groups again. `n_jobs`, `verbose`, `batch_size` and `checkpoint` are
-        not included either, since results do not depend on them.
+        requires groups again. `n_jobs`, `verbose` and `checkpoint` are not included
+        either, since results do not depend on them.
 
         Raises
         ------

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from sklearn import decomposition, feature_selection, preprocessing
 
-from ..data.confounds import read_confounds, read_train_on
+from ..data.trials import read_confounds, read_train_on
 from ..results.epochs import GeneralizationResult
 from ..results.summaries import SummariesMixin
 from ..utils.checks import trimmed

@@ -55,16 +55,16 @@ def _of_images(result, images, members, own, y, given):
     read = read_labels(y, was("groups"), was("confounds"), was("train_on"))
     labels = choose_images(read, options.get("classes"))
     X, (all_y, all_groups) = np.array(images.X), labels.given
-    reading = Reading(None, (members.shape[0],), labels.y, labels.groups)
+    reading = Reading(None, (members.shape[0],), labels.trials.y, labels.trials.groups)
     reading.note(data=X)
     scored = z_scores(X, all_y, all_groups) if result.parameters["standardize"] else X
     scored = labels.take(scored)
     members = keep_usable(members, usable_columns(X) & usable_columns(scored), own)
     reading.columns = lambda position: members[[position[0]]].indices
     reading.train = lambda position: scored[:, reading.columns(position)]
-    reading.numbers = labels.take(np.arange(len(X)))
-    reading.confounds = labels.confounds
-    reading.train_on = None if labels.train_on is None else labels.train_on.mask
+    trials = labels.trials
+    reading.numbers, reading.confounds = trials.numbers, trials.confounds
+    reading.train_on = None if trials.train_on is None else trials.train_on.mask
     return reading
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..data.confounds import read_train_on
+from ..data.trials import read_train_on
 from ..utils.fingerprints import Fingerprint
 
 

@@ -2,12 +2,9 @@
 
 import mne
 import numpy as np
-from mne.time_frequency import EpochsTFR
 
-from ..data.classes import choose_epochs
-from ..data.confounds import confounds_of_epochs, train_on_of_epochs
-from ..data.epochs import find_neighbours
-from ..data.pairs import gather_pairs
+from ..data.epochs import find_neighbours, read_epochs
+from ..data.pairs import read_pairs
 from ..data.sources import SourceReader, find_source_neighbours
 from .reading import NotCovered, Reading, in_window, pairs_of_times, window_starts
 
@@ -15,31 +12,19 @@ from .reading import NotCovered, Reading, in_window, pairs_of_times, window_star
 def reread_epochs(result, epochs, y, given):
     """Return the `Reading` of `decode_epochs`."""
     parameters, options = result.parameters, result.options
-    chosen = choose_epochs(epochs, y, given.get("groups", options.get("groups")))
-    confounds = given.get("confounds", options.get("confounds"))
-    train_on = given.get("train_on", options.get("train_on"))
-    info = chosen.epochs.info
-    picks = [info["ch_names"].index(name) for name in parameters["ch_names"]]
-    info = mne.pick_info(info, picks)
-    if isinstance(epochs, EpochsTFR):
-        data = chosen.epochs.data[:, picks]
-    else:
-        data = chosen.epochs.get_data(picks=picks)
-    reading = Reading(None, np.shape(result.scores), np.asarray(chosen.y))
+    names = ("groups", "confounds", "train_on")
+    known = {name: given.get(name, options.get(name)) for name in names}
+    read = read_epochs(epochs, y, parameters["ch_names"], power=True, **known)
+    info, data = read.info, np.moveaxis(read.data, (-2, -1), (0, 1))
+    reading = Reading(None, np.shape(result.scores), np.asarray(read.trials.y))
     reading.note(data=data)
-    reading.numbers = chosen.numbers
-    if chosen.groups is not None:
-        reading.groups = np.asarray(chosen.groups)
-    if confounds is not None:
-        reading.confounds = confounds_of_epochs(epochs, confounds)[chosen.kept]
-    if train_on is not None:
-        reading.train_on = train_on_of_epochs(epochs, train_on, chosen).mask
+    keep_known(reading, read.trials)
     scaled = rescaled(data, info, parameters["scale"], given, reading.train_on, result)
     starts, width = window_starts(parameters, data.shape[-1])
     near = None
     if given.get("sensors", options.get("sensors")) is not None:
         pairs = find_neighbours(info, given.get("sensors", options.get("sensors")))
-        near = [neighbours_of(i, pairs) for i in range(len(picks))]
+        near = [neighbours_of(i, pairs) for i in range(len(info["ch_names"]))]
         reading.columns = lambda position: near[position[0]]
 
     def train(position):
@@ -53,6 +38,13 @@ def reread_epochs(result, epochs, y, given):
 
     reading.train = train
     return reading
+
+
+def keep_known(reading, trials):
+    """Keep what is known of `Trials` beside their labels."""
+    reading.groups = None if trials.groups is None else np.asarray(trials.groups)
+    reading.numbers, reading.confounds = trials.numbers, trials.confounds
+    reading.train_on = None if trials.train_on is None else trials.train_on.mask
 
 
 def neighbours_of(i, pairs):
@@ -101,29 +93,33 @@ def reread_pairs_of_epochs(result, epochs, y, given):
     def was(name):
         return given.get(name, options.get(name))
 
-    groups = was("groups")
-    others = [given.get("test_epochs"), given.get("y_test"), was("train_on")]
-    with_folds = groups is not None or options.get("cv") is not None
-    names, same = parameters["ch_names"], given.get("same_trials")
-    if same is None and others[0] is not None:
-        same = parameters["cv"] is not None
-    sets = gather_pairs(epochs, y, groups, *others, same, names, with_folds)
-    data, data_test = (
-        np.moveaxis(each, (0, 1), (2, 0)) for each in (sets.data, sets.data_test)
-    )
-    mask = sets.train_on.mask if sets.train_on is not None and with_folds else None
-    how = sets.info, parameters["scale"], given, mask, result
+    names = ("groups", "confounds", "train_on")
+    others = {
+        name: given.get(name) for name in ("test_epochs", "y_test", "same_trials")
+    }
+    two_sets = others["test_epochs"] is not None
+    if others["same_trials"] is None and two_sets:
+        others["same_trials"] = parameters["cv"] is not None
+    known = others | {name: was(name) for name in names}
+    read, data_test, _ = read_pairs(epochs, y, parameters["ch_names"], **known)
+    trials, data = read.trials, read.data
+    no_folds = known["groups"] is None and options.get("cv") is None
+    is_split = trials.train_on is not None and no_folds
+    if is_split:
+        mask, trials = trials.train_on.mask, trials.parted()
+        data, data_test = data[:, mask], data[:, ~mask]
+    data, data_test = (np.moveaxis(each, (0, 1), (2, 0)) for each in (data, data_test))
+    mask = None if trials.train_on is None else trials.train_on.mask
+    how = read.info, parameters["scale"], given, mask, result
     X, X_test = rescaled(data, *how), rescaled(data, *how, others=data_test)
-    reading = pairs_of_times(X, X_test, parameters, sets.y)
-    reading.other_trials = sets.n_other is not None
-    reading.groups = None if sets.groups is None else np.asarray(sets.groups)
-    reading.y_test = None if sets.y_test is None else np.asarray(sets.y_test)
-    reading.numbers, reading.train_on = sets.numbers, mask
-    reading.is_split = sets.train_on is not None and not with_folds
-    confounds = confounds_of_epochs(epochs, was("confounds"))
-    reading.confounds, reading.confounds_test = sets.part(confounds)
-    other = others[0] is not None or sets.data_test is not sets.data
-    reading.note(data=data, data_test=data_test if other else None)
+    reading = pairs_of_times(X, X_test, parameters, trials.y)
+    keep_known(reading, trials)
+    reading.is_split, y_test = is_split, trials.y_test
+    if trials.test is not None:
+        reading.other_trials, y_test = True, trials.test.y
+        reading.confounds_test = trials.test.confounds
+    reading.y_test = None if y_test is None else np.asarray(y_test)
+    reading.note(data=data, data_test=data_test if two_sets or is_split else None)
     return reading
 
 
