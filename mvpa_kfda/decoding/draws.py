@@ -631,10 +631,11 @@ def _mean_of(parts):
 def with_grams(positions, block, task):
     """A block's positions by their kernel matrices; as they are if that is better.
 
-    It is with linear kernels of not more features than trials, and needed for steps.
+    It is with linear kernels of not more features than trials, and features are needed
+    for steps and in other windows.
     """
-    kernel = getattr(positions, "kernel", None)
-    if kernel is None or isinstance(kernel, KernelChoice) or kernel.low_rank:
+    kernel = positions.kernel
+    if positions.row or isinstance(kernel, KernelChoice) or kernel.low_rank:
         return positions
     if kernel.is_linear:
         sizes = [np.shape(positions.samples(each)[0]) for each in block]
