@@ -419,13 +419,10 @@ class Draws:
         elif tested_as is not None:
             sides, codes = (*sides, self.members(tested_as, j)), np.tile(codes, 2)
         folds = self._folds_of_one if len(sides) == 1 else self._folds_of_two
-        return Draw(sides, codes, self._groups_of(sides), folds)
-
-    def _groups_of(self, sides):
-        """The groups of averages."""
-        if self.groups is None:
-            return None
-        return self.groups[np.concatenate([side[:, 0] for side in sides])]
+        groups = self.groups
+        if groups is not None:
+            groups = groups[np.concatenate([side[:, 0] for side in sides])]
+        return Draw(sides, codes, groups, folds)
 
     @cached_property
     def _kept(self):
@@ -572,13 +569,14 @@ class Draws:
         models, first = None, draws[0]
         if hats is not None and hats.serve(first.folds):
             models = hats.stack(draws, task)
-        single = None
         if models is None:
             models = []
             for draw, (_, j) in zip(draws, pairs, strict=True):
-                single = self._task(task, draw, self._inner(draw))
-                each = positions
-                if draw.sides is not None:
+                if draw.sides is None:
+                    inner = self.inner(draw.codes, draw.groups, draw.folds)
+                    single, each = self._task(task, draw, inner), positions
+                else:
+                    single = self._task(task, draw, self.inner_folds[0])
                     tested = {}
                     if tested_as is not None and both is None:
                         tested = {"tested": self.draw(tested_as, j)}
@@ -587,17 +585,11 @@ class Draws:
         plans = [each for model in models for each in getattr(model, "plans", (model,))]
         if all(isinstance(plan, Plan) for plan in plans):
             models = [Stack(tuple(plans))]  # as one they take a fraction of the time
-        single = single or self._task(task, first, None)
+        task = replace(task, labels=first.codes[np.newaxis])
         return [
             {name: values.reshape(len(pairs), -1) for name, values in scores.items()}
-            for scores in score_models(models, single)
+            for scores in score_models(models, task)
         ]
-
-    def _inner(self, draw):
-        """The folds within the training sets of a permuted labelling's draw."""
-        if self.cells is not None:
-            return self.inner_folds[0]
-        return self.inner(draw.codes, draw.groups, draw.folds)
 
 
 def _mean_of(parts):
@@ -631,10 +623,11 @@ def _mean_of(parts):
 def with_grams(positions, block, task):
     """A block's positions by their kernel matrices; as they are if that is better.
 
-    It is with linear kernels of not more features than trials, and needed for steps.
+    It is with linear kernels of not more features than trials, and features are needed
+    for steps and in other windows.
     """
-    kernel = getattr(positions, "kernel", None)
-    if kernel is None or isinstance(kernel, KernelChoice) or kernel.low_rank:
+    kernel = positions.kernel
+    if positions.row or isinstance(kernel, KernelChoice) or kernel.low_rank:
         return positions
     if kernel.is_linear:
         sizes = [np.shape(positions.samples(each)[0]) for each in block]
