@@ -34,7 +34,7 @@ _NO_REGION = ("", "background")
 
 
 def read_regions(imgs, labels_img, mask_img=None, lut=None, mesh=None):
-    """Return the `Images` of all voxels in regions, and the `RegionSpace`."""
+    """The `Images` of all voxels in regions, and the `RegionSpace`."""
     if labels_img is None:
         return _read_whole(imgs, mask_img, lut, mesh)
     labels_img, lut, listed = _unpack(labels_img, lut)
@@ -101,7 +101,7 @@ def _unpack(labels_img, lut):
 
 
 def _image_of(atlas):
-    """Return the image of an atlas; its hemispheres, where it is without meshes."""
+    """The image of an atlas; its hemispheres, where it is without meshes."""
     if "maps" in atlas:
         return atlas["maps"]
     if set(atlas) <= {"left", "right"}:
@@ -212,7 +212,7 @@ def _numbered(labels):
 
 
 def _one_map(data, n_axes, step=None):
-    """Return the labels of an atlas of one map, which may have a last axis of one."""
+    """The labels of an atlas of one map, which may have a last axis of one."""
     if data.ndim > n_axes and data.shape[-1] > 1:
         raise ValueError(
             f"labels_img holds {data.shape[-1]} maps; an atlas is one map of whole "
@@ -276,7 +276,7 @@ def _on_grid_of(labels, atlas, like):
 
 
 def _names(ids, lut, listed):
-    """Return the names of regions: in a table, a dict, a list, or their numbers."""
+    """The names of regions: in a table, a dict, a list, or their numbers."""
     if lut is None and (listed is None or len(listed) == 0):
         return ids.astype(str)
     ids = ids.tolist()
@@ -299,7 +299,7 @@ def _names(ids, lut, listed):
 
 
 def _listed_names(ids, listed):
-    """Return the names in the list of an atlas, which begins with the background."""
+    """The names in the list of an atlas, which begins with the background."""
     names = [x.decode() if isinstance(x, bytes) else str(x) for x in listed]
     if names[0].lower() == "background" and ids == [*range(1, len(names))]:
         return names[1:]
@@ -312,7 +312,7 @@ def _listed_names(ids, listed):
 
 
 def _read_names(lut):
-    """Return the names of regions in a table, by their numbers."""
+    """The names of regions in a table, by their numbers."""
     table = read_table(lut, "lut")
     if not {"index", "name"} <= {*table.columns}:
         raise ValueError(

@@ -256,12 +256,12 @@ def _check_options(options):
 
 
 def _is_number(value):
-    """Return whether a value is a number, and neither true nor false."""
+    """Whether a value is a number, and neither true nor false."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _find_kernels(hrf_model):
-    """Return the responses of a trial one by one, that of its estimate first."""
+    """The responses of a trial one by one, that of its estimate first."""
     if isinstance(hrf_model, str):
         check_option("hrf_model", hrf_model, HRF_MODELS, ["None", "a function"])
         return HRF_MODELS[hrf_model]
@@ -332,7 +332,7 @@ class _Run:
 
 
 def _open_designs(lengths, tables, is_trial, of_scans, kernels, options):
-    """Return the `_Run` of every run, before anything is computed."""
+    """The `_Run` of every run, before anything is computed."""
     runs, t_r, share = [], options["t_r"], options["slice_time_ref"]
     high_pass, most = options["high_pass"], 0.5 / t_r
     if options["drift_model"] == "cosine" and high_pass >= most:
@@ -369,7 +369,7 @@ def _open_designs(lengths, tables, is_trial, of_scans, kernels, options):
 
 
 def _regressors(trials, kernels, frame_times):
-    """Return what nilearn makes of each trial and response, (n_trials, n_scans, k)."""
+    """What nilearn makes of each trial and response, (n_trials, n_scans, k)."""
     X = np.empty((len(trials), len(kernels), len(frame_times)))
     for i, trial in enumerate(trials.itertuples()):
         event = [trial.onset], [trial.duration], [1.0]
@@ -391,7 +391,7 @@ def _regressors(trials, kernels, frame_times):
 
 
 def _design_matrix(run, events, options):
-    """Return the design matrix (n_kept_scans, ...) of some events, made by nilearn."""
+    """The design matrix (n_kept_scans, ...) of some events, made by nilearn."""
     columns = [*COLUMNS, *({"modulation"} & {*run.events.columns})]
     try:
         matrix = make_first_level_design_matrix(
@@ -435,7 +435,7 @@ def _warn_of_missed_trials(runs, t_r):
 
 
 def _lay_out(run, options):
-    """Return the weights of a run, (n_trials, n_scans), and its design matrix."""
+    """The weights of a run, (n_trials, n_scans), and its design matrix."""
     names = run.trial_names
     if taken := {*names, _OTHER_TRIALS} & {*run.events["trial_type"]}:
         raise ValueError(
@@ -472,7 +472,7 @@ def _lay_out(run, options):
 
 
 def _basis(nuisance):
-    """Return an orthonormal basis (n_scans, rank) of what is of no interest."""
+    """An orthonormal basis (n_scans, rank) of what is of no interest."""
     lengths = np.linalg.norm(nuisance, axis=0)
     # Where columns depend on each other nilearn adds rounding errors to all of them, so
     # that what was zero must not be scaled to the length of the others.
@@ -594,7 +594,7 @@ def _estimate(data, finite, run, weights, options, progress):
 
 
 def _estimate_all(scans, runs, weights, options, verbose):
-    """Return the estimates of all trials, (n_trials, n_voxels)."""
+    """The estimates of all trials, (n_trials, n_voxels)."""
     n_trials, n_scans = sum(map(len, weights)), max(scans.lengths)
     size = options["dtype"].itemsize * n_trials
     n_places, n_voxels = scans.n_places, scans.n_positions

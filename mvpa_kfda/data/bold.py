@@ -65,7 +65,7 @@ def given_of_runs(imgs, n, events, confounds, sample_masks):
 
 
 def _as_runs(given, n_runs, name):
-    """Return a list with what is given for every run."""
+    """A list with what is given for every run."""
     items = []
     for item in given if isinstance(given, list | tuple) else [given]:
         path = isinstance(item, str | PathLike)
@@ -135,7 +135,7 @@ def read_events(item, name):
 
 
 def seconds(column, name, in_file):
-    """Return a column as numbers, by name; its index holds the numbers of rows.
+    """A column as numbers, by name; its index holds the numbers of rows.
 
     Durations must not be negative. Rows are counted as lines of a file, or from 0.
     """
@@ -189,7 +189,7 @@ def check_signal(data, name, scans):
 
 
 def mark_trials(tables, conditions):
-    """Return which events of every table are trials of interest."""
+    """Which events of every table are trials of interest."""
     if conditions is None:
         return [np.ones(len(table), bool) for table in tables]
     if isinstance(conditions, str | int) or not np.iterable(conditions):
@@ -277,7 +277,7 @@ def check_number(n_trials, most, n_values):
 
 
 def table_of_trials(tables, is_trial):
-    """Return the table of all trials."""
+    """The table of all trials."""
     parts = []
     for table, marked, name in zip(tables, is_trial, name_runs(tables), strict=True):
         trials = table[marked].drop(columns="run", errors="ignore").assign(run=name)
@@ -287,7 +287,7 @@ def table_of_trials(tables, is_trial):
 
 
 def name_runs(tables):
-    """Return what to call every run in the table: 1, 2, ... or the events' own name."""
+    """What to call every run in the table: 1, 2, ... or the events' own name."""
     having = ["run" in table.columns for table in tables]
     if not any(having):
         return list(range(1, len(tables) + 1))
@@ -350,7 +350,7 @@ def warn_of_drifts_twice(confounds, drift_model):
 
 
 def read_sample_mask(item, name, n_scans):
-    """Return the scans that are kept, as an index."""
+    """The scans that are kept, as an index."""
     if item is None:
         return slice(None)
     kept = np.asarray(item)
@@ -370,12 +370,12 @@ def read_sample_mask(item, name, n_scans):
 
 
 def models_drifts(strategy):
-    """Tell whether a strategy models drifts, so that no other model of them is due."""
+    """Whether a strategy models drifts, so that no other model of them is due."""
     return _DRIFTS in strategy or _COMPONENTS in strategy
 
 
 def tuning_of(strategy, given):
-    """Return what tunes the parts of a strategy, as given or by default."""
+    """What tunes the parts of a strategy, as given or by default."""
     defaults = inspect.signature(load_confounds).parameters
     return {
         name: defaults[name].default if given[name] is None else given[name]

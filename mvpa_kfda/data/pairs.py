@@ -43,7 +43,7 @@ def shared_trials(data, times, data_test, times_test):
 
 
 def _digest(trial):
-    """Return a short name for a trial's values, None without any variation."""
+    """A short name for a trial's values, None without any variation."""
     if np.ptp(trial) == 0:
         return None
     return blake2b(np.ascontiguousarray(trial), digest_size=16).digest()
@@ -59,14 +59,14 @@ def check_no_same_trials(same_trials, test):
 
 
 def without_copy(data, times, data_test, times_test):
-    """Return the test data, or the training data themselves if they are equal."""
+    """The test data, or the training data themselves if they are equal."""
     if np.array_equal(times, times_test) and np.array_equal(data, data_test):
         return data
     return data_test
 
 
 def check_same_trials(same_trials, data, times, data_test, times_test, names):
-    """Return whether the test trials are said to be the training trials, one by one.
+    """Whether the test trials are said to be the training trials, one by one.
 
     Copies of trials must agree with what is said.
     """
@@ -175,7 +175,7 @@ def check_alone(name, test, y_test):
 
 
 def _common_channels(epochs, test_epochs, picks):
-    """Return the names of the good channels to use, once both sets fit together."""
+    """The names of the good channels to use, once both sets fit together."""
     rates = [float(e.info["sfreq"]) for e in (epochs, test_epochs)]
     if not np.isclose(*rates, rtol=1e-6):
         raise ValueError(

@@ -83,10 +83,10 @@ class _Runs:
         self.images, self.lengths = images, lengths
 
     def header_t_r(self, number):
-        """Return the seconds from scan to scan in a header, None if none are told."""
+        """The seconds from scan to scan in a header, None if none are told."""
 
     def check_finite(self, values, name):
-        """Return which columns of scans (n_scans, n_positions) are finite, not none."""
+        """Which columns of scans (n_scans, n_positions) are finite, not none."""
         finite = np.isfinite(values).all(axis=0)
         if not finite.any():
             raise ValueError(
@@ -130,7 +130,7 @@ class VolumeRuns(_Runs):
         self.images = on_one_grid(images, names, mend)
 
     def header_t_r(self, number):
-        """Return the seconds from scan to scan in a header, None if none are told."""
+        """The seconds from scan to scan in a header, None if none are told."""
         header = getattr(self.images[number], "header", None)
         if not hasattr(header, "get_xyzt_units"):
             return None
@@ -162,7 +162,7 @@ class VolumeRuns(_Runs):
         self.n_positions, self.n_places = np.count_nonzero(self._mask), self._mask.size
 
     def _brain(self):
-        """Return the intersection of the runs' masks, as a FirstLevelModel takes it."""
+        """The intersection of the runs' masks, as a FirstLevelModel takes it."""
         masker = MultiNiftiMasker(
             mask_strategy="epi", standardize=None, reports=False, verbose=0
         )
@@ -262,7 +262,7 @@ class CiftiRuns(_Runs):
         self.noun = "parcel" if self._parcels else "grayordinate"
 
     def header_t_r(self, number):
-        """Return the seconds from scan to scan in a header, None if none are told."""
+        """The seconds from scan to scan in a header, None if none are told."""
         rows = self._files[number].rows
         return round(float(rows.step), 6) if rows.unit == "SECOND" else None
 
@@ -310,7 +310,7 @@ class Timing:
 
 
 def sidecar_beside(item):
-    """Return what the .json file beside a run says, as `read_sidecar`."""
+    """What the .json file beside a run says, as `read_sidecar`."""
     if isinstance(item, str | PathLike):
         path = Path(item).expanduser()
         # Of CIFTI files both ..._bold.dtseries.json and ..._bold.json are in use.
@@ -357,7 +357,7 @@ def read_sidecar(path):
 
 
 def find_timing(names, headers, sidecars, t_r=None, slice_time_ref=None):
-    """Return the `Timing` of runs.
+    """The `Timing` of runs.
 
     `names` are those in messages, `headers` has the seconds from scan to scan of each
     run, or None, and `sidecars` what `read_sidecar` returns. What is given as `t_r` and

@@ -25,7 +25,7 @@ _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 
 def read_text_table(path, separator, **options):
-    """Return the table in a text file; names and texts have no blanks at their ends.
+    """The table in a text file; names and texts have no blanks at their ends.
 
     `options` are those of pandas. A ValueError if it is no such table.
     """
@@ -47,7 +47,7 @@ def read_text_table(path, separator, **options):
 
 
 def _read_text(path):
-    """Return the text of a file, also of one that is compressed."""
+    """The text of a file, also of one that is compressed."""
     content = path.read_bytes()
     if path.suffix == ".gz":
         content = gzip.decompress(content)
@@ -66,7 +66,7 @@ def _read_text(path):
 
 
 def trimmed_table(table):
-    """Return a table whose names and texts have no blanks at their ends."""
+    """A table whose names and texts have no blanks at their ends."""
     names = [name.strip() if isinstance(name, str) else name for name in table]
     table = table.set_axis(names, axis=1)
     for i, dtype in enumerate(table.dtypes):
@@ -152,7 +152,7 @@ def evaluate_expression(table, text):
 
 
 def _parse(text):
-    """Return the tree of an expression, and the columns of names in backticks."""
+    """The tree of an expression, and the columns of names in backticks."""
     if len(text) > _MAX_LENGTH:
         raise ExpressionError(f"It has {len(text)} characters; {_MAX_LENGTH} may be.")
     stem = "column"
@@ -182,7 +182,7 @@ def _parse(text):
 
 
 def _refusal(what):
-    """Return the error for what is no part of the grammar."""
+    """The error for what is no part of the grammar."""
     return ExpressionError(
         f"{what!r} is not allowed. Allowed are columns (in backticks if the name is no "
         "plain word), numbers, texts, comparisons, in, and, or, not, and the methods "
@@ -191,7 +191,7 @@ def _refusal(what):
 
 
 def _evaluate(node, column):
-    """Return the value of a part of an expression; `column` has the columns by name."""
+    """The value of a part of an expression; `column` has the columns by name."""
     match node:
         case ast.Constant(value=bool() | int() | float() | str()):
             return node.value
@@ -244,7 +244,7 @@ def _truth(value):
 
 
 def _compare(node, sign, left, right):
-    """Return whether one comparison of a chain holds."""
+    """Whether one comparison of a chain holds."""
     if isinstance(sign, ast.In | ast.NotIn):
         if not isinstance(left, pd.Series) or not isinstance(right, pd.Series | list):
             raise ExpressionError("in has a column before it and a list behind it.")

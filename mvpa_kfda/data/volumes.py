@@ -143,7 +143,7 @@ def _refuse_hemispheres(items):
 
 
 def open_image(item, name, errors):
-    """The image at a path, anything else as it is; say which file has errors."""
+    """Return the image at a path, anything else as it is; say which file has errors."""
     if not isinstance(item, str | os.PathLike):
         return item
     path = Path(item).expanduser()
@@ -683,7 +683,7 @@ def _zscores(data):
 
 
 def nearest_voxels(space, onto):
-    """Return the voxel of `space` nearest to each voxel of `onto` (W,), -1 for none."""
+    """The voxel of `space` nearest to each voxel of `onto` (W,), -1 for none."""
     # One image, of the voxels' numbers, is resampled in place of every map.
     # SciPy, beneath nilearn, gives nothing for a place that is beyond the centre of the
     # grid's last voxel, be it by rounding only. An empty voxel all around mends that.

@@ -512,7 +512,7 @@ def _worded_cv(splitter):
 
 
 def _folds_of(result):
-    """Return the folds of the first repeat; None where other trials were tested."""
+    """The folds of the first repeat; None where other trials were tested."""
     if result.tests_other_trials:
         return None
     r = result.n_repeats

@@ -114,7 +114,7 @@ def name_features(space, adjacency):
 
 
 def find_members(space, centres, centre_feature, radius, adjacency, distance):
-    """Return the features of every centre, and which centres touch."""
+    """The features of every centre, and which centres touch."""
     if adjacency is not None:
         members = adjacency_members(adjacency, space.n_positions)
         if (centre_feature < 0).any():

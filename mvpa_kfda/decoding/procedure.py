@@ -297,7 +297,7 @@ class Procedure:
         return cls(**{part: taken(kind, given) for part, kind in PARTS.items()})
 
     def resumed(self, checkpoint):
-        """Return the same with the seed of the run that a checkpoint continues."""
+        """The same with the seed of the run that a checkpoint continues."""
         running, known = self.running, checkpoint and checkpoint.description
         if running.random_state is None and known:
             running = replace(running, random_state=known["random_state"])

@@ -96,7 +96,7 @@ class RegressionTask(Task):
     scalar_metrics = metrics
 
     def penalty(self, reg):
-        """Return a penalty for values: their size tells how much to shrink."""
+        """A penalty for values: their size tells how much to shrink."""
         return Tuned() if isinstance(reg, Auto) else reg
 
     def decode(self, model):
@@ -111,7 +111,7 @@ class RegressionTask(Task):
         return part | {"predicted": self._per_trial(model, predicted[:, 0])[np.newaxis]}
 
     def _nulls(self, model):
-        """Return the scores (P, 1) of permuted values."""
+        """The scores (P, 1) of permuted values."""
         nulls = {name: np.empty((len(self.labels) - 1, 1)) for name in self.scoring}
         size = self.batch_size or model.block_size(2)  # one column each, as 2 classes
         for start in range(1, len(self.labels), size):
@@ -124,7 +124,7 @@ class RegressionTask(Task):
         return nulls
 
     def _predict(self, model, block):
-        """Return the true and the predicted values of some label vectors, standardised.
+        """The true and the predicted values of some label vectors, standardised.
 
         Both (n_test, B), in the order of ``model.rows``.
         """
@@ -137,14 +137,14 @@ class RegressionTask(Task):
         return true, predicted
 
     def _evaluate(self, true, predicted, shapes):
-        """Return the scores (B,) of every metric, in the unit of y."""
+        """The scores (B,) of every metric, in the unit of y."""
         return {
             name: self._score(metric, true, predicted, shapes)
             for name, metric in self.metrics.items()
         }
 
     def _score(self, metric, true, predicted, shapes):
-        """Return the scores (B,) of one metric, functions being shown values of y."""
+        """The scores (B,) of one metric, functions being shown values of y."""
         if not isinstance(metric, FunctionMetric):
             return metric.score(true, predicted) * self.scale**metric.power
         true, predicted = (self.mean + self.scale * v.T for v in (true, predicted))
@@ -152,7 +152,7 @@ class RegressionTask(Task):
         return np.array([metric.mean(*pair, None, shapes) for pair in pairs])
 
     def _of_folds(self, true, predicted):
-        """Return the scores of every test set, ``folds/NAME`` (1, n_sets).
+        """The scores of every test set, ``folds/NAME`` (1, n_sets).
 
         NaN where a metric needs values that differ, and the test set has none.
         """

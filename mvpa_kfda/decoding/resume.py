@@ -14,7 +14,7 @@ _NAMED = (Linear, RBF, Polynomial)
 
 
 def describe_run(positions, first, analysis, parameters, known):
-    """Return all that a checkpoint's parts depend on, by the names of arguments.
+    """All that a checkpoint's parts depend on, by the names of arguments.
 
     `first` is the number of a position with features, `parameters` is what the result
     records beside what `analysis` does, and `known` has digests of the data.

@@ -162,7 +162,7 @@ class Task:
 
 
 def is_foldwise(folds, learned):
-    """Tell whether every fold needs a matrix of its own."""
+    """Whether every fold needs a matrix of its own."""
     return bool(learned) or (folds is not None and folds.trains is not None)
 
 
@@ -288,7 +288,7 @@ def _run_model(model, positions, task, numbers):
 
 
 def _patterns(model, positions, task, numbers):
-    """Return the patterns of the observed labels, ``patterns/KIND``."""
+    """The patterns of the observed labels, ``patterns/KIND``."""
     plans, found = getattr(model, "plans", (model.plan,)), {}
     ragged = positions.pattern_rows(numbers) is not None
     weights = pattern_weights(plans, task.labels[0], task.n_classes)
@@ -304,7 +304,7 @@ _OBSERVED = {"nulls": "metrics", "second": "second_scores"}
 
 
 def _axis(key):
-    """Return which axis of a part's array counts cells or positions."""
+    """Which axis of a part's array counts cells or positions."""
     return int(key.partition("/")[0] in _OBSERVED)
 
 
@@ -462,7 +462,7 @@ def _per_trial(model, scored):
 
 
 def _winners(class_scores):
-    """Return the best class of every trial (..., n), -1 for trials never tested."""
+    """The best class of every trial (..., n), -1 for trials never tested."""
     tested = ~np.isnan(class_scores).any(axis=-1)
     small = np.int8 if class_scores.shape[-1] < 128 else np.int16
     return np.where(tested, class_scores.argmax(axis=-1), -1).astype(small)
@@ -504,7 +504,7 @@ class Outcome:
 
 
 def reduce_null(kind, observed, null):
-    """Return what `NullStore` keeps of scores (cells,) and permuted ones (P, cells).
+    """What `NullStore` keeps of scores (cells,) and permuted ones (P, cells).
 
     That is ``null``, or ``exceedances`` (cells,), ``maximum`` (P,) and
     ``permuted_moments`` (2, cells).
@@ -569,7 +569,7 @@ class NullStore:
             self._null[:, at if self._kind == "stream" else cells] = kept["null"]
 
     def result(self):
-        """Return the whole null or None, and its summary or None."""
+        """The whole null or None, and its summary or None."""
         if self._kind in ("all", "full"):
             return self._null.reshape((len(self._null), *self._shape)), None
         shape = self._summarised
@@ -610,7 +610,7 @@ class MapStore:
         self._arrays, self._nulls = {}, {}
 
     def _cells(self, block):
-        """Return the numbers of the cells of some positions."""
+        """The numbers of the cells of some positions."""
         block = np.asarray(block)
         if self._width == 1:
             return block
@@ -648,7 +648,7 @@ class MapStore:
             self._nulls[kind, name].add(cells, observed, kept)
 
     def _array(self, key, values, length):
-        """Return the array of all cells for some cells' values, made if need be."""
+        """The array of all cells for some cells' values, made if need be."""
         if key not in self._arrays:
             empty = np.nan if values.dtype.kind == "f" else -1
             self._arrays[key] = np.full(

@@ -11,7 +11,7 @@ from ..viz.common import DEFAULT_NAMES
 
 
 def check_alpha(alpha):
-    """Return a significance level."""
+    """A significance level."""
     try:
         return check_share("alpha", alpha)
     except ValueError as error:
@@ -19,7 +19,7 @@ def check_alpha(alpha):
 
 
 def check_threshold(threshold, dof=None):
-    """Return a p-level that forms clusters of t with `dof`, or of normal deviates."""
+    """A p-level that forms clusters of t with `dof`, or of normal deviates."""
     real = isinstance(threshold, Real) and not isinstance(threshold, bool)
     if real and 0 < threshold < 0.5:
         return float(threshold)
@@ -35,7 +35,7 @@ def check_threshold(threshold, dof=None):
 
 
 def check_list_names(labels, other):
-    """Return the names of the two groups or conditions."""
+    """The names of the two groups or conditions."""
     if labels is None:
         return DEFAULT_NAMES
     names = check_two_names(labels, "results and of other", ("patients", "controls"))
@@ -57,7 +57,7 @@ def check_two_names(labels, whose, example):
 
 
 def check_corrections(correction, method, also=(), only=()):
-    """Return the names of the corrections, each once; `also` are the method's own."""
+    """The names of the corrections, each once; `also` are the method's own."""
     if correction is None:
         correction = only[0] if only else "max"
     several = isinstance(correction, list | tuple | set | frozenset)

@@ -69,7 +69,7 @@ class Rule:
 
 
 def draw_subjects(rng, n_subjects, n_bootstraps):
-    """Return how often every subject is in every resample, (n_bootstraps, S)."""
+    """How often every subject is in every resample, (n_bootstraps, S)."""
     check_many(
         n_bootstraps,
         _ENOUGH,
@@ -136,7 +136,7 @@ def _mean_and_error(scores, counts):
 
 
 def searched(times, rule):
-    """Return the first and last time that are searched."""
+    """The first and last time that are searched."""
     if rule.window is not None:
         return rule.window
     first = 0.0 if times[0] < 0 < times[-1] else float(times[0])
@@ -144,7 +144,7 @@ def searched(times, rule):
 
 
 def _within(name, times, span):
-    """Return a slice of the samples in a span of time."""
+    """A slice of the samples in a span of time."""
     far = [abs(end) for end in span if np.isfinite(end)]
     if max(far, default=0) > _OTHER_UNIT * max(1.0, np.abs(times).max()):
         raise ValueError(
@@ -162,13 +162,13 @@ def _within(name, times, span):
 
 
 def _above_fraction(height, error, top, tie, rule, n_subjects):
-    """Return how far heights (m, T) are above a fraction of the peak height."""
+    """How far heights (m, T) are above a fraction of the peak height."""
     # A course that never rises above chance has no onset.
     return np.where(top > tie, height - rule.fraction * top, -1.0)
 
 
 def _above_error(height, error, top, tie, rule, n_subjects):
-    """Return how far heights (m, T) are above what a t-test takes."""
+    """How far heights (m, T) are above what a t-test takes."""
     return height - student.isf(rule.level, n_subjects - 1) * error
 
 
@@ -521,7 +521,7 @@ def _read(results, other, paired, metric, subjects, labels, baseline):
 
 
 def _loaded(results):
-    """Return the result of a group if this is its file, and all else as it is."""
+    """The result of a group if this is its file, and all else as it is."""
     if is_path(results) and os.path.isfile(results):
         result = load_result(results)
         return result if isinstance(result, GroupResult) else results
@@ -548,7 +548,7 @@ def _check_span(name, span):
 
 
 def _peak_interval(peak, resampled, confidence):
-    """Return the percentiles of resampled peaks, NaN without any."""
+    """The percentiles of resampled peaks, NaN without any."""
     resampled = resampled[~np.isnan(resampled)]
     if np.isnan(peak) or len(resampled) == 0:
         return np.full(2, np.nan)
@@ -557,7 +557,7 @@ def _peak_interval(peak, resampled, confidence):
 
 
 def _onset_interval(onset, samples, confidence):
-    """Return the interval of t around an onset, NaN without any.
+    """The interval of t around an onset, NaN without any.
 
     Of a difference between groups there are two `samples`, the resampled onsets and the
     number of subjects of each, which have the degrees of freedom of Welch.
@@ -577,7 +577,7 @@ def _onset_interval(onset, samples, confidence):
 
 
 def _difference(first, second, paired, labels):
-    """Return the difference between two latencies."""
+    """The difference between two latencies."""
     n_first, n_second, confidence = (
         first.n_subjects,
         second.n_subjects,

@@ -37,7 +37,7 @@ _NAMED = 3
 
 
 def _splitter(cv, record):
-    """Return what is recorded of a splitter, but for what may differ."""
+    """What is recorded of a splitter, but for what may differ."""
     dropped = ("n_splits", "random_state") if isinstance(cv, dict) else ()
     return {k: cv[k] for k in cv if k not in dropped} if dropped else cv
 
@@ -81,7 +81,7 @@ def record_of(result):
 
 
 def _flat(record, before=""):
-    """Return a record with the fields of nested ones beside the others, "a.b"."""
+    """A record with the fields of nested ones beside the others, "a.b"."""
     fields = {}
     for name, value in record.items():
         if isinstance(value, dict) and not (is_record(value) or "function" in value):
@@ -92,7 +92,7 @@ def _flat(record, before=""):
 
 
 def _compared(record):
-    """Return the fields that have to be the same, as they are compared."""
+    """The fields that have to be the same, as they are compared."""
     free = (*MAY_DIFFER, *NUMBERS)
     names = dict.fromkeys((*record, *_COMPARED_AS))
     as_given = {name: record.get(name) for name in names if _last(name) not in free}
@@ -102,12 +102,12 @@ def _compared(record):
 
 
 def _last(name):
-    """Return the name of a field within the record that holds it."""
+    """The name of a field within the record that holds it."""
     return name.rpartition(".")[2]
 
 
 def shared(records):
-    """Return the fields that all have alike, and the numbers (S,) of each subject."""
+    """The fields that all have alike, and the numbers (S,) of each subject."""
     first, *others = records
     alike = {
         name: value

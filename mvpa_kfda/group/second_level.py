@@ -195,7 +195,7 @@ def exchange(subjects, test):
 
 
 def _test(nulls, subjects, test, always, height=None, p=()):
-    """Return the `MapTest` of lazy nulls (P, C), of which some `p` may be known.
+    """The `MapTest` of lazy nulls (P, C), of which some `p` may be known.
 
     Of two nulls the subjects' exempt positions are exempt from the second test.
     """
@@ -654,7 +654,7 @@ def group_inference(
 
 
 def _check_alternative(alternative, method, corrections, other):
-    """Return the alternative; the default depends on what is tested."""
+    """The alternative; the default depends on what is tested."""
     if alternative is None:
         return "greater" if other is None else "two-sided"
     check_option("alternative", alternative, ALTERNATIVES)
@@ -740,7 +740,7 @@ def _warn_if_out_of_reach(result):
 
 
 def _smallest_p(result, correction):
-    """Return the smallest p-value that a correction can give; 0 if that is open."""
+    """The smallest p-value that a correction can give; 0 if that is open."""
     if correction == CLUSTER_FDR:
         return 0.0
     method, two_sided = METHODS[result.method], result.alternative == "two-sided"

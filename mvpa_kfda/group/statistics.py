@@ -47,7 +47,7 @@ def parametric_p(first, second=None, statistic="t", alternative="greater"):
 
 
 def _one_group(values, n, statistic, alternative):
-    """Return the p-values (C,) of n subjects against 0."""
+    """The p-values (C,) of n subjects against 0."""
     flips = SignFlips(values, np.ones((1, n)), statistic)
     if statistic == "t":
         return _tail(flips.observed, stats.t(n - 1), alternative)
@@ -65,7 +65,7 @@ def _one_group(values, n, statistic, alternative):
 
 
 def _two_groups(values, n, statistic, alternative):
-    """Return the p-values (C,) of the first n subjects against the others."""
+    """The p-values (C,) of the first n subjects against the others."""
     if statistic == "t":
         labels = np.arange(len(values))[np.newaxis] < n
         t = LabelExchange(values, labels).observed
@@ -82,7 +82,7 @@ def _two_groups(values, n, statistic, alternative):
 
 
 def _tail(statistic, distribution, alternative):
-    """Return the probability of a value that is at least as extreme."""
+    """The probability of a value that is at least as extreme."""
     if alternative == "two-sided":
         return 2 * distribution.sf(np.abs(statistic))
     return distribution.sf(-statistic if alternative == "less" else statistic)
@@ -102,7 +102,7 @@ _RANKED, _LEAST_RANKED = 2**25, 1000
 
 
 def calibrate_rows(null):
-    """Return the `Calibration` of a `FullNull`, by its first rows where it is large.
+    """The `Calibration` of a `FullNull`, by its first rows where it is large.
 
     Second-level permutations are many more than a bound of many positions needs, and to
     rank all of them may take longer than all else. Which rows are taken depends on the
@@ -136,7 +136,7 @@ class MapTest:
     permuted_means: np.ndarray | None = None
 
     def fields(self, expand):
-        """Return what results record of it; `expand` makes maps of values (..., C)."""
+        """What results record of it; `expand` makes maps of values (..., C)."""
         of_clusters = self.cluster_scores
         return {
             "statistic": expand(self.statistic),

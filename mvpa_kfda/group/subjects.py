@@ -117,7 +117,7 @@ class Subject:
 
 
 def _flat_means(null, scores):
-    """Return the means (V,) of permuted scores, or None if they were not kept."""
+    """The means (V,) of permuted scores, or None if they were not kept."""
     means = permuted_means(null)
     if means is None or means.size == scores.size:
         return None if means is None else np.ravel(means)
@@ -278,7 +278,7 @@ def gather_subjects(
 
 
 def join_lists(results, other, subjects, paired, labels):
-    """Return all entries, how many are in the first list, and all names.
+    """All entries, how many are in the first list, and all names.
 
     `labels` are the names of the lists; that of the second is added to its subjects'.
     """
@@ -315,7 +315,7 @@ def join_lists(results, other, subjects, paired, labels):
 
 
 def list_entries(results, name="results"):
-    """Return the entries of a list of results, two or more."""
+    """The entries of a list of results, two or more."""
     given, mend = f"a {type(results).__name__}", ""
     if is_path(results):
         given = f"the text {os.fspath(results)!r}"
@@ -360,7 +360,7 @@ def is_path(entry):
 
 
 def name_subjects(subjects, entries):
-    """Return the names of the subjects as a tuple of different strings."""
+    """The names of the subjects as a tuple of different strings."""
     if subjects is None:
         return tuple(_default_names(entries))
     several = np.iterable(subjects) and not isinstance(subjects, str)
@@ -385,7 +385,7 @@ def _default_names(entries):
 
 
 def _names_in(paths):
-    """Return what tells paths apart: a name as in BIDS, or the shortest ends."""
+    """What tells paths apart: a name as in BIDS, or the shortest ends."""
     paths = [Path(os.path.abspath(path)) for path in paths]
     named = [_BIDS_SUBJECT.findall(str(path)) for path in paths]
     if all(named) and len({names[-1] for names in named}) == len(paths):
@@ -475,7 +475,7 @@ def _mode_of(result):
 
 
 def _load(entry, who):
-    """Return the result of one subject, loaded from its file if need be."""
+    """The result of one subject, loaded from its file if need be."""
     result = entry
     if is_path(entry):
         try:
@@ -497,7 +497,7 @@ def _load(entry, who):
 
 
 def _check_kind(result, who, first, metric, resample):
-    """Return the metric; raise unless a subject has what the first one has."""
+    """The metric; raise unless a subject has what the first one has."""
     places, mode = result.places, _mode_of(result)
     if first is None:
         try:
@@ -565,7 +565,7 @@ def _refuse_copy(result, entry, who, seen):
 
 
 def _tests_with_nulls(result, scores, metric, who, first):
-    """Return each `KeptTest` of a result, with scores under permuted labels (P, V)."""
+    """Each `KeptTest` of a result, with scores under permuted labels (P, V)."""
     null, tests = result.null_of(metric), result.kept_tests(metric)
     again = f"run the analysis of {_inside(who)} again with n_permutations=100"
     if len(null) == 0 and tests:
@@ -599,7 +599,7 @@ def _tests_with_nulls(result, scores, metric, who, first):
 
 
 def _flat(null):
-    """Return a null (P, positions...) as (P, V), in its own precision."""
+    """A null (P, positions...) as (P, V), in its own precision."""
     dtype = null.dtype if null.dtype in (np.float32, np.float64) else np.float64
     return null.reshape(len(null), -1).astype(dtype, copy=False)
 
@@ -629,7 +629,7 @@ def _warn_of_rare_classes(members):
 
 
 def _where_all_have_scores(members):
-    """Return where every subject has a score (V,); refuse gaps of lattices, or none."""
+    """Where every subject has a score (V,); refuse gaps of lattices, or none."""
     has_score = np.array([~np.isnan(one.tests[0].scores) for one in members])
     all_have, n_each = has_score.all(axis=0), np.count_nonzero(has_score, axis=1)
     places = members[0].places
@@ -676,7 +676,7 @@ def _refuse_damage(subject):
 
 
 def level_to_test(subjects, alternative, also=""):
-    """Return what scores (S, C) are tested against: chance, or permuted means (S, C).
+    """What scores (S, C) are tested against: chance, or permuted means (S, C).
 
     The latter are what each subject scores on average without an effect, and chance
     where classes are equal. `also` words what else the caller offers.
@@ -726,7 +726,7 @@ def _exceeds(subjects, chance, alternative):
 
 
 def off_chance(subjects, tested):
-    """Return the mean of permuted labels of each list, NaN if at chance; or nothing.
+    """The mean of permuted labels of each list, NaN if at chance; or nothing.
 
     Also at chance if it was `tested` against. Refuse, or if classes do not matter warn
     of, two lists that differ without an effect.

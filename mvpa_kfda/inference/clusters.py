@@ -157,7 +157,7 @@ def find_clusters(maps, threshold, adjacency=None):
 
 
 def largest_clusters(maps, threshold, graph, counted=None):
-    """Return the largest mass and size of a cluster of each map (m, ...), (2, m).
+    """The largest mass and size of a cluster of each map (m, ...), (2, m).
 
     Positions that are not `counted` connect others, and are in no mass and no size.
     """
@@ -187,7 +187,7 @@ def _ones_of(counted, nodes):
 
 
 def components(n_nodes, pairs):
-    """Return the component of each node, (n_nodes,) from 0, by pairs (2, n_pairs)."""
+    """The component of each node, (n_nodes,) from 0, by pairs (2, n_pairs)."""
     marks = np.ones(pairs.shape[1]), tuple(pairs)  # floats are what SciPy works with
     graph = sparse.coo_array(marks, shape=(n_nodes, n_nodes))
     return connected_components(graph, directed=False)[1]
@@ -299,7 +299,7 @@ def _from_the_top(values):
 
 
 def adjacency_among(pairs, n_positions, chosen):
-    """Return the adjacency of the chosen positions by pairs (2, n_pairs) of all."""
+    """The adjacency of the chosen positions by pairs (2, n_pairs) of all."""
     marks = np.ones(pairs.shape[1], dtype=bool), tuple(pairs)
     one_way = sparse.csr_array(marks, shape=(n_positions, n_positions))
     return (one_way + one_way.T)[chosen][:, chosen]
@@ -370,7 +370,7 @@ class MergeTree:
                 yield slice(first, last), nodes
 
     def sizes(self, ones):
-        """Return the sizes (n,) of clusters once each node is there, sums of ones."""
+        """The sizes (n,) of clusters once each node is there, sums of ones."""
         # Whole numbers, so that differences of sums are exact.
         sizes = np.append(ones[self.order], 0.0)
         for branches, nodes in self._branches():
@@ -383,7 +383,7 @@ class MergeTree:
         return sizes[:-1]
 
     def falls(self, values):
-        """Return how far values (n,) fall from each node to the next of its cluster."""
+        """How far values (n,) fall from each node to the next of its cluster."""
         # Of the last one they fall to 0.
         values = np.append(values[self.order], 0.0)
         following = values[1:].copy()

@@ -577,12 +577,12 @@ def check_correction(name, argument="correction"):
 
 
 def known_corrections(names, argument):
-    """Return the names of corrections, of one or of several of them."""
+    """The names of corrections, of one or of several of them."""
     return [check_correction(name, argument) for name in names_in(names, argument)]
 
 
 def names_in(names, argument):
-    """Return one name or several as a list."""
+    """One name or several as a list."""
     if isinstance(names, str):
         return [names]
     if not isinstance(names, list | tuple | set | frozenset):
@@ -938,7 +938,7 @@ class KeptTest(NamedTuple):
 def nulls_of(
     tests, where=None, *, adjacency=None, threshold=0.05, alternative="greater"
 ):
-    """Return how the scores of tests are compared with what was kept of their nulls.
+    """How the scores of tests are compared with what was kept of their nulls.
 
     A list for :func:`correct`, of a list of `KeptTest`, which all have to reject. Only
     the positions `where`, bool like the map, count, and the adjacency is of these.
@@ -986,7 +986,7 @@ def _check_kept(summary, correction, threshold):
 
 
 def not_whole(summary, what, also=""):
-    """Return the error of what needs the whole null where a summary was kept."""
+    """The error of what needs the whole null where a summary was kept."""
     n, shape = summary.n_permutations, summary.exceedances.shape
     size = word_bytes(n * summary.exceedances.size * 4)
     return ValueError(

@@ -97,7 +97,7 @@ class Calibration:
 
 
 def calibrate(null, counting=None):
-    """Return the `Calibration` of a `FullNull`.
+    """The `Calibration` of a `FullNull`.
 
     Of all rows the ranks are kept, or, `counting`, how often each row has each rank;
     None: what takes less.
@@ -147,7 +147,7 @@ def calibrate(null, counting=None):
 
 
 def rank(values, ties=0.0):
-    """Return how many of a row's values (..., n) are as large as each, or larger.
+    """How many of a row's values (..., n) are as large as each, or larger.
 
     Values that are no more than `ties` from the next one are equal.
 
@@ -170,7 +170,7 @@ def rank(values, ties=0.0):
 
 
 def n_true(levels, sets=None):
-    """Return how many positions of sets have an effect, at least, by their levels.
+    """How many positions of sets have an effect, at least, by their levels.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ def _by_position(null, where):
 
 
 def _count(ranks, n_rows):
-    """Return how often each row of ranks (m, positions) has each rank, (m, P + 2)."""
+    """How often each row of ranks (m, positions) has each rank, (m, P + 2)."""
     keys = ranks + (n_rows + 1) * np.arange(len(ranks))[:, np.newaxis]
     counts = np.bincount(keys.ravel(), minlength=len(ranks) * (n_rows + 1))
     return counts.reshape(len(ranks), n_rows + 1)

@@ -200,7 +200,7 @@ def tidied(values):
 
 
 def signed_ranks(values):
-    """Return the midranks of the sizes among those that are not 0, with the signs."""
+    """The midranks of the sizes among those that are not 0, with the signs."""
     ranks = rankdata(np.abs(values), axis=0) - np.count_nonzero(values == 0, axis=0)
     return np.sign(values) * ranks
 

@@ -89,7 +89,7 @@ class Null:
         return maps.reshape(len(maps), *(self.observed.shape or (1,)))
 
     def maps(self, rows):
-        """Return the maps of scores (m, positions...) in which clusters are large."""
+        """The maps of scores (m, positions...) in which clusters are large."""
         # Two-sided: (2 m, ...), as positive and negative clusters stay apart.
         maps = self.scaled(rows)
         if self.alternative == "two-sided":
@@ -101,7 +101,7 @@ class Null:
         return maps if self.exempt is None else np.where(self.exempt, np.inf, maps)
 
     def enhanced(self, maps):
-        """Return the TFCE scores of maps (m, ...), 0 at exempt positions."""
+        """The TFCE scores of maps (m, ...), 0 at exempt positions."""
         scores = tfce_of_graph(maps, self.graph, counted=self.counted)
         return scores if self.exempt is None else np.where(self.exempt, 0.0, scores)
 
@@ -152,7 +152,7 @@ class FullNull(Null):
         check_finite_scores(self.size)
 
     def first(self, n_permutations):
-        """Return the null of the first permutations, a `FullNull`."""
+        """The null of the first permutations, a `FullNull`."""
         n = min(n_permutations, self.n_permutations)
         null = self.null
         return FullNull(
@@ -539,7 +539,7 @@ class NullCentre:
 
     @classmethod
     def pooled(cls, centres):
-        """Return the centre of the mean of several subjects' scores."""
+        """The centre of the mean of several subjects' scores."""
         n = min(each.n_permutations for each in centres)
         mean = float(np.mean([each.mean for each in centres]))
         spread, rows = float(np.mean([each.spread for each in centres])), None
@@ -560,7 +560,7 @@ class NullCentre:
 
 
 def centre_of(kept):
-    """Return the `NullCentre` of a null (P, positions...) or summary; None without."""
+    """The `NullCentre` of a null (P, positions...) or summary; None without."""
     if isinstance(kept, NullSummary):
         moments = kept.permuted_moments
         if moments is None or not moments.size or kept.n_permutations < 2:
@@ -578,7 +578,7 @@ def centre_of(kept):
 
 
 def permuted_means(kept):
-    """Return the mean permuted score at each position; None if it was not kept."""
+    """The mean permuted score at each position; None if it was not kept."""
     if not isinstance(kept, NullSummary):
         with np.errstate(over="ignore"):
             return np.mean(kept, axis=0, dtype=float)
@@ -603,7 +603,7 @@ def against_maximum(values, maximum, dtype, size=None):
 
 
 def tie_bound(values, size, dtype):
-    """Return the smallest scores that count as equal to the values."""
+    """The smallest scores that count as equal to the values."""
     return np.asarray(values - TIES[dtype] * size).astype(dtype)
 
 
@@ -633,12 +633,12 @@ def check_finite_scores(scores):
 
 
 def level_of_side(threshold, alternative):
-    """Return the p-level that forms clusters on each of the sides that are tested."""
+    """The p-level that forms clusters on each of the sides that are tested."""
     return check_level(threshold) / (2 if alternative == "two-sided" else 1)
 
 
 def check_level(threshold):
-    """Return a p-level that forms clusters."""
+    """A p-level that forms clusters."""
     if check_positive("threshold", threshold) > 0.5:
         raise ValueError(
             f"Invalid value for 'threshold': {threshold!r}. Allowed: a p-level above 0 "

@@ -293,7 +293,7 @@ class Arrangements:
 def find_exchange(
     codes, n_permutations, *, folds, groups=None, permute="auto", alike=True
 ):
-    """Return the `Arrangements` of `permute_labels`, which refuses the same."""
+    """The `Arrangements` of `permute_labels`, which refuses the same."""
     codes, scheme, units = _units_of(codes, n_permutations, folds, groups, permute)
     count = _count_several(units, scheme, folds)
     _check_size(codes, min(n_permutations, count - 1))
@@ -302,7 +302,7 @@ def find_exchange(
 
 
 def find_biased(permute, folds):
-    """Return the `Problem` of a scheme asked for that does not fit the folds."""
+    """The `Problem` of a scheme asked for that does not fit the folds."""
     if permute == "auto" or folds is None:
         return None
     within = permute == "within_folds"
@@ -326,7 +326,7 @@ def find_biased(permute, folds):
 
 
 def find_price(folds):
-    """Return the `Problem` of a splitter that has to be shown every labelling."""
+    """The `Problem` of a splitter that has to be shown every labelling."""
     text = (
         f"{folds.name} looks at the labels, so it is shown those of every "
         "permutation, whose folds share no model: they take a model each, many times "
@@ -337,7 +337,7 @@ def find_price(folds):
 
 
 def find_few(count, n_permutations, scheme, renamings=1):
-    """Return the `Problem` of fewer arrangements than are asked for, or None.
+    """The `Problem` of fewer arrangements than are asked for, or None.
 
     It is worth a warning where no p-value reaches 0.05. So many `renamings` of classes
     are among the arrangements, with one and the same score.

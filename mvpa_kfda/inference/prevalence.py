@@ -102,7 +102,7 @@ def order_p(p, order, gamma=0.5):
 
 
 def largest_order(n_subjects, gamma=0.5, alpha=0.05):
-    """Return the largest order whose p-values can be below alpha; 0 for none.
+    """The largest order whose p-values can be below alpha; 0 for none.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def prevalence_p(p_of_minimum, gamma=0.5):
 
 
 def prevalence_bound(p_of_minimum, alpha=0.05):
-    """Return the largest prevalence rejected at levels alpha (...), NaN without any.
+    """The largest prevalence rejected at levels alpha (...), NaN without any.
 
     Examples
     --------
@@ -156,7 +156,7 @@ def prevalence_bound(p_of_minimum, alpha=0.05):
 
 
 def symmetric_polynomials(values):
-    """Return the elementary symmetric polynomials (N + 1, ...) of values (N, ...)."""
+    """The elementary symmetric polynomials (N + 1, ...) of values (N, ...)."""
     found = np.zeros((len(values) + 1, *np.shape(values)[1:]))
     found[0] = 1.0
     for value in values:
@@ -176,7 +176,7 @@ class Share:
 
     @classmethod
     def of(cls, found, sizes):
-        """Return the posterior of who is found (N, C), by tests of sizes (N, C)."""
+        """The posterior of who is found (N, C), by tests of sizes (N, C)."""
         n, k = len(found), np.count_nonzero(found, axis=0)
         # Of those who are not found, the size is the same in every term.
         e = symmetric_polynomials(np.where(found, sizes, 0.0))
@@ -193,21 +193,21 @@ class Share:
         return self.weights.shape[1]
 
     def distinct(self):
-        """Return the different ones of the posteriors, and which is whose (C,)."""
+        """The different ones of the posteriors, and which is whose (C,)."""
         unique, back = np.unique(self.weights, axis=1, return_inverse=True)
         return Share(unique), back.reshape(-1)
 
     def density(self, share):
-        """Return the density (..., C) at shares (..., C)."""
+        """The density (..., C) at shares (..., C)."""
         return len(self.weights) * _bernstein(self.weights, share)
 
     def slope(self, share):
-        """Return the slope (..., C) of the density."""
+        """The slope (..., C) of the density."""
         n = len(self.weights)
         return n * (n - 1) * _bernstein(np.diff(self.weights, axis=0), share)
 
     def below(self, share):
-        """Return the probability (..., C) of less than a share (..., C)."""
+        """The probability (..., C) of less than a share (..., C)."""
         return _bernstein(self._sums, share)
 
     @cached_property
@@ -246,18 +246,18 @@ class ShareDifference:
         self._nodes, self._weights = np.polynomial.legendre.leggauss(degree // 2 + 1)
 
     def distinct(self):
-        """Return the different ones of the posteriors, and which is whose (C,)."""
+        """The different ones of the posteriors, and which is whose (C,)."""
         n = len(self.first.weights)
         both = np.concatenate([self.first.weights, self.second.weights])
         unique, back = np.unique(both, axis=1, return_inverse=True)
         return ShareDifference(Share(unique[:n]), Share(unique[n:])), back.reshape(-1)
 
     def density(self, difference):
-        """Return the density (C,) at differences (C,)."""
+        """The density (C,) at differences (C,)."""
         return self._integral(self.first.density, difference)
 
     def slope(self, difference):
-        """Return the slope (C,) of the density at differences (C,)."""
+        """The slope (C,) of the density at differences (C,)."""
         # One share ends where the difference and the other one do.
         ended = np.where(
             difference > 0,
@@ -267,7 +267,7 @@ class ShareDifference:
         return ended + self._integral(self.first.slope, difference)
 
     def below(self, difference):
-        """Return the probability (C,) of less than a difference (C,)."""
+        """The probability (C,) of less than a difference (C,)."""
         # Where the second share is above -difference, the first has to be lower than
         # their sum, and above 1 - difference it always is.
         inside = self._integral(self.first.below, difference)
@@ -286,7 +286,7 @@ class ShareDifference:
 
 
 def quantile(posterior, level):
-    """Return the share (C,) below which the posterior has a probability of a level."""
+    """The share (C,) below which the posterior has a probability of a level."""
     first, last = posterior.ends
     low, high = (np.full(posterior.n_positions, end) for end in posterior.ends)
     level = np.broadcast_to(level, low.shape)
@@ -309,7 +309,7 @@ def quantile(posterior, level):
 
 
 def mode(posterior):
-    """Return the most probable share (C,)."""
+    """The most probable share (C,)."""
     first, last = posterior.ends
     low, high = (np.full(posterior.n_positions, end) for end in posterior.ends)
     # The logarithm of the density is concave: the slope tells on which side its top is.
@@ -321,10 +321,10 @@ def mode(posterior):
 
 
 def densest(posterior, confidence):
-    """Return the ends (C,) of the shortest interval with so much probability."""
+    """The ends (C,) of the shortest interval with so much probability."""
 
     def leaning(out):
-        """Return how much denser the upper end is, with so much below the lower one."""
+        """How much denser the upper end is, with so much below the lower one."""
         ends = quantile(posterior, out), quantile(posterior, out + confidence)
         below, above = (posterior.density(end) for end in ends)
         return above - below

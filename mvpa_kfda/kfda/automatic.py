@@ -86,7 +86,7 @@ class Unseen:
 
     @classmethod
     def of(cls, moments, groups=None):
-        """Return those of the moments of n trials, in groups (n,)."""
+        """Those of the moments of n trials, in groups (n,)."""
         m, parts = moments.n - 1, _groups_of_several(groups)
         values, scores = moments.axes if parts else (moments.eigenvalues, None)
         if values[0] < -_NEGATIVE * values[-1]:
@@ -113,14 +113,14 @@ class Unseen:
         return cls(lambdas, trace, moments.n, tuple(views))
 
     def like_noise(self):
-        """Return the best lambda for effects that lie where noise lies."""
+        """The best lambda for effects that lie where noise lies."""
         return self._best(
             np.maximum(products / (explained * left) ** 2, _ALIKE)
             for explained, left, _, products in self.views
         )
 
     def anywhere(self):
-        """Return the best lambda for effects in any direction."""
+        """The best lambda for effects in any direction."""
         needed = []
         for _, left, energy, products in self.views:
             move, noise = self.trace + energy / left, energy / left**2
@@ -130,7 +130,7 @@ class Unseen:
         return self._best(needed)
 
     def _best(self, needed):
-        """Return the lambda with the smallest geometric mean of what is needed.
+        """The lambda with the smallest geometric mean of what is needed.
 
         The vertex of a parabola through the smallest value and those beside it.
         """
@@ -147,7 +147,7 @@ class Unseen:
 
 
 def _groups_of_several(groups):
-    """Return the rows of each group of several trials; none of too few groups."""
+    """The rows of each group of several trials; none of too few groups."""
     if groups is None:
         return []
     names, numbers = np.unique(groups, return_inverse=True)
@@ -157,7 +157,7 @@ def _groups_of_several(groups):
 
 
 def _of_groups(units, parts, explained, left, energy):
-    """Return the view of groups, if any, by unit scores U (n, r) of some directions.
+    """The view of groups, if any, by unit scores U (n, r) of some directions.
 
     The hat U diag(explained) U' has the same elements between groups, but for their
     sign, as U diag(left) U' where U U' has none there, which costs no digits.

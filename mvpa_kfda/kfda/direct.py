@@ -88,7 +88,7 @@ class Targets:
 
 
 def make_targets(labels, n_classes, layout, dtype, rank=None):
-    """Return the targets of labels (B, n), for every position with this layout."""
+    """The targets of labels (B, n), for every position with this layout."""
     Q = contrasts(n_classes).astype(dtype)
     codes = np.ascontiguousarray(labels.T[layout.order], dtype=code_dtype(n_classes))
     T = np.stack([Q[:, i].take(codes) for i in range(n_classes - 1)])
@@ -98,7 +98,7 @@ def make_targets(labels, n_classes, layout, dtype, rank=None):
 
 
 def target_folds(codes, T, batches, terms):
-    """Return the :class:`FoldTargets` of batches, from the rule's terms of all rows."""
+    """The :class:`FoldTargets` of batches, from the rule's terms of all rows."""
     n_classes, folds = len(terms.counts), []
     for batch in batches:
         tested = codes[batch.take].reshape(batch.k, batch.m, -1)
@@ -131,11 +131,11 @@ class DenseInverse:
     matrix: np.ndarray
 
     def solve(self, R):
-        """Return the inverses times R, (q, k, m, B) both."""
+        """The inverses times R, (q, k, m, B) both."""
         return self.matrix * R if self.matrix.shape[1] == 1 else self.matrix @ R
 
     def astype(self, dtype):
-        """Return the same in another precision."""
+        """The same in another precision."""
         return DenseInverse(self.matrix.astype(dtype, copy=False))
 
 
@@ -154,11 +154,11 @@ class LowRankInverse:
     core: np.ndarray
 
     def solve(self, R):
-        """Return the inverses times R, (q, k, m, B) both."""
+        """The inverses times R, (q, k, m, B) both."""
         return R + self.rows @ (self.core @ (self.rows.transpose(0, 2, 1) @ R))
 
     def astype(self, dtype):
-        """Return the same in another precision."""
+        """The same in another precision."""
         rows = self.rows.astype(dtype, copy=False)
         return LowRankInverse(rows, self.core.astype(dtype, copy=False))
 
@@ -215,7 +215,7 @@ class FoldModels:
     A: np.ndarray
 
     def classify(self, scores=None):
-        """Return the best classes (k, m, B); the residuals are used up.
+        """The best classes (k, m, B); the residuals are used up.
 
         The class scores go into `scores` (k, m, c, B), if that is given.
         """
@@ -225,7 +225,7 @@ class FoldModels:
 
 
 def regress_targets(plan, targets):
-    """Return the :class:`Regression` of all label vectors on all trials."""
+    """The :class:`Regression` of all label vectors on all trials."""
     R = plan.residuals(targets.T)
     return Regression(R, cross_product(targets.T[:, None], R[:, None]))
 
@@ -297,7 +297,7 @@ class PlanMixin(LayoutMixin):
         return self
 
     def split(self):
-        """Return the models of its positions one by one: itself."""
+        """The models of its positions one by one: itself."""
         return [self]
 
     def is_above(self, times):
@@ -450,7 +450,7 @@ def prepare(hat, folds, dtype="float64", rank=None):
 
 
 def prepare_sorted(hats, layout, dtype, rank=None):
-    """Return the plans of several hats, with trials in the layout's order."""
+    """The plans of several hats, with trials in the layout's order."""
     dtype = np.dtype(dtype)
     for hat in hats:
         refuse_too_large(hat.lam, hat.scale, dtype)
@@ -504,7 +504,7 @@ _MEND = "Check the trial for artefacts and for its unit; repair it, or leave it 
 
 
 def _too_small(hat, layout):
-    """Return what is wrong with a penalty that fits test trials exactly."""
+    """What is wrong with a penalty that fits test trials exactly."""
     far = Farthest.of(hat.squares)
     if hat.lam > SINGULAR * hat.n * far.rest:
         return (

@@ -357,7 +357,7 @@ class KernelFDA(
         return compared[self.tuning_.kernel], self.tuning_.lam
 
     def _offsets(self, sizes):
-        """Return what the class scores add to the projection on the centroids."""
+        """What the class scores add to the projection on the centroids."""
         norms = np.square(self.means_).sum(axis=1)
         priors = np.log(len(sizes) * self.priors_) / sizes.sum()
         # As in the direct functions, what differs by rounding only is a tie, and the
@@ -404,7 +404,7 @@ class KernelFDA(
         return self.dual_coef_.shape[1]
 
     def _project(self, X):
-        """Return the discriminant scores (n, n_components) of new trials."""
+        """The discriminant scores (n, n_components) of new trials."""
         check_is_fitted(self)
         return self._projected(_validate(self, X, reset=False))
 
@@ -419,7 +419,7 @@ class KernelFDA(
         return (each.columns(X, rows) - each.offset) @ self._coef
 
     def _class_scores(self, X):
-        """Return the scores (n, n_classes) of all classes, priors included."""
+        """The scores (n, n_classes) of all classes, priors included."""
         return self._project(X) @ self.means_.T + self.offsets_
 
     def transform(self, X: ArrayLike) -> NDArray:
@@ -543,7 +543,7 @@ def _validate(model, X, *y, **options):
 
 
 def check_model(kernel, reg, penalty, approx):
-    """Return the kernel, or the choice of kernels, and the `reg` of a model."""
+    """The kernel, or the choice of kernels, and the `reg` of a model."""
     kernel, reg = check_kernel(kernel), check_reg(reg)
     if check_option("penalty", penalty, ("rkhs", "dual")) == "dual":
         if approx is not None:
@@ -562,7 +562,7 @@ def check_model(kernel, reg, penalty, approx):
 
 
 def _check_priors(priors, sizes):
-    """Return one prior probability per class."""
+    """One prior probability per class."""
     if isinstance(priors, str) and priors in ("equal", "empirical"):
         weights = sizes if priors == "empirical" else np.ones(len(sizes))
         return weights / weights.sum()

@@ -62,12 +62,12 @@ class FoldBatch:
     trains: np.ndarray | None = None
 
     def of(self, values):
-        """Return the test rows of values (q, n, B), as (q, k, m, B)."""
+        """The test rows of values (q, n, B), as (q, k, m, B)."""
         taken = values[:, self.take]
         return taken.reshape(len(values), self.k, self.m, values.shape[2])
 
     def index(self, n):
-        """Return where the test rows are among n rows, (k, m)."""
+        """Where the test rows are among n rows, (k, m)."""
         return np.arange(n)[self.take].reshape(self.k, self.m)
 
 
@@ -88,7 +88,7 @@ def batch_tests(tests, trains=None):
 
 
 def set_sizes(tests, trains=None):
-    """Return the size of every test set, and of every training set that is given."""
+    """The size of every test set, and of every training set that is given."""
     trains = () if trains is None else (trains,)
     return [tuple(map(len, sets)) for sets in zip(tests, *trains, strict=True)]
 
@@ -106,7 +106,7 @@ class Layout:
 
     @classmethod
     def of_all(cls, order):
-        """Return the layout of one model of all rows (n,), in this order."""
+        """The layout of one model of all rows (n,), in this order."""
         return cls(order, order[:0], ())
 
     @property
@@ -148,7 +148,7 @@ class Contiguous:
         return found
 
     def may_fail(self, codes):
-        """Tell whether it fails to hold for codes (n,) in some order."""
+        """Whether it fails to hold for codes (n,) in some order."""
         counts = np.bincount(codes)
         return bool(counts[counts > 0].min() <= np.bincount(self.fold_of).max())
 
@@ -157,12 +157,12 @@ class Contiguous:
         return self.holds(labels) == self.as_asked
 
     def among(self, chosen):
-        """Return the rule of chosen trials, of whose classes alone it is."""
+        """The rule of chosen trials, of whose classes alone it is."""
         return replace(self, fold_of=self.fold_of[chosen])
 
 
 def _all_but(rows, n):
-    """Return which of n rows are not among some."""
+    """Which of n rows are not among some."""
     others = np.ones(n, bool)
     others[rows] = False
     return np.flatnonzero(others)
@@ -289,7 +289,7 @@ def cross_folds(folds, chosen):
 
 
 def left_out_folds(folds):
-    """Return which chosen rows, numbered among themselves, folds leave out together.
+    """Which chosen rows, numbered among themselves, folds leave out together.
 
     The test sets of a cross-validation of these rows alone; None where there are none.
     """
@@ -303,7 +303,7 @@ def left_out_folds(folds):
 
 
 def lay_out(folds, n):
-    """Return the layout of folds, or that of one model of all n rows for None."""
+    """The layout of folds, or that of one model of all n rows for None."""
     return Layout.of_all(np.arange(n)) if folds is None else folds.layout
 
 
@@ -422,7 +422,7 @@ def is_sorted(values):
 
 
 def _mix(k, kinds, numeric, by_default):
-    """Return a number of folds, and an order (n,) that mixes sorted kinds.
+    """A number of folds, and an order (n,) that mixes sorted kinds.
 
     Neighbours are then the i-th of each kind; of numbers, every k-th row. There are so
     few folds that each has a trial of each class, or two rows, in which labels can be
@@ -472,7 +472,7 @@ def _make_contiguous(k, codes, classes, order, trained):
 
 
 def _sizes(n, k):
-    """Return the sizes (k,) of folds of n trials, as equal as can be."""
+    """The sizes (k,) of folds of n trials, as equal as can be."""
     return n // k + (np.arange(k) < n % k)
 
 
@@ -497,7 +497,7 @@ def _enough_folds(asked, n, codes, classes):
 
 
 def find_cut_groups(cv, groups, made="folds", moved="label permutations"):
-    """Return the `Problem` of a number of folds, which does not regard groups."""
+    """The `Problem` of a number of folds, which does not regard groups."""
     if groups is None or not isinstance(cv, Integral):
         return None
     text = (
@@ -509,7 +509,7 @@ def find_cut_groups(cv, groups, made="folds", moved="label permutations"):
 
 
 def _check_cv(cv, groups):
-    """Return a splitter object or the given iterable."""
+    """A splitter object or the given iterable."""
     if cv is None:
         return ms.LeaveOneGroupOut() if groups is not None else DEFAULT_FOLDS
     if isinstance(cv, Integral):
@@ -578,7 +578,7 @@ def _split(cv, name, codes, groups):
 
 
 def _count_splits(cv, codes, groups):
-    """Return how many folds a splitter says there will be, 0 if it does not."""
+    """How many folds a splitter says there will be, 0 if it does not."""
     try:
         return int(cv.get_n_splits(np.zeros((len(codes), 1)), codes, groups))
     except Exception:  # of anybody's splitter; what is wrong its splits will say
@@ -630,7 +630,7 @@ def _refuse_tests(n_tested, n_folds, name, n):
 
 
 def _check_split(pair, number, name, n):
-    """Return the row indices of a split's two sets, once the split is in order."""
+    """The row indices of a split's two sets, once the split is in order."""
     try:
         train, test = pair
     except (TypeError, ValueError):
@@ -674,14 +674,14 @@ def _check_disjoint(train, test, number, name, n):
 
 
 def _is_leave_one_out(tests, n):
-    """Return whether every row is a test set of its own, whoever drew them."""
+    """Whether every row is a test set of its own, whoever drew them."""
     return all(len(test) == 1 for test in tests) and (
         len(np.unique(np.concatenate(tests))) == n == len(tests)
     )
 
 
 def shared_groups(groups):
-    """Return each trial's group (n,); None where no group holds two trials."""
+    """Each trial's group (n,); None where no group holds two trials."""
     if groups is None or len(np.unique(groups)) == len(groups):
         return None
     return groups
@@ -755,19 +755,19 @@ class _Counted:
 
 
 def splitter_of(kind):
-    """Return the entry of a class of scikit-learn's, None of any other."""
+    """The entry of a class of scikit-learn's, None of any other."""
     name = kind.__name__
     return SPLITTERS.get(name) if kind is getattr(ms, name, None) else None
 
 
 def sees_labels(cv):
-    """Tell whether a splitter is known to use the labels."""
+    """Whether a splitter is known to use the labels."""
     known = filter(None, map(splitter_of, type(cv).__mro__))
     return any(each.sees_labels for each in known)
 
 
 def may_see_labels(cv):
-    """Tell whether a splitter uses the labels, for all that is known of it.
+    """Whether a splitter uses the labels, for all that is known of it.
 
     Explicit sets use nothing any more, wherever they come from.
     """

@@ -211,7 +211,7 @@ def hat_from_gram(K, reg, centred=False, n_features=None):
 
 
 def centre_gram(K, centred=False, n_features=None):
-    """Return the centred kernel matrix and its :class:`Moments`, once it is in order.
+    """The centred kernel matrix and its :class:`Moments`, once it is in order.
 
     Moments read the matrix only when they are asked; do not change it before.
     """
@@ -229,7 +229,7 @@ _LARGE_BLOCK = 32
 
 
 def invert_positive(matrix):
-    """Return the inverse of a symmetric matrix (n, n), or None if it is not positive.
+    """The inverse of a symmetric matrix (n, n), or None if it is not positive.
 
     The matrix is used up. By way of Cholesky this takes half the time of a general
     inverse, for all but small matrices.
@@ -338,7 +338,7 @@ def make_hat(X, kernel, reg):
 
 
 def prefers_features(n, p):
-    """Tell whether n trials are cheaper as p features than as a kernel matrix."""
+    """Whether n trials are cheaper as p features than as a kernel matrix."""
     return 2 * (p + 1) < n
 
 

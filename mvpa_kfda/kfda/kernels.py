@@ -79,7 +79,7 @@ class Kernel(Recorded):
         return "a custom kernel"
 
     def fit(self, X: ArrayLike) -> Kernel:
-        """Return the kernel with its data-dependent numbers fixed: itself."""
+        """The kernel with its data-dependent numbers fixed: itself."""
         return self
 
     def features(self, X: ArrayLike) -> NDArray:
@@ -90,23 +90,23 @@ class Kernel(Recorded):
         )
 
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray:
-        """Return the Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
+        """The Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
         mapped = self.features(X)
         return mapped @ (mapped if Y is None else self.features(Y)).T
 
     def of_samples(self, X: ArrayLike) -> tuple[NDArray, Kernel]:
-        """Return what samples are compared by: their features, or a matrix of theirs.
+        """What samples are compared by: their features, or a matrix of theirs.
 
         Samples may be made of several rows of X.
         """
         return X, self
 
     def take(self, columns: NDArray) -> Kernel:
-        """Return the kernel for some columns of the features."""
+        """The kernel for some columns of the features."""
         return self
 
     def repeated(self, times: int) -> Kernel:
-        """Return the kernel for `times` blocks of the columns, side by side."""
+        """The kernel for `times` blocks of the columns, side by side."""
         return self
 
 
@@ -201,13 +201,13 @@ class RBF(Kernel):
         return replace(self, gamma=float(gamma))
 
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray:
-        """Return the Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
+        """The Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
         kernel = self if not isinstance(self.gamma, str) else self.fit(np.asarray(X))
         return rbf_kernel(X, Y, gamma=kernel.gamma)
 
 
 def _median_gamma(distances):
-    """Return one over the median squared distance over pairs of different rows."""
+    """One over the median squared distance over pairs of different rows."""
     median = np.median(distances[np.triu_indices(len(distances), k=1)])
     if 0 < median < LEAST_SQUARE or not np.isfinite(median):
         raise ValueError(out_of_range(median))
@@ -276,7 +276,7 @@ class Polynomial(Kernel):
         return replace(self, gamma=float(gamma))
 
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray:
-        """Return the Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
+        """The Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
         return polynomial_kernel(
             X, Y, degree=self.degree, gamma=self.gamma, coef0=self.coef0
         )
@@ -291,7 +291,7 @@ class Precomputed(Kernel):
         return "a precomputed kernel matrix"
 
     def __call__(self, X, Y=None):
-        """Return the given Gram matrix."""
+        """The given Gram matrix."""
         return np.asarray(X)
 
 
@@ -313,7 +313,7 @@ class Callable(Kernel):
         return "a custom kernel function"
 
     def __call__(self, X, Y=None):
-        """Return the function's Gram matrix, checked for shape and finite values."""
+        """The function's Gram matrix, checked for shape and finite values."""
         Y = X if Y is None else Y
         try:
             K = self.function(X, Y)
@@ -359,19 +359,19 @@ class KernelChoice:
         return any(kernel.low_rank for kernel in self.kernels)
 
     def map(self, function):
-        """Return the choice among a function's values for the kernels."""
+        """The choice among a function's values for the kernels."""
         return KernelChoice(tuple(function(kernel) for kernel in self.kernels))
 
     def fit(self, X):
-        """Return the choice with all data-dependent numbers fixed."""
+        """The choice with all data-dependent numbers fixed."""
         return self.map(lambda kernel: kernel.fit(X))
 
     def take(self, columns):
-        """Return the choice for some columns of the features."""
+        """The choice for some columns of the features."""
         return self.map(lambda kernel: kernel.take(columns))
 
     def repeated(self, times):
-        """Return the choice for `times` blocks of the columns, side by side."""
+        """The choice for `times` blocks of the columns, side by side."""
         return self.map(lambda kernel: kernel.repeated(times))
 
 
@@ -380,7 +380,7 @@ KernelLike = OneKernel | Sequence[OneKernel]
 
 
 def gram_of(X, kernel):
-    """Return a fitted kernel's matrix (n, n); that of a user's function is checked."""
+    """A fitted kernel's matrix (n, n); that of a user's function is checked."""
     K = kernel(X)
     if isinstance(kernel, Callable):
         check_symmetric(K, f"The value of kernel {kernel.function!r}")
@@ -395,7 +395,7 @@ def kernel_words(recorded):
 
 
 def kernels_of(kernel):
-    """Return the kernels to choose from, often a single one."""
+    """The kernels to choose from, often a single one."""
     return kernel.kernels if isinstance(kernel, KernelChoice) else (kernel,)
 
 
@@ -409,7 +409,7 @@ KERNELS = {
 
 
 def check_kernel(kernel, allowed=tuple(KERNELS)):
-    """Return the kernel object for a name, a kernel object, a callable, or a list."""
+    """The kernel object for a name, a kernel object, a callable, or a list."""
     if isinstance(kernel, str):
         return KERNELS[check_option("kernel", kernel, allowed)]()
     if isinstance(kernel, type):
@@ -446,7 +446,7 @@ def check_kernel(kernel, allowed=tuple(KERNELS)):
 
 
 def _check_choice(kernels, allowed):
-    """Return the choice among a list of kernels."""
+    """The choice among a list of kernels."""
     if len(kernels) < 2:
         raise ValueError(
             f"Invalid value for 'kernel': {kernels!r}. A list is a choice, of two or "
@@ -466,20 +466,20 @@ def _check_choice(kernels, allowed):
 
 
 def innermost(kernel):
-    """Return the kernel of features that an approximation or a map is of."""
+    """The kernel of features that an approximation or a map is of."""
     while isinstance(getattr(kernel, "kernel", None), Kernel):
         kernel = kernel.kernel
     return kernel
 
 
 def needs_gram(kernel):
-    """Tell whether the data are a kernel matrix and not features."""
+    """Whether the data are a kernel matrix and not features."""
     kernel = getattr(kernel, "kernel", kernel)  # as an empirical map has one
     return isinstance(kernel, Precomputed)
 
 
 def check_feature_kernel(kernel):
-    """Return a kernel object that computes from features."""
+    """A kernel object that computes from features."""
     if isinstance(kernel, str) and kernel == "precomputed":
         kernel = Precomputed()
     kernel = check_kernel(kernel, [name for name in KERNELS if name != "precomputed"])

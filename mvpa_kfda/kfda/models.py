@@ -47,7 +47,7 @@ from .rowmaps import Nystrom, approximated
 
 
 def resolve_method(kernel, reg, approx=None, precomputed=False):
-    """Return the kernel and `reg` that a decoding function was given, checked.
+    """The kernel and `reg` that a decoding function was given, checked.
 
     The kernel is of low rank if it is to be approximated. Only where the data may be a
     kernel matrix it may be precomputed.
@@ -66,7 +66,7 @@ def resolve_method(kernel, reg, approx=None, precomputed=False):
 
 
 def for_channels(kernel, ch_names):
-    """Return the kernel for some channels, where it knows channels by name."""
+    """The kernel for some channels, where it knows channels by name."""
     if isinstance(kernel, KernelChoice):
         return kernel.map(lambda choice: for_channels(choice, ch_names))
     inner = getattr(kernel, "kernel", None)
@@ -89,7 +89,7 @@ def check_size(kernel, n_features):
 
 
 def plan_of_features(X, kernel, reg, task):
-    """Return the plan of features (n, p), or of a precomputed kernel matrix (n, n).
+    """The plan of features (n, p), or of a precomputed kernel matrix (n, n).
 
     The task has the `folds`, the `inner` folds of a tuned penalty, the `dtype` and the
     `rank`; `settings` are all of these but the inner folds. It makes a `penalty` one
@@ -124,11 +124,11 @@ class Stack(LayoutMixin):
         return self
 
     def split(self):
-        """Return each position as a stack of its own."""
+        """Each position as a stack of its own."""
         return [Stack((plan,)) for plan in self.plans]
 
     def penalty(self, labels, n_classes):
-        """Return what is to be recorded of the penalties, arrays (S, ...)."""
+        """What is to be recorded of the penalties, arrays (S, ...)."""
         records = [plan.penalty(labels, n_classes) for plan in self.plans]
         return {
             key: np.concatenate([record[key] for record in records])
@@ -136,7 +136,7 @@ class Stack(LayoutMixin):
         }
 
     def block_size(self, n_classes, want_scores=False):
-        """Return how many label vectors to process at a time."""
+        """How many label vectors to process at a time."""
         return self.plans[0].block_size(n_classes, want_scores)
 
     def predict(self, labels, n_classes, want_scores=False):
@@ -189,7 +189,7 @@ class JointPlan(LayoutMixin, RegressionMixin):
         return self.plans[0].dtype
 
     def residuals(self, T):
-        """Return the in-sample residuals of contrasts T (q, n, 1), as (q, n, S)."""
+        """The in-sample residuals of contrasts T (q, n, 1), as (q, n, S)."""
         columns = np.ascontiguousarray(T[:, :, 0].T)  # (n, q)
         R = np.empty((*T.shape[:2], len(self.plans)), self.dtype)
         for s, plan in enumerate(self.plans):
@@ -197,7 +197,7 @@ class JointPlan(LayoutMixin, RegressionMixin):
         return R
 
     def solve(self, number, R):
-        """Return the out-of-sample residuals of a batch of folds, (q, k, m, S) both."""
+        """The out-of-sample residuals of a batch of folds, (q, k, m, S) both."""
         inverses = [plan.inverses[number] for plan in self.plans]
         kinds = {type(inverse) for inverse in inverses}
         if len(kinds) > 1 or LowRankInverse in kinds:

@@ -107,7 +107,7 @@ def class_patterns(plan, codes, n_classes, signal):
 
 
 def patterns_of(weights, signal):
-    """Return the patterns of one of the :func:`pattern_weights` of a signal (n, p)."""
+    """The patterns of one of the :func:`pattern_weights` of a signal (n, p)."""
     patterns = {
         kind: np.empty((len(W), signal.shape[1])) for kind, W in weights.items()
     }
@@ -125,7 +125,7 @@ def patterns_of(weights, signal):
 
 
 def pattern_weights(plans, codes, n_classes):
-    """Return what every trial adds to the patterns, of plans with the same folds.
+    """What every trial adds to the patterns, of plans with the same folds.
 
     A dict for each plan, of weights (., n) by kind. Patterns are linear in the trials,
     so that all folds together take one product with the signal.
@@ -154,7 +154,7 @@ def _of_all(among, fitted, A, n_classes):
 
 
 def _foldwise_weights(plan, codes, n_classes):
-    """Return the weights of models of folds with a matrix of their own."""
+    """The weights of models of folds with a matrix of their own."""
     targets, whole = plan.targets(codes[None], n_classes), plan.whole
     fit = plan.of_all(targets)
     fitted = whole.fitted(fit, targets.T)[:, :, 0][None].astype(float)
@@ -232,7 +232,7 @@ class ForwardModels:
 
     @classmethod
     def of(cls, codes, n_classes, plan):
-        """Return those of class codes (n, 1), for models of a plan's precision."""
+        """Those of class codes (n, 1), for models of a plan's precision."""
         member = (codes == np.arange(n_classes)).astype(float)
         return cls(member, _SMALLEST[plan.dtype.name])
 
@@ -268,7 +268,7 @@ class ForwardModels:
         return inverse @ scores, of_classes, counts
 
     def mean_of_classes(self, found):
-        """Return the weights of class patterns (..., c, n), the mean over models.
+        """The weights of class patterns (..., c, n), the mean over models.
 
         Of some models' scores (..., k, q, n) and training trials (k, n) at a time, see
         `weights`; models that were not trained on a class are left out of its mean.

@@ -140,7 +140,7 @@ class Farthest:
 
     @classmethod
     def of(cls, squares):
-        """Return that of the squared norms (n,) of trials that all are centred by."""
+        """That of the squared norms (n,) of trials that all are centred by."""
         n, trial = len(squares), int(squares.argmax())
         far = squares[trial]
         if n < 3 or not 0 < far < np.inf:
@@ -318,7 +318,7 @@ class DegreesOfFreedom(_Rule):
         _check_between("df", self.df, 1, np.inf, allowed)
 
     def _lambda(self, moments):
-        """Return the lambda for which 1 + sum s / (s + lambda) = df."""
+        """The lambda for which 1 + sum s / (s + lambda) = df."""
         values = moments.eigenvalues
         values = values[values > moments.noise]
         if not self.df < 1 + len(values):
@@ -451,7 +451,7 @@ class Auto(_Rule):
         return self.unseen(moments).like_noise()
 
     def unseen(self, moments):
-        """Return the :class:`~.automatic.Unseen` of the trials to train with."""
+        """The :class:`~.automatic.Unseen` of the trials to train with."""
         groups = self.groups
         if self.rows is not None:
             moments = moments.of(self.rows)
@@ -478,7 +478,7 @@ class AtMost(_Rule):
 
 
 def of_trials(reg, trials):
-    """Return a penalty for trials in another order, or for some of them."""
+    """A penalty for trials in another order, or for some of them."""
     if isinstance(reg, AtMost):
         return AtMost(of_trials(reg.reg, trials), reg.times)
     if not isinstance(reg, Auto):
@@ -498,7 +498,7 @@ def _check_between(name, value, low, high, allowed):
 
 
 def _shrunk(gamma, moments):
-    """Return the lambda that shrinks the total covariance by gamma."""
+    """The lambda that shrinks the total covariance by gamma."""
     with np.errstate(divide="ignore"):
         ratio = np.divide(gamma, 1 - gamma)
     return float(ratio * moments.scale * moments.n / (moments.n_features or moments.n))
@@ -514,7 +514,7 @@ _WHITE = 1e-12
 
 
 def _ledoit_wolf(moments):
-    """Return the shrinkage of Ledoit & Wolf (2004), as scikit-learn computes it."""
+    """The shrinkage of Ledoit & Wolf (2004), as scikit-learn computes it."""
     n, p = moments.n, moments.n_features
     squares = np.square(moments.matrix).sum() / n**2
     beta = (np.square(moments.diagonal).sum() / n - squares) / (n * p)
@@ -524,7 +524,7 @@ def _ledoit_wolf(moments):
 
 
 def _oas(moments):
-    """Return the oracle approximating shrinkage of Chen et al. (2010), likewise."""
+    """The oracle approximating shrinkage of Chen et al. (2010), likewise."""
     n, p = moments.n, moments.n_features
     mean = moments.scale / p
     alpha = np.square(moments.matrix).sum() / n**2 / p**2
@@ -595,7 +595,7 @@ def check_reg(reg):
 
 
 def name_of_rule(reg):
-    """Return a checked `reg` as users write it."""
+    """A checked `reg` as users write it."""
     if isinstance(reg, Auto):
         return "auto"
     return float(reg) if isinstance(reg, Real) else reg

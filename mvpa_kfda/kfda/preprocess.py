@@ -44,7 +44,7 @@ class Transformer(Protocol):
         ...
 
     def transform(self, X: Any) -> Any:
-        """Return what becomes of rows."""
+        """What becomes of rows."""
         ...
 
 
@@ -72,7 +72,7 @@ _NEEDS_LABELS = (
 
 
 def check_steps(preprocess):
-    """Return the label-free transformers (a tuple) of a `preprocess` argument."""
+    """The label-free transformers (a tuple) of a `preprocess` argument."""
     if preprocess is None:
         return ()
     given = preprocess if isinstance(preprocess, list | tuple) else [preprocess]
@@ -217,20 +217,20 @@ class FoldPreprocessing:
         return replace(self, confounds=self.others)
 
     def averaged(self, averaging):
-        """Return the same for averages of trials."""
+        """The same for averages of trials."""
         if self.confounds is None:
             return self
         return replace(self, confounds=averaging.apply(self.confounds, 0))
 
     def fit(self, X):
-        """Return the `FittedSteps` of rows X, with their confounds behind."""
+        """The `FittedSteps` of rows X, with their confounds behind."""
         first = ()
         if self.confounds is not None:
             first = (RemoveConfounds(self.confounds.shape[1], self.rounding),)
         return fit_steps((*first, *self.steps), X)
 
     def seeded(self, seed):
-        """Return the same with steps that draw at random alike wherever they do."""
+        """The same with steps that draw at random alike wherever they do."""
         steps = []
         for step in self.steps:
             drawn = {
@@ -242,7 +242,7 @@ class FoldPreprocessing:
         return replace(self, steps=tuple(steps))
 
     def record(self):
-        """Return the record of it for a result."""
+        """The record of it for a result."""
         return {
             "preprocess": [recorded(step) for step in self.steps] or None,
             "n_confounds": self.n_confounds,
@@ -259,14 +259,14 @@ class ZScores:
 
     @classmethod
     def of(cls, X):
-        """Return those of rows X; a feature that is constant keeps its scale."""
+        """Those of rows X; a feature that is constant keeps its scale."""
         mean, eps = X.mean(axis=0), len(X) * np.finfo(float).eps
         variance = np.square(X - mean).mean(axis=0)
         constant = variance <= eps * variance + (eps * mean) ** 2  # but for rounding
         return cls(mean, np.where(constant, 1.0, np.sqrt(variance)))
 
     def transform(self, X):
-        """Return the features of rows less the mean, by their scale."""
+        """The features of rows less the mean, by their scale."""
         return (X - self.mean) / self.scale
 
     def __repr__(self):
@@ -288,7 +288,7 @@ class FittedSteps:
 
 
 def fit_steps(steps, X):
-    """Return the `FittedSteps` of rows X (n, p), each fitted on the last one's."""
+    """The `FittedSteps` of rows X (n, p), each fitted on the last one's."""
     fitted = []
     for last, step in enumerate(steps, 1):
         fitted.append(_fit(step, X))
@@ -318,7 +318,7 @@ def _check_rows(step, among, alone):
 
 
 def _fit(step, X):
-    """Return a step fitted on rows X, by a shortcut where there is one."""
+    """A step fitted on rows X, by a shortcut where there is one."""
     (n, p), kind = X.shape, type(step)
     try:
         if kind is RemoveConfounds:
@@ -346,7 +346,7 @@ def _fit(step, X):
 
 
 def _failure(step, *data):
-    """Return the error of a step that may look at its data; None if it can learn."""
+    """The error of a step that may look at its data; None if it can learn."""
     try:
         with config_context(assume_finite=False, skip_parameter_validation=False):
             clone(step).fit(*data)
@@ -356,7 +356,7 @@ def _failure(step, *data):
 
 
 def _checked(step, X, n):
-    """Return what a step made of n rows, finite values (n, r)."""
+    """What a step made of n rows, finite values (n, r)."""
     problem = None
     if issparse(X):
         problem = (

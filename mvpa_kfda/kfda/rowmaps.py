@@ -95,23 +95,23 @@ class KernelMap(Kernel):
         return self.kernel.assumes_unit_scale
 
     def _with(self, kernel, **fitted):
-        """Return the map of another kernel, with what has been fitted."""
+        """The map of another kernel, with what has been fitted."""
         new = replace(self, kernel=kernel)
         for name, value in fitted.items():
             object.__setattr__(new, name, value)
         return new
 
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray:
-        """Return the Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
+        """The Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
         fitted = self if self.basis is not None else self.fit(X)
         return super(KernelMap, fitted).__call__(X, Y)
 
     def take(self, columns: NDArray) -> Kernel:
-        """Return the map for some columns of the features, to be fitted again."""
+        """The map for some columns of the features, to be fitted again."""
         return self._with(self.kernel.take(columns))
 
     def repeated(self, times: int) -> Kernel:
-        """Return the map for blocks of columns side by side, to be fitted again."""
+        """The map for blocks of columns side by side, to be fitted again."""
         return self._with(self.kernel.repeated(times))
 
 
@@ -327,7 +327,7 @@ class Nystrom(Recorded):
 
 
 def approximated(kernel, approx):
-    """Return the approximation of a kernel object."""
+    """The approximation of a kernel object."""
     if not isinstance(approx, Nystrom):
         raise TypeError(
             f"Invalid value for 'approx': {approx!r}. Allowed: None, or "
@@ -367,7 +367,7 @@ class LowRank(KernelMap):
         )
 
     def fit(self, X):
-        """Return the kernel with landmarks from the rows of X, (n, p)."""
+        """The kernel with landmarks from the rows of X, (n, p)."""
         X, r = np.asarray(X), self.approx.n_components
         n, p = X.shape
         if r > n:
@@ -399,7 +399,7 @@ class LowRank(KernelMap):
         return features
 
     def weights_from_features(self, coef: NDArray) -> NDArray:
-        """Return the weights (p, m) of a linear kernel's features, once fitted.
+        """The weights (p, m) of a linear kernel's features, once fitted.
 
         For weights (rank, m) of the columns of `features`.
         """
@@ -433,7 +433,7 @@ class Sampling:
 
 
 def _kmeans(X, r, rng):
-    """Return the centres (r, p) of clusters of the rows of X."""
+    """The centres (r, p) of clusters of the rows of X."""
     seed = int(rng.integers(2**31))
     model = KMeans(
         r, init="random", n_init=1, max_iter=_KMEANS_STEPS, random_state=seed
@@ -529,14 +529,14 @@ class DefiniteMatrix:
         return _solve_lower(self.cholesky, columns, trans="T")
 
     def solve(self, columns):
-        """Return the inverse times columns, (p, m)."""
+        """The inverse times columns, (p, m)."""
         if self.stays_sparse:
             return self.lu.solve(np.ascontiguousarray(columns))
         return self.unwhiten(_solve_lower(self.cholesky, columns))
 
 
 def _submatrix(matrix, columns, blocks):
-    """Return the rows and columns of a matrix, of all its blocks if repeated."""
+    """The rows and columns of a matrix, of all its blocks if repeated."""
     if blocks > 1:
         matrix = sparse.kron(sparse.eye_array(blocks), matrix, format="csr")
     index = np.arange(matrix.shape[0])[columns]
@@ -544,7 +544,7 @@ def _submatrix(matrix, columns, blocks):
 
 
 def _check_symmetric(matrix, name):
-    """Return a symmetric matrix of finite numbers, sparse if it was."""
+    """A symmetric matrix of finite numbers, sparse if it was."""
     is_sparse = sparse.issparse(matrix)
     if not is_sparse:
         matrix = check_numbers(matrix, name)
@@ -657,11 +657,11 @@ class Penalty(Kernel):
         return self._factor.matrix.shape[0] * self._blocks
 
     def _shown(self):
-        """Return what stands between the parentheses of the representation."""
+        """What stands between the parentheses of the representation."""
         return f"{self._factor.matrix.shape[0]} features, {self._factor.digest}"
 
     def _recorded_arguments(self):
-        """Return what a result records; digits stand for the matrix."""
+        """What a result records; digits stand for the matrix."""
         return {
             "n_features": self.n_features,
             "blocks": self._blocks,
@@ -669,16 +669,16 @@ class Penalty(Kernel):
         }
 
     def __repr__(self):
-        """Return a short line; its digits stand for the matrix."""
+        """A short line; its digits stand for the matrix."""
         times = f".repeated({self._blocks})" if self._blocks > 1 else ""
         return f"{type(self).__name__}({self._shown()}){times}"
 
     def __eq__(self, other):
-        """Tell whether both are the same penalty."""
+        """Whether both are the same penalty."""
         return type(self) is type(other) and repr(self) == repr(other)
 
     def __hash__(self):
-        """Return the hash of the representation."""
+        """The hash of the representation."""
         return hash(repr(self))
 
     def fit(self, X: ArrayLike) -> Penalty:
@@ -703,7 +703,7 @@ class Penalty(Kernel):
         return self._factor.whiten(self._rows(X)).reshape(len(X), -1)
 
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray:
-        """Return the Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
+        """The Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
         if not self._factor.stays_sparse:
             return super().__call__(X, Y)
         self._rows(X)  # of the right number of columns
@@ -861,7 +861,7 @@ class GraphSmooth(Penalty):
         self._factor = DefiniteMatrix(self.Omega, "The penalty of the graph")
 
     def _shown(self):
-        """Return what stands between the parentheses of the representation."""
+        """What stands between the parentheses of the representation."""
         n_edges = self.adjacency.nnz // 2
         return (
             f"{self.adjacency.shape[0]} features, {n_edges} edges, "
@@ -869,7 +869,7 @@ class GraphSmooth(Penalty):
         )
 
     def _recorded_arguments(self):
-        """Return what a result records; digits stand for the matrix."""
+        """What a result records; digits stand for the matrix."""
         return {
             "n_edges": self.adjacency.nnz // 2,
             "strength": self.strength,

@@ -15,7 +15,7 @@ from scipy.linalg import helmert
 
 
 def code_dtype(n_classes):
-    """Return the smallest type of class codes."""
+    """The smallest type of class codes."""
     return np.int8 if n_classes < 128 else np.int16
 
 
@@ -128,7 +128,7 @@ class RuleTerms:
 
 
 def class_rule(A, terms):
-    """Return the weights W (q, c, k, B) and offsets b (c, k, B) of the class scores."""
+    """The weights W (q, c, k, B) and offsets b (c, k, B) of the class scores."""
     missing = terms.missing
     rule = _reduced if terms.is_reduced else _full
     W, spread, norms = rule(terms.filled(A), terms)
@@ -242,7 +242,7 @@ def _solve(A, D):
 
 
 def best_classes(fitted, W, b, scores=None):
-    """Return the best class (k, m, B) of regression scores (q, k, m, B), by W and b.
+    """The best class (k, m, B) of regression scores (q, k, m, B), by W and b.
 
     The first one of several. The class scores go into `scores` (k, m, c, B), if that is
     given. The comparisons' truth values are one byte each, so that all but the scores
@@ -269,7 +269,7 @@ def best_classes(fitted, W, b, scores=None):
 
 
 def best_of_two(residuals, T, A, terms):
-    r"""Return the better of two classes (k, m, B), without any class scores.
+    r"""The better of two classes (k, m, B), without any class scores.
 
     The second class is better where :math:`\hat t = t - e` is below a bound that is
     linear in A (``terms.two_class_bound``). Of the test rows' contrasts T and their
@@ -285,7 +285,7 @@ def best_of_two(residuals, T, A, terms):
 
 
 def _only_absent(positive, terms):
-    """Tell whether A is zero only where one class is absent, and with it any spread."""
+    """Whether A is zero only where one class is absent, and with it any spread."""
     return terms.missing is not None and bool(
         (positive | terms.missing.any(axis=0)).all()
     )

@@ -154,7 +154,7 @@ _CHUNK_VALUES = 2**21
 
 
 def chunk_length(n_rows, n_columns):
-    """Return how many test positions, n_rows x n_columns each, to hold in one array."""
+    """How many test positions, n_rows x n_columns each, to hold in one array."""
     # With few columns it is the predictions, hundreds to a row, that take memory.
     return int(np.clip(_CHUNK_VALUES // (n_rows * max(n_columns, 64)), 1, 128))
 

@@ -37,7 +37,7 @@ class RareClass(NamedTuple):
 
 
 def find_rare_class(tests, codes):
-    """Return the `RareClass` of test sets, rows of codes (n,), or None.
+    """The `RareClass` of test sets, rows of codes (n,), or None.
 
     Where no set holds a class beside another one, all trials are ranked together.
     """
@@ -56,7 +56,7 @@ def find_rare_class(tests, codes):
 
 
 def divide(a, b):
-    """Return a / b, and 0 where b is 0, as scikit-learn's zero_division=0 does."""
+    """A / b, and 0 where b is 0, as scikit-learn's zero_division=0 does."""
     return np.divide(a, b, out=np.zeros(np.broadcast(a, b).shape), where=b > 0)
 
 
@@ -155,7 +155,7 @@ def _fold_odds(scores, k, n_train):
 
 
 def log_odds(class_scores, shapes):
-    """Return each class's log posterior odds, (c, n_test, B).
+    """Each class's log posterior odds, (c, n_test, B).
 
     The log posterior is n_train times the class score, up to a constant.
     """
@@ -307,7 +307,7 @@ class Roc:
 
 
 def make_roc(result, positive=None):
-    """Return the ROC curve of one class against the rest.
+    """The ROC curve of one class against the rest.
 
     Parameters
     ----------
@@ -365,7 +365,7 @@ def make_roc(result, positive=None):
 
 
 def count_trained(result, n):
-    """Return how many samples the models of each of n tested ones were trained with."""
+    """How many samples the models of each of n tested ones were trained with."""
     times, total = np.zeros((2, n))
     for train, test in result.folds:
         times[test] += 1

@@ -179,7 +179,7 @@ def _roc_auc(tested):
 
 
 def mean_of_defined(values, axis):
-    """Return the mean of what is not NaN; NaN of nothing."""
+    """The mean of what is not NaN; NaN of nothing."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         return np.nanmean(values, axis=axis)
@@ -393,7 +393,7 @@ def depends_on_frequencies(name, n_classes):
 
 
 def crowding(codes, n_classes):
-    """Return how many times as frequent the largest class is as equal ones would be."""
+    """How many times as frequent the largest class is as equal ones would be."""
     return float(np.bincount(codes).max() * n_classes / len(codes))
 
 
@@ -441,7 +441,7 @@ def evaluate_labellings(metrics, scored, trues, shapes, n_classes):
 
 
 def evaluate_sets(metrics, scored, shapes, n_classes):
-    """Return every test set's own scores (..., n_sets), by name, in order of shapes.
+    """Every test set's own scores (..., n_sets), by name, in order of shapes.
 
     For a single label vector, and metrics that are one number. NaN where a metric is
     undefined for a test set.

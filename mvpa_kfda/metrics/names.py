@@ -59,7 +59,7 @@ class FunctionMetric:
     chance = np.nan
 
     def score(self, tested):
-        """Return the values (t, ..., B) of what was tested."""
+        """The values (t, ..., B) of what was tested."""
         values = self.set_score(tested)
         if np.isnan(values).any():
             raise ValueError(
@@ -69,7 +69,7 @@ class FunctionMetric:
         return values
 
     def set_score(self, tested):
-        """Return the values (t, ..., B), NaN where none of the test sets has one."""
+        """The values (t, ..., B), NaN where none of the test sets has one."""
         shape = np.broadcast_shapes(tested.true.shape, tested.predicted.shape)
         true, predicted = (
             self.classes[np.broadcast_to(codes, shape)]
@@ -83,7 +83,7 @@ class FunctionMetric:
         return values
 
     def mean(self, true, predicted, class_scores, shapes):
-        """Return the mean over test sets, of one label vector's rows (n_test,)."""
+        """The mean over test sets, of one label vector's rows (n_test,)."""
         given = [true, predicted, class_scores]
         for i, each in enumerate(given):
             if each is not None:  # what is scored is nobody else's to write to
@@ -187,7 +187,7 @@ def _name_of(function):
 
 
 def check_scoring(scoring, functions=()):
-    """Return the list of metric names; the first one must be a single number.
+    """The list of metric names; the first one must be a single number.
 
     Before a table of pairs comes its mean over these.
     """
@@ -205,7 +205,7 @@ def check_scoring(scoring, functions=()):
 
 
 def check_regression_scoring(scoring, functions=()):
-    """Return the list of names of regression metrics."""
+    """The list of names of regression metrics."""
     for name, each in dict(functions).items():
         if isinstance(each, ChosenPairs):
             raise ValueError(
@@ -216,7 +216,7 @@ def check_regression_scoring(scoring, functions=()):
 
 
 def find_metric(name):
-    """Return the entry of a metric of classes or numbers; None where it is unknown."""
+    """The entry of a metric of classes or numbers; None where it is unknown."""
     return METRICS.get(name) or REGRESSION_METRICS.get(name)
 
 
@@ -284,7 +284,7 @@ def metric_in_text(name):
 
 
 def metric_limits(name):
-    """Return the lowest and the highest possible value; none for an unknown metric."""
+    """The lowest and the highest possible value; none for an unknown metric."""
     metric = find_metric(name)
     return (metric.lowest, metric.highest) if metric else (-np.inf, np.inf)
 
@@ -332,12 +332,12 @@ class PairsMetric:
         return [known[number] for number in self.numbers]
 
     def score(self, tested):
-        """Return the mean (t, ..., B) over pairs that are tested; chance of none."""
+        """The mean (t, ..., B) over pairs that are tested; chance of none."""
         values = self.set_score(tested)
         return np.where(np.isnan(values), self.chance, values)
 
     def set_score(self, tested):
-        """Return the mean (t, ..., B) over pairs that are tested; NaN of none."""
+        """The mean (t, ..., B) over pairs that are tested; NaN of none."""
         values = METRICS[self.table_name].score(tested)
         return mean_of_defined(values[list(self.numbers)], axis=0)
 
@@ -376,7 +376,7 @@ def name_pairs(pairs):
 
 
 def number_pairs(pairs, classes):
-    """Return the numbers of pairs of classes by name, of labels of these by name."""
+    """The numbers of pairs of classes by name, of labels of these by name."""
     classes = np.asarray(classes).tolist()
     known = {frozenset(pair): i for i, pair in enumerate(combinations(classes, 2))}
     words = {str(label): label for label in classes}  # those of a command line

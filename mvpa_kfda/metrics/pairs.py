@@ -50,7 +50,7 @@ _NO_VARIANCE = (
 
 
 def n_pairs(n_classes):
-    """Return the number of pairs of classes."""
+    """The number of pairs of classes."""
     return n_classes * (n_classes - 1) // 2
 
 
@@ -63,7 +63,7 @@ def squares(values, n_classes, diagonal):
 
 
 def pairwise_accuracy(tested):
-    """Return the mean accuracy over pairs (t, ..., B) of what was tested.
+    """The mean accuracy over pairs (t, ..., B) of what was tested.
 
     Of the pairs whose classes are both tested; 0.5, which is chance, if there is none.
     """
@@ -97,7 +97,7 @@ def _twice_above(tested, present):
 
 
 def pairwise_accuracies(tested):
-    """Return the accuracy of every pair (pairs, t, ..., B); NaN if it is not tested."""
+    """The accuracy of every pair (pairs, t, ..., B); NaN if it is not tested."""
     c = tested.n_classes
     out, parts = _columns(tested)
     for part, true, scores in parts:
@@ -114,7 +114,7 @@ def pairwise_accuracies(tested):
 
 
 def crossnobis(tested):
-    """Return the mean distance over pairs (t, ..., B) of what was tested.
+    """The mean distance over pairs (t, ..., B) of what was tested.
 
     Of the pairs that some test set holds; 0, which is chance, if there is none.
     """
@@ -125,7 +125,7 @@ def crossnobis(tested):
 
 
 def crossnobis_distances(tested):
-    """Return the distance of every pair (pairs, t, ..., B).
+    """The distance of every pair (pairs, t, ..., B).
 
     NaN where no test set holds both classes. A ValueError where a training set has one
     trial of each class, and so no variance within classes.
