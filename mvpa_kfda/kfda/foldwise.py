@@ -266,18 +266,18 @@ class FoldwisePlan(PlanMixin):
     def _needs_gram(self):
         return needs_gram(self.kernel)
 
-    def _compare(self, Z, trained):
+    def _compare(self, Z, trained=slice(None)):
         """Trials under each kernel, whose numbers are those of the trained ones."""
         by_gram = 1 if self.is_tuned else 3 / 4  # with eigenvalues it costs more
         kernels = kernels_of(self.kernel)
-        return [compare(Z, kernel, trained, by_gram) for kernel in kernels]
+        return [compare(Z, kernel, by_gram, trained) for kernel in kernels]
 
     @cached_property
     def _compared(self):
         """All trials under each kernel; None where every fold has its own."""
         if not self.is_of_all:
             return None
-        return self._compare(self.X, np.arange(self.n_rows))
+        return self._compare(self.X)
 
     @cached_property
     def _penalties(self):
