@@ -6,7 +6,7 @@ ends in KernelFDA, and as the oracle of `reference`, of which kernels and penalt
 worked out by hand (`test_contract`) from the features after the steps.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from types import SimpleNamespace
 
@@ -57,8 +57,6 @@ from mvpa_kfda.data.confounds import read_confounds
 from mvpa_kfda.decoding import positions
 from mvpa_kfda.decoding.analysis import make_analysis, read_features
 from mvpa_kfda.decoding.procedure import Procedure, TrialData
-from mvpa_kfda.kfda.direct import FoldModels
-from mvpa_kfda.kfda.foldmaps import MapMaker
 from mvpa_kfda.kfda.foldwise import FoldwisePlan
 from mvpa_kfda.kfda.models import plan_of_features
 from mvpa_kfda.kfda.patterns import class_patterns
@@ -573,93 +571,9 @@ def test_confounds_may_be_collinear_and_constant_inside_a_fold():
 # -------------------------------------------------------------- the same by all routes
 
 
-def share(monkeypatch, shares):
-    """Have all folds share the large product, where it can be, or none."""
-
-    def forced(maker, n_rows, rank):
-        return shares and maker.kernel.is_linear and n_rows == len(maker.X)
-
-    monkeypatch.setattr(MapMaker, "_shares", forced)
-
-
-@pytest.mark.some(9)
-@pytest.mark.parametrize("steps", STEPS)
-@pytest.mark.parametrize("p", [6, 12])
-def test_folds_share_a_product_where_steps_are_affine(steps, p, monkeypatch):
-    X, codes = make_data(5, p)
-    problem = Problem(X, codes, STEPS[steps])
-    share(monkeypatch, False)
-    plan, _, alone = predict(problem)
-    assert all(each.mean is None for each in plan.maps)
-    share(monkeypatch, True)
-    plan = check(problem)
-    affine = steps not in ("quantiles", "function", "polynomials", "own", "landmarks")
-    assert [each.mean is not None for each in plan.maps] == [affine] * 4
-    _, _, shared = predict(problem)
-    assert_array_equal(shared.predicted, alone.predicted)
-    assert_equal_scores(shared.class_scores, alone.class_scores, atol=1e-10)
-    if affine:
-        assert (shared.class_scores != alone.class_scores).any()
-
-
-def bend(X):
-    """Return features that are hardly anything but affine in X."""
-    return X + 1e-7 * X**2
-
-
-def test_folds_share_no_product_where_steps_are_hardly_affine(monkeypatch):
-    share(monkeypatch, True)
-    plan = check(Problem(*make_data(3, 6), FunctionTransformer(bend)))
-    assert all(each.mean is None for each in plan.maps)
-
-
-@pytest.mark.some(6)
-@pytest.mark.parametrize("name", FOLDS)
-def test_folds_share_a_product_where_they_can(name, monkeypatch):
-    share(monkeypatch, True)
-    problem = Problem(*make_data(3, 6), cv=FOLDS[name], groups=GROUPS)
-    confounds, columns = make_confounds(35, problem.codes)
-    plan = check(replace(problem, confounds=confounds, columns=columns))
-    assert {each.mean is not None for each in plan.maps} == {name not in OWN}
-
-
-def test_sharing_is_found_out_by_its_price():
-    X, codes = make_data(3, 6)
-    assert all(each.mean is not None for each in check(Problem(X, codes)).maps)
-    few = check(Problem(*make_data(3, 60)))
-    assert all(each.mean is None for each in few.maps)
-
-
-def by_parts(X, kernel, reg, task):
-    """Return a plan that makes every fold's prediction by a plan of its own."""
-
-    class ByParts(FoldwisePlan):
-        def fold_models(self, targets):
-            found = self._by_parts(targets.T, targets)
-            batches = zip(self.batches, targets.folds, found, strict=True)
-            for batch, of_folds, (E, A) in batches:
-                yield FoldModels(batch, of_folds, E, A)
-
-    plan = plan_of_features(X, kernel, reg, task)
-    return ByParts(**{each.name: getattr(plan, each.name) for each in fields(plan)})
-
-
 @both_shapes
-@pytest.mark.parametrize("method", [name for name in METHODS if name != "tuned"])
-def test_a_fold_by_itself_gives_what_its_map_gives(method, p):
-    problem = Problem(*make_data(4, p), method=method, cv=UNEQUAL[:3])
-    _, _, mapped = predict(problem)
-    _, _, by_itself = predict(problem, plan_of=by_parts)
-    assert_array_equal(mapped.predicted, by_itself.predicted)
-    assert_equal_scores(mapped.class_scores, by_itself.class_scores)
-    assert (mapped.class_scores != by_itself.class_scores).any()
-
-
-@both_shapes
-@pytest.mark.parametrize("shares", [True, False])
 @pytest.mark.parametrize("steps", ["zscore", "pca", "quantiles", None], ids=str)
-def test_single_precision_is_close(steps, shares, p, monkeypatch):
-    share(monkeypatch, shares)
+def test_single_precision_is_close(steps, p):
     cv = FOLDS["purged" if steps is None else "partition"]
     problem = Problem(*make_data(3, p), steps=STEPS.get(steps), cv=cv)
     _, _, double = predict(problem, n_permutations=20)
@@ -682,8 +596,7 @@ def test_offsets_cost_no_more_digits_than_they_must(offset, p):
 
 @pytest.mark.parametrize("far", [1e3, 1e6, 1e12])
 @pytest.mark.parametrize("steps", ["zscore", "pca", ["zscore", "whiten"]], ids=str)
-def test_a_trial_far_from_the_others_costs_them_no_digits(steps, far, monkeypatch):
-    share(monkeypatch, True)
+def test_a_trial_far_from_the_others_costs_them_no_digits(steps, far):
     X, codes = make_data(3, 6)
     cv = [(np.arange(9, 35), np.arange(9))]
     problem = Problem(X, codes, steps, cv=cv)
@@ -803,11 +716,9 @@ LOST = [
 @pytest.mark.some(16)
 @pytest.mark.filterwarnings("ignore:No trial of class:UserWarning")
 @both_shapes
-@pytest.mark.parametrize("shares", [True, False])
 @pytest.mark.parametrize("steps", ["zscore", "pca", "own", None], ids=str)
 @pytest.mark.parametrize("name", ["partition", "unequal", "lost", "confounds"])
-def test_patterns_are_those_of_refitted_models(name, steps, shares, p, monkeypatch):
-    share(monkeypatch, shares)
+def test_patterns_are_those_of_refitted_models(name, steps, p):
     X, codes = make_data(3, p)
     problem = Problem(X, codes, STEPS.get(steps))
     if name == "confounds":
