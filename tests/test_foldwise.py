@@ -6,6 +6,7 @@ ends in KernelFDA, and as the oracle of `reference`, of which kernels and penalt
 worked out by hand (`test_contract`) from the features after the steps.
 """
 
+import weakref
 from dataclasses import dataclass, replace
 from itertools import product
 from types import SimpleNamespace
@@ -57,6 +58,7 @@ from mvpa_kfda.data.confounds import read_confounds
 from mvpa_kfda.decoding import positions
 from mvpa_kfda.decoding.analysis import make_analysis, read_features
 from mvpa_kfda.decoding.procedure import Procedure, TrialData
+from mvpa_kfda.kfda import foldwise
 from mvpa_kfda.kfda.foldwise import FoldwisePlan
 from mvpa_kfda.kfda.models import plan_of_features
 from mvpa_kfda.kfda.patterns import class_patterns
@@ -181,7 +183,7 @@ class Problem:
         return self.X - model.predict(self.columns)
 
 
-def predict(problem, n_permutations=2, plan_of=plan_of_features):
+def predict(problem, n_permutations=2):
     """Return our plan, labels (P + 1, n) and predictions."""
     procedure = Procedure.of(
         {"reg": 0.3} | problem.options,
@@ -204,7 +206,7 @@ def predict(problem, n_permutations=2, plan_of=plan_of_features):
     )
     analysis = make_analysis(trials, procedure)
     assert analysis.task.is_foldwise
-    plan = plan_of(X, kernel, reg, analysis.task)
+    plan = plan_of_features(X, kernel, reg, analysis.task)
     labels = analysis.permutations.labels
     (found,) = plan.predict(labels, problem.n_classes, want_scores=True)
     return plan, labels, found
@@ -504,6 +506,53 @@ def test_the_penalties_of_all_folds_are_recorded_in_their_order(p):
             assert_allclose(df, model.degrees_of_freedom_, rtol=1e-10)
 
 
+def test_a_step_that_changes_nothing_leaves_absolute_penalties_as_they_are():
+    X, codes = make_data(3, 6)
+    # Some trials of all classes; and all of the last class, which nobody trains with.
+    tests = [np.r_[:9], np.union1d(np.flatnonzero(codes == 2), np.r_[9:15])]
+    cv = [(np.setdiff1d(np.arange(35), test), test) for test in tests]
+    options = {"cv": cv, "n_permutations": 9, "random_state": 0, "permute": "free"}
+
+    def both(reg):
+        for steps in (None, FunctionTransformer()):
+            yield decode_arrays(
+                X[:, :, None], codes, reg=reg, preprocess=steps, **options
+            )
+
+    with pytest.warns(UserWarning, match="All trials of class"):
+        one, other = both(Ridge(20.0))
+        relative, of_folds = both(0.3)
+    assert_array_equal(other.predicted, one.predicted)
+    assert_array_equal(other.null, one.null)
+    assert_array_equal(other.lambdas, np.full((1, 2), 20.0))
+    for kind, values in one.pattern_maps.items():
+        assert_allclose(other.pattern_maps[kind], values, rtol=1e-9)
+    problem = Problem(X, codes, None)
+    expected = [refit_patterns(problem, train, 20.0) for train, _ in cv]
+    ours = other.pattern_maps["class_folds"][0]
+    assert_allclose(ours, np.nanmean(expected, axis=0), rtol=1e-9)
+    # A relative penalty is of the trials that a matrix is made of.
+    assert_allclose(relative.lambdas, [0.3 * scale_of(linear_kernel(X))], rtol=1e-12)
+    expected = [[0.3 * scale_of(linear_kernel(X[train])) for train, _ in cv]]
+    assert_allclose(of_folds.lambdas, expected, rtol=1e-12)
+
+
+def test_records_of_penalties_have_an_axis_of_folds_where_these_have_a_matrix():
+    X, codes = make_data(3, 6)
+    data = np.repeat(X[:, :, None], 2, axis=2)
+    own = [(train[:20], test) for train, test in KFold(4).split(X)]
+    for options in ({}, {"preprocess": "zscore"}, {"cv": own}):
+        options = {"cv": 4, "reg": Tuned(TUNING)} | options
+        folds = (4,) if options != {"cv": 4, "reg": Tuned(TUNING)} else ()
+        number = regress(X, codes + 0.5, **options).penalty
+        course = decode_arrays(data, codes, **options).penalty
+        for times, found in (((), number), ((2,), course)):
+            assert found["grid"].shape == (*times, *folds, 1, len(TUNING))
+            assert found["scale"].shape == (*times, *folds, 1)
+            assert found["criterion"].shape == (*times, 4, 1, len(TUNING))
+            assert found["lambda"].shape == found["kernel"].shape == (*times, 4)
+
+
 # --------------------------------------------------------------------------- confounds
 
 
@@ -594,18 +643,50 @@ def test_offsets_cost_no_more_digits_than_they_must(offset, p):
         assert_equal_scores(far.class_scores, near.class_scores, 1e-11 * offset)
 
 
-@pytest.mark.parametrize("far", [1e3, 1e6, 1e12])
-@pytest.mark.parametrize("steps", ["zscore", "pca", ["zscore", "whiten"]], ids=str)
-def test_a_trial_far_from_the_others_costs_them_no_digits(steps, far):
+@pytest.mark.parametrize("method", ["linear", "rbf", "tuned", "auto"])
+@pytest.mark.parametrize("steps", ["zscore", ["zscore", "whiten"], None], ids=str)
+def test_a_far_test_trial_costs_the_others_no_digits(steps, method):
     X, codes = make_data(3, 6)
-    cv = [(np.arange(9, 35), np.arange(9))]
-    problem = Problem(X, codes, steps, cv=cv)
-    X_far = X.copy()
-    X_far[4] = far * np.arange(6)
-    before, found = predict(problem)[2], predict(replace(problem, X=X_far))[2]
-    others = np.arange(9) != 4
-    ours = found.class_scores[others]
-    assert_equal_scores(ours, before.class_scores[others], atol=1e-10)
+    cv = [(np.arange(12, 35), np.arange(9))]
+    problem = Problem(X, codes, steps, method, cv)
+    before, others = predict(problem)[2], np.arange(9) != 4
+    for far in (1e3, 1e12):
+        X_far = X.copy()
+        X_far[4] = far * np.arange(6)
+        found = predict(replace(problem, X=X_far))[2]
+        ours, expected = found.class_scores[others], before.class_scores[others]
+        assert_equal_scores(ours, expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("reg", [0.3, Tuned(TUNING)], ids=["fixed", "tuned"])
+def test_matrices_of_folds_are_kept_if_memory_allows(reg, monkeypatch):
+    X, codes = make_data(3, 6)
+    made, alive, make = [], [], FoldwisePlan._fold
+
+    def watch(plan, train, test):
+        fold = make(plan, train, test)
+        if len(test):  # not the model of all trials
+            made.append(weakref.ref(fold))
+            alive.append(sum(each() is not None for each in made))
+        return fold
+
+    monkeypatch.setattr(FoldwisePlan, "_fold", watch)
+    options = {"preprocess": "zscore", "reg": reg, "cv": 7, "random_state": 0}
+    X = np.repeat(X[:, :, None], 2, axis=2)
+    results = []
+    for most in (8 * 7 * 35 * 6, 8 * 7 * 35 * 6 - 1):
+        monkeypatch.setattr(foldwise, "_MOST", most)
+        results.append(decode_arrays(X, codes, n_permutations=600, **options))
+        kept = len(made) == 2 * 7
+        assert kept == (not results[1:])
+        assert max(alive) >= 7 if kept else max(alive) <= 2
+        made.clear(), alive.clear()
+    kept, again = results
+    assert_array_equal(again.nulls["accuracy"], kept.nulls["accuracy"])
+    for name, values in kept.penalty.items():
+        assert_array_equal(again.penalty[name], values)
+    for kind, values in kept.pattern_maps.items():
+        assert_array_equal(again.pattern_maps[kind], values)
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 1000])
@@ -689,14 +770,15 @@ def test_numbers_are_predicted_as_by_refitting(steps, name, method, p):
 # ---------------------------------------------------------------------------- patterns
 
 
-def refit_patterns(problem, train):
+def refit_patterns(problem, train, lam=None):
     """Return the class patterns (c, p) of a model of the oracle, NaN for absent ones.
 
     Its discriminant scores stand for s: another basis than the package uses.
     """
     codes, signal = problem.codes[train], problem.X[train]
     K = linear_kernel(learned(problem, train, train)[0])
-    scores = reference.fit(K, codes, 0.3 * scale_of(K), problem.n_classes).transform(K)
+    lam = 0.3 * scale_of(K) if lam is None else lam
+    scores = reference.fit(K, codes, lam, problem.n_classes).transform(K)
     joint, p = np.cov(signal, scores, rowvar=False), signal.shape[1]
     A = joint[:p, p:] @ np.linalg.inv(joint[p:, p:])  # Haufe et al. (2014)
     patterns = np.full((problem.n_classes, p), np.nan)

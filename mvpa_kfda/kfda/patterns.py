@@ -172,14 +172,18 @@ def _foldwise_weights(plan, codes, n_classes):
 
     def scores():
         """Yield those of some folds at a time, as `_fold_scores` does."""
-        n, models = plan.n_rows, plan.models(targets)
+        n = plan.n_rows
+        fitted = (  # without the folds, whose matrices may be large
+            (fold.train, fold.test, fold.fitted(fit, targets.T)[:, :, 0])
+            for fold, fit, _ in plan.models(targets)
+        )
         step = max(1, _CACHE_BYTES // (8 * n * n_classes))
-        while some := list(islice(models, step)):
+        while some := list(islice(fitted, step)):
             scores = np.zeros((len(some), n_classes - 1, n))
             trained = np.zeros((len(some), n))
-            for i, (fold, fit, _) in enumerate(some):
-                scores[i][:, fold.train] = fold.fitted(fit, targets.T)[:, :, 0]
-                trained[i, fold.train], trained[i, fold.test] = 1, 0
+            for i, (train, test, values) in enumerate(some):
+                scores[i][:, train] = values
+                trained[i, train], trained[i, test] = 1, 0
             yield scores, trained
 
     among = ForwardModels.of(codes[:, None], n_classes, plan)
