@@ -535,8 +535,8 @@ class TestPeople:
 
     def test_writes_its_tables(self, people, tmp_path, monkeypatch):
         for name in ("N_DRAWN", "draw_signs", "draw_labels"):  # put back afterwards
-            drawn = getattr(people.intervals, name)
-            monkeypatch.setattr(people.intervals, name, drawn)
+            drawn = getattr(people.exchange, name)
+            monkeypatch.setattr(people.exchange, name, drawn)
         monkeypatch.setattr(people.studies, "OF_INTERVALS", (6,))
         path = tmp_path / "results.rst"
         people.main(["--quick", "--out", str(path)])

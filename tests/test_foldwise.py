@@ -6,7 +6,8 @@ ends in KernelFDA, and as the oracle of `reference`, of which kernels and penalt
 worked out by hand (`test_contract`) from the features after the steps.
 """
 
-from dataclasses import dataclass, fields, replace
+import weakref
+from dataclasses import dataclass, replace
 from itertools import product
 from types import SimpleNamespace
 
@@ -15,7 +16,6 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mvpa_kfda.kfda.foldmaps import MapMaker
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
@@ -59,7 +59,7 @@ from mvpa_kfda.decoding import positions
 from mvpa_kfda.decoding.analysis import make_analysis
 from mvpa_kfda.decoding.arrays import read_features
 from mvpa_kfda.decoding.procedure import Procedure
-from mvpa_kfda.kfda.direct import FoldModels
+from mvpa_kfda.kfda import foldwise
 from mvpa_kfda.kfda.foldwise import FoldwisePlan
 from mvpa_kfda.kfda.models import plan_of_features
 from mvpa_kfda.kfda.patterns import class_patterns
@@ -184,7 +184,7 @@ class Problem:
         return self.X - model.predict(self.columns)
 
 
-def predict(problem, n_permutations=2, plan_of=plan_of_features):
+def predict(problem, n_permutations=2):
     """Return our plan, labels (P + 1, n) and predictions."""
     procedure = Procedure.of(
         {"reg": 0.3} | problem.options,
@@ -207,7 +207,7 @@ def predict(problem, n_permutations=2, plan_of=plan_of_features):
     )
     analysis = make_analysis(trials, procedure)
     assert analysis.task.is_foldwise
-    plan = plan_of(X, kernel, reg, analysis.task)
+    plan = plan_of_features(X, kernel, reg, analysis.task)
     labels = analysis.permutations.labels
     (found,) = plan.predict(labels, problem.n_classes, want_scores=True)
     return plan, labels, found
@@ -507,6 +507,52 @@ def test_the_penalties_of_all_folds_are_recorded_in_their_order(p):
             assert_allclose(df, model.degrees_of_freedom_, rtol=1e-10)
 
 
+def test_a_step_that_changes_nothing_leaves_absolute_penalties_as_they_are():
+    X, codes = make_data(3, 6)
+    # Some trials of all classes; and all of the last class, which nobody trains with.
+    tests = [np.r_[:9], np.union1d(np.flatnonzero(codes == 2), np.r_[9:15])]
+    cv = [(np.setdiff1d(np.arange(35), test), test) for test in tests]
+    options = {"cv": cv, "n_permutations": 9, "random_state": 0, "permute": "free"}
+
+    def both(reg):
+        for steps in (None, FunctionTransformer()):
+            yield decode_arrays(
+                X[:, :, None], codes, reg=reg, preprocess=steps, **options
+            )
+
+    with pytest.warns(UserWarning, match="All trials of class"):
+        (one, other), (relative, of_folds) = both(Ridge(20.0)), both(0.3)
+    assert_array_equal(other.predicted, one.predicted)
+    assert_array_equal(other.null, one.null)
+    assert_array_equal(other.lambdas, np.full((1, 2), 20.0))
+    for kind, values in one.pattern_maps.items():
+        assert_allclose(other.pattern_maps[kind], values, rtol=1e-9)
+    problem = Problem(X, codes, None)
+    expected = [refit_patterns(problem, train, 20.0) for train, _ in cv]
+    ours = other.pattern_maps["class_folds"][0]
+    assert_allclose(ours, np.nanmean(expected, axis=0), rtol=1e-9)
+    # A relative penalty is of the trials that a matrix is made of.
+    assert_allclose(relative.lambdas, [0.3 * scale_of(linear_kernel(X))], rtol=1e-12)
+    expected = [[0.3 * scale_of(linear_kernel(X[train])) for train, _ in cv]]
+    assert_allclose(of_folds.lambdas, expected, rtol=1e-12)
+
+
+def test_records_of_penalties_have_an_axis_of_folds_where_these_have_a_matrix():
+    X, codes = make_data(3, 6)
+    data = np.repeat(X[:, :, None], 2, axis=2)
+    own = [(train[:20], test) for train, test in KFold(4).split(X)]
+    for options in ({}, {"preprocess": "zscore"}, {"cv": own}):
+        options = {"cv": 4, "reg": Tuned(TUNING)} | options
+        folds = (4,) if options != {"cv": 4, "reg": Tuned(TUNING)} else ()
+        number = regress(X, codes + 0.5, **options).penalty
+        course = decode_arrays(data, codes, **options).penalty
+        for times, found in (((), number), ((2,), course)):
+            assert found["grid"].shape == (*times, *folds, 1, len(TUNING))
+            assert found["scale"].shape == (*times, *folds, 1)
+            assert found["criterion"].shape == (*times, 4, 1, len(TUNING))
+            assert found["lambda"].shape == found["kernel"].shape == (*times, 4)
+
+
 # --------------------------------------------------------------------------- confounds
 
 
@@ -574,93 +620,9 @@ def test_confounds_may_be_collinear_and_constant_inside_a_fold():
 # -------------------------------------------------------------- the same by all routes
 
 
-def share(monkeypatch, shares):
-    """Have all folds share the large product, where it can be, or none."""
-
-    def forced(maker, n_rows, rank):
-        return shares and maker.kernel.is_linear and n_rows == len(maker.X)
-
-    monkeypatch.setattr(MapMaker, "_shares", forced)
-
-
-@pytest.mark.some(9)
-@pytest.mark.parametrize("steps", STEPS)
-@pytest.mark.parametrize("p", [6, 12])
-def test_folds_share_a_product_where_steps_are_affine(steps, p, monkeypatch):
-    X, codes = make_data(5, p)
-    problem = Problem(X, codes, STEPS[steps])
-    share(monkeypatch, False)
-    plan, _, alone = predict(problem)
-    assert all(each.mean is None for each in plan.maps)
-    share(monkeypatch, True)
-    plan = check(problem)
-    affine = steps not in ("quantiles", "function", "polynomials", "own", "landmarks")
-    assert [each.mean is not None for each in plan.maps] == [affine] * 4
-    _, _, shared = predict(problem)
-    assert_array_equal(shared.predicted, alone.predicted)
-    assert_equal_scores(shared.class_scores, alone.class_scores, atol=1e-10)
-    if affine:
-        assert (shared.class_scores != alone.class_scores).any()
-
-
-def bend(X):
-    """Return features that are hardly anything but affine in X."""
-    return X + 1e-7 * X**2
-
-
-def test_folds_share_no_product_where_steps_are_hardly_affine(monkeypatch):
-    share(monkeypatch, True)
-    plan = check(Problem(*make_data(3, 6), FunctionTransformer(bend)))
-    assert all(each.mean is None for each in plan.maps)
-
-
-@pytest.mark.some(6)
-@pytest.mark.parametrize("name", FOLDS)
-def test_folds_share_a_product_where_they_can(name, monkeypatch):
-    share(monkeypatch, True)
-    problem = Problem(*make_data(3, 6), cv=FOLDS[name], groups=GROUPS)
-    confounds, columns = make_confounds(35, problem.codes)
-    plan = check(replace(problem, confounds=confounds, columns=columns))
-    assert {each.mean is not None for each in plan.maps} == {name not in OWN}
-
-
-def test_sharing_is_found_out_by_its_price():
-    X, codes = make_data(3, 6)
-    assert all(each.mean is not None for each in check(Problem(X, codes)).maps)
-    few = check(Problem(*make_data(3, 60)))
-    assert all(each.mean is None for each in few.maps)
-
-
-def by_parts(X, kernel, reg, task):
-    """Return a plan that makes every fold's prediction by a plan of its own."""
-
-    class ByParts(FoldwisePlan):
-        def fold_models(self, targets):
-            found = self._by_parts(targets.T, targets)
-            batches = zip(self.batches, targets.folds, found, strict=True)
-            for batch, of_folds, (E, A) in batches:
-                yield FoldModels(batch, of_folds, E, A)
-
-    plan = plan_of_features(X, kernel, reg, task)
-    return ByParts(**{each.name: getattr(plan, each.name) for each in fields(plan)})
-
-
 @both_shapes
-@pytest.mark.parametrize("method", [name for name in METHODS if name != "tuned"])
-def test_a_fold_by_itself_gives_what_its_map_gives(method, p):
-    problem = Problem(*make_data(4, p), method=method, cv=UNEQUAL[:3])
-    _, _, mapped = predict(problem)
-    _, _, by_itself = predict(problem, plan_of=by_parts)
-    assert_array_equal(mapped.predicted, by_itself.predicted)
-    assert_equal_scores(mapped.class_scores, by_itself.class_scores)
-    assert (mapped.class_scores != by_itself.class_scores).any()
-
-
-@both_shapes
-@pytest.mark.parametrize("shares", [True, False])
 @pytest.mark.parametrize("steps", ["zscore", "pca", "quantiles", None], ids=str)
-def test_single_precision_is_close(steps, shares, p, monkeypatch):
-    share(monkeypatch, shares)
+def test_single_precision_is_close(steps, p):
     cv = FOLDS["purged" if steps is None else "partition"]
     problem = Problem(*make_data(3, p), steps=STEPS.get(steps), cv=cv)
     _, _, double = predict(problem, n_permutations=20)
@@ -681,19 +643,50 @@ def test_offsets_cost_no_more_digits_than_they_must(offset, p):
         assert_equal_scores(far.class_scores, near.class_scores, 1e-11 * offset)
 
 
-@pytest.mark.parametrize("far", [1e3, 1e6, 1e12])
-@pytest.mark.parametrize("steps", ["zscore", "pca", ["zscore", "whiten"]], ids=str)
-def test_a_trial_far_from_the_others_costs_them_no_digits(steps, far, monkeypatch):
-    share(monkeypatch, True)
+@pytest.mark.parametrize("method", ["linear", "rbf", "tuned", "auto"])
+@pytest.mark.parametrize("steps", ["zscore", ["zscore", "whiten"], None], ids=str)
+def test_a_far_test_trial_costs_the_others_no_digits(steps, method):
     X, codes = make_data(3, 6)
-    cv = [(np.arange(9, 35), np.arange(9))]
-    problem = Problem(X, codes, steps, cv=cv)
-    X_far = X.copy()
-    X_far[4] = far * np.arange(6)
-    before, found = predict(problem)[2], predict(replace(problem, X=X_far))[2]
-    others = np.arange(9) != 4
-    ours = found.class_scores[others]
-    assert_equal_scores(ours, before.class_scores[others], atol=1e-10)
+    cv = [(np.arange(12, 35), np.arange(9))]
+    problem = Problem(X, codes, steps, method, cv)
+    before, others = predict(problem)[2], np.arange(9) != 4
+    for far in (1e3, 1e12):
+        X_far = X.copy()
+        X_far[4] = far * np.arange(6)
+        found = predict(replace(problem, X=X_far))[2]
+        ours, expected = found.class_scores[others], before.class_scores[others]
+        assert_equal_scores(ours, expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("reg", [0.3, Tuned(TUNING)], ids=["fixed", "tuned"])
+def test_matrices_of_folds_are_kept_if_memory_allows(reg, monkeypatch):
+    X, codes = make_data(3, 6)
+    made, alive, make = [], [], FoldwisePlan._fold
+
+    def watch(plan, train, test):
+        fold = make(plan, train, test)
+        if len(test):  # not the model of all trials
+            made.append(weakref.ref(fold))
+            alive.append(sum(each() is not None for each in made))
+        return fold
+
+    monkeypatch.setattr(FoldwisePlan, "_fold", watch)
+    options = {"preprocess": "zscore", "reg": reg, "cv": 7, "random_state": 0}
+    X = np.repeat(X[:, :, None], 2, axis=2)
+    results = []
+    for most in (8 * 7 * 35 * 6, 8 * 7 * 35 * 6 - 1):
+        monkeypatch.setattr(foldwise, "_MOST", most)
+        results.append(decode_arrays(X, codes, n_permutations=600, **options))
+        kept = len(made) == 2 * 7
+        assert kept == (not results[1:])
+        assert max(alive) >= 7 if kept else max(alive) <= 2
+        made.clear(), alive.clear()
+    kept, again = results
+    assert_array_equal(again.nulls["accuracy"], kept.nulls["accuracy"])
+    for name, values in kept.penalty.items():
+        assert_array_equal(again.penalty[name], values)
+    for kind, values in kept.pattern_maps.items():
+        assert_array_equal(again.pattern_maps[kind], values)
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 1000])
@@ -778,14 +771,15 @@ def test_numbers_are_predicted_as_by_refitting(steps, name, method, p):
 # ---------------------------------------------------------------------------- patterns
 
 
-def refit_patterns(problem, train):
+def refit_patterns(problem, train, lam=None):
     """Return the class patterns (c, p) of a model of the oracle, NaN for absent ones.
 
     Its discriminant scores stand for s: another basis than the package uses.
     """
     codes, signal = problem.codes[train], problem.X[train]
     K = linear_kernel(learned(problem, train, train)[0])
-    scores = reference.fit(K, codes, 0.3 * scale_of(K), problem.n_classes).transform(K)
+    lam = 0.3 * scale_of(K) if lam is None else lam
+    scores = reference.fit(K, codes, lam, problem.n_classes).transform(K)
     joint, p = np.cov(signal, scores, rowvar=False), signal.shape[1]
     A = joint[:p, p:] @ np.linalg.inv(joint[p:, p:])  # Haufe et al. (2014)
     patterns = np.full((problem.n_classes, p), np.nan)
@@ -805,11 +799,9 @@ LOST = [
 @pytest.mark.some(16)
 @pytest.mark.filterwarnings("ignore:No trial of class:UserWarning")
 @both_shapes
-@pytest.mark.parametrize("shares", [True, False])
 @pytest.mark.parametrize("steps", ["zscore", "pca", "own", None], ids=str)
 @pytest.mark.parametrize("name", ["partition", "unequal", "lost", "confounds"])
-def test_patterns_are_those_of_refitted_models(name, steps, shares, p, monkeypatch):
-    share(monkeypatch, shares)
+def test_patterns_are_those_of_refitted_models(name, steps, p):
     X, codes = make_data(3, p)
     problem = Problem(X, codes, STEPS.get(steps))
     if name == "confounds":

@@ -12,7 +12,7 @@ from mvpa_kfda.kfda.hat import (
     make_hat,
 )
 from mvpa_kfda.kfda.kernels import Callable
-from mvpa_kfda.kfda.training import compare
+from mvpa_kfda.kfda.training import compare_rows
 
 
 def textbook(K, lam):
@@ -138,7 +138,7 @@ def test_a_negative_offset_hides_no_equal_trials():
 def test_training_sets_are_the_textbook_hat(X, p, kernel, lam):
     X = X if p == 6 else np.random.default_rng(0).standard_normal((30, p)) + 7
     train, T = np.arange(4, 30), np.random.default_rng(1).standard_normal((2, 26, 3))
-    compared = compare(X, kernel, np.arange(30), by_gram=1)
+    compared = compare_rows(X, kernel, 1)
     K = kernel.fit(X)(X, X)
     K_rows, K = K[np.ix_(np.arange(4), train)], K[np.ix_(train, train)]
     J = np.eye(26) - 1 / 26
@@ -184,6 +184,6 @@ def test_training_sets_with_small_penalties_keep_their_digits():
     values, vectors = values[1:], vectors[:, 1:]
     lam = 1e-12 * values.mean()
     M = vectors * (lam / (values + lam)) @ vectors.T
-    each = compare(X, Linear(), np.arange(10), 1).training_set(np.arange(10))
+    each = compare_rows(X, Linear(), 1).training_set(np.arange(10))
     (blocks,) = each.makers(lam, np.arange(10)[None])
     assert_allclose(blocks, M, rtol=0, atol=1e-9 * np.abs(M).max())

@@ -275,7 +275,6 @@ def test_mean_squared_error_is_in_the_squared_unit():
 def test_single_precision_is_close():
     (X, y), offset = make_data(n=60), 1e6
     options = {"scoring": SCORING, "n_permutations": 50, "random_state": 0}
-    options["reg"] = 1.0  # labels choose in double precision
     double = regress(X, offset + y, **options)
     single = regress(X, offset + y, dtype="float32", **options)
     assert single.parameters["dtype"] == "float32"

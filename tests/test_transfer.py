@@ -6,7 +6,7 @@ pairwise functions. Scores are compared for every cell of the map, fold, test tr
 class and labelling.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -20,6 +20,7 @@ from sklearn.metrics.pairwise import (
     polynomial_kernel,
     rbf_kernel,
 )
+from sklearn.preprocessing import StandardScaler
 
 import reference
 from build import codes_of, words
@@ -31,6 +32,7 @@ from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda import transfer
 from mvpa_kfda.kfda.folds import Folds, make_folds
 from mvpa_kfda.kfda.kernels import Callable
+from mvpa_kfda.kfda.preprocess import FoldPreprocessing
 
 SEED = 5
 
@@ -235,10 +237,10 @@ def test_the_cheaper_route_is_taken():
         )
         positions = problem.positions()
         (model, *_) = positions.models(range(1), problem.task)
-        assert len(model.expansions(None)) == (p if features else N) + 1
+        assert model.expansion.n_columns == (p if features else N)
     problem.kernel = RBF()
     (model, *_) = problem.positions().models(range(1), problem.task)
-    assert len(model.expansions(None)) == N + 1
+    assert model.expansion.n_columns == N
 
 
 @pytest.mark.some(10)
@@ -538,16 +540,23 @@ def test_outcome_does_not_depend_on_cuts(monkeypatch, cut, setting):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 12])
-def test_the_block_of_labels_fits_its_memory(n_classes):
-    """Coefficients and scores of one block of label vectors stay below their limit."""
+@pytest.mark.parametrize("steps", [(), (StandardScaler(),)], ids=["", "steps"])
+def test_the_block_of_labels_fits_its_memory(steps, n_classes, monkeypatch):
+    """Coefficients, or predictions of folds one by one, stay below their limit."""
+    monkeypatch.setattr(transfer, "_MEMORY_BYTES", 2**20)
     codes = np.arange(240) % n_classes
-    data = make_data(codes, 20, 2)
+    data, sizes = make_data(codes, 20, 2), []
     for cv in (ms.LeaveOneOut(), ms.KFold(5)):
         problem = Problem(codes, data, None, make_folds(cv, codes), n_permutations=1)
-        (model, *_) = problem.positions().models(range(1), problem.task)
-        bytes_each = 8 * (n_classes - 1) * len(model.expansions(None))
-        bytes_each *= len(problem.folds.tests)
+        task = replace(problem.task, learned=FoldPreprocessing(steps))
+        (model, *_) = problem.positions().models(range(1), task)
         for want_scores in (False, True):
+            if steps:
+                bytes_each = 240 * 2 * (8 * n_classes if want_scores else 1)
+            else:
+                bytes_each = 8 * (n_classes - 1) * 21 * len(problem.folds.tests)
             size = model.block_size(n_classes, want_scores)
             assert 1 <= size <= 512
             assert size == 1 or size * bytes_each <= transfer._MEMORY_BYTES
+            sizes.append(size)
+    assert min(sizes) < 512

@@ -35,7 +35,7 @@ from .masks import Mask, load_runs, mask_of_runs
 from .trials import (
     LABEL,
     RUN,
-    Trials,
+    TrialInputs,
     about_trials,
     check_losses,
     events_of_runs,
@@ -120,7 +120,7 @@ def read_bold(inputs, options):
         notes += (f"{counted(n, 'scan')} left out",)
     table = with_plain_labels(table.reset_index(drop=True))
     groups = groups_of(table[RUN])
-    return Trials(data, table, groups, runs.mask.image, about, notes)
+    return TrialInputs(data, table, groups, runs.mask.image, about, notes)
 
 
 def _with_trials(runs, events):

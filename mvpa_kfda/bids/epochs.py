@@ -15,7 +15,7 @@ from .join import join_epochs
 from .trials import (
     LABEL,
     RUN,
-    Trials,
+    TrialInputs,
     about_trials,
     as_texts,
     check_losses,
@@ -134,7 +134,7 @@ def picks_of(options):
 
 
 def _as_trials(epochs, table, events, runs, more):
-    """Return the `Trials` of epochs and their table, of all `events` of runs."""
+    """Return the `TrialInputs` of epochs and their table, of all `events` of runs."""
     facts, notes = about_trials(table, events, runs)
     table = with_plain_labels(table.reset_index(drop=True))
     epochs.metadata = table
@@ -144,7 +144,7 @@ def _as_trials(epochs, table, events, runs, more):
         "LastSample": float(epochs.times[-1]),
     }
     groups = groups_of(table[RUN])
-    return Trials(epochs, table, groups, about=about, notes=(*notes, *more))
+    return TrialInputs(epochs, table, groups, about=about, notes=(*notes, *more))
 
 
 def read_raw(inputs, options):

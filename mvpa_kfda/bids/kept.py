@@ -17,7 +17,7 @@ from .. import __version__
 from ..utils.checks import warn
 from .bold import ESTIMATES
 from .sources import checksum
-from .trials import RUN, Trials, groups_of, read_events_tsv
+from .trials import RUN, TrialInputs, groups_of, read_events_tsv
 from .write import as_dict, in_place, read_json, write_json, write_table
 
 #: Options that trials depend on.
@@ -44,7 +44,7 @@ class KeptTrials:
 
     @cached_property
     def trials(self):
-        """The `Trials` that were kept of the same files and options, or None."""
+        """The `TrialInputs` that were kept of the same files and options, or None."""
         for path in sorted(self.folder.glob("*_betaseries.json")):
             record = as_dict(read_json(path))
             if record.get("Digest") == self.digest and self._is_whole(record):
@@ -68,7 +68,7 @@ class KeptTrials:
         mask = nibabel.load(self.folder / f"{name}_mask.nii.gz")
         about = record["Trials"] | {"TrialsFrom": f"{name}.nii.gz"}
         notes = (*record["Notes"], f"trials from {name}.nii.gz")
-        return Trials(data, table, groups_of(table[RUN]), mask, about, notes)
+        return TrialInputs(data, table, groups_of(table[RUN]), mask, about, notes)
 
     def write(self, trials, about):
         """Write trials, their table and mask, and last what they are of."""

@@ -12,7 +12,7 @@ from .fates import FLAT, mark, wanted
 from .masks import load_runs, mask_of_runs
 from .trials import (
     RUN,
-    Trials,
+    TrialInputs,
     about_trials,
     check_losses,
     choose_events,
@@ -29,7 +29,7 @@ def check_readers(units):
 
 
 def read_trials(inputs, options):
-    """Return the `Trials` of the `Inputs` of a unit, of which nothing else is read."""
+    """Return the `TrialInputs` of the `Inputs` of a unit, of which nothing else is read."""
     trials = READERS[inputs.kind](inputs, options)
     inputs.check_unchanged()
     return trials
@@ -61,7 +61,7 @@ def _read_images(inputs, options):
     table = with_plain_labels(table.reset_index(drop=True))
     about = {**facts, "Estimate": "images", **mask.about}
     notes += mask.notes
-    return Trials(data, table, groups_of(table[RUN]), mask.image, about, notes)
+    return TrialInputs(data, table, groups_of(table[RUN]), mask.image, about, notes)
 
 
 def _in_time(table):

@@ -37,7 +37,7 @@ _LARGEST = 2**28
 
 
 @dataclass(frozen=True)
-class Trials:
+class TrialInputs:
     """The trials of a unit."""
 
     data: object  #: mne.Epochs, or a 4D image

@@ -1,6 +1,6 @@
 """Epochs and power as decoding takes them: trials, channels, scales, neighbours.
 
-`read_epochs` makes a `Recording` of what users give, and nobody behind it sees epochs
+`read_epoch_data` makes a `EpochData` of what users give, and nobody behind it sees epochs
 again. Names of events are matched as MNE-Python does in ``epochs["face"]``: parts
 between slashes are tags, and a name stands for all events that have its tags in any
 order. Files are read by MNE-Python: its own, EEGLAB's and FieldTrip's.
@@ -35,7 +35,7 @@ _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
 @dataclass(frozen=True, eq=False)
-class Recording:
+class EpochData:
     """What is decoded of epochs or power."""
 
     trials: Trials
@@ -54,8 +54,8 @@ class Recording:
     record: dict
 
 
-def read_epochs(epochs, y=None, picks=None, *, names=None, power=False, **known):
-    """The `Recording` of epochs, or of power if that will do; the given stay.
+def read_epoch_data(epochs, y=None, picks=None, *, names=None, power=False, **known):
+    """The `EpochData` of epochs, or of power if that will do; the given stay.
 
     `known` is what `label_epochs` takes; `names` are those of the picked channels to be
     used, where that is settled.
@@ -72,7 +72,7 @@ def read_epochs(epochs, y=None, picks=None, *, names=None, power=False, **known)
     left_out["reference"] = len(references)
     left_out = {reason: n for reason, n in left_out.items() if n}
     record |= {"channels_left_out": left_out} if left_out else {}
-    return Recording(
+    return EpochData(
         trials,
         mne.pick_info(epochs.info, used),
         samples_first(epochs, used, kept),

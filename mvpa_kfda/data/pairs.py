@@ -17,7 +17,7 @@ from .epochs import (
     label_epochs,
     names_classes,
     pick_channels,
-    read_epochs,
+    read_epoch_data,
     samples_first,
 )
 
@@ -106,7 +106,7 @@ def check_same_trials(same_trials, data, times, data_test, times_test, names):
 def read_pairs(
     epochs, y, picks, *, test_epochs=None, y_test=None, same_trials=None, **known
 ):
-    """The `Recording` to train with, and data and times that it is tested on.
+    """The `EpochData` to train with, and data and times that it is tested on.
 
     These are its own, or of other epochs, see `generalize_epochs`: of the same trials,
     which are cross-validated, or of other ones, which the `Trials` then know. `known`
@@ -120,7 +120,7 @@ def read_pairs(
         if y_test is not None:
             epochs = check_epochs(epochs)
             known["second"] = epochs, y_test, "epochs"
-        train = read_epochs(epochs, y, picks, **known)
+        train = read_epoch_data(epochs, y, picks, **known)
         return train, train.data, train.times
     epochs, owner = check_epochs(epochs), "test_epochs"
     test_epochs = check_epochs(test_epochs, owner)
@@ -142,7 +142,7 @@ def read_pairs(
                 "order)."
             )
         test, kept_test, record = label_epochs(test_epochs, labels, owner=owner)
-    train = read_epochs(epochs, y, picks, names=names, **known)
+    train = read_epoch_data(epochs, y, picks, names=names, **known)
     kept_test = train.kept if "second" in known else kept_test
     picked = [test_epochs.ch_names.index(name) for name in names]
     data_test = samples_first(test_epochs, picked, kept_test, owner)

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 _MANY = 10_000
 
 
-def read_trials(y, n, groups=None, confounds=None, train_on=None):
+def read_array_trials(y, n, groups=None, confounds=None, train_on=None):
     """The `Trials` of arrays."""
     return Trials(
         y=y,
@@ -186,7 +186,7 @@ def cross_validate(
     settled = {"precomputed": True, "keep_all": True, "keep_class_scores": True}
     procedure = Procedure.of(options, **settled)
     X = read_features(X, procedure)
-    trials = read_trials(y, len(X), groups, confounds, train_on)
+    trials = read_array_trials(y, len(X), groups, confounds, train_on)
     analysis = make_analysis(trials, procedure)
     data, kernel = analysis.average(X, procedure.method.kernel)
     return decode(
@@ -309,7 +309,7 @@ def regress(
     settled = {"scoring": several, "precomputed": True, "keep_all": True}
     procedure = Procedure.of(options, **settled)
     X = read_features(X, procedure)
-    trials = read_trials(y, len(X), groups, confounds)
+    trials = read_array_trials(y, len(X), groups, confounds)
     return decode(
         FeaturePositions(X, procedure.method.kernel, procedure.method.reg),
         make_analysis(trials, procedure, task="regression"),
@@ -382,7 +382,7 @@ def decode_arrays(
     data = array_samples_first(X, "X", dtype=None)
     windows = cut_array(data, sfreq, tmin, options)
     analysis = make_analysis(
-        read_trials(y, data.shape[1], groups, confounds, train_on),
+        read_array_trials(y, data.shape[1], groups, confounds, train_on),
         procedure,
         WindowPositions,
         windows.starts.shape,

@@ -15,7 +15,7 @@ from ..data.epochs import (
     find_neighbours,
     fit_scaling,
     progress_wanted,
-    read_epochs,
+    read_epoch_data,
 )
 from ..data.trials import Confounds
 from ..kfda.models import for_channels
@@ -288,7 +288,7 @@ def decode_epochs(epochs, y=None, *, sensors=None, task="classification", **opti
     known = {name: options.get(name) for name in _TrialOptions.__annotations__}
     if task == "regression" and sensors is not None:
         raise ValueError("task='regression' has no sensors. Leave it out.")
-    recording = read_epochs(epochs, y, channels.picks, power=True, **known)
+    recording = read_epoch_data(epochs, y, channels.picks, power=True, **known)
     if task == "regression":
         _check_regression(recording, y)
     windows = taken(Windowing, options).cut(recording.times, recording.sfreq)

@@ -28,7 +28,7 @@ from ..results.patterns import pack_info
 from ..utils.checks import check_finite
 from ..utils.fingerprints import note_input
 from .analysis import decode, make_analysis
-from .arrays import array_samples_first, cut_array, read_trials
+from .arrays import array_samples_first, cut_array, read_array_trials
 from .epochs import ChannelOptions, Channels, EpochTrials, logged, record_epochs
 from .positions import WindowPositions
 from .procedure import (
@@ -437,7 +437,7 @@ def generalize_arrays(
     procedure = Procedure.of(options)
     data = data_test = array_samples_first(X, "X")
     windows = windows_test = cut_array(data, sfreq, tmin, options)
-    trials = read_trials(y, data.shape[1], groups, confounds, train_on)
+    trials = read_array_trials(y, data.shape[1], groups, confounds, train_on)
     if train_on is not None:
         check_alone("X", X_test, y_test)
     if X_test is None:

@@ -72,12 +72,14 @@ class Method:
         :doc:`/guide/penalty` for what that gives up; in regression, labels choose).
         ``"tuned"``, a list, or :class:`Tuned`: labels select it within each training
         set, and again for each permutation. A float is relative: lambda = reg *
-        trace(K_c) / n, with the centred kernel matrix K_c of all n trials, so the unit
-        of the features does not matter. :class:`Ridge` is absolute, :class:`Shrinkage`
-        in units of the covariance's trace, :class:`DegreesOfFreedom` sets the
-        flexibility of the model; ``"ledoit_wolf"`` and ``"oas"`` estimate the
-        shrinkage, for linear kernels and independent trials (for single scans it is too
-        small).
+        trace(K_c) / n, with the centred kernel matrix K_c of n trials, so the unit of
+        the features does not matter. These are all trials, but the training trials of
+        each fold if folds have their own matrices (`preprocess`, `confounds`, training
+        sets of any trials), even if a step changes nothing. :class:`Ridge` is absolute
+        and the same for all folds, :class:`Shrinkage` in units of the covariance's
+        trace, :class:`DegreesOfFreedom` sets the flexibility of the model;
+        ``"ledoit_wolf"`` and ``"oas"`` estimate the shrinkage, for linear kernels and
+        independent trials (for single scans it is too small).
     n_components : int | None
         Classify with the first discriminants only (reduced rank); None: with all c - 1
         for c classes.

@@ -16,7 +16,7 @@ from ..results.places import sensor_time_adjacency
 from ..results.sources import SourceResult, SourceTimeResult
 from ..utils.checkpoint import digest, open_checkpoint
 from .analysis import decode, make_analysis
-from .arrays import read_trials
+from .arrays import read_array_trials
 from .epochs import logged
 from .positions import RaggedIndices, WindowPositions
 from .procedure import (
@@ -188,7 +188,7 @@ def decode_sources(
     kind, rows, fields, recorded = _lay_out(reader, windows, src, radius)
     with open_checkpoint(procedure.running.checkpoint) as kept:
         analysis = make_analysis(
-            read_trials(y, reader.n_trials, groups, confounds, train_on),
+            read_array_trials(y, reader.n_trials, groups, confounds, train_on),
             procedure.resumed(kept),
             WindowPositions,
             rows.get("rows", windows.starts).shape,

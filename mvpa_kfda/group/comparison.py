@@ -74,7 +74,7 @@ def compare(
     labels : sequence of two str, or None
         Names of the two sides of the comparison, for figures and texts.
     metric : str or None
-        Name of the metric; None takes the first of `result_a`.
+        Name of the metric; None takes the first. That of `result_a`.
     alternative : {"two-sided", "greater", "less"}
         Direction of the test: "greater" if `result_a` scores higher, "less" if
         `result_b` does, "two-sided" for both.

@@ -81,7 +81,7 @@ from .penalties import (
 from .preprocess import FoldPreprocessing
 from .rowmaps import EmpiricalMap, Nystrom, approximated
 from .rules import contrasts
-from .training import compare
+from .training import compare_rows
 
 #: From which share of features to trials a kernel matrix is the cheaper way.
 _BY_GRAM = 3 / 4
@@ -313,9 +313,7 @@ class KernelFDA(
         if needs_gram(kernel):
             X = check_gram(X)
         everybody = np.arange(len(X))
-        compared = [
-            compare(X, each, everybody, _BY_GRAM) for each in kernels_of(kernel)
-        ]
+        compared = [compare_rows(X, each, _BY_GRAM) for each in kernels_of(kernel)]
         compared, lam = self._choose(X, compared, kernel, reg, codes, groups)
         each = compared.training_set(everybody, lam)
         made = Discriminants.of(compared, each, lam, codes, n_classes)

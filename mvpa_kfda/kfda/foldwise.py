@@ -13,7 +13,7 @@ have matrices of their own, no test trial has a part in any of their numbers.
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import islice
+from itertools import count, islice
 
 import numpy as np
 from sklearn import config_context
@@ -32,7 +32,7 @@ from .folds import Folds, InnerFolds, lay_out
 from .kernels import KernelChoice, Linear, kernels_of, needs_gram
 from .penalties import Auto, Tuned, candidates, of_trials, resolve_penalty
 from .preprocess import FoldPreprocessing
-from .training import Fit, Question, TrainingSet, choose, compare
+from .training import Fit, Question, TrainingSet, choose, compare_rows
 
 #: Bytes of matrices that are kept for the next label vectors.
 _MOST = 2**28
@@ -210,21 +210,22 @@ class FoldwisePlan(PlanMixin):
 
     @property
     def each(self):
-        """Every :class:`Fold`, kept if memory allows."""
-        keep = self.n_bytes <= _MOST
-        for number in range(len(self.pairs)):
-            fold = self._kept.get(number)
-            if fold is None:
-                try:
-                    fold = self._fold(*self.pairs[number])
-                except ValueError as error:
-                    name = f"fold {self.folds.numbers[number]} of {self.folds.name}"
-                    raise ValueError(
-                        f"In {name}, by its training trials: {error}"
-                    ) from error
-                if keep:
-                    self._kept[number] = fold
-            yield fold
+        """Every :class:`Fold`, one by one."""
+        return map(self._numbered, range(len(self.pairs)))
+
+    def _numbered(self, number):
+        """One of the folds, kept if memory allows."""
+        fold = self._kept.get(number)
+        if fold is None:
+            try:
+                fold = self._fold(*self.pairs[number])
+            except ValueError as error:
+                name = f"fold {self.folds.numbers[number]} of {self.folds.name}"
+                message = f"In {name}, by its training trials: {error}"
+                raise ValueError(message) from error
+            if self.n_bytes <= _MOST:
+                self._kept[number] = fold
+        return fold
 
     @cached_property
     def _kept(self):
@@ -276,18 +277,18 @@ class FoldwisePlan(PlanMixin):
     def _needs_gram(self):
         return needs_gram(self.kernel)
 
-    def _compare(self, Z, trained):
+    def _compare(self, Z, trained=slice(None)):
         """Trials under each kernel, whose numbers are those of the trained ones."""
         by_gram = 1 if self.is_tuned else 3 / 4  # with eigenvalues it costs more
         kernels = kernels_of(self.kernel)
-        return [compare(Z, kernel, trained, by_gram) for kernel in kernels]
+        return [compare_rows(Z, kernel, by_gram, trained) for kernel in kernels]
 
     @cached_property
     def _compared(self):
         """All trials under each kernel; None where every fold has its own."""
         if not self.is_of_all:
             return None
-        return self._compare(self.X, np.arange(self.n_rows))
+        return self._compare(self.X)
 
     @cached_property
     def _penalties(self):
@@ -360,7 +361,7 @@ class FoldwisePlan(PlanMixin):
         return {}
 
     def _batches(self, T, fold_targets=None):
-        """Every batch, residuals (q, k, m, B), A, each fold and what makes its fit.
+        """Every batch, residuals (q, k, m, B), A, and what makes each fold and its fit.
 
         Of contrasts T (q, n, B) in the layout's order, and of classes the targets.
         """
@@ -382,12 +383,12 @@ class FoldwisePlan(PlanMixin):
         terms = [None] * len(self.batches)
         if fold_targets is not None:
             terms = [each.terms for each in fold_targets]
-        folds = None if self.is_shared else iter(self.each)
+        numbers = count()
         for batch, of_batch in zip(self.batches, terms, strict=True):
             if self.is_shared:
                 yield batch, *self._of_shared(batch, T, of_batch)
             else:
-                some = islice(folds, batch.k)
+                some = islice(numbers, batch.k)
                 yield batch, *self._of_folds(batch, some, T, of_batch)
 
     def _of_shared(self, batch, T, terms):
@@ -396,11 +397,11 @@ class FoldwisePlan(PlanMixin):
         if not isinstance(left_out, str):
             left_out = [self._left_out_within(te) for te in tests]
         chosen = self._choose(Question(T, tests, terms, left_out), self.whole)
-        fits = [
-            (replace(self.whole, test=self.order[te]), partial(chosen.fit, i))
-            for i, te in enumerate(tests)
-        ]
-        return chosen.E, chosen.A, fits
+
+        def fitted(i):
+            return replace(self.whole, test=self.order[tests[i]]), chosen.fit(i)
+
+        return chosen.E, chosen.A, [partial(fitted, i) for i in range(batch.k)]
 
     def _left_out_within(self, te):
         """Trials that are left out together, without those of a test set."""
@@ -408,27 +409,40 @@ class FoldwisePlan(PlanMixin):
         inner = self.inner.within(self.order[places])
         return [places[index] for index in inner]
 
-    def _of_folds(self, batch, folds, T, terms):
+    def _of_folds(self, batch, numbers, T, terms):
         """What `_batches` has of folds that have a matrix of their own."""
         E, A, fits = batch.of(T).copy(), [], []
-        for i, fold in enumerate(folds):
-            fit = self._fit(fold, T, terms, i)
+        for i, number in enumerate(numbers):
+            fold, fit = found = self._fitted(number, T, terms, i)
             E[:, i] -= fit.mean[:, None]
             for tested, explained in zip(fold.tested, fit.explained, strict=True):
                 E[:, i] -= tested @ explained
             A.append(fit.A)
-            fits.append((fold, lambda fit=fit: fit))
+            again = partial(self._fitted, number, T, terms, i)
+            keep = number in self._kept and T.shape[2] == 1
+            fits.append((lambda found=found: found) if keep else again)
         return E, None if terms is None else np.stack(A, axis=2), fits
+
+    def _fitted(self, number, T, terms, i):
+        """A fold and its fit, of the terms of fold i."""
+        fold = self._numbered(number)
+        return fold, self._fit(fold, T, terms, i)
 
     def models(self, targets):
         """Yield every fold, its fit, and the rule's terms; without folds of all."""
         if not self.batches:
             yield self.whole, self.of_all(targets), self._terms_of_all(targets)
-            return
-        batches = self._batches(targets.T, targets.folds)
-        for (*_, fits), of_folds in zip(batches, targets.folds, strict=True):
-            for i, (fold, fit) in enumerate(fits):
-                yield fold, fit(), of_folds.terms.of(i)
+        elif self.is_shared or targets.T.shape[2] == 1:
+            batches = self._batches(targets.T, targets.folds)
+            for (*_, fits), of_folds in zip(batches, targets.folds, strict=True):
+                for i, fitted in enumerate(fits):
+                    yield *fitted(), of_folds.terms.of(i)
+        else:  # residuals are not asked for
+            numbers = count()
+            for batch, of_folds in zip(self.batches, targets.folds, strict=True):
+                for i in range(batch.k):
+                    found = self._fitted(next(numbers), targets.T, of_folds.terms, i)
+                    yield *found, of_folds.terms.of(i)
 
     def of_all(self, targets):
         """The fit of the model of all trials that are to be trained with."""
@@ -472,10 +486,9 @@ class FoldwisePlan(PlanMixin):
         labels, back = np.asarray(labels)[:1], slice(None)
         if n_classes is None:
             T = labels.T[self.order][None].astype(self.dtype)
-            fits = [each for *_, some in self._batches(T) for each in some]
-            found = [(fold, fit()) for fold, fit in fits]
+            found = (fitted() for *_, fits in self._batches(T) for fitted in fits)
         else:
-            found = list(self.models(self.targets(labels, n_classes)))
+            found = self.models(self.targets(labels, n_classes))
         if self.batches:
             back = np.argsort(self.folds.numbers)
         record = {"lambda": [], "degrees_of_freedom": []}

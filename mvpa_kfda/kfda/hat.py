@@ -157,7 +157,7 @@ def _check_scale(scale, magnitude):
         raise ValueError(_ALL_ALIKE)
 
 
-def centre_features(X):
+def centred_features(X):
     """Return centred features; refuse those of which nothing but rounding is left.
 
     Squared differences are compared: an offset costs half as many digits before
@@ -265,7 +265,7 @@ def _upper(n):
 
 def scatter_moments(X, n_features=None, centred=False):
     """Return centred features and their :class:`Moments`, once they are in order."""
-    Xc = X if centred else centre_features(X)
+    Xc = X if centred else centred_features(X)
     squares = np.einsum("np,np->n", Xc, Xc)
     moments = Moments(None, squares, n_features, features=Xc)
     _check_scale(moments.scale, 0.0)
@@ -361,7 +361,7 @@ def primal_or_dual(X, kernel):
     n_features = count_features(kernel, p)
     if kernel.shift_free:
         # An offset common to all trials drops out, and the digits it costs with it.
-        X = centre_features(X)
+        X = centred_features(X)
     kernel = kernel.fit(X)
     if kernel.low_rank or (kernel.is_linear and prefers_features(n, p)):
         return "primal", kernel.features(X), n_features

@@ -49,6 +49,9 @@ from .rules import contrasts, discriminant_axes
 #: Below this share of the scores' variance, their correlation is rounding error. The
 #: largest lambda leaves ten digits of the scores in double precision, four in single.
 _SMALLEST = {"float64": 1e-12, "float32": 1e-7}
+#: Below this standard deviation, in units of the rounding of contrasts, a score is
+#: constant but for rounding: it tells a class that is absent from the others.
+_CONSTANT = 100
 #: Bytes of an array over folds or channels handled at a time, to stay in the cache.
 _CACHE_BYTES = 2**21
 
@@ -169,14 +172,18 @@ def _foldwise_weights(plan, codes, n_classes):
 
     def scores():
         """Yield those of some folds at a time, as `_fold_scores` does."""
-        n, models = plan.n_rows, plan.models(targets)
+        n = plan.n_rows
+        fitted = (  # without the folds, whose matrices may be large
+            (fold.train, fold.test, fold.fitted(fit, targets.T)[:, :, 0])
+            for fold, fit, _ in plan.models(targets)
+        )
         step = max(1, _CACHE_BYTES // (8 * n * n_classes))
-        while some := list(islice(models, step)):
+        while some := list(islice(fitted, step)):
             scores = np.zeros((len(some), n_classes - 1, n))
             trained = np.zeros((len(some), n))
-            for i, (fold, fit, _) in enumerate(some):
-                scores[i][:, fold.train] = fold.fitted(fit, targets.T)[:, :, 0]
-                trained[i, fold.train], trained[i, fold.test] = 1, 0
+            for i, (train, test, values) in enumerate(some):
+                scores[i][:, train] = values
+                trained[i, train], trained[i, test] = 1, 0
             yield scores, trained
 
     among = ForwardModels.of(codes[:, None], n_classes, plan)
@@ -229,12 +236,15 @@ class ForwardModels:
     member: np.ndarray
     #: The smallest share of variance that is not rounding error.
     smallest: float
+    #: The largest standard deviation of scores that are constant but for rounding.
+    rounding: float
 
     @classmethod
     def of(cls, codes, n_classes, plan):
         """Those of class codes (n, 1), for models of a plan's precision."""
         member = (codes == np.arange(n_classes)).astype(float)
-        return cls(member, _SMALLEST[plan.dtype.name])
+        rounding = _CONSTANT * np.finfo(plan.dtype).eps
+        return cls(member, _SMALLEST[plan.dtype.name], rounding)
 
     def weights(self, scores, trained):
         """Return weights of A' (..., q, n), of class patterns (..., c, n), and counts.
@@ -245,8 +255,9 @@ class ForwardModels:
         of training trials.
 
         Scores may be constant, or linear combinations of others, as when a class is
-        absent from a training set or when there are fewer channels than contrasts. The
-        scale of a score does not decide whether it counts: correlations are inverted.
+        absent from a training set or when there are fewer channels than contrasts. But
+        for these, the scale of a score does not decide whether it counts: correlations
+        are inverted.
         """
         among, n_train = trained[..., None, :], trained.sum(axis=-1)[..., None, None]
         scores *= among
@@ -255,7 +266,8 @@ class ForwardModels:
         covariance = scores @ scores.swapaxes(-2, -1)
         deviation = np.sqrt(np.diagonal(covariance, axis1=-2, axis2=-1))
         scale = np.zeros_like(deviation)
-        np.divide(1, deviation, out=scale, where=deviation > 0)
+        varies = deviation > self.rounding * np.sqrt(n_train[..., 0])
+        np.divide(1, deviation, out=scale, where=varies)
         scale = scale[..., None] * scale[..., None, :]
         values, vectors = np.linalg.eigh(covariance * scale)
         kept, shares = values > self.smallest * values[..., -1:], np.zeros_like(values)

@@ -168,12 +168,12 @@ class Compared:
         return (self.F[test] - each.offset) @ each.root
 
 
-def compare(Z, kernel, trained, by_gram):
+def compare_rows(Z, kernel, by_gram, trained=slice(None)):
     """All trials (n, p), or a kernel matrix (n, n), :class:`Compared` by a kernel.
 
-    Its data-dependent numbers are those of the trials that are trained with. Without
-    eigenvalues a matrix is needed less often: `by_gram` says from which share of
-    features to trials.
+    Its data-dependent numbers are those of the rows that are trained with; of all where
+    the kernel averages some. Without eigenvalues a matrix is needed less often:
+    `by_gram` says from which share of features to rows.
     """
     n_features = count_features(kernel, Z.shape[1])
     if isinstance(kernel, Precomputed):
@@ -184,7 +184,7 @@ def compare(Z, kernel, trained, by_gram):
     moves = kernel.shift_free and not kernel.low_rank  # which takes care of it itself
     shift = Z[trained].mean(axis=0) if moves else 0.0
     Z = Z - shift
-    few = kernel.is_linear and Z.shape[1] < by_gram * len(trained)
+    few = kernel.is_linear and Z.shape[1] < by_gram * len(Z[trained])
     kernel = kernel.fit(Z[trained])
     if kernel.low_rank or few:
         return Compared(kernel, shift, kernel.features(Z), None, n_features)

@@ -184,7 +184,8 @@ class TimeRegressionResult(OnsetMixin, _RegressionMap[NDArray]):
         "kernel" (n_times, n_folds), the index of the selected one, "grid" (n_times,
         n_kernels, n_lambdas), "scale" (n_times, n_kernels), the trace(K_c)/n that a
         float is relative to, and "criterion" (n_times, n_folds, n_kernels, n_lambdas),
-        the squared error within the training sets.
+        the squared error within the training sets. If each fold has its own matrix,
+        "grid" and "scale" begin with (n_times, n_folds, ...).
 
     Examples
     --------

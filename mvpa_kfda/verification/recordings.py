@@ -3,7 +3,7 @@
 import mne
 import numpy as np
 
-from ..data.epochs import find_neighbours, read_epochs
+from ..data.epochs import find_neighbours, read_epoch_data
 from ..data.pairs import read_pairs
 from ..data.sources import SourceReader, find_source_neighbours
 from .reading import NotCovered, Reading, in_window, pairs_of_times, window_starts
@@ -14,7 +14,7 @@ def reread_epochs(result, epochs, y, given):
     parameters, options = result.parameters, result.options
     names = ("groups", "confounds", "train_on")
     known = {name: given.get(name, options.get(name)) for name in names}
-    read = read_epochs(epochs, y, parameters["ch_names"], power=True, **known)
+    read = read_epoch_data(epochs, y, parameters["ch_names"], power=True, **known)
     info, data = read.info, np.moveaxis(read.data, (-2, -1), (0, 1))
     reading = Reading(None, np.shape(result.scores), np.asarray(read.trials.y))
     reading.note(data=data)
