@@ -11,6 +11,14 @@ from itertools import product
 
 import numpy as np
 import pytest
+from mvpa_kfda.kfda.criteria import of_usable
+from mvpa_kfda.kfda.tuning import (
+    BestCandidates,
+    inner_plan,
+    prepare_candidate,
+    tune_spectra,
+    tuned_plan,
+)
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import kstest
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
@@ -26,7 +34,6 @@ from sklearn.model_selection import (
 import reference
 from mvpa_kfda import RBF, KernelFDA, Polynomial, Ridge, Tuned, cross_validate
 from mvpa_kfda.kfda import tuning
-from mvpa_kfda.kfda.criteria import of_usable
 from mvpa_kfda.kfda.direct import LowRankInverse, apply, make_targets, prepare
 from mvpa_kfda.kfda.folds import InnerFolds, Layout, batch_tests, make_folds
 from mvpa_kfda.kfda.hat import (
@@ -39,13 +46,6 @@ from mvpa_kfda.kfda.hat import (
 from mvpa_kfda.kfda.kernels import Linear
 from mvpa_kfda.kfda.rowmaps import Nystrom
 from mvpa_kfda.kfda.rules import RuleTerms, contrasts, usable
-from mvpa_kfda.kfda.tuning import (
-    BestCandidates,
-    inner_plan,
-    prepare_candidate,
-    tune_spectra,
-    tuned_plan,
-)
 from mvpa_kfda.utils.record import recorded
 
 #: Class counts, unbalanced.
