@@ -507,34 +507,34 @@ def test_the_penalties_of_all_folds_are_recorded_in_their_order(p):
             assert_allclose(df, model.degrees_of_freedom_, rtol=1e-10)
 
 
+@pytest.mark.filterwarnings("ignore:All trials of class:UserWarning")
 def test_a_step_that_changes_nothing_leaves_absolute_penalties_as_they_are():
     X, codes = make_data(3, 6)
     # Some trials of all classes; and all of the last class, which nobody trains with.
     tests = [np.r_[:9], np.union1d(np.flatnonzero(codes == 2), np.r_[9:15])]
     cv = [(np.setdiff1d(np.arange(35), test), test) for test in tests]
     options = {"cv": cv, "n_permutations": 9, "random_state": 0, "permute": "free"}
+    epochs = build.epochs(X[:, :, None], codes)
 
     def both(reg):
         for steps in (None, FunctionTransformer()):
-            yield decode_arrays(
-                X[:, :, None], codes, reg=reg, preprocess=steps, **options
-            )
+            yield decode_epochs(epochs, codes, reg=reg, preprocess=steps, **options)
 
-    with pytest.warns(UserWarning, match="All trials of class"):
-        (one, other), (relative, of_folds) = both(Ridge(20.0)), both(0.3)
+    one, other = both(Ridge(20e-12))  # in squared volts
+    relative, of_folds = both(0.3)
     assert_array_equal(other.predicted, one.predicted)
     assert_array_equal(other.null, one.null)
-    assert_array_equal(other.lambdas, np.full((1, 2), 20.0))
-    for kind, values in one.pattern_maps.items():
-        assert_allclose(other.pattern_maps[kind], values, rtol=1e-9)
+    assert_allclose(other.lambdas, np.full((1, 2), 20e-12), rtol=1e-12)
     problem = Problem(X, codes, None)
     expected = [refit_patterns(problem, train, 20.0) for train, _ in cv]
-    ours = other.pattern_maps["class_folds"][0]
-    assert_allclose(ours, np.nanmean(expected, axis=0), rtol=1e-9)
+    for each in (one, other):
+        ours = 1e6 * each.pattern_maps["class_folds"][0]
+        assert_allclose(ours, np.nanmean(expected, axis=0), rtol=1e-8)
     # A relative penalty is of the trials that a matrix is made of.
-    assert_allclose(relative.lambdas, [0.3 * scale_of(linear_kernel(X))], rtol=1e-12)
+    expected = [0.3 * scale_of(linear_kernel(X))]
+    assert_allclose(1e12 * relative.lambdas, expected, rtol=1e-10)
     expected = [[0.3 * scale_of(linear_kernel(X[train])) for train, _ in cv]]
-    assert_allclose(of_folds.lambdas, expected, rtol=1e-12)
+    assert_allclose(1e12 * of_folds.lambdas, expected, rtol=1e-10)
 
 
 def test_records_of_penalties_have_an_axis_of_folds_where_these_have_a_matrix():
@@ -542,8 +542,8 @@ def test_records_of_penalties_have_an_axis_of_folds_where_these_have_a_matrix():
     data = np.repeat(X[:, :, None], 2, axis=2)
     own = [(train[:20], test) for train, test in KFold(4).split(X)]
     for options in ({}, {"preprocess": "zscore"}, {"cv": own}):
+        folds = (4,) if options else ()
         options = {"cv": 4, "reg": Tuned(TUNING)} | options
-        folds = (4,) if options != {"cv": 4, "reg": Tuned(TUNING)} else ()
         number = regress(X, codes + 0.5, **options).penalty
         course = decode_arrays(data, codes, **options).penalty
         for times, found in (((), number), ((2,), course)):
@@ -672,15 +672,16 @@ def test_matrices_of_folds_are_kept_if_memory_allows(reg, monkeypatch):
 
     monkeypatch.setattr(FoldwisePlan, "_fold", watch)
     options = {"preprocess": "zscore", "reg": reg, "cv": 7, "random_state": 0}
-    X = np.repeat(X[:, :, None], 2, axis=2)
+    epochs = build.epochs(np.repeat(X[:, :, None], 2, axis=2), codes)
     results = []
     for most in (8 * 7 * 35 * 6, 8 * 7 * 35 * 6 - 1):
         monkeypatch.setattr(foldwise, "_MOST", most)
-        results.append(decode_arrays(X, codes, n_permutations=600, **options))
+        results.append(decode_epochs(epochs, codes, n_permutations=600, **options))
         kept = len(made) == 2 * 7
         assert kept == (not results[1:])
         assert max(alive) >= 7 if kept else max(alive) <= 2
-        made.clear(), alive.clear()
+        made.clear()
+        alive.clear()
     kept, again = results
     assert_array_equal(again.nulls["accuracy"], kept.nulls["accuracy"])
     for name, values in kept.penalty.items():

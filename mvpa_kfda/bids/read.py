@@ -29,7 +29,7 @@ def check_readers(units):
 
 
 def read_trials(inputs, options):
-    """Return the `TrialInputs` of the `Inputs` of a unit, of which nothing else is read."""
+    """The `TrialInputs` of the `Inputs` of a unit, of which nothing else is read."""
     trials = READERS[inputs.kind](inputs, options)
     inputs.check_unchanged()
     return trials

@@ -1,6 +1,6 @@
 """Epochs and power as decoding takes them: trials, channels, scales, neighbours.
 
-`read_epoch_data` makes a `EpochData` of what users give, and nobody behind it sees epochs
+`read_epoch_data` makes `EpochData` of what users give, and nobody behind it sees epochs
 again. Names of events are matched as MNE-Python does in ``epochs["face"]``: parts
 between slashes are tags, and a name stands for all events that have its tags in any
 order. Files are read by MNE-Python: its own, EEGLAB's and FieldTrip's.

@@ -141,7 +141,7 @@ class FoldwisePlan(PlanMixin):
     inner : InnerFolds | None
         Which training trials are left out to choose a penalty.
     dtype : dtype
-        The precision in which labels are processed; where they choose, double.
+        The precision in which labels are processed, but for what they choose.
     rank : int | None
         How many discriminants to use; None: all.
     """
@@ -254,7 +254,7 @@ class FoldwisePlan(PlanMixin):
             lam = None if self.is_tuned else penalties.grid[0, 0]
             sets = tuple(each.training_set(among[0], lam) for each in compared)
             tested = [
-                of_kernel.tested(each, *among).astype(self.dtype)
+                of_kernel.tested(each, *among).astype(self._dtype_of_fits)
                 for of_kernel, each in zip(compared, sets, strict=True)
             ]
         if self.is_tuned and len(test):
@@ -272,6 +272,11 @@ class FoldwisePlan(PlanMixin):
             *(self.X, train, places, test),
             *(transform, sets, tested, penalties, left_out),
         )
+
+    @property
+    def _dtype_of_fits(self):
+        """The precision of models; what labels choose is always known in double."""
+        return np.dtype("float64") if self.is_tuned else self.dtype
 
     @property
     def _needs_gram(self):
@@ -401,7 +406,8 @@ class FoldwisePlan(PlanMixin):
         def fitted(i):
             return replace(self.whole, test=self.order[tests[i]]), chosen.fit(i)
 
-        return chosen.E, chosen.A, [partial(fitted, i) for i in range(batch.k)]
+        E, A = chosen.E.astype(self.dtype), chosen.A.astype(self.dtype)
+        return E, A, [partial(fitted, i) for i in range(batch.k)]
 
     def _left_out_within(self, te):
         """Trials that are left out together, without those of a test set."""
@@ -421,7 +427,7 @@ class FoldwisePlan(PlanMixin):
             again = partial(self._fitted, number, T, terms, i)
             keep = number in self._kept and T.shape[2] == 1
             fits.append((lambda found=found: found) if keep else again)
-        return E, None if terms is None else np.stack(A, axis=2), fits
+        return E, None if terms is None else np.stack(A, axis=2, dtype=T.dtype), fits
 
     def _fitted(self, number, T, terms, i):
         """A fold and its fit, of the terms of fold i."""
@@ -540,7 +546,7 @@ class _Columns:
 def foldwise_plan(X, kernel, reg, task):
     """The plan of features (n, p), or of a kernel matrix, for a task."""
     learned = task.learned
-    dtype = np.dtype("float64" if isinstance(reg, Tuned) else task.dtype)
+    dtype = np.dtype(task.dtype)
     if not isinstance(kernel, KernelChoice):
         X, kernel = kernel.of_samples(X)
     X = learned.augmented(X)

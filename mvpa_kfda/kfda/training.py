@@ -288,8 +288,9 @@ class Question:
 
     @cached_property
     def centred(self):
-        """The contrasts less their means."""
-        return self.T - self.T.mean(axis=1, keepdims=True)
+        """The contrasts less their means, in double precision."""
+        T = self.T.astype(np.float64)
+        return T - T.mean(axis=1, keepdims=True)
 
 
 @dataclass(frozen=True)
