@@ -287,7 +287,10 @@ class TestContents:
     GOOD = (
         *("mvpa_kfda/__init__.py", "mvpa_kfda/__init__.pyi", "mvpa_kfda/py.typed"),
         *("mvpa_kfda/viz/time.py", "mvpa_kfda-0.1.dist-info/METADATA"),
-        "mvpa_kfda-0.1.dist-info/licenses/LICENSE",
+        *(
+            "mvpa_kfda/decoding/problems.txt",
+            "mvpa_kfda-0.1.dist-info/licenses/LICENSE",
+        ),
     )
 
     @pytest.mark.parametrize(
