@@ -18,8 +18,8 @@ from ..data.trials import Confounds
 from ..inference.permutation import (
     SCHEMES,
     Permute,
+    arrangements_of,
     find_biased,
-    find_exchange,
     find_few,
     find_price,
 )
@@ -493,7 +493,8 @@ def _exchange(codes, folds, groups, chosen, n_permutations, permute, cv=None):
         options = {"folds": folds, "groups": groups, "permute": permute}
         options["alike"] = chosen is None
         with collected_warnings() as told:
-            found = find_exchange(codes, n_permutations, **options)
+            found = arrangements_of(codes, n_permutations, **options)
+            found.check(n_permutations)
     except ValueError as error:
         return None, {}, [Problem("exchange", str(error), severity="error")]
     blocks[moved] = found.blocks

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..inference.corrections import ADJUSTMENTS, CorrectionNames, smallest_p_value
-from ..inference.null import ALTERNATIVES, Alternative, FullNull, as_precise_as
+from ..inference.null import ALTERNATIVES, Alternative, Null, as_precise_as
 from ..results.base import Result, SubjectResult
 from ..results.comparison import COMPARISON_TESTS, ComparisonResult
 from ..results.kinds import keeps_warnings
@@ -166,7 +166,7 @@ def compare(
         if exempt is not None and not shown.all():
             exempt = exempt[shown]
         nulls.append(
-            FullNull(
+            Null(
                 differences.observed,
                 differences,
                 places.adjacency(which),

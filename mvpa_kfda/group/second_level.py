@@ -17,7 +17,7 @@ from scipy.stats import norm, t
 from ..inference.corrections import ADJUSTMENTS, CorrectionNames, smallest_p_value
 from ..inference.exchange import LabelExchange, SignFlips, draw_labels, draw_signs
 from ..inference.listed import CLUSTER_FDR
-from ..inference.null import ALTERNATIVES, Alternative, FullNull, level_of_side
+from ..inference.null import ALTERNATIVES, Alternative, Null, level_of_side
 from ..inference.prevalence import largest_order, order_p, prevalence_p
 from ..results.group import GroupResult
 from ..results.kinds import keeps_warnings
@@ -211,7 +211,7 @@ def _test(nulls, subjects, test, always, height=None, p=()):
         return MapTest(observed, p, np.empty(0), np.nan, observed, height)
     shape = places.shape if adjacency is None else observed.shape
     full = [
-        FullNull(
+        Null(
             null.observed.reshape(shape),
             LazyRows(len(null), shape, null.dtype, null.__getitem__),
             adjacency,

@@ -18,7 +18,7 @@ from ..inference.exchange import (
     draw_signs,
     tidied,
 )
-from ..inference.null import ALTERNATIVES, FullNull, count_p
+from ..inference.null import ALTERNATIVES, Null, count_p
 from ..utils.checks import check_option
 
 #: Up to so many subjects the signed-rank test is exact: without ties by its known
@@ -59,7 +59,7 @@ def _one_group(values, n, statistic, alternative):
         ).pvalue
     if n <= _LISTED and tied.any():
         flips = SignFlips(values[:, tied], draw_signs(n, 2**n), statistic)
-        null = FullNull(flips.observed, flips, alternative=alternative, height=1.0)
+        null = Null(flips.observed, flips, alternative=alternative, height=1.0)
         p[tied] = count_p(null.exceedances, null.n_permutations)
     return p
 
@@ -102,7 +102,7 @@ _RANKED, _LEAST_RANKED = 2**25, 1000
 
 
 def calibrate_rows(null):
-    """The `Calibration` of a `FullNull`, by its first rows where it is large.
+    """The `Calibration` of a `Null`, by its first rows where it is large.
 
     Second-level permutations are many more than a bound of many positions needs, and to
     rank all of them may take longer than all else. Which rows are taken depends on the

@@ -38,10 +38,8 @@ from ..utils.checks import (
 from . import listed
 from .clusters import find_clusters
 from .null import (
-    ALTERNATIVES,
-    FullNull,
+    Null,
     NullSummary,
-    SummarisedNull,
     against_maximum,
     at_positions,
     check_level,
@@ -193,7 +191,7 @@ def cluster_depth_p(null):
 
     Parameters
     ----------
-    null : FullNull
+    null : Null
         Scores of a time course, shape (T,), and those of its permutations (P, T).
 
     Returns
@@ -244,7 +242,7 @@ def cluster_depth_p(null):
     --------
     >>> rows = np.random.default_rng(0).normal(size=(100, 8))
     >>> rows[0, 3:6] += 6
-    >>> cluster_depth_p(FullNull(rows[0], rows[1:]))
+    >>> cluster_depth_p(Null(rows[0], rows[1:]))
     array([1.  , 1.  , 1.  , 0.01, 0.01, 0.01, 1.  , 1.  ])
     """
     shape = null.observed.shape
@@ -351,9 +349,9 @@ class Correction:
     words: str
     #: The words beside a p-value.
     tag: str
-    #: Returns the p-values (positions...) of nulls, which all have to be rejected.
-    test: Callable | None = None
-    #: Or adjusts uncorrected ones; the false discovery rates do.
+    #: The p-values (positions...) of nulls, which all have to be rejected.
+    test: Callable = _none
+    #: How these are adjusted, if they are uncorrected.
     adjust: Callable | None = None
     false_discovery: bool = False
     #: Whether each significant position is shown to have an effect: no false one at
@@ -388,7 +386,6 @@ CORRECTIONS = {
         "uncorrected",
         "*p*-values were not corrected for multiple testing.",
         "uncorrected",
-        _none,
     ),
     "max": Correction(
         "max-statistic correction",
@@ -598,7 +595,7 @@ def correct(null, correction="none"):
 
     Parameters
     ----------
-    null : FullNull or list of FullNull
+    null : Null or list of Null
         Observed and permuted scores, and how they are compared. With several, each
         position has the largest p-value, and clusters are the intersections of the
         clusters of all tests, see Notes.
@@ -640,18 +637,19 @@ def correct(null, correction="none"):
     Examples
     --------
     >>> import numpy as np
-    >>> from mvpa_kfda.inference.null import FullNull
+    >>> from mvpa_kfda.inference.null import Null
     >>> null = np.random.default_rng(0).normal(size=(99, 3))
-    >>> correct(FullNull(np.array([0.1, -4.0, 0.3]), null, alternative="less"), "max")
+    >>> correct(Null(np.array([0.1, -4.0, 0.3]), null, alternative="less"), "max")
     array([0.92, 0.01, 0.94])
     """
     correction = check_correction(correction)
     nulls = null if isinstance(null, list) else [null]
     known = CORRECTIONS[correction]
     for each in nulls:
-        if isinstance(each, SummarisedNull):
+        if each.summary is not None:
             _check_kept(each.summary, correction, each.threshold)
-    return known.adjust(_none(nulls)) if known.adjust else known.test(nulls)
+    p = known.test(nulls)
+    return known.adjust(p) if known.adjust else p
 
 
 def adjust(p, correction):
@@ -863,8 +861,9 @@ def corrected_p_values(
     array([0.9 , 0.01, 0.01])
     """
     correction = check_correction(correction)
-    null = FullNull(observed, null, adjacency, threshold, alternative)
-    return _float_if_single(correct(null, correction))
+    null = Null(observed, null, adjacency, threshold, alternative)
+    p = correct(null, correction)
+    return float(p) if np.ndim(p) == 0 else p
 
 
 def p_values_from_summary(
@@ -919,9 +918,8 @@ def p_values_from_summary(
             f"Invalid value for 'summary': {summary!r}. Allowed: what summarize_null "
             "returns."
         )
-    tests = [KeptTest(observed, summary)]
-    nulls = nulls_of(tests, adjacency=adjacency, threshold=threshold)
-    return _float_if_single(correct(nulls, correction))
+    how = {"adjacency": adjacency, "threshold": threshold}
+    return corrected_p_values(observed, summary, correction, **how)
 
 
 class KeptTest(NamedTuple):
@@ -943,27 +941,14 @@ def nulls_of(
     A list for :func:`correct`, of a list of `KeptTest`, which all have to reject. Only
     the positions `where`, bool like the map, count, and the adjacency is of these.
     """
-    nulls = []
+    nulls, how = [], (adjacency, threshold, alternative)
     for observed, kept, exempt in tests:
-        summarised = isinstance(kept, NullSummary)
         if where is not None and not np.all(where):
             observed = np.asarray(observed)[where]
             exempt = None if exempt is None else exempt[where]
-            # A summary is of the positions that count.
-            kept = kept if summarised else at_positions(kept, np.flatnonzero(where))
-        how = adjacency, threshold
-        if not summarised:
-            nulls.append(FullNull(observed, kept, *how, alternative, exempt=exempt))
-            continue
-        if alternative != "greater":
-            check_option("alternative", alternative, ALTERNATIVES)
-            raise ValueError(
-                f"alternative={alternative!r} needs the scores of the permutations, "
-                "and only what alternative='greater' needs was kept for this result "
-                "(null='max', or 'auto' for large maps). Run the analysis again with "
-                "null='full'."
-            )
-        nulls.append(SummarisedNull(observed, kept, *how, exempt))
+            if not isinstance(kept, NullSummary):  # which is of these positions
+                kept = at_positions(kept, np.flatnonzero(where))
+        nulls.append(Null(observed, kept, *how, exempt=exempt))
     return nulls
 
 
@@ -994,11 +979,6 @@ def not_whole(summary, what, also=""):
         f"null='full', which keeps {n} permutations of positions {shape} in {size}"
         f"{also}."
     )
-
-
-def _float_if_single(p):
-    """A float for a single position, else the array."""
-    return float(p) if np.ndim(p) == 0 else p
 
 
 @dataclass(frozen=True, eq=False)
@@ -1060,7 +1040,7 @@ def clusters(observed, null, *, adjacency=None, threshold=0.05, alternative="gre
     >>> [(found.mask, found.p_value) for found in clusters(observed, null)]
     [(array([False,  True,  True]), 0.01)]
     """
-    null = FullNull(observed, null, adjacency, threshold, alternative)
+    null = Null(observed, null, adjacency, threshold, alternative)
     labels, [masses], _ = find_islands([null])
     p = _p_of(masses, null.cluster_maximum, null, True)
     z = null.maps(null.observed[np.newaxis])[0].reshape(labels.shape)

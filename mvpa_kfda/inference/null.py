@@ -31,10 +31,14 @@ ALTERNATIVES = get_args(Alternative)
 class Null:
     """Observed scores (positions...) and how they are compared with permuted ones.
 
-    `dtype` is the precision of the permuted scores. Clusters and TFCE work on z-scores
-    over the observed and permuted scores, or, if there is a `height`, on the scores as
-    they are: statistics such as t, with a scale of their own and the centre 0. Clusters
-    are then formed at that height, and else at the normal deviate of `threshold`.
+    The null is that of all permutations, shape (P, positions...), or the `NullSummary`
+    of it, which was made with these observed scores: then `rows` are not at hand, and
+    what was not kept is None.
+
+    Clusters and TFCE work on z-scores over the observed and permuted scores, or, if
+    there is a `height`, on the scores as they are: statistics such as t, with a scale
+    of their own and the centre 0. Clusters are then formed at that height, and else at
+    the normal deviate of `threshold`.
 
     Where several tests have to reject, one may not be for all positions: those that are
     `exempt` from it, bool like the map, count in no mass and no size of its clusters,
@@ -42,17 +46,71 @@ class Null:
     """
 
     def __init__(
-        self, observed, dtype, adjacency, threshold, alternative, height, exempt=None
+        self,
+        observed,
+        null,
+        adjacency=None,
+        threshold=0.05,
+        alternative="greater",
+        *,
+        height=None,
+        exempt=None,
     ):
         self.exempt = exempt if np.any(exempt) else None
         self.counted = None if self.exempt is None else ~self.exempt
-        self.dtype = np.dtype(dtype)
-        observed = check_numbers(observed, "observed")
-        self.observed = as_precise_as(self.dtype, observed)
         self.adjacency, self.threshold = adjacency, threshold
         self.alternative = check_option("alternative", alternative, ALTERNATIVES)
         self.standardised = height is None
         self._height = None if height is None else check_positive("height", height)
+        self.summary = null if isinstance(null, NullSummary) else None
+        if self.summary is not None:
+            self._take_summary(observed)
+            return
+        # Sparse matrices have a shape and are no arrays either, but are refused.
+        lazy = isinstance(getattr(null, "shape", None), tuple) and not (
+            hasattr(null, "__array__") or hasattr(null, "toarray")
+        )
+        self.null = null = null if lazy else as_scores(check_numbers(null, "null"))
+        #: The precision of the permuted scores.
+        self.dtype = precision_of(null.dtype)
+        self.observed = as_precise_as(self.dtype, check_numbers(observed, "observed"))
+        self.n_permutations = len(null) if null.ndim else 0
+        if null.shape[1:] != self.observed.shape or null.ndim == 0:
+            raise ValueError(
+                "null must hold one row per permutation, shape (P, *observed.shape); "
+                f"got null {null.shape} and observed {self.observed.shape}."
+            )
+        if len(null) == 0:
+            raise ValueError(
+                "There are no permutations to compare the scores with. Run the "
+                "analysis again with n_permutations=1000 or another number above zero."
+            )
+        # NaN and infinity reach the extremes, so this needs no mask of the whole null.
+        largest = np.maximum(self._extremes[0], -self._extremes[1])
+        self.size = np.maximum(np.abs(self.observed), largest)
+        check_finite_scores(self.size)
+
+    def _take_summary(self, observed):
+        """Take what was kept in the place of what all permutations would give."""
+        if self.alternative != "greater":
+            raise ValueError(
+                f"alternative={self.alternative!r} needs the scores of the "
+                "permutations, and only what alternative='greater' needs was kept for "
+                "this result (null='max', or 'auto' for large maps). Run the analysis "
+                "again with null='full'."
+            )
+        kept = dict(vars(self.summary))
+        del kept["threshold"]  # which may be another than that asked for
+        vars(self).update(kept)
+        self.dtype = self.maximum.dtype
+        self.observed = as_precise_as(self.dtype, check_numbers(observed, "observed"))
+        check_finite_scores(self.observed)
+        if self.observed.shape != self.exceedances.shape:
+            raise ValueError(
+                f"The summary is of positions {self.exceedances.shape}, observed "
+                f"has shape {self.observed.shape}; pass the scores that the summary "
+                "was computed from."
+            )
 
     @cached_property
     def height(self):
@@ -112,58 +170,12 @@ class Null:
             return self.size.max()  # a distance is as exact as the scores it is of
         return np.maximum(np.abs(self.values), np.abs(self.maximum).max())
 
-
-class FullNull(Null):
-    """A null (P, positions...) at hand, and what a NullSummary keeps when asked for."""
-
-    def __init__(
-        self,
-        observed,
-        null,
-        adjacency=None,
-        threshold=0.05,
-        alternative="greater",
-        *,
-        height=None,
-        exempt=None,
-    ):
-        # Sparse matrices have a shape and are no arrays either, but are refused.
-        lazy = isinstance(getattr(null, "shape", None), tuple) and not (
-            hasattr(null, "__array__") or hasattr(null, "toarray")
-        )
-        self.null = null = null if lazy else as_scores(check_numbers(null, "null"))
-        dtype = precision_of(null.dtype)
-        how = adjacency, threshold, alternative, height, exempt
-        super().__init__(observed, dtype, *how)
-        self.n_permutations = len(null) if null.ndim else 0
-        if null.shape[1:] != self.observed.shape or null.ndim == 0:
-            raise ValueError(
-                "null must hold one row per permutation, shape (P, *observed.shape); "
-                f"got null {null.shape} and observed {self.observed.shape}."
-            )
-        if len(null) == 0:
-            raise ValueError(
-                "There are no permutations to compare the scores with. Run the "
-                "analysis again with n_permutations=1000 or another number above zero."
-            )
-        # NaN and infinity reach the extremes, so this needs no mask of the whole null.
-        largest = np.maximum(self._extremes[0], -self._extremes[1])
-        self.size = np.maximum(np.abs(self.observed), largest)
-        check_finite_scores(self.size)
-
     def first(self, n_permutations):
-        """The null of the first permutations, a `FullNull`."""
-        n = min(n_permutations, self.n_permutations)
-        null = self.null
-        return FullNull(
-            self.observed,
-            LazyRows(n, null.shape[1:], null.dtype, null.__getitem__),
-            self.adjacency,
-            self.threshold,
-            self.alternative,
-            height=self._height,
-            exempt=self.exempt,
-        )
+        """The null of the first permutations."""
+        n, null = min(n_permutations, self.n_permutations), self.null
+        rows = LazyRows(n, null.shape[1:], null.dtype, null.__getitem__)
+        how = self.adjacency, self.threshold, self.alternative
+        return Null(self.observed, rows, *how, height=self._height, exempt=self.exempt)
 
     def rows(self):
         """Yield slices of the permutations and their scores, batch by batch."""
@@ -247,12 +259,12 @@ class FullNull(Null):
             lambda maps: largest_clusters(maps, self.height, self.graph, self.counted)
         )
 
-    @property
+    @cached_property
     def cluster_maximum(self):
         """Largest cluster mass of each permutation, 0 without any cluster, (P,)."""
         return self._cluster_maxima[0]
 
-    @property
+    @cached_property
     def cluster_size_maximum(self):
         """Largest number of positions of a cluster of each permutation, (P,)."""
         return self._cluster_maxima[1]
@@ -282,25 +294,6 @@ def at_positions(null, where):
         return rows.reshape(len(rows), -1)[:, where]
 
     return LazyRows(len(null), (len(where),), null.dtype, read)
-
-
-class SummarisedNull(Null):
-    """A summary and the scores it was made with, as a `FullNull`; None is not kept."""
-
-    def __init__(self, observed, summary, adjacency=None, threshold=0.05, exempt=None):
-        how = adjacency, threshold, "greater", None, exempt
-        super().__init__(observed, summary.maximum.dtype, *how)
-        self.summary = summary
-        check_finite_scores(self.observed)
-        if self.observed.shape != summary.exceedances.shape:
-            raise ValueError(
-                f"The summary is of positions {summary.exceedances.shape}, observed "
-                f"has shape {self.observed.shape}; pass the scores that the summary "
-                "was computed from."
-            )
-        for field in fields(summary):
-            if field.name != "threshold":
-                setattr(self, field.name, getattr(summary, field.name))
 
 
 @dataclass(frozen=True, eq=False)
@@ -490,7 +483,7 @@ def summarize_null(
                 f"of bool of the shape of observed, {shape}."
             )
         exempt = mask
-    null = FullNull(observed, null, adjacency, check_level(threshold), exempt=exempt)
+    null = Null(observed, null, adjacency, check_level(threshold), exempt=exempt)
     with_clusters = check_flag("with_clusters", with_clusters)
     names = ("moments", "cluster_maximum", "tfce_maximum") if with_clusters else ()
     return NullSummary(
