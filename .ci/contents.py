@@ -17,7 +17,7 @@ WHEEL = re.compile(
 NEEDED = {
     ".whl": (
         *("mvpa_kfda/__init__.py", "mvpa_kfda/__init__.pyi", "mvpa_kfda/py.typed"),
-        "mvpa_kfda/decoding/problems.txt",
+        *("mvpa_kfda/decoding/problems.txt", "mvpa_kfda/inference/permutation.txt"),
     ),
     ".gz": (
         *("LICENSE", "CHANGES.rst", "CITATION.cff", "codemeta.json"),

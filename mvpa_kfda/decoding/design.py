@@ -499,10 +499,10 @@ def _exchange(codes, folds, groups, chosen, n_permutations, permute, cv=None):
         return None, {}, [Problem("exchange", str(error), severity="error")]
     blocks[moved] = found.blocks
     known = {"permute": found.scheme, "n_permutations": n_permutations}
-    few = find_few(found.count, n_permutations, found.scheme, found.renamings)
+    few = find_few(found.units.count, n_permutations, found.scheme, found.renamings)
     problems = [price, find_biased(permute, folds), few]
     problems += [Problem("exchange", text) for text in told]
-    return blocks, known | {"arrangements": found.count}, problems
+    return blocks, known | {"arrangements": found.units.count}, problems
 
 
 def _worded_cv(splitter):

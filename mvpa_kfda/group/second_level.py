@@ -15,7 +15,7 @@ import numpy as np
 from scipy.stats import norm, t
 
 from ..inference.corrections import ADJUSTMENTS, CorrectionNames, smallest_p_value
-from ..inference.exchange import LabelExchange, SignFlips, draw_labels, draw_signs
+from ..inference.exchange import Exchange, draw_labels, draw_signs
 from ..inference.listed import CLUSTER_FDR
 from ..inference.null import ALTERNATIVES, Alternative, Null, level_of_side
 from ..inference.prevalence import largest_order, order_p, prevalence_p
@@ -169,14 +169,14 @@ def exchange(subjects, test):
     if len(others) and not test.paired:
         samples, dof = (first, others), len(scores) - 2
         labels = draw_labels(n_first, len(others), *drawn)
-        null = LabelExchange(scores, labels, statistic)
+        null = Exchange(scores, labels, statistic)
     else:
         base = others
         if not test.paired:
             base = level_to_test(subjects, test.alternative)
             means = base if np.ndim(base) else None
         samples, dof = (first - base,), n_first - 1
-        null = SignFlips(*samples, draw_signs(n_first, *drawn), statistic)
+        null = Exchange(*samples, draw_signs(n_first, *drawn), statistic)
     level, p = level_of_side(test.threshold, test.alternative), {}
     if METHODS[test.method].parametric:
         if null.all_alike:

@@ -13,8 +13,7 @@ from ..inference.corrections import CORRECTIONS, correct, nearest_to_zero
 from ..inference.discoveries import calibrate
 from ..inference.exchange import (
     STATISTICS,
-    LabelExchange,
-    SignFlips,
+    Exchange,
     draw_signs,
     tidied,
 )
@@ -48,7 +47,7 @@ def parametric_p(first, second=None, statistic="t", alternative="greater"):
 
 def _one_group(values, n, statistic, alternative):
     """The p-values (C,) of n subjects against 0."""
-    flips = SignFlips(values, np.ones((1, n)), statistic)
+    flips = Exchange(values, np.ones((1, n)), statistic)
     if statistic == "t":
         return _tail(flips.observed, stats.t(n - 1), alternative)
     p = _tail(flips.observed, stats.norm(), alternative)
@@ -58,7 +57,7 @@ def _one_group(values, n, statistic, alternative):
             values[:, ~tied], alternative=alternative, method="exact", axis=0
         ).pvalue
     if n <= _LISTED and tied.any():
-        flips = SignFlips(values[:, tied], draw_signs(n, 2**n), statistic)
+        flips = Exchange(values[:, tied], draw_signs(n, 2**n), statistic)
         null = Null(flips.observed, flips, alternative=alternative, height=1.0)
         p[tied] = count_p(null.exceedances, null.n_permutations)
     return p
@@ -68,7 +67,7 @@ def _two_groups(values, n, statistic, alternative):
     """The p-values (C,) of the first n subjects against the others."""
     if statistic == "t":
         labels = np.arange(len(values))[np.newaxis] < n
-        t = LabelExchange(values, labels).observed
+        t = Exchange(values, labels).observed
         return _tail(t, stats.t(len(values) - 2), alternative)
     p = np.empty(values.shape[1])
     approximate = _tied(values) | (min(n, len(values) - n) > _EXACT_GROUP)

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -22,14 +23,16 @@ from scipy.special import gammaln
 
 from ..utils.checks import check_count, check_option, check_per_trial, generator
 from ..utils.memory import batches, check_many
-from ..utils.problems import Problem
+from ..utils.problems import Problem, read_texts
 from .listed import Permute
 
 #: With fewer rearrangements than this, no p-value can reach 0.05.
 FEWEST = 20
 
+#: What is said of permuted labels.
+_TEXTS = read_texts(Path(__file__).with_suffix(".txt"))
 #: Splitters that do not look at the labels, for messages.
-BLIND = "an integer, KFold, GroupKFold, LeaveOneOut, LeaveOneGroupOut, ShuffleSplit"
+BLIND = _TEXTS["blind"]
 
 #: Of so many labellings that are drawn, the smallest part that has to be accepted.
 _FEWEST_ACCEPTED, _PILOT = 0.01, 1000
@@ -195,18 +198,14 @@ def permute_labels(
     units, scheme, rng = found.units, found.scheme, generator(random_state)
     if n_permutations == 0:
         return Permutations(found.codes[np.newaxis].copy(), scheme, exact=False)
-    count, renamings = found.count, found.renamings
+    count, renamings = units.count, found.renamings
     n_rows = 1 + found.check(n_permutations)
     biased = find_biased(permute, folds)
     if biased:
         biased.warn(RuntimeWarning)
     dependent = folds is not None and folds.sees_labels and not folds.balanced
     if permute == "auto" and dependent:
-        raise ValueError(
-            f"{folds.name} looks at the labels, and other labels would have had other "
-            "folds: it has to be shown each permuted labelling, whose folds=None are "
-            f"not these. Use a splitter that does not look at the labels ({BLIND})."
-        )
+        raise ValueError(_TEXTS["to be shown"].format(folds=folds))
     if check is not None:
         check(n_rows - 1)
     exact = n_rows == count
@@ -247,11 +246,7 @@ def _of_same_folds(labels, found, classes, exact, rng):
         # level of a test what becomes of them, and no order lacks a class now.
         if not folds.rule.as_asked:
             return labels
-        raise ValueError(
-            f"Hardly any order of these labels leaves every class to every "
-            f"training set of {folds.name}, as the observed one does. Use "
-            "more folds, groups, or permute='within_folds'."
-        )
+        raise ValueError(_TEXTS["hardly any"].format(folds=folds))
     while len(wrong):
         drawn = draw(len(wrong))
         kept = keeps(drawn)
@@ -273,37 +268,18 @@ def check_permutations(number, each, what=""):
 
 def find_biased(permute, folds):
     """The `Problem` of a scheme asked for that does not fit the folds."""
+    within = permute == "within_folds"
     if permute == "auto" or folds is None:
         return None
-    within = permute == "within_folds"
     if not (folds.sees_labels or (folds.balanced and not within)):
         return None
-    text = (
-        f"permute={permute!r} with {folds.name} gives a biased test: these folds "
-        "depend on the observed labels, but the permuted labels do not fit them in "
-        "the same way. The p-values come out too small."
-    )
-    if within:
-        text = (
-            f"permute='within_folds' keeps the folds of {folds.name}, which were drawn "
-            "from the observed labels: exchanged labels would have had others. The "
-            "p-values hold only for noise that is independent from trial to trial. "
-            "Where it lasts or drifts, as in most recordings, they can be far too "
-            "small."
-        )
-    advice = "Leave permute out, and use a splitter that does not look at the labels"
-    return Problem("lasting" if within else "biased", f"{text} {advice} ({BLIND}).")
+    name = "lasting" if within else "biased"
+    return Problem(name, _TEXTS[name].format(permute=permute, folds=folds))
 
 
 def find_price(folds):
     """The `Problem` of a splitter that has to be shown every labelling."""
-    text = (
-        f"{folds.name} looks at the labels, so it is shown those of every "
-        "permutation, whose folds share no model: they take a model each, many times "
-        "longer than folds that are the same for all. Splitters that do not look at "
-        f"the labels have such folds: {BLIND}."
-    )
-    return Problem("price", text)
+    return Problem("price", _TEXTS["price"].format(folds=folds))
 
 
 def find_few(count, n_permutations, scheme, renamings=1):
@@ -315,26 +291,15 @@ def find_few(count, n_permutations, scheme, renamings=1):
     coarse, drawn = count < FEWEST * renamings, count > n_permutations + 1
     if drawn and not (n_permutations and coarse):
         return None
-    smallest = f"no p-value can be below {renamings}/{count}"
-    if drawn:
-        smallest = f"only the luck of the draw makes p-values below {renamings}/{count}"
-    if renamings > 1:
-        smallest = (
-            f"{renamings} of them differ only in which class is called which, and so "
-            f"have the same accuracy and AUC, for which {smallest} = "
-            f"{renamings / count:.2g}"
-        )
-    text = f"The labels have only {count} distinct arrangements (permute={scheme!r})"
     numbers = {"arrangements": count, "n_permutations": n_permutations}
     numbers |= {"renamings": renamings}
-    if coarse:
-        text += f": {smallest}. Use larger folds or more groups."
-        return Problem("few", text, numbers)
-    text += (
-        f", fewer than the {n_permutations:,} permutations asked for: each is taken "
-        f"once, p-values are exact, and {smallest}."
-    )
-    return Problem("few", text, numbers, "note")
+    smallest = _TEXTS["luck" if drawn else "no p-value"].format(**numbers)
+    if renamings > 1:
+        words = {"smallest": smallest, "share": renamings / count}
+        smallest = _TEXTS["renamed"].format(**numbers, **words)
+    text = _TEXTS["coarse" if coarse else "exact"]
+    text = text.format(scheme=scheme, smallest=smallest, **numbers)
+    return Problem("few", text, numbers, "warning" if coarse else "note")
 
 
 def count_renamings(codes, blocks):
@@ -377,20 +342,15 @@ class Arrangements:
     renamings: int
 
     @property
-    def count(self):
-        """The number of distinct arrangements, inf where no float holds it."""
-        return self.units.count
-
-    @property
     def blocks(self):
         """The block (n,) that the label of each trial never leaves."""
         return self.units.blocks[self.units.of_trial]
 
     def check(self, n_permutations):
         """How many of so many permutations there are; refuse none and too many."""
-        if self.count == 1:
+        if self.units.count == 1:
             raise self.only_one()
-        n_permutations = min(n_permutations, self.count - 1)
+        n_permutations = min(n_permutations, self.units.count - 1)
         each, n = _COPIES * self.codes.nbytes, len(self.codes)
         check_permutations(n_permutations, each, f" for {n} trials")
         return n_permutations
@@ -399,12 +359,7 @@ class Arrangements:
         """The error of a scheme that allows the observed labels only."""
         name = "" if self.folds is None else self.folds.name
         alike = SCHEMES[self.scheme].alike.format(name=name)
-        return ValueError(
-            f"permute={self.scheme!r} allows only one arrangement of these labels, the "
-            f"observed one: the trials {alike} all have the same label. Use "
-            "another scheme (labels that are constant within groups: "
-            "permute='groups'), other folds, or n_permutations=0."
-        )
+        return ValueError(_TEXTS["only one"].format(scheme=self.scheme, alike=alike))
 
 
 def arrangements_of(
@@ -415,15 +370,9 @@ def arrangements_of(
     n_permutations = check_count("n_permutations", n_permutations)
     codes = np.asarray(codes)
     if codes.ndim != 1 or codes.dtype.kind not in "iu" or codes.min(initial=0) < 0:
-        raise ValueError(
-            "codes must be a 1-D array of class numbers 0, 1, ...; got dtype "
-            f"{codes.dtype}, shape {codes.shape}."
-        )
+        raise ValueError(_TEXTS["codes"].format(codes=codes))
     if folds is not None and len(codes) != folds.n:
-        raise ValueError(
-            f"codes holds {len(codes)} trials but the folds were made for {folds.n}; "
-            "make the folds from the same labels."
-        )
+        raise ValueError(_TEXTS["other folds"].format(n=len(codes), folds=folds))
     # Signed: a caller may mark trials with -1. min_scalar_type(-c) holds 0..c-1.
     codes = codes.astype(np.min_scalar_type(-int(codes.max(initial=0)) - 1))
     if groups is not None:
@@ -432,10 +381,7 @@ def arrangements_of(
     if permute == "auto":
         scheme = _choose(codes, folds, groups, n_permutations > 0)
     if scheme in ("within_groups", "groups") and groups is None:
-        raise ValueError(
-            f"permute={scheme!r} needs groups, but none were given; pass groups=, one "
-            "value per trial."
-        )
+        raise ValueError(_TEXTS["no groups"].format(scheme=scheme))
     units = SCHEMES[scheme].units(codes, folds, groups)
     # Without folds, other trials are tested, whose labels stay as they are.
     alike = alike and folds is not None
@@ -515,11 +461,7 @@ def _orders(codes):
 def _within_folds(codes, folds, groups):
     """The trials, in blocks that share exactly the same sets and group."""
     if folds is None:
-        raise ValueError(
-            "permute='within_folds' needs folds, but the model is trained on all "
-            "trials and tested on others. Use permute='free', or groups with "
-            "permute='within_groups' or 'groups'."
-        )
+        raise ValueError(_TEXTS["no folds"])
     blocks = _number(folds.blocks)
     if groups is not None:
         group = _number(groups)
@@ -536,17 +478,11 @@ def _groups(codes, folds, groups):
     """The groups, all in one block."""
     names, first, unit = np.unique(groups, return_index=True, return_inverse=True)
     if len(names) < 2:
-        raise ValueError(
-            "permute='groups' permutes labels across whole groups, but there is one "
-            f"group only ({names[0].item()!r}); use permute='within_groups'."
-        )
+        raise ValueError(_TEXTS["one group"].format(group=names[0].item()))
     unit_codes = codes[first]
     mixed = groups[unit_codes[unit] != codes]
     if len(mixed):
-        raise ValueError(
-            f"permute='groups' needs one label per group; group {mixed[0].item()!r} "
-            "holds several; use permute='within_groups' or 'within_folds'."
-        )
+        raise ValueError(_TEXTS["mixed groups"].format(group=mixed[0].item()))
     return Units(unit_codes, np.zeros(len(names), dtype=np.intp), unit)
 
 
@@ -603,17 +539,5 @@ def _choose(codes, folds, groups, permuted):
     count = _within_folds(codes, folds, groups).count
     if count >= FEWEST or not permuted:
         return "within_folds"
-    if folds.balanced:
-        why = f"the test sets of {folds.name} hold fixed numbers of each label"
-        advice = "more trials, or cv=LeaveOneOut() without average."
-    else:
-        why = f"it is not known whether {folds.name} looks at the labels"
-        advice = (
-            f"or a splitter that does not look at the labels ({BLIND}). "
-            f"permute={loose!r} by name is valid if they were drawn without the labels."
-        )
-    raise ValueError(
-        f"permute='auto' finds no good way to shuffle the labels: {why}, so they may "
-        f"only be shuffled within folds, which leaves {count} distinct arrangement(s); "
-        f"p <= 0.05 needs {FEWEST}. Use fewer, larger folds, {advice}"
-    )
+    text = _TEXTS[f"no good way: {'balanced' if folds.balanced else 'unknown'}"]
+    raise ValueError(text.format(folds=folds, count=count, fewest=FEWEST, loose=loose))
