@@ -17,7 +17,8 @@ WHEEL = re.compile(
 NEEDED = {
     ".whl": (
         *("mvpa_kfda/__init__.py", "mvpa_kfda/__init__.pyi", "mvpa_kfda/py.typed"),
-        *("mvpa_kfda/decoding/problems.txt", "mvpa_kfda/inference/permutation.txt"),
+        "mvpa_kfda/decoding/problems.txt",
+        *(f"mvpa_kfda/inference/{name}.txt" for name in ("corrections", "permutation")),
     ),
     ".gz": (
         *("LICENSE", "CHANGES.rst", "CITATION.cff", "codemeta.json"),

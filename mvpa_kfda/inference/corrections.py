@@ -1,7 +1,7 @@
 """From observed scores and their permutation null to corrected p-values.
 
-A correction is an entry of `CORRECTIONS`, with its name in `listed`, which loads
-nothing; all else follows from these.
+A correction is an entry of `CORRECTIONS`, with its words in ``corrections.txt`` and its
+name in `listed`, which loads nothing; all else follows from these.
 
 Every function takes the observed scores, shape (positions...), and the null, shape
 (P, positions...): the scores of the same positions under P label permutations. The same
@@ -21,6 +21,7 @@ taken as float64. No copy of the null is made. A `NullSummary` can replace the n
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce, wraps
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +36,7 @@ from ..utils.checks import (
     warn,
     word_bytes,
 )
+from ..utils.problems import read_texts
 from . import listed
 from .clusters import find_clusters
 from .null import (
@@ -341,14 +343,6 @@ def _step_down(values, run, depth, largest, dtype):
 class Correction:
     """A correction for the number of positions."""
 
-    #: What figures call it.
-    label: str
-    #: For the methods section, how *p* became what it is: of {places} such as "time
-    #: points", {n} of them, what is tested at each ({score}), and what is drawn
-    #: ({draw}).
-    words: str
-    #: The words beside a p-value.
-    tag: str
     #: The p-values (positions...) of nulls, which all have to be rejected.
     test: Callable = _none
     #: How these are adjusted, if they are uncorrected.
@@ -370,147 +364,68 @@ class Correction:
     needs: str | None = "maximum"
     #: The smallest p-value at m positions, by that at a single one.
     factor: Callable = lambda m: 1.0
-    #: Words to be added where several tests have to reject.
-    shared: str = ""
 
-
-_CLUSTERS = (
-    "Neighbouring {places} beyond a cluster-forming threshold (*p* = {threshold}) "
-    "formed clusters. "
-)
-_IN_ALL = " Clusters were formed where all tests exceeded the threshold, and their "
 
 #: The corrections by name.
 CORRECTIONS = {
-    "none": Correction(
-        "uncorrected",
-        "*p*-values were not corrected for multiple testing.",
-        "uncorrected",
-    ),
-    "max": Correction(
-        "max-statistic correction",
-        "*p*-values were corrected for testing at {n} by comparing each {score} with "
-        "the null distribution of the most extreme {score} across all {places} of each "
-        "{draw}, which controls the family-wise error rate [@Nichols2002].",
-        "corrected by the maximum statistic",
-        _max,
-        of_positions=True,
-        of_maximum=True,
-    ),
+    "none": Correction(),
+    "max": Correction(_max, of_positions=True, of_maximum=True),
     "max-step-down": Correction(
-        "step-down max correction",
-        "*p*-values were corrected for testing at {n} with the step-down procedure "
-        "based on the most extreme {score} across {places} of each {draw}, which "
-        "controls the family-wise error rate [@Westfall1993].",
-        "corrected by the step-down maximum",
         _max_step_down,
         of_positions=True,
         of_maximum=True,
         alias="step-down",
         needs=None,
     ),
-    "bonferroni": Correction(
-        "Bonferroni correction",
-        "*p*-values were corrected for testing at {n} with Bonferroni's method.",
-        "Bonferroni-corrected",
-        adjust=_bonferroni,
-        of_positions=True,
-        factor=lambda m: m,
-    ),
-    "holm": Correction(
-        "Holm correction",
-        "*p*-values were corrected for testing at {n} with Holm's method [@Holm1979].",
-        "corrected by Holm's method",
-        adjust=holm,
-        of_positions=True,
-        factor=lambda m: m,
-    ),
-    "fdr": Correction(
-        "FDR correction",
-        "*p*-values were adjusted for testing at {n} with the procedure of Benjamini "
-        "and Hochberg, which controls the false discovery rate [@Benjamini1995].",
-        "FDR-adjusted",
-        adjust=_fdr,
-        false_discovery=True,
-        alias="fdr-bh",
-    ),
+    "bonferroni": Correction(adjust=_bonferroni, of_positions=True, factor=lambda m: m),
+    "holm": Correction(adjust=holm, of_positions=True, factor=lambda m: m),
+    "fdr": Correction(adjust=_fdr, false_discovery=True, alias="fdr-bh"),
     "fdr-by": Correction(
-        "FDR correction (BY)",
-        "*p*-values were adjusted for testing at {n} with the procedure of Benjamini "
-        "and Yekutieli, which controls the false discovery rate under any dependence "
-        "[@Benjamini2001].",
-        "FDR-adjusted",
         adjust=partial(_fdr, method="by"),
         false_discovery=True,
         factor=lambda m: (1 / np.arange(1, m + 1)).sum(),
     ),
     "cluster": Correction(
-        "cluster correction",
-        _CLUSTERS
-        + "The mass of each cluster (the sum of {mass} over its {places}) was "
-        "compared with the null distribution of the largest cluster mass of each "
-        "{draw} [@Maris2007].",
-        "corrected by cluster mass",
         _cluster,
         standardised=True,
         of_clusters=True,
         alias="cluster-mass",
         needs="cluster_maximum",
-        shared=f"{_IN_ALL}mass was compared in each test.",
     ),
     "cluster-size": Correction(
-        "cluster-size correction",
-        _CLUSTERS + "The size of each cluster (its number of {places}) was compared "
-        "with the null distribution of the largest cluster size of each {draw} "
-        "[@Nichols2002].",
-        "corrected by cluster size",
         partial(_cluster, maximum="cluster_size_maximum"),
         standardised=True,
         of_clusters=True,
         needs=None,
-        shared=f"{_IN_ALL}size was compared in each test.",
     ),
     "cluster-depth": Correction(
-        "cluster depth correction",
-        _CLUSTERS + "Within a cluster, values of single {places} ({mass}) were "
-        "compared with those that lie as deep in the clusters of each {draw}, from the "
-        "head and from the tail, and in steps [@Troendle1995], which controls the "
-        "family-wise error rate of single {places} [@Frossard2022]. Clusters that "
-        "reached the first or the last of the {places} were left out.",
-        "corrected by cluster depth",
         _of_each(cluster_depth_p),
         of_positions=True,
         standardised=True,
         of_courses=True,
         needs=None,
     ),
-    "tfce": Correction(
-        "TFCE correction",
-        "*p*-values were corrected for testing at {n} with threshold-free cluster "
-        "enhancement [@Smith2009], integrated over all heights [@Chen2026]: each "
-        "enhanced value was compared with the null distribution of the largest one of "
-        "each {draw}.",
-        "corrected by TFCE",
-        _tfce,
-        standardised=True,
-        needs="tfce_maximum",
-        shared=" Values were enhanced using the extent over which all tests exceeded a "
-        "height, and were compared in each test.",
-    ),
+    "tfce": Correction(_tfce, standardised=True, needs="tfce_maximum"),
 }
 
-#: These, and that of a method of groups, which computes it.
-NAMED = CORRECTIONS | {
-    listed.CLUSTER_FDR: Correction(
-        "FDR correction of clusters",
-        "Clusters were formed from {places} above a position-specific threshold: the "
-        "{score} exceeded in a proportion {threshold} of the {draw}s. The size of each "
-        "cluster was compared with those of all clusters of all {draw}s, and "
-        "*p*-values of clusters were adjusted to control the false discovery rate "
-        "[@Stelzer2013].",
-        "FDR-adjusted for clusters",
-        shared=f"{_IN_ALL}size was compared in each test.",
-    )
+
+class Wording(NamedTuple):
+    """How a correction is worded."""
+
+    #: What figures call it, and the words beside a p-value.
+    label: str
+    tag: str
+    #: For the methods section, how *p* became what it is, and what is to be added where
+    #: several tests have to reject.
+    words: str
+    shared: str
+
+
+_TEXTS = read_texts(Path(__file__).with_suffix(".txt"))
+#: The words of these, and of that of a method of groups, which computes it.
+NAMED = {
+    name: Wording(*map(str.strip, _TEXTS[name].split("|")))
+    for name in (*CORRECTIONS, listed.CLUSTER_FDR)
 }
 
 #: The same names for type checkers and editors, which may complete them.
