@@ -46,37 +46,34 @@ def confusion_matrix(true, predicted, n_classes):
     return counts.reshape(n_classes, n_classes, n_labels)
 
 
-@dataclass(frozen=True)
 class Tested:
     """What test rows carry and what was predicted of them, for B label vectors.
 
     Metrics are (t, ..., B): of t labellings that the same predictions are compared
     with. What they need in common is worked out once, by the first that asks for it.
+
+    Parameters
+    ----------
+    true : ndarray of int, shape (n_test, t, ..., B)
+        The codes that the test rows carry, the axes in the middle and the last one
+        perhaps of length one.
+    predicted : ndarray of int, shape (n_test, ..., B)
+        The predicted ones; kept with an axis of labellings, (n_test, 1, ..., B).
+    class_scores : ndarray, shape (n_test, c, ..., B), or None
+        Scores per class; kept as (n_test, c, 1, ..., B).
+    shapes : sequence of (k, m, n_train)
+        The test rows in order: k test sets of m rows each, predicted by models of
+        n_train trials, batch after batch.
+    n_classes : int
+        The number of classes c.
     """
 
-    #: The codes that the test rows carry, (n_test, t, ..., B), the axes in the middle
-    #: and the last one perhaps of length one.
-    true: np.ndarray
-    #: The predicted ones, (n_test, 1, ..., B).
-    predicted: np.ndarray
-    #: Scores per class (n_test, c, 1, ..., B), or None.
-    class_scores: np.ndarray | None
-    #: The test rows in order: k test sets of m rows each, predicted by models of
-    #: n_train trials, batch after batch: (k, m, n_train) each.
-    shapes: tuple
-    #: The number of classes c.
-    n_classes: int
-
-    @classmethod
-    def of(cls, true, predicted, class_scores, *rest):
-        """Add the axis of labellings to predictions and scores, (n_test, ..., B)."""
-        scores = None if class_scores is None else class_scores[:, :, None]
-        return cls(true, predicted[:, None], scores, *rest)
-
-    @property
-    def shape(self):
-        """The axes (..., B) that metrics have after that of the labellings."""
-        return np.broadcast_shapes(self.true.shape, self.predicted.shape)[2:]
+    def __init__(self, true, predicted, class_scores, shapes, n_classes):
+        self.true, self.predicted = true, predicted[:, None]
+        self.class_scores = None if class_scores is None else class_scores[:, :, None]
+        self.shapes, self.n_classes = shapes, n_classes
+        #: (n_test, t, ..., B).
+        self.shape = np.broadcast_shapes(true.shape, self.predicted.shape)
 
     @cached_property
     def counts(self):
@@ -151,13 +148,12 @@ def _kappa(tested):
 
 
 def _confusion(tested):
-    shape = np.broadcast_shapes(tested.true.shape, tested.predicted.shape)
     true, predicted = (
-        np.broadcast_to(codes, shape).reshape(len(codes), -1)
+        np.broadcast_to(codes, tested.shape).reshape(len(codes), -1)
         for codes in (tested.true, tested.predicted)
     )
     confusion = confusion_matrix(true, predicted, tested.n_classes)
-    return confusion.reshape(*confusion.shape[:2], *shape[1:])
+    return confusion.reshape(*confusion.shape[:2], *tested.shape[1:])
 
 
 def _roc_auc(tested):
@@ -427,7 +423,7 @@ def evaluate_labellings(metrics, scored, trues, shapes, n_classes):
     given by name.
     """
     true = np.stack(np.broadcast_arrays(*trues), axis=1)
-    tested = Tested.of(true, scored.predicted, scored.class_scores, shapes, n_classes)
+    tested = Tested(true, scored.predicted, scored.class_scores, shapes, n_classes)
     found = [{} for _ in trues]
     for name, metric in metrics.items():
         value = np.moveaxis(metric.fill(metric.score(tested)), -1, 0)
@@ -454,7 +450,7 @@ def evaluate_sets(metrics, scored, shapes, n_classes):
             for values in (scored.true, scored.predicted, scored.class_scores)
         )
         shape = ((1, m, n_train),)
-        tested = Tested.of(true[:, None], predicted, scores, shape, n_classes)
+        tested = Tested(true[:, None], predicted, scores, shape, n_classes)
         one_class = (true == true[:1]).all(axis=0)
         for name, values in found.items():
             metric = metrics[name]

@@ -59,12 +59,11 @@ class FunctionMetric:
 
     def score(self, tested):
         """The values (t, ..., B), NaN where none of the test sets has one."""
-        shape = np.broadcast_shapes(tested.true.shape, tested.predicted.shape)
         true, predicted = (
-            self.classes[np.broadcast_to(codes, shape)]
+            self.classes[np.broadcast_to(codes, tested.shape)]
             for codes in (tested.true, tested.predicted)
         )
-        values = np.empty(shape[1:])
+        values = np.empty(tested.shape[1:])
         for at in np.ndindex(values.shape):
             rows = (slice(None), *at)
             scores = tested.class_scores[(slice(None), slice(None), 0, *at[1:])]

@@ -84,11 +84,10 @@ def pairwise_accuracy(tested):
 def _twice_above(tested, present):
     """Return twice how many present classes (c, t, ..., B) a trial's own is above."""
     scores = tested.class_scores
-    shape = np.broadcast_shapes(tested.true.shape, tested.predicted.shape)
-    own = np.empty(shape, scores.dtype)
+    own = np.empty(tested.shape, scores.dtype)
     for i in range(tested.n_classes):
         np.copyto(own, scores[:, i], where=tested.true == i)
-    above = np.zeros(shape, np.int32)
+    above = np.zeros(tested.shape, np.int32)
     for j in range(tested.n_classes):
         wins = (own > scores[:, j]).astype(np.int8)
         wins += own >= scores[:, j]
@@ -110,7 +109,7 @@ def pairwise_accuracies(tested):
         first, second = np.triu_indices(c, 1)
         found = (shares[..., first, second] + shares[..., second, first]) / 2
         out[..., part] = np.moveaxis(found, -1, 0)
-    return out.reshape(len(out), out.shape[1], *tested.shape)
+    return out.reshape(len(out), *tested.shape[1:])
 
 
 def crossnobis(tested):
@@ -148,7 +147,7 @@ def crossnobis_distances(tested):
                 count += is_there
         with np.errstate(invalid="ignore"):
             out[..., part] = total / count
-    return out.reshape(len(out), out.shape[1], *tested.shape)
+    return out.reshape(len(out), *tested.shape[1:])
 
 
 def _columns(tested):
