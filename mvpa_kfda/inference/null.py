@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 from ..utils.checks import check_flag, check_numbers, check_option, check_positive
 from ..utils.memory import LazyRows, batches
-from .clusters import as_graph, largest_clusters, tfce_of_graph
+from .clusters import Graph, largest_clusters, tfce_of_graph
 from .listed import Alternative
 
 #: Scores that differ by less than this, relative to their size, are ties. Rounding to
@@ -122,7 +122,7 @@ class Null:
     @cached_property
     def graph(self):
         """Neighbouring positions, checked once."""
-        return as_graph(self.adjacency, self.observed.shape or (1,))
+        return Graph(self.adjacency, self.observed.shape or (1,))
 
     @cached_property
     def values(self):
