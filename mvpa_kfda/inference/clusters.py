@@ -64,7 +64,7 @@ class Graph:
         self.upper = upper.indptr.astype(np.intp), upper.indices.astype(np.intp)
 
     def pairs_among(self, nodes, n_nodes):
-        """Return pairs of neighbours among nodes, indices into them (2, n_pairs)."""
+        """Pairs of neighbours among nodes, indices into them (2, n_pairs)."""
         # Node number m V + i is position i of map m, of `n_nodes` in all.
         number = np.full(n_nodes, -1, dtype=np.int32)
         number[nodes] = np.arange(len(nodes), dtype=np.int32)
@@ -82,7 +82,7 @@ class Graph:
 
 
 def _lattice_pairs(numbers):
-    """Return pairs (2, n_pairs) of numbers (m, lattice...) that are next to another.
+    """Pairs (2, n_pairs) of numbers (m, lattice...) that are next to another.
 
     Negative ones do not count.
     """
@@ -173,7 +173,7 @@ def _clusters_above(maps, threshold, graph, counted=None):
 
 
 def _ones_of(counted, nodes):
-    """Return 1 for nodes of stacked maps at counted positions, and 0 for others."""
+    """1 for nodes of stacked maps at counted positions, and 0 for others."""
     return np.ravel(counted)[nodes % np.size(counted)].astype(float)
 
 
@@ -290,7 +290,7 @@ def adjacency_among(pairs, n_positions, chosen):
 
 
 def _check_maps(maps):
-    """Return maps (m, positions...) as floats; refuse others."""
+    """Maps (m, positions...) as floats; refuse others."""
     maps = check_numbers(maps, "maps").astype(float, copy=False)
     if maps.ndim < 2 or maps.size == 0:
         raise ValueError(
@@ -375,7 +375,7 @@ class MergeTree:
         return values[:-1] - following
 
     def sums_to_the_end(self, gains):
-        """Return sums (n,) over all later changes of a node's cluster, and its own."""
+        """The sums (n,) over all later changes of a node's cluster, and its own."""
         sums = np.append(gains, 0.0)
         for branches, nodes in reversed([*self._branches()]):
             lengths = self._lengths[branches]
@@ -414,7 +414,7 @@ def _sorting(keys, n_keys):
 
 
 def _merge(n_names, ranks, one, other):
-    """Return at which rank each name ends, in which it goes on, and in which round.
+    """At which rank each name ends, in which it goes on, and in which round.
 
     Of pairs of the names, each with the rank from which on it is there.
     """

@@ -49,6 +49,9 @@ from .null import (
     tie_bound,
 )
 
+#: What is said of corrections.
+_TEXTS = read_texts(Path(__file__).with_suffix(".txt"))
+
 
 def _of_each(test):
     """A test of several nulls by a test of one: the largest p-value counts."""
@@ -72,14 +75,14 @@ def _none(null):
 
 @_of_each
 def _max(null):
-    """Return p-values against the largest score of each permutation."""
+    """The p-values against the largest score of each permutation."""
     p = against_maximum(null.values, null.maximum, null.dtype, null.maximum_size)
     return np.asarray(p)
 
 
 @_of_each
 def _max_step_down(null):
-    """Return p-values against the largest of the scores not yet rejected."""
+    """The p-values against the largest of the scores not yet rejected."""
     order = np.argsort(-null.values, axis=None, kind="stable")
     bound = tie_bound(null.values, null.maximum_size, null.dtype).ravel()[order]
     count = np.zeros(len(order), dtype=np.int64)
@@ -94,12 +97,12 @@ def _max_step_down(null):
 
 
 def _bonferroni(p):
-    """Return p-values times their number."""
+    """The p-values times their number."""
     return np.minimum(1.0, p * np.size(p))
 
 
 def holm(p):
-    """Return p-values of Holm (1979), for the family-wise error under any dependence.
+    """The p-values of Holm (1979), for the family-wise error under any dependence.
 
     The maximum statistic is more powerful. Holm's method is for hypotheses whose
     maximum has no known distribution.
@@ -117,12 +120,12 @@ def holm(p):
 
 
 def _fdr(p, method="bh"):
-    """Return p-values of Benjamini and Hochberg; "by": of Benjamini and Yekutieli."""
+    """The p-values of Benjamini and Hochberg; "by": of Benjamini and Yekutieli."""
     return false_discovery_control(np.ravel(p), method=method).reshape(np.shape(p))
 
 
 def _cluster(nulls, maximum="cluster_maximum"):
-    """Return p-values of the mass or size of the cluster that holds a position."""
+    """The p-values of the mass or size of the cluster that holds a position."""
     labels, masses, sizes = find_islands(nulls)
     values = masses if maximum == "cluster_maximum" else sizes
     p = [
@@ -133,7 +136,7 @@ def _cluster(nulls, maximum="cluster_maximum"):
 
 
 def _tfce(nulls):
-    """Return p-values of enhanced scores against the largest ones."""
+    """The p-values of enhanced scores against the largest ones."""
     # The cells around a position count as far as they are above a height in all tests.
     lowest = reduce(np.minimum, _observed_maps(nulls))
     p = []
@@ -186,7 +189,7 @@ def _p_of(values, maximum, null, counted):
 
 
 def cluster_depth_p(null):
-    r"""Return p-values (T,) of the times of clusters, by their depth in these.
+    r"""The p-values (T,) of the times of clusters, by their depth in these.
 
     A time that is the j-th of its cluster is compared with the j-th ones of the
     clusters of each permutation, from the head of clusters and from their tail.
@@ -252,22 +255,14 @@ def cluster_depth_p(null):
         what = f"a map of {' x '.join(map(str, shape))} positions"
         if len(shape) == 1:
             what = f"a list of {counted(shape[0], 'position')} in space"
-        raise ValueError(
-            "The correction 'cluster-depth' is for time courses, in which clusters "
-            "have a first and a last time; this is "
-            f"{what if shape else 'a single position'}. Of single positions 'max' and "
-            "'max-step-down' make the same claim; 'cluster' and 'tfce' gain power from "
-            "neighbours."
-        )
+        what = what if shape else "a single position"
+        raise ValueError(_TEXTS["no course"].format(what=what))
     observed = null.maps(null.observed[np.newaxis])
     nodes, run, depths, n_cut = _whole_clusters(observed > null.height)
     if n_cut:
         reach = "reaches" if n_cut == 1 else "reach"
-        warn(
-            f"{counted(n_cut, 'cluster')} {reach} the first or the last time. The "
-            "correction 'cluster-depth' leaves such clusters out (p = 1), as the "
-            "window cuts them off. Take a longer window, or 'max-step-down'."
-        )
+        found = counted(n_cut, "cluster")
+        warn(_TEXTS["cut off"].format(clusters=found, reach=reach))
     p = np.ones(observed.size)
     if len(nodes):
         values = observed.ravel()[nodes]
@@ -279,7 +274,7 @@ def cluster_depth_p(null):
 
 
 def _whole_clusters(above):
-    """Return nodes of clusters that no edge cuts, their runs and depths, and others.
+    """The nodes of clusters that no edge cuts, their runs and depths, and others.
 
     Of maps (m, T) the nodes, in C order; the number of each node's cluster, from 0; how
     deep it lies from the head and from the tail (2, n), from 0; and how many clusters
@@ -421,7 +416,6 @@ class Wording(NamedTuple):
     shared: str
 
 
-_TEXTS = read_texts(Path(__file__).with_suffix(".txt"))
 #: The words of these, and of that of a method of groups, which computes it.
 NAMED = {
     name: Wording(*map(str.strip, _TEXTS[name].split("|")))
@@ -871,29 +865,19 @@ def _check_kept(summary, correction, threshold):
     """Refuse a correction for which too little was kept."""
     needed = CORRECTIONS[correction].needs
     if needed is None or getattr(summary, needed) is None:
-        stream = (
-            ", or with null='auto', which keeps at least the largest cluster of each "
-            "permutation"
-        )
-        what = f"The correction {correction!r} needs"
-        raise not_whole(summary, what, stream if needed else "")
+        also = _TEXTS["or auto"] if needed else ""
+        raise not_whole(summary, f"The correction {correction!r} needs", also)
     if needed == "cluster_maximum" and check_level(threshold) != summary.threshold:
-        raise ValueError(
-            f"Clusters were formed at threshold={summary.threshold:g}, and only that "
-            f"was kept; got {threshold:g}. Run the analysis again with null='full', "
-            "which allows any threshold."
-        )
+        words = {"kept": summary.threshold, "threshold": threshold}
+        raise ValueError(_TEXTS["other threshold"].format(**words))
 
 
 def not_whole(summary, what, also=""):
     """The error of what needs the whole null where a summary was kept."""
     n, shape = summary.n_permutations, summary.exceedances.shape
     size = word_bytes(n * summary.exceedances.size * 4)
-    return ValueError(
-        f"{what} the whole null, which was not kept. Run the analysis again with "
-        f"null='full', which keeps {n} permutations of positions {shape} in {size}"
-        f"{also}."
-    )
+    words = {"n": n, "shape": shape, "size": size, "also": also}
+    return ValueError(_TEXTS["not whole"].format(what=what, **words))
 
 
 @dataclass(frozen=True, eq=False)
@@ -982,7 +966,7 @@ def cluster_scores(where, tests, threshold, alternative):
 
 
 def nearest_to_zero(nulls):
-    """Return of all tests the scores nearest to zero, 0 where their signs differ."""
+    """The scores of all tests nearest to zero, 0 where their signs differ."""
     maps = [null.scaled(null.observed[np.newaxis])[0] for null in nulls]
     sides = [
         [null.connected(sign * each) for null, each in zip(nulls, maps, strict=True)]

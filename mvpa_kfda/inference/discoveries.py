@@ -85,7 +85,7 @@ class Calibration:
     statistics: np.ndarray
 
     def levels(self, alpha):
-        """Return at which k each position is found (m,), 0 where it does not count."""
+        """At which k each position is found (m,), 0 where it does not count."""
         n_rows, n_positions = len(self.statistics), len(self.ranks)
         # A product that should be whole may fall short of it by a rounding error.
         allowed = min(int(alpha * n_rows * (1 + 1e-12)), n_rows - 1)

@@ -180,7 +180,7 @@ class Exchange(LazyRows):
 
 
 def tidied(values):
-    """Return values as whole numbers, the largest 10^12."""
+    """Values as whole numbers, the largest 10^12."""
     # Equal ones are then equal, and sums of some thousand of them exact: in any order,
     # in any batch, and with any number of threads.
     values = np.asarray(values, dtype=float)
@@ -192,7 +192,7 @@ def tidied(values):
 
 
 def draw_signs(n_subjects, n_permutations, random_state=None):
-    """Return P different signs (P, S), none the data's, or all there are if fewer."""
+    """P different signs (P, S), none the data's, or all there are if fewer."""
     n = check_count("n_subjects", n_subjects, minimum=1)
     n_permutations = check_count("n_permutations", n_permutations, minimum=1)
     check_permutations(min(n_permutations, 2**n - 1), 2 * n + _PER_ROW)
@@ -206,7 +206,7 @@ def draw_signs(n_subjects, n_permutations, random_state=None):
 
 
 def draw_labels(n_first, n_second, n_permutations, random_state=None):
-    """Return P different groups (P, S), True for the first, or all if fewer."""
+    """P different groups (P, S), True for the first, or all if fewer."""
     n_first = check_count("n_first", n_first, minimum=1)
     n = n_first + check_count("n_second", n_second, minimum=1)
     n_permutations = check_count("n_permutations", n_permutations, minimum=1)
@@ -249,7 +249,7 @@ def _distinct(draw, n_rows, observed):
 def interval_of_mean(
     values, others=None, *, confidence, alternative, simultaneous, random_state
 ):
-    """Return both ends (C,) for the mean of values (S, C), or for a difference.
+    """Both ends (C,) for the mean of values (S, C), or for a difference.
 
     With `others` (S2, C) it is the mean of the values minus theirs. "greater" has no
     upper end, and "less" no lower one: inf.
@@ -279,7 +279,7 @@ def interval_of_mean(
 
 
 def interval_of_difference(difference, null, *, confidence, alternative, simultaneous):
-    """Return both ends (C,) around differences (C,), from permuted ones (P, C)."""
+    """Both ends (C,) around differences (C,), from permuted ones (P, C)."""
     n_outside = int((1 - confidence) * (len(null) + 1) * (1 + 1e-12))
     if n_outside < 1:
         raise ValueError(
@@ -302,7 +302,7 @@ def interval_of_difference(difference, null, *, confidence, alternative, simulta
 
 
 def _open(low, high, alternative):
-    """Return both ends, one of them open if the alternative has one side."""
+    """Both ends, one of them open if the alternative has one side."""
     if alternative == "greater":
         high = np.full_like(high, np.inf)
     elif alternative == "less":
@@ -328,7 +328,7 @@ def _at_each(values, n_first, exchanges, n_outside, _):
 
 
 def _at_once(values, n_first, exchanges, n_outside, alternative):
-    """Return ends that hold at all positions at once, from the largest t."""
+    """The ends that hold at all positions at once, from the largest t."""
     n, flips = len(values), exchanges.dtype != bool
     groups = [values] if flips else [values[:n_first], values[n_first:]]
     means = [each.mean(axis=0) for each in groups]

@@ -139,7 +139,7 @@ class Null:
         return np.abs(np.asarray(rows, dtype=float) - centre)
 
     def scaled(self, rows):
-        """Return scores (m, positions...) in the unit that clusters are formed in."""
+        """Scores (m, positions...) in the unit that clusters are formed in."""
         maps = np.asarray(rows, dtype=float)
         if self.standardised:
             mean, sd = self.moments
@@ -155,7 +155,7 @@ class Null:
         return -maps if self.alternative == "less" else maps
 
     def connected(self, maps):
-        """Return maps in which exempt positions are above every height."""
+        """Maps in which exempt positions are above every height."""
         return maps if self.exempt is None else np.where(self.exempt, np.inf, maps)
 
     def enhanced(self, maps):
@@ -231,7 +231,7 @@ class Null:
         return self._moments_over(self.n_permutations)
 
     def _moments_over(self, n):
-        """Return mean and sd (2, positions...) over n rows; the observed one adds 0."""
+        """The mean and sd (2, positions...) over n rows; the observed one adds 0."""
         # From distances d to the observed row: sd² = mean(d²) - mean(d)². The observed
         # row is one of the n, thus at most sqrt(n) sd away from the mean, and the
         # difference keeps its digits.
@@ -582,12 +582,12 @@ def permuted_means(kept):
 
 
 def count_p(exceedances, n_permutations):
-    """Return p-values; the observed labels are one of the permutations."""
+    """The p-values; the observed labels are one of the permutations."""
     return (1 + exceedances) / (1 + n_permutations)
 
 
 def against_maximum(values, maximum, dtype, size=None):
-    """Return p-values of values against the maxima (P,) of scores of a dtype."""
+    """The p-values of values against the maxima (P,) of scores of a dtype."""
     # `size` is that of the scores that they were worked out from; None: their own.
     if size is None:
         size = np.maximum(np.abs(values), np.abs(maximum).max())
@@ -601,12 +601,12 @@ def tie_bound(values, size, dtype):
 
 
 def precision_of(dtype):
-    """Return float32 for float32 in any byte order, else float64."""
+    """Float32 for float32 in any byte order, else float64."""
     return np.dtype(np.float32 if np.dtype(dtype).type is np.float32 else np.float64)
 
 
 def as_scores(scores):
-    """Return float32 as float32 and everything else as float64, not copied if so."""
+    """Scores of float32 as float32 and everything else as float64, not copied if so."""
     scores = np.asarray(scores)
     return scores.astype(precision_of(scores.dtype), copy=False)
 

@@ -380,12 +380,11 @@ def arrangements_of(
     scheme = permute
     if permute == "auto":
         scheme = _choose(codes, folds, groups, n_permutations > 0)
-    if scheme in ("within_groups", "groups") and groups is None:
+    if groups is None and SCHEMES[scheme].needs_groups:
         raise ValueError(_TEXTS["no groups"].format(scheme=scheme))
     units = SCHEMES[scheme].units(codes, folds, groups)
     # Without folds, other trials are tested, whose labels stay as they are.
-    alike = alike and folds is not None
-    renamings = count_renamings(units.codes, units.blocks) if alike else 1
+    renamings = units.renamings() if alike and folds is not None else 1
     return Arrangements(scheme, codes, units, folds, renamings)
 
 
@@ -394,7 +393,10 @@ def arrangements_of(
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """What changes places inside blocks, trials or whole groups, and in which ways."""
+    """What changes places inside blocks, trials or whole groups, and in which ways.
+
+    A scheme with other ways has units of another class, with the same methods.
+    """
 
     #: Class of each unit (u,), which changes places inside blocks (u,).
     codes: np.ndarray
@@ -413,6 +415,10 @@ class Units:
         total = gammaln(np.bincount(self.blocks) + 1).sum()
         log_count = float(total - gammaln(same + 1).sum())
         return math.inf if log_count > 700 else round(math.exp(log_count))
+
+    def renamings(self):
+        """The number of rearrangements that only rename classes."""
+        return count_renamings(self.codes, self.blocks)
 
     def draw(self, n_permutations, rng):
         """Labels (P + 1, n) of rearrangements at random, the observed ones first."""
@@ -502,6 +508,7 @@ class Scheme:
     words: str
     #: Which trials have the same label if only one arrangement is possible.
     alike: str = "given"
+    needs_groups: bool = False
 
 
 #: The schemes by name.
@@ -512,9 +519,9 @@ SCHEMES = {
         "that share a fold of {name} (and a group, if given)",
     ),
     "within_groups": Scheme(
-        _within_groups, "among {trials} of the same group", "of a group"
+        _within_groups, "among {trials} of the same group", "of a group", True
     ),
-    "groups": Scheme(_groups, "across whole groups"),
+    "groups": Scheme(_groups, "across whole groups", needs_groups=True),
     "free": Scheme(_free, "among all {trials}"),
 }
 

@@ -243,7 +243,7 @@ def _digits(dtype):
 
 
 def merge_near_ties(scores):
-    """Return scores as whole numbers, alike where they differ by rounding only."""
+    """Scores as whole numbers, alike where they differ by rounding only."""
     digits = _digits(scores.dtype)
     scale = np.maximum(scores.max(axis=1), -scores.min(axis=1))
     if not np.isfinite(scale).all():

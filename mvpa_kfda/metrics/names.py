@@ -338,7 +338,7 @@ def record_pairs(metrics):
 
 
 def name_pairs(pairs):
-    """Return pairs by name, each of a list by its labels."""
+    """Pairs by name, each of a list by its labels."""
     if isinstance(pairs, Mapping):
         return pairs
     if isinstance(pairs, str) or not isinstance(pairs, Sequence):
@@ -377,7 +377,7 @@ def number_pairs(pairs, classes):
 
 
 def _pairs_message(given):
-    """Say how pairs are given."""
+    """How pairs are given."""
     return (
         f"Invalid value for 'pairs': {given!r}. Allowed: pairs of classes by the name "
         'of the mean over them, such as {"between": [("face", "house"), ("hand", '
