@@ -19,6 +19,7 @@ NEEDED = {
         *("mvpa_kfda/__init__.py", "mvpa_kfda/__init__.pyi", "mvpa_kfda/py.typed"),
         "mvpa_kfda/decoding/problems.txt",
         *(f"mvpa_kfda/inference/{name}.txt" for name in ("corrections", "permutation")),
+        "mvpa_kfda/metrics/metrics.txt",
     ),
     ".gz": (
         *("LICENSE", "CHANGES.rst", "CITATION.cff", "codemeta.json"),
