@@ -18,7 +18,8 @@ NEEDED = {
     ".whl": (
         *("mvpa_kfda/__init__.py", "mvpa_kfda/__init__.pyi", "mvpa_kfda/py.typed"),
         "mvpa_kfda/decoding/problems.txt",
-        *(f"mvpa_kfda/inference/{name}.txt" for name in ("corrections", "permutation")),
+        *("mvpa_kfda/inference/corrections.txt", "mvpa_kfda/inference/null.txt"),
+        "mvpa_kfda/inference/permutation.txt",
         "mvpa_kfda/metrics/metrics.txt",
     ),
     ".gz": (

@@ -7,6 +7,7 @@ batches of permutations, and every temporary is as large as a batch or as one ma
 
 from dataclasses import dataclass, fields
 from functools import cached_property
+from pathlib import Path
 from typing import get_args
 
 import numpy as np
@@ -14,8 +15,12 @@ from scipy.stats import norm
 
 from ..utils.checks import check_flag, check_numbers, check_option, check_positive
 from ..utils.memory import LazyRows, batches
+from ..utils.problems import read_texts
 from .clusters import Graph, largest_clusters, tfce_of_graph
 from .listed import Alternative
+
+#: What is said of nulls.
+_TEXTS = read_texts(Path(__file__).with_suffix(".txt"))
 
 #: Scores that differ by less than this, relative to their size, are ties. Rounding to
 #: float32 leaves equal scores at most one unit, about 1.2e-7, apart.
@@ -76,15 +81,9 @@ class Null:
         self.observed = as_precise_as(self.dtype, check_numbers(observed, "observed"))
         self.n_permutations = len(null) if null.ndim else 0
         if null.shape[1:] != self.observed.shape or null.ndim == 0:
-            raise ValueError(
-                "null must hold one row per permutation, shape (P, *observed.shape); "
-                f"got null {null.shape} and observed {self.observed.shape}."
-            )
+            raise ValueError(_TEXTS["shape"].format(null=null, observed=self.observed))
         if len(null) == 0:
-            raise ValueError(
-                "There are no permutations to compare the scores with. Run the "
-                "analysis again with n_permutations=1000 or another number above zero."
-            )
+            raise ValueError(_TEXTS["none"])
         # NaN and infinity reach the extremes, so this needs no mask of the whole null.
         largest = np.maximum(self._extremes[0], -self._extremes[1])
         self.size = np.maximum(np.abs(self.observed), largest)
@@ -93,12 +92,7 @@ class Null:
     def _take_summary(self, observed):
         """Take what was kept in the place of what all permutations would give."""
         if self.alternative != "greater":
-            raise ValueError(
-                f"alternative={self.alternative!r} needs the scores of the "
-                "permutations, and only what alternative='greater' needs was kept for "
-                "this result (null='max', or 'auto' for large maps). Run the analysis "
-                "again with null='full'."
-            )
+            raise ValueError(_TEXTS["alternative"].format(alternative=self.alternative))
         kept = dict(vars(self.summary))
         del kept["threshold"]  # which may be another than that asked for
         vars(self).update(kept)
@@ -106,11 +100,7 @@ class Null:
         self.observed = as_precise_as(self.dtype, check_numbers(observed, "observed"))
         check_finite_scores(self.observed)
         if self.observed.shape != self.exceedances.shape:
-            raise ValueError(
-                f"The summary is of positions {self.exceedances.shape}, observed "
-                f"has shape {self.observed.shape}; pass the scores that the summary "
-                "was computed from."
-            )
+            raise ValueError(_TEXTS["other scores"].format(**vars(self)))
 
     @cached_property
     def height(self):
@@ -365,11 +355,10 @@ class NullSummary:
                 shape = 2, *self.exceedances.shape
             got = np.shape(getattr(self, name))
             if getattr(self, name) is not None and got != shape:
-                raise ValueError(
-                    f"The summary of {self.n_permutations} permutations at positions "
-                    f"{self.exceedances.shape} needs {name} of shape {shape}; got "
-                    f"{got}."
-                )
+                n, positions = self.n_permutations, self.exceedances.shape
+                words = {"name": name, "shape": shape, "got": got}
+                text = _TEXTS["summary: shape"]
+                raise ValueError(text.format(n=n, positions=positions, **words))
 
     def to_arrays(self):
         """Return the values by name, only arrays and numbers, for a file.
@@ -416,10 +405,8 @@ class NullSummary:
         needed = {"n_permutations", "exceedances", "maximum", "threshold"}
         wrong = sorted(needed - set(arrays)) + sorted(set(arrays) - known)
         if wrong:
-            raise ValueError(
-                "This is no summary of a null: missing or not known are "
-                f"{', '.join(map(repr, wrong))}. Allowed: what to_arrays() returns."
-            )
+            names = ", ".join(map(repr, wrong))
+            raise ValueError(_TEXTS["summary: names"].format(names=names))
         return cls(**arrays)
 
 
@@ -478,10 +465,7 @@ def summarize_null(
     if exempt is not None:
         mask = np.asarray(exempt) if isinstance(exempt, np.ndarray | list) else None
         if mask is None or mask.dtype != bool or mask.shape != shape:
-            raise ValueError(
-                f"Invalid value for 'exempt': {exempt!r}. Allowed: None, or an array "
-                f"of bool of the shape of observed, {shape}."
-            )
+            raise ValueError(_TEXTS["exempt"].format(exempt=exempt, shape=shape))
         exempt = mask
     null = Null(observed, null, adjacency, check_level(threshold), exempt=exempt)
     with_clusters = check_flag("with_clusters", with_clusters)
@@ -620,9 +604,7 @@ def as_precise_as(dtype, observed):
 def check_finite_scores(scores):
     """Raise a ValueError if any score is NaN or infinite."""
     if not np.isfinite(scores).all():
-        raise ValueError(
-            "Scores must be finite; observed or null holds NaN or infinite values."
-        )
+        raise ValueError(_TEXTS["not finite"])
 
 
 def level_of_side(threshold, alternative):
@@ -633,8 +615,5 @@ def level_of_side(threshold, alternative):
 def check_level(threshold):
     """A p-level that forms clusters."""
     if check_positive("threshold", threshold) > 0.5:
-        raise ValueError(
-            f"Invalid value for 'threshold': {threshold!r}. Allowed: a p-level above 0 "
-            "and up to 0.5, such as 0.05."
-        )
+        raise ValueError(_TEXTS["threshold"].format(threshold=threshold))
     return float(threshold)
