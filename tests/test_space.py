@@ -165,7 +165,7 @@ def test_without_a_mesh_the_cortex_has_no_places():
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"mask": [True]}, "A mask of 5 grayordinates must have shape"),
+        ({"mask": [True]}, "A mask of 5 grayordinates needs one value each"),
         ({"vertex": [2, 0, 3, -1, -1]}, "must lie on its surfaces"),
         ({"vertex": [2, 2, 1, -1, -1]}, "every vertex and voxel once"),
         ({"voxel": [[-1] * 3] * 3 + [[0, 0, 0]] * 2}, "every vertex and voxel once"),

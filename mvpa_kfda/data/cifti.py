@@ -16,18 +16,11 @@ from pathlib import Path
 import nibabel
 import numpy as np
 import pandas as pd
-from nibabel.cifti2 import (
-    BrainModelAxis,
-    Cifti2Image,
-    LabelAxis,
-    ParcelsAxis,
-    ScalarAxis,
-    SeriesAxis,
-)
+from nibabel.cifti2 import BrainModelAxis, Cifti2Image, LabelAxis, ParcelsAxis
 from nilearn.surface import PolyMesh, load_surf_mesh
 
 from ..utils.advice import advice, described
-from ..utils.checks import expand_pattern, name_items, quoted
+from ..utils.checks import expand_pattern, name_items, quoted, read_file
 from .space import (
     HEMISPHERES,
     GrayordinateSpace,
@@ -42,6 +35,7 @@ from .volumes import as_mask, check_several, listed, open_image, read, stack_row
 _ENDING = re.compile(r"\.[dp](scalar|tseries|label|conn)(\.nii)?$", re.IGNORECASE)
 #: What the kinds of columns are called.
 _KINDS = {BrainModelAxis: "grayordinates", ParcelsAxis: "parcels"}
+_PATH = str | os.PathLike
 _ALLOWED = ".dscalar.nii, .dtseries.nii, .pscalar.nii or .ptseries.nii"
 
 
@@ -59,9 +53,8 @@ def is_cifti(imgs):
     several = isinstance(imgs, list | tuple | np.ndarray) and getattr(imgs, "ndim", 1)
     items = list(imgs) if several and len(imgs) else [imgs]
     named = [
-        bool(_ENDING.search(str(item)))
-        if isinstance(item, str | os.PathLike)
-        else isinstance(item, Cifti2Image)
+        isinstance(item, Cifti2Image)
+        or (isinstance(item, _PATH) and bool(_ENDING.search(str(item))))
         for item in items
     ]
     first = named[0] or _holds_cifti(items[0])
@@ -75,9 +68,7 @@ def is_cifti(imgs):
 
 def _holds_cifti(item):
     """Whether a file of another name holds a CIFTI image."""
-    if not isinstance(item, str | os.PathLike):
-        return False
-    path = expand_pattern(item, " in imgs")[0]
+    path = expand_pattern(item, " in imgs")[0] if isinstance(item, _PATH) else Path()
     if not path.name.endswith((".nii", ".nii.gz")) or not path.is_file():
         return False
     try:
@@ -96,12 +87,11 @@ def load_cifti(item, name):
             f"{described(item)}.{advice(item)}"
         )
     axes = [item.header.get_axis(i) for i in range(item.ndim)]
-    ours = len(axes) == 2 and isinstance(axes[1], tuple(_KINDS))
-    if not ours or not isinstance(axes[0], SeriesAxis | ScalarAxis | LabelAxis):
+    if [type(axis) in _KINDS for axis in axes] != [False, True]:
         words = " x ".join(type(axis).__name__.removesuffix("Axis") for axis in axes)
         raise ValueError(
-            f"{name} is a CIFTI file of {words}. Allowed: one whose rows are images or "
-            f"time points and whose columns are grayordinates or parcels, {_ALLOWED}."
+            f"{name} is a CIFTI file of {words}. Allowed: rows of images or time "
+            f"points, columns of grayordinates or parcels, {_ALLOWED}."
         )
     volume = item.header.get_index_map(1).volume
     if axes[1].affine is not None and volume is not None:
@@ -120,15 +110,13 @@ def load_ciftis(imgs):
     for item, name in zip(items, names, strict=True):
         file = load_cifti(item, name)
         if isinstance(file.rows, LabelAxis):
-            raise ValueError(
-                f"{name} holds the labels of an atlas and not data. Pass it to "
-                "decode_regions as labels_img."
-            )
+            mend = "Pass it to decode_regions as labels_img."
+            raise ValueError(f"{name} holds the labels of an atlas, no data. {mend}")
         files.append(file)
         if difference := _difference(file.columns, files[0].columns):
             raise ValueError(
                 f"{name} has other columns than {names[0]}: {difference}. All images "
-                "of an analysis must have the same ones, in the same order."
+                "need the same ones, in the same order."
             )
     check_several(sum(len(file.rows) for file in files), files[0].image.shape)
     return files
@@ -142,11 +130,11 @@ def _difference(axis, other):
     if len(axis) != len(other) or kinds[0] != kinds[1]:
         return f"{len(axis)} {kinds[0]} against {len(other)} {kinds[1]}"
     if axis.nvertices != other.nvertices:
-        surfaces = [
+        one, two = (
             quoted([f"{n} {short(k)}" for k, n in each.nvertices.items()])
             for each in (axis, other)
-        ]
-        return f"surfaces of {surfaces[0]} vertices against {surfaces[1]}"
+        )
+        return f"surfaces of {one} vertices against {two}"
     if not _same_grid(axis, other):
         return "voxels on another grid"
     return f"other {kinds[0]}, or the same in another order"
@@ -176,16 +164,6 @@ def mask_ciftis(files, mask):
     names = name_items("imgs", [file.image for file in files])
     rows = (read(f.image, name)[:, mask] for f, name in zip(files, names, strict=True))
     return stack_rows(rows, (sum(len(f.rows) for f in files), np.count_nonzero(mask)))
-
-
-def with_rows(data, file, names=None):
-    """A CIFTI image of other rows (n, n_columns) with the columns of a file."""
-    names = [f"row {i + 1}" for i in range(len(data))] if names is None else names
-    axes = ScalarAxis(names), file.columns
-    image = Cifti2Image(data, axes, dtype=data.dtype)
-    parcels = isinstance(file.columns, ParcelsAxis)
-    image.nifti_header.set_intent("ConnParcelScalr" if parcels else "ConnDenseScalar")
-    return image
 
 
 # ------------------------------------------------------------------------------ spaces
@@ -261,28 +239,24 @@ def _load_meshes(mesh):
             "paths, e.g. .surf.gii files, or meshes."
         )
     if unknown := [part for part in parts if part not in HEMISPHERES]:
-        raise ValueError(
-            f"Invalid parts of mesh: {quoted(unknown)}. Allowed: 'left', 'right'."
-        )
-    return {p: _load_mesh(each, p) for p, each in parts.items() if each is not None}
+        there = quoted(unknown)
+        raise ValueError(f"Invalid parts of mesh: {there}. Allowed: 'left', 'right'.")
+    given = {part: each for part, each in parts.items() if each is not None}
+    return {part: _load_mesh(each, part) for part, each in given.items()}
 
 
 def _load_mesh(mesh, part):
     """The mesh of a hemisphere with finite coordinates."""
-    what = described(mesh)
-    if isinstance(mesh, str | os.PathLike):
-        mesh = Path(mesh).expanduser()
-        what = str(mesh)
-        if not mesh.is_file():
-            raise FileNotFoundError(f"mesh: {what!r} is no file.")
+    if isinstance(mesh, _PATH):
+        return _load_mesh(read_file(mesh, "mesh", load_surf_mesh, "mesh"), part)
     try:
-        mesh = load_surf_mesh(mesh)
-    # What nilearn and nibabel raise depends on the kind of file.
-    except Exception as error:
-        raise ValueError(f"mesh: {what!r} ({part}) is no mesh: {error}") from error
-    if not np.isfinite(mesh.coordinates).all():
+        loaded = load_surf_mesh(mesh)
+    except Exception as error:  # what nilearn raises depends on what it is given
+        what = f"{described(mesh)!r} ({part})"
+        raise ValueError(f"mesh: {what} is no mesh: {error}") from error
+    if not np.isfinite(loaded.coordinates).all():
         raise ValueError(f"mesh: the {part} one has coordinates that are not finite.")
-    return mesh
+    return loaded
 
 
 # ------------------------------------------------------------------- masks and atlases
@@ -295,9 +269,8 @@ def load_cifti_mask(mask_img, axis, name="mask_img"):
             f"{name} is for grayordinates; imgs are parcels. Leave some out by the "
             "label 0 of decode_regions, or by rows of adjacency without neighbours."
         )
-    mask = load_cifti(mask_img, name)
-    values = as_mask(_only_row(mask, name), name)
-    chosen = _at_columns(values, mask.columns, axis, name)
+    values, mask = _only_row(mask_img, name)
+    chosen = _at_columns(as_mask(values, name), mask.columns, axis, name)
     if not chosen.any():
         raise ValueError(f"{name} selects no grayordinate of the images.")
     return chosen
@@ -305,22 +278,22 @@ def load_cifti_mask(mask_img, axis, name="mask_img"):
 
 def load_cifti_labels(labels_img, axis):
     """Labels (n_columns,) for images, all labels, and names by label."""
-    atlas = load_cifti(labels_img, "labels_img")
-    values = _only_row(atlas, "labels_img")
+    values, atlas = _only_row(labels_img, "labels_img")
     names = {}
     if isinstance(atlas.rows, LabelAxis):
         names = {key: label[0] for key, label in atlas.rows.label[0].items()}
     return _at_columns(values, atlas.columns, axis, "labels_img"), values, names
 
 
-def _only_row(file, name):
-    """The one row of a file, (n_columns,)."""
+def _only_row(item, name):
+    """The one row of a file, (n_columns,), and the `Cifti` itself."""
+    file = load_cifti(item, name)
     if len(file.rows) != 1:
         raise ValueError(
             f"{name} must hold one map; it holds {len(file.rows)}. Take one of them, "
             "e.g. with wb_command -cifti-merge -column."
         )
-    return read(file.image, name)[0]
+    return read(file.image, name)[0], file
 
 
 def _at_columns(values, axis, other, name):
@@ -332,12 +305,10 @@ def _at_columns(values, axis, other, name):
             f"{name} has other columns than the images: {_difference(axis, other)}."
         )
     for structure, n in axis.nvertices.items():
-        expected = other.nvertices.get(structure, n)
-        if n != expected:
+        if n != (expected := other.nvertices.get(structure, n)):
             raise ValueError(
                 f"{name} has {n} vertices on {short(structure)}, but the images have "
-                f"{expected}. Take it on the surface of the images, or resample it "
-                "with wb_command."
+                f"{expected}. Use the images' surface, or resample it by wb_command."
             )
     if not _same_grid(axis, other):
         raise ValueError(
@@ -345,16 +316,15 @@ def _at_columns(values, axis, other, name):
             f"{axis.volume_shape} against {other.volume_shape}, or another affine. "
             "Resample it with wb_command."
         )
-    found = np.zeros(len(other), dtype=values.dtype)
-    for structure, n in other.nvertices.items():
-        at = np.zeros(n, dtype=values.dtype)
-        given, wanted = (each.name == structure for each in (axis, other))
-        if structure in axis.nvertices:
-            at[axis.vertex[given]] = values[given]
-        found[wanted] = at[other.vertex[wanted]]
-    if axis.affine is not None and other.affine is not None:
-        at = np.zeros(axis.volume_shape, dtype=values.dtype)
-        given, wanted = axis.volume_mask, other.volume_mask
-        at[tuple(axis.voxel[given].T)] = values[given]
-        found[wanted] = at[tuple(other.voxel[wanted].T)]
-    return found
+    # Vertices are those of a structure, voxels those of the grid.
+    places, wanted = (
+        zip(
+            np.where(each.surface_mask, each.name, "").tolist(),
+            each.vertex.tolist(),
+            map(tuple, each.voxel.tolist()),
+            strict=True,
+        )
+        for each in (axis, other)
+    )
+    found = dict(zip(places, values, strict=True))
+    return np.array([found.get(place, 0) for place in wanted], dtype=values.dtype)

@@ -22,8 +22,9 @@ from nilearn.surface import SurfaceImage
 
 from ..utils.advice import advice, described
 from ..utils.checks import name_items, plural, warn
-from .cifti import is_cifti, load_cifti_mask, load_ciftis, with_rows
+from .cifti import is_cifti, load_cifti_mask, load_ciftis
 from .images import check_masker, is_masker
+from .space import cifti_image
 from .volumes import (
     NilearnWarnings,
     is_surface,
@@ -281,7 +282,7 @@ class CiftiRuns(_Runs):
         self.mask_img = None  # of parcels there are no masks
         if not self._parcels:
             row = self._mask[np.newaxis].astype(np.float32)
-            self.mask_img = with_rows(row, first, ["mask"])
+            self.mask_img = cifti_image(row, first.columns, ["mask"])
         self.n_positions, self.n_places = np.count_nonzero(self._mask), self._mask.size
 
     def read(self, number, kept, name):
@@ -294,7 +295,7 @@ class CiftiRuns(_Runs):
         data = np.zeros((len(values), len(self._mask)), values.dtype)
         data[:, self._mask] = values
         names = [f"trial {i + 1}" for i in range(len(data))]
-        return with_rows(data, self._files[0], names)
+        return cifti_image(data, self._files[0].columns, names)
 
 
 # ------------------------------------------------------------------------------- time

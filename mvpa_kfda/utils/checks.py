@@ -172,6 +172,19 @@ def expand_pattern(pattern, where=""):
     return paths
 
 
+def read_file(path, name, read, what, errors=Exception):
+    """What is read of a file; say which one is not there, or is no `what`."""
+    file = Path(path).expanduser()
+    given = ("" if name == str(path) else f"{name}: ") + repr(str(file))
+    refuse_long_name(file, name)
+    if not file.is_file():
+        raise FileNotFoundError(f"{given} is no file.")
+    try:
+        return read(file)
+    except errors as error:
+        raise ValueError(f"{given} is no {what}: {error}") from error
+
+
 def name_items(name, items):
     """Return what to call each of several inputs: its file, or its place in a list."""
     several = len(items) > 1
@@ -558,6 +571,12 @@ def check_symmetric(K, subject):
             f"{subject} must be a symmetric kernel matrix; the largest difference "
             f"between K and its transpose is {np.abs(K - K.T).max():.3g}."
         )
+
+
+def check_shape(values, shape, what, mend=""):
+    """Refuse an array of another shape; `what` words what it must hold."""
+    if values.shape != shape:
+        raise ValueError(f"{what}, shape {shape}; got {values.shape}.{mend}")
 
 
 def _missing(values):
