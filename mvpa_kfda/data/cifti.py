@@ -130,11 +130,10 @@ def _difference(axis, other):
     if len(axis) != len(other) or kinds[0] != kinds[1]:
         return f"{len(axis)} {kinds[0]} against {len(other)} {kinds[1]}"
     if axis.nvertices != other.nvertices:
-        one, two = (
-            quoted([f"{n} {short(k)}" for k, n in each.nvertices.items()])
-            for each in (axis, other)
-        )
-        return f"surfaces of {one} vertices against {two}"
+        surfaces = [
+            [f"{n} {short(k)}" for k, n in x.nvertices.items()] for x in (axis, other)
+        ]
+        return "surfaces of {} vertices against {}".format(*map(quoted, surfaces))
     if not _same_grid(axis, other):
         return "voxels on another grid"
     return f"other {kinds[0]}, or the same in another order"
@@ -172,17 +171,17 @@ def mask_ciftis(files, mask):
 def cifti_space(file, mesh=None):
     """The space of all columns of a file; the cortex lies on the meshes."""
     axis, meshes = file.columns, _load_meshes(mesh)
-    expected = {part: axis.nvertices.get(cortex(part)) for part in meshes}
+    sizes = {part: axis.nvertices.get(cortex(part)) for part in meshes}
     for part, each in meshes.items():
-        if expected[part] not in (None, n := len(each.coordinates)):
+        if sizes[part] not in (None, n := len(each.coordinates)):
             raise ValueError(
                 f"The {part} mesh has {n} vertices, but {short(cortex(part))} of imgs "
-                f"has {expected[part]}. Use the surface that the images were sampled "
-                "on, e.g. of fsLR with 32k vertices the .32k_fs_LR.surf.gii."
+                f"has {sizes[part]}. Use the surface that the images were sampled on, "
+                "e.g. of fsLR with 32k vertices the .32k_fs_LR.surf.gii."
             )
     if isinstance(axis, ParcelsAxis):
         return _parcel_space(axis)
-    meshes = {part: each for part, each in meshes.items() if expected[part] is not None}
+    meshes = {part: each for part, each in meshes.items() if sizes[part] is not None}
     structure, structures = pd.factorize(axis.name)
     return GrayordinateSpace(
         structures,
@@ -320,8 +319,8 @@ def _at_columns(values, axis, other, name):
     places, wanted = (
         zip(
             np.where(each.surface_mask, each.name, "").tolist(),
-            each.vertex.tolist(),
-            map(tuple, each.voxel.tolist()),
+            np.where(each.surface_mask, each.vertex, -1).tolist(),
+            map(tuple, np.where(each.volume_mask[:, None], each.voxel, -1).tolist()),
             strict=True,
         )
         for each in (axis, other)

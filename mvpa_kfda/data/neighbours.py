@@ -116,7 +116,7 @@ def members_within(mask_space, centre_space, radius, distance="geodesic"):
         numbers = dict(zip(known, mask_space.n_vertices, strict=True))
         words = " and ".join(f"{name} ({numbers[name]} vertices)" for name in names)
         raise ValueError(
-            f"imgs hold {words}, but not where they lie. Pass mesh=(left, right), "
+            f"imgs hold {words}, but not where they lie. Pass mesh=(left, right), the "
             ".surf.gii files with as many vertices, or leave them out by mask_img."
         )
     found, order = [], []
@@ -261,7 +261,7 @@ def check_adjacency(matrix, n, name, noun, mend=""):
         raise TypeError(
             f"Invalid value for {name!r}: of type {type(matrix).__name__}. Allowed: a "
             "square matrix of real numbers, sparse or dense, or a tuple of a matrix "
-            "and names, such as mne.channels.find_ch_adjacency returns."
+            f"and names, such as mne.channels.find_ch_adjacency returns.{mend}"
         ) from None
     what = f"{name} must be a matrix with one row per {noun}"
     check_shape(matrix, (n, n), what, mend)

@@ -266,17 +266,12 @@ class SurfaceSpace(Space):
 
     def __post_init__(self):
         """Normalize the arrays and check that they belong together."""
-        parts = list(self.coordinates)
-        if not parts or set(parts) - {*HEMISPHERES}:
+        parts = [{*each} for each in (self.coordinates, self.faces, self.mask)]
+        if not set() < parts[0] <= {*HEMISPHERES} or parts != parts[:1] * 3:
             raise ValueError(
-                f"Invalid parts of a surface: {parts}. Allowed: 'left', 'right'."
+                "A surface needs coordinates, faces and a mask of the same parts. "
+                f"Allowed: 'left', 'right'; got {quoted(map(sorted, parts))}."
             )
-        for name in ("coordinates", "faces", "mask"):
-            arrays = getattr(self, name)
-            if {*arrays} != {*parts}:
-                raise ValueError(
-                    f"{name} must have the parts {parts}; got {[*arrays]}."
-                )
         self._make_arrays(coordinates=float, faces=np.intp, mask=bool)
         for part, coordinates in self.coordinates.items():
             faces, mask, n = self.faces[part], self.mask[part], len(coordinates)
@@ -373,13 +368,11 @@ class RegionSpace(Space):
     def __post_init__(self):
         """Normalize the arrays and check that they belong together."""
         self._make_arrays(names=str, ids=np.int64, labels=np.int64)
-        shapes = self.names.shape, self.labels.shape
-        if shapes != (self.ids.shape, (self.base.n_positions,)) or self.ids.ndim != 1:
-            raise ValueError(
-                "Regions need one name per id, and labels for each of the "
-                f"{self.base.describe()}; got {shapes[0]} names, {self.ids.shape} ids "
-                f"and {shapes[1]} labels."
-            )
+        n, base = self.ids.size, self.base.describe()
+        check_shape(self.ids, (n,), "Regions need ids in a row")
+        check_shape(self.names, (n,), "Regions need one name per id")
+        what = f"Regions need labels for each of the {base}"
+        check_shape(self.labels, (self.base.n_positions,), what)
         known = np.isin(self.labels, [0, *self.ids]).all()
         if len(np.unique(self.ids)) != len(self.ids) or 0 in self.ids or not known:
             raise ValueError(
