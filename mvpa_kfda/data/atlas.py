@@ -16,14 +16,7 @@ from nilearn.surface import SurfaceImage
 from ..utils.checks import check_per_trial, check_shape, counted, quoted, warn
 from .cifti import load_cifti_labels
 from .images import is_masker, is_table, open_images, read_images, read_table
-from .space import (
-    HEMISPHERES,
-    FeatureSpace,
-    ParcelSpace,
-    RegionSpace,
-    SurfaceSpace,
-    VolumeSpace,
-)
+from .space import FeatureSpace, ParcelSpace, RegionSpace, SurfaceSpace, VolumeSpace
 from .volumes import (
     NilearnWarnings,
     grid_words,
@@ -101,8 +94,8 @@ def _unpack(labels_img, lut):
         if "maps" in labels_img:
             labels_img = labels_img["maps"]
         elif "map_left" in labels_img and "map_right" in labels_img:
-            labels_img = {p: labels_img[f"map_{p}"] for p in HEMISPHERES}
-        elif {*labels_img} <= {*HEMISPHERES}:  # without meshes
+            labels_img = {p: labels_img[f"map_{p}"] for p in ("left", "right")}
+        elif {*labels_img} <= {"left", "right"}:  # without meshes
             labels_img = dict(labels_img)
         else:
             raise ValueError(
@@ -137,43 +130,43 @@ def _labels_on(space, labels_img):
         parts = on_mesh(labels_img, like, "labels_img").data.parts
         whole = _one_map(np.concatenate(list(parts.values())), 1)
         return whole[space.joined_mask], np.unique(whole), None
-    columns = np.ones(space.n, bool) if type(space) is FeatureSpace else space.mask
-    if type(space) is FeatureSpace or np.ndim(labels_img) == 1:
-        labels, names = _numbered(labels_img)
-        n = counted(len(columns), space.noun)
-        what = f"labels_img must hold the region of each of the {n}"
-        check_shape(labels, columns.shape, what)
-        atlas = labels = _whole(labels)
-    else:
-        labels, atlas, names = load_cifti_labels(labels_img, space.axis())
-        atlas, labels = _whole(atlas), np.rint(_finite(labels)).astype(np.int64)
-    ids = np.unique(atlas)
-    if names:  # numbers that the file has no name for are names themselves
-        names = {i: names.get(i, str(i)) for i in ids.tolist()}
-    return labels[columns], ids, names
-
-
-def _numbered(labels):
-    """Return numbers for the regions of columns, and their names if these are given."""
+    is_array = type(space) is FeatureSpace
     try:
-        is_flat = np.ndim(labels) == 1
+        is_flat = np.ndim(labels_img) == 1
     except ValueError:  # lists of other lengths
         is_flat = False
-    if not is_flat:
+    if is_flat:
+        labels, names = _labels_of_columns(space, labels_img)
+        atlas = labels
+    elif is_array:
         raise TypeError(
-            f"labels_img is a {type(labels).__name__} but imgs is an array; pass a 1-D "
-            "array with the region of every column."
+            f"labels_img is a {type(labels_img).__name__} but imgs is an array; pass a "
+            "1-D array with the region of every column."
         )
+    else:
+        labels, atlas, names = load_cifti_labels(labels_img, space.axis())
+        labels = np.rint(_finite(labels)).astype(np.int64)
+    ids = np.unique(_whole(atlas))
+    if names:  # numbers that the file has no name for are names themselves
+        names = {i: names.get(i, str(i)) for i in ids.tolist()}
+    return labels if is_array else labels[space.mask], ids, names
+
+
+def _labels_of_columns(space, labels):
+    """Whole numbers for the regions of columns, and their names if these are given."""
     if np.ma.is_masked(labels):
         mend = "Fill in 0, which is no region: labels_img.filled(0)"
         n = np.ma.count_masked(labels)
         raise ValueError(f"labels_img is masked for {n} columns. {mend}.")
-    labels = check_per_trial(labels, np.size(labels), "labels_img")
-    if labels.dtype.kind != "U":
-        return labels, None
-    names = [x for x in np.unique(labels).tolist() if x.lower() not in _NO_REGION]
-    numbers = [names.index(x) + 1 if x in names else 0 for x in labels]
-    return np.array(numbers), dict(enumerate(names, start=1))
+    labels, names = check_per_trial(labels, np.size(labels), "labels_img"), None
+    n = space.n if isinstance(space, FeatureSpace) else len(space.mask)
+    what = f"labels_img must hold the region of each of the {counted(n, space.noun)}"
+    check_shape(labels, (n,), what)
+    if labels.dtype.kind == "U":
+        named = [x for x in np.unique(labels).tolist() if x.lower() not in _NO_REGION]
+        names = dict(enumerate(named, start=1))
+        labels = np.array([named.index(x) + 1 if x in named else 0 for x in labels])
+    return _whole(labels), names
 
 
 # ------------------------------------------------------------------------------ labels
@@ -253,10 +246,21 @@ def _names(ids, lut, listed):
         raise ValueError(
             f"The atlas lists {len(names)} names, the first {names[0]!r}, and has "
             f"{len(ids)} regions ({quoted(ids, 5)}), so that names are not certain. "
-            "Pass lut, a table with columns index and name, or for numbers as names "
-            "the image alone as labels_img."
+            "Pass lut, a table with columns index and name, or the image alone."
         )
-    known = lut if isinstance(lut, dict) else _read_names(lut)
+    known = lut
+    if not isinstance(lut, dict):
+        table = read_table(lut, "lut")
+        if not {"index", "name"} <= {*table.columns}:
+            there = quoted(table.columns.tolist())
+            raise ValueError(
+                f"lut needs the columns 'index' and 'name'; it has {there}."
+            )
+        if len(again := table["index"][table["index"].duplicated()]):
+            what = f"the region {again.iloc[0]} more than once"
+            raise ValueError(f"lut names {what}; every index needs one row.")
+        table = table.dropna(subset=["index", "name"])
+        known = dict(zip(table["index"].tolist(), table["name"].tolist(), strict=True))
     unknown = [i for i in ids if i not in known]
     if len(unknown) == len(ids):
         raise ValueError(
@@ -270,16 +274,3 @@ def _names(ids, lut, listed):
             UserWarning,
         )
     return [str(known.get(i, f"unknown {i}")) for i in ids]
-
-
-def _read_names(lut):
-    """The names of regions in a table, by their numbers."""
-    table = read_table(lut, "lut")
-    if not {"index", "name"} <= {*table.columns}:
-        there = quoted(table.columns.tolist())
-        raise ValueError(f"lut needs the columns 'index' and 'name'; it has {there}.")
-    if len(again := table["index"][table["index"].duplicated()]):
-        what = f"the region {again.iloc[0]} more than once"
-        raise ValueError(f"lut names {what}; every index needs one row.")
-    table = table.dropna(subset=["index", "name"])
-    return dict(zip(table["index"].tolist(), table["name"].tolist(), strict=True))

@@ -21,14 +21,7 @@ from nilearn.surface import PolyMesh, load_surf_mesh
 
 from ..utils.advice import advice, described
 from ..utils.checks import expand_pattern, name_items, quoted, read_file
-from .space import (
-    HEMISPHERES,
-    GrayordinateSpace,
-    ParcelSpace,
-    cortex,
-    same_places,
-    short,
-)
+from .space import GrayordinateSpace, ParcelSpace, cortex, same_places, short
 from .volumes import as_mask, check_several, listed, open_image, read, stack_rows
 
 #: How the names of CIFTI files end.
@@ -230,14 +223,14 @@ def _load_meshes(mesh):
     if isinstance(mesh, PolyMesh):
         parts = mesh.parts
     elif isinstance(mesh, list | tuple) and len(mesh) == 2:
-        parts = dict(zip(HEMISPHERES, mesh, strict=True))
+        parts = {"left": mesh[0], "right": mesh[1]}
     if not isinstance(parts, dict):
         raise TypeError(
             f"Invalid value for 'mesh': {described(mesh)}. Allowed: a PolyMesh of "
-            "nilearn, a dict {'left': ..., 'right': ...} or a pair (left, right) of "
-            "paths, e.g. .surf.gii files, or meshes."
+            "nilearn, a dict {'left': ..., 'right': ...} or (left, right), of meshes or "
+            ".surf.gii files."
         )
-    if unknown := [part for part in parts if part not in HEMISPHERES]:
+    if unknown := [part for part in parts if part not in ("left", "right")]:
         there = quoted(unknown)
         raise ValueError(f"Invalid parts of mesh: {there}. Allowed: 'left', 'right'.")
     given = {part: each for part, each in parts.items() if each is not None}

@@ -226,10 +226,10 @@ def _classes_of(epochs, y, name, owner):
     for label, matched in events.items():
         of_class = np.isin(codes, [epochs.event_id[event] for event in matched])
         if not of_class.any():
+            its = f"its events {quoted(matched, _LISTED)}. See {owner}.drop_log"
             raise ValueError(
-                f"{name} names the class {label!r}, but {owner} has no epoch of its "
-                f"events {quoted(matched, _LISTED)}. See {owner}.drop_log, or leave "
-                "the class out."
+                f"{name} names the class {label!r}, but {owner} has no epoch of {its}, "
+                "or leave the class out."
             )
         if len(twice := np.flatnonzero(of_class & (labels != ""))):
             event = next(e for e in matched if epochs.event_id[e] == codes[twice[0]])
@@ -276,8 +276,8 @@ def _named(given, n_epochs, name):
         if label.strip() in names:
             raise ValueError(
                 f"{name} names {label.strip()!r} twice among {len(given)} names, for "
-                f"{n_epochs} epochs. Put the events of a class together, or pass one "
-                "label for each epoch."
+                f"{n_epochs} epochs. Put the events together, or pass one label for "
+                "each epoch."
             )
         names[label.strip()] = [text.strip() for text in texts]
     if len(names) < 2:
@@ -415,11 +415,9 @@ def _check_power(data, name):
             f"The data of {name} holds complex data; real numbers are needed. For "
             f"power, use output='power'; for the rest, decode_arrays. {COMPLEX}"
         )
-    instead = (
-        "of one frequency, z = {name}.data[:, :, i], decode_arrays(np.concatenate(["
-        "np.sin(z), np.cos(z)], axis=1), y, sfreq=..., tmin=...)"
-    )
-    warn_of_angles(data, f"The data of {name}", instead.format(name=name))
+    instead = "decode_arrays(np.concatenate([np.sin(z), np.cos(z)], axis=1), y, ...)"
+    of = f"of one frequency, z = {name}.data[:, :, i], "
+    warn_of_angles(data, f"The data of {name}", of + instead)
 
 
 def is_even(distances):
@@ -431,9 +429,10 @@ def fit_scaling(info, data, scale, kernel):
     """The `Scaling` of data ([n_freqs,] n_samples, n_epochs, n_channels)."""
     if data.ndim == 4:
         # Power differs by orders of magnitude between frequencies.
-        divisors = [fit_scaling(info, power, scale, kernel).divisors for power in data]
-        none = divisors[0] is None
-        return Scaling(None if none else np.stack(divisors)[:, None, None])
+        scalings = [fit_scaling(info, power, scale, kernel) for power in data]
+        if scalings[0].divisors is None:
+            return Scaling()
+        return Scaling(np.stack([each.divisors for each in scalings])[:, None, None])
     if isinstance(scale, mne.Covariance):
         return Scaling(whitener=_whitener(scale, info))
     if scale == "channel":
@@ -460,8 +459,7 @@ def _whitener(covariance, info):
     if missing := [name for name in names if name not in covariance.ch_names]:
         raise ValueError(
             f"The noise covariance in scale lacks {len(missing)} of the {len(names)} "
-            f"channels, e.g. {missing[0]!r}. Pick the channels it has, or compute it "
-            "from these epochs."
+            f"channels, e.g. {missing[0]!r}. Pick those it has, or compute it again."
         )
     data = pick_channels(info, None)
     if others := [name for i, name in enumerate(names) if i not in data]:
@@ -525,7 +523,7 @@ def _mne_adjacency(info):
     types, n = sorted(set(info.get_channel_types())), len(info["ch_names"])
     if len(types) > 1 or types[0] == "misc" or n < 4:
         raise ValueError(
-            "sensors='adjacency' takes four or more channels of one type, which have "
+            "sensors='adjacency' needs four or more channels of one type, which have "
             f"places on the head; picked are {n} of type {', '.join(types)}. Pick "
             "others, or pass your own matrix as sensors."
         )

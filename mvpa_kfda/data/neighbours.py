@@ -124,9 +124,8 @@ def members_within(mask_space, centre_space, radius, distance="geodesic"):
     for (space, columns), (centres, rows) in pieces:
         if distance == "edges" and isinstance(space, VolumeSpace):
             raise ValueError(
-                "distance='edges' is for surfaces only, but imgs hold voxels too, "
-                f"{space.describe()} of them in one structure. Leave them out by "
-                "mask_img, or use distance='geodesic'."
+                "distance='edges' is for surfaces only, but imgs hold voxels, too. Use "
+                "a mask_img without them, or distance='geodesic'."
             )
         members = members_within(space, centres, radius, distance)
         # Neither sorted nor summed again: in the order of the piece, so that kernels
@@ -147,7 +146,11 @@ def sphere_members(mask_space, centre_space, radius):
     places, centres = in_mm(mask_space), in_mm(centre_space)
     members = _in_balls(places, centres, radius, radius)
     centre = _one_per_row(centre_features(mask_space, centre_space), n_voxels)
-    same = _one_per_row(_same_whole_mm(places, centres), n_voxels)
+    # The first place with each centre's whole millimetres, -1 if none has.
+    whole = map(tuple, places.astype(int)[::-1].tolist())
+    first = dict(zip(whole, range(n_voxels - 1, -1, -1), strict=True))
+    same = [first.get(tuple(c), -1) for c in centres.astype(int).tolist()]
+    same = _one_per_row(np.array(same), n_voxels)
     members = members + (centre + same)
     members.sort_indices()
     return members
@@ -237,8 +240,7 @@ def adjacency_members(adjacency, n_features):
         if names is not None and len(names) != n_features:
             raise ValueError(
                 f"The adjacency names {len(names)} features; the data have "
-                f"{n_features}. Take its rows and columns of the data's features, in "
-                "their order."
+                f"{n_features}. Take only these from it, in their order."
             )
     matrix = check_adjacency(adjacency, n_features, "adjacency", "feature")
     if not (np.isfinite(matrix.data) & (matrix.data >= 0)).all():
@@ -278,13 +280,6 @@ def keep_usable(members, usable, centre_index):
     before = np.cumsum(np.append(False, keep), dtype=members.indptr.dtype)
     marks = members.data[keep], members.indices[keep], before[members.indptr]
     return sparse.csr_array(marks, shape=members.shape)
-
-
-def _same_whole_mm(places, centres):
-    """The first place with each centre's whole millimetres, -1 if none has."""
-    whole = places.astype(int)[::-1].tolist()
-    first = dict(zip(map(tuple, whole), range(len(whole) - 1, -1, -1), strict=True))
-    return np.array([first.get(tuple(c), -1) for c in centres.astype(int).tolist()])
 
 
 def _one_per_row(columns, n_columns):

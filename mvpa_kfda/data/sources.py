@@ -311,28 +311,26 @@ def _check_source_space(form, src):
     """Refuse a source space of other vertices or another subject."""
     expected = ["surface" if x in _HEMISPHERES else "volume" for x in form.structures]
     found = ["surface" if space["type"] == "surf" else "volume" for space in src]
+    mend = "Pass the source space that they were computed with, inverse['src']."
     if found != expected:
         found, expected = (
             " and ".join(counted(n, noun) for noun, n in Counter(each).items())
             for each in (found, expected)
         )
         raise ValueError(
-            f"src has {found}, but the source estimates are of {expected}. Pass the "
-            "source space that they were computed with, inverse['src']."
+            f"src has {found}, but the source estimates are of {expected}. {mend}"
         )
     subject = src[0].get("subject_his_id")
     if None not in (form.subject, subject) and form.subject != subject:
         raise ValueError(
-            f"src is of subject {subject!r}, but the source estimates are of "
-            f"{form.subject!r}. Pass that subject's source space; for morphed "
-            "estimates, that of the one they were morphed to."
+            f"src is of subject {subject!r}, but the source estimates are of, or were "
+            f"morphed to, {form.subject!r}. Pass the source space of that subject."
         )
     for name, vertices, space in zip(form.structures, form.vertices, src, strict=True):
         if len(unknown := np.setdiff1d(vertices, space["vertno"])):
             raise ValueError(
                 f"{len(unknown)} of the {len(vertices)} vertices of {name} are not in "
-                f"use in src, e.g. {quoted(unknown[:3].tolist())}. Pass the source "
-                "space that the source estimates were computed with, inverse['src']."
+                f"use in src, e.g. {quoted(unknown[:3].tolist())}. {mend}"
             )
 
 
@@ -361,9 +359,8 @@ def _adjacency(name, space, vertices):
     if space["type"] == "surf" and space["use_tris"] is None:
         if len(space["vertno"]) < len(space["rr"]):
             raise ValueError(
-                f"The vertices of {name} in src are not joined by triangles, so that "
-                "clusters have no neighbours. Make src with spacing 'ico5', 'oct6' or "
-                "'all', not in mm."
+                f"The vertices of {name} in src are not joined by triangles, as "
+                "clusters need. Make src with spacing 'ico5', 'oct6' or 'all'."
             )
         space = {**space, "use_tris": space["tris"]}
     with warnings.catch_warnings(), mne.use_log_level("ERROR"):

@@ -280,8 +280,7 @@ class SurfaceSpace(Space):
             if not fit or not ((faces >= 0) & (faces < n)).all():
                 raise ValueError(
                     f"The {part} surface needs coordinates (n, 3), faces (n_faces, 3) "
-                    "with vertices from 0 to n - 1, and a mask (n,); got "
-                    f"{shapes[0]}, {shapes[1]} and {shapes[2]}."
+                    f"of vertices from 0 to n - 1, a mask (n,); got {quoted(shapes)}."
                 )
 
     @property
@@ -488,7 +487,7 @@ class FeatureSpace(Space):
 
     def columns(self):
         """The column of a table: the feature's name or index."""
-        return {"feature": np.arange(self.n) if self.names is None else self.names}
+        return {self.noun: np.arange(self.n) if self.names is None else self.names}
 
     def take(self, chosen):
         """The space of chosen positions (n_positions,), of bool."""
@@ -498,9 +497,8 @@ class FeatureSpace(Space):
 
     def _image(self, values, outside, dtype, name):
         raise ValueError(
-            "There is no image of this result: its features are columns of an array "
-            "and have no place in a brain. Use result.to_dataframe() or "
-            "result.scores, or run the analysis on images."
+            "There is no image of this result: features of an array have no place in a "
+            "brain. Use result.to_dataframe() or result.scores, or decode images."
         )
 
 
@@ -698,10 +696,6 @@ class ParcelSpace(FeatureSpace):
         known = (self.parcel >= 0) & (self.parcel < self.n)
         if self.parcel.shape != self.vertex.shape or not known.all():
             raise ValueError("Every vertex and voxel must be in one of the parcels.")
-
-    def columns(self):
-        """The column of a table: the parcel's name."""
-        return {self.noun: self.names}
 
     @property
     def mask(self):
