@@ -227,8 +227,8 @@ def _load_meshes(mesh):
     if not isinstance(parts, dict):
         raise TypeError(
             f"Invalid value for 'mesh': {described(mesh)}. Allowed: a PolyMesh of "
-            "nilearn, a dict {'left': ..., 'right': ...} or (left, right), of meshes or "
-            ".surf.gii files."
+            "nilearn, a dict {'left': ..., 'right': ...} or (left, right), of .surf.gii"
+            " files or meshes."
         )
     if unknown := [part for part in parts if part not in ("left", "right")]:
         there = quoted(unknown)

@@ -111,8 +111,7 @@ class TrainOn:
             which = "all" if self.mask.any() else "none"
             raise ValueError(
                 f"{self.given} selects {which} of the {len(self.mask)} {self.noun}; "
-                "some have to be left to train with and some to test on."
-                f"{self.hint}"
+                f"some have to be left to train with and some to test on.{self.hint}"
             )
 
     @property

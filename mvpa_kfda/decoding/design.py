@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from ..data.images import Classes, choose_images, read_labels
+from ..data.images import Classes, read_labels
 from ..data.trials import Confounds
 from ..inference.permutation import (
     SCHEMES,
@@ -306,7 +306,7 @@ def check_design(
             "need. Pass one label for each trial; those of epochs are "
             "(epochs.metadata, column) or epochs.events[:, 2]."
         )
-    rows = choose_images(read_labels(y, groups, confounds, train_on), classes)
+    rows = read_labels(y, groups, confounds, train_on, classes)
     trials = rows.trials
     y, groups = trials.y, trials.groups
     confounds, train_on = trials.confounds, trials.train_on

@@ -16,7 +16,6 @@ from ..data.atlas import read_regions
 from ..data.betas import Betas, opened
 from ..data.images import (
     Classes,
-    choose_images,
     process_positions,
     read_images,
     read_labels,
@@ -458,11 +457,11 @@ def searchlight(
     near = {"radius": None if adjacency is not None else float(radius)}
     if adjacency is None and isinstance(centres, SurfaceSpace | GrayordinateSpace):
         near["distance"] = distance
-    labels = read_labels(y, groups, confounds, train_on)
+    labels = read_labels(y, groups, confounds, train_on, reading.classes)
     return _decode_geometry(
         images,
         Geometry(name_features(centres, adjacency), members, pairs, centre_feature),
-        choose_images(labels, reading.classes),
+        labels,
         procedure,
         standardize=reading.standardize,
         parameters=near | record,
@@ -560,11 +559,11 @@ def decode_regions(
     images, regions = read_regions(imgs, labels_img, mask_img, lut, reading.mesh)
     members = regions.membership
     centre_feature = np.full(regions.n_positions, -1)  # no voxel stands for a region
-    labels = read_labels(y, groups, confounds, train_on)
+    labels = read_labels(y, groups, confounds, train_on, reading.classes)
     return _decode_geometry(
         images,
         Geometry(regions, members, touching(regions), centre_feature),
-        choose_images(labels, reading.classes),
+        labels,
         procedure,
         standardize=reading.standardize,
         parameters=record,

@@ -126,6 +126,11 @@ def warn(message, category=RuntimeWarning, of_result=True):
     warnings.warn(message, category, stacklevel=level)
 
 
+def invalid(name, value, allowed, kind=ValueError):
+    """The error for a value that is not allowed."""
+    return kind(f"Invalid value for {name!r}: {value!r}. Allowed: {allowed}.")
+
+
 def check_option(name, value, allowed, also=()):
     """Return a value of `allowed`; `also` words what else the caller takes."""
     try:
@@ -134,8 +139,7 @@ def check_option(name, value, allowed, also=()):
     except (TypeError, ValueError):
         known = False
     if not known:
-        choices = ", ".join(filter(None, [quoted(allowed), *also]))
-        raise ValueError(f"Invalid value for {name!r}: {value!r}. Allowed: {choices}.")
+        raise invalid(name, value, ", ".join(filter(None, [quoted(allowed), *also])))
     return value
 
 
