@@ -106,30 +106,29 @@ def load_ciftis(imgs):
             mend = "Pass it to decode_regions as labels_img."
             raise ValueError(f"{name} holds the labels of an atlas, no data. {mend}")
         files.append(file)
-        if difference := _difference(file.columns, files[0].columns):
+        axis, first = file.columns, files[0].columns
+        if not _same_columns(axis, first):
+            others = f"{len(axis)} {_KINDS[type(axis)]} against {len(first)}"
+            others += ", other ones, or the same in another order"
             raise ValueError(
-                f"{name} has other columns than {names[0]}: {difference}. All images "
-                "need the same ones, in the same order."
+                f"{name} has other columns than {names[0]}: "
+                f"{_misfit(axis, first) or others}. All images need the same ones."
             )
     check_several(sum(len(file.rows) for file in files), files[0].image.shape)
     return files
 
 
-def _difference(axis, other):
-    """How the columns of a file differ from those of another; "" if not."""
-    if _same_columns(axis, other):
-        return ""
-    kinds = [_KINDS[type(each)] for each in (axis, other)]
-    if len(axis) != len(other) or kinds[0] != kinds[1]:
-        return f"{len(axis)} {kinds[0]} against {len(other)} {kinds[1]}"
-    if axis.nvertices != other.nvertices:
-        surfaces = [
-            [f"{n} {short(k)}" for k, n in x.nvertices.items()] for x in (axis, other)
-        ]
-        return "surfaces of {} vertices against {}".format(*map(quoted, surfaces))
+def _misfit(axis, other):
+    """How the kind, surfaces or grid of two axes differ; "" if they do not."""
+    if type(axis) is not type(other):
+        return " against ".join(f"{len(x)} {_KINDS[type(x)]}" for x in (axis, other))
+    for structure, n in axis.nvertices.items():
+        if n != (expected := other.nvertices.get(structure, n)):
+            return f"{n} vertices on {short(structure)} against {expected}"
     if not _same_grid(axis, other):
-        return "voxels on another grid"
-    return f"other {kinds[0]}, or the same in another order"
+        shapes = f"shape {axis.volume_shape} against {other.volume_shape}"
+        return f"voxels on another grid, {shapes}, or another affine"
+    return ""
 
 
 def _same_columns(axis, other):
@@ -292,21 +291,12 @@ def _at_columns(values, axis, other, name):
     """The values (n,) of the columns of an axis at those of another, else 0."""
     if _same_columns(axis, other):
         return values
-    if ParcelsAxis in (type(axis), type(other)):
+    misfit = _misfit(axis, other)
+    if misfit or isinstance(axis, ParcelsAxis):
+        what = misfit or "other parcels, or the same in another order"
         raise ValueError(
-            f"{name} has other columns than the images: {_difference(axis, other)}."
-        )
-    for structure, n in axis.nvertices.items():
-        if n != (expected := other.nvertices.get(structure, n)):
-            raise ValueError(
-                f"{name} has {n} vertices on {short(structure)}, but the images have "
-                f"{expected}. Use the images' surface, or resample it by wb_command."
-            )
-    if not _same_grid(axis, other):
-        raise ValueError(
-            f"{name} has voxels on another grid than the images: shape "
-            f"{axis.volume_shape} against {other.volume_shape}, or another affine. "
-            "Resample it with wb_command."
+            f"{name} does not fit the images: it has {what}. Use their surfaces and "
+            "their grid, or resample it with wb_command."
         )
     # Vertices are those of a structure, voxels those of the grid.
     places, wanted = (

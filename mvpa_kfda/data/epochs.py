@@ -309,11 +309,6 @@ def _match(event_id, texts, n_epochs, name, owner):
 
 # ---------------------------------------------------------------------------- channels
 
-#: Channels that record the noise of the room. For MNE-Python they are data, too.
-_REFERENCE = "ref_meg"
-#: How users ask for all data channels.
-_ALL = ("data", ["data"])
-
 
 def _picked(info, picks):
     """The names of picked channels, and of the references left out of all."""
@@ -321,10 +316,12 @@ def _picked(info, picks):
     stand_in = mne.EvokedArray(np.zeros((len(info["ch_names"]), 1)), info.copy())
     stand_in.pick("data" if picks is None else picks, verbose=False)
     names = stand_in.ch_names
-    if picks is not None and not (isinstance(picks, str | list) and picks in _ALL):
+    everything = isinstance(picks, str | list) and picks in ("data", ["data"])
+    if picks is not None and not everything:
         return names, []
-    kinds = dict(zip(names, stand_in.get_channel_types(), strict=True))
-    references = [name for name in names if kinds[name] == _REFERENCE]
+    # They record the noise of the room. For MNE-Python they are data, too.
+    kinds = zip(names, stand_in.get_channel_types(), strict=True)
+    references = [name for name, kind in kinds if kind == "ref_meg"]
     return [name for name in names if name not in references], references
 
 

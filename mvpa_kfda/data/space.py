@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 from scipy import sparse
 
-from ..utils.checks import check_option, check_shape, counted, quoted
+from ..utils.checks import check_option, check_shape, counted, invalid, quoted
 from ..utils.files import same_content
 
 HEMISPHERES = ("left", "right")  # the parts that nilearn's surface images have
@@ -21,6 +21,10 @@ _PREFIX = "CIFTI_STRUCTURE_"  # begins the names of all structures in CIFTI file
 #: Grids are one if their corners are closer than this part of a voxel: programs round
 #: affines differently.
 _TOLERANCE = 0.01
+
+
+#: Kind of space -> its class.
+SPACES = {}
 
 
 def same_places(shape, affine, other):
@@ -49,17 +53,22 @@ class Space:
     A new kind of space is a class with `columns` (the columns of a table that say where
     every position is, by name), `base` (the space that its images are of: itself, or
     that of the regions), a `mask` of the places of its images or what else says its
-    `n_positions`, and what is named here, and an entry in `SPACES`. Spaces are equal if
-    they are of one kind and have the same places.
+    `n_positions`, and what is named here. Spaces are equal if they are of one kind and
+    have the same places.
     """
 
     kind: ClassVar[str]  #: its name, in files too
     noun: ClassVar[str]  #: what one position is called
-    ending: ClassVar[str | None] = None  #: of its images' files; None: no single file
+    ending: ClassVar[str | None]  #: of its images' files; None: no single file
     #: Places of the positions in mm, (n_positions, 3); None if they have none.
     points: ClassVar[np.ndarray | None]
     #: Positions that touch, (2, n_edges), in any order and direction.
     edges: ClassVar[np.ndarray]
+
+    def __init_subclass__(cls, kind, noun, ending=None):
+        """Name a kind of space, and enter it into `SPACES`."""
+        cls.kind, cls.noun, cls.ending = kind, noun, ending
+        SPACES[kind] = cls
 
     def __eq__(self, other):
         """Whether the other space is of the same kind and has the same places."""
@@ -147,7 +156,7 @@ _ITSELF = property(lambda self: self)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class VolumeSpace(Space):
+class VolumeSpace(Space, kind="volume", noun="voxel", ending=".nii.gz"):
     """Voxels of a mask, in C order, which is also the order of nilearn's maskers.
 
     Parameters
@@ -170,9 +179,6 @@ class VolumeSpace(Space):
     array([2., 3.])
     """
 
-    kind: ClassVar[str] = "volume"
-    noun: ClassVar[str] = "voxel"
-    ending: ClassVar[str] = ".nii.gz"
     base = _ITSELF
 
     mask: np.ndarray
@@ -231,7 +237,7 @@ class VolumeSpace(Space):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SurfaceSpace(Space):
+class SurfaceSpace(Space, kind="surface", noun="vertex"):
     """Vertices of meshes, part after part.
 
     Parameters
@@ -256,8 +262,6 @@ class SurfaceSpace(Space):
     array([5., 0., 6.], dtype=float32)
     """
 
-    kind: ClassVar[str] = "surface"
-    noun: ClassVar[str] = "vertex"
     base = _ITSELF
 
     coordinates: dict
@@ -330,7 +334,7 @@ class SurfaceSpace(Space):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RegionSpace(Space):
+class RegionSpace(Space, kind="regions", noun="region"):
     """Regions of an atlas.
 
     Parameters
@@ -355,9 +359,6 @@ class RegionSpace(Space):
     >>> space.columns()["x"]
     array([1.5, 0. ])
     """
-
-    kind: ClassVar[str] = "regions"
-    noun: ClassVar[str] = "region"
 
     names: np.ndarray
     ids: np.ndarray
@@ -387,10 +388,8 @@ class RegionSpace(Space):
     def find(self, region):
         """The position of a region, given by name or by number in the atlas."""
         if isinstance(region, bool) or not isinstance(region, str | Integral):
-            raise TypeError(
-                f"Invalid value for 'region': {region!r}. Allowed: the name of a "
-                "region, or its number in the atlas."
-            )
+            allowed = "the name of a region, or its number in the atlas"
+            raise invalid("region", region, allowed, TypeError)
         by_name = isinstance(region, str)
         known, what = (self.names, "name") if by_name else (self.ids, "number")
         found = np.flatnonzero(known == region)
@@ -447,7 +446,7 @@ class RegionSpace(Space):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FeatureSpace(Space):
+class FeatureSpace(Space, kind="features", noun="feature"):
     """Columns of an array, which have no place in a brain.
 
     Parameters
@@ -463,8 +462,6 @@ class FeatureSpace(Space):
     ['Fz', 'Oz']
     """
 
-    kind: ClassVar[str] = "features"
-    noun: ClassVar[str] = "feature"
     base = _ITSELF
     points = None
     edges = np.empty((2, 0), dtype=np.intp)
@@ -503,7 +500,9 @@ class FeatureSpace(Space):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GrayordinateSpace(Space):
+class GrayordinateSpace(
+    Space, kind="grayordinates", noun="grayordinate", ending=".dscalar.nii"
+):
     """Vertices of surfaces and voxels of other structures, as a CIFTI file has them.
 
     The fields hold the file's axis of brain models; positions are in its order.
@@ -548,9 +547,6 @@ class GrayordinateSpace(Space):
     (['THALAMUS_LEFT', 'THALAMUS_LEFT'], [2.0, 4.0])
     """
 
-    kind: ClassVar[str] = "grayordinates"
-    noun: ClassVar[str] = "grayordinate"
-    ending: ClassVar[str] = ".dscalar.nii"
     base = _ITSELF
 
     structures: np.ndarray
@@ -660,7 +656,7 @@ class GrayordinateSpace(Space):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ParcelSpace(FeatureSpace):
+class ParcelSpace(FeatureSpace, kind="parcels", noun="parcel", ending=".pscalar.nii"):
     """Parcels of a CIFTI file, features with names that are painted as a whole.
 
     Parameters
@@ -674,10 +670,6 @@ class ParcelSpace(FeatureSpace):
     structures, n_vertices, structure, vertex, voxel, shape, affine
         Where these are, as in `GrayordinateSpace`; the structure of a voxel is -1.
     """
-
-    kind: ClassVar[str] = "parcels"
-    noun: ClassVar[str] = "parcel"
-    ending: ClassVar[str] = ".pscalar.nii"
 
     parcel: np.ndarray
     structures: np.ndarray
@@ -783,16 +775,6 @@ def _xyz(points):
 def numbered(mask):
     """The True places of a mask counted from 0; -1 elsewhere."""
     return np.where(mask, np.cumsum(mask).reshape(mask.shape) - 1, -1)
-
-
-#: Kind of space -> its class.
-SPACES = {
-    cls.kind: cls
-    for cls in (
-        *(VolumeSpace, SurfaceSpace, GrayordinateSpace),
-        *(RegionSpace, FeatureSpace, ParcelSpace),
-    )
-}
 
 
 def unpack_space(packed):
