@@ -108,9 +108,8 @@ def listed(imgs):
             f"{p!r}: {file!r}" if file else f"{p!r}: ..." for p, file in files.items()
         )
         raise TypeError(
-            "imgs holds values of vertices, but not the mesh that these are of. Pass a "
-            "surface image, for several runs a list of them: nilearn.surface."
-            f"SurfaceImage(mesh={{{mesh}}}, data={{{data}}})."
+            "imgs holds values of vertices, but not the mesh that these are of. Per "
+            f"run pass nilearn.surface.SurfaceImage(mesh={{{mesh}}}, data={{{data}}})."
         )
     return items
 
@@ -263,9 +262,8 @@ def load_mask(mask_img, image, name="mask_img"):
         )
     if isinstance(mask_img, str) and mask_img in _STRATEGIES:
         raise ValueError(
-            f"{name}={mask_img!r} is a mask_strategy of nilearn. Pass a masker that is "
-            f"fitted with it: nilearn.maskers.NiftiMasker(mask_strategy={mask_img!r})"
-            ".fit(imgs)."
+            f"{name}={mask_img!r} is a mask_strategy of nilearn. Pass a fitted masker: "
+            f"nilearn.maskers.NiftiMasker(mask_strategy={mask_img!r}).fit(imgs)."
         )
     mask_img = load_volume(mask_img, name)
     data = load_3d(mask_img, name)
