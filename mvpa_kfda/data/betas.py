@@ -228,14 +228,12 @@ def _find_kernels(hrf_model):
     if isinstance(hrf_model, str):
         check_option("hrf_model", hrf_model, HRF_MODELS, ["None", "a function"])
         return HRF_MODELS[hrf_model]
-    if hrf_model is None or callable(hrf_model):
-        return (hrf_model,)
-    several = isinstance(hrf_model, list | tuple) and len(hrf_model) > 0
-    if not several or not all(map(callable, hrf_model)):
-        functions = "a function(t_r, oversampling) or a list, the first to be estimated"
-        allowed = f"{quoted(HRF_MODELS)}, None, {functions}"
-        raise invalid("hrf_model", hrf_model, allowed, TypeError)
-    return tuple(hrf_model)
+    kernels = hrf_model if isinstance(hrf_model, list | tuple) else [hrf_model]
+    if hrf_model is None or (kernels and all(map(callable, kernels))):
+        return tuple(kernels)
+    functions = "a function(t_r, oversampling) or a list, the first to be estimated"
+    allowed = f"{quoted(HRF_MODELS)}, None, {functions}"
+    raise invalid("hrf_model", hrf_model, allowed, TypeError)
 
 
 # ---------------------------------------------------------------------------- designs

@@ -142,10 +142,8 @@ class VolumeRuns(_Runs):
     most_images = 2**15 - 1
 
     def __init__(self, items):
-        names = name_items("imgs", items)
-        images = [volumes.load_volume(*each) for each in zip(items, names, strict=True)]
+        images = volumes.load_volumes(items)
         super().__init__(images, [volumes.n_volumes(image) for image in images], 4)
-        self.images = volumes.on_one_grid(images, names)
 
     def header_t_r(self, number):
         """The seconds from scan to scan in a header, None if none are told."""

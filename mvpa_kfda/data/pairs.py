@@ -135,8 +135,8 @@ def read_pairs(
         elif y is not None and not isinstance(y, str):
             raise ValueError(
                 "test_epochs are other trials than epochs, so their labels are needed: "
-                f"pass y_test, one label for each of the {len(test_epochs)} test epochs "
-                "(or same_trials=True if they are the same, in the same order)."
+                f"pass y_test, one label for each of the {len(test_epochs)} test "
+                "epochs (or same_trials=True if they are the same, in the same order)."
             )
         test, kept_test, record = label_epochs(test_epochs, labels, owner=owner)
     train = read_epoch_data(epochs, y, picks, names=names, **known)

@@ -78,16 +78,13 @@ class Trials:
 
     def take(self, rows):
         """Some of the trials, by a mask or indices."""
-        given = {name: getattr(self, name) for name in ("y", "groups", "y_test")}
-        taken = {
-            name: check_per_trial(values, self.n, name)[rows]
-            for name, values in given.items()
-            if values is not None
-        }
-        for name in ("confounds", "numbers", "train_on"):
+        taken = {"n": len(np.arange(self.n)[rows])}
+        for name in ("y", "groups", "y_test", "confounds", "numbers", "train_on"):
             values = getattr(self, name)
+            if name in ("y", "groups", "y_test") and values is not None:
+                values = check_per_trial(values, self.n, name)
             taken[name] = None if values is None else values[rows]
-        return replace(self, **taken, n=len(np.arange(self.n)[rows]))
+        return replace(self, **taken)
 
     def parted(self):
         """The trials to train on, with all others as their test set, without folds."""
@@ -149,7 +146,27 @@ def read_train_on(given, n, table=None, words=_NO_TABLE):
     if given is None:
         return None
     if isinstance(given, str):
-        return _choose_by_query(given, n, table, *words)
+        owner, none, noun = words
+        if table is None:
+            raise ValueError(
+                f"train_on={given!r} asks {owner}, but {none}. Pass a mask instead: an "
+                f"array with True for each of the {n} {noun} to train on."
+            )
+        columns = quoted(map(str, table.columns))
+        no_query = f"train_on={given!r} is no query on the columns {columns}"
+        try:
+            table = trimmed_table(table.reset_index(drop=True))
+            mask = evaluate_expression(table, given)
+            if getattr(mask, "dtype", None) == "boolean":  # with missing values
+                mask = mask.fillna(False)
+            mask = np.asarray(mask)
+        except ValueError as error:
+            raise ValueError(f"{no_query}: {error}") from error
+        if mask.shape != (n,) or mask.dtype != bool:
+            raise ValueError(
+                f"{no_query}: it is not true or false for each of {n} {noun}."
+            )
+        return TrainOn(mask, given, noun, f" The columns are: {columns}.")
     refuse_masked("train_on", given, n)
     try:
         mask = np.asarray(given)
@@ -166,30 +183,6 @@ def read_train_on(given, n, table=None, words=_NO_TABLE):
         shape = f"train_on has shape {mask.shape} for {n} trials."
         raise ValueError(f"{shape} Pass one boolean for each trial.")
     return TrainOn(mask)
-
-
-def _choose_by_query(query, n, table, owner, none, noun):
-    """The `TrainOn` of the rows of a table for which a query is true."""
-    if table is None:
-        raise ValueError(
-            f"train_on={query!r} asks {owner}, but {none}. Pass a mask instead: an "
-            f"array with True for each of the {n} {noun} to train on."
-        )
-    columns = quoted(map(str, table.columns))
-    no_query = f"train_on={query!r} is no query on the columns {columns}"
-    try:
-        table = trimmed_table(table.reset_index(drop=True))
-        mask = evaluate_expression(table, query)
-        if getattr(mask, "dtype", None) == "boolean":  # with missing values
-            mask = mask.fillna(False)
-        mask = np.asarray(mask)
-    except ValueError as error:
-        raise ValueError(f"{no_query}: {error}") from error
-    if mask.shape != (n,) or mask.dtype != bool:
-        raise ValueError(
-            f"{no_query}: it is not true or false for each of the {n} {noun}."
-        )
-    return TrainOn(mask, query, noun, f" The columns are: {columns}.")
 
 
 @dataclass(frozen=True, eq=False)

@@ -550,7 +550,12 @@ def transformed(imgs, masker):
         image = SurfaceImage(images[0].mesh, maps)
     else:
         images = load_volumes(imgs)
-        image = _joined(images)
+        image = images[0]
+        if len(images) > 1:  # not concat_imgs, which casts to the type of the first
+            names = name_items("imgs", images)
+            data = [read(*each) for each in zip(images, names, strict=True)]
+            data = [x[..., np.newaxis] if x.ndim == 3 else x for x in data]
+            image = new_img_like(image, np.concatenate(data, axis=3))
         sound = _sound_voxels(images, like)[space.mask]
         if same_grid(image, like):
             image = aligned(image, like)
@@ -558,17 +563,6 @@ def transformed(imgs, masker):
         X = masker.transform(image)
     X = np.array(X, dtype=np.float64, order="F")
     return X, space, usable_columns(X) & sound
-
-
-def _joined(images):
-    """One image of all volumes."""
-    if len(images) == 1:
-        return images[0]
-    names = name_items("imgs", images)
-    data = [read(*each) for each in zip(images, names, strict=True)]
-    data = [x[..., np.newaxis] if x.ndim == 3 else x for x in data]
-    # Not concat_imgs, which casts all images to the type of the first.
-    return new_img_like(images[0], np.concatenate(data, axis=3))
 
 
 def _sound_voxels(images, like):
