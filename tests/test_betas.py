@@ -560,7 +560,7 @@ OTHER = Nifti1Image(np.ones((4, 2, 2, 75)), AFFINE)
         ({"dtype": "int16"}, "Invalid value for 'dtype'"),
         ({"t_r": 0}, "Invalid value for 't_r'"),
         ({"t_r": None}, "t_r is not given, and not all headers"),
-        ({"imgs": MASK}, r"imgs has shape \(3, 2, 2\); a run is a 4D"),
+        ({"imgs": MASK}, r"imgs is a single image, shape \(3, 2, 2\)"),
         ({"imgs": [RUNS[0], OTHER]}, r"imgs\[1\] is on another grid"),
         ({"imgs": RUNS}, "imgs holds 2 runs but events 1 item"),
         ({"events": EVENTS}, "imgs holds 1 run but events 2 items"),

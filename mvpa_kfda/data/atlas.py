@@ -14,20 +14,10 @@ from nilearn.image.resampling import BoundingBoxError
 from nilearn.surface import SurfaceImage
 
 from ..utils.checks import check_per_trial, check_shape, counted, quoted, warn
+from . import volumes
 from .cifti import load_cifti_labels
 from .images import is_masker, is_table, open_images, read_images, read_table
 from .space import FeatureSpace, ParcelSpace, RegionSpace, SurfaceSpace, VolumeSpace
-from .volumes import (
-    NilearnWarnings,
-    grid_words,
-    load_volume,
-    on_grid,
-    on_mesh,
-    read,
-    same_grid,
-    scaling_step,
-    whole_numbers,
-)
 
 #: Names in an array of labels that stand for no region.
 _NO_REGION = ("", "background")
@@ -122,12 +112,14 @@ def _labels_on(space, labels_img):
                 f"labels_img is a {'surface' if kind == 'dict' else kind} but imgs are "
                 "volumes; pass a 3D image of whole numbers, or the path of one."
             )
-        atlas = load_volume(labels_img, "labels_img")
-        whole = _one_map(read(atlas, "labels_img"), 3, scaling_step(atlas))
+        atlas = volumes.load_volume(labels_img, "labels_img")
+        whole = _one_map(
+            volumes.read(atlas, "labels_img"), 3, volumes.scaling_step(atlas)
+        )
         return _on_grid_of(whole, atlas, space)[space.mask], np.unique(whole), None
     if isinstance(space, SurfaceSpace):
         like = space.to_img(np.zeros(space.n_positions))
-        parts = on_mesh(labels_img, like, "labels_img").data.parts
+        parts = volumes.on_mesh(labels_img, like, "labels_img").data.parts
         whole = _one_map(np.concatenate(list(parts.values())), 1)
         return whole[space.joined_mask], np.unique(whole), None
     is_array = type(space) is FeatureSpace
@@ -186,7 +178,7 @@ def _one_map(data, n_axes, step=None):
 
 def _whole(data, step=None):
     """Return whole numbers; NaN counts as 0, and files may have changed them a bit."""
-    if (labels := whole_numbers(data, "labels_img", step)) is None:
+    if (labels := volumes.whole_numbers(data, "labels_img", step)) is None:
         data = _finite(data)
         raise ValueError(
             "labels_img must hold whole numbers, one per region and 0 for none; got "
@@ -203,28 +195,29 @@ def _finite(data):
 
 def _on_grid_of(labels, atlas, like):
     """Return labels (x, y, z) on a grid, as NiftiLabelsMasker resamples them."""
-    if same_grid(atlas, like):
+    if volumes.same_grid(atlas, like):
         return labels
     try:
-        with NilearnWarnings():
+        with volumes.NilearnWarnings():
             # As floats: nilearn makes integers smaller.
-            image = on_grid(labels.astype(float), atlas)
-            grid = on_grid(np.zeros(like.shape[:3], np.uint8), like)
+            image = volumes.on_grid(labels.astype(float), atlas)
+            grid = volumes.on_grid(np.zeros(like.shape[:3], np.uint8), like)
             moved = resample_to_img(image, grid, interpolation="nearest")
         resampled = _whole(np.asanyarray(moved.dataobj))
     except BoundingBoxError:  # of an atlas that is beyond the first voxels only
         resampled = np.zeros(like.shape[:3], np.int64)
     if not labels.any():
         return resampled
+    here, there = volumes.grid_words(atlas), volumes.grid_words(like)
     if not resampled.any():
         raise ValueError(
             "No voxel of labels_img lies in the images: their affines place them apart "
-            f"({grid_words(atlas)}, against {grid_words(like)}). Align them first."
+            f"({here}, against {there}). Align them first."
         )
     warn(
-        f"labels_img, {grid_words(atlas)}, is on another grid than the images, "
-        f"{grid_words(like)}, and was resampled to theirs, each voxel from the nearest "
-        "one. Look at the regions, or resample labels_img yourself.",
+        f"labels_img, {here}, is on another grid than the images, {there}, and was "
+        "resampled to theirs, each voxel from the nearest one. Look at the regions, or "
+        "resample labels_img yourself.",
         UserWarning,
     )
     return resampled

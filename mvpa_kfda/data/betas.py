@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from os import PathLike
 from typing import TYPE_CHECKING, Literal
 from warnings import catch_warnings, simplefilter
@@ -34,29 +35,13 @@ from ..utils.checks import (
     invalid,
     plural,
     quoted,
+    some_of,
     warn,
 )
 from ..utils.memory import check_memory
 from ..utils.progress import Progress
 from ..utils.record import recorded
-from .bold import (
-    COLUMNS,
-    check_durations,
-    check_lasting,
-    check_signal,
-    check_trials,
-    find_timing,
-    given_of_runs,
-    mark_trials,
-    name_runs,
-    open_runs,
-    read_bold_confounds,
-    read_events,
-    read_sample_mask,
-    sidecar_beside,
-    table_of_trials,
-    warn_of_drifts_twice,
-)
+from . import bold
 from .volumes import SCORED_AT_ONCE, NilearnWarnings, listed, usable_columns
 
 if TYPE_CHECKING:
@@ -75,17 +60,11 @@ METHODS = ("lss", "lsa")
 NOISE_MODELS = ("ols", "ar1")
 DRIFT_MODELS = ("cosine", "polynomial", None)
 _PARTS = ("hrf", "time_derivative", "dispersion_derivative")
-_FUNCTIONS = {
-    name: [getattr(first_level, f"{name}_{part}") for part in _PARTS]
-    for name in ("glover", "spm")
-}
-_OF_NILEARN = (None, *_FUNCTIONS["glover"], *_FUNCTIONS["spm"])
-_ENDINGS = ("", " + derivative", " + derivative + dispersion")
 #: Haemodynamic responses of one regressor and more -> nilearn's function for each.
 HRF_MODELS = {
-    name + ending: tuple(functions[: n + 1])
-    for name, functions in _FUNCTIONS.items()
-    for n, ending in enumerate(_ENDINGS)
+    name + ending: tuple(getattr(first_level, f"{name}_{x}") for x in _PARTS[: n + 1])
+    for name in ("glover", "spm")
+    for n, ending in enumerate(("", " + derivative", " + derivative + dispersion"))
 }
 
 #: A wider kernel smooths everything away, and takes long.
@@ -249,14 +228,12 @@ def _find_kernels(hrf_model):
     if isinstance(hrf_model, str):
         check_option("hrf_model", hrf_model, HRF_MODELS, ["None", "a function"])
         return HRF_MODELS[hrf_model]
-    if hrf_model is None or callable(hrf_model):
-        return (hrf_model,)
-    several = isinstance(hrf_model, list | tuple) and len(hrf_model) > 0
-    if not several or not all(map(callable, hrf_model)):
-        functions = "a function(t_r, oversampling) or a list, the first to be estimated"
-        allowed = f"{quoted(HRF_MODELS)}, None, {functions}"
-        raise invalid("hrf_model", hrf_model, allowed, TypeError)
-    return tuple(hrf_model)
+    kernels = hrf_model if isinstance(hrf_model, list | tuple) else [hrf_model]
+    if hrf_model is None or (kernels and all(map(callable, kernels))):
+        return tuple(kernels)
+    functions = "a function(t_r, oversampling) or a list, the first to be estimated"
+    allowed = f"{quoted(HRF_MODELS)}, None, {functions}"
+    raise invalid("hrf_model", hrf_model, allowed, TypeError)
 
 
 # ---------------------------------------------------------------------------- designs
@@ -309,8 +286,7 @@ class _Run:
             raise ValueError(
                 f"{self.name}: the model has {n_trials:,} regressors of trials and "
                 f"{n_others:,} of no interest, but there are {self.n_kept} scans. Use "
-                "method='lss', a simpler hrf_model, or fewer confounds or types of "
-                "other events."
+                "method='lss', a simpler hrf_model, or fewer confounds or other events."
             )
 
 
@@ -321,23 +297,23 @@ def _open_designs(lengths, tables, is_trial, of_scans, kernels, options):
     if options["drift_model"] == "cosine" and high_pass >= most:
         allowed = f"less than {most:g} Hz, half the rate of the scans, e.g. 0.01"
         raise invalid("high_pass", high_pass, allowed)
-    for i, (n, name) in enumerate(zip(lengths, name_runs(tables), strict=True)):
+    for i, (n, name) in enumerate(zip(lengths, bold.name_runs(tables), strict=True)):
         run = _Run(
             name=f"run {name}" if len(lengths) > 1 else "the run",
             frame_times=np.linspace(share * t_r, (n - 1 + share) * t_r, n),
-            confounds=read_bold_confounds(*of_scans["confounds"][i], n),
-            kept=read_sample_mask(*of_scans["sample_masks"][i], n),
+            confounds=bold.read_bold_confounds(*of_scans["confounds"][i], n),
+            kept=bold.read_sample_mask(*of_scans["sample_masks"][i], n),
             events=tables[i].assign(trial_type=tables[i]["trial_type"].astype(str)),
             is_trial=is_trial[i],
             kernels=kernels,
         )
-        check_trials(run.trials, run.name, n * t_r)
-        check_lasting(run.events, run.name, n * t_r)
+        bold.check_trials(run.trials, run.name, n * t_r)
+        bold.check_lasting(run.events, run.name, n * t_r)
         k, others = len(kernels), run.events.loc[~run.is_trial, "trial_type"]
         run.check_counts(1, k * others.nunique())
         run.check_counts(k * (len(run.trials) if options["method"] == "lsa" else 1), 1)
         runs.append(run)
-    warn_of_drifts_twice([run.confounds for run in runs], options["drift_model"])
+    bold.warn_of_drifts_twice([run.confounds for run in runs], options["drift_model"])
     return runs
 
 
@@ -352,7 +328,7 @@ def _regressors(trials, kernels, frame_times):
                     event, kernel, frame_times, min_onset=_MIN_ONSET
                 )
             except Exception as error:  # of anybody's function
-                if kernel in _OF_NILEARN:
+                if kernel in (None, *chain(*HRF_MODELS.values())):
                     raise
                 raise ValueError(
                     f"hrf_model {kernel!r} failed as function(t_r, oversampling), of "
@@ -364,7 +340,7 @@ def _regressors(trials, kernels, frame_times):
 
 def _design_matrix(run, events, options):
     """The design matrix (n_kept_scans, ...) of some events, made by nilearn."""
-    columns = [*COLUMNS, *({"modulation"} & {*run.events.columns})]
+    columns = [*bold.COLUMNS, *({"modulation"} & {*run.events.columns})]
     try:
         matrix = first_level.make_first_level_design_matrix(
             run.frame_times,
@@ -400,9 +376,8 @@ def _warn_of_missed_trials(runs, t_r):
     if missed:
         warn(
             "Less than half of the response is in scans that were measured and kept "
-            f"for {counted(len(missed), 'trial')} ({', '.join(missed[:3])}"
-            f"{', ...' if len(missed) > 3 else ''}). Their estimates are noisier: "
-            "consider leaving them out."
+            f"for {counted(len(missed), 'trial')} ({some_of(missed)}). Their estimates "
+            "are noisier: consider leaving them out."
         )
 
 
@@ -541,7 +516,7 @@ def _fit_by_nilearn(Y, run, options, progress):
 
 def _estimate(data, finite, run, weights, options, progress):
     """Return estimates (n_trials, n_voxels) of a run, and which voxels are `_ODD`."""
-    check_signal(data, run.name, np.arange(len(run.frame_times))[run.kept])
+    bold.check_signal(data, run.name, np.arange(len(run.frame_times))[run.kept])
     sound = finite & usable_columns(data)
     low = np.zeros(len(sound), bool)
     values = np.zeros((len(weights), data.shape[1]), dtype=options["dtype"])
@@ -740,22 +715,22 @@ def single_trial_betas(
     }
     _check_options(options)
     kernels = _find_kernels(options["hrf_model"])
-    scans = open_runs(imgs)
+    scans = bold.open_runs(imgs)
     n, longest = len(scans.lengths), max(scans.lengths)
-    given = given_of_runs(imgs, n, events, confounds, sample_masks)
-    tables = [read_events(*each) for each in given.pop("events")]
-    is_trial = mark_trials(tables, conditions)
-    timing = find_timing(
+    given = bold.given_of_runs(imgs, n, events, confounds, sample_masks)
+    tables = [bold.read_events(*each) for each in given.pop("events")]
+    is_trial = bold.mark_trials(tables, conditions)
+    timing = bold.find_timing(
         scans.names,
         [scans.header_t_r(i) for i in range(n)],
-        [sidecar_beside(item) for item in listed(imgs)],
+        [bold.sidecar_beside(item) for item in listed(imgs)],
         options["t_r"],
         options["slice_time_ref"],
     )
     options |= {"t_r": timing.t_r, "slice_time_ref": timing.slice_time_ref}
     runs = _open_designs(scans.lengths, tables, is_trial, given, kernels, options)
-    table = table_of_trials(tables, is_trial)
-    check_durations(table)
+    table = bold.table_of_trials(tables, is_trial)
+    bold.check_durations(table)
     if len(table) > scans.most_images:
         raise ValueError(
             f"{len(table):,} trials are more than the {scans.most_images:,} volumes of "

@@ -38,29 +38,11 @@ from ..utils.checks import (
     quoted,
     warn,
 )
+from . import volumes
 from .cifti import cifti_space, is_cifti, load_ciftis
 from .images import check_masker, is_masker, masked, read_table
 from .space import cifti_image
 from .tables import trimmed_table
-from .volumes import (
-    NilearnWarnings,
-    computed_mask,
-    expand_paths,
-    is_surface,
-    listed,
-    load_mask,
-    load_surface_mask,
-    load_surfaces,
-    load_volume,
-    mask_surfaces,
-    n_maps,
-    n_volumes,
-    on_grid,
-    on_one_grid,
-    read,
-    same_grid,
-    space_of_mask,
-)
 
 #: Seconds in the units of a header.
 _UNITS = {"sec": 1.0, "msec": 1e-3, "usec": 1e-6}
@@ -95,10 +77,10 @@ def open_runs(imgs):
             "imgs must be the 4D image of a run, a list of these, or their paths; got "
             f"{described(imgs)}.{advice(imgs)}"
         )
-    items = listed(imgs)
+    items = volumes.listed(imgs)
     if is_cifti(items):
         return CiftiRuns(items)
-    return (SurfaceRuns if is_surface(items) else VolumeRuns)(items)
+    return (SurfaceRuns if volumes.is_surface(items) else VolumeRuns)(items)
 
 
 class _Runs:
@@ -111,9 +93,9 @@ class _Runs:
         for name, image, length in zip(self.names, images, lengths, strict=True):
             if len(image.shape) != ndim or length < _FEWEST:
                 raise ValueError(
-                    f"{name} has shape {image.shape}; a run is a 4D image (2-D data on "
-                    "surfaces and in CIFTI files) with a scan every t_r seconds. Join "
-                    "the scans of a run by nilearn.image.concat_imgs(imgs)."
+                    f"{name} has shape {image.shape}; a run is a 4D image, or 2-D on "
+                    "surfaces and in CIFTI files. Join scans: "
+                    "nilearn.image.concat_imgs."
                 )
         self.images, self.lengths = images, lengths
 
@@ -135,7 +117,7 @@ class _Runs:
             )
         self._masker = mask_img if given else self._fitted(mask_img, smoothing_fwhm)
         self.mask_img = self._masker.mask_img_
-        self.space = space_of_mask(self.mask_img)
+        self.space = volumes.space_of_mask(self.mask_img)
 
     def check_finite(self, values, name):
         """Which columns of scans (n_scans, n_positions) are finite, not none."""
@@ -149,7 +131,7 @@ class _Runs:
 
     def to_imgs(self, values):
         """Estimates (n_trials, n_positions) as images."""
-        with NilearnWarnings():
+        with volumes.NilearnWarnings():
             return self._masker.inverse_transform(values)
 
 
@@ -161,10 +143,8 @@ class VolumeRuns(_Runs):
     most_images = 2**15 - 1
 
     def __init__(self, items):
-        names = name_items("imgs", items)
-        images = [load_volume(*each) for each in zip(items, names, strict=True)]
-        super().__init__(images, [n_volumes(image) for image in images], 4)
-        self.images = on_one_grid(images, names)
+        images = volumes.load_volumes(items)
+        super().__init__(images, [volumes.n_volumes(image) for image in images], 4)
 
     def header_t_r(self, number):
         """The seconds from scan to scan in a header, None if none are told."""
@@ -179,7 +159,7 @@ class VolumeRuns(_Runs):
     def fit(self, mask_img, smoothing_fwhm):
         """Choose the voxels: those of a mask, of a fitted masker, or the brain."""
         super().fit(mask_img, smoothing_fwhm)
-        if not same_grid(self.mask_img, self.images[0]):
+        if not volumes.same_grid(self.mask_img, self.images[0]):
             raise ValueError(
                 "mask_img is a masker on another grid than imgs. Resample imgs first: "
                 "nilearn.image.resample_to_img(imgs, mask_img.mask_img_)."
@@ -188,10 +168,10 @@ class VolumeRuns(_Runs):
     def _fitted(self, mask_img, smoothing_fwhm):
         if mask_img is None:  # where the masks of runs meet, as FirstLevelModel has it
             options = {"mask_strategy": "epi", "standardize": None, "reports": False}
-            mask_img = computed_mask(MultiNiftiMasker(**options), self.images)
-        mask, _ = load_mask(mask_img, self.images[0])
+            mask_img = volumes.computed_mask(MultiNiftiMasker(**options), self.images)
+        mask, _ = volumes.load_mask(mask_img, self.images[0])
         return NiftiMasker(
-            on_grid(mask.astype(np.uint8), self.images[0]),
+            volumes.on_grid(mask.astype(np.uint8), self.images[0]),
             smoothing_fwhm=smoothing_fwhm,
             standardize=None,
             reports=False,
@@ -199,13 +179,13 @@ class VolumeRuns(_Runs):
 
     def read(self, number, kept, name):
         """Data (n_scans, n_voxels) of a run, and which voxels are finite."""
-        data = read(self.images[number], name)
+        data = volumes.read(self.images[number], name)
         finite = self.check_finite(data[self.space.mask][:, kept].T, name)
         if data.dtype.kind == "f" and not np.isfinite(data).all():
             data = np.nan_to_num(data, posinf=0, neginf=0)  # as nilearn has them
-        with NilearnWarnings():
+        with volumes.NilearnWarnings():
             # The masker's affine: nilearn resamples where one was rounded otherwise.
-            image = on_grid(data, self.mask_img)
+            image = volumes.on_grid(data, self.mask_img)
             return self._masker.transform(image)[kept], finite
 
     def to_imgs(self, values):
@@ -221,23 +201,25 @@ class SurfaceRuns(_Runs):
     masker = SurfaceMasker
 
     def __init__(self, items):
-        images = load_surfaces(items)
-        super().__init__(images, [n_maps(image) for image in images])
+        images = volumes.load_surfaces(items)
+        super().__init__(images, [volumes.n_maps(image) for image in images])
 
     def _fitted(self, mask_img, smoothing_fwhm):
         first = self.images[0]
         if mask_img is not None:
-            mask_img = SurfaceImage(first.mesh, load_surface_mask(mask_img, first))
+            mask = volumes.load_surface_mask(mask_img, first)
+            mask_img = SurfaceImage(first.mesh, mask)
         return SurfaceMasker(mask_img, standardize=None, reports=False).fit(first)
 
     def read(self, number, kept, name):
         """Data (n_scans, n_vertices) of a run, and which vertices are finite."""
         image = self.images[number]
-        finite = self.check_finite(mask_surfaces([image], self.space.mask)[kept], name)
+        rows = volumes.mask_surfaces([image], self.space.mask)
+        finite = self.check_finite(rows[kept], name)
         filled = {
             p: np.nan_to_num(x, posinf=0, neginf=0) for p, x in image.data.parts.items()
         }
-        with NilearnWarnings():
+        with volumes.NilearnWarnings():
             data = self._masker.transform(SurfaceImage(image.mesh, filled))
         return data[kept], finite
 
@@ -277,7 +259,7 @@ class CiftiRuns(_Runs):
 
     def read(self, number, kept, name):
         """Data (n_scans, n_columns) of a run, and which columns are finite."""
-        data = read(self.images[number], name)[kept][:, self.space.mask]
+        data = volumes.read(self.images[number], name)[kept][:, self.space.mask]
         data = data.astype(np.float64)
         return np.nan_to_num(data, posinf=0, neginf=0), self.check_finite(data, name)
 
@@ -335,12 +317,8 @@ def read_sidecar(path):
             )
     t_r, start = (float(content[n]) if n in content else None for n in names)
     if t_r == 0 or (t_r is not None and start is not None and start > t_r):
-        raise ValueError(
-            f"{path}: RepetitionTime is {t_r:g} s"
-            + ("" if start is None else f" and StartTime {start:g} s")
-            + ". The first is the time from scan to scan, the second that of the "
-            "slices within a scan; correct the file."
-        )
+        told = "" if start is None else f", and StartTime within a scan {start:g} s"
+        raise ValueError(f"{path}: RepetitionTime is {t_r:g} s{told}. Correct it.")
     return t_r, start
 
 
@@ -367,16 +345,15 @@ def find_timing(names, headers, sidecars, t_r=None, slice_time_ref=None):
             "slice_time_ref is not given, and no .json file of the runs has a "
             "StartTime: the start of each scan is taken as its time "
             "(slice_time_ref=0). If slice timing was corrected, pass the reference "
-            "time as a fraction of a scan, by default 0.5 with fMRIPrep; if it "
-            "was not, pass 0."
+            "time as a fraction of a scan, by default 0.5 with fMRIPrep; if it was "
+            "not, pass 0."
         )
         return Timing(t_r, 0.0, "default")
     if len(known) < len(starts) or max(known) - min(known) > _SAME or max(known) > 1:
         told = sorted({"none" if start is None else f"{start:g} s" for start in starts})
         raise ValueError(
-            "The .json files of the runs have no common reference time of slices: with "
-            f"{t_r:g} s from scan to scan, StartTime is {', '.join(told)}. Pass "
-            "slice_time_ref, or use runs that agree."
+            f"The .json files of the runs, of {t_r:g} s from scan to scan, agree on no "
+            f"slice time: StartTime is {', '.join(told)}. Pass slice_time_ref."
         )
     return Timing(t_r, known[0], "StartTime")
 
@@ -394,8 +371,7 @@ def _find_t_r(names, headers, in_files, given):
         if max(told) > 1.001 * min(told):
             raise ValueError(
                 "The headers or .json files of imgs tell different times from scan to "
-                f"scan, from {min(told):g} to {max(told):g} s. Estimate runs of one "
-                "t_r at a time."
+                f"scan, from {min(told):g} to {max(told):g} s. Use runs of one t_r."
             )
         given = told[0]
     for what, values in (("the .json file", in_files), ("the header", headers)):
@@ -420,7 +396,7 @@ def given_of_runs(imgs, n, events, confounds, sample_masks):
     given = {"events": events, "confounds": confounds, "sample_masks": sample_masks}
     for name, value in given.items():
         items = value if isinstance(value, list | tuple) else [value]
-        items = [None] * n if value is None else expand_paths(items, name)
+        items = [None] * n if value is None else volumes.expand_paths(items, name)
         if len(items) != n:
             cut = " Cut a table of several runs: [t for _, t in events.groupby('run')]."
             raise ValueError(
@@ -428,7 +404,7 @@ def given_of_runs(imgs, n, events, confounds, sample_masks):
                 f"{counted(len(items), 'item')}. Pass a list with one for each run, in "
                 f"the same order.{cut if len(items) == 1 and name == 'events' else ''}"
             )
-        for image, item in zip(listed(imgs), items, strict=True):
+        for image, item in zip(volumes.listed(imgs), items, strict=True):
             _check_same_run(image, item, name)
         given[name] = list(zip(items, name_items(name, items), strict=True))
     return given
@@ -461,9 +437,8 @@ def read_events(item, name):
     missing = [column for column in COLUMNS if column not in table.columns]
     if missing or len(table) == 0:
         raise ValueError(
-            f"{name} has no {f'column {quoted(missing)}' if missing else 'rows'}. It "
-            f"needs the columns {quoted(COLUMNS)}, onsets and durations in seconds; it "
-            f"has {quoted(table.columns.tolist())}."
+            f"{name} has no {f'column {quoted(missing)}' if missing else 'rows'}; it "
+            f"has {quoted(table.columns)}. It needs {quoted(COLUMNS)}, in seconds."
         )
     unnamed = table["trial_type"].isna()
     if n := int(unnamed.sum()):
@@ -498,9 +473,8 @@ def _seconds(column, name, in_file):
         value = "n/a" if in_file and pd.isna(value) else str(value)
         place = f"line {row + 2}" if in_file else f"row {row} (counted from 0)"
         raise ValueError(
-            f"{name}: {column.name} is {value!r} in {place}, and wrong in "
-            f"{wrong.sum()} of {len(values)} rows. It must be a number of seconds, "
-            "durations not negative; drop these rows, or fill in the values."
+            f"{name}: {column.name} is {value!r} in {place}, and wrong in {sum(wrong)} "
+            f"of {len(values)} rows. Fill in seconds, durations from 0, or drop rows."
         )
     return values
 
@@ -512,8 +486,8 @@ def check_lasting(table, name, length):
         first = table.iloc[np.flatnonzero(long)[0]]
         raise ValueError(
             f"{name}: the event at {first['onset']:g} s lasts {first['duration']:g} s, "
-            f"but the whole run {length:g} s ({counted(int(long.sum()), 'such event')} "
-            f"of {len(table)}). Durations are in seconds; correct the table."
+            f"but the whole run {length:g} s ({counted(sum(long), 'such event')} of "
+            f"{len(table)}). Durations are in seconds; correct the table."
         )
 
 
@@ -562,15 +536,14 @@ def check_trials(trials, name, length):
     if outside.any():
         raise ValueError(
             f"{name} lasts from 0 to {length:g} s, and does not contain "
-            f"{counted(int(outside.sum()), 'trial')} (the first: onset "
-            f"{onsets[outside][0]:g} s). Drop them from events, or give them a "
-            "trial_type that is not in conditions. Onsets count from the first scan."
+            f"{counted(sum(outside), 'trial')} (the first: onset "
+            f"{onsets[outside][0]:g} s). Drop them from events, or from conditions."
         )
     twice = trials.duplicated(["onset", "duration"]).to_numpy()
     if twice.any():
         raise ValueError(
             f"{name}: two trials have the onset {onsets[twice][0]:g} s and the same "
-            f"duration ({counted(int(twice.sum()), 'such pair')}), and cannot be "
+            f"duration ({counted(sum(twice), 'such pair')}), and cannot be "
             "distinguished. Drop one, or name the types of interest as conditions."
         )
     if "modulation" in trials and (trials["modulation"] != 1).any():
@@ -585,9 +558,8 @@ def check_durations(trials):
     zero = (trials["duration"] == 0).to_numpy()
     if zero.any() and not zero.all():
         raise ValueError(
-            f"{counted(int(zero.sum()), 'trial')} of {len(zero)} with a duration of 0: "
-            "an impulse has a much smaller response, so its estimate has another unit. "
-            "Use durations above 0 for all trials, or 0 for all."
+            f"{counted(sum(zero), 'trial')} of {len(zero)} with a duration of 0: the "
+            "estimate of an impulse has another unit. Use durations above 0, or only 0."
         )
     if zero.any():
         warn(
@@ -622,9 +594,8 @@ def name_runs(tables):
     firsts = [name[0] for name in names if name is not None and len(name) == 1]
     if len(set(firsts)) < len(tables):
         raise ValueError(
-            "The column 'run' of events must have one value in each table, another one "
-            f"in each run; got {quoted(name or [] for name in names)}. Drop or rename "
-            "it: runs are numbered then."
+            "The column 'run' of events must have one value in each table, another in "
+            f"each run; got {quoted(name or [] for name in names)}. Or drop it."
         )
     return firsts
 
@@ -640,9 +611,8 @@ def read_bold_confounds(item, name, n_scans):
     if not isinstance(item, pd.DataFrame):
         raise TypeError(
             f"{name} must be a DataFrame, a 2-D array or the path of a .tsv or .csv "
-            f"file; got {type(item).__name__}. Of what nilearn.interfaces.fmriprep."
-            "load_confounds returns, pass the first as confounds and the second as "
-            "sample_masks."
+            f"file; got {type(item).__name__}. Of what nilearn's load_confounds "
+            "returns, pass the first as confounds and the second as sample_masks."
         )
     if len(item) != n_scans:
         raise ValueError(
@@ -658,8 +628,7 @@ def read_bold_confounds(item, name, n_scans):
         raise ValueError(
             f"{name} holds NaN or infinite values in {broken.sum()} of "
             f"{counted(len(broken), 'column')}: {quoted(values.columns[broken], 5)}. "
-            "Correct the table, or choose other columns; nilearn.interfaces.fmriprep."
-            "load_confounds fills gaps of fMRIPrep's."
+            "Fill the gaps, as nilearn's load_confounds does, or choose other columns."
         )
     return values.rename(columns=str).reset_index(drop=True)
 

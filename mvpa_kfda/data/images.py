@@ -26,8 +26,9 @@ from ..utils.checks import (
     counted,
     invalid,
     quoted,
-    refuse_long_name,
+    read_file,
 )
+from . import volumes
 from .cifti import (
     cifti_space,
     is_cifti,
@@ -42,19 +43,6 @@ from .trials import (
     Trials,
     read_confounds,
     read_train_on,
-)
-from .volumes import (
-    background_mask,
-    is_surface,
-    load_mask,
-    load_surface_mask,
-    load_surfaces,
-    load_volumes,
-    mask_surfaces,
-    mask_volumes,
-    surface_space,
-    transformed,
-    usable_columns,
 )
 
 #: What parts the columns of a table, by the ending of its name.
@@ -211,16 +199,10 @@ def read_table(table, name):
             f"The table of {name} must be a DataFrame or a file whose name ends in "
             f".tsv or .csv, also with .gz; got {str(table)!r}."
         )
-    refuse_long_name(path, name)
-    if not path.is_file():
-        raise FileNotFoundError(f"The table of {name}, {str(path)!r}, is no file.")
-    try:
-        return read_text_table(path, _SEPARATORS[ending])
+    read = partial(read_text_table, separator=_SEPARATORS[ending])
     # No text, no columns, lines of other lengths, or no gzip data after all.
-    except (ValueError, OSError, EOFError) as error:
-        raise ValueError(
-            f"The table of {name}, {str(path)!r}, cannot be read: {error}"
-        ) from error
+    errors = ValueError, OSError, EOFError
+    return read_file(table, f"The table of {name}", read, "table", errors)
 
 
 def _column(table, column, name):
@@ -234,9 +216,9 @@ def _column(table, column, name):
     missing = table[column].isna().to_numpy()
     if missing.any():
         raise ValueError(
-            f"{name}: the column {column!r} is empty in {missing.sum()} of "
-            f"{len(table)} rows (first: row {np.flatnonzero(missing)[0]}, counted from "
-            "0). Drop these rows and their images, or fill in the values."
+            f"{name}: the column {column!r} is empty in {sum(missing)} of {len(table)} "
+            f"rows (first: row {np.flatnonzero(missing)[0]}, counted from 0). Fill in "
+            "the values, or drop these rows and their images."
         )
     return table[column]
 
@@ -286,7 +268,7 @@ class OpenImages:
             space = space.take(chosen)
         if images is None:
             X = self.data(space.mask)
-            images = Images(X, space, usable_columns(X))
+            images = Images(X, space, volumes.usable_columns(X))
         elif chosen is not None:
             X = images.X[:, chosen].copy(order="F")
             images = Images(X, space, images.usable[chosen])
@@ -301,8 +283,7 @@ class OpenImages:
                 )
             raise ValueError(
                 f"None of the {space.describe()} can be decoded: {n_broken} hold NaN "
-                f"or infinite values and {finite.shape[1] - n_broken} are constant. "
-                f"{hint}"
+                f"or infinity and {finite.shape[1] - n_broken} are constant. {hint}"
             )
         return images
 
@@ -338,25 +319,27 @@ def open_images(imgs, mask_img=None, mesh=None, whole=False):
             )
         return OpenImages(known.space, None, known)
     if is_masker(mask_img) and not of_cifti:
-        check_masker(mask_img, SurfaceMasker if is_surface(imgs) else NiftiMasker)
-        known = Images(*transformed(imgs, mask_img))
+        on_surface = volumes.is_surface(imgs)
+        check_masker(mask_img, SurfaceMasker if on_surface else NiftiMasker)
+        known = Images(*volumes.transformed(imgs, mask_img))
         return OpenImages(known.space, None, known)
     if of_cifti:
         files = load_ciftis(imgs)
         space, data = cifti_space(files[0], mesh), partial(mask_ciftis, files)
-    elif is_surface(imgs):
-        images = load_surfaces(imgs)
-        space, data = surface_space(images[0].mesh), partial(mask_surfaces, images)
+    elif volumes.is_surface(imgs):
+        images = volumes.load_surfaces(imgs)
+        space = volumes.surface_space(images[0].mesh)
+        data = partial(volumes.mask_surfaces, images)
     else:
-        images = load_volumes(imgs)
+        images = volumes.load_volumes(imgs)
         space = VolumeSpace(np.ones(images[0].shape[:3], bool), images[0].affine)
-        data = partial(mask_volumes, images)
+        data = partial(volumes.mask_volumes, images)
         if mask_img is not None:
-            mask, affine = load_mask(mask_img, space)
+            mask, affine = volumes.load_mask(mask_img, space)
             # Spheres are on the grid of the mask, to the last digit.
             space = VolumeSpace(mask, space.affine if whole else affine)
         elif not whole:
-            space = replace(space, mask=background_mask(images))
+            space = replace(space, mask=volumes.background_mask(images))
         return OpenImages(space, data)
     return OpenImages(space if mask_img is None else masked(space, mask_img), data)
 
@@ -364,10 +347,10 @@ def open_images(imgs, mask_img=None, mesh=None, whole=False):
 def masked(space, mask_img, name="mask_img"):
     """The space of the places that a mask selects, also of those outside of it."""
     if isinstance(space, VolumeSpace):
-        mask, _ = load_mask(mask_img, space, name)
+        mask, _ = volumes.load_mask(mask_img, space, name)
     elif isinstance(space, SurfaceSpace):
         like = space.to_img(np.zeros(space.n_positions))
-        mask = load_surface_mask(mask_img, like, name)
+        mask = volumes.load_surface_mask(mask_img, like, name)
     else:
         mask = load_cifti_mask(mask_img, space.axis(), name)
     return replace(space, mask=mask)
@@ -397,8 +380,7 @@ def _features(imgs):
     if values.ndim != 2 or 0 in values.shape:
         raise ValueError(
             "An array given as imgs must have shape (n_images, n_features); got "
-            f"{values.shape}. Make an image of volumes first: "
-            f"nibabel.Nifti1Image(data, affine).{advice(values)}"
+            f"{values.shape}. Use nibabel.Nifti1Image(data, affine).{advice(values)}"
         )
     try:
         if values.dtype.kind not in "biufO" or len(values) < 2:
@@ -410,7 +392,7 @@ def _features(imgs):
             "An array given as imgs must hold real numbers alone, in two or more rows; "
             f"got shape {values.shape}, dtype {values.dtype}. {hint}"
         ) from None
-    return Images(X, FeatureSpace(names, X.shape[1]), usable_columns(X))
+    return Images(X, FeatureSpace(names, X.shape[1]), volumes.usable_columns(X))
 
 
 def check_masker(masker, wanted):

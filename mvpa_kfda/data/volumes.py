@@ -108,9 +108,8 @@ def listed(imgs):
             f"{p!r}: {file!r}" if file else f"{p!r}: ..." for p, file in files.items()
         )
         raise TypeError(
-            "imgs holds values of vertices, but not the mesh that these are of. Pass a "
-            "surface image, for several runs a list of them: nilearn.surface."
-            f"SurfaceImage(mesh={{{mesh}}}, data={{{data}}})."
+            "imgs holds values of vertices, but not the mesh that these are of. Per "
+            f"run pass nilearn.surface.SurfaceImage(mesh={{{mesh}}}, data={{{data}}})."
         )
     return items
 
@@ -255,9 +254,8 @@ def load_mask(mask_img, image, name="mask_img"):
         )
     if isinstance(mask_img, str) and mask_img in _STRATEGIES:
         raise ValueError(
-            f"{name}={mask_img!r} is a mask_strategy of nilearn. Pass a masker that is "
-            f"fitted with it: nilearn.maskers.NiftiMasker(mask_strategy={mask_img!r})"
-            ".fit(imgs)."
+            f"{name}={mask_img!r} is a mask_strategy of nilearn. Pass a fitted masker: "
+            f"nilearn.maskers.NiftiMasker(mask_strategy={mask_img!r}).fit(imgs)."
         )
     mask_img = load_volume(mask_img, name)
     data = load_3d(mask_img, name)
@@ -544,7 +542,12 @@ def transformed(imgs, masker):
         image = SurfaceImage(images[0].mesh, maps)
     else:
         images = load_volumes(imgs)
-        image = _joined(images)
+        image = images[0]
+        if len(images) > 1:  # not concat_imgs, which casts to the type of the first
+            names = name_items("imgs", images)
+            data = [read(*each) for each in zip(images, names, strict=True)]
+            data = [x[..., np.newaxis] if x.ndim == 3 else x for x in data]
+            image = new_img_like(image, np.concatenate(data, axis=3))
         sound = _sound_voxels(images, like)[space.mask]
         if same_grid(image, like):
             image = aligned(image, like)
@@ -552,17 +555,6 @@ def transformed(imgs, masker):
         X = masker.transform(image)
     X = np.array(X, dtype=np.float64, order="F")
     return X, space, usable_columns(X) & sound
-
-
-def _joined(images):
-    """One image of all volumes."""
-    if len(images) == 1:
-        return images[0]
-    names = name_items("imgs", images)
-    data = [read(*each) for each in zip(images, names, strict=True)]
-    data = [x[..., np.newaxis] if x.ndim == 3 else x for x in data]
-    # Not concat_imgs, which casts all images to the type of the first.
-    return new_img_like(images[0], np.concatenate(data, axis=3))
 
 
 def _sound_voxels(images, like):
