@@ -298,15 +298,15 @@ def _at_columns(values, axis, other, name):
             f"{name} does not fit the images: it has {what}. Use their surfaces and "
             "their grid, or resample it with wb_command."
         )
-    # Vertices are those of a structure, voxels those of the grid.
-    places, wanted = (
-        zip(
-            np.where(each.surface_mask, each.name, "").tolist(),
-            np.where(each.surface_mask, each.vertex, -1).tolist(),
-            map(tuple, np.where(each.volume_mask[:, None], each.voxel, -1).tolist()),
-            strict=True,
-        )
-        for each in (axis, other)
-    )
-    found = dict(zip(places, values, strict=True))
-    return np.array([found.get(place, 0) for place in wanted], dtype=values.dtype)
+    found = np.zeros(len(other), dtype=values.dtype)
+    for structure in axis.nvertices.keys() & other.nvertices.keys():
+        at = np.zeros(other.nvertices[structure], dtype=values.dtype)
+        given, wanted = (each.name == structure for each in (axis, other))
+        at[axis.vertex[given]] = values[given]
+        found[wanted] = at[other.vertex[wanted]]
+    if axis.affine is not None and other.affine is not None:
+        at = np.zeros(axis.volume_shape, dtype=values.dtype)
+        given, wanted = axis.volume_mask, other.volume_mask
+        at[tuple(axis.voxel[given].T)] = values[given]
+        found[wanted] = at[tuple(other.voxel[wanted].T)]
+    return found
