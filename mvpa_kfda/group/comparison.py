@@ -10,26 +10,24 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..inference.corrections import ADJUSTMENTS, CorrectionNames, smallest_p_value
-from ..inference.null import ALTERNATIVES, Alternative, FullNull, as_precise_as
+from ..inference.listed import ComparisonName
+from ..inference.null import ALTERNATIVES, Alternative, as_precise_as
 from ..results.base import Result, SubjectResult
 from ..results.comparison import COMPARISON_TESTS, ComparisonResult
 from ..results.kinds import keeps_warnings
 from ..results.load import load_result
 from ..utils.advice import advice
-from ..utils.checks import check_option, counted, quoted, warn
+from ..utils.checks import check_option, check_share, counted, quoted, warn
 from ..utils.memory import LazyRows
 from ..utils.record import as_call, versions
 from ..viz.common import DEFAULT_RESULTS
-from .arguments import (
-    check_alpha,
+from .second_level import (
+    MapTest,
     check_corrections,
     check_threshold,
-    check_two_names,
     warn_if_above,
 )
-from .listed import ComparisonName
-from .statistics import MapTest
-from .subjects import ResultOrPath, is_path
+from .subjects import ResultOrPath, check_two_names, is_path
 
 #: The packages that draw the permutations.
 _DRAWN_BY = ("mvpa_kfda", "numpy")
@@ -143,7 +141,7 @@ def compare(
     check_option("method", method, COMPARISON_TESTS)
     corrections = check_corrections(correction, method)
     check_option("alternative", alternative, ALTERNATIVES)
-    check_alpha(alpha)
+    check_share("alpha", alpha, such_as=", such as 0.05")
     check_threshold(threshold)
     if labels is not None:
         whose = "result_a and of result_b"
@@ -157,28 +155,18 @@ def compare(
     if not shown.any():
         raise ValueError("There is no position at which both results have a score.")
 
-    which, nulls = np.ravel(shown), []
+    which, tests = np.ravel(shown), []
     n_predictions = sum(map(len, a.tests)) if metric == "accuracy" else None
-    tests = list(zip(a.kept_tests(metric), b.kept_tests(metric), strict=True))
-    for (of_a, null_a, exempt), (of_b, null_b, _) in tests:
+    kept = zip(a.kept_tests(metric), b.kept_tests(metric), strict=True)
+    for (of_a, null_a, exempt), (of_b, null_b, _) in kept:
         pairs = (of_a, of_b), (null_a, null_b)
-        differences = Differences(*pairs, shown, n_predictions)
-        if exempt is not None and not shown.all():
-            exempt = exempt[shown]
-        nulls.append(
-            FullNull(
-                differences.observed,
-                differences,
-                places.adjacency(which),
-                threshold,
-                alternative,
-                exempt=exempt,
-            )
-        )
-    tested = MapTest.of(nulls, {"none", "max", *corrections}.difference(ADJUSTMENTS))
-    differences = None
-    if np.size(tests[0][0].null) <= _MOST_KEPT:
-        differences = np.subtract(*(of.null for of in tests[0]), dtype=np.float32)
+        exempt = None if exempt is None else exempt[shown]
+        tests.append((Differences(*pairs, which, n_predictions), exempt))
+    names = {"none", "max", *corrections}.difference(ADJUSTMENTS)
+    tested = MapTest.of(tests, names, places, which, threshold, alternative)
+    differences, nulls = None, [each.nulls[metric] for each in (a, b)]
+    if nulls[0].size <= _MOST_KEPT:
+        differences = np.subtract(*nulls, dtype=np.float32)
     trials = a.worded_trials()
     if a.tests_other_trials:
         trials = counted(len(a.y_tested), "trial")
@@ -368,28 +356,24 @@ class Differences(LazyRows):
     """Differences of two nulls from the same permutations, without a copy of either."""
 
     # Of pairs of `scores` (positions...) and of `nulls` (P, positions...), of which C
-    # `counted` positions count, the object stands for the array (P, C), or
-    # (P, positions...) if all count. `n_predictions` is what scores are counts divided
-    # by, or None: that makes differences exact, so that 0.7 minus 0.6 is 0.5 minus 0.4,
-    # also in single precision.
+    # `counted` positions (V,) count, the object stands for the array (P, C).
+    # `n_predictions` is what scores are counts divided by, or None: that makes
+    # differences exact, so that 0.7 minus 0.6 is 0.5 minus 0.4, also in single
+    # precision.
 
     def __init__(self, scores, nulls, counted, n_predictions):
-        where = None if np.all(counted) else np.flatnonzero(counted)
+        where = slice(None) if np.all(counted) else np.flatnonzero(counted)
         single = any(null.dtype == np.float32 for null in nulls)
         dtype = np.float32 if single and n_predictions is None else np.float64
 
         def subtract(pair):
             """Subtract scores (m, positions...)."""
-            if where is not None:
-                pair = [np.reshape(rows, (len(rows), -1))[:, where] for rows in pair]
-            first, second = (np.asarray(rows, float) for rows in pair)
+            pair = [np.reshape(rows, (len(rows), -1))[:, where] for rows in pair]
+            pair = [np.asarray(rows, float) for rows in pair]
             if n_predictions is None:
-                return (first - second).astype(dtype)
-            first, second = (
-                np.rint(first * n_predictions),
-                np.rint(second * n_predictions),
-            )
-            return (first - second) / n_predictions
+                return np.subtract(*pair).astype(dtype)
+            counts = [np.rint(rows * n_predictions) for rows in pair]
+            return np.subtract(*counts) / n_predictions
 
         # Observed scores with the digits of the permuted ones, so that ties stay ties.
         pairs = zip(nulls, scores, strict=True)

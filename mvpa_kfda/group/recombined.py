@@ -35,7 +35,7 @@ from ..inference.null import (
     tie_bound,
 )
 from ..inference.permutation import check_permutations
-from ..utils.checks import check_option, generator
+from ..utils.checks import generator
 from ..utils.memory import LazyRows, batches
 
 
@@ -50,7 +50,6 @@ class RecombinedNull(LazyRows):
     # after the other, so a row does not depend on which are read with it.
 
     def __init__(self, scores, nulls, draws, statistic):
-        check_option("statistic", statistic, ("min", "mean"))
         # In one piece each, or every read would copy the whole null.
         self._nulls = [np.ascontiguousarray(as_scores(null)) for null in nulls]
         dtype = _least_precise(self._nulls)
