@@ -80,7 +80,7 @@ from mvpa_kfda.reports.words import (
 )
 from mvpa_kfda.results.base import SubjectResult
 from mvpa_kfda.results.comparison import COMPARISON_TESTS
-from mvpa_kfda.results.kinds import RESULTS
+from mvpa_kfda.results.fields import RESULTS
 from mvpa_kfda.utils.axes import AXES
 from mvpa_kfda.utils.record import recorded
 from mvpa_kfda.utils.rounding import number, rounded

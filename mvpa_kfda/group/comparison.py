@@ -14,7 +14,7 @@ from ..inference.listed import ComparisonName
 from ..inference.null import ALTERNATIVES, Alternative, as_precise_as
 from ..results.base import Result, SubjectResult
 from ..results.comparison import COMPARISON_TESTS, ComparisonResult
-from ..results.kinds import keeps_warnings
+from ..results.fields import keeps_warnings
 from ..results.load import load_result
 from ..utils.advice import advice
 from ..utils.checks import check_option, check_share, counted, quoted, warn

@@ -14,8 +14,8 @@ from scipy.stats import t as student
 
 from ..inference.exchange import LEAST_VARIANCE
 from ..inference.listed import OnsetName
+from ..results.fields import keeps_warnings
 from ..results.group import GroupResult
-from ..results.kinds import keeps_warnings
 from ..results.latency import Latency
 from ..results.load import load_result
 from ..utils.checks import (

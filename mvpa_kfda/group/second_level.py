@@ -37,9 +37,9 @@ from ..inference.exchange import (
 from ..inference.listed import CLUSTER_FDR
 from ..inference.null import ALTERNATIVES, Alternative, FullNull, count_p, level_of_side
 from ..inference.prevalence import largest_order, order_p, prevalence_p
+from ..results.fields import keeps_warnings
 from ..results.group import GroupResult
-from ..results.kinds import keeps_warnings
-from ..results.prevalence import NULLS, share_of
+from ..results.population import NULLS, share_of
 from ..utils.checks import (
     Seed,
     check_count,
