@@ -233,7 +233,24 @@ def _check_comparable(a, b):
             "The results must be of one kind and have the same positions, but result_b "
             f"{verb} {difference}."
         )
-    trials = _other_trials(a, b)
+    n, n_other = len(a.classes), len(b.classes)
+    trials = f"{n} and {n_other} classes" if n != n_other else ""
+    if not trials and a.n_repeats != b.n_repeats:
+        trials = f"been repeated {a.n_repeats} and {b.n_repeats} times (n_repeats)"
+    pairs = {"y": (a.y, b.y), "y_test": (a.y_tested, b.y_tested)}
+    for name, (of_a, of_b) in pairs.items():
+        if trials or np.array_equal(of_a, of_b):
+            continue
+        n, n_other = len(of_a), len(of_b)
+        trials = f"{name} of {n} and {n_other} trials"
+        if n == n_other:
+            differ = np.count_nonzero(of_a != of_b)
+            trials = f"another {name} for {differ} of {n} trials"
+    if not trials and not np.array_equal(a.members, b.members):
+        trials = "other averages of trials, or averages in one only"
+    tested = (np.concatenate(each.tests) for each in (a, b))
+    if not (trials or np.isin(*tested).any()):
+        trials = "no tested trial in common"
     if trials:
         raise ValueError(
             "The results must be of the same trials in the same order, but they have "
@@ -247,33 +264,8 @@ def _check_comparable(a, b):
         )
 
 
-def _other_trials(a, b):
-    """How the tested trials of two results differ, in words; empty if they do not."""
-    if len(a.classes) != len(b.classes):
-        return f"{len(a.classes)} and {len(b.classes)} classes"
-    if a.n_repeats != b.n_repeats:
-        return f"been repeated {a.n_repeats} and {b.n_repeats} times (n_repeats)"
-    pairs = {
-        "y": (a.y, b.y),
-        "y_test": (a.y_tested, b.y_tested),
-        "members": (a.members, b.members),
-    }
-    for name, (of_a, of_b) in pairs.items():
-        if np.array_equal(of_a, of_b):
-            continue
-        if name == "members":
-            return "other averages of trials, or averages in one only"
-        n, n_other = len(of_a), len(of_b)
-        if n != n_other:
-            return f"{name} of {n} and {n_other} trials"
-        return f"another {name} for {np.count_nonzero(of_a != of_b)} of {n} trials"
-    if not np.isin(np.concatenate(a.tests), np.concatenate(b.tests)).any():
-        return "no tested trial in common"
-    return ""
-
-
 def _shared_metric(a, b, metric):
-    """Check the name of a metric, which both results need for every position."""
+    """The name of a metric, which both results need for every position."""
     shared = [name for name in a.scalar_metrics if name in b.scalar_metrics]
     if not shared:
         raise ValueError(
@@ -294,7 +286,7 @@ def _shared_metric(a, b, metric):
 
 
 def _check_permutations(a, b, metric):
-    """Refuse results without the same label permutations."""
+    """Refuse results without the same label permutations of the same trials."""
     for name, result in (("result_a", a), ("result_b", b)):
         if len(result.nulls.get(metric, ())) == 0:
             raise ValueError(
@@ -323,7 +315,8 @@ def _other_permutations(a, b):
     words = []
     if not np.array_equal(a.groups, b.groups):
         words.append("groups")
-    if not _same_folds(a.folds, b.folds):
+    sets = [[rows for fold in each.folds for rows in fold] for each in (a, b)]
+    if len(sets[0]) != len(sets[1]) or not all(map(np.array_equal, *sets)):
         cv = (
             f"{as_call(each.parameters.get('cv'))}, {counted(len(each.tests), 'fold')}"
             for each in (a, b)
@@ -337,19 +330,11 @@ def _other_permutations(a, b):
         names.remove("random_state")  # all permutations there are, in the same order
     elif "random_state" not in of_a or "random_state" not in of_b:
         words.append("random_state (not recorded)")
-    for name in names:
-        if of_a.get(name) != of_b.get(name):
-            words.append(f"{name} ({of_a.get(name)!r} and {of_b.get(name)!r})")
-    return words
-
-
-def _same_folds(one, other):
-    """Whether two lists of (train, test) are alike."""
-    return len(one) == len(other) and all(
-        np.array_equal(*sets)
-        for pair in zip(one, other, strict=True)
-        for sets in zip(*pair, strict=True)
-    )
+    return words + [
+        f"{name} ({of_a.get(name)!r} and {of_b.get(name)!r})"
+        for name in names
+        if of_a.get(name) != of_b.get(name)
+    ]
 
 
 class Differences(LazyRows):

@@ -403,7 +403,7 @@ def bootstrap_latency(
     if window is None:
         start = 0.0 if times[0] < 0 < times[-1] else float(times[0])
         window = start, float(times[-1])
-    rng, parts, n_early = np.random.default_rng(seed), [], 0
+    rng, parts, found, n_early = np.random.default_rng(seed), [], [], 0
     for scores, levels in lists:
         n = len(scores)
         if not (parts and paired):
@@ -421,15 +421,9 @@ def bootstrap_latency(
             times, scores, chance, counts, levels, **rule | {"window": window}
         )
         n_early = max(n_early, int(np.count_nonzero(early[1:])))
-        interval = _onset_interval(onsets[0], [(onsets[1:], n)], confidence)
+        found.append((onsets, peaks, n))
         part = Latency(
-            onset=float(onsets[0]),
-            peak=float(peaks[0]),
-            onset_interval=np.clip(interval, *window),
-            peak_interval=_peak_interval(peaks[0], peaks[1:], confidence),
-            onsets=onsets[1:],
-            peaks=peaks[1:],
-            confidence=confidence,
+            **_located(onsets, peaks, confidence, [(onsets, n)], window),
             metric=metric,
             chance=chance,
             permuted_mean=np.nan if levels is None else float(levels.mean()),
@@ -441,7 +435,21 @@ def bootstrap_latency(
             versions=versions(),
         )
         parts.append(part)
-    latency = parts[0] if len(parts) == 1 else _difference(*parts, paired, labels)
+    latency = parts[0]
+    if len(parts) > 1:
+        (onsets, peaks, n), (other_onsets, other_peaks, n_others) = found
+        difference = onsets - other_onsets, peaks - other_peaks
+        samples = [(onsets, n), (other_onsets, n_others)]
+        samples = [(difference[0], n)] if paired else samples
+        latency = replace(
+            latency,
+            **_located(*difference, confidence, samples),
+            times=np.empty(0),
+            mean=np.empty(0),
+            n_subjects=n + (0 if paired else n_others),
+            parts=tuple(parts),
+            labels=labels,
+        )
     _warn(latency, n_early)
     return latency
 
@@ -537,56 +545,38 @@ def _check_span(name, span):
 # ---------------------------------------------------------------------- the latencies
 
 
-def _peak_interval(peak, resampled, confidence):
-    """The percentiles of resampled peaks, NaN without any."""
-    resampled = resampled[~np.isnan(resampled)]
-    if np.isnan(peak) or len(resampled) == 0:
-        return np.full(2, np.nan)
-    tail = (1 - confidence) / 2
-    return np.quantile(resampled, [tail, 1 - tail])
+def _located(onsets, peaks, confidence, samples, window=(-np.inf, np.inf)):
+    """The fields of a `Latency`; onsets and peaks of the subjects come first.
 
-
-def _onset_interval(onset, samples, confidence):
-    """The interval of t around an onset, NaN without any.
-
-    Of a difference between groups there are two `samples`, the resampled onsets and the
+    The interval of a peak are percentiles, and that of t around an onset is within the
+    window. Of a difference between groups there are two `samples`, the onsets and the
     number of subjects of each, which have the degrees of freedom of Welch.
     """
+    onset, peak, tail = float(onsets[0]), float(peaks[0]), (1 - confidence) / 2
+    ends, resampled = np.full((2, 2), np.nan), peaks[1:][~np.isnan(peaks[1:])]
+    if not np.isnan(peak) and len(resampled):
+        ends[1] = np.quantile(resampled, [tail, 1 - tail])
     errors, dofs = np.empty((2, len(samples)))
-    for k, (resampled, n) in enumerate(samples):
-        found = resampled[~np.isnan(resampled)]
+    for k, (of_sample, n) in enumerate(samples):
+        some = of_sample[1:][~np.isnan(of_sample[1:])]
         # A bootstrap takes the spread of n subjects for that of the population.
-        errors[k] = found.var() * n / (n - 1) if len(found) else np.nan
+        errors[k] = some.var() * n / (n - 1) if len(some) else np.nan
         dofs[k] = n - 1
     total, dof = errors.sum(), dofs.sum()
     if len(samples) > 1 and total > 0:
         dof = total**2 / (errors**2 / dofs).sum()
-    half = student.isf((1 - confidence) / 2, dof) * np.sqrt(total)
-    ends = onset + half * np.array([-1, 1])
-    return np.full(2, np.nan) if np.isnan(onset) else ends
-
-
-def _difference(first, second, paired, labels):
-    """The difference between two latencies."""
-    n_first, n_second = first.n_subjects, second.n_subjects
-    onsets, peaks = first.onsets - second.onsets, first.peaks - second.peaks
-    onset, peak = first.onset - second.onset, first.peak - second.peak
-    samples = [(first.onsets, n_first), (second.onsets, n_second)]
-    samples = [(onsets, n_first)] if paired else samples
-    return replace(
-        first,
-        onset=onset,
-        peak=peak,
-        onset_interval=_onset_interval(onset, samples, first.confidence),
-        peak_interval=_peak_interval(peak, peaks, first.confidence),
-        onsets=onsets,
-        peaks=peaks,
-        times=np.empty(0),
-        mean=np.empty(0),
-        n_subjects=n_first + (0 if paired else n_second),
-        parts=(first, second),
-        labels=labels,
-    )
+    if not np.isnan(onset):
+        half = student.isf(tail, dof) * np.sqrt(total)
+        ends[0] = np.clip(onset + half * np.array([-1, 1]), *window)
+    return {
+        "onset": onset,
+        "peak": peak,
+        "onset_interval": ends[0],
+        "peak_interval": ends[1],
+        "onsets": onsets[1:],
+        "peaks": peaks[1:],
+        "confidence": confidence,
+    }
 
 
 def _warn(latency, n_early):
