@@ -96,7 +96,8 @@ class GroupMethod:
 
     #: The test: of `Subjects` and of what was asked it makes a `MapTest`.
     test: Callable
-    #: What is tested: "min" or "mean" over subjects, or one of `STATISTICS`.
+    #: What is tested: "min" or "mean" over subjects, one of them from below ("order"),
+    #: or one of `STATISTICS`.
     statistic: str
     #: For the methods section, the test of one list of scores, and of two groups.
     words: str
@@ -109,8 +110,6 @@ class GroupMethod:
     corrections: tuple = ()
     #: The only ones it has, the first by default; none: all, "max" by default.
     only: tuple = ()
-    #: Whether it takes one subject from below, by an order, and a share.
-    ordered: bool = False
     #: What may be tested for; of some methods and corrections only high scores.
     alternatives: tuple = ALTERNATIVES
 
@@ -274,7 +273,7 @@ def _test(nulls, subjects, test, always, height=None, p=()):
     exempt = (None, subjects.tests[-1][2])[: len(nulls)]
     if CLUSTER_FDR in names:
         which = test.threshold, places.adjacency(counted), places.shape
-        p[CLUSTER_FDR] = cluster_size_p(nulls, *which, exempt=exempt).p_values
+        p[CLUSTER_FDR] = cluster_size_p(nulls, *which, exempt=exempt)
     names -= set(p)
     if not names:
         observed = nulls[0].observed
@@ -364,7 +363,6 @@ METHODS = {
         "scores were seen.",
         by_labels=True,
         only=("holm", "none", "bonferroni", "fdr", "fdr-by"),
-        ordered=True,
         alternatives=("greater",),
     ),
     "bootstrap": GroupMethod(
@@ -654,7 +652,7 @@ def group_inference(
         check_option("method", method, METHODS)
     method = METHODS[name]
     corrections = check_corrections(correction, name, method.corrections, method.only)
-    if method.ordered:
+    if method.statistic == "order":
         hypothesis = share_of("majority" if hypothesis is None else hypothesis)
     if alternative is None:
         alternative = "greater" if other is None else "two-sided"
@@ -673,7 +671,7 @@ def group_inference(
     n_permutations = N_PERMUTATIONS if n_permutations is None else n_permutations
     n_permutations = check_count("n_permutations", n_permutations, minimum=1)
     entries, n_first, names = join_lists(results, other, subjects, paired, labels)
-    if method.ordered:
+    if method.statistic == "order":
         order = _check_order(order, hypothesis, n_first, alpha)
     elif order is not None or hypothesis is not None:
         given = ("hypothesis", hypothesis) if order is None else ("order", order)
@@ -721,7 +719,7 @@ def group_inference(
         "n_alike": tested.n_alike,
         "n_tests": tested.n_tests,
     }
-    if method.ordered:
+    if method.statistic == "order":
         parameters |= {"order": order, "hypothesis": hypothesis}
     maps = tested.maps
     if method.by_labels:

@@ -8,7 +8,6 @@ Every field that a result records is compared, so that nobody has to think of a 
 the tables here name what may differ, not what may not.
 """
 
-import hashlib
 import os
 import re
 from collections.abc import Mapping
@@ -212,13 +211,9 @@ class Subjects:
         for text in word_told(self.warnings, len(names)):
             keep_warning(text)
         records = [one.record for one in self.members]
-        found = differences(records, n_first)
-        tell_differences(found, names, words)
         #: In what some of them differ: field -> what is there instead -> their names.
-        self.differences = {
-            field: {text: [names[k] for k in who] for text, who in values.items()}
-            for field, values in found.items()
-        }
+        self.differences = differences(records, names, n_first)
+        tell_differences(self.differences, dict(zip(names, words, strict=True)))
         #: How all of them were analysed, and their numbers of trials (S,).
         self.first_level = shared(records)
         self._warn_of_rare_classes()
@@ -564,11 +559,10 @@ def _check_kind(result, who, first, metric, resample):
 
 def _refuse_copy(result, entry, who, seen):
     """Raise a ValueError if another subject has an equal result."""
-    digest = hashlib.blake2b()
-    for values in (result.scores, result.predicted):
-        digest.update(np.ascontiguousarray(values, dtype=np.float64))
     # Equal results have equal scores; only then are both compared as a whole.
-    alike = seen.setdefault(digest.digest(), [])
+    compared = result.scores, result.predicted
+    key = hash(tuple(np.asarray(values, float).tobytes() for values in compared))
+    alike = seen.setdefault(key, [])
     for other, whom in alike:
         if result == _load(other, whom):
             raise ValueError(
@@ -792,8 +786,8 @@ def shared(records):
         alike.pop(name, None)
         if None not in numbers:
             alike[name] = numbers
-    cv = [_compared(each)["cv"] for each in records]
-    if first.get("cv") is not None and all(is_same(each, cv[0]) for each in cv):
+    cv = [_splitter(each.get("cv"), each) for each in records]
+    if cv[0] is not None and all(is_same(each, cv[0]) for each in cv):
         alike["cv"] = cv[0]
     return alike
 
@@ -801,52 +795,43 @@ def shared(records):
 # ------------------------------------------------------------------------- differences
 
 
-def differences(records, n_first):
-    """Find the fields that some subjects have otherwise than the first of their list.
+def differences(records, names, n_first):
+    """The fields that some subjects have otherwise than the first of their list.
 
-    Returns field -> what they have in the place of what the first has -> the numbers of
-    these subjects.
+    Field -> what they have in the place of what the first has -> their names.
     """
     found, compared = {}, [_compared(record) for record in records]
-    for k, fields in enumerate(compared):
+    for k, (who, fields) in enumerate(zip(names, compared, strict=True)):
         first = compared[0 if k < n_first else n_first]
         for name in dict.fromkeys((*first, *fields)):
             value, usual = fields.get(name), first.get(name)
             if not is_same(value, usual):
                 text = value if name in TOLD else _instead(value, usual)
-                found.setdefault(name, {}).setdefault(text, []).append(k)
+                found.setdefault(name, {}).setdefault(text, []).append(who)
     return found
 
 
-def tell_differences(found, names, words):
+def tell_differences(found, words):
     """Warn of subjects that were analysed otherwise than the first of their list.
 
-    `words` stand for one subject at the start of a sentence, `names` for several.
+    Of all subjects, the `words` by name stand for one at the start of a sentence.
     """
     found = {_CALLED.get(x, x): found[x] for x in found if x not in TOLD}
-    differing = {k for of in found.values() for who in of.values() for k in who}
+    differing = {who for of in found.values() for names in of.values() for who in names}
     if not differing:
         return
-    if len(differing) == 1:
-        who = f"{words[differing.pop()]} was"
-        told = {field: ", ".join(values) for field, values in found.items()}
-    else:
-        who = f"{len(differing)} of {len(names)} subjects were"
-        told = {field: _by_subject(values, names) for field, values in found.items()}
-    fields = ", ".join(f"{field} ({text})" for field, text in told.items())
+    told, of_one = [], len(differing) == 1
+    for field, values in found.items():
+        pairs = [f"{some_of(names)}: {value}" for value, names in values.items()]
+        more = [f"and {len(pairs) - _NAMED} more"] if len(pairs) > _NAMED else []
+        text = ", ".join(values) if of_one else "; ".join([*pairs[:_NAMED], *more])
+        told.append(f"{field} ({text})")
+    who = f"{len(differing)} of {len(words)} subjects were"
+    who = f"{words[differing.pop()]} was" if of_one else who
     warn(
-        f"{who} analysed differently from the first: {fields}. If this is not on "
-        "purpose, run the analysis again."
+        f"{who} analysed differently from the first: {', '.join(told)}. If this is not "
+        "on purpose, run the analysis again."
     )
-
-
-def _by_subject(values, names):
-    """Word who has what in the place of what the first has."""
-    pairs = [
-        f"{some_of([names[k] for k in who])}: {value}" for value, who in values.items()
-    ]
-    more = len(pairs) - _NAMED
-    return "; ".join([*pairs[:_NAMED], *([f"and {more} more"] if more > 0 else [])])
 
 
 def is_same(value, other):
