@@ -413,5 +413,5 @@ def test_an_onset_by_t_takes_no_equal_scores_for_evidence():
     scores[:, 2:5] = 0.501
     rule = {"criterion": "t", "fraction": 0.5, "level": 0.05, "min_duration": 0.3}
     rule |= {"window": (0.0, 0.9), "baseline": None}
-    onset = locate(times, scores, 0.5, np.ones((1, 6), int), **rule)[0]
+    onset = locate(times, scores, 0.5, np.ones((1, 6), int), rule)[0]
     assert 0.4 < onset[0] <= 0.5

@@ -59,7 +59,7 @@ def find(scores, times, chance=0.5, counts=None, **changes):
     scores = scores.repeat(2, axis=0) if len(scores) == 1 else scores
     counts = np.ones((1, len(scores)), int) if counts is None else counts
     rule = {"window": (times[0], times[-1])} | changes
-    found = locate(times, scores, chance, counts, **RULE | rule)[:2]
+    found = locate(times, scores, chance, counts, RULE | rule)[:2]
     return found if len(counts) > 1 else (found[0][0], found[1][0])
 
 

@@ -69,34 +69,22 @@ def draw_subjects(rng, n_subjects, n_bootstraps):
     return rng.multinomial(n_subjects, shares, n_bootstraps)
 
 
-def locate(
-    times,
-    scores,
-    chance,
-    counts,
-    levels=None,
-    *,
-    criterion,
-    fraction,
-    level,
-    min_duration,
-    window,
-    baseline,
-):
+def locate(times, scores, chance, counts, rule, levels=None):
     """Find onsets, peaks, and where noise may be the onset, (m,) each.
 
-    What an onset is, and where to look for it, is what `bootstrap_latency` is asked;
-    the `levels` (S, 1) of subjects take the place of chance.
+    The rule has what `bootstrap_latency` is asked: what an onset is, and where to look
+    for it. The `levels` (S, 1) of subjects take the place of chance.
     """
     tie = _TIE * np.abs(scores).max()
     if levels is not None:
         scores, chance = scores - levels, 0.0
-    if baseline is not None:  # of each subject, so that errors are those of both
-        base = _within("baseline", times, baseline)
+    if rule["baseline"] is not None:  # of each, so that errors are those of both
+        base = _within("baseline", times, rule["baseline"])
         scores, chance = scores - scores[:, base].mean(axis=1, keepdims=True), 0.0
-    window = _within("window", times, window)
+    window = _within("window", times, rule["window"])
     at = times[window]
     step = np.median(np.diff(at)) if len(at) > 1 else np.inf
+    min_duration = rule["min_duration"]
     least = FEWEST_SAMPLES if min_duration > 0 else 1
     # Samples in a row that last for the duration; each lasts one step.
     n_stay = max(least, int(np.ceil(min_duration / step - _ROUNDING)))
@@ -109,12 +97,13 @@ def locate(
     before = slice(0, min(window.start, np.searchsorted(times, -_ROUNDING)))
     onsets, peaks = np.empty((2, len(counts)))
     early = np.zeros(len(counts), dtype=bool)
-    criterion, t = ONSETS[criterion], student.isf(level, len(scores) - 1)
+    criterion = ONSETS[rule["criterion"]]
+    asked = rule["fraction"], student.isf(rule["level"], len(scores) - 1)
     for rows in batches(len(counts), len(times)):
         mean, error = _mean_and_error(scores, counts[rows])
         top = mean[:, window].max(axis=1, keepdims=True)
         heights = mean - chance, error, top - chance, tie
-        excess = criterion.excess(*heights, fraction, t)
+        excess = criterion.excess(*heights, *asked)
         stays = _stays(excess[:, window] > tie, n_stay)
         onsets[rows] = _first_stay(excess[:, window], stays, at)
         peaks[rows] = at[(mean[:, window] >= top - tie).argmax(axis=1)]
@@ -140,17 +129,14 @@ def _mean_and_error(scores, counts):
 def _within(name, times, span):
     """A slice of the samples in a span of time."""
     far = [abs(end) for end in span if np.isfinite(end)]
+    first, last = np.searchsorted(times, (span[0] - _ROUNDING, span[1] + _ROUNDING))
+    wrong = f"No sample lies in {name}={span}; the times" if first >= last else ""
     if max(far, default=0) > _OTHER_UNIT * max(1.0, np.abs(times).max()):
+        wrong = f"{name}={span} is far from the times, which"
+    if wrong:
         raise ValueError(
-            f"{name}={span} is far from the times, which are {times[0]:.3f} to "
-            f"{times[-1]:.3f} s. Times are in seconds: 100 ms are 0.1."
-        )
-    ends = span[0] - _ROUNDING, span[1] + _ROUNDING
-    first, last = np.searchsorted(times, ends)
-    if first >= last:
-        raise ValueError(
-            f"No sample lies in {name}={span}; the times are {times[0]:.3f} to "
-            f"{times[-1]:.3f} s. Times are in seconds: 100 ms are 0.1."
+            f"{wrong} are {times[0]:.3f} to {times[-1]:.3f} s. Times are in seconds: "
+            "100 ms are 0.1."
         )
     return slice(first, last)
 
@@ -417,9 +403,8 @@ def bootstrap_latency(
         # The subjects themselves come first, each of them once.
         counts = np.concatenate([np.ones((1, n), drawn.dtype), drawn])
         levels = None if baseline is not None else levels
-        onsets, peaks, early = locate(
-            times, scores, chance, counts, levels, **rule | {"window": window}
-        )
+        searched = rule | {"window": window}
+        onsets, peaks, early = locate(times, scores, chance, counts, searched, levels)
         n_early = max(n_early, int(np.count_nonzero(early[1:])))
         found.append((onsets, peaks, n))
         part = Latency(
