@@ -25,7 +25,7 @@ from ..inference.permutation import (
 )
 from ..kfda.folds import PARTS, CrossValidation, Folds, find_cut_groups, left_out_folds
 from ..results.base import SubjectResult
-from ..results.kinds import figure_method
+from ..results.fields import figure_method
 from ..utils.advice import described, is_foreign
 from ..utils.checks import (
     check_count,
