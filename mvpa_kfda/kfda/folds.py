@@ -185,7 +185,7 @@ class Folds:
         What the user called it, for messages.
     trains : tuple of ndarray of int | None
         The row indices of each training set, where some are not all other rows.
-    chosen : ndarray of bool, shape (n,) | None
+    train_mask : ndarray of bool, shape (n,) | None
         The rows to train with, which are never tested; None: any row may be.
     rule : Contiguous | None
         How test sets came from a number of folds.
@@ -203,7 +203,7 @@ class Folds:
     sees_labels: bool | None = None
     name: str = "cv"
     trains: tuple | None = None
-    chosen: np.ndarray | None = None
+    train_mask: np.ndarray | None = None
     rule: Contiguous | None = None
     balanced: bool = False
     splitter: dict | str | None = None
@@ -218,7 +218,8 @@ class Folds:
     @property
     def rows_of_all(self):
         """The rows of a model without folds: all that are trained with."""
-        return np.arange(self.n) if self.chosen is None else np.flatnonzero(self.chosen)
+        mask = self.train_mask
+        return np.arange(self.n) if mask is None else np.flatnonzero(mask)
 
     def is_same(self, other):
         """Tell whether other folds have the same sets in the same order."""
@@ -275,17 +276,17 @@ class Folds:
         return np.array([numbers.setdefault(key, len(numbers)) for key in keys])
 
 
-def cross_folds(folds, chosen):
-    """Return folds that train on chosen rows (n,) only, and test the others only.
+def cross_folds(folds, train_mask):
+    """Return folds that train on rows of a mask (n,) only, and test the others only.
 
     Of a fold's sets what is left may be empty. None: one fold of all rows.
     """
-    chosen, n = np.asarray(chosen, bool), len(chosen)
+    mask, n = np.asarray(train_mask, bool), len(train_mask)
     if folds is None:
         folds = Folds((np.arange(n),), n, None, "train_on", (np.arange(n),))
-    pairs = [(train[chosen[train]], test[~chosen[test]]) for train, test in folds.pairs]
+    pairs = [(train[mask[train]], test[~mask[test]]) for train, test in folds.pairs]
     trains, tests = zip(*pairs, strict=True)
-    return replace(folds, tests=tests, trains=trains, chosen=chosen)
+    return replace(folds, tests=tests, trains=trains, train_mask=mask)
 
 
 def left_out_folds(folds):
@@ -293,12 +294,12 @@ def left_out_folds(folds):
 
     The test sets of a cross-validation of these rows alone; None where there are none.
     """
-    number = np.cumsum(folds.chosen) - 1
+    number = np.cumsum(folds.train_mask) - 1
     rows = folds.rows_of_all
     tests = [number[np.setdiff1d(rows, train)] for train in folds.trains]
     tests = tuple(test for test in tests if len(test))
     rule = None if folds.rule is None else folds.rule.among(rows)
-    left_out = replace(folds, tests=tests, n=len(rows), trains=None, chosen=None)
+    left_out = replace(folds, tests=tests, n=len(rows), trains=None, train_mask=None)
     return replace(left_out, rule=rule) if tests else None
 
 
