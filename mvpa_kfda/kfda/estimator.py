@@ -312,10 +312,9 @@ class KernelFDA(
         self._n_train = len(y)
         if needs_gram(kernel):
             X = check_gram(X)
-        everybody = np.arange(len(X))
         compared = [compare_rows(X, each, _BY_GRAM) for each in kernels_of(kernel)]
-        compared, lam = self._choose(X, compared, kernel, reg, codes, groups)
-        each = compared.training_set(everybody, lam)
+        compared, centred, lam = self._choose(X, compared, kernel, reg, codes, groups)
+        each = compared.training_set(centred, lam)
         made = Discriminants.of(compared, each, lam, codes, n_classes)
         made = made.first(n_components)
         self.lambda_, self.degrees_of_freedom_ = lam, each.degrees_of_freedom(lam)
@@ -337,12 +336,12 @@ class KernelFDA(
         return self
 
     def _choose(self, X, compared, kernel, reg, codes, groups):
-        """The rows under the kernel to train with, and lambda."""
+        """The rows under the kernel to train with, centred too, and lambda."""
         self.tuning_ = None
         if not isinstance(reg, Tuned):
             reg = Auto(groups=groups) if isinstance(reg, Auto) else reg
-            moments = compared[0].moments(np.arange(len(X)))
-            return compared[0], resolve_penalty(reg, moments)
+            centred = compared[0].centred()
+            return compared[0], centred, resolve_penalty(reg, centred[1])
         inner, dtype = InnerFolds(groups), np.dtype("float64")
         plan = FoldwisePlan(X, kernel, reg, FoldPreprocessing(), None, inner, dtype)
         record = plan.penalty(codes[None], len(self.classes_))
@@ -352,7 +351,8 @@ class KernelFDA(
             record["grid"][0],
             record["criterion"][0, 0],
         )
-        return compared[self.tuning_.kernel], self.tuning_.lam
+        compared = compared[self.tuning_.kernel]
+        return compared, compared.centred(), self.tuning_.lam
 
     def _offsets(self, sizes):
         """What the class scores add to the projection on the centroids."""
@@ -622,7 +622,7 @@ class Discriminants:
     @classmethod
     def of(cls, compared, each, lam, codes, n_classes):
         """Those of the class codes (N,) of a training set with a penalty."""
-        everybody, Y = np.arange(len(codes)), np.eye(n_classes)[codes]
+        everybody, Y = slice(None), np.eye(n_classes)[codes]
         T = Y @ contrasts(n_classes)
         T -= T.mean(axis=0)
         weights = each.gain(lam) * (each.U.T @ T).T  # (q, r)
