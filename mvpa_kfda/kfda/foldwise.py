@@ -11,9 +11,8 @@ kernels such as widths, is that of the trials that the matrix is made of: where 
 have matrices of their own, no test trial has a part in any of their numbers.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import count, islice
 
 import numpy as np
 from sklearn import config_context
@@ -29,7 +28,7 @@ from .direct import (
     refuse_too_large,
 )
 from .folds import Folds, InnerFolds, lay_out
-from .kernels import KernelChoice, Linear, kernels_of, needs_gram
+from .kernels import Linear, kernels_of, needs_gram
 from .penalties import Auto, Tuned, candidates, of_trials, resolve_penalty
 from .preprocess import FoldPreprocessing
 from .training import Fit, TrainingSet, choose, compare_rows
@@ -154,6 +153,12 @@ class FoldwisePlan(PlanMixin):
     inner: InnerFolds | None
     dtype: np.dtype
     rank: int | None = None
+    #: By number the folds, and by their identity what coefficients are made with; the
+    #: last contrasts and their products; and what there is of observed ones.
+    _kept: dict = field(default_factory=dict, init=False)
+    _lefts: dict = field(default_factory=dict, init=False)
+    _products: dict = field(default_factory=dict, init=False)
+    _observed: dict = field(default_factory=dict, init=False)
 
     @property
     def layout(self):
@@ -169,12 +174,7 @@ class FoldwisePlan(PlanMixin):
     def pairs(self):
         """The folds' (train, test) trials, in the order of the layout's batches."""
         pairs = self.folds.pairs
-        sizes = [batch.m for batch in self.batches for _ in range(batch.k)]
-        tests = np.split(self.rows, np.cumsum(sizes)[:-1])
-        return [
-            (pairs[i][0], test)
-            for i, test in zip(self.folds.numbers, tests, strict=True)
-        ]
+        return [pairs[number] for number in self.folds.numbers]
 
     def block_size(self, n_classes, want_scores=False):
         """How many label vectors to process at a time, for speed and memory."""
@@ -226,10 +226,6 @@ class FoldwisePlan(PlanMixin):
             if self.n_bytes <= _MOST:
                 self._kept[number] = fold
         return fold
-
-    @cached_property
-    def _kept(self):
-        return {}
 
     @cached_property
     def whole(self):
@@ -388,14 +384,6 @@ class FoldwisePlan(PlanMixin):
         return c
 
     @cached_property
-    def _lefts(self):
-        return {}
-
-    @cached_property
-    def _products(self):
-        return {}
-
-    @cached_property
     def _columns(self):
         """The features less their mean, and ones, of all trials, (p + 1, n)."""
         X = self.X[self.order] - self._mean
@@ -406,89 +394,67 @@ class FoldwisePlan(PlanMixin):
         return self.X.mean(axis=0)
 
     def _batches(self, T, fold_targets=None):
-        """Every batch, residuals (q, k, m, B), A, and what makes each fold and its fit.
+        """Yield every batch, the rule's terms, what is chosen, and makers of the fits.
 
-        Of contrasts T (q, n, B) in the layout's order, and of classes the targets.
+        Of contrasts T (q, n, B) in the layout's order, and of classes the targets. A
+        maker returns a fold and its fit. Choices are made at once where they follow
+        from all trials.
         """
-        if T.shape[2] > 1:
-            return self._fits(T, fold_targets)
-        # What is observed comes first, and is asked for again.
-        key = T.tobytes()
-        if key not in self._observed:
-            self._observed.clear()
-            self._observed[key] = list(self._fits(T, fold_targets))
-        return self._observed[key]
-
-    @cached_property
-    def _observed(self):
-        return {}
-
-    def _fits(self, T, fold_targets):
-        """Yield what `_batches` returns."""
         terms = [None] * len(self.batches)
         if fold_targets is not None:
             terms = [each.terms for each in fold_targets]
-        numbers = count()
+        start, make = 0, self._fit_shared if self.is_shared else self._fit_numbered
         for batch, of_batch in zip(self.batches, terms, strict=True):
+            chosen, arguments = None, (start, T, of_batch)
             if self.is_shared:
-                yield batch, *self._of_shared(batch, T, of_batch)
-            else:
-                some = islice(numbers, batch.k)
-                yield batch, *self._of_folds(batch, some, T, of_batch)
+                choosing = partial(self._choose_shared, batch, T, of_batch)
+                chosen = self._once(start, T, choosing)
+                arguments = batch, chosen
+            makers = [partial(make, *arguments, i) for i in range(batch.k)]
+            yield batch, of_batch, chosen, makers
+            start += batch.k
 
-    def _of_shared(self, batch, T, terms):
-        """What `_batches` has of folds that are all trials but a few."""
+    def _once(self, key, T, make):
+        """What is made of contrasts; the observed ones, which come first, are kept."""
+        if T.shape[2] > 1:
+            return make()
+        if self._observed.get("T") != T.tobytes():
+            self._observed.clear()
+            self._observed["T"] = T.tobytes()
+        if key not in self._observed:
+            self._observed[key] = make()
+        return self._observed[key]
+
+    def _choose_shared(self, batch, T, terms):
+        """What folds choose that are all trials but a few."""
         tests, left_out = batch.index(self.n_rows), self.whole.left_out
         if not isinstance(left_out, str):
-            left_out = [self._left_out_within(te) for te in tests]
-        chosen = self._choose(self.whole, T, tests, terms, left_out)
+            left_out = []
+            for te in tests:  # trials that are left out together, without these
+                places = np.delete(np.arange(self.n_rows), te)
+                inner = self.inner.within(self.order[places])
+                left_out.append([places[index] for index in inner])
+        return self._choose(self.whole, T, tests, terms, left_out)
 
-        def fitted(i):
-            return replace(self.whole, test=self.order[tests[i]]), chosen.fit(i)
+    def _fit_shared(self, batch, chosen, i):
+        """Such a fold and its fit."""
+        return replace(self.whole, test=self.order[chosen.tests[i]]), chosen.fit(i)
 
-        E, A = chosen.E.astype(self.dtype), chosen.A.astype(self.dtype)
-        return E, A, [partial(fitted, i) for i in range(batch.k)]
-
-    def _left_out_within(self, te):
-        """Trials that are left out together, without those of a test set."""
-        places = np.delete(np.arange(self.n_rows), te)
-        inner = self.inner.within(self.order[places])
-        return [places[index] for index in inner]
-
-    def _of_folds(self, batch, numbers, T, terms):
-        """What `_batches` has of folds that have a matrix of their own."""
-        E, A, fits = batch.of(T).copy(), [], []
-        for i, number in enumerate(numbers):
-            fold, fit = found = self._fitted(number, T, terms, i)
-            E[:, i] -= fit.mean[:, None]
-            for tested, explained in zip(fold.tested, fit.explained, strict=True):
-                E[:, i] -= tested @ explained
-            A.append(fit.A)
-            again = partial(self._fitted, number, T, terms, i)
-            keep = number in self._kept and T.shape[2] == 1
-            fits.append((lambda found=found: found) if keep else again)
-        return E, None if terms is None else np.stack(A, axis=2, dtype=T.dtype), fits
-
-    def _fitted(self, number, T, terms, i):
-        """A fold and its fit, of the terms of fold i."""
-        fold = self._numbered(number)
-        return fold, self._fit(fold, T, terms, i)
+    def _fit_numbered(self, start, T, terms, i):
+        """A fold with a matrix of its own, the i-th of a batch, and its fit."""
+        number = start + i
+        fold, make = self._numbered(number), partial(self._fit, terms=terms, number=i)
+        if number in self._kept:
+            return fold, self._once(number, T, lambda: make(fold, T))
+        return fold, make(fold, T)
 
     def models(self, targets):
         """Yield every fold, its fit, and the rule's terms; without folds of all."""
         if not self.batches:
             yield self.whole, self.of_all(targets), self._terms_of_all(targets)
-        elif self.is_shared or targets.T.shape[2] == 1:
-            batches = self._batches(targets.T, targets.folds)
-            for (*_, fits), of_folds in zip(batches, targets.folds, strict=True):
-                for i, fitted in enumerate(fits):
-                    yield *fitted(), of_folds.terms.of(i)
-        else:  # residuals are not asked for
-            numbers = count()
-            for batch, of_folds in zip(self.batches, targets.folds, strict=True):
-                for i in range(batch.k):
-                    found = self._fitted(next(numbers), targets.T, of_folds.terms, i)
-                    yield *found, of_folds.terms.of(i)
+        for _, terms, _, makers in self._batches(targets.T, targets.folds):
+            for i, make in enumerate(makers):
+                yield *make(), terms.of(i)
 
     def of_all(self, targets):
         """The fit of the model of all trials that are to be trained with."""
@@ -502,14 +468,29 @@ class FoldwisePlan(PlanMixin):
 
     def fold_models(self, targets):
         """Yield the :class:`FoldModels` of every batch of folds."""
-        batches = self._batches(targets.T, targets.folds)
-        for (batch, E, A, _), of_folds in zip(batches, targets.folds, strict=True):
-            yield FoldModels(batch, of_folds, E.copy(), A)  # E may be kept
+        found = self._residuals(targets.T, targets.folds)
+        for (batch, E, A), of_folds in zip(found, targets.folds, strict=True):
+            yield FoldModels(batch, of_folds, E, A)
 
     def fold_residuals(self, T):
         """Yield the batches and out-of-sample residuals (q, k, m, B) of T (q, n, B)."""
-        for batch, E, *_ in self._batches(T):
+        for batch, E, _ in self._residuals(T):
             yield batch, E
+
+    def _residuals(self, T, fold_targets=None):
+        """Yield every batch, its out-of-sample residuals, and A or None."""
+        for batch, terms, chosen, makers in self._batches(T, fold_targets):
+            if chosen is not None:
+                yield batch, *(x.astype(self.dtype) for x in (chosen.E, chosen.A))
+                continue
+            E, A = batch.of(T).copy(), []
+            for i, make in enumerate(makers):
+                fold, fit = make()
+                E[:, i] -= fit.mean[:, None]
+                for tested, explained in zip(fold.tested, fit.explained, strict=True):
+                    E[:, i] -= tested @ explained
+                A.append(fit.A)
+            yield batch, E, None if terms is None else np.stack(A, 2, dtype=T.dtype)
 
     def targets(self, labels, n_classes):
         """The targets of labels (B, n)."""
@@ -531,29 +512,26 @@ class FoldwisePlan(PlanMixin):
         labels, back = np.asarray(labels)[:1], slice(None)
         if n_classes is None:
             T = labels.T[self.order][None].astype(self.dtype)
-            found = (fitted() for *_, fits in self._batches(T) for fitted in fits)
+            found = (make() for *_, makers in self._batches(T) for make in makers)
         else:
             found = self.models(self.targets(labels, n_classes))
         if self.batches:
             back = np.argsort(self.folds.numbers)
-        record = {"lambda": [], "degrees_of_freedom": []}
-        if self.is_tuned:
-            record |= {"kernel": [], "grid": [], "scale": [], "criterion": []}
+        records = []
         for fold, fit, *_ in found:
             kernel, lam = fold.chosen(fit)
-            record["lambda"].append(lam)
             freedom = fold.sets[kernel].degrees_of_freedom(lam)
-            record["degrees_of_freedom"].append(freedom)
+            record = {"lambda": lam, "degrees_of_freedom": freedom}
             if self.is_tuned:
-                record["kernel"].append(kernel)
-                record["grid"].append(fold.grid)
-                record["scale"].append(fold.scales)
-                record["criterion"].append(fit.criterion)
-        record = {key: np.array(values)[back][None] for key, values in record.items()}
-        if self.is_of_all:  # all folds have the same
-            record |= {
-                key: record[key][:, 0] for key in ("grid", "scale") if key in record
-            }
+                record |= {"kernel": kernel, "grid": fold.grid, "scale": fold.scales}
+                record["criterion"] = fit.criterion
+            records.append(record)
+        record = {
+            key: np.array([each[key] for each in records])[back][None]
+            for key in records[0]
+        }
+        if self.is_tuned and self.is_of_all:  # all folds have the same
+            record |= {key: record[key][:, 0] for key in ("grid", "scale")}
         return record
 
 
@@ -570,15 +548,3 @@ def _fits_exactly(sets, tested, grid):
             gain = sets[i[0]].gain(lam) * (w < _UNSEEN * w.max())
             found[i] = (np.square(rows) @ gain).max() > 1 / SINGULAR
     return found
-
-
-def foldwise_plan(X, kernel, reg, task):
-    """The plan of features (n, p), or of a kernel matrix, for a task."""
-    learned = task.learned
-    dtype = np.dtype(task.dtype)
-    if not isinstance(kernel, KernelChoice):
-        X, kernel = kernel.of_samples(X)
-    X = learned.augmented(X)
-    return FoldwisePlan(
-        X, kernel, reg, learned, task.folds, task.inner, dtype, task.rank
-    )
