@@ -400,7 +400,7 @@ arrangements; no problem found>
     parameters, folds, groups = result.parameters, _folds_of(result), result.groups
     n, P = len(result.y) // result.n_repeats, result.n_permutations
     y, groups = result.y[:n], None if groups is None else groups[:n]
-    chosen = None if folds is None else folds.chosen
+    chosen = None if folds is None else folds.train_mask
     known = {"cv": _worded_cv(parameters["cv"])} if "cv" in parameters else {}
     blocks, few = None, None
     if P and parameters.get("permute") in SCHEMES:
