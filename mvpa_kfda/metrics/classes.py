@@ -259,7 +259,7 @@ _DISTANCE = {"lowest": -np.inf, "highest": np.inf, "within_sets": True}
 TEXTS = read_texts(Path(__file__).with_name("metrics.txt"))
 
 
-def worded(metrics):
+def with_words(metrics):
     """The metrics by name, with their words."""
     found = {}
     for name, metric in metrics.items():
@@ -270,7 +270,7 @@ def worded(metrics):
 
 
 #: The metrics of classification known by name.
-METRICS = worded(
+METRICS = with_words(
     {
         "accuracy": Metric(_accuracy, _chance_class, of_frequencies=True),
         "balanced_accuracy": Metric(_balanced_accuracy, _chance_class),

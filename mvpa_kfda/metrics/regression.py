@@ -5,7 +5,7 @@ A metric is an entry of :data:`REGRESSION_METRICS`. All are the higher the bette
 
 import numpy as np
 
-from .classes import Metric, unknown, worded, zero
+from .classes import Metric, unknown, with_words, zero
 
 #: A spread of predictions below this many units of rounding is none.
 _ROUNDING = 64
@@ -40,7 +40,7 @@ def _pearsonr(true, predicted):
 
 
 #: The metrics of regression known by name.
-REGRESSION_METRICS = worded(
+REGRESSION_METRICS = with_words(
     {
         "r2": Metric(_r2, unknown, lowest=-np.inf, needs_spread=True),
         "pearsonr": Metric(_pearsonr, zero, lowest=-1.0, needs_spread=True),
