@@ -14,9 +14,11 @@ import numpy as np
 
 from ..inference.corrections import CORRECTIONS, NAMED
 from ..metrics.names import mean_of_permuted, metric_in_text
-from ..results.base import Result, SubjectResult
+from ..results.base import ALPHA, Result, SubjectResult
 from ..results.comparison import ComparisonResult
 from ..results.latency import Latency
+from ..utils.checks import capital
+from ..utils.rounding import brief, p_words
 from ..viz.common import (
     CORRECTION_LABELS,
     limits_of,
@@ -25,16 +27,7 @@ from ..viz.common import (
     score_in_text,
 )
 from .citations import REFERENCES, cited_in
-from .findings import place_noun, row_of, word_place
-from .html import equal_p
-from .summary import (
-    ALPHA,
-    by_name,
-    corrections_of,
-    has_scores,
-    level,
-)
-from .words import capital
+from .summary import by_name, corrections_of, has_scores
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -160,7 +153,7 @@ def _source(keys):
 
 def _level(result):
     """Return the significance level of a result."""
-    return ALPHA if isinstance(result, Latency) else level(result)
+    return ALPHA if isinstance(result, Latency) else result.significance_level
 
 
 # ------------------------------------------------------------------------ what to say
@@ -193,7 +186,7 @@ def _effect(result):
 
 def _none_significant(result):
     """Say that nothing was found, which is not that there is nothing."""
-    noun = place_noun(result.places, 1) if result.axes else ""
+    noun = result.places.noun(1) if result.axes else ""
     what = f"No {noun} is" if noun else "The score is not"
     return (
         f"{what} significant, which does not show that there is no effect. An upper "
@@ -222,13 +215,13 @@ def _p(result, correction):
 def _marked(result, correction):
     """Return how many positions are significant, of how many, in words."""
     p = _p(result, correction)
-    n, n_all = np.count_nonzero(p <= level(result)), np.count_nonzero(~np.isnan(p))
-    return n, f"{n:,} of {n_all:,} {place_noun(result.places, n_all)}"
+    n, n_all = np.count_nonzero(p <= _level(result)), np.count_nonzero(~np.isnan(p))
+    return n, f"{n:,} of {n_all:,} {result.places.noun(n_all)}"
 
 
 def _place(result, position):
     """Word where a position is."""
-    return word_place(row_of(result.places, position))
+    return result.places.at(position)
 
 
 # ------------------------------------------------------------------------------ where
@@ -253,7 +246,7 @@ def _where(result, name=None):
         return _none_significant(result)
     effect = _effect(result)
     if not result.axes:
-        p = equal_p(float(_p(result, "none")))
+        p = p_words(_p(result, "none"))
         return Said(f"{capital(effect)} ({p}).", np.nan, _test_of(result))
     method = f"{_test_of(result)}, {CORRECTION_LABELS[name]}"
     known = CORRECTIONS.get(name)
@@ -261,7 +254,7 @@ def _where(result, name=None):
         what = f"{of_all} are marked"
         if known is None:
             what = f"{of_all} are in the clusters that are marked"
-        at_most = f"{100 * level(result):g} %"
+        at_most = f"{100 * result.significance_level:g} %"
         statement = (
             f"{capital(what)}; of those marked, {at_most} are expected to be false "
             "at most."
@@ -275,7 +268,7 @@ def _where(result, name=None):
         each = "one cluster" if n_regions == 1 else f"each of {n_regions} clusters"
     statement = (
         f"In {each}, {effect} somewhere; at which of the {n:,} "
-        f"{place_noun(result.places, n)} marked is not shown."
+        f"{result.places.noun(n)} marked is not shown."
     )
     return Said(statement, n_regions, method, keys)
 
@@ -283,7 +276,7 @@ def _where(result, name=None):
 def _regions(result, correction):
     """Return the table of the significant clusters, or regions of a correction."""
     table = result.clusters(correction)
-    return table[table["p"] <= level(result)]
+    return table[table["p"] <= result.significance_level]
 
 
 def _test_of(result):
@@ -319,12 +312,12 @@ def _from_when(result, name=None):
     except ValueError as error:
         return str(error)
     others = tuple(k for k, axis in enumerate(result.axes) if axis != "times")
-    times = result.along("times")[(p <= level(result)).any(axis=others)]
+    times = result.along("times")[(p <= result.significance_level).any(axis=others)]
     if not len(times):
         return "No single time is significant."
     first = float(times.min())
     statement = (
-        f"By {first:.3f} s, {_effect(result)}. That this begins then is not shown: "
+        f"By {brief(first)} s, {_effect(result)}. That this begins then is not shown: "
         "more data may show it earlier, and filters and windows move it."
     )
     method = f"{_test_of(result)}, {CORRECTION_LABELS[name]}"
@@ -355,7 +348,7 @@ def _how_much(result, _=None):
         return untested
     if not result.axes:
         return "This result has a single position."
-    alpha = level(result)
+    alpha = result.significance_level
     try:
         found = result.true_discoveries(alpha=alpha)
     except ValueError as error:
@@ -450,7 +443,7 @@ def _how_large(result, _=None):
     if isinstance(result, Latency):
         return _untested(result)
     try:
-        found = result.interval(1 - level(result), simultaneous=bool(result.axes))
+        found = result.interval(1 - _level(result), simultaneous=bool(result.axes))
     except ValueError as error:
         return str(error)
     # Outwards: no more is claimed than there is.
