@@ -284,7 +284,8 @@ def test_answer_says_where_too_few_permutations_decide():
 def test_answer_of_a_single_number():
     result = result_of("DecodingResult")
     assert word_answer(result) == (
-        f"The accuracy is {result.scores:.3f} (chance 0.500); p = {result.pvalues():.3f}."
+        f"The accuracy is {result.scores:.3f} (chance 0.500); "
+        f"p = {result.pvalues():.3f}."
     )
 
 
