@@ -16,6 +16,7 @@ from ..inference.corrections import CORRECTIONS, NAMED
 from ..metrics.names import mean_of_permuted, metric_in_text
 from ..results.base import ALPHA, Result, SubjectResult
 from ..results.comparison import ComparisonResult
+from ..results.finding import Finding
 from ..results.latency import Latency
 from ..utils.checks import capital
 from ..utils.rounding import brief, p_words
@@ -207,23 +208,6 @@ def _untested(result):
     return ""
 
 
-def _p(result, correction):
-    """Return the p-values of a result, NaN where nothing was tested."""
-    return np.asarray(result.p_of_map(correction, result.scalar_metrics[0]))
-
-
-def _marked(result, correction):
-    """Return how many positions are significant, of how many, in words."""
-    p = _p(result, correction)
-    n, n_all = np.count_nonzero(p <= _level(result)), np.count_nonzero(~np.isnan(p))
-    return n, f"{n:,} of {n_all:,} {result.places.noun(n_all)}"
-
-
-def _place(result, position):
-    """Word where a position is."""
-    return result.places.at(position)
-
-
 # ------------------------------------------------------------------------------ where
 
 
@@ -238,15 +222,12 @@ def _where(result, name=None):
             "The p-values are not corrected for testing many positions; choose a "
             'correction, such as correction="max".'
         )
-    try:
-        n, of_all = _marked(result, name)
-    except ValueError as error:  # a score of the permutations is NaN, for example
-        return str(error)
-    if not n:
-        return _none_significant(result)
-    effect = _effect(result)
+    found = Finding(result, name)
+    if found.untested or not found.n:
+        return found.untested or _none_significant(result)
+    n, of_all, effect = found.n, found.of_all, _effect(result)
     if not result.axes:
-        p = p_words(_p(result, "none"))
+        p = p_words(found.smallest_p)
         return Said(f"{capital(effect)} ({p}).", np.nan, _test_of(result))
     method = f"{_test_of(result)}, {CORRECTION_LABELS[name]}"
     known = CORRECTIONS.get(name)
@@ -307,12 +288,11 @@ def _from_when(result, name=None):
             f"With correction={name!r} no single time is shown to have an effect. Test "
             f"with {_SINGLE_TIMES}."
         )
-    try:
-        p = _p(result, name)
-    except ValueError as error:
-        return str(error)
+    found = Finding(result, name)
+    if found.untested:
+        return found.untested
     others = tuple(k for k, axis in enumerate(result.axes) if axis != "times")
-    times = result.along("times")[(p <= result.significance_level).any(axis=others)]
+    times = result.times[found.marked.reshape(result.shape).any(axis=others)]
     if not len(times):
         return "No single time is significant."
     first = float(times.min())
@@ -390,10 +370,10 @@ def _how_many(result, _=None):
 def _by_order(result):
     """Say what an i-test found."""
     share = result.parameters["hypothesis"]
-    n, of_all = _marked(result, corrections_of(result)[0])
-    if not n:
+    found = Finding(result)
+    if not found.n:
         return _none_significant(result)
-    at = f"At each of {of_all}, " if result.axes else ""
+    at = f"At each of {found.of_all}, " if result.axes else ""
     method = f"i-test of order {result.order}"
     if result.axes:
         method += f", {CORRECTION_LABELS[corrections_of(result)[0]]}"
@@ -407,7 +387,7 @@ def _by_minimum(result):
         return "No share of the population is shown to have an effect."
     best = int(np.nanargmax(bound))
     share = float(np.ravel(bound)[best])
-    at = f" {_place(result, best)}" if result.axes else ""
+    at = f" {result.places.at(best)}" if result.axes else ""
     statement = f"More than {int(100 * share)} % of the population have an effect{at}."
     method = "prevalence bound by the product over subjects"
     if result.axes:
@@ -462,7 +442,7 @@ def _how_large(result, _=None):
     if not result.is_difference and np.isfinite(permuted := result.permuted_mean()):
         statement += f" ({mean_of_permuted(result.metric)} {permuted:.3f})"
     if result.axes:
-        statement = f"{_place(result, best)} {statement}"
+        statement = f"{result.places.at(best)} {statement}"
         if np.nanmax(high) < most:
             statement += f", and nowhere above {np.nanmax(high):.3f}"
     method, keys = "permuted differences", ()
