@@ -9,8 +9,8 @@ import mne
 import numpy as np
 
 from ..group.second_level import group_inference
+from ..results.fields import keeps_warnings
 from ..results.finding import Finding
-from ..results.kinds import keeps_warnings
 from ..utils.checks import counted
 from ..utils.rounding import p_words
 from .analyses import ANALYSES

@@ -13,9 +13,9 @@ import numpy as np
 from ..metrics.names import metric_in_text
 from ..results.base import Result, ScoreMap, SubjectResult
 from ..results.comparison import ComparisonResult
+from ..results.fields import RESULTS
 from ..results.finding import Finding
 from ..results.group import GroupResult, TestedMap
-from ..results.kinds import RESULTS
 from ..results.latency import Latency
 from ..utils.checks import capital, counted, enumerated
 from ..viz.common import (
