@@ -11,7 +11,7 @@ from pathlib import Path
 
 #: In a wheel there are the package and its metadata, nothing else.
 WHEEL = re.compile(
-    r"mvpa_kfda/(__init__\.pyi|py\.typed|([a-z]+/)?[a-z_]+\.(py|txt))"
+    r"mvpa_kfda/(__init__\.pyi|py\.typed|([a-z]+/)?[a-z_]+\.(py|txt|bib))"
     r"|mvpa_kfda-[^/]+\.dist-info/(licenses/)?[\w.]+"
 )
 NEEDED = {
@@ -21,6 +21,7 @@ NEEDED = {
         *("mvpa_kfda/inference/corrections.txt", "mvpa_kfda/inference/null.txt"),
         "mvpa_kfda/inference/permutation.txt",
         "mvpa_kfda/metrics/metrics.txt",
+        "mvpa_kfda/reports/references.bib",
     ),
     ".gz": (
         *("LICENSE", "CHANGES.rst", "CITATION.cff", "codemeta.json"),

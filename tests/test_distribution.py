@@ -293,6 +293,7 @@ class TestContents:
             "mvpa_kfda/inference/null.txt",
             "mvpa_kfda/inference/permutation.txt",
             "mvpa_kfda/metrics/metrics.txt",
+            "mvpa_kfda/reports/references.bib",
             "mvpa_kfda-0.1.dist-info/licenses/LICENSE",
         ),
     )
