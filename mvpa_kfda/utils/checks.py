@@ -43,6 +43,11 @@ def enumerated(parts, last="and"):
     return f"{', '.join(parts[:-1])}, {last} {parts[-1]}"
 
 
+def capital(text):
+    """A text with its first letter large."""
+    return text[:1].upper() + text[1:]
+
+
 def some_of(names, most=3):
     """Return names, or the first of them and how many more there are."""
     names = list(names)
@@ -381,14 +386,14 @@ def refuse_long_name(path, name="path"):
         return
 
 
-def check_share(name, value, below=1, zero=False):
+def check_share(name, value, below=1, zero=False, such_as=""):
     """Return `value` as a float above 0, or 0 if `zero`, and below `below`."""
     real = isinstance(value, Real) and not isinstance(value, bool)
     if not real or not (0 < value < below or (zero and value == 0)):
         least = "of at least 0" if zero else "above 0"
         raise ValueError(
             f"Invalid value for {name!r}: {value!r}. Allowed: a number {least} and "
-            f"below {below:g}."
+            f"below {below:g}{such_as}."
         )
     return float(value)
 
