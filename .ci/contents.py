@@ -20,7 +20,6 @@ NEEDED = {
         "mvpa_kfda/decoding/problems.txt",
         *("mvpa_kfda/inference/corrections.txt", "mvpa_kfda/inference/null.txt"),
         "mvpa_kfda/inference/permutation.txt",
-        "mvpa_kfda/metrics/metrics.txt",
         "mvpa_kfda/reports/references.bib",
     ),
     ".gz": (

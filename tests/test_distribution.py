@@ -292,7 +292,6 @@ class TestContents:
             "mvpa_kfda/inference/corrections.txt",
             "mvpa_kfda/inference/null.txt",
             "mvpa_kfda/inference/permutation.txt",
-            "mvpa_kfda/metrics/metrics.txt",
             "mvpa_kfda/reports/references.bib",
             "mvpa_kfda-0.1.dist-info/licenses/LICENSE",
         ),

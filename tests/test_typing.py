@@ -95,7 +95,6 @@ def test_stub_marker_and_texts_are_packaged():
     texts = [
         "decoding/problems.txt",
         *texts,
-        "metrics/metrics.txt",
         "reports/references.bib",
     ]
     assert packaged == ["__init__.pyi", "py.typed", *texts]

@@ -1,7 +1,6 @@
 """Scores of predicted classes, computed for all label permutations at once.
 
-A metric is an entry of :data:`METRICS`: all that the package knows of it stands there,
-and in ``metrics.txt`` how it is called.
+A metric is an entry of :data:`METRICS`: all that the package knows of it stands there.
 All are the higher the better. Metrics of predicted labels (accuracy, recall, ...) are
 computed from counts pooled over all test sets, and the area under the ROC curve is the
 mean over test sets. Values agree with scikit-learn's functions on the same predictions.
@@ -13,13 +12,11 @@ under the ROC curve, which compares ranks, hardly is where classes are equally f
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 
-from ..utils.problems import read_texts
 from . import pairs
 from .auc import divide, mean_areas, set_batches, total_in_order
 
@@ -207,7 +204,7 @@ class Metric:
     #: data, or nobody knows.
     chance: Callable
     #: How to name it within a sentence; axes begin it with a capital letter.
-    label: str = ""
+    label: str
     #: How a text on methods calls it, with what it cites; None: as figures do.
     words: str | None = None
     #: The same in short.
@@ -255,71 +252,106 @@ _TABLE = {
 }
 _DISTANCE = {"lowest": -np.inf, "highest": np.inf, "within_sets": True}
 
-#: How metrics are called, and what is said of them.
-TEXTS = read_texts(Path(__file__).with_name("metrics.txt"))
-
-
-def with_words(metrics):
-    """The metrics by name, with their words."""
-    found = {}
-    for name, metric in metrics.items():
-        label, words, short, *_ = [*map(str.strip, TEXTS[name].split("|")), "", ""]
-        words = {"label": label, "words": words or None, "short": short or None}
-        found[name] = replace(metric, **words)
-    return found
-
-
 #: The metrics of classification known by name.
-METRICS = with_words(
-    {
-        "accuracy": Metric(_accuracy, _chance_class, of_frequencies=True),
-        "balanced_accuracy": Metric(_balanced_accuracy, _chance_class),
-        "roc_auc": Metric(_roc_auc, _half, **_OF_SCORES),
-        "recall": Metric(
-            _macro(_recall, of_second=True),
-            _chance_class,
-            of_one_class=True,
-            of_frequencies=True,
-        ),
-        "precision": Metric(
-            _macro(_precision, of_second=True), _second_or_mean, of_one_class=True
-        ),
-        "f1": Metric(
-            _macro(_f1, of_second=True),
-            lambda p: _second_or_mean(_f1_of_guesses(p)),
-            of_one_class=True,
-            of_frequencies=True,
-        ),
-        "recall_macro": Metric(_macro(_recall), _chance_class),
-        "precision_macro": Metric(_macro(_precision), np.mean),
-        "f1_macro": Metric(
-            _macro(_f1), lambda p: _f1_of_guesses(p).mean(), of_frequencies=True
-        ),
-        "kappa": Metric(_kappa, zero, lowest=-1.0),
-        "confusion_matrix": Metric(
-            _confusion,
-            unknown,
-            highest=np.inf,
-            table=lambda c: (c, c),
-            along=("true_class", "predicted_class"),
-        ),
-        "pairwise_accuracy": Metric(pairs.pairwise_accuracy, _half, **_OF_SCORES),
-        "pairwise_accuracies": Metric(
-            lambda tested: tested.pair_accuracies,
-            _half,
-            summary="pairwise_accuracy",
-            **_TABLE,
-        ),
-        "crossnobis": Metric(pairs.crossnobis, zero, **_OF_SCORES, **_DISTANCE),
-        "crossnobis_distances": Metric(
-            lambda tested: tested.pair_distances,
-            zero,
-            summary="crossnobis",
-            **_TABLE,
-            **_DISTANCE,
-        ),
-    }
-)
+METRICS = {
+    "accuracy": Metric(_accuracy, _chance_class, "accuracy", of_frequencies=True),
+    "balanced_accuracy": Metric(_balanced_accuracy, _chance_class, "balanced accuracy"),
+    "roc_auc": Metric(
+        _roc_auc,
+        _half,
+        "ROC AUC",
+        "the area under the receiver operating characteristic (ROC AUC) [@Forman2010]",
+        **_OF_SCORES,
+    ),
+    "recall": Metric(
+        _macro(_recall, of_second=True),
+        _chance_class,
+        "recall",
+        of_one_class=True,
+        of_frequencies=True,
+    ),
+    "precision": Metric(
+        _macro(_precision, of_second=True),
+        _second_or_mean,
+        "precision",
+        of_one_class=True,
+    ),
+    "f1": Metric(
+        _macro(_f1, of_second=True),
+        lambda p: _second_or_mean(_f1_of_guesses(p)),
+        "F1",
+        "the F1 score",
+        "F1 score",
+        of_one_class=True,
+        of_frequencies=True,
+    ),
+    "recall_macro": Metric(
+        _macro(_recall),
+        _chance_class,
+        "recall (macro)",
+        "recall averaged over classes",
+        "average recall",
+    ),
+    "precision_macro": Metric(
+        _macro(_precision),
+        np.mean,
+        "precision (macro)",
+        "precision averaged over classes",
+        "average precision",
+    ),
+    "f1_macro": Metric(
+        _macro(_f1),
+        lambda p: _f1_of_guesses(p).mean(),
+        "F1 (macro)",
+        "the F1 score averaged over classes",
+        "average F1 score",
+        of_frequencies=True,
+    ),
+    "kappa": Metric(_kappa, zero, "Cohen's kappa", short="kappa", lowest=-1.0),
+    "confusion_matrix": Metric(
+        _confusion,
+        unknown,
+        "confusion matrix",
+        "the confusion matrix",
+        highest=np.inf,
+        table=lambda c: (c, c),
+        along=("true_class", "predicted_class"),
+    ),
+    "pairwise_accuracy": Metric(
+        pairs.pairwise_accuracy,
+        _half,
+        "pairwise accuracy",
+        "pairwise accuracy, the mean over pairs of classes of the share of trials "
+        "whose class scored above the other one [@Guggenmos2018]",
+        **_OF_SCORES,
+    ),
+    "pairwise_accuracies": Metric(
+        lambda tested: tested.pair_accuracies,
+        _half,
+        "accuracies of pairs",
+        "the accuracy of every pair of classes",
+        summary="pairwise_accuracy",
+        **_TABLE,
+    ),
+    "crossnobis": Metric(
+        pairs.crossnobis,
+        zero,
+        "crossnobis distance",
+        "the cross-validated squared Mahalanobis distance (crossnobis) in units of "
+        "the variance within classes, the mean over pairs of classes [@Walther2016]",
+        **_OF_SCORES,
+        **_DISTANCE,
+    ),
+    "crossnobis_distances": Metric(
+        lambda tested: tested.pair_distances,
+        zero,
+        "crossnobis distances",
+        "the crossnobis distance of every pair of classes",
+        summary="crossnobis",
+        **_TABLE,
+        **_DISTANCE,
+    ),
+}
 
 
 def chance_level(name, codes, n_classes=None):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..utils.checks import check_scoring_names, quoted
 from .auc import set_batches
-from .classes import METRICS, TEXTS, mean_of_defined, unknown
+from .classes import METRICS, mean_of_defined, unknown
 from .listed import ClassMetric, NumberMetric
 from .pairs import TABLES
 from .regression import REGRESSION_METRICS
@@ -73,7 +73,10 @@ class FunctionMetric:
     def fill(self, values):
         """Refuse NaN."""
         if np.isnan(values).any():
-            raise ValueError(TEXTS["a function: no set"].format(name=self.name))
+            raise ValueError(
+                f"scoring's function {self.name!r} returned NaN for every test set: "
+                "all hold a single class. Use larger test sets, or return a number."
+            )
         return values
 
     def mean(self, true, predicted, class_scores, shapes):
@@ -95,10 +98,11 @@ class FunctionMetric:
         """Call the function for one test set, and check what it returns."""
 
         def error(what):
-            words = {"true": true, "predicted": predicted}
-            words = {name: quoted(each.tolist(), 4) for name, each in words.items()}
-            call = TEXTS["a function: call"]
-            return ValueError(call.format(name=self.name, what=what, **words))
+            return ValueError(
+                f"scoring's function {self.name!r}, called with y_true="
+                f"{quoted(true.tolist(), 4)} and y_pred="
+                f"{quoted(predicted.tolist(), 4)}, {what}"
+            )
 
         try:
             value = self.function(true, predicted, class_scores)
@@ -113,7 +117,10 @@ class FunctionMetric:
             alike = self.classes is not None and (true == true[:1]).all()
             if np.isfinite(float(value)) or (alike and np.isnan(float(value))):
                 return float(value)
-        raise error(TEXTS["a function: value"].format(value=value))
+        raise error(
+            f"returned {value!r}. Allowed: one finite number for any labels of a test "
+            "set, also permuted ones; NaN for one that holds a single class."
+        )
 
 
 def name_functions(scoring):
@@ -136,7 +143,10 @@ def name_functions(scoring):
             continue
         for name in new:
             if name in makers or find_metric(name):
-                raise ValueError(TEXTS["a name twice"].format(name=name))
+                raise ValueError(
+                    f"scoring has a function or pairs named {name!r}, which is the "
+                    "name of another metric too. Use a different name."
+                )
         makers.update(new)
         names += new
     return names if several or len(names) > 1 else names[0], makers
@@ -150,8 +160,11 @@ def _name_of(function):
             raise TypeError("a scorer of scikit-learn is shown the estimator")
         inspect.signature(function).bind(*"123")
     except (TypeError, ValueError):
-        text = TEXTS["a function: arguments"]
-        raise TypeError(text.format(function=function)) from None
+        raise TypeError(
+            f"Invalid value for 'scoring': {function!r}. Allowed: a metric's name, or "
+            "a function of (y_true, y_pred, class_scores), for example "
+            "scoring=lambda true, pred, scores: matthews_corrcoef(true, pred)."
+        ) from None
     return "custom" if name == "<lambda>" else name
 
 
@@ -165,7 +178,11 @@ def check_scoring(scoring, makers=()):
     if first and first.summary:
         names = [first.summary, *(name for name in names if name != first.summary)]
     elif first and not first.scalar:
-        raise ValueError(TEXTS["a table first"].format(name=names[0]))
+        raise ValueError(
+            f"The first metric of scoring is the one that is tested and drawn; "
+            f"{names[0]!r} is a table. Put a single-number metric first, e.g. "
+            f"scoring=['accuracy', {names[0]!r}]."
+        )
     return names
 
 
@@ -173,8 +190,10 @@ def check_regression_scoring(scoring, makers=()):
     """The list of names of regression metrics."""
     for name, maker in dict(makers).items():
         if maker.func is not FunctionMetric:
-            text, known = TEXTS["pairs: no classes"], quoted(REGRESSION_METRICS)
-            raise ValueError(text.format(name=name, known=known))
+            raise ValueError(
+                f"scoring has pairs of classes named {name!r}, and regression has no "
+                f"classes. Allowed: {quoted(REGRESSION_METRICS)}, or a function."
+            )
     return check_scoring_names(scoring, (*REGRESSION_METRICS, *makers))
 
 
@@ -301,7 +320,7 @@ def choose_pairs(given, names):
     They are of the distances, unless scoring has accuracies of pairs alone.
     """
     if not given or not all(isinstance(name, str) and name for name in given):
-        raise ValueError(TEXTS["pairs: given"].format(given=given))
+        raise ValueError(_pairs_message(given))
     having = [
         kind for kind, of in TABLES.items() if {of, METRICS[of].summary} & set(names)
     ]
@@ -323,7 +342,7 @@ def name_pairs(pairs):
     if isinstance(pairs, Mapping):
         return pairs
     if isinstance(pairs, str) or not isinstance(pairs, Sequence):
-        raise ValueError(TEXTS["pairs: given"].format(given=pairs))
+        raise ValueError(_pairs_message(pairs))
     named = [(" / ".join(map(str, p)) if np.ndim(p) else str(p), p) for p in pairs]
     return {name: [pair] for name, pair in named}
 
@@ -342,14 +361,25 @@ def number_pairs(pairs, classes):
     chosen = {}
     for name, some in pairs.items():
         if isinstance(some, str) or not isinstance(some, Sequence | np.ndarray):
-            raise ValueError(TEXTS["pairs: given"].format(given={name: some}))
+            raise ValueError(_pairs_message({name: some}))
         for pair in some:
             if as_set(pair) not in known:
-                words = {"pair": pair, "classes": quoted(classes, 20)}
-                raise ValueError(TEXTS["pairs: unknown"].format(**words))
+                raise ValueError(
+                    f"Invalid value for 'pairs': {pair!r}. Allowed: two different "
+                    f"classes of {quoted(classes, 20)}."
+                )
         chosen[str(name)] = [known[as_set(pair)] for pair in some]
         if len(set(chosen[str(name)])) < len(some):
             raise ValueError(f"pairs names a pair twice: {list(some)!r}.")
     if not chosen or not all(chosen.values()):
         raise ValueError("pairs names no pair. Pass at least one, (label, label).")
     return chosen
+
+
+def _pairs_message(given):
+    """How pairs are given."""
+    return (
+        f"Invalid value for 'pairs': {given!r}. Allowed: pairs of classes by the name "
+        'of the mean over them, such as {"between": [("face", "house"), ("hand", '
+        '"house")]}.'
+    )

@@ -5,7 +5,7 @@ A metric is an entry of :data:`REGRESSION_METRICS`. All are the higher the bette
 
 import numpy as np
 
-from .classes import Metric, unknown, with_words, zero
+from .classes import Metric, unknown, zero
 
 #: A spread of predictions below this many units of rounding is none.
 _ROUNDING = 64
@@ -40,15 +40,33 @@ def _pearsonr(true, predicted):
 
 
 #: The metrics of regression known by name.
-REGRESSION_METRICS = with_words(
-    {
-        "r2": Metric(_r2, unknown, lowest=-np.inf, needs_spread=True),
-        "pearsonr": Metric(_pearsonr, zero, lowest=-1.0, needs_spread=True),
-        "neg_mean_squared_error": Metric(
-            _neg_mean_squared_error, unknown, lowest=-np.inf, highest=0.0, power=2
-        ),
-    }
-)
+REGRESSION_METRICS = {
+    "r2": Metric(
+        _r2,
+        unknown,
+        "R²",
+        "the coefficient of determination (R²)",
+        lowest=-np.inf,
+        needs_spread=True,
+    ),
+    "pearsonr": Metric(
+        _pearsonr,
+        zero,
+        "Pearson correlation",
+        "the Pearson correlation",
+        lowest=-1.0,
+        needs_spread=True,
+    ),
+    "neg_mean_squared_error": Metric(
+        _neg_mean_squared_error,
+        unknown,
+        "negative mean squared error",
+        "the negative mean squared error",
+        lowest=-np.inf,
+        highest=0.0,
+        power=2,
+    ),
+}
 
 
 def evaluate_regression(scoring, true, predicted):
