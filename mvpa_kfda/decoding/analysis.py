@@ -60,8 +60,7 @@ from .problems import (
 from .procedure import Procedure
 from .regression import RegressionTask, check_values, refuse_class_options
 from .resume import describe_run
-from .run import Task, run
-from .sizes import NullBudget, check_null
+from .run import Task, check_labellings, check_null, run
 
 _NEEDS_CLASSES = (
     "needs classes, but the values of a regression are continuous. Use KFold, "
@@ -200,8 +199,8 @@ def make_analysis(
             what = f"To permute {trials.n} values {n_permutations} times"
             check_memory(8 * trials.n * n_permutations, what, "fewer permutations")
         if positions is not None:
-            maps = NullBudget(permuting.kept, shape, positions.fewer)
-            maps.check(n_scalar, n_permutations)
+            map_of = permuting.kept, shape, positions.fewer
+            check_labellings(*map_of, n_scalar, n_permutations)
 
     permutations, labels, permuted_test_labels = _permute(
         codes,

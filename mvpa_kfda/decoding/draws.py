@@ -58,10 +58,13 @@ from .averaging import (
 )
 from .positions import Positions
 from .run import models_of, score_models
-from .sizes import DRAWN_BYTES, MATRIX_BYTES
 
 #: Repeats that are enough for a mean score.
 _ENOUGH = 100
+#: Bytes of draws that are kept, so that they are not drawn again in every block.
+DRAWN_BYTES = 2**25
+#: Bytes that the matrices of several draws may take, to be handled together.
+MATRIX_BYTES = 2**24
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from sklearn import config_context
 
 from ..kfda.direct import prepare_sorted
 from ..kfda.folds import Folds, lay_out
-from ..kfda.hat import make_hat
+from ..kfda.hat import make_hat, prefers_features
 from ..kfda.models import (
     Stack,
     check_size,
@@ -27,7 +27,6 @@ from ..kfda.models import (
 )
 from ..kfda.penalties import Tuned, of_trials
 from ..utils.checks import check_positive, counted, plural
-from .sizes import matrix_bytes
 
 
 class PositionError(ValueError):
@@ -147,6 +146,12 @@ def cut_windows(times, sfreq, window=None, step=None, mode="mean"):
     starts = np.arange(0, n_times - width + 1, step)
     centres = np.array([times[i : i + width].mean() for i in starts])
     return Windows(starts, width, step, centres, sfreq, mode)
+
+
+def matrix_bytes(kernel, n, p):
+    """Bytes of a matrix (n, n), 0 if n trials with p features need none."""
+    small = kernel.low_rank or (kernel.is_linear and prefers_features(n, p))
+    return 0 if small else 8 * n**2
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ from ..utils.checks import (
 from ..utils.fingerprints import collected_inputs, files_of
 from .draws import Repeating
 from .positions import cut_windows
-from .sizes import NULLS, KeptNull
+from .run import NULLS, KeptNull
 
 
 @dataclass(frozen=True)

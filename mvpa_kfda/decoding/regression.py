@@ -17,9 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..kfda.direct import Predictions
 from ..kfda.penalties import Auto, Tuned
 from ..metrics.names import FunctionMetric
-from ..metrics.regression import REGRESSION_METRICS
+from ..metrics.regression import REGRESSION_METRICS, RegressionMetric
 from ..utils.checks import check_count, check_flag, check_per_trial, warn_of_angles
 from .run import Task
 
@@ -91,7 +92,10 @@ class RegressionTask(Task):
     def metrics(self):
         """The metrics by name."""
         known = REGRESSION_METRICS | self.functions
-        return {name: known[name] for name in self.scoring}
+        return {
+            name: _OfStandardised(known[name], self.mean, self.scale)
+            for name in self.scoring
+        }
 
     scalar_metrics = metrics
 
@@ -99,89 +103,69 @@ class RegressionTask(Task):
         """A penalty for values: their size tells how much to shrink."""
         return Tuned() if isinstance(reg, Auto) else reg
 
-    def decode(self, model):
-        """Score and predict with one model; return the parts of a single cell."""
-        true, predicted = self._predict(model, slice(0, 1))
-        part = {
-            f"metrics/{name}": scores
-            for name, scores in self._evaluate(true, predicted, model.shapes).items()
-        }
-        part |= self._of_folds(true, predicted)
-        part |= {f"nulls/{name}": null for name, null in self._nulls(model).items()}
-        return part | {"predicted": self._per_trial(model, predicted[:, 0])[np.newaxis]}
-
-    def _nulls(self, model):
-        """The scores (P, 1) of permuted values."""
-        nulls = {name: np.empty((len(self.labels) - 1, 1)) for name in self.scoring}
-        size = self.batch_size or model.block_size(2)  # one column each, as 2 classes
-        for start in range(1, len(self.labels), size):
-            # Never one by one: products of vectors round unlike those of matrices.
-            first = max(1, min(start, len(self.labels) - 2))
-            block = slice(first, max(start + size, first + 2))
-            scores = self._evaluate(*self._predict(model, block), model.shapes)
-            for name, null in nulls.items():
-                null[first - 1 : block.stop - 1, 0] = scores[name]
-        return nulls
-
-    def _predict(self, model, block):
-        """The true and the predicted values of some label vectors, standardised.
-
-        Both (n_test, B), in the order of ``model.rows``.
-        """
-        values = self.labels[block].T  # (n, B)
+    def predict(self, model, labels, want_scores=False):
+        """Yield the true and the predicted values, standardised, (n_test, B) both."""
+        values = labels.T
         T = values[model.order].astype(model.dtype, copy=False)[np.newaxis]
         true, predicted = values[model.rows], np.empty((len(model.rows), T.shape[2]))
         for batch, residuals in model.fold_residuals(T):
             fitted = batch.of(T)[0] - residuals[0]
             predicted[batch.rows] = fitted.reshape(-1, T.shape[2])
-        return true, predicted
+        yield Predictions(true, predicted, None)
 
-    def _evaluate(self, true, predicted, shapes):
-        """The scores (B,) of every metric, in the unit of y."""
-        return {
-            name: self._score(metric, true, predicted, shapes)
-            for name, metric in self.metrics.items()
-        }
+    def blocks(self, model):
+        """Yield slices of the permuted values; some may overlap.
 
-    def _score(self, metric, true, predicted, shapes):
-        """The scores (B,) of one metric, functions being shown values of y."""
-        if not isinstance(metric, FunctionMetric):
-            return metric.score(true, predicted) * self.scale**metric.power
-        true, predicted = (self.mean + self.scale * v.T for v in (true, predicted))
-        pairs = zip(true, predicted, strict=True)
-        return np.array([metric.mean(*pair, None, shapes) for pair in pairs])
-
-    def _of_folds(self, true, predicted):
-        """The scores of every test set, ``folds/NAME`` (1, n_sets).
-
-        NaN where a metric needs values that differ, and the test set has none.
+        Never of one alone: products of vectors round unlike those of matrices.
         """
-        found = {name: [] for name in self.metrics}
-        for batch in self.folds.layout.batches:
-            pair = [
-                v[batch.rows].reshape(batch.k, batch.m).T for v in (true, predicted)
-            ]
-            flat = (pair[0] == pair[0][:1]).all(axis=0)
-            for name, metric in self.metrics.items():
-                values = self._score(metric, *pair, ((1, batch.m, 0),))
-                values = np.where(flat & metric.needs_spread, np.nan, values)
-                found[name].append(values)
-        order = np.argsort(self.folds.numbers)
-        return {
-            f"folds/{name}": np.concatenate(values)[np.newaxis, order]
-            for name, values in found.items()
-        }
+        size = self.batch_size or model.block_size(2)  # one column each, as 2 classes
+        for start in range(1, len(self.labels), size):
+            first = max(1, min(start, len(self.labels) - 2))
+            yield slice(first, max(start + size, first + 2))
 
-    def _per_trial(self, model, predicted):
-        """Average predictions (n_test,) over the folds that test a trial: (n,).
+    def by_trial(self, model, observed):
+        """The predictions (1, n) of the observed values, in their unit.
 
-        NaN for trials never tested.
+        Averages over the folds that test a trial; NaN for trials never tested.
         """
         times = np.bincount(model.rows, minlength=model.n_rows)
+        predicted = observed[0].predicted[:, 0]
         total = np.bincount(model.rows, predicted, minlength=model.n_rows)
         average = np.full(model.n_rows, np.nan)
         np.divide(total, times, out=average, where=times > 0)
-        return self.mean + self.scale * average
+        return {"predicted": (self.mean + self.scale * average)[np.newaxis]}
+
+
+@dataclass(frozen=True)
+class _OfStandardised:
+    """A metric of standardised values, in the unit of the given ones."""
+
+    metric: RegressionMetric | FunctionMetric
+    mean: float
+    scale: float
+
+    scalar, table, needs_class_scores = True, None, False
+
+    @property
+    def chance(self):
+        """Its value where nothing can be predicted."""
+        return self.metric.chance
+
+    @property
+    def needs_two_classes(self):
+        """Whether it is undefined where all values to be predicted are equal."""
+        return self.metric.needs_spread
+
+    def score(self, tested):
+        """The scores (1, B) of what was tested; functions are shown given values."""
+        true, predicted, metric = tested.true[:, 0], tested.predicted[:, 0], self.metric
+        if not isinstance(metric, FunctionMetric):
+            scores = metric.score(true, predicted) * self.scale**metric.power
+        else:
+            true, predicted = (self.mean + self.scale * v.T for v in (true, predicted))
+            pairs = zip(true, predicted, strict=True)
+            scores = [metric.mean(*pair, None, tested.shapes) for pair in pairs]
+        return np.array([scores])
 
 
 def refuse_class_options(procedure, trials):

@@ -8,11 +8,15 @@ and one that tests at other positions than its own fills a whole row of the map.
 cells of a map are numbered in C order.
 """
 
+import math
+import shutil
 import tempfile
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 import numpy as np
+from joblib import cpu_count
 
 from ..inference.null import FullNull, NullSummary, summarize_null
 from ..kfda.folds import Folds, InnerFolds
@@ -20,11 +24,23 @@ from ..kfda.patterns import pattern_weights, patterns_of
 from ..kfda.penalties import AtMost, Auto, Tuned
 from ..kfda.preprocess import FoldPreprocessing
 from ..metrics.classes import METRICS, evaluate_labellings, evaluate_sets
+from ..utils.checks import quoted, word_bytes
+from ..utils.memory import check_memory
 from ..utils.parallel import count_workers, keep_freed_memory, run_in_parallel
-from ..utils.progress import Progress
+from ..utils.progress import Progress, word_seconds
 from ..utils.signals import ending_in_order
 from .positions import PositionError
-from .sizes import outlook
+
+#: With null="auto", permutations' maps up to this many bytes are kept in full, and
+#: larger ones are written to a temporary file, of which a summary is kept ("stream").
+FULL_NULL_BYTES = 2**30
+
+#: What may be kept of the permutations.
+KeptNull = Literal["auto", "full", "max"]
+NULLS = get_args(KeptNull)
+
+#: What is kept of a null in memory, in units of all its scores in single precision.
+_TIMES_KEPT = {"all": 2, "full": 1}
 
 
 @dataclass(frozen=True)
@@ -53,7 +69,7 @@ class Task:
         Whether the outcome is to hold the class scores.
     null : str
         What is kept of the null: "all" (double precision), "full" (single precision),
-        "max" or "stream", see `NullStore`.
+        "max" or "stream", see `MapStore`.
     with_patterns : bool
         Whether to compute activation patterns.
     second : ndarray of int, shape (1 | P + 1, n) | None
@@ -142,9 +158,30 @@ class Task:
         """Those that are one number in each cell, and so have a null."""
         return {name: m for name, m in self.metrics.items() if m.scalar}
 
-    def decode(self, model):
-        """Score and predict with one model; return parts as `_run_block` names them."""
-        return _decode_classes(self, model)
+    def predict(self, model, labels, want_scores=False):
+        """Yield what a model predicts of labels (B, n), in pieces of its row."""
+        return model.predict(labels, self.n_classes, want_scores)
+
+    def blocks(self, model):
+        """Yield slices of the permuted labels, to be predicted together."""
+        want_scores = _need_class_scores(self.scalar_metrics)
+        size = self.batch_size or model.block_size(self.n_classes, want_scores)
+        for start in range(1, len(self.labels), size):
+            yield slice(start, start + size)
+
+    def by_trial(self, model, observed):
+        """The predictions of the observed labels in the order of trials, by name."""
+        once, class_scores = np.bincount(model.rows).max() == 1, None
+        if self.keep_class_scores or not once:
+            class_scores = np.concatenate(
+                [_per_trial(model, piece) for piece in observed]
+            )
+        if once:
+            predicted = [_tested_once(model, piece) for piece in observed]
+            part = {"predicted": np.concatenate(predicted)}
+        else:
+            part = {"predicted": _winners(class_scores)}
+        return part | ({"class_scores": class_scores} if self.keep_class_scores else {})
 
     def run_block(self, positions, block):
         """Decode the positions of one block; return its part, with whole nulls."""
@@ -270,7 +307,7 @@ def score_models(models, task):
 def _run_model(model, positions, task, numbers):
     """Decode with one model, and say at which of its positions something is wrong."""
     try:
-        part = task.decode(model)
+        part = _decode(task, model)
         if positions.row and "class_scores" in part:
             of_row, same = part["class_scores"], positions.same(numbers[0])
             kept = np.full_like(of_row[0], np.nan) if same is None else of_row[same]
@@ -321,11 +358,11 @@ def _reduce(part, kind):
     return reduced
 
 
-def _decode_classes(task, model):
+def _decode(task, model):
     """Decode with one model; the observed labels have a block of their own."""
     once, metrics = np.bincount(model.rows).max() == 1, task.metrics
     want_scores = task.keep_class_scores or not once or _need_class_scores(metrics)
-    observed = list(model.predict(task.labels[:1], task.n_classes, want_scores))
+    observed = list(task.predict(model, task.labels[:1], want_scores))
     (scores,) = _evaluate(metrics, observed, model, task)
     part = _of_folds(observed, model, task)
     for name, values in scores.items():
@@ -338,15 +375,7 @@ def _decode_classes(task, model):
         for name in task.scalar_metrics:
             part[f"second_scores/{name}"] = scores[name][0].ravel()
     part |= _nulls_of(model, task, len(part[f"metrics/{task.scoring[0]}"]))
-    class_scores = None
-    if task.keep_class_scores or not once:
-        class_scores = np.concatenate([_per_trial(model, piece) for piece in observed])
-    if once:
-        predicted = [_tested_once(model, piece) for piece in observed]
-        part["predicted"] = np.concatenate(predicted)
-    else:
-        part["predicted"] = _winners(class_scores)
-    return part | ({"class_scores": class_scores} if task.keep_class_scores else {})
+    return part | task.by_trial(model, observed)
 
 
 def _need_class_scores(metrics):
@@ -371,21 +400,20 @@ def _of_folds(observed, model, task):
 
 def _nulls_of(model, task, n_cells):
     """The ``nulls/NAME`` and ``second/NAME`` (P, n_cells), of permuted labels."""
-    metrics, P = task.scalar_metrics, len(task.labels) - 1
+    P, nulls = len(task.labels) - 1, {}
     if P == 0:
-        return {f"nulls/{name}": np.empty((0, n_cells)) for name in metrics}
-    size = task.batch_size or model.block_size(
-        task.n_classes, _need_class_scores(metrics)
-    )
-    parts = [
-        _in_tests(model, task, slice(start, start + size))
-        for start in range(1, P + 1, size)
-    ]
-    return {
-        f"{kind}/{name}": np.concatenate([x[name] for x in test]).reshape(P, n_cells)
-        for kind, test in zip(_OBSERVED, zip(*parts, strict=True), strict=False)
-        for name in metrics
-    }
+        return {f"nulls/{name}": np.empty((0, n_cells)) for name in task.scalar_metrics}
+    for block in task.blocks(model):
+        tests = zip(_OBSERVED, _in_tests(model, task, block), strict=False)
+        for key, values in (
+            (f"{kind}/{name}", values)
+            for kind, scores in tests
+            for name, values in scores.items()
+        ):
+            if key not in nulls:
+                nulls[key] = np.empty((P, n_cells), values.dtype)
+            nulls[key][block.start - 1 : block.stop - 1] = values.reshape(-1, n_cells)
+    return nulls
 
 
 def _in_tests(model, task, block):
@@ -408,7 +436,7 @@ def _scores_of(model, task, block, trues=(None,)):
     """The scores (B, *row) of some label vectors by name, a list as `trues`."""
     metrics = task.scalar_metrics
     want_scores = _need_class_scores(metrics)
-    scored = model.predict(task.labels[block], task.n_classes, want_scores)
+    scored = task.predict(model, task.labels[block], want_scores)
     return _evaluate(metrics, scored, model, task, trues)
 
 
@@ -504,7 +532,7 @@ class Outcome:
 
 
 def reduce_null(kind, observed, null):
-    """What `NullStore` keeps of scores (cells,) and permuted ones (P, cells).
+    """What `MapStore` keeps of scores (cells,) and permuted ones (P, cells).
 
     That is ``null``, or ``exceedances`` (cells,), ``maximum`` (P,) and
     ``permuted_moments`` (2, cells).
@@ -516,161 +544,221 @@ def reduce_null(kind, observed, null):
     return {"null": null.astype(np.float64 if kind == "all" else np.float32)}
 
 
-class NullStore:
-    """What is kept of the scores under permuted labels, filled part by part.
-
-    "all" is every score in double precision, "full" in single precision; "max" of every
-    permutation the largest score and of every cell how many permutations reach the
-    observed one, their mean and standard deviation; "stream" the same and the largest
-    cluster and TFCE score too, by way of a temporary file. Cells not in `run` are NaN,
-    and summaries leave them out; cells that are `exempt` from the test count in no
-    cluster, see `Null`.
-    """
-
-    def __init__(self, kind, n_permutations, adjacency, shape, run, exempt=None):
-        self._kind, self._adjacency, self._run = kind, adjacency, run
-        self._exempt = exempt
-        n_cells = int(np.prod(shape))
-        self._shape = shape
-        # Of a map without gaps a summary has its shape, else one axis of the cells run.
-        self._summarised = shape if len(run) == n_cells else run.shape
-        self._observed = np.empty(len(run))
-        if kind == "max":
-            self._exceedances = np.zeros(len(run), np.int64)
-            self._maximum = np.full(n_permutations, -np.inf)
-            self._moments = np.empty((2, len(run)))
-        elif kind == "stream":
-            self._file = tempfile.TemporaryFile(prefix="mvpa_kfda")
-            shape = n_permutations, len(run)
-            self._null = np.memmap(self._file, np.float32, "w+", shape=shape)
-        else:
-            dtype = np.float64 if kind == "all" else np.float32
-            self._null = np.empty((n_permutations, n_cells), dtype)
-            if len(run) < n_cells:
-                self._null[:] = np.nan
-
-    @property
-    def n_bytes(self):
-        """What it takes of the memory."""
-        if self._kind == "max":
-            kept = self._exceedances, self._maximum, self._moments
-            return sum(each.nbytes for each in kept)
-        return 0 if self._kind == "stream" else self._null.nbytes
-
-    def add(self, cells, observed, kept):
-        """Take in cells' observed scores and what `reduce_null` kept of the others."""
-        at = np.searchsorted(self._run, cells)
-        self._observed[at] = observed
-        if self._kind == "max":
-            self._exceedances[at] = kept["exceedances"]
-            np.maximum(self._maximum, kept["maximum"], out=self._maximum)
-            self._moments[:, at] = kept["permuted_moments"]
-        else:
-            self._null[:, at if self._kind == "stream" else cells] = kept["null"]
-
-    def result(self):
-        """The whole null or None, and its summary or None."""
-        if self._kind in ("all", "full"):
-            return self._null.reshape((len(self._null), *self._shape)), None
-        shape = self._summarised
-        if self._kind == "max":
-            return None, NullSummary(
-                len(self._maximum),
-                self._exceedances.reshape(shape),
-                self._maximum,
-                permuted_moments=self._moments.reshape(2, *shape),
-            )
-        with self._file:
-            return None, summarize_null(
-                self._observed.reshape(shape),
-                self._null.reshape((-1, *shape)),
-                with_clusters=True,
-                adjacency=self._adjacency() if self._adjacency else None,
-                exempt=self._exempt,
-            )
-
-
 #: What a part has once for each position, also where these fill rows of cells.
 _OF_POSITIONS = ("class_scores", "patterns", "penalty")
 
 
 class MapStore:
-    """The cells of a map, filled block by block in any order."""
+    """The cells of a map, filled block by block in any order.
+
+    Of the scores under permuted labels "all" is every score in double precision, "full"
+    in single precision; "max" of every permutation the largest score and of every cell
+    how many permutations reach the observed one, their mean and standard deviation;
+    "stream" the same and the largest cluster and TFCE score too, by way of a temporary
+    file. Cells that are not run are NaN, and summaries leave them out; in the second
+    null cells that are exempt from the test count in no cluster, see `Null`.
+    """
 
     def __init__(self, positions, blocks, task):
-        self._positions = positions.shape
-        self._pattern_rows = positions.pattern_rows
+        self._source, self._kind = positions, task.kept_null
+        self._n_permutations = len(task.labels) - 1
         self._shape = (*positions.shape, *positions.row)
-        self._width = int(np.prod(positions.row))
-        self._n_cells = int(np.prod(self._shape))
-        self._null = task.kept_null, len(task.labels) - 1, positions.adjacency
-        self._exempt = positions.exempt
+        self._n_cells = math.prod(self._shape)
         run = np.concatenate([np.asarray(block) for block in blocks])
         self._run = np.sort(self._cells(run))
+        #: Arrays by their key in parts, those of nulls by kind, name and theirs.
         self._arrays, self._nulls = {}, {}
 
     def _cells(self, block):
         """The numbers of the cells of some positions."""
-        block = np.asarray(block)
-        if self._width == 1:
-            return block
-        return (block[:, None] * self._width + np.arange(self._width)).ravel()
+        width = math.prod(self._source.row)
+        return (np.asarray(block)[:, None] * width + np.arange(width)).ravel()
 
     @property
     def n_bytes(self):
         """What the map takes of the memory, once a part has come."""
-        return sum(values.nbytes for values in self._arrays.values()) + sum(
-            null.n_bytes for null in self._nulls.values()
-        )
+        kept = [self._arrays, *self._nulls.values()]
+        arrays = [values for each in kept for values in each.values()]
+        return sum(v.nbytes for v in arrays if not isinstance(v, np.memmap))
 
     def add(self, block, part):
         """Take in the part of some positions, see `_run_block`."""
-        cells, nulls = self._cells(block), {}
+        cells = self._cells(block)
         for key, values in part.items():
             kind, _, name = key.partition("/")
             if kind in _OBSERVED:
                 name, _, what = name.rpartition("/")  # "face / house" is a name
-                nulls.setdefault((kind, name), {})[what] = values
-            elif kind == "patterns" and self._pattern_rows(block) is not None:
-                rows, length = self._pattern_rows(block)
-                self._array(key, values, length)[rows] = values
+                kept = self._nulls.setdefault((kind, name), {})
+                self._add_null(kept, cells, what, values)
+                continue
+            where, length = cells, self._n_cells
+            if kind == "patterns" and self._source.pattern_rows(block) is not None:
+                where, length = self._source.pattern_rows(block)
             elif kind in _OF_POSITIONS:
-                positions = int(np.prod(self._positions))
-                self._array(key, values, positions)[block] = values
-            else:
-                self._array(key, values, self._n_cells)[cells] = values
-        for (kind, name), kept in nulls.items():
-            if (kind, name) not in self._nulls:
-                exempt = self._exempt if kind == "second" else None
-                store = NullStore(*self._null, self._shape, self._run, exempt)
-                self._nulls[kind, name] = store
-            observed = part[f"{_OBSERVED[kind]}/{name}"]
-            self._nulls[kind, name].add(cells, observed, kept)
+                where, length = block, math.prod(self._source.shape)
+            shape = length, *values.shape[1:]
+            _array(self._arrays, key, shape, values.dtype)[where] = values
 
-    def _array(self, key, values, length):
-        """The array of all cells for some cells' values, made if need be."""
-        if key not in self._arrays:
-            empty = np.nan if values.dtype.kind == "f" else -1
-            self._arrays[key] = np.full(
-                (length, *values.shape[1:]), empty, values.dtype
-            )
-        return self._arrays[key]
+    def _add_null(self, kept, cells, what, values):
+        """Take in what `reduce_null` kept of some cells."""
+        if what == "maximum":
+            largest = _array(kept, what, values.shape)
+            np.fmax(largest, values, out=largest)
+        elif self._kind == "stream":
+            if not kept:  # the file lasts as long as the array
+                shape = self._n_permutations, len(self._run)
+                with tempfile.TemporaryFile(prefix="mvpa_kfda") as file:
+                    kept[what] = np.memmap(file, np.float32, "w+", shape=shape)
+            kept[what][:, np.searchsorted(self._run, cells)] = values
+        else:
+            shape = *values.shape[:-1], self._n_cells
+            _array(kept, what, shape, values.dtype)[..., cells] = values
 
     def outcome(self):
         """The map."""
         found = {}
         for key, values in self._arrays.items():
             kind, _, name = key.partition("/")
-            shape = self._positions if kind in _OF_POSITIONS else self._shape
-            if kind != "patterns" or self._pattern_rows(()) is None:
+            shape = self._source.shape if kind in _OF_POSITIONS else self._shape
+            if kind != "patterns" or self._source.pattern_rows(()) is None:
                 values = values.reshape((*shape, *values.shape[1:]))
             if name:
                 found.setdefault(kind, {})[name] = values
             else:
                 found[kind] = values
-        for (kind, name), store in self._nulls.items():
+        for (kind, name), kept in self._nulls.items():
             first = "" if kind == "nulls" else "second_"
-            for what, kept in zip(("nulls", "summaries"), store.result(), strict=True):
-                if kept is not None:
-                    found.setdefault(first + what, {})[name] = kept
+            if self._kind in _TIMES_KEPT:
+                what = "nulls"
+                values = kept["null"].reshape(self._n_permutations, *self._shape)
+            else:
+                what, values = "summaries", self._summary(kind, name, kept)
+            found.setdefault(first + what, {})[name] = values
         return Outcome(**found)
+
+    def _summary(self, kind, name, kept):
+        """The summary of a null; of a map with gaps along one axis, the cells run."""
+        run = self._run
+        shape = self._shape if len(run) == self._n_cells else run.shape
+        if self._kind == "max":
+            return NullSummary(
+                self._n_permutations,
+                kept["exceedances"][run].reshape(shape),
+                kept["maximum"],
+                permuted_moments=kept["permuted_moments"][:, run].reshape(2, *shape),
+            )
+        adjacency = self._source.adjacency
+        observed = self._arrays[f"{_OBSERVED[kind]}/{name}"][run]
+        return summarize_null(
+            observed.reshape(shape),
+            kept["null"].reshape(-1, *shape),
+            with_clusters=True,
+            adjacency=adjacency() if adjacency else None,
+            exempt=self._source.exempt if kind == "second" else None,
+        )
+
+
+def _array(arrays, key, shape, dtype=np.float64):
+    """One of the arrays, made if need be: NaN, or -1 of whole numbers."""
+    if key not in arrays:
+        empty = np.nan if np.dtype(dtype).kind == "f" else -1
+        arrays[key] = np.full(shape, empty, dtype)
+    return arrays[key]
+
+
+# ----------------------------------------------------- what a run takes, and takes less
+
+
+def check_labellings(null, shape, fewer, n_scalar, n_permutations):
+    """Refuse more permutations of a map's metrics than can be kept.
+
+    Before labels are drawn; `fewer` is what makes the map smaller.
+    """
+    full = 4 * n_scalar * n_permutations * math.prod(shape)
+    check_memory(
+        _TIMES_KEPT.get(null, 0) * full,
+        f"A map of {' x '.join(map(str, shape))} positions with {n_permutations} "
+        "permutations",
+        _either(_smaller(null, fewer)),
+    )
+
+
+def check_null(null, task, positions, n_tested, n_jobs=1):
+    """What to keep of the permutations' maps; what cannot be held is refused.
+
+    "auto" becomes "full" or "stream"; "all", in double precision, is for maps that are
+    never reduced. `n_tested` trials are predicted in every cell.
+    """
+    n_permutations, size = len(task.labels) - 1, positions.describe()
+    n_cells = math.prod((*positions.shape, *positions.row))
+    n_nulls = (1 + (task.second is not None)) * len(task.scalar_metrics)
+    full = 4 * n_nulls * n_permutations * n_cells  # in single precision
+    if null == "auto":
+        null = "full" if full <= FULL_NULL_BYTES else "stream"
+    what = f"A map of {size} with {n_permutations} permutations"
+    less = _smaller(null, positions.fewer)
+    n_workers = min(count_workers(n_jobs, here=True), len(positions.blocks()))
+    if n_workers > 1:
+        what += f" and {n_workers} workers"
+        less.append("fewer workers (n_jobs)")
+    needed = _TIMES_KEPT.get(null, 0) * full + n_workers * positions.worker_bytes
+    needed += n_cells * _cell_bytes(task, n_tested)
+    if task.keep_class_scores:
+        needed += math.prod(positions.shape) * 8 * n_tested * task.n_classes
+    if task.with_patterns and (rows := positions.pattern_rows(())) is not None:
+        needed += 8 * (3 * task.n_classes - 1) * rows[1]
+    check_memory(needed, what, _either(less))
+    if null == "stream":
+        folder = tempfile.gettempdir()
+        free = shutil.disk_usage(folder).free
+        if full > free:
+            raise ValueError(
+                f"null='auto' writes {word_bytes(full)} for {size} and "
+                f"{n_permutations} permutations into {folder}, which has "
+                f"{word_bytes(free)} left. Use {positions.fewer}, fewer permutations, "
+                "another folder (the environment variable TMPDIR), or null='max'."
+            )
+    return null
+
+
+def _cell_bytes(task, n_tested):
+    """Bytes of the predictions and scores of a cell."""
+    n_sets = 1 if task.folds is None else len(task.folds.tests)
+    scores = len(task.scalar_metrics) * (1 + n_sets)
+    tables = task.metrics.keys() - task.scalar_metrics.keys()
+    for name in tables:
+        scores += math.prod(task.metrics[name].table(task.n_classes))
+    return task.prediction_bytes * n_tested + 8 * scores
+
+
+def _smaller(null, fewer):
+    """What makes a map and its null smaller."""
+    ways = [fewer]
+    if null in _TIMES_KEPT:
+        ways.append("fewer permutations")
+    if null == "full":
+        ways.append("null='max' instead of 'full'")
+    return ways
+
+
+def _either(ways):
+    """Join alternatives."""
+    *most, last = ways
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def outlook(seconds, n_bytes, positions, task, n_workers):
+    """Say what a long run takes, and what would make it shorter, in one sentence."""
+    less = [positions.fewer]
+    if len(task.labels) > 1:
+        less.append("fewer permutations")
+        if task.dtype != np.float32:
+            less.append("dtype='float32'")
+        slow = [name for name, m in task.metrics.items() if m.needs_class_scores]
+        less += [f"scoring without {quoted(slow)}"] if slow else []
+    if n_workers < cpu_count():
+        less.append("n_jobs=-1")
+    return (
+        f"This run takes about {word_seconds(seconds)} and its result "
+        f"{word_bytes(n_bytes)} of memory; it takes less with {_either(less)}."
+    )
