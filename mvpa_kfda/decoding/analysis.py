@@ -23,17 +23,20 @@ from ..kfda.folds import (
     may_see_labels,
     sees_labels,
 )
+from ..kfda.kernels import RBF, Linear, Polynomial
 from ..kfda.models import kernels_of
 from ..kfda.penalties import Auto, Tuned, name_of_rule
 from ..kfda.preprocess import FoldPreprocessing, check_kernel_after
 from ..metrics.classes import METRICS, chance_level
 from ..metrics.names import (
+    FunctionMetric,
     check_regression_scoring,
     check_scoring,
     function_metrics,
     name_functions,
     record_pairs,
 )
+from ..utils.checkpoint import digest
 from ..utils.checks import (
     check_components,
     check_labels,
@@ -44,8 +47,9 @@ from ..utils.checks import (
 )
 from ..utils.fingerprints import note_input
 from ..utils.memory import check_memory
+from ..utils.parallel import one_blas_thread
 from ..utils.record import recorded, versions
-from .averaging import Draw
+from .draws import Draw
 from .orders import find_in_values, warn_of_order
 from .problems import (
     check_distances,
@@ -54,18 +58,13 @@ from .problems import (
     find_absent_class,
     find_alike_names,
     find_misread,
+    refusal,
     warn_of,
     warn_of_spread,
 )
 from .procedure import Procedure
 from .regression import RegressionTask, check_values, refuse_class_options
-from .resume import describe_run
 from .run import Task, check_labellings, check_null, run
-
-_NEEDS_CLASSES = (
-    "needs classes, but the values of a regression are continuous. Use KFold, "
-    "GroupKFold, ShuffleSplit or a number of folds."
-)
 
 
 @dataclass(frozen=True)
@@ -342,11 +341,8 @@ def _learned(trials, procedure, folds):
     if learned:
         check_kernel_after(kernel, learned, given)
     if average is not None and learned and not kernel.is_linear:
-        raise ValueError(
-            f"average={average} with a kernel that is not linear, {kernel!r}, averages "
-            f"in feature space, where {given} has no meaning. Use a linear kernel, or "
-            "average trials before you decode them."
-        )
+        words = {"average": average, "kernel": kernel, "given": given}
+        raise refusal("average: steps", **words)
     return learned
 
 
@@ -354,22 +350,14 @@ def _with_confounds(learned, trials, folds):
     """The same with confounds; not of other trials, and not if they explain all."""
     confounds, others = trials.confounds, trials.test and trials.test.confounds
     if folds is None and others is None:
-        raise ValueError(
-            "confounds are known for the training trials, but the models are tested on "
-            "other trials (X_test, test_epochs), whose confounds are not. Leave "
-            "confounds out, or pass all trials in one set with your own folds, "
-            "cv=[(train, test)]."
-        )
+        raise refusal("confounds: unknown")
     smallest, of = trials.n, "the only training set"
     if folds is not None:
         smallest = min(len(train) for train, _ in folds.pairs)
         of = f"the smallest training set of {folds.name}"
     if confounds.size + 1 >= smallest:
-        raise ValueError(
-            f"confounds has {confounds.size} columns (categories count one less than "
-            f"there are), and {of} holds {smallest} trials: they would explain "
-            "everything. Use fewer confounds, or larger training sets."
-        )
+        words = {"size": confounds.size, "of": of, "n": smallest}
+        raise refusal("confounds: too many", **words)
     # One unit for all: among seconds and volts the regression would drop the volts.
     centre, spread = confounds.unit
     rounding = np.finfo(float).eps * np.max(np.abs(confounds.columns) / spread)
@@ -408,11 +396,7 @@ def _permute(codes, tested, n_permutations, *, folds, groups, alike, **options):
     if tested is not None:
         labels, permuted_test_labels = np.divmod(labels, n_classes)
     if len(labels) > 1 and (labels[1:] == labels[0]).all():
-        raise ValueError(
-            f"permute={permutations.scheme!r} leaves the training labels unchanged: "
-            "they are equal within each permutation block, only those of y_test are "
-            "not. Use permute='free', other groups, or n_permutations=0."
-        )
+        raise refusal("permute: same", scheme=permutations.scheme)
     if chosen is not None:
         permuted = labels
         labels = np.tile(of_all.astype(permuted.dtype), (len(permuted), 1))
@@ -423,10 +407,7 @@ def _permute(codes, tested, n_permutations, *, folds, groups, alike, **options):
 def _folds_of_values(cv, values, groups, numbers):
     """The folds of values, which no splitter is shown, so that they may be permuted."""
     if sees_labels(cv):
-        raise ValueError(
-            f"cv={cv!r} {_NEEDS_CLASSES} To balance the folds by binned values, pass "
-            "cv=list(splitter.split(X, bins))."
-        )
+        raise refusal("folds: values", cv=cv)
     nothing = np.zeros(len(values.given), np.intp)
     folds = make_folds(cv, nothing, groups, numbers=numbers, values=values.given)
     if folds.sees_labels is None and may_see_labels(cv):
@@ -443,19 +424,10 @@ def draw_folds(cv, codes, groups, classes, test, train_on, numbers=None):
         warn_of(find_absent_class(folds, codes, classes))
         sets = ((codes[train], codes[test]) for train, test in folds.pairs)
         if groups is not None and not any(np.intersect1d(*pair).size for pair in sets):
-            raise ValueError(
-                f"No fold of {folds.name} trains on a class that it tests, so that no "
-                "model sees the class it is tested on. Groups should be runs, sessions "
-                "or subjects that hold trials of several classes, or several groups of "
-                "each class."
-            )
+            raise refusal("folds: unseen classes", name=folds.name)
         return folds
     if cv is not None:
-        raise ValueError(
-            "cv has no meaning here: the model is trained on all trials and "
-            "tested on others. Leave cv out; for test data that are the same trials in "
-            "the same order, use same_trials=True."
-        )
+        raise refusal("folds: other trials")
     return None
 
 
@@ -474,19 +446,14 @@ def _draw_cross_folds(cv, codes, groups, classes, train_on, numbers=None):
             group = f" (group {names[0].item()!r})" if len(names) == 1 else ""
             where = f" in fold {number} of {given.name}{group}"
         if len(test) == 0:
-            raise ValueError(
-                f"{train_on.given} leaves no trial to test{where}: all {len(left_out)} "
-                "trials of its test set are selected for training. Select fewer, leave "
-                "that test set out, or pass other folds. To train on whole runs and "
-                "test on others, pass cv=[(train, test)] with the indices of both."
-            )
+            words = {"given": train_on.given, "where": where, "n": len(left_out)}
+            raise refusal("train_on: no test", **words)
         present = np.unique(codes[train])
         if len(present) < 2:
             only = [f"trials of class {str(classes[k])!r} only" for k in present]
-            raise ValueError(
-                f"{train_on.given} leaves {(only or ['no trial'])[0]} to train "
-                f"on{where}; a model needs trials of two or more classes. Select "
-                "more trials, or pass folds whose training sets hold more of them."
+            words = {"given": train_on.given, "where": where}
+            raise refusal(
+                "train_on: one class", only=(only or ["no trial"])[0], **words
             )
     warn_of(find_absent_class(folds, codes, classes))
     return folds
@@ -503,22 +470,16 @@ def _check_tested(trials, classes, codes):
     elif y_test is None:
         return codes
     if y_test is None:
-        raise ValueError(
-            "The test data are other trials than the training data, so their labels "
-            f"are needed: pass y_test, one for each of the {n_test} test trials."
-        )
+        raise refusal("y_test: needed", n=n_test)
     y_test = check_per_trial(y_test, n_test, "y_test")
     if (y_test.dtype.kind in "US") != (classes.dtype.kind in "US"):
         unknown = np.unique(y_test)
     else:
         unknown = np.setdiff1d(y_test, classes)
     if len(unknown):
-        raise ValueError(
-            "y_test holds labels that no training trial has: "
-            f"{quoted(unknown.tolist(), 10)}. The classes of y are: "
-            f"{quoted(classes.tolist(), 10)}. Drop these test trials, or rename the "
-            "labels so that they match."
-        )
+        named = {"unknown": unknown, "classes": classes}
+        words = {name: quoted(each.tolist(), 10) for name, each in named.items()}
+        raise refusal("y_test: unknown", **words)
     return np.searchsorted(classes, y_test).astype(np.intp)
 
 
@@ -643,6 +604,65 @@ def decode(
     if analysis.classes is None:
         names.remove("classes")
     return kind(**{name: found[name] for name in found.keys() & names}, **fields)
+
+
+# ------------------------------------------------------------------------- resumed runs
+
+
+#: Kernels that are known by how they are written.
+_NAMED = (Linear, RBF, Polynomial)
+
+
+def describe_run(positions, first, analysis, parameters, known):
+    """All that a checkpoint's parts depend on, by the names of arguments.
+
+    `first` is the number of a position with features, `parameters` is what the result
+    records beside what `analysis` does, and `known` has digests of the data.
+    """
+    parameters = parameters | analysis.parameters
+    groups, task = [] if analysis.groups is None else analysis.groups, analysis.task
+    packages = {f"version of {k}": v for k, v in versions().items()}
+    # What functions make of some labels tells them apart.
+    n, c = len(analysis.codes), len(analysis.classes)
+    labels = analysis.classes[analysis.codes]
+    some = labels, labels[::-1], np.random.default_rng(0).normal(size=(n, c))
+    values = {
+        f"scoring's {name}": metric.mean(*some, [(1, n, n)])
+        for name, metric in task.functions.items()
+        if isinstance(metric, FunctionMetric)
+    }
+    return {
+        **parameters,
+        **known,
+        "y": digest(analysis.classes, analysis.codes),
+        "groups": digest(groups),
+        "cv's folds": digest(*analysis.folds.tests, *(analysis.folds.trains or ())),
+        "confounds": digest(
+            [] if task.learned.confounds is None else task.learned.confounds
+        ),
+        "permutations": digest(task.labels),
+        "averaged trials": digest([] if analysis.members is None else analysis.members),
+        **_values_at(positions, first, task),
+        **values,
+        **packages,
+    }
+
+
+def _values_at(positions, position, task):
+    """Return digests of what kernels and steps make of the features of a position."""
+    values = {}
+    X, kernel = positions.samples(position)
+    kernels = [getattr(each, "kernel", each) for each in kernels_of(kernel)]
+    with one_blas_thread:  # as in the run, so that no digit depends on it
+        if not all(isinstance(each, _NAMED) for each in kernels):
+            # What others make of some data tells them apart, not how they are called.
+            values["the kernel's values"] = digest(
+                *(each.fit(X)(X) for each in kernels)
+            )
+        if task.learned.steps:
+            rows = task.learned.augmented(X)
+            values["preprocess's values"] = digest(task.learned.fit(rows)(rows))
+    return values
 
 
 def _as_arrays(summaries):

@@ -31,6 +31,7 @@ from .analysis import decode, make_analysis
 from .arrays import array_samples_first, cut_array, read_array_trials
 from .epochs import ChannelOptions, Channels, EpochTrials, logged, record_epochs
 from .positions import WindowPositions
+from .problems import refusal
 from .procedure import (
     ClassOptions,
     ClassScoreOptions,
@@ -259,11 +260,7 @@ def generalize(trials, procedure, train, test, *, parameters, info=None, scale=N
         fields = {"undo": scaling.undo, "info_fif": pack_info(info)}
     average = analysis.parameters["average"]
     if average is not None and not kernel.is_linear:
-        raise ValueError(
-            f"average={average!r} needs a linear kernel in time "
-            f"generalization; got {kernel!r}. Use kernel='linear' without approx, or "
-            "average trials before."
-        )
+        raise refusal("average: generalization", average=average, kernel=kernel)
     if analysis.averaging is not None:
         data, _ = analysis.average(data, kernel, axis=1)
         if not same_data:

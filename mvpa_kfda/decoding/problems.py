@@ -107,6 +107,11 @@ def say(case, numbers=None, severity="warning", **words):
     return Problem(case.partition(":")[0], text, numbers, severity)
 
 
+def refusal(case, **words):
+    """The error of a case, whose text words fill."""
+    return ValueError(TEXTS[case].format(**words))
+
+
 def warn_of(*problems):
     """Warn of problems, those that are None left out."""
     for problem in filter(None, problems):

@@ -52,6 +52,7 @@ from ..utils.checks import (
 from ..utils.fingerprints import collected_inputs, files_of
 from .draws import Repeating
 from .positions import cut_windows
+from .problems import refusal
 from .run import NULLS, KeptNull
 
 
@@ -345,11 +346,8 @@ class Windowing:
         distances = np.diff(times)
         uneven = len(times) > 1 and not is_even(distances)
         if uneven and (self.window is not None or self.step is not None):
-            raise ValueError(
-                f"The times of epochs are not evenly spaced: {distances.min():g} to "
-                f"{distances.max():g} s apart. Leave out window and step, which are in "
-                "seconds, or resample to even times."
-            )
+            words = {"least": distances.min(), "most": distances.max()}
+            raise refusal("times: uneven", **words)
         return cut_windows(times, sfreq, self.window, self.step, self.window_mode)
 
 

@@ -22,12 +22,9 @@ from ..kfda.penalties import Auto, Tuned
 from ..metrics.names import FunctionMetric
 from ..metrics.regression import REGRESSION_METRICS, RegressionMetric
 from ..utils.checks import check_count, check_flag, check_per_trial, warn_of_angles
+from .problems import refusal
 from .run import Task
 
-_ADVICE = (
-    "For class labels use cross_validate, or decode_epochs and decode_arrays with "
-    "task='classification'."
-)
 #: Values that vary less than this many units of rounding do not vary.
 _ROUNDING = 8
 
@@ -51,17 +48,12 @@ def check_values(y, n_trials):
     """The `Values` of y, (n,)."""
     y = check_per_trial(y, n_trials, "y")
     if y.dtype.kind not in "iufO":
-        raise ValueError(
-            f"y must hold numbers for regression; got dtype {y.dtype}. {_ADVICE} Or "
-            "convert: y.astype(float)."
-        )
+        raise refusal("values: type", dtype=y.dtype)
     given = y.astype(np.float64)
     bad = ~np.isfinite(given)
     if bad.any():
-        raise ValueError(
-            f"y is infinite for {bad.sum()} of {n_trials} trials (first: "
-            f"{np.flatnonzero(bad)[0]}). Drop these trials first."
-        )
+        words = {"bad": bad.sum(), "n": n_trials, "first": np.flatnonzero(bad)[0]}
+        raise refusal("values: infinite", **words)
     warn_of_angles(given, "y", "predict np.sin(y) and np.cos(y), in two analyses")
     levels, codes = np.unique(given, return_inverse=True)
     # Divided before anything is squared, which could overflow or underflow.
@@ -70,10 +62,7 @@ def check_values(y, n_trials):
     centred = levels / size - mean
     scale = np.abs(centred).max()
     if not scale > _ROUNDING * np.finfo(float).eps:
-        raise ValueError(
-            f"y is constant ({given[0]:g} for all {n_trials} trials): there is nothing "
-            "to predict."
-        )
+        raise refusal("values: constant", value=given[0], n=n_trials)
     return Values(given, centred / scale, codes, mean * size, scale * size)
 
 
@@ -185,7 +174,5 @@ def refuse_class_options(procedure, trials):
     }
     given = [name for name, is_given in given.items() if is_given]
     if given:
-        raise ValueError(
-            f"task='regression' has no {' and no '.join(given)}. Leave "
-            f"{'it' if len(given) == 1 else 'them'} out."
-        )
+        them = "it" if len(given) == 1 else "them"
+        raise refusal("values: options", options=" and no ".join(given), them=them)

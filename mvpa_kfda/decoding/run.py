@@ -30,6 +30,7 @@ from ..utils.parallel import count_workers, keep_freed_memory, run_in_parallel
 from ..utils.progress import Progress, word_seconds
 from ..utils.signals import ending_in_order
 from .positions import PositionError
+from .problems import refusal
 
 #: With null="auto", permutations' maps up to this many bytes are kept in full, and
 #: larger ones are written to a temporary file, of which a summary is kept ("stream").
@@ -712,12 +713,9 @@ def check_null(null, task, positions, n_tested, n_jobs=1):
         folder = tempfile.gettempdir()
         free = shutil.disk_usage(folder).free
         if full > free:
-            raise ValueError(
-                f"null='auto' writes {word_bytes(full)} for {size} and "
-                f"{n_permutations} permutations into {folder}, which has "
-                f"{word_bytes(free)} left. Use {positions.fewer}, fewer permutations, "
-                "another folder (the environment variable TMPDIR), or null='max'."
-            )
+            words = {"size": size, "folder": folder, "fewer": positions.fewer}
+            words |= {"needed": word_bytes(full), "free": word_bytes(free)}
+            raise refusal("disk", n_permutations=n_permutations, **words)
     return null
 
 
