@@ -348,7 +348,7 @@ def slow_blocks(monkeypatch):
 
 def test_a_long_run_says_what_it_takes(capfd, slow_blocks):
     outcome = run(make_positions(), TASK)
-    arrays = [*outcome.metrics.values(), *outcome.folds.values()]
+    arrays = [*outcome.metrics.values(), *outcome.fold_metrics.values()]
     arrays += outcome.nulls.values()
     arrays += [outcome.predicted, outcome.class_scores, *outcome.penalty.values()]
     size = word_bytes(sum(values.nbytes for values in arrays))

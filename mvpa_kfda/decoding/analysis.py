@@ -15,7 +15,6 @@ import numpy as np
 from ..data.trials import Trials
 from ..inference.permutation import Permutations, permute_labels
 from ..kfda.folds import (
-    Folds,
     InnerFolds,
     cross_folds,
     left_out_folds,
@@ -73,12 +72,9 @@ class Analysis:
 
     #: The sorted labels, (c,); None where values are predicted.
     classes: np.ndarray | None
-    #: Each trial's class, or its value, (n,).
-    codes: np.ndarray
-    #: Each trial's group, (n,).
-    groups: np.ndarray | None
-    #: Drawn once from the observed labels; None when the test set is other trials.
-    folds: Folds | None
+    #: The pseudo-trials of all repeats, or the trials: their class or value, group and
+    #: folds, which are None when the test set is other trials.
+    samples: Draw
     #: The classes or values to be predicted, (n_tested,).
     tested: np.ndarray
     #: Classes to be predicted, permuted along with the trained labels (P + 1, n); None:
@@ -94,15 +90,13 @@ class Analysis:
     trials: Draw
     #: Which trials are averaged; None for none.
     averaging: Draw | None
-    #: The trials in each pseudo-trial, (n, k), of all repeats.
-    members: np.ndarray | None
     #: What was asked for.
     procedure: Procedure
 
     @property
     def chosen(self):
         """Which trials are trained with (n,), all others tested; None: any may be."""
-        return None if self.folds is None else self.folds.chosen
+        return None if self.samples.folds is None else self.samples.folds.chosen
 
     @property
     def trained_trials(self):
@@ -117,7 +111,8 @@ class Analysis:
     @property
     def test_labels(self):
         """The labels to be predicted where they are not those trained with."""
-        same = self.folds is not None and np.array_equal(self.tested, self.codes)
+        crossed = self.samples.folds is not None
+        same = crossed and np.array_equal(self.tested, self.samples.codes)
         return None if same else self.tested
 
     def task_for(self, positions):
@@ -156,37 +151,39 @@ def make_analysis(
     """
     check_option("task", task, ("classification", "regression"))
     _note(trials)
+    method, repeating = procedure.method, procedure.repeating
+    permuting, scoring = procedure.permuting, procedure.scores.scoring
+    values, reg, groups, cv = None, method.reg, trials.groups, procedure.splitting.cv
     if task == "regression":
         refuse_class_options(procedure, trials)
-    scoring, functions, n_scalar = _check_scores(procedure.scores.scoring, task)
-    reg, permuting = procedure.method.reg, procedure.permuting
-    values, groups = None, trials.groups
+        if isinstance(scoring, str) and scoring == "accuracy":
+            scoring = "r2"  # which is the default there
+    scoring, functions = name_functions(scoring)
     if task == "regression":
+        scoring = check_regression_scoring(scoring, functions)
         values = check_values(trials.y, trials.n)
         classes, codes, targets = None, values.codes, values.given
         reg = Tuned() if isinstance(reg, Auto) else reg
     else:
+        scoring = check_scoring(scoring, functions)
         classes, codes = check_labels(trials.y, trials.n)
         warn_of(find_alike_names(codes, classes))
         targets = codes
     if groups is not None:
         groups = check_per_trial(groups, trials.n, "groups")
-    cv, others = procedure.splitting.cv, (trials.test, trials.train_on)
     if values is not None:
         folds = _folds_of_values(cv, values, groups, trials.numbers)
     else:
-        cv = procedure.repeating.splitter(cv, groups, *others)
+        others = trials.test, trials.train_on
+        cv = repeating.splitter(cv, groups, *others)
         folds = draw_folds(cv, codes, groups, classes, *others, trials.numbers)
     learned = _learned(trials, procedure, folds)
     others = trials.test and trials.test.confounds
     warn_of(*find_misread(trials.confounds, groups, folds, others))
-    repeating, permuted = procedure.repeating, permuting.n_permutations > 0
-    repeating.check(folds, trials.y_test, procedure.method.kernel)
+    repeating.check(folds, trials.y_test, method.kernel)
     seed = draw_seed(procedure.running.random_state)
-    asked = cv, folds, permuting.permute, trials.y_test
-    is_shown = permuted and repeating.is_shown(*asked)
     of_trials = Draw(None, targets, groups, folds)
-    asked = cv, folds, codes, groups, seed, classes, permuted, is_shown
+    asked = cv, folds, codes, groups, seed, classes, permuting, trials.y_test
     averaging, draws = repeating.prepare(*asked)
     if averaging is not None:
         codes, groups, folds = averaging.codes, averaging.groups, averaging.folds
@@ -198,6 +195,7 @@ def make_analysis(
             what = f"To permute {trials.n} values {n_permutations} times"
             check_memory(8 * trials.n * n_permutations, what, "fewer permutations")
         if positions is not None:
+            n_scalar = sum(x not in METRICS or METRICS[x].scalar for x in scoring)
             map_of = permuting.kept, shape, positions.fewer
             check_labellings(*map_of, n_scalar, n_permutations)
 
@@ -220,7 +218,7 @@ def make_analysis(
         draws = draws.of(labels, inner)
         inner, samples = draws.inner_folds[0], draws.samples()
         tested = samples.codes
-    asked = {
+    known = {
         "folds": samples.folds,
         "scoring": scoring,
         "dtype": procedure.running.dtype,
@@ -228,11 +226,32 @@ def make_analysis(
         "learned": learned.seeded(seed),
         "inner": inner,
     }
+    n_folds = 0 if samples.folds is None else len(samples.folds.tests)
+    parameters = {
+        "cv": of_trials.folds and of_trials.folds.splitter,
+        "recorded_order": trials.recorded_order,
+        "kernel": recorded(method.kernel),
+        "reg": recorded(name_of_rule(method.reg)),
+        "n_components": method.n_components,
+        "average": None,
+        "n_folds": n_folds // (draws.n_repeats if draws else 1),
+        "scoring": scoring,
+        **learned.record(),
+        "n_permutations": permutations.n_permutations,
+        "permute": permutations.scheme,
+        "exact": permutations.exact,
+        "renamings": permutations.renamings,
+        "dtype": procedure.running.dtype.name,
+        "random_state": seed,
+    }
+    if isinstance(reg, Tuned):
+        parameters["kernels"] = [recorded(each) for each in kernels_of(method.kernel)]
     if values is not None:
-        asked |= {"mean": values.mean, "scale": values.scale, "n_classes": None}
-        task = RegressionTask(labels=values.levels[labels], **asked)
+        known |= {"mean": values.mean, "scale": values.scale, "n_classes": None}
+        task = RegressionTask(labels=values.levels[labels], **known)
+        parameters["task"] = "regression"
     else:
-        rank = procedure.method.n_components
+        rank = method.n_components
         if rank is not None:
             rank = check_components(rank, len(classes))
             rank = None if rank == len(classes) - 1 else rank
@@ -243,65 +262,24 @@ def make_analysis(
             rank=rank,
             groups=groups,
             draws=draws,
-            **asked,
+            **known,
             **options,
         )
-    parameters = {
-        "cv": of_trials.folds and of_trials.folds.splitter,
-        "recorded_order": trials.recorded_order,
-        **_record(procedure.method, reg, task, learned, permutations),
-        "random_state": seed,
-    }
-    if values is not None:
-        parameters["task"] = "regression"
-    else:
         parameters |= repeating.record(averaging, draws) | record_pairs(task.functions)
         parameters["train_on"] = trials.train_on and trials.train_on.record
         parameters["class_sizes"] = np.bincount(of_trials.codes).tolist()
     analysis = Analysis(
-        classes,
-        samples.codes,
-        samples.groups,
-        samples.folds,
-        tested,
-        permuted_test_labels,
-        permutations,
-        task,
-        parameters,
-        of_trials,
-        averaging,
-        samples.members,
-        procedure,
+        *(classes, samples, tested, permuted_test_labels, permutations, task),
+        *(parameters, of_trials, averaging, procedure),
     )
     if values is not None:
         warn_of(*find_in_values(values.given, groups, trials.numbers, folds))
         return analysis
     warn_of_order(analysis, of_trials.folds, trials.numbers)
     tests = [np.arange(len(tested))] if samples.folds is None else samples.folds.tests
-    check_sets(task.metrics, tests, tested, classes, procedure.repeating.n_repeats)
-    check_distances(task.metrics, procedure.method.reg, permuting.n_permutations)
+    check_sets(task.metrics, tests, tested, classes, repeating.n_repeats)
+    check_distances(task.metrics, method.reg, permuting.n_permutations)
     return analysis
-
-
-def _record(method, reg, task, learned, permutations):
-    """What a result records about method, folds, scores and permutations."""
-    record = {
-        "kernel": recorded(method.kernel),
-        "reg": recorded(name_of_rule(method.reg)),
-        "n_components": method.n_components,
-        "average": None,
-        "n_folds": task.n_folds,
-        "scoring": task.scoring,
-        **learned.record(),
-        "n_permutations": permutations.n_permutations,
-        "permute": permutations.scheme,
-        "exact": permutations.exact,
-        "renamings": permutations.renamings,
-        "dtype": task.dtype.name,
-    }
-    if isinstance(reg, Tuned):
-        record["kernels"] = [recorded(each) for each in kernels_of(method.kernel)]
-    return record
 
 
 def _note(trials):
@@ -317,17 +295,6 @@ def _note(trials):
     }
     for name, values in known.items():
         note_input(name, values)
-
-
-def _check_scores(scoring, task):
-    """The names of metrics, functions among them, and how many have a null."""
-    if task == "regression" and isinstance(scoring, str) and scoring == "accuracy":
-        scoring = "r2"  # which is the default there
-    scoring, functions = name_functions(scoring)
-    check = check_regression_scoring if task == "regression" else check_scoring
-    scoring = check(scoring, functions)
-    n_scalar = sum(name not in METRICS or METRICS[name].scalar for name in scoring)
-    return scoring, functions, n_scalar
 
 
 def _learned(trials, procedure, folds):
@@ -542,15 +509,9 @@ def decode(
     check_sizes(positions, analysis.task.dtype)
     if analysis.permutations.n_permutations and analysis.classes is not None:
         warn_of_spread(positions, analysis)
-    running, folds = analysis.procedure.running, analysis.folds
-    task = analysis.task_for(positions)
-    null = check_null(
-        analysis.procedure.permuting.kept,
-        task,
-        positions,
-        len(analysis.tested),
-        running.n_jobs,
-    )
+    running, samples = analysis.procedure.running, analysis.samples
+    task, kept = analysis.task_for(positions), analysis.procedure.permuting.kept
+    null = check_null(kept, task, positions, len(analysis.tested), running.n_jobs)
     if checkpoint:
         first, described = positions.blocks()[0][0], parameters | {"null": null}
         checkpoint.start(describe_run(positions, first, analysis, described, digests()))
@@ -570,40 +531,36 @@ def decode(
             else chance_level(name, tested, len(analysis.classes))
             for name in task.scoring
         }
-    maps, permuted = outcome.patterns, analysis.permutations.n_permutations > 0
+    maps = outcome.pattern_maps
     if null != "all":
         parameters = {"null": null} | parameters
-    found = {
-        "metrics": outcome.metrics,
-        "fold_metrics": outcome.folds,
-        "nulls": outcome.nulls if permuted else {},
+    tests = (np.arange(len(tested)),) if samples.folds is None else samples.folds.tests
+    found = vars(outcome) | {
         "chances": chances,
         "classes": analysis.classes,
-        "y": analysis.codes,
-        "groups": analysis.groups,
-        "predicted": outcome.predicted,
-        "tests": (np.arange(len(tested)),) if folds is None else folds.tests,
-        "trains": None if folds is None else folds.trains,
+        "y": samples.codes,
+        "groups": samples.groups,
+        "tests": tests,
+        "trains": None if samples.folds is None else samples.folds.trains,
         "parameters": analysis.parameters | parameters | (record or {}),
         "versions": versions(),
         "penalty": penalty,
-        "members": analysis.members,
-        "repeats": outcome.repeats,
-        "class_scores": outcome.class_scores,
+        "members": samples.members,
         "pattern_maps": {name: undo(maps[name]) for name in maps} if undo else maps,
-        "null_summaries": _as_arrays(outcome.summaries),
         "second_scores": {
             name: scores
             for name, scores in outcome.second_scores.items()
             if not np.array_equal(scores, outcome.metrics[name], equal_nan=True)
         },
-        "second_nulls": outcome.second_nulls,
-        "second_summaries": _as_arrays(outcome.second_summaries),
     }
-    names = {field.name for field in dataclass_fields(kind)}
+    for first in ("null", "second"):
+        summaries = vars(outcome)[f"{first}_summaries"]
+        arrays = {name: summary.to_arrays() for name, summary in summaries.items()}
+        found[f"{first}_summaries"] = arrays
+    names = {field.name for field in dataclass_fields(kind)} & found.keys()
     if analysis.classes is None:
         names.remove("classes")
-    return kind(**{name: found[name] for name in found.keys() & names}, **fields)
+    return kind(**{name: found[name] for name in names}, **fields)
 
 
 # ------------------------------------------------------------------------- resumed runs
@@ -619,52 +576,34 @@ def describe_run(positions, first, analysis, parameters, known):
     `first` is the number of a position with features, `parameters` is what the result
     records beside what `analysis` does, and `known` has digests of the data.
     """
-    parameters = parameters | analysis.parameters
-    groups, task = [] if analysis.groups is None else analysis.groups, analysis.task
-    packages = {f"version of {k}": v for k, v in versions().items()}
-    # What functions make of some labels tells them apart.
-    n, c = len(analysis.codes), len(analysis.classes)
-    labels = analysis.classes[analysis.codes]
-    some = labels, labels[::-1], np.random.default_rng(0).normal(size=(n, c))
-    values = {
-        f"scoring's {name}": metric.mean(*some, [(1, n, n)])
-        for name, metric in task.functions.items()
-        if isinstance(metric, FunctionMetric)
+    task, samples, classes = analysis.task, analysis.samples, analysis.classes
+    n, c, learned = len(samples.codes), len(classes), task.learned
+    arrays = {
+        "y": (classes, samples.codes),
+        "groups": (samples.groups,),
+        "cv's folds": (*samples.folds.tests, *(samples.folds.trains or ())),
+        "confounds": (learned.confounds,),
+        "permutations": (task.labels,),
+        "averaged trials": (samples.members,),
     }
-    return {
-        **parameters,
-        **known,
-        "y": digest(analysis.classes, analysis.codes),
-        "groups": digest(groups),
-        "cv's folds": digest(*analysis.folds.tests, *(analysis.folds.trains or ())),
-        "confounds": digest(
-            [] if task.learned.confounds is None else task.learned.confounds
-        ),
-        "permutations": digest(task.labels),
-        "averaged trials": digest([] if analysis.members is None else analysis.members),
-        **_values_at(positions, first, task),
-        **values,
-        **packages,
-    }
-
-
-def _values_at(positions, position, task):
-    """Return digests of what kernels and steps make of the features of a position."""
-    values = {}
-    X, kernel = positions.samples(position)
+    X, kernel = positions.samples(first)
     kernels = [getattr(each, "kernel", each) for each in kernels_of(kernel)]
     with one_blas_thread:  # as in the run, so that no digit depends on it
         if not all(isinstance(each, _NAMED) for each in kernels):
             # What others make of some data tells them apart, not how they are called.
-            values["the kernel's values"] = digest(
-                *(each.fit(X)(X) for each in kernels)
-            )
-        if task.learned.steps:
-            rows = task.learned.augmented(X)
-            values["preprocess's values"] = digest(task.learned.fit(rows)(rows))
-    return values
-
-
-def _as_arrays(summaries):
-    """Summaries of nulls as a result keeps them."""
-    return {name: summary.to_arrays() for name, summary in summaries.items()}
+            arrays["the kernel's values"] = [each.fit(X)(X) for each in kernels]
+        if learned.steps:
+            rows = learned.augmented(X)
+            arrays["preprocess's values"] = (learned.fit(rows)(rows),)
+    values = {
+        name: digest(*([] if each is None else each for each in some))
+        for name, some in arrays.items()
+    }
+    # What functions make of some labels tells them apart.
+    labels = classes[samples.codes]
+    some = labels, labels[::-1], np.random.default_rng(0).normal(size=(n, c))
+    for name, metric in task.functions.items():
+        if isinstance(metric, FunctionMetric):
+            values[f"scoring's {name}"] = metric.mean(*some, [(1, n, n)])
+    packages = {f"version of {k}": v for k, v in versions().items()}
+    return parameters | analysis.parameters | known | values | packages

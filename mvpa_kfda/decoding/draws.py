@@ -193,11 +193,13 @@ class Repeating:
             raise refusal("folds by labels", blind=BLIND, **words)
         return True
 
-    def prepare(self, cv, folds, codes, groups, seed, classes, permuted, shown):
+    def prepare(self, cv, folds, codes, groups, seed, classes, permuting, y_test):
         """The `Draw` of averages, if there is one, and the `Draws`, if there are any.
 
-        With `permuted` labels, some cells of averages must hold several classes.
+        If labels are permuted, some cells of averages must hold several classes.
         """
+        permuted = permuting.n_permutations > 0
+        shown = permuted and self.is_shown(cv, folds, permuting.permute, y_test)
         once = self.n_repeats == 1 and not self.is_two_sided(folds) and not shown
         if once and self.average is None:
             return None, None
@@ -755,7 +757,7 @@ class Draws:
                     parts[-1][key] = parts[-1][key][:, tested]
         part = parts[0] if r == 1 and not averaged else _mean_of(parts)
         if averaged and r > 1:  # every repeat has discriminants of its own
-            part.pop("patterns/discriminant", None)
+            part.pop("pattern_maps/discriminant", None)
         if alike or n == 1:
             return part
         means = self._means(task, shared, block, range(1, n))
@@ -850,7 +852,7 @@ def _mean_of(parts):
         elif kind == "metrics":
             joined[key] = np.mean(values, axis=0)
             joined[f"repeats/{name}"] = np.stack(values, axis=-1)
-        elif kind in ("nulls", "second", "second_scores", "patterns"):
+        elif kind in ("nulls", "second", "second_scores", "pattern_maps"):
             joined[key] = np.mean(values, axis=0)
         elif kind == "penalty":
             flat = [v.reshape(len(v), -1) if v.ndim < 3 else v for v in values]

@@ -273,14 +273,14 @@ def generalize(trials, procedure, train, test, *, parameters, info=None, scale=N
             data_test -= mean
     data_test = data if same_data else data_test
     kind = "plain" if same_data else "same_trials"
-    if analysis.folds is None:
+    if analysis.samples.folds is None:
         kind = "other_trials"
     elif analysis.chosen is not None:
         kind = "cross_decoding"
     elif analysis.test_labels is not None:
         kind = "other_labels"
     times = windows.times, windows_test.times
-    n_trained = len(analysis.codes)
+    n_trained = len(analysis.samples.codes)
     if analysis.chosen is not None:
         n_trained = int(analysis.chosen.sum())
     return decode(

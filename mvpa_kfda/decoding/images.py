@@ -192,7 +192,7 @@ def _decode_geometry(
             kernel,
             method.reg,
             name=partial(_word_position, space),
-            folds=analysis.folds,
+            folds=analysis.samples.folds,
             adjacency=partial(adjacency_among, *touch),
             words=space.describe(),
             scaling=scaling,

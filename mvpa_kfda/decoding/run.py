@@ -111,20 +111,10 @@ class Task:
     prediction_bytes = 1
 
     @property
-    def kept_null(self):
-        """What is kept of the null; all of one that is empty."""
-        return self.null if len(self.labels) > 1 else "all"
-
-    @property
     def is_foldwise(self):
         """Whether every fold needs a matrix of its own."""
-        return is_foldwise(self.folds, self.learned)
-
-    @property
-    def n_folds(self):
-        """The number of folds, in one repeat."""
-        r = 1 if self.draws is None else self.draws.n_repeats
-        return 0 if self.folds is None else len(self.folds.tests) // r
+        trains = self.folds is not None and self.folds.trains is not None
+        return bool(self.learned) or trains
 
     @property
     def stacks(self):
@@ -193,15 +183,11 @@ class Task:
             numbers = block[done : done + model.n_positions]
             parts.append(_run_model(model, positions, self, numbers))
             done += len(numbers)
+        axes = {key: int(key.partition("/")[0] in _OBSERVED) for key in parts[0]}
         return {
-            key: np.concatenate([part[key] for part in parts], axis=_axis(key))
-            for key in parts[0]
+            key: np.concatenate([part[key] for part in parts], axis)
+            for key, axis in axes.items()
         }
-
-
-def is_foldwise(folds, learned):
-    """Whether every fold needs a matrix of its own."""
-    return bool(learned) or (folds is not None and folds.trains is not None)
 
 
 def run(positions, task, n_jobs=None, verbose=None, checkpoint=None):
@@ -264,16 +250,16 @@ def run(positions, task, n_jobs=None, verbose=None, checkpoint=None):
 def _run_block(positions, task, block):
     """Decode the positions of one block.
 
-    The part is a dict of arrays: ``metrics/NAME`` (cells, ...), ``folds/NAME`` (cells,
-    n_sets), ``repeats/NAME`` (cells, r) if there are any, ``nulls/NAME/...`` and
-    ``second/NAME/...`` from `reduce_null`, ``second_scores/NAME`` (cells,) of the
-    observed labels in the second test,
-    ``predicted`` (cells, n), ``class_scores`` (positions, n, c) if they are kept,
-    ``patterns/KIND`` (positions, ., n_features) if they are wanted, (features, .) where
-    positions differ in their number, ``penalty/NAME`` (positions, ...).
+    The part is a dict of arrays: ``metrics/NAME`` (cells, ...), ``fold_metrics/NAME``
+    (cells, n_sets), ``repeats/NAME`` (cells, r) if there are any, ``nulls/NAME/...``
+    and ``second/NAME/...`` from `_reduce`, ``second_scores/NAME`` (cells,) of the
+    observed labels in the second test, ``predicted`` (cells, n), ``class_scores``
+    (positions, n, c) if they are kept, ``pattern_maps/KIND`` (positions, ., n_features)
+    if they are wanted, (features, .) where positions differ in their number,
+    ``penalty/NAME`` (positions, ...).
     """
     keep_freed_memory()
-    return _reduce(task.run_block(positions, block), task.kept_null)
+    return _reduce(task.run_block(positions, block), task.null)
 
 
 def models_of(positions, block, task):
@@ -326,14 +312,14 @@ def _run_model(model, positions, task, numbers):
 
 
 def _patterns(model, positions, task, numbers):
-    """The patterns of the observed labels, ``patterns/KIND``."""
+    """The patterns of the observed labels, ``pattern_maps/KIND``."""
     plans, found = getattr(model, "plans", (model.plan,)), {}
     ragged = positions.pattern_rows(numbers) is not None
     weights = pattern_weights(plans, task.labels[0], task.n_classes)
     for each, number in zip(weights, numbers, strict=True):
         for kind, values in patterns_of(each, positions.signal(number)).items():
             values = values.T if ragged else values[np.newaxis]
-            found.setdefault(f"patterns/{kind}", []).append(values)
+            found.setdefault(f"pattern_maps/{kind}", []).append(values)
     return {key: np.concatenate(values) for key, values in found.items()}
 
 
@@ -341,21 +327,24 @@ def _patterns(model, positions, task, numbers):
 _OBSERVED = {"nulls": "metrics", "second": "second_scores"}
 
 
-def _axis(key):
-    """Which axis of a part's array counts cells or positions."""
-    return int(key.partition("/")[0] in _OBSERVED)
-
-
 def _reduce(part, kind):
-    """Put what is to be kept of each null in the place of it."""
+    """Put what `MapStore` keeps of each null (P, cells) in the place of it.
+
+    That is ``null``, or ``exceedances`` (cells,), ``maximum`` (P,) and
+    ``permuted_moments`` (2, cells).
+    """
     reduced = {}
     for key, values in part.items():
-        if not _axis(key):
-            reduced[key] = values
-            continue
         of, _, name = key.partition("/")
-        kept = reduce_null(kind, part[f"{_OBSERVED[of]}/{name}"], values)
-        reduced |= {f"{key}/{name}": values for name, values in kept.items()}
+        if of not in _OBSERVED:
+            reduced[key] = values
+        elif kind == "max":
+            null = FullNull(part[f"{_OBSERVED[of]}/{name}"], values)
+            for what in ("exceedances", "maximum", "permuted_moments"):
+                reduced[f"{key}/{what}"] = getattr(null, what)
+        else:
+            dtype = np.float64 if kind == "all" else np.float32
+            reduced[f"{key}/null"] = values.astype(dtype)
     return reduced
 
 
@@ -385,14 +374,14 @@ def _need_class_scores(metrics):
 
 
 def _of_folds(observed, model, task):
-    """The scores of every test set, ``folds/NAME`` (cells, n_sets)."""
+    """The scores of every test set, ``fold_metrics/NAME`` (cells, n_sets)."""
     pieces = [
         evaluate_sets(task.metrics, piece, model.shapes, task.n_classes)
         for piece in observed
     ]
     order = [0] if task.folds is None else np.argsort(task.folds.numbers)
     return {
-        f"folds/{name}": np.concatenate(
+        f"fold_metrics/{name}": np.concatenate(
             [piece[name].reshape(-1, len(order)) for piece in pieces]
         )[:, order]
         for name in pieces[0]
@@ -402,8 +391,6 @@ def _of_folds(observed, model, task):
 def _nulls_of(model, task, n_cells):
     """The ``nulls/NAME`` and ``second/NAME`` (P, n_cells), of permuted labels."""
     P, nulls = len(task.labels) - 1, {}
-    if P == 0:
-        return {f"nulls/{name}": np.empty((0, n_cells)) for name in task.scalar_metrics}
     for block in task.blocks(model):
         tests = zip(_OBSERVED, _in_tests(model, task, block), strict=False)
         for key, values in (
@@ -514,39 +501,26 @@ class Outcome:
     #: positions that fill a row of the map those of one cell, see `Positions.same`.
     class_scores: np.ndarray | None = None
     #: The scores of every test set, (*shape, n_sets), of the single-number metrics.
-    folds: dict = field(default_factory=dict)
+    fold_metrics: dict = field(default_factory=dict)
     #: Those of every repeat (*shape, r), where there are any.
     repeats: dict = field(default_factory=dict)
     #: Scores of the permuted labels, (P, *shape), of the single-number metrics.
     nulls: dict = field(default_factory=dict)
     #: What is left of the nulls that were not kept.
-    summaries: dict = field(default_factory=dict)
+    null_summaries: dict = field(default_factory=dict)
     #: The same of the second test, and the observed scores (*shape,) that it is of.
     second_scores: dict = field(default_factory=dict)
     second_nulls: dict = field(default_factory=dict)
     second_summaries: dict = field(default_factory=dict)
     #: Activation patterns, (*shape, ., n_features), by kind; empty unless wanted. Of
     #: positions that differ in their features (features of all positions, .).
-    patterns: dict = field(default_factory=dict)
+    pattern_maps: dict = field(default_factory=dict)
     #: What is recorded of the penalties, (*shape, ...), by name.
     penalty: dict = field(default_factory=dict)
 
 
-def reduce_null(kind, observed, null):
-    """What `MapStore` keeps of scores (cells,) and permuted ones (P, cells).
-
-    That is ``null``, or ``exceedances`` (cells,), ``maximum`` (P,) and
-    ``permuted_moments`` (2, cells).
-    """
-    if kind == "max":
-        kept = FullNull(observed, null)
-        names = "exceedances", "maximum", "permuted_moments"
-        return {name: getattr(kept, name) for name in names}
-    return {"null": null.astype(np.float64 if kind == "all" else np.float32)}
-
-
 #: What a part has once for each position, also where these fill rows of cells.
-_OF_POSITIONS = ("class_scores", "patterns", "penalty")
+_OF_POSITIONS = ("class_scores", "pattern_maps", "penalty")
 
 
 class MapStore:
@@ -561,7 +535,7 @@ class MapStore:
     """
 
     def __init__(self, positions, blocks, task):
-        self._source, self._kind = positions, task.kept_null
+        self._source, self._kind = positions, task.null
         self._n_permutations = len(task.labels) - 1
         self._shape = (*positions.shape, *positions.row)
         self._n_cells = math.prod(self._shape)
@@ -593,7 +567,7 @@ class MapStore:
                 self._add_null(kept, cells, what, values)
                 continue
             where, length = cells, self._n_cells
-            if kind == "patterns" and self._source.pattern_rows(block) is not None:
+            if kind == "pattern_maps" and self._source.pattern_rows(block) is not None:
                 where, length = self._source.pattern_rows(block)
             elif kind in _OF_POSITIONS:
                 where, length = block, math.prod(self._source.shape)
@@ -601,7 +575,7 @@ class MapStore:
             _array(self._arrays, key, shape, values.dtype)[where] = values
 
     def _add_null(self, kept, cells, what, values):
-        """Take in what `reduce_null` kept of some cells."""
+        """Take in what `_reduce` kept of some cells."""
         if what == "maximum":
             largest = _array(kept, what, values.shape)
             np.fmax(largest, values, out=largest)
@@ -621,20 +595,20 @@ class MapStore:
         for key, values in self._arrays.items():
             kind, _, name = key.partition("/")
             shape = self._source.shape if kind in _OF_POSITIONS else self._shape
-            if kind != "patterns" or self._source.pattern_rows(()) is None:
+            if kind != "pattern_maps" or self._source.pattern_rows(()) is None:
                 values = values.reshape((*shape, *values.shape[1:]))
             if name:
                 found.setdefault(kind, {})[name] = values
             else:
                 found[kind] = values
         for (kind, name), kept in self._nulls.items():
-            first = "" if kind == "nulls" else "second_"
             if self._kind in _TIMES_KEPT:
-                what = "nulls"
+                what = "nulls" if kind == "nulls" else "second_nulls"
                 values = kept["null"].reshape(self._n_permutations, *self._shape)
             else:
-                what, values = "summaries", self._summary(kind, name, kept)
-            found.setdefault(first + what, {})[name] = values
+                what = "null_summaries" if kind == "nulls" else "second_summaries"
+                values = self._summary(kind, name, kept)
+            found.setdefault(what, {})[name] = values
         return Outcome(**found)
 
     def _summary(self, kind, name, kept):
