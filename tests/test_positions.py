@@ -299,7 +299,7 @@ def test_streamed_clusters_follow_the_adjacency():
         with_clusters=True,
         adjacency=adjacency,
     )
-    got = streamed.summaries["accuracy"]
+    got = streamed.null_summaries["accuracy"]
     assert_array_equal(got.cluster_maximum, expected.cluster_maximum)
     assert_array_equal(got.tfce_maximum, expected.tfce_maximum)
 
