@@ -308,15 +308,7 @@ class Procedure:
 
 
 #: The parts of a procedure, by name.
-PARTS = {
-    "method": Method,
-    "learning": Learning,
-    "splitting": Splitting,
-    "repeating": Repeating,
-    "scores": Scores,
-    "permuting": Permuting,
-    "running": Running,
-}
+PARTS = {part.name: part.default_factory for part in fields(Procedure)}
 
 
 @dataclass(frozen=True)
