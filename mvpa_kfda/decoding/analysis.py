@@ -43,6 +43,7 @@ from ..utils.checks import (
     check_per_trial,
     draw_seed,
     quoted,
+    warn_of_angles,
 )
 from ..utils.fingerprints import note_input
 from ..utils.memory import check_memory
@@ -62,8 +63,7 @@ from .problems import (
     warn_of_spread,
 )
 from .procedure import Procedure
-from .regression import RegressionTask, check_values, refuse_class_options
-from .run import Task, check_labellings, check_null, run
+from .run import RegressionTask, Task, check_labellings, check_null, run
 
 
 @dataclass(frozen=True)
@@ -380,6 +380,65 @@ def _folds_of_values(cv, values, groups, numbers):
     if folds.sees_labels is None and may_see_labels(cv):
         return replace(folds, sees_labels=False)  # there was nothing to look at
     return folds
+
+
+#: Values that vary less than this many units of rounding do not vary.
+_ROUNDING = 8
+
+
+@dataclass(frozen=True)
+class Values:
+    """The values of all trials, standardised so that no unit costs digits."""
+
+    #: The values as they were given, (n,).
+    given: np.ndarray
+    #: The distinct values, sorted, between -1 and 1 and of mean 0 over trials, (u,).
+    levels: np.ndarray
+    #: Which of them every trial has, (n,).
+    codes: np.ndarray
+    #: given = mean + scale * levels[codes].
+    mean: float
+    scale: float
+
+
+def check_values(y, n_trials):
+    """The `Values` of y, (n,)."""
+    y = check_per_trial(y, n_trials, "y")
+    if y.dtype.kind not in "iufO":
+        raise refusal("values: type", dtype=y.dtype)
+    given = y.astype(np.float64)
+    bad = ~np.isfinite(given)
+    if bad.any():
+        words = {"bad": bad.sum(), "n": n_trials, "first": np.flatnonzero(bad)[0]}
+        raise refusal("values: infinite", **words)
+    warn_of_angles(given, "y", "predict np.sin(y) and np.cos(y), in two analyses")
+    levels, codes = np.unique(given, return_inverse=True)
+    # Divided before anything is squared, which could overflow or underflow.
+    size = np.abs(levels).max() or 1.0
+    mean = (given / size).mean()
+    centred = levels / size - mean
+    scale = np.abs(centred).max()
+    if not scale > _ROUNDING * np.finfo(float).eps:
+        raise refusal("values: constant", value=given[0], n=n_trials)
+    return Values(given, centred / scale, codes, mean * size, scale * size)
+
+
+def refuse_class_options(procedure, trials):
+    """Refuse options of a decoding function that are for classes only."""
+    repeating = procedure.repeating
+    given = {
+        "n_components": procedure.method.n_components is not None,
+        "average": repeating.average is not None,
+        "n_repeats": repeating.n_repeats != 1,
+        "equalize": repeating.equalize,
+        "average_test": not repeating.average_test,
+        "keep_class_scores": procedure.scores.keep_class_scores,
+        "train_on": trials.train_on is not None,
+    }
+    given = [name for name, is_given in given.items() if is_given]
+    if given:
+        them = "it" if len(given) == 1 else "them"
+        raise refusal("values: options", options=" and no ".join(given), them=them)
 
 
 def draw_folds(cv, codes, groups, classes, test, train_on, numbers=None):

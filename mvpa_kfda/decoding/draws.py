@@ -42,13 +42,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import product
 from numbers import Integral
-from typing import get_args
 
 import numpy as np
 from sklearn import config_context
 from sklearn.model_selection import KFold
 
-from ..inference.permutation import BLIND, Permute, find_price
+from ..inference.permutation import BLIND, find_price
 from ..kfda.direct import Plan, prepare_sorted
 from ..kfda.folds import (
     DEFAULT_FOLDS,
@@ -70,7 +69,7 @@ from ..kfda.kernels import (
 from ..kfda.models import Stack, plan_of_features
 from ..kfda.penalties import MOST_OF_SECOND, Auto, of_trials
 from ..metrics.classes import METRICS
-from ..utils.checks import check_count, check_flag, check_option
+from ..utils.checks import check_count, check_flag
 from ..utils.memory import check_many
 from .positions import Positions
 from .problems import number_groups, refusal, say
@@ -115,10 +114,15 @@ class Repeating:
     equalize: bool = False
     average_test: bool = True
 
+    def __post_init__(self):
+        """Check what does not depend on folds."""
+        check_count("n_repeats", self.n_repeats, minimum=1)
+        for name in ("equalize", "average_test"):
+            check_flag(name, getattr(self, name))
+
     def splitter(self, cv, groups, n_test=None, train_on=None):
         """`cv`, or for a number of folds that are drawn again and again a splitter."""
-        n_repeats = check_count("n_repeats", self.n_repeats, minimum=1)
-        once = n_repeats == 1 or self.average is not None
+        once = self.n_repeats == 1 or self.average is not None
         if once or n_test is not None or train_on is not None:
             return cv
         if cv is None and groups is None:
@@ -133,7 +137,7 @@ class Repeating:
 
     def check(self, folds, y_test, kernel):
         """Refuse what cannot be repeated; folds are None for tests on other trials."""
-        r = check_count("n_repeats", self.n_repeats, minimum=1)
+        r = self.n_repeats
         check_many(
             r,
             _ENOUGH,
@@ -141,8 +145,6 @@ class Repeating:
             f"n_repeats={r:,} times other folds or averages",
             f"fewer repeats; with {_ENOUGH} the mean score hardly changes any more",
         )
-        for name in ("equalize", "average_test"):
-            check_flag(name, getattr(self, name))
         given = f"average={self.average!r}"
         advice = "average out, and average such trials before you decode them"
         if self.average is None:
@@ -176,7 +178,6 @@ class Repeating:
         It is if it may look at labels. Of repeats with other folds each is shown them
         anyway.
         """
-        check_option("permute", permute, get_args(Permute))
         kept = permute == "within_folds" or not may_see_labels(cv)
         if kept or folds is None or folds.sees_labels is False:
             return False

@@ -23,7 +23,7 @@ from difflib import get_close_matches
 from functools import wraps
 from importlib import import_module
 from os import PathLike
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar, get_args
 
 import numpy as np
 
@@ -223,6 +223,7 @@ class Permuting:
         """Check what does not depend on folds and groups."""
         number = check_count("n_permutations", self.n_permutations)
         object.__setattr__(self, "n_permutations", number)
+        check_option("permute", self.permute, get_args(Permute))
         check_option("null", self.null, NULLS)
 
     @property

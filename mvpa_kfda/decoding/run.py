@@ -19,11 +19,14 @@ import numpy as np
 from joblib import cpu_count
 
 from ..inference.null import FullNull, NullSummary, summarize_null
+from ..kfda.direct import Predictions
 from ..kfda.folds import Folds, InnerFolds
 from ..kfda.patterns import pattern_weights, patterns_of
 from ..kfda.penalties import AtMost, Auto, Tuned
 from ..kfda.preprocess import FoldPreprocessing
 from ..metrics.classes import METRICS, evaluate_labellings, evaluate_sets
+from ..metrics.names import FunctionMetric
+from ..metrics.regression import REGRESSION_METRICS, RegressionMetric
 from ..utils.checks import quoted, word_bytes
 from ..utils.memory import check_memory
 from ..utils.parallel import count_workers, keep_freed_memory, run_in_parallel
@@ -188,6 +191,110 @@ class Task:
             key: np.concatenate([part[key] for part in parts], axis)
             for key, axis in axes.items()
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionTask(Task):
+    r"""What is asked at every position: values, such as reaction times, for classes.
+
+    Ridge regression with an unpenalised intercept in the feature space of a kernel has
+    the hat matrix G of :mod:`mvpa_kfda.kfda.hat`, whatever is regressed. With values y
+    in the place of coded classes, a fold with test rows te has the out-of-sample
+    residuals and predictions
+
+    .. math::
+
+        E_{te} = (I - G_{te,te})^{-1} \left[(I - G) y\right]_{te}, \qquad
+        \hat y_{te} = y_{te} - E_{te},
+
+    those of a model refitted on the other rows. Permutations of y are further columns.
+    """
+
+    #: A value is mean + scale * standardised value.
+    mean: float
+    scale: float
+
+    #: Bytes of the prediction of a trial.
+    prediction_bytes = 8
+
+    @property
+    def metrics(self):
+        """The metrics by name."""
+        known = REGRESSION_METRICS | self.functions
+        return {
+            name: _OfStandardised(known[name], self.mean, self.scale)
+            for name in self.scoring
+        }
+
+    scalar_metrics = metrics
+
+    def penalty(self, reg):
+        """A penalty for values: their size tells how much to shrink."""
+        return Tuned() if isinstance(reg, Auto) else reg
+
+    def predict(self, model, labels, want_scores=False):
+        """Yield the true and the predicted values, standardised, (n_test, B) both."""
+        values = labels.T
+        T = values[model.order].astype(model.dtype, copy=False)[np.newaxis]
+        true, predicted = values[model.rows], np.empty((len(model.rows), T.shape[2]))
+        for batch, residuals in model.fold_residuals(T):
+            fitted = batch.of(T)[0] - residuals[0]
+            predicted[batch.rows] = fitted.reshape(-1, T.shape[2])
+        yield Predictions(true, predicted, None)
+
+    def blocks(self, model):
+        """Yield slices of the permuted values; some may overlap.
+
+        Never of one alone: products of vectors round unlike those of matrices.
+        """
+        size = self.batch_size or model.block_size(2)  # one column each, as 2 classes
+        for start in range(1, len(self.labels), size):
+            first = max(1, min(start, len(self.labels) - 2))
+            yield slice(first, max(start + size, first + 2))
+
+    def by_trial(self, model, observed):
+        """The predictions (1, n) of the observed values, in their unit.
+
+        Averages over the folds that test a trial; NaN for trials never tested.
+        """
+        times = np.bincount(model.rows, minlength=model.n_rows)
+        predicted = observed[0].predicted[:, 0]
+        total = np.bincount(model.rows, predicted, minlength=model.n_rows)
+        average = np.full(model.n_rows, np.nan)
+        np.divide(total, times, out=average, where=times > 0)
+        return {"predicted": (self.mean + self.scale * average)[np.newaxis]}
+
+
+@dataclass(frozen=True)
+class _OfStandardised:
+    """A metric of standardised values, in the unit of the given ones."""
+
+    metric: RegressionMetric | FunctionMetric
+    mean: float
+    scale: float
+
+    scalar, table, needs_class_scores = True, None, False
+
+    @property
+    def chance(self):
+        """Its value where nothing can be predicted."""
+        return self.metric.chance
+
+    @property
+    def needs_two_classes(self):
+        """Whether it is undefined where all values to be predicted are equal."""
+        return self.metric.needs_spread
+
+    def score(self, tested):
+        """The scores (1, B) of what was tested; functions are shown given values."""
+        true, predicted, metric = tested.true[:, 0], tested.predicted[:, 0], self.metric
+        if not isinstance(metric, FunctionMetric):
+            scores = metric.score(true, predicted) * self.scale**metric.power
+        else:
+            true, predicted = (self.mean + self.scale * v.T for v in (true, predicted))
+            pairs = zip(true, predicted, strict=True)
+            scores = [metric.mean(*pair, None, tested.shapes) for pair in pairs]
+        return np.array([scores])
 
 
 def run(positions, task, n_jobs=None, verbose=None, checkpoint=None):
