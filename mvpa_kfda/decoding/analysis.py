@@ -298,44 +298,42 @@ def _note(trials):
 
 
 def _learned(trials, procedure, folds):
-    """What every fold learns, steps and how confounds are taken out; or refuse it."""
+    """What every fold learns, steps and how confounds are taken out; or refuse it.
+
+    Not of confounds that explain all, or are unknown of other trials.
+    """
     kernel, average = procedure.method.kernel, procedure.repeating.average
     given, learned = "confounds", FoldPreprocessing(procedure.learning.steps)
     if learned.steps:
         given = f"preprocess={procedure.learning.preprocess!r}"
-    if trials.confounds is not None:
-        learned = _with_confounds(learned, trials, folds)
+    confounds, others = trials.confounds, trials.test and trials.test.confounds
+    if confounds is not None:
+        if folds is None and others is None:
+            raise refusal("confounds: unknown")
+        smallest, of = trials.n, "the only training set"
+        if folds is not None:
+            smallest = min(len(train) for train, _ in folds.pairs)
+            of = f"the smallest training set of {folds.name}"
+        if confounds.size + 1 >= smallest:
+            words = {"size": confounds.size, "of": of, "n": smallest}
+            raise refusal("confounds: too many", **words)
+        # One unit for all: among seconds and volts the regression would drop the volts.
+        centre, spread = confounds.unit
+        rounding = np.finfo(float).eps * np.max(np.abs(confounds.columns) / spread)
+        learned = replace(
+            learned,
+            confounds=(confounds.columns - centre) / spread,
+            others=None if others is None else (others.columns - centre) / spread,
+            named=tuple(confounds.record()),
+            n_confounds=confounds.size,
+            rounding=float(rounding),
+        )
     if learned:
         check_kernel_after(kernel, learned, given)
     if average is not None and learned and not kernel.is_linear:
         words = {"average": average, "kernel": kernel, "given": given}
         raise refusal("average: steps", **words)
     return learned
-
-
-def _with_confounds(learned, trials, folds):
-    """The same with confounds; not of other trials, and not if they explain all."""
-    confounds, others = trials.confounds, trials.test and trials.test.confounds
-    if folds is None and others is None:
-        raise refusal("confounds: unknown")
-    smallest, of = trials.n, "the only training set"
-    if folds is not None:
-        smallest = min(len(train) for train, _ in folds.pairs)
-        of = f"the smallest training set of {folds.name}"
-    if confounds.size + 1 >= smallest:
-        words = {"size": confounds.size, "of": of, "n": smallest}
-        raise refusal("confounds: too many", **words)
-    # One unit for all: among seconds and volts the regression would drop the volts.
-    centre, spread = confounds.unit
-    rounding = np.finfo(float).eps * np.max(np.abs(confounds.columns) / spread)
-    return replace(
-        learned,
-        confounds=(confounds.columns - centre) / spread,
-        others=None if others is None else (others.columns - centre) / spread,
-        named=tuple(confounds.record()),
-        n_confounds=confounds.size,
-        rounding=float(rounding),
-    )
 
 
 def _permute(codes, tested, n_permutations, *, folds, groups, alike, **options):

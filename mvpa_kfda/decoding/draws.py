@@ -371,6 +371,7 @@ class Cells:
     counts: np.ndarray
     n_averages: np.ndarray
 
+    @cached_property
     def slots(self):
         """Where averages (m, k) find their trials, sorted by unit and class."""
         counts, n_averages = self.counts.ravel(), self.n_averages.ravel()
@@ -396,7 +397,7 @@ class Cells:
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
         order = rng.permutation(len(codes))
         order = order[np.argsort(self.of(codes)[order], kind="stable")]
-        members = np.sort(order[self.slots()], axis=1)
+        members = np.sort(order[self.slots], axis=1)
         return members[np.argsort(members[:, 0])]
 
 
@@ -657,7 +658,8 @@ class Draws:
         """
         if self.cells is None:
             return Draw(None, self.labels[b], self.groups, self._folds(b, j))
-        sides, codes = (self.members(b, j),), self._codes
+        sides = (self.members(b, j),)
+        codes = self.labels[b][sides[0][:, 0]]  # the same whatever the labelling
         if not self.average_test:
             sides += (np.arange(self.folds.n)[:, np.newaxis],)
             tested = self.labels[b if tested_as is None else tested_as]
@@ -676,14 +678,9 @@ class Draws:
         return {}
 
     def _keep(self, key, drawn, n_bytes):
-        """Keep what was drawn if memory allows, and return it."""
+        """Keep what was drawn if memory allows."""
         if (len(self._kept) + 1) * n_bytes <= DRAWN_BYTES:
             self._kept[key] = drawn
-        return drawn
-
-    @cached_property
-    def _slots(self):
-        return self.cells.slots()
 
     def members(self, b, j):
         """The trials of every average (m, k), in repeat j of labelling b."""
@@ -691,14 +688,9 @@ class Draws:
         if members is None:
             key = np.random.SeedSequence(self.seed, spawn_key=(2, b, j))
             order = self.cells.draw(self.labels[b], np.random.default_rng(key))
-            members = order[self._slots]
+            members = order[self.cells.slots]
             self._keep((b, j), members, members.nbytes)
         return members
-
-    @cached_property
-    def _codes(self):
-        """Classes of the averages (m,), the same whatever the labelling."""
-        return self.labels[0][self.members(0, 0)[:, 0]]
 
     @cached_property
     def _folds_of_one(self):
@@ -710,7 +702,7 @@ class Draws:
         """Folds of averages to train with, and behind them what is tested."""
         trained = self._folds_of_one
         tested = trained if self.average_test else self.folds
-        m, chosen = len(self._slots), trained.chosen
+        m, chosen = len(self.cells.slots), trained.chosen
         chosen = np.ones(m, bool) if chosen is None else chosen
         return replace(
             trained,
@@ -753,7 +745,7 @@ class Draws:
                 each = each.grouped(draw, block)
             parts.append(single.run_block(each, block))
             if not self.average_test:
-                tested = slice(len(self._slots), None)
+                tested = slice(len(self.cells.slots), None)
                 for key in {"predicted", "class_scores"} & parts[-1].keys():
                     parts[-1][key] = parts[-1][key][:, tested]
         part = parts[0] if r == 1 and not averaged else _mean_of(parts)
@@ -797,13 +789,10 @@ class Draws:
             self._scores(pairs[i : i + step], task, positions, block, hats, tested_as)
             for i in range(0, len(pairs), step)
         ]
-        found = []
+        shape, found = (len(numbers), self.n_repeats, -1), []
         for kind in zip(*scores, strict=True):
-            found.append({})
-            for name in kind[0]:
-                values = np.concatenate([each[name] for each in kind])
-                values = values.reshape(-1, self.n_repeats, values.shape[1])
-                found[-1][name] = values.mean(axis=1)
+            joined = {name: np.concatenate([x[name] for x in kind]) for name in kind[0]}
+            found.append({k: v.reshape(shape).mean(axis=1) for k, v in joined.items()})
         return found
 
     def _scores(self, pairs, task, positions, block, hats, tested_as):

@@ -167,9 +167,8 @@ class Task:
         """The predictions of the observed labels in the order of trials, by name."""
         once, class_scores = np.bincount(model.rows).max() == 1, None
         if self.keep_class_scores or not once:
-            class_scores = np.concatenate(
-                [_per_trial(model, piece) for piece in observed]
-            )
+            found = [_per_trial(model, each.class_scores[..., 0]) for each in observed]
+            class_scores = np.concatenate(found)
         if once:
             predicted = [_tested_once(model, piece) for piece in observed]
             part = {"predicted": np.concatenate(predicted)}
@@ -257,12 +256,8 @@ class RegressionTask(Task):
 
         Averages over the folds that test a trial; NaN for trials never tested.
         """
-        times = np.bincount(model.rows, minlength=model.n_rows)
-        predicted = observed[0].predicted[:, 0]
-        total = np.bincount(model.rows, predicted, minlength=model.n_rows)
-        average = np.full(model.n_rows, np.nan)
-        np.divide(total, times, out=average, where=times > 0)
-        return {"predicted": (self.mean + self.scale * average)[np.newaxis]}
+        average = _per_trial(model, observed[0].predicted)[..., 0]
+        return {"predicted": self.mean + self.scale * average}
 
 
 @dataclass(frozen=True)
@@ -569,16 +564,14 @@ def _tested_once(model, scored):
     return predicted
 
 
-def _per_trial(model, scored):
-    """Average the observed labels' class scores over the folds that test a trial.
+def _per_trial(model, values):
+    """Average values of the observed labels over the folds that test a trial.
 
-    From (n_test, c, *row, 1) to (cells of the row, n, c).
+    From (n_test, c, *row) to (cells of the row, n, c).
     """
-    values = scored.class_scores[..., 0]
-    n_test, n_classes = values.shape[:2]
-    values = values.reshape(n_test, n_classes, -1).transpose(2, 0, 1)
+    values = values.reshape(*values.shape[:2], -1).transpose(2, 0, 1)
     times = np.bincount(model.rows, minlength=model.n_rows)
-    total = np.zeros((len(values), model.n_rows, n_classes))
+    total = np.zeros((len(values), model.n_rows, values.shape[2]))
     np.add.at(total, (slice(None), model.rows), values)
     with np.errstate(invalid="ignore"):
         return total / times[:, None]  # 0 / 0 is NaN: never tested
@@ -773,6 +766,7 @@ def check_null(null, task, positions, n_tested, n_jobs=1):
     """
     n_permutations, size = len(task.labels) - 1, positions.describe()
     n_cells = math.prod((*positions.shape, *positions.row))
+    n_sets = 1 if task.folds is None else len(task.folds.tests)
     n_nulls = (1 + (task.second is not None)) * len(task.scalar_metrics)
     full = 4 * n_nulls * n_permutations * n_cells  # in single precision
     if null == "auto":
@@ -784,7 +778,10 @@ def check_null(null, task, positions, n_tested, n_jobs=1):
         what += f" and {n_workers} workers"
         less.append("fewer workers (n_jobs)")
     needed = _TIMES_KEPT.get(null, 0) * full + n_workers * positions.worker_bytes
-    needed += n_cells * _cell_bytes(task, n_tested)
+    scores = (1 + n_sets) * len(task.scalar_metrics)
+    for name in task.metrics.keys() - task.scalar_metrics.keys():
+        scores += math.prod(task.metrics[name].table(task.n_classes))
+    needed += n_cells * (task.prediction_bytes * n_tested + 8 * scores)
     if task.keep_class_scores:
         needed += math.prod(positions.shape) * 8 * n_tested * task.n_classes
     if task.with_patterns and (rows := positions.pattern_rows(())) is not None:
@@ -798,16 +795,6 @@ def check_null(null, task, positions, n_tested, n_jobs=1):
             words |= {"needed": word_bytes(full), "free": word_bytes(free)}
             raise refusal("disk", n_permutations=n_permutations, **words)
     return null
-
-
-def _cell_bytes(task, n_tested):
-    """Bytes of the predictions and scores of a cell."""
-    n_sets = 1 if task.folds is None else len(task.folds.tests)
-    scores = len(task.scalar_metrics) * (1 + n_sets)
-    tables = task.metrics.keys() - task.scalar_metrics.keys()
-    for name in tables:
-        scores += math.prod(task.metrics[name].table(task.n_classes))
-    return task.prediction_bytes * n_tested + 8 * scores
 
 
 def _smaller(null, fewer):
