@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 import mne
@@ -293,13 +293,14 @@ def decode_epochs(epochs, y=None, *, sensors=None, task="classification", **opti
         _check_regression(recording, y)
     windows = taken(Windowing, options).cut(recording.times, recording.sfreq)
     kind, rows, coordinates = _lay_out(recording, sensors, channels.scale, windows)
+    positions = WindowPositions(None, windows, method.kernel, method.reg, **rows)
     if task == "regression":
         kind, coordinates = TimeRegressionResult, {}
     analysis = make_analysis(
         recording.trials,
         procedure,
         WindowPositions,
-        rows.get("rows", windows.starts).shape,
+        positions.shape,
         task=task,
         with_patterns=method.kernel.is_linear and sensors is None,
     )
@@ -312,7 +313,7 @@ def decode_epochs(epochs, y=None, *, sensors=None, task="classification", **opti
     kernel = for_channels(method.kernel, info["ch_names"])
     data, kernel = analysis.average(data, kernel, axis=1)
     return decode(
-        WindowPositions(data, windows, kernel, method.reg, **rows),
+        replace(positions, data=data, kernel=kernel),
         analysis,
         kind,
         parameters=record_epochs(recording, channels.scale, windows),
@@ -368,9 +369,9 @@ def _lay_out(recording, sensors, scale, windows):
                 "power."
             )
         # One frequency after the other along the samples.
-        first = len(recording.times) * np.arange(len(freqs))[:, np.newaxis]
+        first = len(recording.times) * np.arange(len(freqs))
         names = tuple(AXES["freqs"].place.format(f"{x:g}") for x in freqs)
-        rows = {"rows": first + windows.starts, "names": names}
+        rows = {"first": first, "names": names}
         return TimeFrequencyResult, rows, kept | {"freqs": freqs}
     if sensors is None:
         return TimeResult, {}, kept
@@ -383,7 +384,7 @@ def _lay_out(recording, sensors, scale, windows):
     near = np.eye(len(info["ch_names"]), dtype=bool)
     near[tuple(pairs)] = near[tuple(pairs[::-1])] = True
     rows = {
-        "rows": np.tile(windows.starts, (len(near), 1)),
+        "first": np.zeros(len(near), int),
         "names": tuple(map(AXES["ch_names"].place.format, info["ch_names"])),
         "channels": tuple(np.flatnonzero(row) for row in near),
     }

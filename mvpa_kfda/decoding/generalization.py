@@ -100,13 +100,12 @@ class GeneralizationPositions(WindowPositions):
 
     def models(self, block, task):
         """Yield the transfer from every training window in a block."""
-        plans = self.plans(block, task)
         of_second = replace(task, at_most=MOST_OF_SECOND)
-        for position, plan in zip(block, plans, strict=True):
+        for position in block:
+            plan = self.plan(position, task)
             model = self._transfer(position, plan, task)
             if task.second is not None and plan.is_above(MOST_OF_SECOND):
-                alone = range(position, position + 1)
-                (second,) = self.plans(alone, of_second)
+                second = self.plan(position, of_second)
                 model = replace(model, second=model.by(second))
             yield model
 
@@ -121,12 +120,12 @@ class GeneralizationPositions(WindowPositions):
             if plan.is_shared or not plan.batches:
                 chunks = chunks(plan.whole, order)
             return Transfer(plan, chunks, *tested)
-        X = self.features(position)
+        X, kernel = self.samples(position)
         if self._uses_features(X, task):
             expansion = Expansion(plan, X, np.asarray)
             chunks = self._feature_chunks(order, plan)
         else:
-            expansion = Expansion.of_kernel(plan, X, self.kernel_of(position))
+            expansion = Expansion.of_kernel(plan, X, kernel)
 
             def rows(windows):
                 features = self._test_features(windows, order)

@@ -23,7 +23,6 @@ from ..metrics.classes import METRICS, evaluate_labellings, evaluate_sets
 from ..utils.parallel import count_workers, keep_freed_memory, run_in_parallel
 from ..utils.progress import Progress
 from ..utils.signals import ending_in_order
-from .positions import PositionError
 from .sizes import outlook
 
 
@@ -244,8 +243,6 @@ def models_of(positions, block, task):
     while done < len(block):
         try:
             model = next(models)
-        except PositionError as error:
-            raise ValueError(str(error)) from error
         except ValueError as error:  # flat data, or an error of the user's own kernel
             raise ValueError(f"{positions.where(block[done])}{error}") from error
         yield model

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING
@@ -186,12 +187,13 @@ def decode_sources(
     reader = SourceReader(stcs, y)
     windows = taken(Windowing, options).cut(reader.times, 1 / reader.tstep)
     kind, rows, fields, recorded = _lay_out(reader, windows, src, radius)
+    positions = WindowPositions(None, windows, method.kernel, method.reg, **rows)
     with open_checkpoint(procedure.running.checkpoint) as kept:
         analysis = make_analysis(
             read_array_trials(y, reader.n_trials, groups, confounds, train_on),
             procedure.resumed(kept),
             WindowPositions,
-            rows.get("rows", windows.starts).shape,
+            positions.shape,
             with_patterns=method.kernel.is_linear and src is None,
         )
         data = reader.read()
@@ -199,7 +201,7 @@ def decode_sources(
         if method.kernel.assumes_unit_scale:
             rescale(data, analysis.trained_trials)
         data, kernel = analysis.average(data, method.kernel, axis=1)
-        positions = WindowPositions(data, windows, kernel, method.reg, **rows)
+        positions = replace(positions, data=data, kernel=kernel)
 
         def digests():
             known = {"stcs": digest(data), "times": digest(windows.times)}
@@ -230,7 +232,7 @@ def _lay_out(reader, windows, src, radius):
     features = near.members.indices[:, None] * len(of_each) + of_each
     shape = len(names), len(windows.starts)
     rows = {
-        "rows": np.tile(windows.starts, (len(names), 1)),
+        "first": np.zeros(len(names), int),
         "names": np.char.add("vertex ", names),
         "channels": RaggedIndices(near.members.indptr * len(of_each), features.ravel()),
         "adjacency": partial(sensor_time_adjacency, near.pairs, *shape),
