@@ -546,7 +546,7 @@ def decode(
     parameters,
     record=None,
     checkpoint=None,
-    digests=dict,
+    identity=None,
     undo=None,
     **fields,
 ):
@@ -566,8 +566,8 @@ def decode(
         What it records of trials that have been chosen.
     checkpoint : Checkpoint | None
         Where finished blocks are kept.
-    digests : callable
-        Returns what tells whether a checkpoint is of the same data, by name.
+    identity : dict of str -> tuple of ndarray
+        What tells whether a checkpoint is of the same data, by name.
     undo : callable | None
         Returns activation patterns (..., n_features) in the data's own units.
     **fields
@@ -593,7 +593,7 @@ def decode(
     )
     if checkpoint:
         first, described = positions.blocks()[0][0], parameters | {"null": null}
-        checkpoint.start(describe_run(positions, first, analysis, described, digests()))
+        checkpoint.start(describe_run(positions, first, analysis, described, identity))
     task = replace(task, null=null)
     outcome = run(positions, task, running.n_jobs, running.verbose, checkpoint)
     penalty, tested = dict(outcome.penalty), analysis.tested

@@ -17,7 +17,7 @@ from ..data.pairs import (
     read_pairs,
     without_copy,
 )
-from ..data.trials import Confounds, Trials
+from ..data.trials import Confounds, Trials, read_trials
 from ..kfda.foldwise import FoldwisePlan
 from ..kfda.kernels import Linear
 from ..kfda.models import for_channels
@@ -28,18 +28,23 @@ from ..results.patterns import pack_info
 from ..utils.checks import check_finite
 from ..utils.fingerprints import note_input
 from .analysis import decode, make_analysis
-from .arrays import array_samples_first, cut_array, read_array_trials
-from .epochs import ChannelOptions, Channels, EpochTrials, logged, record_epochs
+from .epochs import (
+    ArrayOptions,
+    ChannelOptions,
+    Channels,
+    EpochTrials,
+    TimeOptions,
+    array_samples_first,
+    cut_array,
+    logged,
+    record_epochs,
+)
 from .positions import WindowPositions
 from .procedure import (
-    ClassOptions,
-    ClassScoreOptions,
-    JobOptions,
     LoggedJobOptions,
     NullOptions,
     Procedure,
     Windowing,
-    WindowOptions,
     decodes,
     taken,
 )
@@ -302,26 +307,11 @@ def generalize(trials, procedure, train, test, *, parameters, info=None, scale=N
     )
 
 
-class _ArrayOptions(
-    WindowOptions,
-    ClassOptions,
-    JobOptions,
-    ClassScoreOptions,
-    NullOptions,
-    total=False,
-):
+class _ArrayOptions(ArrayOptions, NullOptions, total=False):
     """What `generalize_arrays` may be told."""
 
 
-class _EpochOptions(
-    ChannelOptions,
-    WindowOptions,
-    ClassOptions,
-    LoggedJobOptions,
-    ClassScoreOptions,
-    NullOptions,
-    total=False,
-):
+class _EpochOptions(ChannelOptions, TimeOptions, NullOptions, total=False):
     """What `generalize_epochs` may be told."""
 
 
@@ -436,7 +426,7 @@ def generalize_arrays(
     procedure = Procedure.of(options)
     data = data_test = array_samples_first(X, "X")
     windows = windows_test = cut_array(data, sfreq, tmin, options)
-    trials = read_array_trials(y, data.shape[1], groups, confounds, train_on)
+    trials = read_trials(y, data.shape[1], groups, confounds, train_on)
     if train_on is not None:
         check_alone("X", X_test, y_test)
     if X_test is None:

@@ -42,7 +42,7 @@ from ..data.volumes import standardize as z_score
 from ..inference.clusters import adjacency_among
 from ..kfda.rowmaps import Adjacency
 from ..results.images import VolumeResult
-from ..utils.checkpoint import digest, open_checkpoint
+from ..utils.checkpoint import open_checkpoint
 from ..utils.checks import check_option, warn
 from ..utils.fingerprints import note_input
 from ..utils.memory import usable_memory
@@ -207,15 +207,9 @@ def _decode(imgs, known, mask_img, lay_out, options, with_patterns=False):
             scaling=scaling,
         )
 
-        def digests():
-            # Patterns depend on the units that z-scores had, too.
-            units = [np.array(["patterns"])] if with_patterns else []
-            units += [scaling.deviations, scaling.run_of] if scaling else []
-            return {
-                "imgs": digest(positions.data, *units),
-                "spheres or regions": digest(positions.indptr, positions.indices),
-            }
-
+        # Patterns depend on the units that z-scores had, too.
+        units = [np.array(["patterns"])] if with_patterns else []
+        units += [scaling.deviations, scaling.run_of] if scaling else []
         return decode(
             positions,
             analysis,
@@ -223,7 +217,10 @@ def _decode(imgs, known, mask_img, lay_out, options, with_patterns=False):
             parameters=parameters | record | {"standardize": reading.standardize},
             record=labels.record,
             checkpoint=kept,
-            digests=digests,
+            identity={
+                "imgs": (positions.data, *units),
+                "spheres or regions": (positions.indptr, positions.indices),
+            },
             positions=np.arange(space.n_positions),
             space=space.pack(),
             adjacency=geometry.pairs,

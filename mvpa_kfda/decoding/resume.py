@@ -13,11 +13,11 @@ from ..utils.record import versions
 _NAMED = (Linear, RBF, Polynomial)
 
 
-def describe_run(positions, first, analysis, parameters, known):
+def describe_run(positions, first, analysis, parameters, identity):
     """All that a checkpoint's parts depend on, by the names of arguments.
 
     `first` is the number of a position with features, `parameters` is what the result
-    records beside what `analysis` does, and `known` has digests of the data.
+    records beside what `analysis` does, and `identity` has arrays of the data.
     """
     parameters = parameters | analysis.parameters
     groups, task = [] if analysis.groups is None else analysis.groups, analysis.task
@@ -33,7 +33,7 @@ def describe_run(positions, first, analysis, parameters, known):
     }
     return {
         **parameters,
-        **known,
+        **{name: digest(*arrays) for name, arrays in identity.items()},
         "y": digest(analysis.classes, analysis.codes),
         "groups": digest(groups),
         "cv's folds": digest(*analysis.folds.tests, *(analysis.folds.trains or ())),
