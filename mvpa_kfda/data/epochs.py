@@ -23,7 +23,7 @@ from scipy.io import whosmat
 from ..utils.advice import advice, described
 from ..utils.checks import check_array, check_option, quoted, warn_of_angles
 from ..utils.fingerprints import note_input
-from .trials import OF_EPOCHS, Trials, read_trials
+from .trials import OF_EPOCHS, Trials, make_trials
 
 #: How users say what class an epoch is of.
 EpochLabels = ArrayLike | Mapping[str, str | Sequence[str]] | None
@@ -124,7 +124,7 @@ def label_epochs(
     if isinstance(groups, str):
         groups = _metadata_column(epochs, groups, "groups", owner)
     given, known = (groups, confounds, train_on), (epochs.metadata, OF_EPOCHS)
-    trials = read_trials(labels, n, *given, *known, column_of=column_of)
+    trials = make_trials(labels, n, *given, *known, column_of=column_of)
     if second is not None:
         trials, kept, record = _in_both(trials, kept, record, *second)
     if len(kept) < n:

@@ -146,7 +146,7 @@ OF_EPOCHS = "epochs.metadata", "these epochs have none", "epochs"
 OF_IMAGES = "the table of y", "y is not given as (table, column)", "images"
 
 
-def read_trials(
+def make_trials(
     y,
     n,
     groups=None,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
 
-from ..data.trials import Confounds, read_trials
+from ..data.trials import Confounds, make_trials
 from ..kfda.kernels import needs_gram
 from ..kfda.models import kernels_of
 from ..metrics.names import RegressionScoring
@@ -143,7 +143,7 @@ def cross_validate(
     settled = {"precomputed": True, "keep_all": True, "keep_class_scores": True}
     procedure = Procedure.of(options, **settled)
     X = read_features(X, procedure)
-    trials = read_trials(y, len(X), groups, confounds, train_on)
+    trials = make_trials(y, len(X), groups, confounds, train_on)
     analysis = make_analysis(trials, procedure)
     data, kernel = analysis.average(X, procedure.method.kernel)
     return decode(
@@ -266,7 +266,7 @@ def regress(
     settled = {"scoring": several, "precomputed": True, "keep_all": True}
     procedure = Procedure.of(options, **settled)
     X = read_features(X, procedure)
-    trials = read_trials(y, len(X), groups, confounds)
+    trials = make_trials(y, len(X), groups, confounds)
     return decode(
         FeaturePositions(X, procedure.method.kernel, procedure.method.reg),
         make_analysis(trials, procedure, task="regression"),

@@ -20,7 +20,7 @@ from ..data.epochs import (
     read_epoch_data,
 )
 from ..data.sources import SourceReader, find_source_neighbours, rescale
-from ..data.trials import Confounds, read_trials
+from ..data.trials import Confounds, make_trials
 from ..kfda.models import for_channels
 from ..kfda.rowmaps import Adjacency
 from ..results.decoding import TimeRegressionResult
@@ -490,7 +490,7 @@ def decode_arrays(
     data = array_samples_first(X, "X", dtype=None)
     windows = cut_array(data, sfreq, tmin, options)
     analysis = make_analysis(
-        read_trials(y, data.shape[1], groups, confounds, train_on),
+        make_trials(y, data.shape[1], groups, confounds, train_on),
         procedure,
         WindowPositions,
         windows.starts.shape,
@@ -689,7 +689,7 @@ def decode_sources(
     positions = WindowPositions(None, windows, method.kernel, method.reg, **rows)
     with open_checkpoint(procedure.running.checkpoint) as kept:
         analysis = make_analysis(
-            read_trials(y, reader.n_trials, groups, confounds, train_on),
+            make_trials(y, reader.n_trials, groups, confounds, train_on),
             procedure.resumed(kept),
             WindowPositions,
             positions.shape,

@@ -17,7 +17,7 @@ from ..data.pairs import (
     read_pairs,
     without_copy,
 )
-from ..data.trials import Confounds, Trials, read_trials
+from ..data.trials import Confounds, Trials, make_trials
 from ..kfda.foldwise import FoldwisePlan
 from ..kfda.kernels import Linear
 from ..kfda.models import for_channels
@@ -426,7 +426,7 @@ def generalize_arrays(
     procedure = Procedure.of(options)
     data = data_test = array_samples_first(X, "X")
     windows = windows_test = cut_array(data, sfreq, tmin, options)
-    trials = read_trials(y, data.shape[1], groups, confounds, train_on)
+    trials = make_trials(y, data.shape[1], groups, confounds, train_on)
     if train_on is not None:
         check_alone("X", X_test, y_test)
     if X_test is None:
