@@ -15,6 +15,7 @@ from ..utils.checks import check_array, check_gram, warn, warn_of_angles, word_b
 from ..utils.fingerprints import note_input
 from .analysis import decode, make_analysis
 from .positions import FeaturePositions
+from .problems import TEXTS
 from .procedure import ClassOptions, CommonOptions, Procedure, decodes
 
 if TYPE_CHECKING:
@@ -33,12 +34,7 @@ def read_features(X, procedure):
     exact = [not each.is_linear and not each.low_rank for each in kernels_of(kernel)]
     if len(X) > _MANY and any(exact) and not needs_gram(kernel):
         size = word_bytes(8 * len(X) ** 2)
-        warn(
-            f"The kernel matrix of {len(X)} trials takes {size}, several times, and "
-            "time grows with the cube of the trials. approx=Nystrom(n_components=500) "
-            "approximates it at a fraction of that; see its documentation.",
-            UserWarning,
-        )
+        warn(TEXTS["many trials"].format(n=len(X), size=size), UserWarning)
     note_input("data", X)
     return X
 

@@ -40,6 +40,7 @@ from ..utils.checks import (
 from ..utils.fingerprints import note_input
 from .analysis import decode, make_analysis
 from .positions import RaggedIndices, WindowPositions
+from .problems import refusal
 from .procedure import (
     CheckpointOptions,
     ClassOptions,
@@ -368,38 +369,24 @@ def record_epochs(recording, scale, windows):
 def _check_regression(recording, sensors, y):
     """Refuse what regression over time has not: sensors, power, and class names."""
     if sensors is not None:
-        raise ValueError("task='regression' has no sensors. Leave it out.")
+        raise refusal("regression: sensors")
     if recording.freqs is not None:
-        raise ValueError(
-            "task='regression' is for epochs, not for power at several frequencies. "
-            "Pick a frequency and make epochs of its power, mne.EpochsArray."
-        )
-    if y is None or "classes" in recording.record:
-        what = "needs the values to predict: y=,"
-        if y is not None:
-            what = "predicts numbers, and y names classes of events. Pass"
-        raise ValueError(
-            f"task='regression' {what} one number for each epoch or the name of a "
-            "column of epochs.metadata."
-        )
+        raise refusal("regression: power")
+    if y is None:
+        raise refusal("regression: no values")
+    if "classes" in recording.record:
+        raise refusal("regression: classes")
 
 
 def _lay_out(recording, sensors, scale):
     """A map's class of result, fields of its positions, and its coordinates."""
     info, freqs = recording.info, recording.freqs
     whitened, kept = isinstance(scale, mne.Covariance), {"info_fif": pack_info(info)}
-    if freqs is not None and sensors is not None:
-        raise ValueError(
-            "sensors works on mne.Epochs only; an EpochsTFR object is decoded at each "
-            "frequency and time. Leave sensors out, or choose channels with picks."
-        )
     if freqs is not None:
+        if sensors is not None:
+            raise refusal("sensors of power")
         if whitened:
-            raise ValueError(
-                "A noise covariance in scale whitens signals, not their power. Use "
-                "scale='auto' or 'channel', or whiten the epochs before computing "
-                "power."
-            )
+            raise refusal("whitened power")
         # One frequency after the other along the samples.
         first = len(recording.times) * np.arange(len(freqs))
         names = tuple(AXES["freqs"].place.format(f"{x:g}") for x in freqs)
@@ -408,10 +395,7 @@ def _lay_out(recording, sensors, scale):
     if sensors is None:
         return TimeResult, {}, kept
     if whitened:
-        raise ValueError(
-            "A noise covariance in scale mixes each sensor with all others, so that "
-            "neighbourhoods are no longer local. Use scale='auto' or 'channel'."
-        )
+        raise refusal("whitened sensors")
     pairs, names = find_neighbours(info, sensors), info["ch_names"]
     near = np.eye(len(names), dtype=bool)
     near[tuple(pairs)] = near[tuple(pairs[::-1])] = True
@@ -514,10 +498,7 @@ def array_samples_first(X, name, n_features=None, dtype=np.float64):
     """
     X = check_real(X, name, ndim=3)
     if n_features is not None and X.shape[1] != n_features:
-        raise ValueError(
-            f"{name} has {X.shape[1]} features and X has {n_features}; both need the "
-            "same features in the same order, on axis 1."
-        )
+        raise refusal("features", name=name, n=X.shape[1], n_train=n_features)
     warn_of_angles(X, name, f"np.concatenate([np.sin({name}), np.cos({name})], axis=1)")
     note_input("data" if name == "X" else "data_test", X, np.float64)
     dtype = X.dtype.newbyteorder("=") if dtype is None else dtype
@@ -657,16 +638,9 @@ def decode_sources(
     method, null = procedure.method, procedure.permuting.null
     if (src is None) != (radius is None):
         given, missing = ("radius", "src") if src is None else ("src", "radius")
-        raise ValueError(
-            f"{given} is given without {missing}. A searchlight needs both, src= for "
-            "where sources are and radius= in mm; leave out both to decode all sources "
-            "together."
-        )
+        raise refusal("src and radius", given=given, missing=missing)
     if src is None and null != "auto":
-        raise ValueError(
-            f"null={null!r} is for searchlights, with src and radius. A time course "
-            "keeps all of its permutations; leave null out."
-        )
+        raise refusal("null over time", null=null)
     reader = SourceReader(stcs, y)
     windows = taken(Windowing, options).cut(reader.times, 1 / reader.tstep)
     form, tstep = reader.form, windows.step * reader.tstep

@@ -48,7 +48,7 @@ from ..utils.fingerprints import note_input
 from ..utils.memory import usable_memory
 from .analysis import decode, make_analysis
 from .positions import RunScaling, SubsetPositions
-from .problems import find_short_runs, warn_of
+from .problems import TEXTS, find_short_runs, refusal, warn_of
 from .procedure import (
     CheckpointOptions,
     ClassOptions,
@@ -105,11 +105,8 @@ def _name_features(space, adjacency):
     differ = np.flatnonzero(space.names != named.names)
     if len(differ):
         i = differ[0]
-        raise ValueError(
-            f"The columns of imgs and the names of adjacency differ: column {i} is "
-            f"{str(space.names[i])!r} in imgs and {str(named.names[i])!r} in "
-            "adjacency. Put the columns in the order of the names: imgs[list(names)]."
-        )
+        pair = {"one": str(space.names[i]), "other": str(named.names[i])}
+        raise refusal("names of columns", i=i, **pair)
     return space
 
 
@@ -118,10 +115,7 @@ def _find_neighbourhoods(space, centres, radius, adjacency, distance):
     centre_feature = centre_features(space, centres)
     if adjacency is None and isinstance(space, FeatureSpace):
         what = "an array" if space.noun == "feature" else "a CIFTI file of parcels"
-        raise ValueError(
-            f"imgs is {what}, whose {space.noun}s have no coordinates. Pass adjacency= "
-            f"to define which {space.noun}s are neighbours, or use decode_regions."
-        )
+        raise refusal("no neighbours", what=what, noun=space.noun)
     if adjacency is None:
         memory = usable_memory()
         limit = None if memory is None else memory / 4
@@ -130,32 +124,24 @@ def _find_neighbourhoods(space, centres, radius, adjacency, distance):
     members = adjacency_members(adjacency, space.n_positions)
     n_outside = np.count_nonzero(centre_feature < 0)
     if n_outside:
-        raise ValueError(
-            f"{n_outside} centres of process_mask_img are outside the mask, where "
-            "adjacency defines no neighbours. Leave them out."
-        )
+        raise refusal("centres outside", n=n_outside)
     members = members[centre_feature]
     pairs = touching_from(members[:, centre_feature])
     return Geometry(_name_features(centres, adjacency), members, pairs, centre_feature)
 
 
 def _leave_out_useless(images, geometry, usable):
-    """Return the members that can be used; count what is left out, and the gaps."""
+    """The members that can be used; count what is left out, and the gaps."""
     members, said = keep_usable(geometry.members, usable, geometry.centre_feature), []
     left_out, where = np.count_nonzero(~usable), geometry.space.describe()
     gaps = np.count_nonzero(np.diff(members.indptr) == 0)
     if gaps == geometry.space.n_positions:
-        raise ValueError(
-            f"Nothing can be decoded: none of {where} has a usable "
-            f"{images.space.noun} in reach. Check radius, mask_img and the affines."
-        )
+        raise refusal("nothing to decode", where=where, noun=images.space.noun)
     alike = gaps == left_out and geometry.space == images.space
     if left_out:
-        said.append(
-            f"{left_out} of {images.space.describe()} hold NaN or infinite values or "
-            "are constant over images or within all groups, and are left out"
-            + (" and NaN on the map" if alike else "")
-        )
+        words = {"n": left_out, "what": images.space.describe()}
+        more = " and NaN on the map" if alike else ""
+        said.append(TEXTS["features left out"].format(more=more, **words))
     if gaps and not alike:
         said.append(f"{gaps} of {where} have nothing to decode and are NaN on the map")
     if said:
@@ -249,11 +235,7 @@ def _standardize(images, geometry, labels, standardize, with_patterns):
     if standardize:
         n_flat = np.count_nonzero(flat_within_runs(scored, usable, runs))
         if n_flat:  # outside of the field of view of a run
-            warn(
-                f"{n_flat} features are constant within some groups but not all: they "
-                "carry no information there and are set to zero. If they are outside "
-                "the field of view of a run, leave them out of the mask."
-            )
+            warn(TEXTS["flat in runs"].format(n=n_flat))
         warn_of(find_short_runs(y, groups))
     return X, members, scaling
 

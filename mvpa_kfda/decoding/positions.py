@@ -22,6 +22,7 @@ from ..kfda.hat import make_hat
 from ..kfda.models import Stack, check_size, plan_of_features
 from ..kfda.penalties import Tuned, of_trials
 from ..utils.checks import check_positive, counted, plural
+from .problems import refusal
 from .sizes import matrix_bytes
 
 #: Bytes that the matrices of a block of positions may take, and the longest block:
@@ -201,10 +202,8 @@ def cut_windows(times, sfreq, window=None, step=None, mode="mean"):
             lengths[name] = max(1, int(seconds * sfreq + 0.5 + 1e-9))  # half goes up
     width, step = lengths.values()
     if width > n_times:
-        raise ValueError(
-            f"window={window} s is {width} samples at {sfreq:g} Hz, longer than the "
-            f"epoch: {n_times} samples, {n_times / sfreq:g} s."
-        )
+        given = {"window": window, "width": width, "sfreq": sfreq}
+        raise refusal("long window", n_times=n_times, s=n_times / sfreq, **given)
     starts = np.arange(0, n_times - width + 1, step)
     centres = np.array([times[i : i + width].mean() for i in starts])
     return Windows(starts, width, step, centres, sfreq, mode)
@@ -311,11 +310,7 @@ class WindowPositions(Positions):
         flat = np.array([(sample == sample[:1]).all() for sample in self.data])
         for position, start in enumerate(self.starts.flat):
             if flat[start : start + self.windows.width].all():
-                raise ValueError(
-                    f"{self.where(position)}The trials do not differ: flat data, or a "
-                    "baseline of one sample. Leave such times out, for epochs with "
-                    "epochs.crop."
-                )
+                raise refusal("flat window", where=self.where(position))
 
     def samples(self, position):
         """The features of a window, and the kernel for them."""

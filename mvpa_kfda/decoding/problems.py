@@ -107,6 +107,11 @@ def say(case, numbers=None, severity="warning", **words):
     return Problem(case.partition(":")[0], text, numbers, severity)
 
 
+def refusal(case, **words):
+    """The error of a case, whose text words fill."""
+    return ValueError(TEXTS[case].format(**words))
+
+
 def warn_of(*problems):
     """Warn of problems, those that are None left out."""
     for problem in filter(None, problems):
@@ -286,11 +291,10 @@ def check_sets(metrics, tests, codes, classes, n_repeats):
     for name, metric in metrics.items():
         if isinstance(metric, PairsMetric) and np.isin(metric.numbers, apart).all():
             pairs = quoted(metric.pairs, 3)
-            raise ValueError(TEXTS["pairs apart"].format(name=name, pairs=pairs))
+            raise refusal("pairs apart", name=name, pairs=pairs)
     compared = [name for name, metric in metrics.items() if metric.within_sets]
     if compared and len(apart) == len(first):
-        text = TEXTS["classes apart"]
-        raise ValueError(text.format(metric=compared[0], n_sets=len(tests)))
+        raise refusal("classes apart", metric=compared[0], n_sets=len(tests))
     if compared and len(apart):
         one, other = (str(classes[x[apart[0]]]) for x in (first, second))
         words = {"one": one, "other": other, "metric": compared[0]}
@@ -317,7 +321,7 @@ def check_distances(metrics, reg, n_permutations):
     pairs = [name for name in distances if isinstance(metrics[name], PairsMetric)]
     rule = name_of_rule(reg)
     if pairs and n_permutations and isinstance(reg, Tuned):
-        raise ValueError(TEXTS["pairs of tuned"].format(metric=pairs[0], reg=rule))
+        raise refusal("pairs of tuned", metric=pairs[0], reg=rule)
     warn(TEXTS["sizes of distances"].format(reg=rule))
 
 
