@@ -326,24 +326,11 @@ def check_design(
     if each:
         measured = measure_confounds([one.columns for one in each], codes, groups)
     table["eta_squared"], table["p"] = measured
-    problems += [
-        *_find_in_labels(*design, numbers=rows.kept),
-        *exchange,
-        find_short_runs(*rows.given),
-        *find_confounded(names, *measured),
-        *find_misread(confounds, groups, folds),
-    ]
-    return Design(
-        classes,
-        codes,
-        groups,
-        None if folds is None else folds.pairs,
-        blocks,
-        parameters,
-        [problem for problem in problems if problem],
-        table,
-        chosen,
-    )
+    problems += _find_in_labels(*design, numbers=rows.kept) + exchange
+    problems += [find_short_runs(*rows.given), *find_confounded(names, *measured)]
+    problems = [*filter(None, problems), *find_misread(confounds, groups, folds)]
+    pairs, known = None if folds is None else folds.pairs, (blocks, parameters)
+    return Design(classes, codes, groups, pairs, *known, problems, table, chosen)
 
 
 def design_of(result: SubjectResult) -> Design:
@@ -415,8 +402,7 @@ arrangements; no problem found>
         problems += _find_in_labels(*trials, in_time=in_time, numbers=numbers)
     else:
         problems += find_in_values(y, groups, numbers)
-    if few and few.severity == "warning":
-        problems.append(few)
+    problems.append(few if few and few.severity == "warning" else None)
     return Design(
         result.classes,
         y,
@@ -424,7 +410,7 @@ arrangements; no problem found>
         None if folds is None else folds.pairs,
         blocks,
         known,
-        [problem for problem in problems if problem],
+        [*filter(None, problems)],
         chosen=chosen,
         noun="trial" if result.members is None else "average",
     )
