@@ -530,7 +530,7 @@ def decode(
     parameters,
     record=None,
     checkpoint=None,
-    digests=dict,
+    identity=None,
     undo=None,
     **fields,
 ):
@@ -550,8 +550,8 @@ def decode(
         What it records of trials that have been chosen.
     checkpoint : Checkpoint | None
         Where finished blocks are kept.
-    digests : callable
-        Returns what tells whether a checkpoint is of the same data, by name.
+    identity : dict of str -> tuple of ndarray
+        What tells whether a checkpoint is of the same data, by name.
     undo : callable | None
         Returns activation patterns (..., n_features) in the data's own units.
     **fields
@@ -571,7 +571,7 @@ def decode(
     null = check_null(kept, task, positions, len(analysis.tested), running.n_jobs)
     if checkpoint:
         first, described = positions.blocks()[0][0], parameters | {"null": null}
-        checkpoint.start(describe_run(positions, first, analysis, described, digests()))
+        checkpoint.start(describe_run(positions, first, analysis, described, identity))
     task = replace(task, null=null)
     outcome = run(positions, task, running.n_jobs, running.verbose, checkpoint)
     penalty, tested = dict(outcome.penalty), analysis.tested
@@ -627,15 +627,16 @@ def decode(
 _NAMED = (Linear, RBF, Polynomial)
 
 
-def describe_run(positions, first, analysis, parameters, known):
+def describe_run(positions, first, analysis, parameters, identity):
     """All that a checkpoint's parts depend on, by the names of arguments.
 
     `first` is the number of a position with features, `parameters` is what the result
-    records beside what `analysis` does, and `known` has digests of the data.
+    records beside what `analysis` does, and `identity` has arrays of the data.
     """
     task, samples, classes = analysis.task, analysis.samples, analysis.classes
     n, c, learned = len(samples.codes), len(classes), task.learned
     arrays = {
+        **identity,
         "y": (classes, samples.codes),
         "groups": (samples.groups,),
         "cv's folds": (*samples.folds.tests, *(samples.folds.trains or ())),
@@ -663,4 +664,4 @@ def describe_run(positions, first, analysis, parameters, known):
         if isinstance(metric, FunctionMetric):
             values[f"scoring's {name}"] = metric.mean(*some, [(1, n, n)])
     packages = {f"version of {k}": v for k, v in versions().items()}
-    return parameters | analysis.parameters | known | values | packages
+    return parameters | analysis.parameters | values | packages

@@ -17,7 +17,7 @@ from ..data.pairs import (
     read_pairs,
     without_copy,
 )
-from ..data.trials import Confounds, Trials
+from ..data.trials import Confounds, Trials, make_trials
 from ..kfda.foldwise import FoldwisePlan
 from ..kfda.kernels import Linear
 from ..kfda.models import for_channels
@@ -28,19 +28,24 @@ from ..results.patterns import pack_info
 from ..utils.checks import check_finite
 from ..utils.fingerprints import note_input
 from .analysis import decode, make_analysis
-from .arrays import array_samples_first, cut_array, read_array_trials
-from .epochs import ChannelOptions, Channels, EpochTrials, logged, record_epochs
+from .epochs import (
+    ArrayOptions,
+    ChannelOptions,
+    Channels,
+    EpochTrials,
+    TimeOptions,
+    array_samples_first,
+    cut_array,
+    logged,
+    record_epochs,
+)
 from .positions import WindowPositions
 from .problems import refusal
 from .procedure import (
-    ClassOptions,
-    ClassScoreOptions,
-    JobOptions,
     LoggedJobOptions,
     NullOptions,
     Procedure,
     Windowing,
-    WindowOptions,
     decodes,
     taken,
 )
@@ -101,13 +106,12 @@ class GeneralizationPositions(WindowPositions):
 
     def models(self, block, task):
         """Yield the transfer from every training window in a block."""
-        plans = self.plans(block, task)
         of_second = replace(task, at_most=MOST_OF_SECOND)
-        for position, plan in zip(block, plans, strict=True):
+        for position in block:
+            plan = self.plan(position, task)
             model = self._transfer(position, plan, task)
             if task.second is not None and plan.is_above(MOST_OF_SECOND):
-                alone = range(position, position + 1)
-                (second,) = self.plans(alone, of_second)
+                second = self.plan(position, of_second)
                 model = replace(model, second=model.by(second))
             yield model
 
@@ -126,9 +130,9 @@ class GeneralizationPositions(WindowPositions):
             if plan.is_shared or not plan.batches:
                 chunks = chunks(plan.whole, order)
             return Transfer(plan, chunks, *tested)
-        X = self.features(position)
+        X, kernel = self.samples(position)
         if not is_foldwise and not self._uses_features(X, task):
-            expansion = Expansion.of_kernel(plan, X, self.kernel_of(position))
+            expansion = Expansion.of_kernel(plan, X, kernel)
             chunks = self._chunks(plan, order, expansion.rows, expansion.n_columns)
             return Transfer(plan, chunks, *tested, expansion)
         if not is_foldwise:
@@ -286,26 +290,11 @@ def generalize(trials, procedure, train, test, *, parameters, info=None, scale=N
     )
 
 
-class _ArrayOptions(
-    WindowOptions,
-    ClassOptions,
-    JobOptions,
-    ClassScoreOptions,
-    NullOptions,
-    total=False,
-):
+class _ArrayOptions(ArrayOptions, NullOptions, total=False):
     """What `generalize_arrays` may be told."""
 
 
-class _EpochOptions(
-    ChannelOptions,
-    WindowOptions,
-    ClassOptions,
-    LoggedJobOptions,
-    ClassScoreOptions,
-    NullOptions,
-    total=False,
-):
+class _EpochOptions(ChannelOptions, TimeOptions, NullOptions, total=False):
     """What `generalize_epochs` may be told."""
 
 
@@ -420,7 +409,7 @@ def generalize_arrays(
     procedure = Procedure.of(options)
     data = data_test = array_samples_first(X, "X")
     windows = windows_test = cut_array(data, sfreq, tmin, options)
-    trials = read_array_trials(y, data.shape[1], groups, confounds, train_on)
+    trials = make_trials(y, data.shape[1], groups, confounds, train_on)
     if train_on is not None:
         check_alone("X", X_test, y_test)
     if X_test is None:

@@ -32,7 +32,6 @@ from ..utils.memory import check_memory
 from ..utils.parallel import count_workers, keep_freed_memory, run_in_parallel
 from ..utils.progress import Progress, word_seconds
 from ..utils.signals import ending_in_order
-from .positions import PositionError
 from .problems import refusal
 
 #: With null="auto", permutations' maps up to this many bytes are kept in full, and
@@ -370,8 +369,6 @@ def models_of(positions, block, task):
     while done < len(block):
         try:
             model = next(models)
-        except PositionError as error:
-            raise ValueError(str(error)) from error
         except ValueError as error:  # flat data, or an error of the user's own kernel
             raise ValueError(f"{positions.where(block[done])}{error}") from error
         yield model
