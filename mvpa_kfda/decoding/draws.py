@@ -869,7 +869,7 @@ def with_grams(positions, block, task):
         if task.learned or any(p <= n for n, p in sizes):
             return positions
     grams = {position: gram_at(positions, position) for position in block}
-    return GramPositions(grams, positions.reg, positions)
+    return GramPositions(grams, positions.reg, positions.where)
 
 
 def gram_at(positions, position):
@@ -892,12 +892,8 @@ class GramPositions(Positions):
     #: The matrices (n, n), and the kernels that say of what they are, by position.
     grams: dict
     reg: object
-    #: The positions they are of.
-    positions: Positions
-
-    def where(self, position):
-        """How to begin a message about a position."""
-        return self.positions.where(position)
+    #: Returns how to begin a message about a position.
+    where: object
 
     def models(self, block, task):
         """Yield the model of every position in a block."""

@@ -224,8 +224,6 @@ class RegressionTask(Task):
             for name in self.scoring
         }
 
-    scalar_metrics = metrics
-
     def penalty(self, reg):
         """A penalty for values: their size tells how much to shrink."""
         return Tuned() if isinstance(reg, Auto) else reg
@@ -453,54 +451,35 @@ def _decode(task, model):
     want_scores = task.keep_class_scores or not once or _need_class_scores(metrics)
     observed = list(task.predict(model, task.labels[:1], want_scores))
     (scores,) = _evaluate(metrics, observed, model, task)
-    part = _of_folds(observed, model, task)
+    n_classes, part = task.n_classes, {}
+    sets = [evaluate_sets(metrics, each, model.shapes, n_classes) for each in observed]
+    order = [0] if task.folds is None else np.argsort(task.folds.numbers)
+    for name in task.scalar_metrics:
+        values = np.concatenate([each[name].reshape(-1, len(order)) for each in sets])
+        part[f"fold_metrics/{name}"] = values[:, order]
     for name, values in scores.items():
         table = metrics[name].table
-        extra = () if table is None else table(task.n_classes)
+        extra = () if table is None else table(n_classes)
         part[f"metrics/{name}"] = values[0].reshape(-1, *extra)
     if task.second is not None:
         if model.second is not None:
             (scores,) = _scores_of(model.second, task, slice(1))
         for name in task.scalar_metrics:
             part[f"second_scores/{name}"] = scores[name][0].ravel()
-    part |= _nulls_of(model, task, len(part[f"metrics/{task.scoring[0]}"]))
+    shape = len(task.labels) - 1, len(part[f"metrics/{task.scoring[0]}"])
+    for block in task.blocks(model):
+        rows = slice(block.start - 1, block.stop - 1)
+        tests = zip(_OBSERVED, _in_tests(model, task, block), strict=False)
+        for kind, found in tests:
+            for name, values in found.items():
+                null = _array(part, f"{kind}/{name}", shape, values.dtype)
+                null[rows] = values.reshape(-1, shape[1])
     return part | task.by_trial(model, observed)
 
 
 def _need_class_scores(metrics):
     """Whether some metric is computed from class scores."""
     return any(metric.needs_class_scores for metric in metrics.values())
-
-
-def _of_folds(observed, model, task):
-    """The scores of every test set, ``fold_metrics/NAME`` (cells, n_sets)."""
-    pieces = [
-        evaluate_sets(task.metrics, piece, model.shapes, task.n_classes)
-        for piece in observed
-    ]
-    order = [0] if task.folds is None else np.argsort(task.folds.numbers)
-    return {
-        f"fold_metrics/{name}": np.concatenate(
-            [piece[name].reshape(-1, len(order)) for piece in pieces]
-        )[:, order]
-        for name in pieces[0]
-    }
-
-
-def _nulls_of(model, task, n_cells):
-    """The ``nulls/NAME`` and ``second/NAME`` (P, n_cells), of permuted labels."""
-    P, nulls = len(task.labels) - 1, {}
-    for block in task.blocks(model):
-        tests = zip(_OBSERVED, _in_tests(model, task, block), strict=False)
-        for key, values in (
-            (f"{kind}/{name}", values)
-            for kind, scores in tests
-            for name, values in scores.items()
-        ):
-            if key not in nulls:
-                nulls[key] = np.empty((P, n_cells), values.dtype)
-            nulls[key][block.start - 1 : block.stop - 1] = values.reshape(-1, n_cells)
-    return nulls
 
 
 def _in_tests(model, task, block):
