@@ -127,7 +127,7 @@ class Task:
         return self.inner is None and self.n_classes is not None
 
     def penalty(self, reg):
-        """Return a penalty for the trials of this task."""
+        """A penalty for the trials of this task."""
         if isinstance(reg, Auto):
             trained = None if self.folds is None else self.folds.trained
             reg = Auto(trained, self.groups)
@@ -374,7 +374,7 @@ def models_of(positions, block, task):
 
 
 def score_models(models, task):
-    """Return scores (cells of all models,) of a task's one label vector, by name.
+    """Scores (cells of all models,) of a task's one label vector, by name.
 
     A list of these, one for each test.
     """
@@ -530,7 +530,7 @@ def _evaluate(metrics, scored, model, task, trues=(None,)):
 
 
 def _tested_once(model, scored):
-    """Return predictions by trial, (cells of the row, n); -1 for trials never tested.
+    """Predictions by trial, (cells of the row, n); -1 for trials never tested.
 
     From (n_test, *row, 1), with no trial in two test sets.
     """
