@@ -48,12 +48,17 @@ from mvpa_kfda import (
 )
 from mvpa_kfda.cli.main import main
 from mvpa_kfda.group.latency import ONSETS
-from mvpa_kfda.group.listed import ComparisonName, MethodName, OnsetName
-from mvpa_kfda.group.records import MAY_DIFFER, NUMBERS
 from mvpa_kfda.group.second_level import METHODS as GROUP_METHODS
+from mvpa_kfda.group.subjects import MAY_DIFFER, NUMBERS
 from mvpa_kfda.inference.corrections import CORRECTIONS
 from mvpa_kfda.inference.corrections import NAMED as ALL_CORRECTIONS
-from mvpa_kfda.inference.listed import CorrectionName, Permute
+from mvpa_kfda.inference.listed import (
+    ComparisonName,
+    CorrectionName,
+    MethodName,
+    OnsetName,
+    Permute,
+)
 from mvpa_kfda.inference.permutation import SCHEMES
 from mvpa_kfda.kfda import kernels, listed, penalties, rowmaps
 from mvpa_kfda.kfda.folds import GIVEN, PARTS, SPLITTERS
@@ -75,7 +80,7 @@ from mvpa_kfda.reports.words import (
 )
 from mvpa_kfda.results.base import SubjectResult
 from mvpa_kfda.results.comparison import COMPARISON_TESTS
-from mvpa_kfda.results.kinds import RESULTS
+from mvpa_kfda.results.fields import RESULTS
 from mvpa_kfda.utils.axes import AXES
 from mvpa_kfda.utils.record import recorded
 from mvpa_kfda.utils.rounding import number, rounded

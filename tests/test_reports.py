@@ -52,7 +52,7 @@ from mvpa_kfda.reports.summary import (
     word_answer,
     word_question,
 )
-from mvpa_kfda.results.kinds import RESULTS
+from mvpa_kfda.results.fields import RESULTS
 from mvpa_kfda.utils.rounding import percent, rounded
 from mvpa_kfda.viz.common import CORRECTION_LABELS, draw_apart
 from mvpa_kfda.viz.null import plot_map_null, quantile_of

@@ -11,7 +11,7 @@ import numpy as np
 from ..group.second_level import group_inference
 from ..reports.html import equal_p
 from ..reports.summary import smallest_p
-from ..results.kinds import keeps_warnings
+from ..results.fields import keeps_warnings
 from ..utils.checks import counted
 from .analyses import ANALYSES
 from .bold import check_estimate, unused_by

@@ -6,8 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import get_args
 
-from ..group.listed import MethodName
-from ..inference.listed import CLUSTER_FDR, Alternative, CorrectionName
+from ..inference.listed import CLUSTER_FDR, Alternative, CorrectionName, MethodName
 from ..utils.text import tell
 from .common import (
     Option,

@@ -151,7 +151,7 @@ class Repeating:
             if self.equalize or not self.average_test:
                 given = "equalize=True" if self.equalize else "average_test=False"
                 raise refusal("average: none", given=given)
-            if r > 1 and folds is not None and folds.chosen is not None:
+            if r > 1 and folds is not None and folds.train_mask is not None:
                 raise refusal("repeats: train_on", r=r)
             given, advice = f"n_repeats={r}", "n_repeats out"
         what = "y_test, a second label for each trial"
@@ -184,7 +184,7 @@ class Repeating:
         if self.n_repeats > 1 and self.average is None:
             return False
         given = None if self.average is None else f"average={self.average!r}"
-        if folds.chosen is not None:
+        if folds.train_mask is not None:
             given = "train_on"
         if y_test is not None:
             given = "y_test, a second label for each trial"
@@ -493,8 +493,8 @@ def folds_of_averages(folds, first):
         return tuple(np.flatnonzero(np.isin(first, rows)) for rows in sets)
 
     trains = None if folds.trains is None else among(folds.trains)
-    chosen = None if folds.chosen is None else folds.chosen[first]
-    sets = {"tests": among(folds.tests), "trains": trains, "chosen": chosen}
+    mask = None if folds.train_mask is None else folds.train_mask[first]
+    sets = {"tests": among(folds.tests), "trains": trains, "train_mask": mask}
     return replace(folds, **sets, n=len(first), rule=None)
 
 
@@ -575,7 +575,7 @@ class Draws:
             return permute
         if permute not in ("auto", "within_folds"):
             raise refusal("regrouped: scheme", permute=permute)
-        chosen = self.folds.chosen is not None
+        chosen = self.folds.train_mask is not None
         one_model = chosen and left_out_folds(self.folds) is None
         return "free" if one_model else "within_folds"
 
@@ -641,14 +641,14 @@ class Draws:
         for j, folds in enumerate(all_folds):
             pairs += [(j * n + train, j * n + test) for train, test in folds.pairs]
         trains, tests = zip(*pairs, strict=True)
-        chosen = first.chosen
-        if chosen is not None:
-            chosen = np.concatenate([each.chosen for each in all_folds])
+        mask = first.train_mask
+        if mask is not None:
+            mask = np.concatenate([each.train_mask for each in all_folds])
         return Draw(
             None if members is None else (np.concatenate(members),),
             np.tile(codes, r),
             None if groups is None else np.tile(groups, r),
-            replace(first, tests=tests, n=r * n, trains=trains, chosen=chosen),
+            replace(first, tests=tests, n=r * n, trains=trains, train_mask=mask),
         )
 
     def draw(self, b, j, tested_as=None):
@@ -702,14 +702,14 @@ class Draws:
         """Folds of averages to train with, and behind them what is tested."""
         trained = self._folds_of_one
         tested = trained if self.average_test else self.folds
-        m, chosen = len(self.cells.slots), trained.chosen
-        chosen = np.ones(m, bool) if chosen is None else chosen
+        m, mask = len(self.cells.slots), trained.train_mask
+        mask = np.ones(m, bool) if mask is None else mask
         return replace(
             trained,
             tests=tuple(m + test for test in tested.tests),
             n=m + tested.n,
             trains=tuple(train for train, _ in trained.pairs),
-            chosen=np.append(chosen, np.zeros(tested.n, bool)),
+            train_mask=np.append(mask, np.zeros(tested.n, bool)),
         )
 
     def _folds(self, b, j):

@@ -646,19 +646,19 @@ def decode_sources(
     form, tstep = reader.form, windows.step * reader.tstep
     kind, rows, fields, recorded, identity = SourceResult, {}, {}, {}, {}
     if src is not None:
-        near = find_source_neighbours(form, src, radius)
-        form, names, of_each = near.form, near.form.labels(), np.arange(form.n_values)
-        features = near.members.indices[:, None] * len(of_each) + of_each
-        members = near.members.indptr * len(of_each), features.ravel()
+        form, near, pairs = find_source_neighbours(form, src, radius)
+        names, of_each = form.labels(), np.arange(form.n_values)
+        features = near.indices[:, None] * len(of_each) + of_each
+        members = near.indptr * len(of_each), features.ravel()
         shape = len(names), len(windows.starts)
         kind, recorded = SourceTimeResult, {"radius": float(radius)}
         rows = {
             "first": np.zeros(len(names), int),
             "names": np.char.add("vertex ", names),
             "channels": RaggedIndices(*members),
-            "adjacency": partial(sensor_time_adjacency, near.pairs, *shape),
+            "adjacency": partial(sensor_time_adjacency, pairs, *shape),
         }
-        fields = {"vertices": names, "adjacency": near.pairs}
+        fields = {"vertices": names, "adjacency": pairs}
         identity = {"src and radius": members}
     positions = WindowPositions(None, windows, method.kernel, method.reg, **rows)
     with open_checkpoint(procedure.running.checkpoint) as kept:

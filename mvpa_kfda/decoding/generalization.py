@@ -266,12 +266,12 @@ def generalize(trials, procedure, train, test, *, parameters, info=None, scale=N
     kind = "plain" if same_data else "same_trials"
     if analysis.samples.folds is None:
         kind = "other_trials"
-    elif analysis.chosen is not None:
+    elif analysis.train_mask is not None:
         kind = "cross_decoding"
     elif analysis.test_labels is not None:
         kind = "other_labels"
     times = windows.times, windows_test.times
-    chosen, n_trained = analysis.chosen, len(analysis.samples.codes)
+    chosen, n_trained = analysis.train_mask, len(analysis.samples.codes)
     n_trained = n_trained if chosen is None else int(chosen.sum())
     return decode(
         GeneralizationPositions(

@@ -16,7 +16,6 @@ from ..data.atlas import read_regions
 from ..data.betas import Betas, opened
 from ..data.images import (
     Classes,
-    choose_images,
     process_positions,
     read_images,
     read_labels,
@@ -45,7 +44,6 @@ from ..results.images import VolumeResult
 from ..utils.checkpoint import open_checkpoint
 from ..utils.checks import check_option, warn
 from ..utils.fingerprints import note_input
-from ..utils.memory import usable_memory
 from .analysis import decode, make_analysis
 from .positions import RunScaling, SubsetPositions
 from .problems import TEXTS, find_short_runs, refusal, warn_of
@@ -117,9 +115,7 @@ def _find_neighbourhoods(space, centres, radius, adjacency, distance):
         what = "an array" if space.noun == "feature" else "a CIFTI file of parcels"
         raise refusal("no neighbours", what=what, noun=space.noun)
     if adjacency is None:
-        memory = usable_memory()
-        limit = None if memory is None else memory / 4
-        members = members_within(space, centres, radius, distance, max_bytes=limit)
+        members = members_within(space, centres, radius, distance)
         return Geometry(centres, members, touching(centres), centre_feature)
     members = adjacency_members(adjacency, space.n_positions)
     n_outside = np.count_nonzero(centre_feature < 0)
@@ -159,7 +155,7 @@ def _decode(imgs, known, mask_img, lay_out, options, with_patterns=False):
     y, groups, *others = known
     imgs, y, mask_img, record = opened(imgs, y, groups, mask_img)
     images, geometry, parameters = lay_out(imgs, mask_img, reading.mesh)
-    labels = choose_images(read_labels(y, groups, *others), reading.classes)
+    labels = read_labels(y, groups, *others, reading.classes)
     labels.check(len(images.X))
     note_input("data", images.X)
     space, method = geometry.space, procedure.method

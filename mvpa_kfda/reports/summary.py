@@ -14,8 +14,8 @@ from ..inference.corrections import is_of_clusters
 from ..metrics.names import metric_in_text
 from ..results.base import Result, SubjectResult
 from ..results.comparison import ComparisonResult
+from ..results.fields import RESULTS
 from ..results.group import GroupResult, TestedMap
-from ..results.kinds import RESULTS
 from ..results.latency import Latency
 from ..utils.axes import noun_of_axes
 from ..utils.checks import counted

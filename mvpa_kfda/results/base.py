@@ -40,7 +40,7 @@ from ..viz.null import plot_map_null
 from .chance import ChanceMixin
 from .clusters import ClusterMaps, cluster_table, refuse_single
 from .discoveries import DiscoveriesMixin, RankedMixin
-from .kinds import arrays, figure_method, optional_array, plain, plain_values, record
+from .fields import arrays, figure_method, optional_array, plain, plain_values, record
 from .places import Places
 from .procedure import ChecksumMixin, OptionsMixin
 from .tables import make_dataset

@@ -29,11 +29,10 @@ from .chance import TestedChanceMixin
 from .clusters import ClusterMaps, cluster_table, refuse_single
 from .discoveries import levels_of, of_sides
 from .dissimilarity import MatricesMixin
+from .fields import arrays, figure_method, optional_array, plain, record, result_kind
 from .images import make_image_of, map_of_p, peak_table
-from .kinds import arrays, figure_method, optional_array, plain, record, result_kind
-from .people import PeopleMixin
 from .places import Places, unpack_places
-from .prevalence import BY_HOLM, NULLS, PrevalenceMixin, share_of
+from .population import BY_HOLM, NULLS, PopulationMixin, share_of
 from .procedure import OptionsMixin
 from .sources import make_source_estimate
 from .views import ViewMixin
@@ -629,7 +628,7 @@ GROUP_TESTS = {
 
 
 @result_kind
-class GroupResult(OptionsMixin, PeopleMixin, MatricesMixin, PrevalenceMixin, TestedMap):
+class GroupResult(OptionsMixin, MatricesMixin, PopulationMixin, TestedMap):
     """Group inference across subjects, see :func:`group_inference`.
 
     Parameters

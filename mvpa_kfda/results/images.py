@@ -32,7 +32,7 @@ from ..viz.interactive import view_map
 from ..viz.patterns import plot_patterns
 from .base import SubjectResult
 from .dissimilarity import DissimilarityMixin
-from .kinds import figure_method, result_kind
+from .fields import figure_method, result_kind
 from .patterns import RegionPatternsMixin
 from .summaries import SummariesMixin
 
