@@ -43,6 +43,11 @@ def enumerated(parts, last="and"):
     return f"{', '.join(parts[:-1])}, {last} {parts[-1]}"
 
 
+def capital(text):
+    """A text with its first letter large."""
+    return text[:1].upper() + text[1:]
+
+
 def some_of(names, most=3):
     """Return names, or the first of them and how many more there are."""
     names = list(names)
