@@ -33,7 +33,7 @@ from mvpa_kfda.cli import common, group
 from mvpa_kfda.cli.main import _make_parser as make_parser
 from mvpa_kfda.cli.main import main
 from mvpa_kfda.data import betas
-from mvpa_kfda.decoding.sizes import NULLS
+from mvpa_kfda.decoding.run import NULLS
 from mvpa_kfda.group.second_level import METHODS
 from mvpa_kfda.inference.corrections import CORRECTIONS
 from mvpa_kfda.inference.listed import CLUSTER_FDR
@@ -317,7 +317,7 @@ def test_clusters_keep_the_whole_null_or_stream_it(
     folder, tmp_path, monkeypatch, correction, undrawn
 ):
     # As if the map were too large.
-    monkeypatch.setattr("mvpa_kfda.decoding.sizes.FULL_NULL_BYTES", 0)
+    monkeypatch.setattr("mvpa_kfda.decoding.run.FULL_NULL_BYTES", 0)
     command = ["epochs", str(folder / "words-epo.fif"), "--generalize", "--step", "0.1"]
     command += ["--permutations", "19", "--out", str(tmp_path)]
     kept = {}

@@ -352,7 +352,7 @@ def test_clusters_keep_what_they_need(
     p, kept = {}, []
     # 18 centres, 19 permutations and 4 bytes
     for limit in (18 * 19 * 4, 18 * 19 * 4 - 1):
-        monkeypatch.setattr("mvpa_kfda.decoding.sizes.FULL_NULL_BYTES", limit)
+        monkeypatch.setattr("mvpa_kfda.decoding.run.FULL_NULL_BYTES", limit)
         files = run(tmp_path / "out", BOLD, *few, "--correction", correction)
         result = load_result(files[".h5"])
         kept.append(result.parameters["null"])
@@ -593,7 +593,7 @@ def test_clusters_form_at_another_level(inside, tmp_path, capsys, monkeypatch):
         "save_figure",
         lambda path, plot, **_: drawn.append(plot.__self__.pvalues("cluster")),
     )
-    monkeypatch.setattr("mvpa_kfda.decoding.sizes.FULL_NULL_BYTES", 0)
+    monkeypatch.setattr("mvpa_kfda.decoding.run.FULL_NULL_BYTES", 0)
     options = ["--permutations", 99, "--correction", "cluster", "--groups", "run"]
     files = run(tmp_path, BOLD, *SHORT, *options, "--threshold", 0.01)
     result = load_result(files[".h5"])

@@ -33,7 +33,7 @@ from mvpa_kfda import (
     generalize_epochs,
     load_result,
 )
-from mvpa_kfda.decoding import generalization, sizes
+from mvpa_kfda.decoding import generalization
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda.folds import make_folds
 
@@ -312,7 +312,7 @@ def test_auto_keeps_what_is_small(by_null, monkeypatch):
     options = {"cv": CV, "n_permutations": 60, "random_state": 1}
     full = 4 * 60 * 36 * 2  # two nulls
     for limit, kept in [(full, "full"), (full - 1, "stream")]:
-        monkeypatch.setattr(sizes, "FULL_NULL_BYTES", limit)
+        monkeypatch.setattr("mvpa_kfda.decoding.run.FULL_NULL_BYTES", limit)
         result = generalize_arrays(X, y, **options)
         assert result.parameters["null"] == kept
         assert bool(result.nulls) is (kept == "full")

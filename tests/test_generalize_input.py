@@ -1,6 +1,7 @@
 """What the functions for time generalization refuse, and what they leave alone."""
 
 import re
+import shutil
 import tempfile
 import warnings
 
@@ -15,7 +16,7 @@ from sklearn.metrics.pairwise import linear_kernel
 import build
 from build import NAMES
 from mvpa_kfda import Ridge, generalize_arrays, generalize_epochs
-from mvpa_kfda.decoding import analysis, sizes
+from mvpa_kfda.decoding import analysis
 from mvpa_kfda.utils import memory
 
 
@@ -447,8 +448,8 @@ def test_maps_too_large_for_the_disk(epochs, monkeypatch):
     class Usage:
         free = 199_999
 
-    monkeypatch.setattr(sizes.shutil, "disk_usage", lambda folder: Usage)
-    monkeypatch.setattr(sizes, "FULL_NULL_BYTES", 0)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: Usage)
+    monkeypatch.setattr("mvpa_kfda.decoding.run.FULL_NULL_BYTES", 0)
     options = {"random_state": 0, "cv": 5}
     folder = re.escape(tempfile.gettempdir())
     message = (

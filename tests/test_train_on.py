@@ -117,7 +117,7 @@ def test_only_the_labels_trained_with_are_permuted(name):
     assert_array_equal(labels[:, ~CHOSEN], np.tile(CODES[~CHOSEN], (13, 1)))
     assert (labels[1:, CHOSEN] != CODES[CHOSEN]).any(axis=1).all()
     blocks = np.zeros(N, int)
-    if analysis.groups is not None:
+    if analysis.samples.groups is not None:
         blocks = RUNS
     for block in np.unique(blocks):
         mine = CHOSEN & (blocks == block)

@@ -24,7 +24,7 @@ from ..utils.advice import COMPLEX, advice, described
 from ..utils.checks import check_array, check_option, counted, quoted, warn_of_angles
 from ..utils.fingerprints import note_input
 from .neighbours import check_adjacency
-from .trials import OF_EPOCHS, Trials, read_confounds, read_train_on
+from .trials import OF_EPOCHS, Trials, make_trials
 
 #: How users say what class an epoch is of.
 EpochLabels = ArrayLike | Mapping[str, str | Sequence[str]] | None
@@ -114,13 +114,8 @@ def label_epochs(
     labels, kept, record = _classes_of(epochs, y, name, owner)
     if isinstance(groups, str):
         groups = _metadata_column(epochs, groups, "groups", owner).to_numpy()
-    trials = Trials(
-        y=labels,
-        n=n,
-        groups=groups,
-        confounds=read_confounds(confounds, n, column_of),
-        train_on=read_train_on(train_on, n, epochs.metadata, OF_EPOCHS),
-    )
+    given, known = (groups, confounds, train_on), (epochs.metadata, OF_EPOCHS)
+    trials = make_trials(labels, n, *given, *known, column_of=column_of)
     if second is not None:
         trials, kept, record = _in_both(trials, kept, record, *second)
     if len(kept) < n:

@@ -141,6 +141,29 @@ OF_EPOCHS = "epochs.metadata", "these epochs have none", "epochs"
 OF_IMAGES = "the table of y", "y is not given as (table, column)", "images"
 
 
+def make_trials(
+    y,
+    n,
+    groups=None,
+    confounds=None,
+    train_on=None,
+    table=None,
+    words=_NO_TABLE,
+    **more,
+):
+    """The `Trials` of values, or of columns of a table that `words` are about.
+
+    `more` is what else `read_confounds` takes.
+    """
+    return Trials(
+        y=y,
+        n=n,
+        groups=groups,
+        confounds=read_confounds(confounds, n, **more),
+        train_on=read_train_on(train_on, n, table, words),
+    )
+
+
 def read_train_on(given, n, table=None, words=_NO_TABLE):
     """The `TrainOn` of n trials, chosen by a mask or a query; None for None."""
     if given is None:

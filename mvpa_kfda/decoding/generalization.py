@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +17,7 @@ from ..data.pairs import (
     read_pairs,
     without_copy,
 )
-from ..data.trials import Confounds, Trials
+from ..data.trials import Confounds, Trials, make_trials
 from ..kfda.foldwise import FoldwisePlan
 from ..kfda.kernels import Linear
 from ..kfda.models import for_channels
@@ -28,18 +28,24 @@ from ..results.patterns import pack_info
 from ..utils.checks import check_finite
 from ..utils.fingerprints import note_input
 from .analysis import decode, make_analysis
-from .arrays import array_samples_first, cut_array, read_array_trials
-from .epochs import ChannelOptions, Channels, EpochTrials, logged, record_epochs
+from .epochs import (
+    ArrayOptions,
+    ChannelOptions,
+    Channels,
+    EpochTrials,
+    TimeOptions,
+    array_samples_first,
+    cut_array,
+    logged,
+    record_epochs,
+)
 from .positions import WindowPositions
+from .problems import refusal
 from .procedure import (
-    ClassOptions,
-    ClassScoreOptions,
-    JobOptions,
     LoggedJobOptions,
     NullOptions,
     Procedure,
     Windowing,
-    WindowOptions,
     decodes,
     taken,
 )
@@ -100,13 +106,12 @@ class GeneralizationPositions(WindowPositions):
 
     def models(self, block, task):
         """Yield the transfer from every training window in a block."""
-        plans = self.plans(block, task)
         of_second = replace(task, at_most=MOST_OF_SECOND)
-        for position, plan in zip(block, plans, strict=True):
+        for position in block:
+            plan = self.plan(position, task)
             model = self._transfer(position, plan, task)
             if task.second is not None and plan.is_above(MOST_OF_SECOND):
-                alone = range(position, position + 1)
-                (second,) = self.plans(alone, of_second)
+                second = self.plan(position, of_second)
                 model = replace(model, second=model.by(second))
             yield model
 
@@ -114,65 +119,53 @@ class GeneralizationPositions(WindowPositions):
         """The transfer from one training window."""
         order = plan.order if plan.batches else np.arange(self.n_test)
         tested, expansion = (self.test_labels, self.n_test, self.width), None
-        if isinstance(plan, FoldwisePlan):
-            if plan.scores_features:
-                return Transfer(plan, self._feature_chunks(order, plan), *tested)
-            chunks = partial(self._chunks_of, plan, task.learned)
+        is_foldwise = isinstance(plan, FoldwisePlan)
+        if is_foldwise and not plan.scores_features:
+            learned = task.learned if plan.batches else task.learned.of_others
+
+            def chunks(fold, trials=None):
+                trials = fold.test if trials is None else trials
+                return self._chunks(plan, trials, fold.columns, fold.n_columns, learned)
+
             if plan.is_shared or not plan.batches:
                 chunks = chunks(plan.whole, order)
             return Transfer(plan, chunks, *tested)
-        X = self.features(position)
-        if self._uses_features(X, task):
+        X, kernel = self.samples(position)
+        if not is_foldwise and not self._uses_features(X, task):
+            expansion = Expansion.of_kernel(plan, X, kernel)
+            chunks = self._chunks(plan, order, expansion.rows, expansion.n_columns)
+            return Transfer(plan, chunks, *tested, expansion)
+        if not is_foldwise:
             expansion = Expansion(plan, X, np.asarray)
-            chunks = self._feature_chunks(order, plan)
-        else:
-            expansion = Expansion.of_kernel(plan, X, self.kernel_of(position))
-
-            def rows(windows):
-                features = self._test_features(windows, order)
-                values = expansion.rows(features.reshape(-1, X.shape[1]))
-                return values.reshape(*features.shape[:2], -1)
-
-            shape = self.n_test, expansion.n_columns
-            chunks = _Chunks(rows, shape, self.width, len(plan.rows), plan.dtype)
-        return Transfer(plan, chunks, *tested, expansion)
-
-    def _chunks_of(self, plan, learned, fold, trials=None):
-        """The test rows of some trials, or of those of a fold, by its columns."""
-        trials = fold.test if trials is None else trials
-        learned = learned if plan.batches else learned.of_others
-
-        def rows(windows):
-            if self._test_windows is None:
-                features = self._test_features(windows, trials)
-            else:
-                features = self._test_windows[list(windows)][:, trials]
-            features = learned.augmented(features, trials)
-            values = fold.columns(features.reshape(-1, features.shape[2]))
-            return values.reshape(*features.shape[:2], -1)
-
-        shape = len(trials), fold.n_columns
-        return _Chunks(rows, shape, self.width, len(plan.rows), plan.dtype)
+        # The test features, arranged once for all training windows.
+        key = order.tobytes(), len(plan.rows), plan.dtype.name
+        if key not in self._arranged:
+            self._arranged.clear()  # of another run
+            self._arranged[key] = self._chunks(plan, order)
+        return Transfer(plan, self._arranged[key], *tested, expansion)
 
     def _uses_features(self, X, task):
         """Whether weights on features are cheaper than kernels between times."""
         (n, p), columns = X.shape, (task.n_classes - 1) * len(task.labels)
         return isinstance(self.kernel, Linear) and p * columns <= n * (columns + p)
 
-    def _feature_chunks(self, order, plan):
-        """The test features, arranged once for all training windows."""
-        key = order.tobytes(), len(plan.rows), plan.dtype.name
-        chunks = self._arranged.get(key)
-        if chunks is None:
+    def _chunks(self, plan, trials, columns=None, n_columns=None, learned=None):
+        """The test rows of some trials: their features, or `columns` of these."""
 
-            def rows(windows):
-                return self._test_features(windows, order)
+        def rows(windows):
+            if learned is None or self._test_windows is None:
+                features = self._test_features(windows, trials)
+            else:
+                features = self._test_windows[list(windows)][:, trials]
+            if columns is None:
+                return features
+            if learned is not None:
+                features = learned.augmented(features, trials)
+            values = columns(features.reshape(-1, features.shape[2]))
+            return values.reshape(*features.shape[:2], -1)
 
-            shape = self.test.features(0).shape
-            chunks = _Chunks(rows, shape, self.width, len(plan.rows), plan.dtype)
-            self._arranged.clear()  # of another run
-            self._arranged[key] = chunks
-        return chunks
+        shape = len(trials), n_columns or self.test.features(0).shape[1]
+        return _Chunks(rows, shape, self.width, len(plan.rows), plan.dtype)
 
     def _test_features(self, windows, order):
         """The features of test trials in some windows, (C, n, p)."""
@@ -259,15 +252,10 @@ def generalize(trials, procedure, train, test, *, parameters, info=None, scale=N
         fields = {"undo": scaling.undo, "info_fif": pack_info(info)}
     average = analysis.parameters["average"]
     if average is not None and not kernel.is_linear:
-        raise ValueError(
-            f"average={average!r} needs a linear kernel in time "
-            f"generalization; got {kernel!r}. Use kernel='linear' without approx, or "
-            "average trials before."
-        )
-    if analysis.averaging is not None:
-        data, _ = analysis.average(data, kernel, axis=1)
-        if not same_data:
-            data_test, _ = analysis.average(data_test, kernel, axis=1)
+        raise refusal("average: generalization", average=average, kernel=kernel)
+    data, _ = analysis.average(data, kernel, axis=1)
+    if not same_data:
+        data_test, _ = analysis.average(data_test, kernel, axis=1)
     if kernel.shift_free:
         # This changes no kernel value that counts; a large offset would cost digits.
         mean = data.mean(axis=(0, 1))
@@ -276,16 +264,15 @@ def generalize(trials, procedure, train, test, *, parameters, info=None, scale=N
             data_test -= mean
     data_test = data if same_data else data_test
     kind = "plain" if same_data else "same_trials"
-    if analysis.folds is None:
+    if analysis.samples.folds is None:
         kind = "other_trials"
     elif analysis.train_mask is not None:
         kind = "cross_decoding"
     elif analysis.test_labels is not None:
         kind = "other_labels"
     times = windows.times, windows_test.times
-    n_trained = len(analysis.codes)
-    if analysis.train_mask is not None:
-        n_trained = int(analysis.train_mask.sum())
+    chosen, n_trained = analysis.train_mask, len(analysis.samples.codes)
+    n_trained = n_trained if chosen is None else int(chosen.sum())
     return decode(
         GeneralizationPositions(
             *(data, windows, kernel, reg),
@@ -303,26 +290,11 @@ def generalize(trials, procedure, train, test, *, parameters, info=None, scale=N
     )
 
 
-class _ArrayOptions(
-    WindowOptions,
-    ClassOptions,
-    JobOptions,
-    ClassScoreOptions,
-    NullOptions,
-    total=False,
-):
+class _ArrayOptions(ArrayOptions, NullOptions, total=False):
     """What `generalize_arrays` may be told."""
 
 
-class _EpochOptions(
-    ChannelOptions,
-    WindowOptions,
-    ClassOptions,
-    LoggedJobOptions,
-    ClassScoreOptions,
-    NullOptions,
-    total=False,
-):
+class _EpochOptions(ChannelOptions, TimeOptions, NullOptions, total=False):
     """What `generalize_epochs` may be told."""
 
 
@@ -437,7 +409,7 @@ def generalize_arrays(
     procedure = Procedure.of(options)
     data = data_test = array_samples_first(X, "X")
     windows = windows_test = cut_array(data, sfreq, tmin, options)
-    trials = read_array_trials(y, data.shape[1], groups, confounds, train_on)
+    trials = make_trials(y, data.shape[1], groups, confounds, train_on)
     if train_on is not None:
         check_alone("X", X_test, y_test)
     if X_test is None:
@@ -452,11 +424,9 @@ def generalize_arrays(
             start + np.arange(len(each)) / sfreq
             for start, each in ((tmin, data), (tmin_test, data_test))
         )
-        same = check_same_trials(
-            same_trials, data, times, data_test, times_test, ("X", "X_test")
-        )
-        if same:
-            data_test = without_copy(data, times, data_test, times_test)
+        both = data, times, data_test, times_test
+        if check_same_trials(same_trials, *both, ("X", "X_test")):
+            data_test = without_copy(*both)
             trials = replace(trials, y_test=y_test)
         else:
             others = Trials(y=y_test, n=data_test.shape[1])
