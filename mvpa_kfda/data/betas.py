@@ -490,18 +490,16 @@ def _fit_by_nilearn(Y, run, options, progress):
     named = run.events["trial_type"].to_numpy(dtype=object, copy=True)
     others = np.where(run.is_trial, _OTHER_TRIALS, named)
     named[trials] = run.trial_names
+    separately, labels = options["method"] == "lss", named
     for row in trials:
-        labels = named
-        if options["method"] == "lss":
+        if separately:
             labels = np.where(np.arange(len(named)) == row, named, others)
-        if not values or options["method"] == "lss":
+        if separately or not values:
+            events = run.events.assign(trial_type=labels)
             with catch_warnings():
                 simplefilter("ignore")  # what they are about has been said
-                design = _design_matrix(
-                    run, run.events.assign(trial_type=labels), options
-                )
-                X, noise_model = design.to_numpy(), options["noise_model"]
-                noises, fitted = first_level.run_glm(Y, X, noise_model)
+                X = _design_matrix(run, events, options).to_numpy()
+                noises, fitted = first_level.run_glm(Y, X, options["noise_model"])
         # nilearn has types in sorted order, each with its responses.
         number = np.flatnonzero(np.unique(labels) == labels[row])[0]
         values.append(np.empty(Y.shape[1]))

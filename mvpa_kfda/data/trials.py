@@ -163,9 +163,7 @@ def read_train_on(given, n, table=None, words=_NO_TABLE):
         except ValueError as error:
             raise ValueError(f"{no_query}: {error}") from error
         if mask.shape != (n,) or mask.dtype != bool:
-            raise ValueError(
-                f"{no_query}: it is not true or false for each of {n} {noun}."
-            )
+            raise ValueError(f"{no_query}: it is not true or false for each.")
         return TrainOn(mask, given, noun, f" The columns are: {columns}.")
     refuse_masked("train_on", given, n)
     try:
@@ -177,7 +175,7 @@ def read_train_on(given, n, table=None, words=_NO_TABLE):
     if mask.dtype != bool:
         raise TypeError(
             "train_on must hold booleans, True for each trial to train on; got "
-            f"{type(given).__name__} with dtype {mask.dtype}. Use condition == 'seen'."
+            f"{type(given).__name__} with dtype {mask.dtype}. Use e.g. condition == 1."
         )
     if mask.shape != (n,):
         shape = f"train_on has shape {mask.shape} for {n} trials."

@@ -101,15 +101,12 @@ def listed(imgs):
     # Values of vertices without a mesh: say what to make of them.
     parts = _by_hemisphere(items[0] if isinstance(items[0], dict) else items)
     if parts is not None:
-        files = {part: name_items("", [each])[0] for part, each in parts.items()}
-        files = files or dict.fromkeys(HEMISPHERES, "")
-        mesh = ", ".join(f"{part!r}: '{part}.surf.gii'" for part in files)
-        data = ", ".join(
-            f"{p!r}: {file!r}" if file else f"{p!r}: ..." for p, file in files.items()
-        )
+        files = {p: name_items("", [x])[0] or "..." for p, x in parts.items()}
+        files = files or dict.fromkeys(HEMISPHERES, "...")
+        mesh = {part: f"{part}.surf.gii" for part in files}
         raise TypeError(
-            "imgs holds values of vertices, but not the mesh that these are of. Per "
-            f"run pass nilearn.surface.SurfaceImage(mesh={{{mesh}}}, data={{{data}}})."
+            "imgs holds values of vertices, but not the mesh that these are of. For "
+            f"each run pass nilearn.surface.SurfaceImage(mesh={mesh}, data={files})."
         )
     return items
 
