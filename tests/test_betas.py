@@ -625,7 +625,7 @@ def test_refused(changes, match):
     ("changes", "match"),
     [
         ({"hrf_model": 3}, "Invalid value for 'hrf_model': 3"),
-        ({"events": np.ones(3)}, r"events must be a DataFrame or the path"),
+        ({"events": np.ones(3)}, r"events must be a DataFrame or a path"),
         ({"confounds": [(moved(), None)]}, "load_confounds returns, pass"),
         ({"imgs": np.ones((2, 2))}, "must be"),
     ],

@@ -386,17 +386,15 @@ def _lay_out(run, options):
     names = run.trial_names
     if taken := {*names, _OTHER_TRIALS} & {*run.events["trial_type"]}:
         raise ValueError(
-            f"{run.name} has a trial_type {quoted(taken)}, as trials would be called. "
-            "Rename that type."
+            f"{run.name} has a trial_type {quoted(taken)}, a name of trials. Rename it."
         )
     of_all_scans = _regressors(run.trials, run.kernels, run.frame_times)
     X = of_all_scans[:, run.kept]
     silent = np.flatnonzero(~X[:, :, 0].any(axis=1))
     if len(silent):
         raise ValueError(
-            "No scan that is kept holds anything of the response to the trial "
-            f"{run.label(silent[0])} ({counted(len(silent), 'such trial')}). Drop it "
-            "from events."
+            f"No scan that is kept holds anything of {run.label(silent[0])} "
+            f"({counted(len(silent), 'such trial')}). Drop it from events."
         )
     with NilearnWarnings():
         nuisance = _design_matrix(run, run.events[~run.is_trial], options)

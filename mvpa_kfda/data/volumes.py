@@ -387,8 +387,7 @@ def computed_mask(masker, imgs):
             mask_img = masker.fit(imgs).mask_img_
     except ValueError as error:
         raise ValueError(
-            f"nilearn finds no mask in imgs: {error} Pass mask_img, a 3D image of the "
-            "voxels to use."
+            f"nilearn finds no mask in imgs: {error} Pass mask_img, a 3D image."
         ) from error
     if not np.any(mask_img.dataobj):
         raise ValueError(
@@ -648,8 +647,7 @@ def flat_within_runs(X, usable, runs):
         here = usable & ~X[rows].any(axis=0)
         if np.array_equal(here, usable):
             raise ValueError(
-                f"Nothing varies in the group of image {rows[0]} (counted from 0). "
-                "Drop its images."
+                f"Nothing varies in the group of image {rows[0]} (from 0). Drop it."
             )
         flat |= here
     return flat
