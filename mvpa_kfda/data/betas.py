@@ -393,8 +393,8 @@ def _lay_out(run, options):
     silent = np.flatnonzero(~X[:, :, 0].any(axis=1))
     if len(silent):
         raise ValueError(
-            f"No scan that is kept holds anything of {run.label(silent[0])} "
-            f"({counted(len(silent), 'such trial')}). Drop it from events."
+            "No scan that is kept holds anything of the response to the trial "
+            f"{run.label(silent[0])} ({counted(len(silent), 'such trial')}). Drop it from events."
         )
     with NilearnWarnings():
         nuisance = _design_matrix(run, run.events[~run.is_trial], options)
