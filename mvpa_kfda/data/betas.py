@@ -394,7 +394,8 @@ def _lay_out(run, options):
     if len(silent):
         raise ValueError(
             "No scan that is kept holds anything of the response to the trial "
-            f"{run.label(silent[0])} ({counted(len(silent), 'such trial')}). Drop it from events."
+            f"{run.label(silent[0])} ({counted(len(silent), 'such trial')}). Drop it "
+            "from events."
         )
     with NilearnWarnings():
         nuisance = _design_matrix(run, run.events[~run.is_trial], options)
