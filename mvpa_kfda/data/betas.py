@@ -175,7 +175,7 @@ class Betas:
 
 
 def opened(imgs, y, groups=None, mask_img=None):
-    """Return images, labels, a mask and what a result records of `Betas`, or nothing.
+    """Images, labels, a mask and what a result records of `Betas`, or nothing.
 
     The labels of `Betas` may be a column of their table, and their mask is the default.
     """
@@ -429,7 +429,7 @@ def _basis(nuisance):
 
 
 def _inverse(A, lengths):
-    """Return pinv of A (..., n, m) and the column that is a sum of others, or -1.
+    """The pinv of A (..., n, m) and the column that is a sum of others, or -1.
 
     `lengths` (..., m) are those of the columns before anything was taken out.
     """
@@ -452,7 +452,7 @@ def _refuse_singular(what, run):
 
 
 def _weigh_separately(X, basis, run):
-    """Return weights (n_trials, k, n_scans) of trials with a model each.
+    """Weights (n_trials, k, n_scans) of trials with a model each.
 
     X (n_trials, n_scans, k) are the regressors of trials, `basis` spans all others.
     """
@@ -472,7 +472,7 @@ def _weigh_separately(X, basis, run):
 
 
 def _weigh_together(X, basis, run):
-    """Return weights (n_trials, k, n_scans) of trials in one model of the run."""
+    """Weights (n_trials, k, n_scans) of trials in one model of the run."""
     n_trials, n_scans, k = X.shape
     run.check_counts(n_trials * k, basis.shape[1])
     lengths = np.linalg.norm(X, axis=1).ravel()
@@ -484,7 +484,7 @@ def _weigh_together(X, basis, run):
 
 
 def _fit_by_nilearn(Y, run, options, progress):
-    """Return estimates (n_trials, n_voxels) by nilearn's models of noise."""
+    """Estimates (n_trials, n_voxels) by nilearn's models of noise."""
     trials, values = np.flatnonzero(run.is_trial), []
     named = run.events["trial_type"].to_numpy(dtype=object, copy=True)
     others = np.where(run.is_trial, _OTHER_TRIALS, named)
@@ -512,7 +512,7 @@ def _fit_by_nilearn(Y, run, options, progress):
 
 
 def _estimate(data, finite, run, weights, options, progress):
-    """Return estimates (n_trials, n_voxels) of a run, and which voxels are `_ODD`."""
+    """Estimates (n_trials, n_voxels) of a run, and which voxels are `_ODD`."""
     bold.check_signal(data, run.name, np.arange(len(run.frame_times))[run.kept])
     sound = finite & usable_columns(data)
     low = np.zeros(len(sound), bool)

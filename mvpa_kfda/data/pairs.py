@@ -26,7 +26,7 @@ _CHANCE = 0.1
 
 
 def shared_trials(data, times, data_test, times_test):
-    """Return pairs (n_pairs, 2) of trials with equal values at the common times."""
+    """Pairs (n_pairs, 2) of trials with equal values at the common times."""
     digits = np.round(times, 6), np.round(times_test, 6)
     _, here, there = np.intersect1d(*digits, return_indices=True)
     if len(here) == 0:

@@ -141,7 +141,7 @@ def _by_hemisphere(values):
 
 
 def open_image(item, name, errors):
-    """Return the image at a path, anything else as it is; say which file has errors."""
+    """The image at a path, anything else as it is; say which file has errors."""
     if not isinstance(item, str | os.PathLike):
         return item
     path = Path(item).expanduser()
@@ -688,7 +688,7 @@ def nearest_voxels(space, onto):
 
 
 def take_voxels(values, nearest):
-    """Return values (..., V) at voxels `nearest` (W,), NaN where there is none."""
+    """Values (..., V) at voxels `nearest` (W,), NaN where there is none."""
     taken = np.take(values, nearest, axis=-1, mode="wrap")
     taken[..., nearest < 0] = np.nan
     return taken
