@@ -92,8 +92,8 @@ class _Runs:
         for name, image, length in zip(self.names, images, lengths, strict=True):
             if len(image.shape) != ndim or length < _FEWEST:
                 raise ValueError(
-                    f"{name} has shape {image.shape}; a run is a 4D image, or 2-D on "
-                    "surfaces and in CIFTI. Join scans by nilearn.image.concat_imgs."
+                    f"{name} has shape {image.shape}; a run must be a 4D image, or "
+                    "2-D data, of scans. Join them by nilearn.image.concat_imgs."
                 )
         self.images, self.lengths = images, lengths
 
