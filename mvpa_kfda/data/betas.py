@@ -551,12 +551,10 @@ def _estimate_all(scans, runs, weights, options, verbose):
     odd = np.zeros((len(_ODD), n_voxels), bool)
     with Progress(n_trials, verbose=verbose, noun="trial") as progress:
         for number, (run, each) in enumerate(zip(runs, weights, strict=True)):
-            stop = start + len(each)
+            rows = slice(start, start + len(each))
             data = scans.read(number, run.kept, run.name)
-            values[start:stop], odd_here = _estimate(
-                *data, run, each, options, progress
-            )
-            start, odd = stop, odd | odd_here
+            values[rows], here = _estimate(*data, run, each, options, progress)
+            start, odd = rows.stop, odd | here
     for what, n in zip(_ODD, odd.sum(axis=1), strict=True):
         if n:
             warn(f"{n} of {n_voxels} {plural(scans.space.noun)} of the mask {what}.")

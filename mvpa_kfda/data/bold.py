@@ -332,8 +332,8 @@ def find_timing(names, headers, sidecars, t_r=None, slice_time_ref=None):
         other = [share for share in known if abs(share - slice_time_ref) > _SAME]
         if other:
             warn(
-                f"slice_time_ref={slice_time_ref:g}, but by the StartTime in its .json "
-                f"file a run has {other[0]:g}. The first is used."
+                f"slice_time_ref={slice_time_ref:g}, but by the StartTime in the .json "
+                f"file of a run {other[0]:g}. The first is used."
             )
         return Timing(t_r, slice_time_ref, "given")
     if not known:
@@ -628,9 +628,8 @@ def warn_of_drifts_twice(confounds, drift_model):
     cosines = sorted({name for name in names if name.startswith("cosine")})
     if cosines and drift_model is not None:
         warn(
-            f"Drifts are modelled twice: confounds hold {quoted(cosines, 2)} of "
-            f"fMRIPrep, and drift_model={drift_model!r} adds others. Pass "
-            "drift_model=None, or leave these confounds out."
+            f"Drifts are modelled twice: by drift_model={drift_model!r} and confounds, "
+            f"{quoted(cosines, 2)} of fMRIPrep. Pass drift_model=None, or drop these."
         )
 
 
