@@ -271,8 +271,8 @@ def read_confounds(given, n, column_of=None):
             continue
         if column.nunique() == n:
             raise ValueError(
-                f"confounds: {name} has a category for each of the {n} trials "
-                f"({quoted(map(str, column[:3]))}, ...). Use numbers, or fewer of them."
+                f"confounds: {name} has a category of its own for each of the {n} "
+                f"trials ({quoted(map(str, column[:3]))}, ...). Use fewer, or numbers."
             )
         # An indicator of every category, so that one which no training trial has is
         # alike to none of the others, see `RemoveConfounds`.
