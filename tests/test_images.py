@@ -1120,7 +1120,7 @@ def test_what_is_no_atlas(bold, mask, atlas, lut):
         ),
         ((img, surface(flip=True)), ValueError, "labels_img is on another mesh"),
         ((img, surface()), ValueError, "labels_img must hold whole numbers"),
-        ((X, [1, 2]), ValueError, r"region of every column, shape \(3,\); got .*\(2,"),
+        ((X, [1, 2]), ValueError, r"each of the 3 features, shape \(3,\); got \(2,"),
         ((X, atlas), TypeError, "labels_img is a Nifti1Image but imgs is an array"),
         ((X, [1, 2, 0], mask), TypeError, "mask_img is for images"),
         ((X, ["", "", ""]), ValueError, "No region"),

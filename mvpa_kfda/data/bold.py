@@ -39,8 +39,9 @@ from ..utils.checks import (
     warn,
 )
 from . import volumes
-from .cifti import cifti_space, is_cifti, load_ciftis, with_rows
+from .cifti import cifti_space, is_cifti, load_ciftis
 from .images import check_masker, is_masker, masked, read_table
+from .space import cifti_image
 from .tables import trimmed_table
 
 #: Seconds in the units of a header.
@@ -250,7 +251,7 @@ class CiftiRuns(_Runs):
         self.space = space if mask_img is None else masked(space, mask_img)
         if self.space.kind != "parcels":
             row = self.space.mask[np.newaxis].astype(np.float32)
-            self.mask_img = with_rows(row, first, ["mask"])
+            self.mask_img = cifti_image(row, first.columns, ["mask"])
 
     def read(self, number, kept, name):
         """Data (n_scans, n_columns) of a run, and which columns are finite."""
@@ -263,7 +264,7 @@ class CiftiRuns(_Runs):
         data = np.zeros((len(values), len(self.space.mask)), values.dtype)
         data[:, self.space.mask] = values
         names = [f"trial {i + 1}" for i in range(len(data))]
-        return with_rows(data, self._files[0], names)
+        return cifti_image(data, self._files[0].columns, names)
 
 
 # ------------------------------------------------------------------------------- time

@@ -26,7 +26,7 @@ from ..utils.checks import (
     counted,
     invalid,
     quoted,
-    refuse_long_name,
+    read_file,
 )
 from . import volumes
 from .cifti import (
@@ -199,16 +199,10 @@ def read_table(table, name):
             f"The table of {name} must be a DataFrame or a file whose name ends in "
             f".tsv or .csv, also with .gz; got {str(table)!r}."
         )
-    refuse_long_name(path, name)
-    if not path.is_file():
-        raise FileNotFoundError(f"The table of {name}, {str(path)!r}, is no file.")
-    try:
-        return read_text_table(path, _SEPARATORS[ending])
+    read = partial(read_text_table, separator=_SEPARATORS[ending])
     # No text, no columns, lines of other lengths, or no gzip data after all.
-    except (ValueError, OSError, EOFError) as error:
-        raise ValueError(
-            f"The table of {name}, {str(path)!r}, cannot be read: {error}"
-        ) from error
+    errors = ValueError, OSError, EOFError
+    return read_file(table, f"The table of {name}", read, "table", errors)
 
 
 def _column(table, column, name):

@@ -34,7 +34,7 @@ from ..utils.checks import (
     check_option,
     expand_pattern,
     name_items,
-    refuse_long_name,
+    read_file,
     warn,
 )
 from .space import HEMISPHERES, SurfaceSpace, VolumeSpace, same_places
@@ -144,15 +144,7 @@ def open_image(item, name, errors):
     """The image at a path, anything else as it is; say which file has errors."""
     if not isinstance(item, str | os.PathLike):
         return item
-    path = Path(item).expanduser()
-    what = "" if name == str(item) else f"{name}: "
-    refuse_long_name(path, name)
-    if not path.is_file():
-        raise FileNotFoundError(f"{what}{str(path)!r} is no file.")
-    try:
-        return nibabel.load(path)
-    except errors as error:
-        raise ValueError(f"{what}{str(path)!r} is no image: {error}") from error
+    return read_file(item, name, nibabel.load, "image", errors)
 
 
 def load_volume(item, name):

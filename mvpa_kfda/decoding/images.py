@@ -44,7 +44,6 @@ from ..results.images import VolumeResult
 from ..utils.checkpoint import digest, open_checkpoint
 from ..utils.checks import check_option, warn
 from ..utils.fingerprints import note_input
-from ..utils.memory import usable_memory
 from .analysis import decode, make_analysis
 from .positions import RunScaling, SubsetPositions
 from .problems import find_short_runs, warn_of
@@ -131,10 +130,7 @@ def find_members(space, centres, centre_feature, radius, adjacency, distance):
             f"imgs is {what}, whose {space.noun}s have no coordinates. Pass adjacency= "
             f"to define which {space.noun}s are neighbours, or use decode_regions."
         )
-    memory = usable_memory()
-    limit = None if memory is None else memory / 4
-    members = members_within(space, centres, radius, distance, max_bytes=limit)
-    return members, touching(centres)
+    return members_within(space, centres, radius, distance), touching(centres)
 
 
 def _leave_out_useless(images, geometry, usable):
