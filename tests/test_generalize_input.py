@@ -261,9 +261,9 @@ def test_same_trials_is_yes_or_no(epochs, others, arrays, value):
 
 @pytest.mark.parametrize("value", [True, False])
 def test_same_trials_is_about_two_sets(epochs, arrays, value):
-    message = rf"^same_trials={value} is for {{}}, but no {{}} is given\. Leave it out"
-    refused(message.format("test_epochs", "test_epochs"), epochs, same_trials=value)
-    refused(message.format("X_test", "X_test"), *arrays, same_trials=value)
+    message = rf"^same_trials={value} is for {{}}, which is not given\. Drop it"
+    refused(message.format("test_epochs"), epochs, same_trials=value)
+    refused(message.format("X_test"), *arrays, same_trials=value)
 
 
 def test_the_same_trials_are_as_many(epochs, others, arrays):

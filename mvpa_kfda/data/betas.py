@@ -175,7 +175,7 @@ class Betas:
 
 
 def opened(imgs, y, groups=None, mask_img=None):
-    """Return images, labels, a mask and what a result records of `Betas`, or nothing.
+    """Images, labels, a mask and what a result records of `Betas`, or nothing.
 
     The labels of `Betas` may be a column of their table, and their mask is the default.
     """
@@ -386,8 +386,7 @@ def _lay_out(run, options):
     names = run.trial_names
     if taken := {*names, _OTHER_TRIALS} & {*run.events["trial_type"]}:
         raise ValueError(
-            f"{run.name} has a trial_type {quoted(taken)}, as trials would be called. "
-            "Rename that type."
+            f"{run.name} has a trial_type {quoted(taken)}, a name of trials. Rename it."
         )
     of_all_scans = _regressors(run.trials, run.kernels, run.frame_times)
     X = of_all_scans[:, run.kept]
@@ -430,7 +429,7 @@ def _basis(nuisance):
 
 
 def _inverse(A, lengths):
-    """Return pinv of A (..., n, m) and the column that is a sum of others, or -1.
+    """The pinv of A (..., n, m) and the column that is a sum of others, or -1.
 
     `lengths` (..., m) are those of the columns before anything was taken out.
     """
@@ -453,7 +452,7 @@ def _refuse_singular(what, run):
 
 
 def _weigh_separately(X, basis, run):
-    """Return weights (n_trials, k, n_scans) of trials with a model each.
+    """Weights (n_trials, k, n_scans) of trials with a model each.
 
     X (n_trials, n_scans, k) are the regressors of trials, `basis` spans all others.
     """
@@ -473,7 +472,7 @@ def _weigh_separately(X, basis, run):
 
 
 def _weigh_together(X, basis, run):
-    """Return weights (n_trials, k, n_scans) of trials in one model of the run."""
+    """Weights (n_trials, k, n_scans) of trials in one model of the run."""
     n_trials, n_scans, k = X.shape
     run.check_counts(n_trials * k, basis.shape[1])
     lengths = np.linalg.norm(X, axis=1).ravel()
@@ -485,23 +484,21 @@ def _weigh_together(X, basis, run):
 
 
 def _fit_by_nilearn(Y, run, options, progress):
-    """Return estimates (n_trials, n_voxels) by nilearn's models of noise."""
+    """Estimates (n_trials, n_voxels) by nilearn's models of noise."""
     trials, values = np.flatnonzero(run.is_trial), []
     named = run.events["trial_type"].to_numpy(dtype=object, copy=True)
     others = np.where(run.is_trial, _OTHER_TRIALS, named)
     named[trials] = run.trial_names
+    separately, labels = options["method"] == "lss", named
     for row in trials:
-        labels = named
-        if options["method"] == "lss":
+        if separately:
             labels = np.where(np.arange(len(named)) == row, named, others)
-        if not values or options["method"] == "lss":
+        if separately or not values:
+            events = run.events.assign(trial_type=labels)
             with catch_warnings():
                 simplefilter("ignore")  # what they are about has been said
-                design = _design_matrix(
-                    run, run.events.assign(trial_type=labels), options
-                )
-                X, noise_model = design.to_numpy(), options["noise_model"]
-                noises, fitted = first_level.run_glm(Y, X, noise_model)
+                X = _design_matrix(run, events, options).to_numpy()
+                noises, fitted = first_level.run_glm(Y, X, options["noise_model"])
         # nilearn has types in sorted order, each with its responses.
         number = np.flatnonzero(np.unique(labels) == labels[row])[0]
         values.append(np.empty(Y.shape[1]))
@@ -515,7 +512,7 @@ def _fit_by_nilearn(Y, run, options, progress):
 
 
 def _estimate(data, finite, run, weights, options, progress):
-    """Return estimates (n_trials, n_voxels) of a run, and which voxels are `_ODD`."""
+    """Estimates (n_trials, n_voxels) of a run, and which voxels are `_ODD`."""
     bold.check_signal(data, run.name, np.arange(len(run.frame_times))[run.kept])
     sound = finite & usable_columns(data)
     low = np.zeros(len(sound), bool)
@@ -554,12 +551,10 @@ def _estimate_all(scans, runs, weights, options, verbose):
     odd = np.zeros((len(_ODD), n_voxels), bool)
     with Progress(n_trials, verbose=verbose, noun="trial") as progress:
         for number, (run, each) in enumerate(zip(runs, weights, strict=True)):
-            stop = start + len(each)
+            rows = slice(start, start + len(each))
             data = scans.read(number, run.kept, run.name)
-            values[start:stop], odd_here = _estimate(
-                *data, run, each, options, progress
-            )
-            start, odd = stop, odd | odd_here
+            values[rows], here = _estimate(*data, run, each, options, progress)
+            start, odd = rows.stop, odd | here
     for what, n in zip(_ODD, odd.sum(axis=1), strict=True):
         if n:
             warn(f"{n} of {n_voxels} {plural(scans.space.noun)} of the mask {what}.")

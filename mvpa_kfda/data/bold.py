@@ -93,9 +93,8 @@ class _Runs:
         for name, image, length in zip(self.names, images, lengths, strict=True):
             if len(image.shape) != ndim or length < _FEWEST:
                 raise ValueError(
-                    f"{name} has shape {image.shape}; a run is a 4D image, or 2-D on "
-                    "surfaces and in CIFTI files. Join scans: "
-                    "nilearn.image.concat_imgs."
+                    f"{name} has shape {image.shape}; a run must be a 4D image, or "
+                    "2-D data, of scans. Join them by nilearn.image.concat_imgs."
                 )
         self.images, self.lengths = images, lengths
 
@@ -246,10 +245,7 @@ class CiftiRuns(_Runs):
     def fit(self, mask_img, smoothing_fwhm):
         """Choose the columns: those of a mask, or all."""
         if smoothing_fwhm is not None:
-            raise ValueError(
-                "smoothing_fwhm is for volumes; CIFTI files are smoothed before. Leave "
-                "it out."
-            )
+            raise ValueError("smoothing_fwhm is for volumes; smooth CIFTI files first.")
         first, self.mask_img = self._files[0], None  # of parcels there are no masks
         space = cifti_space(first)
         self.space = space if mask_img is None else masked(space, mask_img)
@@ -306,7 +302,8 @@ def read_sidecar(path):
         raise ValueError(f"{path} is no JSON file: {error}.") from error
     if not isinstance(content, dict):
         raise ValueError(f"{path} holds no names with values, as those of BIDS do.")
-    for name in (names := ("RepetitionTime", "StartTime")):
+    names = "RepetitionTime", "StartTime"
+    for name in names:
         value = content.get(name, 0.0)
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not number or not 0 <= value < float("inf"):
@@ -336,8 +333,8 @@ def find_timing(names, headers, sidecars, t_r=None, slice_time_ref=None):
         other = [share for share in known if abs(share - slice_time_ref) > _SAME]
         if other:
             warn(
-                f"slice_time_ref={slice_time_ref:g}, but by the StartTime in its .json "
-                f"file a run has {other[0]:g}. The first is used."
+                f"slice_time_ref={slice_time_ref:g}, but by the StartTime in the .json "
+                f"file of a run {other[0]:g}. The first is used."
             )
         return Timing(t_r, slice_time_ref, "given")
     if not known:
@@ -377,10 +374,7 @@ def _find_t_r(names, headers, in_files, given):
     for what, values in (("the .json file", in_files), ("the header", headers)):
         for name, value in zip(names, values, strict=True):
             if value is not None and abs(value - given) > _SAME * given:
-                warn(
-                    f"t_r={given:g}, but {what} of {name} says {value:g} s. The first "
-                    "is used."
-                )
+                warn(f"t_r={given:g} is used, but {what} of {name} says {value:g} s.")
                 return given
     return given
 
@@ -430,8 +424,7 @@ def read_events(item, name):
     """A table of events in the order of their onsets, checked."""
     if not isinstance(item, str | PathLike | pd.DataFrame):
         raise TypeError(
-            f"{name} must be a DataFrame or the path of an events.tsv file; got "
-            f"{type(item).__name__}."
+            f"{name} must be a DataFrame or a path; got {type(item).__name__}."
         )
     table = trimmed_table(read_table(item, "events")).reset_index(drop=True)
     missing = [column for column in COLUMNS if column not in table.columns]
@@ -442,11 +435,8 @@ def read_events(item, name):
         )
     unnamed = table["trial_type"].isna()
     if n := int(unnamed.sum()):
-        are = "is" if n == 1 else "are"
-        warn(
-            f"{name}: {counted(n, 'event')} without a trial_type (n/a) {are} not "
-            "modelled."
-        )
+        without = f"{counted(n, 'event')} without a trial_type (n/a)"
+        warn(f"{name}: {without} {'is' if n == 1 else 'are'} not modelled.")
         table = table[~unnamed]
     in_file = not isinstance(item, pd.DataFrame)
     for column in ("onset", "duration", *({"modulation"} & {*table.columns})):
@@ -639,9 +629,8 @@ def warn_of_drifts_twice(confounds, drift_model):
     cosines = sorted({name for name in names if name.startswith("cosine")})
     if cosines and drift_model is not None:
         warn(
-            f"Drifts are modelled twice: confounds hold {quoted(cosines, 2)} of "
-            f"fMRIPrep, and drift_model={drift_model!r} adds others. Pass "
-            "drift_model=None, or leave these confounds out."
+            f"Drifts are modelled twice: by drift_model={drift_model!r} and confounds, "
+            f"{quoted(cosines, 2)} of fMRIPrep. Pass drift_model=None, or drop these."
         )
 
 
@@ -689,8 +678,7 @@ def check_tuned(strategy, tuned, flag):
     for name, value in tuned.items():
         if TUNES[name] not in strategy:
             raise ValueError(
-                f"{name}={value!r} is for {flag} {TUNES[name]}. Add that, or leave it "
-                "out."
+                f"{name}={value!r} is for {flag} {TUNES[name]}: add that, or drop it."
             )
         if name == "n_compcor":
             check_count(name, value, 1)

@@ -314,8 +314,7 @@ def open_images(imgs, mask_img=None, mesh=None, whole=False):
         known = _features(imgs)
         if mask_img is not None:
             raise TypeError(
-                "mask_img is for images; imgs is an array. Select columns instead, "
-                "e.g. imgs[:, mask]."
+                "mask_img is for images; imgs is an array. Use imgs[:, mask] instead."
             )
         return OpenImages(known.space, None, known)
     if is_masker(mask_img) and not of_cifti:
@@ -372,8 +371,7 @@ def _features(imgs):
     """The `Images` of a plain array or DataFrame."""
     if sparse.issparse(imgs) or np.ma.is_masked(imgs):
         raise TypeError(
-            "imgs is a sparse or a masked array; pass a dense one, with NaN for what "
-            "is not known."
+            "imgs is a sparse or a masked array; pass a dense one, NaN for gaps."
         )
     names = imgs.columns.astype(str) if isinstance(imgs, pd.DataFrame) else None
     values = np.asarray(imgs)

@@ -26,7 +26,7 @@ _CHANCE = 0.1
 
 
 def shared_trials(data, times, data_test, times_test):
-    """Return pairs (n_pairs, 2) of trials with equal values at the common times."""
+    """Pairs (n_pairs, 2) of trials with equal values at the common times."""
     digits = np.round(times, 6), np.round(times_test, 6)
     _, here, there = np.intersect1d(*digits, return_indices=True)
     if len(here) == 0:
@@ -52,8 +52,7 @@ def check_no_same_trials(same_trials, test):
     """Refuse `same_trials` where there is no second set of data called `test`."""
     if same_trials is not None:
         raise ValueError(
-            f"same_trials={same_trials!r} is for {test}, but no {test} is given. Leave "
-            "it out, or pass them."
+            f"same_trials={same_trials!r} is for {test}, which is not given. Drop it."
         )
 
 
@@ -80,10 +79,8 @@ def check_same_trials(same_trials, data, times, data_test, times_test, names):
             if len(moved) > _CHANCE * n_test:
                 i, j = moved[0]
                 words = f"trial {j} of {test} is trial {i} of {train}"
-            raise ValueError(
-                "same_trials=True needs the same trials in both, in the same order; "
-                f"{words}."
-            )
+            needed = "same_trials=True needs the same trials in both, in the same order"
+            raise ValueError(f"{needed}; {words}.")
         return True
     if len(pairs) == 0:
         return False

@@ -225,7 +225,7 @@ def _evaluate(node, column):
 
 
 def _truth(value):
-    """Return truth values, which may be missing."""
+    """Truth values, which may be missing."""
     if isinstance(value, bool):
         return value
     if isinstance(value, pd.Series) and is_bool_dtype(value.dtype):

@@ -186,9 +186,7 @@ def read_train_on(given, n, table=None, words=_NO_TABLE):
         except ValueError as error:
             raise ValueError(f"{no_query}: {error}") from error
         if mask.shape != (n,) or mask.dtype != bool:
-            raise ValueError(
-                f"{no_query}: it is not true or false for each of {n} {noun}."
-            )
+            raise ValueError(f"{no_query}: it is not true or false for each.")
         return TrainOn(mask, given, noun, f" The columns are: {columns}.")
     refuse_masked("train_on", given, n)
     try:
@@ -200,7 +198,7 @@ def read_train_on(given, n, table=None, words=_NO_TABLE):
     if mask.dtype != bool:
         raise TypeError(
             "train_on must hold booleans, True for each trial to train on; got "
-            f"{type(given).__name__} with dtype {mask.dtype}. Use condition == 'seen'."
+            f"{type(given).__name__} with dtype {mask.dtype}. Use e.g. condition == 1."
         )
     if mask.shape != (n,):
         shape = f"train_on has shape {mask.shape} for {n} trials."
@@ -296,8 +294,8 @@ def read_confounds(given, n, column_of=None):
             continue
         if column.nunique() == n:
             raise ValueError(
-                f"confounds: {name} has a category for each of the {n} trials "
-                f"({quoted(map(str, column[:3]))}, ...). Use numbers, or fewer of them."
+                f"confounds: {name} has a category of its own for each of the {n} "
+                f"trials ({quoted(map(str, column[:3]))}, ...). Use fewer, or numbers."
             )
         # An indicator of every category, so that one which no training trial has is
         # alike to none of the others, see `RemoveConfounds`.

@@ -101,15 +101,12 @@ def listed(imgs):
     # Values of vertices without a mesh: say what to make of them.
     parts = _by_hemisphere(items[0] if isinstance(items[0], dict) else items)
     if parts is not None:
-        files = {part: name_items("", [each])[0] for part, each in parts.items()}
-        files = files or dict.fromkeys(HEMISPHERES, "")
-        mesh = ", ".join(f"{part!r}: '{part}.surf.gii'" for part in files)
-        data = ", ".join(
-            f"{p!r}: {file!r}" if file else f"{p!r}: ..." for p, file in files.items()
-        )
+        files = {p: name_items("", [x])[0] or "..." for p, x in parts.items()}
+        files = files or dict.fromkeys(HEMISPHERES, "...")
+        mesh = {part: f"{part}.surf.gii" for part in files}
         raise TypeError(
-            "imgs holds values of vertices, but not the mesh that these are of. Per "
-            f"run pass nilearn.surface.SurfaceImage(mesh={{{mesh}}}, data={{{data}}})."
+            "imgs holds values of vertices, but not the mesh that these are of. For "
+            f"each run pass nilearn.surface.SurfaceImage(mesh={mesh}, data={files})."
         )
     return items
 
@@ -144,7 +141,7 @@ def _by_hemisphere(values):
 
 
 def open_image(item, name, errors):
-    """Return the image at a path, anything else as it is; say which file has errors."""
+    """The image at a path, anything else as it is; say which file has errors."""
     if not isinstance(item, str | os.PathLike):
         return item
     return read_file(item, name, nibabel.load, "image", errors)
@@ -382,8 +379,7 @@ def computed_mask(masker, imgs):
             mask_img = masker.fit(imgs).mask_img_
     except ValueError as error:
         raise ValueError(
-            f"nilearn finds no mask in imgs: {error} Pass mask_img, a 3D image of the "
-            "voxels to use."
+            f"nilearn finds no mask in imgs: {error} Pass mask_img, a 3D image."
         ) from error
     if not np.any(mask_img.dataobj):
         raise ValueError(
@@ -643,8 +639,7 @@ def flat_within_runs(X, usable, runs):
         here = usable & ~X[rows].any(axis=0)
         if np.array_equal(here, usable):
             raise ValueError(
-                f"Nothing varies in the group of image {rows[0]} (counted from 0). "
-                "Drop its images."
+                f"Nothing varies in the group of image {rows[0]} (from 0). Drop it."
             )
         flat |= here
     return flat
@@ -685,7 +680,7 @@ def nearest_voxels(space, onto):
 
 
 def take_voxels(values, nearest):
-    """Return values (..., V) at voxels `nearest` (W,), NaN where there is none."""
+    """Values (..., V) at voxels `nearest` (W,), NaN where there is none."""
     taken = np.take(values, nearest, axis=-1, mode="wrap")
     taken[..., nearest < 0] = np.nan
     return taken
