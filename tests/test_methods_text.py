@@ -75,7 +75,6 @@ from mvpa_kfda.reports.words import (
     NOT_SAID,
     SETTING_WORDS,
     metric_words,
-    p_words,
     splitter_words,
 )
 from mvpa_kfda.results.base import SubjectResult
@@ -620,14 +619,6 @@ def test_what_maps_are_over_is_said():
     assert "temporal generalization" not in body
     general = check_text(build.result("GeneralizationResult"))
     assert "Following the temporal generalization" in general
-
-
-@pytest.mark.parametrize(
-    ("p", "words"),
-    [(0.25, "= 0.250"), (0.0123, "= 0.012"), (0.001, "= 0.001"), (0.0004, "< 0.001")],
-)
-def test_p_values_have_three_decimals(p, words):
-    assert p_words(p) == f"*p* {words}"
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

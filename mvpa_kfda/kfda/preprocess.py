@@ -203,6 +203,11 @@ class FoldPreprocessing:
     def __bool__(self):
         return bool(self.steps) or self.confounds is not None
 
+    @property
+    def is_zscores(self):
+        """Whether features are z-scored (:class:`ZScores`), and no more."""
+        return self.confounds is None and len(self.steps) == 1 and _scores(*self.steps)
+
     def augmented(self, X, trials=slice(None)):
         """Return features (..., n, p) of some trials with their confounds behind."""
         if self.confounds is None:
@@ -317,13 +322,18 @@ def _check_rows(step, among, alone):
     )
 
 
+def _scores(step):
+    """Whether a step takes z-scores."""
+    return type(step) is StandardScaler and step.with_mean and step.with_std
+
+
 def _fit(step, X):
     """A step fitted on rows X, by a shortcut where there is one."""
     (n, p), kind = X.shape, type(step)
     try:
         if kind is RemoveConfounds:
             return step.fit(X)  # made for these rows
-        if kind is StandardScaler and step.with_mean and step.with_std:
+        if _scores(step):
             return ZScores.of(X)
         if kind is PCA and step.svd_solver == "full" and n > p:
             share = step.n_components

@@ -260,7 +260,3 @@ class ComparisonResult(TestedMap):
     def _worded_draws(self):
         """Return the words for how often labels were permuted."""
         return [counted(self.n_permutations, "permutation", ",")]
-
-    def _worded_best(self):
-        """Word the difference that speaks most for the alternative."""
-        return self._worded_extreme(self.metric)

@@ -457,8 +457,8 @@ class VolumeResult(
                 "or number in the atlas, others by their number in result.positions."
             )
         if not self.decoded[region]:
-            where = self.places.word(region)
-            raise ValueError(f"Nothing could be decoded at {where}.")
+            where = self.places.at(region)
+            raise ValueError(f"Nothing could be decoded {where}.")
         return int(region)
 
     def peaks(
