@@ -17,7 +17,11 @@ WHEEL = re.compile(
 NEEDED = {
     ".whl": (
         *("mvpa_kfda/__init__.py", "mvpa_kfda/__init__.pyi", "mvpa_kfda/py.typed"),
-        *("mvpa_kfda/decoding/problems.txt", "mvpa_kfda/reports/references.bib"),
+        "mvpa_kfda/decoding/problems.txt",
+        *("mvpa_kfda/inference/corrections.txt", "mvpa_kfda/inference/null.txt"),
+        "mvpa_kfda/inference/permutation.txt",
+        "mvpa_kfda/metrics/metrics.txt",
+        "mvpa_kfda/reports/references.bib",
     ),
     ".gz": (
         *("LICENSE", "CHANGES.rst", "CITATION.cff", "codemeta.json"),

@@ -870,7 +870,7 @@ def test_files_of_labels_in_latin_1_are_read_and_said(tmp_path):
         (("T", "gaps"), None, ValueError, r"y: the column 'gaps' is empty in 1 of 4"),
         (("T", "label"), "gaps", ValueError, "groups: the column 'gaps' is empty"),
         ("T", None, TypeError, r"y is a DataFrame; pass one column"),
-        (("nowhere.tsv", "a"), None, FileNotFoundError, "nowhere.tsv', is no file"),
+        (("nowhere.tsv", "a"), None, FileNotFoundError, "nowhere.tsv' is no file"),
         (("labels.xls", "a"), None, ValueError, r"\.tsv or \.csv, .* got 'labels.xls'"),
     ],
 )
@@ -895,7 +895,7 @@ def test_tables_that_are_refused(table, tmp_path):
         "commas.tsv": b"a,b\n1,2\n",
     }.items():
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(ValueError, match=f"y, '.*{name}', cannot be read"):
+        with pytest.raises(ValueError, match=f"y: '.*{name}' is no table"):
             read_labels((tmp_path / name, "a"))
 
 

@@ -996,7 +996,8 @@ def test_what_a_splitter_shuffles_is_named():
 
 
 def test_what_is_cited_exists():
-    files = Path(mvpa_kfda.__file__).parent.rglob("*.py")
+    files = Path(mvpa_kfda.__file__).parent.rglob("*.*")
+    files = [path for path in files if path.suffix in (".py", ".txt")]
     files = [path for path in files if path.stem != "citations"]
     text = "".join(path.read_text(encoding="utf-8") for path in files)
     cited = set(re.findall(r"[@\"]([A-Z][a-z]+[A-Za-z]*\d{4})", text))

@@ -16,7 +16,7 @@ from mvpa_kfda.group.recombined import (
     draw_recombinations,
 )
 from mvpa_kfda.inference.corrections import correct
-from mvpa_kfda.inference.null import FullNull
+from mvpa_kfda.inference.null import Null
 
 
 def group(n_positions, n_permutations=199, seed=0, effect=(), dtype=float, trials=None):
@@ -197,31 +197,31 @@ def test_minima_are_those_of_scores(kind, dtype, monkeypatch):
     assert null.dtype == null[:].dtype == dtype
     assert_array_equal(null[:], expected)
     assert_array_equal(null[50:60, 2:4], expected[50:60, 2:4])
-    lazy, whole = FullNull(null.observed, null), FullNull(null.observed, expected)
+    lazy, whole = Null(null.observed, null), Null(null.observed, expected)
     reached = (expected >= null.observed.astype(dtype)).sum(axis=0)
     assert len(np.unique(reached)) > 5
     assert reached.max() > 255
     assert_array_equal(lazy.exceedances, reached)
     assert_array_equal(whole.exceedances, reached)
     assert_array_equal(lazy.maximum, expected.max(axis=1))
-    low = FullNull(null.observed, null, alternative="less")
+    low = Null(null.observed, null, alternative="less")
     assert_array_equal(low.maximum, -expected.min(axis=1))
     size = np.abs(np.vstack([null.observed, expected])).max(axis=0)
     assert_array_equal(whole.size, size)
     with monkeypatch.context() as patch:
         patch.setattr("mvpa_kfda.utils.memory._BATCH", 14)
-        assert_array_equal(FullNull(null.observed, null).size, size)
+        assert_array_equal(Null(null.observed, null).size, size)
     for correction in ("max-step-down", "cluster"):
         assert_array_equal(correct(lazy, correction), correct(whole, correction))
     two = {"alternative": "two-sided"}
-    lazy, whole = (FullNull(null.observed, each, **two) for each in (null, expected))
+    lazy, whole = (Null(null.observed, each, **two) for each in (null, expected))
     assert_array_equal(lazy.exceedances, whole.exceedances)
 
 
 def test_minima_must_be_finite():
     null = RecombinedNull(*minima("not finite"), "min")
     with pytest.raises(ValueError, match="must be finite"):
-        FullNull(null.observed, null)
+        Null(null.observed, null)
 
 
 # ----------------------------------------------------------- clusters of two tests

@@ -72,7 +72,7 @@ def read_regions(imgs, labels_img, mask_img=None, lut=None, mesh=None):
 
 
 def _unpack(labels_img, lut):
-    """Return image, table and list of names of an atlas, as nilearn fetches them."""
+    """Image, table and list of names of an atlas, as nilearn fetches them."""
     names = None
     if isinstance(labels_img, dict):  # such as a Bunch
         names, numbers = labels_img.get("labels"), labels_img.get("indices")
@@ -177,7 +177,7 @@ def _one_map(data, n_axes, step=None):
 
 
 def _whole(data, step=None):
-    """Return whole numbers; NaN counts as 0, and files may have changed them a bit."""
+    """Whole numbers; NaN counts as 0, and files may have changed them a bit."""
     if (labels := volumes.whole_numbers(data, "labels_img", step)) is None:
         data = _finite(data)
         raise ValueError(
@@ -189,12 +189,12 @@ def _whole(data, step=None):
 
 
 def _finite(data):
-    """Return data in which what is not finite is 0."""
+    """Data in which what is not finite is 0."""
     return np.nan_to_num(data, nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def _on_grid_of(labels, atlas, like):
-    """Return labels (x, y, z) on a grid, as NiftiLabelsMasker resamples them."""
+    """Labels (x, y, z) on a grid, as NiftiLabelsMasker resamples them."""
     if volumes.same_grid(atlas, like):
         return labels
     try:

@@ -26,11 +26,10 @@ from ..kfda.folds import (
 from ..kfda.models import kernels_of
 from ..kfda.penalties import Auto, Tuned, name_of_rule
 from ..kfda.preprocess import FoldPreprocessing, check_kernel_after
-from ..metrics.classes import METRICS, chance_level
+from ..metrics.classes import METRICS
 from ..metrics.names import (
     check_regression_scoring,
     check_scoring,
-    function_metrics,
     name_functions,
     record_pairs,
 )
@@ -226,7 +225,7 @@ def make_analysis(
         "folds": samples.folds,
         "scoring": scoring,
         "dtype": procedure.running.dtype,
-        "functions": function_metrics(functions, classes),
+        "functions": {name: maker(classes) for name, maker in functions.items()},
         "learned": learned.seeded(seed),
         "inner": inner,
     }
@@ -597,19 +596,17 @@ def decode(
     task = replace(task, null=null)
     outcome = run(positions, task, running.n_jobs, running.verbose, checkpoint)
     penalty, tested = dict(outcome.penalty), analysis.tested
+    proportions = None
     if analysis.classes is None:
-        chances = {name: metric.chance for name, metric in task.metrics.items()}
         if "criterion" in penalty:
             penalty["criterion"] = penalty["criterion"] * task.scale**2
     else:
         if analysis.train_mask is not None:
             tested = tested[~analysis.train_mask]
-        chances = {
-            name: task.functions[name].chance
-            if name in task.functions
-            else chance_level(name, tested, len(analysis.classes))
-            for name in task.scoring
-        }
+        proportions = np.bincount(tested, minlength=len(analysis.classes)) / len(tested)
+    chances = {
+        name: float(metric.chance(proportions)) for name, metric in task.metrics.items()
+    }
     maps, permuted = outcome.patterns, analysis.permutations.n_permutations > 0
     if null != "all":
         parameters = {"null": null} | parameters

@@ -18,8 +18,8 @@ from ..data.trials import Confounds
 from ..inference.permutation import (
     SCHEMES,
     Permute,
+    arrangements_of,
     find_biased,
-    find_exchange,
     find_few,
     find_price,
 )
@@ -493,15 +493,16 @@ def _exchange(codes, folds, groups, chosen, n_permutations, permute, cv=None):
         options = {"folds": folds, "groups": groups, "permute": permute}
         options["alike"] = chosen is None
         with collected_warnings() as told:
-            found = find_exchange(codes, n_permutations, **options)
+            found = arrangements_of(codes, n_permutations, **options)
+            found.check(n_permutations)
     except ValueError as error:
         return None, {}, [Problem("exchange", str(error), severity="error")]
     blocks[moved] = found.blocks
     known = {"permute": found.scheme, "n_permutations": n_permutations}
-    few = find_few(found.count, n_permutations, found.scheme, found.renamings)
+    few = find_few(found.units.count, n_permutations, found.scheme, found.renamings)
     problems = [price, find_biased(permute, folds), few]
     problems += [Problem("exchange", text) for text in told]
-    return blocks, known | {"arrangements": found.count}, problems
+    return blocks, known | {"arrangements": found.units.count}, problems
 
 
 def _worded_cv(splitter):

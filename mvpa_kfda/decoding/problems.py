@@ -16,7 +16,6 @@ Each problem is a function that counts and compares with a threshold, and a text
 ``problems.txt``.
 """
 
-import re
 import warnings
 from pathlib import Path
 
@@ -41,7 +40,7 @@ from ..metrics.classes import crowding, depends_on_frequencies
 from ..metrics.names import PairsMetric, metric_in_text
 from ..utils.advice import SIN_AND_COS
 from ..utils.checks import angle_unit, counted, enumerated, quoted, some_of, warn
-from ..utils.problems import Problem
+from ..utils.problems import Problem, read_texts
 
 #: With more than so many times the trials of the smallest class, the largest is a
 #: problem.
@@ -85,19 +84,8 @@ _NEAR_ZERO = 1e-2
 _OF_RANKS = {"roc_auc"}
 
 
-def _read_texts():
-    """The texts of problems by name, each in one line."""
-    table = Path(__file__).with_name("problems.txt").read_text(encoding="utf-8")
-    found = (each.partition("]\n") for each in table.split("\n\n[")[1:])
-    texts = {name: " ".join(text.split()) for name, _, text in found}
-    return {
-        name: re.sub("<(.+?)>", lambda other: texts[other[1]], text)
-        for name, text in texts.items()
-    }
-
-
 #: What is said of problems, with fields for what was seen.
-TEXTS = _read_texts()
+TEXTS = read_texts(Path(__file__).with_suffix(".txt"))
 
 
 def say(case, numbers=None, severity="warning", **words):

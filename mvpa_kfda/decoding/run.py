@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..inference.null import FullNull, NullSummary, summarize_null
+from ..inference.null import Null, NullSummary, summarize_null
 from ..kfda.folds import Folds, InnerFolds
 from ..kfda.patterns import pattern_weights, patterns_of
 from ..kfda.penalties import AtMost, Auto, Tuned
@@ -510,7 +510,7 @@ def reduce_null(kind, observed, null):
     ``permuted_moments`` (2, cells).
     """
     if kind == "max":
-        kept = FullNull(observed, null)
+        kept = Null(observed, null)
         names = "exceedances", "maximum", "permuted_moments"
         return {name: getattr(kept, name) for name in names}
     return {"null": null.astype(np.float64 if kind == "all" else np.float32)}

@@ -28,14 +28,13 @@ from ..inference.corrections import (
 )
 from ..inference.discoveries import calibrate
 from ..inference.exchange import (
-    LabelExchange,
-    SignFlips,
+    Exchange,
     draw_labels,
     draw_signs,
     tidied,
 )
 from ..inference.listed import CLUSTER_FDR
-from ..inference.null import ALTERNATIVES, Alternative, FullNull, count_p, level_of_side
+from ..inference.null import ALTERNATIVES, Alternative, Null, count_p, level_of_side
 from ..inference.prevalence import largest_order, order_p, prevalence_p
 from ..results.fields import keeps_warnings
 from ..results.group import GroupResult
@@ -161,7 +160,7 @@ class MapTest:
         if adjacency is not None:
             shape = (np.count_nonzero(counted),)
         nulls = [
-            FullNull(
+            Null(
                 null.observed.reshape(shape),
                 LazyRows(len(null), shape, null.dtype, null.__getitem__),
                 adjacency,
@@ -236,14 +235,14 @@ def exchange(subjects, test):
     if len(others) and not test.paired:
         samples, dof = (first, others), len(scores) - 2
         labels = draw_labels(n_first, len(others), *drawn)
-        null = LabelExchange(scores, labels, statistic)
+        null = Exchange(scores, labels, statistic)
     else:
         base = others
         if not test.paired:
             base = level_to_test(subjects, test.alternative)
             maps = {"permuted_means": base} if np.ndim(base) else {}
         samples, dof = (first - base,), n_first - 1
-        null = SignFlips(*samples, draw_signs(n_first, *drawn), statistic)
+        null = Exchange(*samples, draw_signs(n_first, *drawn), statistic)
     level, p = level_of_side(test.threshold, test.alternative), {}
     if method.parametric:
         if null.all_alike:
@@ -297,7 +296,7 @@ def parametric_p(first, second=None, statistic="t", alternative="greater"):
 
 def _one_group(values, n, statistic, alternative):
     """The p-values (C,) of n subjects against 0."""
-    flips = SignFlips(values, np.ones((1, n)), statistic)
+    flips = Exchange(values, np.ones((1, n)), statistic)
     if statistic == "t":
         return _tail(flips.observed, stats.t(n - 1), alternative)
     p = _tail(flips.observed, stats.norm(), alternative)
@@ -307,8 +306,8 @@ def _one_group(values, n, statistic, alternative):
             values[:, ~tied], alternative=alternative, method="exact", axis=0
         ).pvalue
     if n <= _LISTED and tied.any():
-        flips = SignFlips(values[:, tied], draw_signs(n, 2**n), statistic)
-        null = FullNull(flips.observed, flips, alternative=alternative, height=1.0)
+        flips = Exchange(values[:, tied], draw_signs(n, 2**n), statistic)
+        null = Null(flips.observed, flips, alternative=alternative, height=1.0)
         p[tied] = count_p(null.exceedances, null.n_permutations)
     return p
 
@@ -317,7 +316,7 @@ def _two_groups(values, n, statistic, alternative):
     """The p-values (C,) of the first n subjects against the others."""
     if statistic == "t":
         labels = np.arange(len(values))[np.newaxis] < n
-        t = LabelExchange(values, labels).observed
+        t = Exchange(values, labels).observed
         return _tail(t, stats.t(len(values) - 2), alternative)
     p = np.empty(values.shape[1])
     approximate = _tied(values) | (min(n, len(values) - n) > _EXACT_GROUP)

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 from itertools import combinations
 from numbers import Real
 from typing import Any
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..utils.checks import check_scoring_names, quoted
 from .auc import set_batches
-from .classes import METRICS, mean_of_defined
+from .classes import METRICS, TEXTS, mean_of_defined, unknown
 from .listed import ClassMetric, NumberMetric
 from .pairs import TABLES
 from .regression import REGRESSION_METRICS
@@ -55,31 +55,25 @@ class FunctionMetric:
     scalar = needs_class_scores = True
     table = None
     of_one_class = needs_two_classes = needs_spread = within_sets = False
-    #: Nobody knows.
-    chance = np.nan
+    chance = staticmethod(unknown)
 
     def score(self, tested):
-        """The values (t, ..., B) of what was tested."""
-        values = self.set_score(tested)
-        if np.isnan(values).any():
-            raise ValueError(
-                f"scoring's function {self.name!r} returned NaN for every test set: "
-                "all hold a single class. Use larger test sets, or return a number."
-            )
-        return values
-
-    def set_score(self, tested):
         """The values (t, ..., B), NaN where none of the test sets has one."""
-        shape = np.broadcast_shapes(tested.true.shape, tested.predicted.shape)
         true, predicted = (
-            self.classes[np.broadcast_to(codes, shape)]
+            self.classes[np.broadcast_to(codes, tested.shape)]
             for codes in (tested.true, tested.predicted)
         )
-        values = np.empty(shape[1:])
+        values = np.empty(tested.shape[1:])
         for at in np.ndindex(values.shape):
             rows = (slice(None), *at)
             scores = tested.class_scores[(slice(None), slice(None), 0, *at[1:])]
             values[at] = self.mean(true[rows], predicted[rows], scores, tested.shapes)
+        return values
+
+    def fill(self, values):
+        """Refuse NaN."""
+        if np.isnan(values).any():
+            raise ValueError(TEXTS["a function: no set"].format(name=self.name))
         return values
 
     def mean(self, true, predicted, class_scores, shapes):
@@ -97,45 +91,37 @@ class FunctionMetric:
         defined = [value for value in values if not np.isnan(value)]
         return float(np.mean(defined)) if defined else np.nan
 
-    def _call(self, *arguments):
+    def _call(self, true, predicted, class_scores):
         """Call the function for one test set, and check what it returns."""
+
+        def error(what):
+            words = {"true": true, "predicted": predicted}
+            words = {name: quoted(each.tolist(), 4) for name, each in words.items()}
+            call = TEXTS["a function: call"]
+            return ValueError(call.format(name=self.name, what=what, **words))
+
         try:
-            value = self.function(*arguments)
-        except Exception as error:
+            value = self.function(true, predicted, class_scores)
+        except Exception as failure:
             hint = ""
-            if "read-only" in str(error):
+            if "read-only" in str(failure):
                 hint = ". Change a copy, np.array(values), of what it is given"
-            raise ValueError(
-                f"{self._word(*arguments)} failed: {error}{hint}"
-            ) from error
+            raise error(f"failed: {failure}{hint}") from failure
         if isinstance(value, np.ndarray) and not value.ndim:
             value = value[()]
-        number = isinstance(value, Real | np.bool_) and not np.ma.is_masked(value)
-        alike = self.classes is not None and (arguments[0] == arguments[0][:1]).all()
-        if number and alike and np.isnan(float(value)):
-            return np.nan
-        if not number or not np.isfinite(float(value)):
-            raise ValueError(
-                f"{self._word(*arguments)} returned {value!r}. Allowed: one finite "
-                "number for any labels of a test set, also permuted ones; NaN for one "
-                "that holds a single class."
-            )
-        return float(value)
-
-    def _word(self, true, predicted, _):
-        """Word a call, for messages."""
-        return (
-            f"scoring's function {self.name!r}, called with y_true="
-            f"{quoted(true.tolist(), 4)} and y_pred={quoted(predicted.tolist(), 4)},"
-        )
+        if isinstance(value, Real | np.bool_) and not np.ma.is_masked(value):
+            alike = self.classes is not None and (true == true[:1]).all()
+            if np.isfinite(float(value)) or (alike and np.isnan(float(value))):
+                return float(value)
+        raise error(TEXTS["a function: value"].format(value=value))
 
 
 def name_functions(scoring):
-    """Return `scoring` with names in the place of functions, and these by name.
+    """The names in `scoring`, and by name what makes metrics of functions and pairs.
 
-    Chosen pairs of classes are among them.
+    Makers take the classes, or None for numbers.
     """
-    functions, names = {}, []
+    makers, names = {}, []
     several = isinstance(scoring, list | tuple)
     given = scoring if several else [scoring]
     known = [each for each in given if isinstance(each, str)]
@@ -143,31 +129,17 @@ def name_functions(scoring):
         if isinstance(each, Mapping):
             new = choose_pairs(each, known)
         elif callable(each):
-            new = {_name_of(each): each}
+            name = _name_of(each)
+            new = {name: partial(FunctionMetric, each, name)}
         else:
             names.append(each)
             continue
         for name in new:
-            if name in functions or name in (*METRICS, *REGRESSION_METRICS):
-                raise ValueError(
-                    f"scoring has a function or pairs named {name!r}, which is the "
-                    "name of another metric too. Use a different name."
-                )
-        functions.update(new)
+            if name in makers or find_metric(name):
+                raise ValueError(TEXTS["a name twice"].format(name=name))
+        makers.update(new)
         names += new
-    return names if several or len(names) > 1 else names[0], functions
-
-
-def function_metrics(functions, classes=None):
-    """Return metrics by name for functions by name, of classes or of numbers."""
-    metrics = {}
-    for name, each in functions.items():
-        metrics[name] = FunctionMetric(each, name, classes)
-        if isinstance(each, ChosenPairs):
-            (numbers,) = number_pairs({name: each.pairs}, classes).values()
-            labels = tuple(np.asarray(classes))
-            metrics[name] = PairsMetric(each.table, tuple(numbers), labels)
-    return metrics
+    return names if several or len(names) > 1 else names[0], makers
 
 
 def _name_of(function):
@@ -178,41 +150,32 @@ def _name_of(function):
             raise TypeError("a scorer of scikit-learn is shown the estimator")
         inspect.signature(function).bind(*"123")
     except (TypeError, ValueError):
-        raise TypeError(
-            f"Invalid value for 'scoring': {function!r}. Allowed: a metric's name, or "
-            "a function of (y_true, y_pred, class_scores), for example "
-            "scoring=lambda true, pred, scores: matthews_corrcoef(true, pred)."
-        ) from None
+        text = TEXTS["a function: arguments"]
+        raise TypeError(text.format(function=function)) from None
     return "custom" if name == "<lambda>" else name
 
 
-def check_scoring(scoring, functions=()):
+def check_scoring(scoring, makers=()):
     """The list of metric names; the first one must be a single number.
 
     Before a table of pairs comes its mean over these.
     """
-    names = check_scoring_names(scoring, (*METRICS, *functions))
-    if names[0] in METRICS and METRICS[names[0]].summary:
-        first = METRICS[names[0]].summary
-        names = [first, *(name for name in names if name != first)]
-    if names[0] in METRICS and not METRICS[names[0]].scalar:
-        raise ValueError(
-            f"The first metric of scoring is the one that is tested and drawn; "
-            f"{names[0]!r} is a table. Put a single-number metric first, e.g. "
-            f"scoring=['accuracy', {names[0]!r}]."
-        )
+    names = check_scoring_names(scoring, (*METRICS, *makers))
+    first = METRICS.get(names[0])
+    if first and first.summary:
+        names = [first.summary, *(name for name in names if name != first.summary)]
+    elif first and not first.scalar:
+        raise ValueError(TEXTS["a table first"].format(name=names[0]))
     return names
 
 
-def check_regression_scoring(scoring, functions=()):
+def check_regression_scoring(scoring, makers=()):
     """The list of names of regression metrics."""
-    for name, each in dict(functions).items():
-        if isinstance(each, ChosenPairs):
-            raise ValueError(
-                f"scoring has pairs of classes named {name!r}, and regression has no "
-                f"classes. Allowed: {quoted(REGRESSION_METRICS)}, or a function."
-            )
-    return check_scoring_names(scoring, (*REGRESSION_METRICS, *functions))
+    for name, maker in dict(makers).items():
+        if maker.func is not FunctionMetric:
+            text, known = TEXTS["pairs: no classes"], quoted(REGRESSION_METRICS)
+            raise ValueError(text.format(name=name, known=known))
+    return check_scoring_names(scoring, (*REGRESSION_METRICS, *makers))
 
 
 def find_metric(name):
@@ -293,67 +256,57 @@ def metric_limits(name):
 
 
 @dataclass(frozen=True)
-class ChosenPairs:
-    """What a user said: the mean over some pairs, (label, label), of a table."""
-
-    table: str
-    pairs: Any
-
-
-@dataclass(frozen=True)
 class PairsMetric:
     """The mean over some pairs of classes of one of the tables."""
 
     table_name: str
     #: Which pairs, in the order of `scipy.spatial.distance.squareform`.
     numbers: tuple
-    #: The labels of the classes.
-    classes: tuple
+    #: The labels of the pairs, a list of (label, label).
+    pairs: list
 
     scalar, table = True, None
     of_one_class = False
     needs_class_scores = needs_two_classes = True
+
+    @classmethod
+    def of(cls, table, name, pairs, classes):
+        """The metric of pairs (label, label) of classes, by its name."""
+        (numbers,) = number_pairs({name: pairs}, classes).values()
+        known = list(combinations(np.asarray(classes).tolist(), 2))
+        return cls(table, tuple(numbers), [known[number] for number in numbers])
 
     @property
     def within_sets(self):
         """Whether classes are compared within test sets alone."""
         return METRICS[self.table_name].within_sets
 
-    @property
-    def chance(self):
+    def chance(self, proportions):
         """The chance level of each pair, and so of the mean."""
-        return METRICS[self.table_name].chance(None)
-
-    @cached_property
-    def pairs(self):
-        """The labels of the pairs, a list of (label, label)."""
-        labels = [np.asarray(label).item() for label in self.classes]
-        known = list(combinations(labels, 2))
-        return [known[number] for number in self.numbers]
+        return METRICS[self.table_name].chance(proportions)
 
     def score(self, tested):
-        """The mean (t, ..., B) over pairs that are tested; chance of none."""
-        values = self.set_score(tested)
-        return np.where(np.isnan(values), self.chance, values)
-
-    def set_score(self, tested):
         """The mean (t, ..., B) over pairs that are tested; NaN of none."""
         values = METRICS[self.table_name].score(tested)
         return mean_of_defined(values[list(self.numbers)], axis=0)
 
+    def fill(self, values):
+        """Chance in the place of NaN."""
+        return np.where(np.isnan(values), self.chance(None), values)
+
 
 def choose_pairs(given, names):
-    """Return `ChosenPairs` by name, of what stands in scoring beside other names.
+    """What makes metrics of pairs, by name, of what stands in scoring beside `names`.
 
     They are of the distances, unless scoring has accuracies of pairs alone.
     """
     if not given or not all(isinstance(name, str) and name for name in given):
-        raise ValueError(_pairs_message(given))
+        raise ValueError(TEXTS["pairs: given"].format(given=given))
     having = [
         kind for kind, of in TABLES.items() if {of, METRICS[of].summary} & set(names)
     ]
     table = TABLES[having[0] if having else "crossnobis"]
-    return {name: ChosenPairs(table, pairs) for name, pairs in given.items()}
+    return {name: partial(PairsMetric.of, table, name, p) for name, p in given.items()}
 
 
 def record_pairs(metrics):
@@ -366,11 +319,11 @@ def record_pairs(metrics):
 
 
 def name_pairs(pairs):
-    """Return pairs by name, each of a list by its labels."""
+    """Pairs by name, each of a list by its labels."""
     if isinstance(pairs, Mapping):
         return pairs
     if isinstance(pairs, str) or not isinstance(pairs, Sequence):
-        raise ValueError(_pairs_message(pairs))
+        raise ValueError(TEXTS["pairs: given"].format(given=pairs))
     named = [(" / ".join(map(str, p)) if np.ndim(p) else str(p), p) for p in pairs]
     return {name: [pair] for name, pair in named}
 
@@ -389,25 +342,14 @@ def number_pairs(pairs, classes):
     chosen = {}
     for name, some in pairs.items():
         if isinstance(some, str) or not isinstance(some, Sequence | np.ndarray):
-            raise ValueError(_pairs_message({name: some}))
+            raise ValueError(TEXTS["pairs: given"].format(given={name: some}))
         for pair in some:
             if as_set(pair) not in known:
-                raise ValueError(
-                    f"Invalid value for 'pairs': {pair!r}. Allowed: two different "
-                    f"classes of {quoted(classes, 20)}."
-                )
+                words = {"pair": pair, "classes": quoted(classes, 20)}
+                raise ValueError(TEXTS["pairs: unknown"].format(**words))
         chosen[str(name)] = [known[as_set(pair)] for pair in some]
         if len(set(chosen[str(name)])) < len(some):
             raise ValueError(f"pairs names a pair twice: {list(some)!r}.")
     if not chosen or not all(chosen.values()):
         raise ValueError("pairs names no pair. Pass at least one, (label, label).")
     return chosen
-
-
-def _pairs_message(given):
-    """Say how pairs are given."""
-    return (
-        f"Invalid value for 'pairs': {given!r}. Allowed: pairs of classes by the name "
-        'of the mean over them, such as {"between": [("face", "house"), ("hand", '
-        '"house")]}.'
-    )

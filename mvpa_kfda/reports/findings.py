@@ -110,7 +110,8 @@ def correction_sentence(result, correction, n, n_tests=1, **words):
     how = {"places": places, "Places": capital(places), **words}
     how["n"] = f"{n:,} {result.places.noun(n)}"
     named = NAMED[correction]
-    return named.words.format(**how) + (named.shared if n_tests > 1 else "")
+    shared = f" {named.shared}" if named.shared and n_tests > 1 else ""
+    return named.words.format(**how) + shared
 
 
 def named_first(result, correction=None):
