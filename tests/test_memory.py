@@ -186,6 +186,13 @@ class Drawn(Exception):
     """Something has been drawn."""
 
 
+class Undrawn:
+    """A generator that tells when it begins to draw."""
+
+    def multinomial(self, *_):
+        raise Drawn("begun")
+
+
 @pytest.mark.parametrize(
     "draw",
     [
@@ -194,7 +201,7 @@ class Drawn(Exception):
         lambda n: draw_labels(40, 40, n),
         lambda n: draw_recombinations(np.full(20, 100), n),
         lambda n: draw_recombinations([1001, 1001], n),  # all there are
-        lambda n: draw_subjects(np.random.default_rng(0), 20, n),
+        lambda n: draw_subjects(Undrawn(), 20, n),
     ],
 )
 def test_very_many_are_told_before_they_are_drawn(monkeypatch, draw):

@@ -76,7 +76,6 @@ _LEVEL_OF_IMAGES, _LEVEL = 0.001, 0.05
 #: For smaller levels there is no number of permutations that anybody would draw.
 _LEAST_ALPHA = 1e-8
 
-
 #: Up to so many subjects the signed-rank test is exact: without ties by its known
 #: distribution, with ties by listing the signs. SciPy's bounds.
 _EXACT, _LISTED = 50, 13
