@@ -904,7 +904,7 @@ def named_entries():
     words |= {f"group {name}": each.words for name, each in GROUP_METHODS.items()}
     for entries in (SCHEMES, COMPARISON_TESTS, ONSETS):
         words |= {f"{name} of {len(entries)}": e.words for name, e in entries.items()}
-    return words | {name: each.words for name, each in rowmaps.SAMPLING.items()}
+    return words | rowmaps.SAMPLING
 
 
 #: A rule of every class.

@@ -22,7 +22,7 @@ from ..kfda.foldwise import FoldwisePlan
 from ..kfda.kernels import Linear
 from ..kfda.models import for_channels
 from ..kfda.penalties import MOST_OF_SECOND
-from ..kfda.transfer import Expansion, Transfer, chunk_length
+from ..kfda.transfer import Chunks, Expansion, Transfer
 from ..results.epochs import GeneralizationResult, exempt_cells
 from ..results.patterns import pack_info
 from ..utils.checks import check_finite
@@ -85,7 +85,7 @@ class GeneralizationPositions(WindowPositions):
         if self.kernel.low_rank:
             return 0
         rows = 4 * self.width * self.n_test * min(self.data.shape[1:])
-        return super().worker_bytes + min(rows, _Chunks._MOST)
+        return super().worker_bytes + min(rows, Chunks.MOST)
 
     def grouped(self, grouping, block, tested=None):
         """The same of pseudo-trials; of all test windows, perhaps of others."""
@@ -115,11 +115,13 @@ class GeneralizationPositions(WindowPositions):
         order = plan.order if plan.batches else np.arange(self.n_test)
         tested, expansion = (self.test_labels, self.n_test, self.width), None
         if isinstance(plan, FoldwisePlan):
+            of_fold = partial(self._chunks_of_fold, plan, task.learned)
             if plan.scores_features:
-                return Transfer(plan, self._feature_chunks(order, plan), *tested)
-            chunks = partial(self._chunks_of, plan, task.learned)
-            if plan.is_shared or not plan.batches:
-                chunks = chunks(plan.whole, order)
+                chunks = self._feature_chunks(order, plan)
+            elif plan.is_shared or not plan.batches:
+                chunks = of_fold(plan.whole, order)
+            else:
+                chunks = of_fold
             return Transfer(plan, chunks, *tested)
         X = self.features(position)
         if self._uses_features(X, task):
@@ -129,15 +131,13 @@ class GeneralizationPositions(WindowPositions):
             expansion = Expansion.of_kernel(plan, X, self.kernel_of(position))
 
             def rows(windows):
-                features = self._test_features(windows, order)
-                values = expansion.rows(features.reshape(-1, X.shape[1]))
-                return values.reshape(*features.shape[:2], -1)
+                return _by_rows(expansion.rows, self._test_features(windows, order))
 
-            shape = self.n_test, expansion.n_columns
-            chunks = _Chunks(rows, shape, self.width, len(plan.rows), plan.dtype)
+            shape = self.n_test, expansion.values.shape[1]
+            chunks = Chunks(rows, shape, self.width, plan)
         return Transfer(plan, chunks, *tested, expansion)
 
-    def _chunks_of(self, plan, learned, fold, trials=None):
+    def _chunks_of_fold(self, plan, learned, fold, trials=None):
         """The test rows of some trials, or of those of a fold, by its columns."""
         trials = fold.test if trials is None else trials
         learned = learned if plan.batches else learned.of_others
@@ -147,12 +147,9 @@ class GeneralizationPositions(WindowPositions):
                 features = self._test_features(windows, trials)
             else:
                 features = self._test_windows[list(windows)][:, trials]
-            features = learned.augmented(features, trials)
-            values = fold.columns(features.reshape(-1, features.shape[2]))
-            return values.reshape(*features.shape[:2], -1)
+            return _by_rows(fold.columns, learned.augmented(features, trials))
 
-        shape = len(trials), fold.n_columns
-        return _Chunks(rows, shape, self.width, len(plan.rows), plan.dtype)
+        return Chunks(rows, (len(trials), fold.n_columns), self.width, plan)
 
     def _uses_features(self, X, task):
         """Whether weights on features are cheaper than kernels between times."""
@@ -162,17 +159,12 @@ class GeneralizationPositions(WindowPositions):
     def _feature_chunks(self, order, plan):
         """The test features, arranged once for all training windows."""
         key = order.tobytes(), len(plan.rows), plan.dtype.name
-        chunks = self._arranged.get(key)
-        if chunks is None:
-
-            def rows(windows):
-                return self._test_features(windows, order)
-
-            shape = self.test.features(0).shape
-            chunks = _Chunks(rows, shape, self.width, len(plan.rows), plan.dtype)
+        if key not in self._arranged:
+            rows = partial(self._test_features, order=order)
             self._arranged.clear()  # of another run
-            self._arranged[key] = chunks
-        return chunks
+            shape = self.test.features(0).shape
+            self._arranged[key] = Chunks(rows, shape, self.width, plan)
+        return self._arranged[key]
 
     def _test_features(self, windows, order):
         """The features of test trials in some windows, (C, n, p)."""
@@ -185,7 +177,7 @@ class GeneralizationPositions(WindowPositions):
         None where they take much memory.
         """
         shape = (self.width, *self.test.features(0).shape)
-        if 8 * np.prod(shape) > _Chunks._MOST:
+        if 8 * np.prod(shape) > Chunks.MOST:
             return None
         return self._test_features(range(self.width), slice(None))
 
@@ -194,34 +186,10 @@ class GeneralizationPositions(WindowPositions):
         return {}
 
 
-class _Chunks:
-    """Test rows (n, C, r + 1) of C windows at a time, kept if memory allows."""
-
-    #: Bytes of chunks that are kept for the next block of label vectors.
-    _MOST = 2**28
-
-    def __init__(self, rows, shape, n_windows, n_tested, dtype):
-        self._rows, self._dtype, self._shape = rows, dtype, shape
-        self.n_columns = shape[1] + 1
-        n_rows = max(shape[0], n_tested)
-        self.length = min(n_windows, chunk_length(n_rows, shape[1] + 1))
-        self._ranges = [
-            range(start, min(start + self.length, n_windows))
-            for start in range(0, n_windows, self.length)
-        ]
-        self._kept, self._bytes = {}, 0
-
-    def __iter__(self):
-        n, r = self._shape
-        for i, windows in enumerate(self._ranges):
-            chunk = self._kept.get(i)
-            if chunk is None:
-                chunk = np.ones((n, len(windows), r + 1), self._dtype)
-                chunk[:, :, :-1] = self._rows(windows).swapaxes(0, 1)
-                if self._bytes + chunk.nbytes <= self._MOST:
-                    self._kept[i] = chunk
-                    self._bytes += chunk.nbytes
-            yield chunk
+def _by_rows(function, features):
+    """A function's values (m, r) of rows (m, p), of features (C, n, p)."""
+    values = function(features.reshape(-1, features.shape[2]))
+    return values.reshape(*features.shape[:2], -1)
 
 
 def generalize(trials, procedure, train, test, *, parameters, info=None, scale=None):
@@ -250,11 +218,10 @@ def generalize(trials, procedure, train, test, *, parameters, info=None, scale=N
         shape,
         with_patterns=info is not None and kernel.is_linear,
     )
-    same_data, fields = data_test is data, {}
+    arrays, fields = [data] if data_test is data else [data, data_test], {}
     if info is not None:
         scaling = fit_scaling(info, analysis.of_trained(data), scale, kernel)
-        data = scaling.apply(data)
-        data_test = data if same_data else scaling.apply(data_test)
+        arrays = [scaling.apply(each) for each in arrays]
         kernel = for_channels(kernel, info["ch_names"])
         fields = {"undo": scaling.undo, "info_fif": pack_info(info)}
     average = analysis.parameters["average"]
@@ -264,18 +231,14 @@ def generalize(trials, procedure, train, test, *, parameters, info=None, scale=N
             f"generalization; got {kernel!r}. Use kernel='linear' without approx, or "
             "average trials before."
         )
-    if analysis.averaging is not None:
-        data, _ = analysis.average(data, kernel, axis=1)
-        if not same_data:
-            data_test, _ = analysis.average(data_test, kernel, axis=1)
+    arrays = [analysis.average(each, kernel, axis=1)[0] for each in arrays]
     if kernel.shift_free:
         # This changes no kernel value that counts; a large offset would cost digits.
-        mean = data.mean(axis=(0, 1))
-        data -= mean
-        if not same_data:
-            data_test -= mean
-    data_test = data if same_data else data_test
-    kind = "plain" if same_data else "same_trials"
+        mean = arrays[0].mean(axis=(0, 1))
+        for each in arrays:
+            each -= mean
+    data, data_test = arrays[0], arrays[-1]
+    kind = "plain" if len(arrays) == 1 else "same_trials"
     if analysis.folds is None:
         kind = "other_trials"
     elif analysis.chosen is not None:

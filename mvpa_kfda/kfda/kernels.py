@@ -61,6 +61,15 @@ def _check_gamma(gamma, names=()):
         check_positive("gamma", gamma, hint=f" Or one of {others}.")
 
 
+#: Properties of kernels, and whether a choice has those of all of its kernels, or any.
+TRAITS = {
+    "shift_free": all,
+    "assumes_unit_scale": any,
+    "is_linear": all,
+    "low_rank": any,
+}
+
+
 class Kernel(Recorded):
     """Base class of kernels, with default behaviour."""
 
@@ -194,8 +203,17 @@ class RBF(Kernel):
         """Return the kernel with its width as a number."""
         if self.gamma == "median":
             # Centred, since distances from inner products lose digits to an offset.
-            X = X - X.mean(axis=0)
-            gamma = _median_gamma(euclidean_distances(X, squared=True))
+            distances = euclidean_distances(X - X.mean(axis=0), squared=True)
+            median = np.median(distances[np.triu_indices(len(distances), k=1)])
+            if 0 < median < LEAST_SQUARE or not np.isfinite(median):
+                raise ValueError(out_of_range(median))
+            if not median > 0:
+                raise ValueError(
+                    "gamma='median' needs trials that differ: the median squared "
+                    "distance between two trials is 0. Pass gamma as a number, or "
+                    "check the data."
+                )
+            gamma = 1.0 / median
         else:
             gamma = 1.0 / X.shape[1] if self.gamma is None else self.gamma
         return replace(self, gamma=float(gamma))
@@ -204,19 +222,6 @@ class RBF(Kernel):
         """The Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
         kernel = self if not isinstance(self.gamma, str) else self.fit(np.asarray(X))
         return rbf_kernel(X, Y, gamma=kernel.gamma)
-
-
-def _median_gamma(distances):
-    """One over the median squared distance over pairs of different rows."""
-    median = np.median(distances[np.triu_indices(len(distances), k=1)])
-    if 0 < median < LEAST_SQUARE or not np.isfinite(median):
-        raise ValueError(out_of_range(median))
-    if not median > 0:
-        raise ValueError(
-            "gamma='median' needs trials that differ: the median squared distance "
-            "between two trials is 0. Pass gamma as a number, or check the data."
-        )
-    return 1.0 / median
 
 
 @dataclass(frozen=True)
@@ -338,33 +343,15 @@ class KernelChoice:
 
     kernels: tuple[Kernel, ...]
 
-    @property
-    def shift_free(self):
-        """Whether centring the features first suits all of them."""
-        return all(kernel.shift_free for kernel in self.kernels)
-
-    @property
-    def assumes_unit_scale(self):
-        """Whether the numbers of any presume features of about unit variance."""
-        return any(kernel.assumes_unit_scale for kernel in self.kernels)
-
-    @property
-    def is_linear(self):
-        """Whether all of them are linear."""
-        return all(kernel.is_linear for kernel in self.kernels)
-
-    @property
-    def low_rank(self):
-        """Whether any must be used through its features."""
-        return any(kernel.low_rank for kernel in self.kernels)
+    def __post_init__(self):
+        """Have a property of kernels if all of them have it, or any."""
+        for name, over in TRAITS.items():
+            among = over(getattr(kernel, name) for kernel in self.kernels)
+            object.__setattr__(self, name, among)
 
     def map(self, function):
         """The choice among a function's values for the kernels."""
         return KernelChoice(tuple(function(kernel) for kernel in self.kernels))
-
-    def fit(self, X):
-        """The choice with all data-dependent numbers fixed."""
-        return self.map(lambda kernel: kernel.fit(X))
 
     def take(self, columns):
         """The choice for some columns of the features."""
