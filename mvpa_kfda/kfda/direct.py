@@ -39,7 +39,7 @@ from itertools import chain
 
 import numpy as np
 
-from .folds import FoldBatch, Layout, lay_out
+from .folds import Layout, lay_out
 from .hat import Hat, invert_blocks
 from .penalties import Farthest
 from .rules import (
@@ -174,28 +174,6 @@ def invertible(inverses):
     return diagonal < 1 / SINGULAR
 
 
-@dataclass(frozen=True)
-class FoldModels:
-    """The models of one batch of k folds with m test rows, for B label vectors."""
-
-    batch: FoldBatch
-    #: The label vectors of these folds.
-    targets: FoldTargets
-    #: Out-of-sample residuals (q, k, m, B) of the test rows; nobody else holds them.
-    residuals: np.ndarray
-    #: The training cross-products, (q, q, k, B).
-    A: np.ndarray
-
-    def classify(self, scores=None):
-        """The best classes (k, m, B); the residuals are used up.
-
-        The class scores go into `scores` (k, m, c, B), if that is given.
-        """
-        W, b = class_rule(self.A, self.targets.terms)
-        fitted = np.subtract(self.targets.T, self.residuals, out=self.residuals)
-        return best_classes(fitted, W, b, scores)
-
-
 def cross_product(left, right):
     """Return left' right over rows, (q, k, m, B) twice to (q, q, k, B), symmetric."""
     q, k, _, n_columns = right.shape
@@ -275,13 +253,17 @@ class PlanMixin:
         return R, cross_product(targets.T[:, None], R[:, None])
 
     def fold_models(self, targets, fitted=None):
-        """Yield the :class:`FoldModels` of every batch of folds, by `fit_targets`."""
+        """Yield the models of every batch of folds, perhaps by what `fit_targets` made.
+
+        The batch of k folds with m test rows, its :class:`FoldTargets`, out-of-sample
+        residuals (q, k, m, B) of the test rows, which nobody else holds, and the
+        training cross-products A (q, q, k, B).
+        """
         R, A = fitted or self.fit_targets(targets)
         for number, batch in enumerate(self.batches):
             R_te = batch.of(R)
             E = self.solve(number, R_te)
-            left = A - cross_product(R_te, E)
-            yield FoldModels(batch, targets.folds[number], E, left)
+            yield batch, targets.folds[number], E, A - cross_product(R_te, E)
 
 
 #: Bytes of one (trials, contrasts, permutations) array: small enough for the cache, but
@@ -534,23 +516,19 @@ def apply_targets(plan, targets, want_scores=False):
     column.
     """
     n_classes, n_test = targets.n_classes, len(plan.rows)
-    small = code_dtype(n_classes)
+    small, n_columns = code_dtype(n_classes), targets.n_labels * plan.n_positions
     true = np.empty((n_test, targets.n_labels), small)
-    predicted = scores = None
-    for model in plan.fold_models(targets):
-        batch, n_columns = model.batch, model.residuals.shape[3]
-        if predicted is None:
-            predicted = np.empty((n_test, n_columns), small)
-        if want_scores and scores is None:
-            scores = np.empty((n_test, n_classes, n_columns), plan.dtype)
-        if want_scores:
-            part = scores[batch.rows].reshape(batch.k, batch.m, n_classes, -1)
-            best = model.classify(part)
-        elif n_classes == 2:
-            terms = model.targets.terms
-            best = best_of_two(model.residuals, model.targets.T, model.A, terms)
+    predicted, scores, part = np.empty((n_test, n_columns), small), None, None
+    if want_scores:
+        scores = np.empty((n_test, n_classes, n_columns), plan.dtype)
+    for batch, of_folds, E, A in plan.fold_models(targets):
+        if n_classes == 2 and not want_scores:
+            best = best_of_two(E, of_folds.T, A, of_folds.terms)
         else:
-            best = model.classify()
+            if want_scores:
+                part = scores[batch.rows].reshape(batch.k, batch.m, n_classes, -1)
+            fitted = np.subtract(of_folds.T, E, out=E)
+            best = best_classes(fitted, *class_rule(A, of_folds.terms), part)
         predicted[batch.rows] = best.reshape(-1, n_columns)
-        true[batch.rows] = model.targets.codes.reshape(-1, targets.n_labels)
+        true[batch.rows] = of_folds.codes.reshape(-1, targets.n_labels)
     return Predictions(true, predicted, scores)

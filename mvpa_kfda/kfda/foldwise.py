@@ -20,7 +20,6 @@ from sklearn import config_context
 
 from .direct import (
     SINGULAR,
-    FoldModels,
     PlanMixin,
     count_classes,
     hides_others,
@@ -461,10 +460,10 @@ class FoldwisePlan(PlanMixin):
         return replace(targets.terms, counts=counts)
 
     def fold_models(self, targets):
-        """Yield the :class:`FoldModels` of every batch of folds."""
+        """Yield the models of every batch of folds, as a plan does."""
         batches = self._batches(targets.T, targets.folds)
         for (batch, E, A, _), of_folds in zip(batches, targets.folds, strict=True):
-            yield FoldModels(batch, of_folds, E.copy(), A)  # E may be kept
+            yield batch, of_folds, E.copy(), A  # E may be kept
 
     def fold_residuals(self, T):
         """Yield the batches and out-of-sample residuals (q, k, m, B) of T (q, n, B)."""

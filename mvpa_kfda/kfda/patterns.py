@@ -204,12 +204,12 @@ def _fold_scores(plans, models, fitted):
     of test trials, 0 in the second (k, n), are not to be used.
     """
     n_plans, q, n = fitted.shape
-    for model in models:
-        batch, tests = model.batch, model.batch.index(n)
+    for batch, _, residuals, _ in models:
+        tests = batch.index(n)
         step = max(1, _CACHE_BYTES // (8 * n * (batch.m + q) * n_plans))
         for start in range(0, batch.k, step):
             te = tests[start : start + step]
-            E = model.residuals[:, start : start + step].transpose(3, 1, 0, 2)
+            E = residuals[:, start : start + step].transpose(3, 1, 0, 2)
             scores = np.empty((n_plans, len(te), q, n))
             for plan, E_s, fitted_s, out in zip(plans, E, fitted, scores, strict=True):
                 if plan.hat.residual is not None:

@@ -90,17 +90,17 @@ class Expansion:
             constant = 1 / n - mean @ L
         return np.ascontiguousarray(np.vstack([L, constant]), self.plan.dtype)
 
-    def weights(self, T, model=None):
+    def weights(self, T, batch=None, residuals=None):
         """Weights (q, k, r + 1, B) of rows and one, for contrasts T (q, n, B).
 
-        Of a batch of folds by its :class:`~.direct.FoldModels`, or of all trials.
+        Of a batch of folds by its out-of-sample residuals (q, k, m, B), or of all
+        trials.
         """
         weights = (self.matrix @ T)[:, None]
-        if model is None:
+        if batch is None:
             return weights
-        batch = model.batch
         tested = self.matrix[:, batch.take].reshape(-1, batch.k, batch.m)
-        return weights - tested.transpose(1, 0, 2) @ model.residuals
+        return weights - tested.transpose(1, 0, 2) @ residuals
 
 
 #: Numbers in the rows of the test positions that are scored together.
@@ -263,10 +263,9 @@ class Transfer:
             rule = class_rule(A, targets.terms)
             yield _classifiers(slice(None), self.n_rows, g, *rule)
             return
-        for model in plan.fold_models(targets):
-            g = self.expansion.weights(targets.T, model)
-            rule = class_rule(model.A, model.targets.terms)
-            yield _classifiers(model.batch.take, model.batch.m, g, *rule)
+        for batch, of_folds, E, A in plan.fold_models(targets):
+            g = self.expansion.weights(targets.T, batch, E)
+            yield _classifiers(batch.take, batch.m, g, *class_rule(A, of_folds.terms))
 
     def _by_folds(self, targets, of_features=False):
         """Yield every fold that has a matrix of its own, and its test rows and rule.
