@@ -237,10 +237,10 @@ def test_the_cheaper_route_is_taken():
         )
         positions = problem.positions()
         (model, *_) = positions.models(range(1), problem.task)
-        assert model.expansion.values.shape[1] == (p if features else N)
+        assert model.chunks.n_columns == 1 + (p if features else N)
     problem.kernel = RBF()
     (model, *_) = problem.positions().models(range(1), problem.task)
-    assert model.expansion.values.shape[1] == N
+    assert model.chunks.n_columns == 1 + N
 
 
 @pytest.mark.some(10)

@@ -22,7 +22,7 @@ from ..kfda.foldwise import FoldwisePlan
 from ..kfda.kernels import Linear
 from ..kfda.models import for_channels
 from ..kfda.penalties import MOST_OF_SECOND
-from ..kfda.transfer import Chunks, Expansion, Transfer
+from ..kfda.transfer import Chunks, Transfer, expand, kernel_columns
 from ..results.epochs import GeneralizationResult, exempt_cells
 from ..results.patterns import pack_info
 from ..utils.checks import check_finite
@@ -107,15 +107,21 @@ class GeneralizationPositions(WindowPositions):
             if task.second is not None and plan.is_above(MOST_OF_SECOND):
                 alone = range(position, position + 1)
                 (second,) = self.plans(alone, of_second)
-                model = replace(model, second=model.by(second))
+                model = replace(model, second=replace(model, plan=second))
             yield model
 
     def _transfer(self, position, plan, task):
         """The transfer from one training window."""
         order = plan.order if plan.batches else np.arange(self.n_test)
-        tested, expansion = (self.test_labels, self.n_test, self.width), None
+        tested = self.test_labels, self.n_test, self.width
+        learned = task.learned if plan.batches else task.learned.of_others
         if isinstance(plan, FoldwisePlan):
-            of_fold = partial(self._chunks_of_fold, plan, task.learned)
+
+            def of_fold(fold, order=None):
+                order = fold.test if order is None else order
+                columns = fold.columns, fold.n_columns
+                return self._chunks(plan, order, *columns, learned)
+
             if plan.scores_features:
                 chunks = self._feature_chunks(order, plan)
             elif plan.is_shared or not plan.batches:
@@ -123,33 +129,30 @@ class GeneralizationPositions(WindowPositions):
             else:
                 chunks = of_fold
             return Transfer(plan, chunks, *tested)
-        X = self.features(position)
-        if self._uses_features(X, task):
-            expansion = Expansion(plan, X, np.asarray)
+        values, unit = self.features(position), None
+        if self._uses_features(values, task):
             chunks = self._feature_chunks(order, plan)
         else:
-            expansion = Expansion.of_kernel(plan, X, self.kernel_of(position))
-
-            def rows(windows):
-                return _by_rows(expansion.rows, self._test_features(windows, order))
-
-            shape = self.n_test, expansion.values.shape[1]
-            chunks = Chunks(rows, shape, self.width, plan)
+            kernel = self.kernel_of(position)
+            columns, values, unit = kernel_columns(values, kernel, plan.hat.lam)
+            chunks = self._chunks(plan, order, columns, values.shape[1], learned)
+        expansion = partial(expand, values=values, unit=unit)
         return Transfer(plan, chunks, *tested, expansion)
 
-    def _chunks_of_fold(self, plan, learned, fold, trials=None):
-        """The test rows of some trials, or of those of a fold, by its columns."""
-        trials = fold.test if trials is None else trials
-        learned = learned if plan.batches else learned.of_others
+    def _chunks(self, plan, order, columns, n_columns, learned):
+        """The test rows of some trials, by what makes columns of features."""
 
         def rows(windows):
-            if self._test_windows is None:
-                features = self._test_features(windows, trials)
+            # Folds that have columns of their own ask for the same features.
+            if isinstance(plan, FoldwisePlan) and self._test_windows is not None:
+                features = self._test_windows[list(windows)][:, order]
             else:
-                features = self._test_windows[list(windows)][:, trials]
-            return _by_rows(fold.columns, learned.augmented(features, trials))
+                features = self._test_features(windows, order)
+            features = learned.augmented(features, order)
+            values = columns(features.reshape(-1, features.shape[2]))
+            return values.reshape(*features.shape[:2], -1)
 
-        return Chunks(rows, (len(trials), fold.n_columns), self.width, plan)
+        return Chunks(rows, (len(order), n_columns), self.width, plan)
 
     def _uses_features(self, X, task):
         """Whether weights on features are cheaper than kernels between times."""
@@ -184,12 +187,6 @@ class GeneralizationPositions(WindowPositions):
     @cached_property
     def _arranged(self):
         return {}
-
-
-def _by_rows(function, features):
-    """A function's values (m, r) of rows (m, p), of features (C, n, p)."""
-    values = function(features.reshape(-1, features.shape[2]))
-    return values.reshape(*features.shape[:2], -1)
 
 
 def generalize(trials, procedure, train, test, *, parameters, info=None, scale=None):

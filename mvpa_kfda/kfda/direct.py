@@ -202,10 +202,6 @@ class PlanMixin:
         """What the penalty and the patterns are recorded of: itself."""
         return self
 
-    def split(self):
-        """The models of its positions one by one: itself."""
-        return [self]
-
     @property
     def order(self):
         """The order in which trials are processed."""

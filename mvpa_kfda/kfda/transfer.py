@@ -26,7 +26,7 @@ leaving out by residuals is derived in the documentation.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import islice
 
@@ -38,69 +38,49 @@ from .foldwise import FoldwisePlan
 from .rules import class_rule, code_dtype
 
 
-@dataclass(frozen=True)
-class Expansion:
-    """A training position's expansion, and what makes the rows it is applied to."""
+def kernel_columns(X, kernel, lam):
+    """What makes columns (m, r) of test trials (m, p), and what `expand` has to know.
 
-    plan: Plan
-    #: Features (n, r) of the training trials, or their kernel matrix (n, n).
-    values: np.ndarray
-    #: From test trials (m, p) less the shift to such rows (m, r).
-    function: Callable
-    shift: np.ndarray | float = 0.0
-    #: What kernel values are divided by, lest they leave single precision; None where
-    #: rows are features.
-    unit: float | None = None
+    Of a training position's features X (n, p): those columns of it, or its kernel
+    matrix and what kernel values are divided by, lest they leave single precision.
+    """
+    shift = X.mean(axis=0) if kernel.shift_free else 0.0
+    trained = X - shift
+    kernel = kernel.fit(trained)
+    if kernel.low_rank:
+        return lambda Z: kernel.features(Z - shift), kernel.features(trained), None
 
-    @classmethod
-    def of_kernel(cls, plan, X, kernel):
-        """That of any kernel, fitted on features X (n, p)."""
-        shift = X.mean(axis=0) if kernel.shift_free else 0.0
-        kernel = kernel.fit(X - shift)
-        if kernel.low_rank:
-            return cls(plan, kernel.features(X - shift), kernel.features, shift)
-        function = partial(kernel, Y=X - shift)
-        return cls(plan, function(X - shift), function, shift, plan.hat.lam)
+    def values(Z):
+        return kernel(Z - shift, trained)
 
-    def rows(self, X):
-        """The rows (m, r) of test trials X (m, p)."""
-        rows = self.function(X - self.shift)
-        return rows if self.unit is None else rows / self.unit
+    return lambda Z: values(Z) / lam, values(X), lam
 
-    @cached_property
-    def matrix(self):
-        """L (r + 1, n), its columns in the plan's order."""
-        hat, order = self.plan.exact_hat, self.plan.order
-        values = self.values[order]
-        n, r = values.shape
-        mean = values.mean(axis=0)
-        if self.unit is not None:
-            L = hat.residuals(np.eye(n)) if hat.residual is None else hat.residual
-            constant = 1 / n - mean[order] @ L / hat.lam
-            # Rows are kernel values with trials as they were given.
-            L = L[np.argsort(order)] * (self.unit / hat.lam)
+
+def expand(plan, values, unit):
+    """L (r + 1, n) of a plan, its columns in the plan's order.
+
+    Of columns (n, r) of the training trials, or of their kernel matrix (n, n), whose
+    values test rows have by the unit.
+    """
+    hat, order = plan.exact_hat, plan.order
+    values = values[order]
+    n, r = values.shape
+    mean = values.mean(axis=0)
+    if unit is not None:
+        L = hat.residuals(np.eye(n)) if hat.residual is None else hat.residual
+        constant = 1 / n - mean[order] @ L / hat.lam
+        # Rows are kernel values with trials as they were given.
+        L = L[np.argsort(order)] * (unit / hat.lam)
+    else:
+        Xc = values - mean
+        if r <= n:
+            scatter = Xc.T @ Xc
+            scatter.flat[:: r + 1] += hat.lam
+            L = cho_solve(cho_factor(scatter, overwrite_a=True), Xc.T)
         else:
-            Xc = values - mean
-            if r <= n:
-                scatter = Xc.T @ Xc
-                scatter.flat[:: r + 1] += hat.lam
-                L = cho_solve(cho_factor(scatter, overwrite_a=True), Xc.T)
-            else:
-                L = hat.residuals(Xc).T / hat.lam
-            constant = 1 / n - mean @ L
-        return np.ascontiguousarray(np.vstack([L, constant]), self.plan.dtype)
-
-    def weights(self, T, batch=None, residuals=None):
-        """Weights (q, k, r + 1, B) of rows and one, for contrasts T (q, n, B).
-
-        Of a batch of folds by its out-of-sample residuals (q, k, m, B), or of all
-        trials.
-        """
-        weights = (self.matrix @ T)[:, None]
-        if batch is None:
-            return weights
-        tested = self.matrix[:, batch.take].reshape(-1, batch.k, batch.m)
-        return weights - tested.transpose(1, 0, 2) @ residuals
+            L = hat.residuals(Xc).T / hat.lam
+        constant = 1 / n - mean @ L
+    return np.ascontiguousarray(np.vstack([L, constant]), plan.dtype)
 
 
 #: Numbers in the rows of the test positions that are scored together.
@@ -163,8 +143,8 @@ class Transfer:
         The labels to be predicted, in the order of trials; None: those trained with.
     n_rows, n_cells : int
         The numbers of test trials and of test positions.
-    expansion : Expansion | None
-        Where one hat matrix serves all folds, what makes weights of labels.
+    expansion : callable | None
+        Where one hat matrix serves all folds, from a plan to L (r + 1, n).
     second : Transfer | None
         The same with another penalty, for a second test; None: with its own.
     """
@@ -174,20 +154,11 @@ class Transfer:
     true: np.ndarray | None
     n_rows: int
     n_cells: int
-    expansion: Expansion | None = None
+    expansion: Callable | None = None
     second: "Transfer | None" = None
 
     #: Of one training position, however many it is tested at.
     n_positions = 1
-
-    def split(self):
-        """The models of its positions one by one: itself."""
-        return [self]
-
-    def by(self, plan):
-        """The same models with the penalty of another plan."""
-        expansion = self.expansion and replace(self.expansion, plan=plan)
-        return replace(self, plan=plan, expansion=expansion)
 
     @property
     def rows(self):
@@ -257,15 +228,21 @@ class Transfer:
             for _, *rule in of_folds:  # the model of all trials
                 yield _classifiers(slice(None), *rule)
             return
+        L = self._expanded
+        of_all = (L @ targets.T)[:, None]
         if not plan.batches:
-            _, A = plan.fit_targets(targets)
-            g = self.expansion.weights(targets.T)
-            rule = class_rule(A, targets.terms)
-            yield _classifiers(slice(None), self.n_rows, g, *rule)
+            rule = class_rule(plan.fit_targets(targets)[1], targets.terms)
+            yield _classifiers(slice(None), self.n_rows, of_all, *rule)
             return
         for batch, of_folds, E, A in plan.fold_models(targets):
-            g = self.expansion.weights(targets.T, batch, E)
+            tested = L[:, batch.take].reshape(-1, batch.k, batch.m)
+            g = of_all - tested.transpose(1, 0, 2) @ E
             yield _classifiers(batch.take, batch.m, g, *class_rule(A, of_folds.terms))
+
+    @cached_property
+    def _expanded(self):
+        """The expansion L of the plan."""
+        return self.expansion(self.plan)
 
     def _by_folds(self, targets, of_features=False):
         """Yield every fold that has a matrix of its own, and its test rows and rule.
