@@ -151,15 +151,14 @@ class Stack(PlanMixin):
         targets = make_targets(
             labels, n_classes, first.layout, first.dtype, rank=first.rank
         )
-        true = None
-        if targets.n_labels == 1 and isinstance(first, Plan):
-            made = apply_targets(self, targets, want_scores)
-            yield _with_axis(made, made.true[:, None], -1)
-            return
-        for plan in self.plans:
-            made = apply_targets(plan, targets, want_scores)
+        joint = targets.n_labels == 1 and isinstance(first, Plan)
+        true, axis = None, -1 if joint else -2
+        for plan in [self] if joint else self.plans:
+            made, scores = apply_targets(plan, targets, want_scores), None
             true = made.true[:, None] if true is None else true
-            yield _with_axis(made, true, -2)
+            if want_scores:
+                scores = np.expand_dims(made.class_scores, axis)
+            yield Predictions(true, np.expand_dims(made.predicted, axis), scores)
 
     def residuals(self, T):
         """The in-sample residuals of contrasts T (q, n, 1), as (q, n, S)."""
@@ -178,12 +177,3 @@ class Stack(PlanMixin):
         matrices = np.stack([each.core for each in inverses])  # (S, k, m, m)
         E = matrices @ R.transpose(3, 1, 2, 0)  # (S, k, m, q)
         return np.ascontiguousarray(E.transpose(3, 1, 2, 0), R.dtype)
-
-
-def _with_axis(predictions, true, axis):
-    """Return predictions with an axis of length one for the label vector or the row."""
-    class_scores = predictions.class_scores
-    if class_scores is not None:
-        class_scores = np.expand_dims(class_scores, axis)
-    predicted = np.expand_dims(predictions.predicted, axis)
-    return Predictions(true, predicted, class_scores)

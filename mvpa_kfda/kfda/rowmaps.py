@@ -78,11 +78,17 @@ _NEGATIVE = 1e-8
 _LARGE = 3000
 
 
-class KernelMap(Kernel):
-    """A map of rows to features that are made of the values of another `kernel`.
+#: Of an attribute that `fit` sets.
+_FITTED = {"default": None, "init": False, "repr": False, "compare": False}
 
-    Once fitted it has a `basis` (r, p), the rows that others are compared with.
-    """
+
+@dataclass(frozen=True)
+class KernelMap(Kernel):
+    """A map of rows to features that are made of the values of another `kernel`."""
+
+    #: The rows (r, p) that others are compared with, once fitted: of landmarks less the
+    #: offset.
+    basis: np.ndarray | None = field(**_FITTED)
 
     @property
     def shift_free(self) -> bool:
@@ -170,9 +176,6 @@ class EmpiricalMap(KernelMap):
     """
 
     kernel: Kernel | str | Callable = "rbf"
-    basis: np.ndarray | None = field(
-        default=None, init=False, repr=False, compare=False
-    )
 
     @staticmethod
     def _words(given):
@@ -336,10 +339,6 @@ def approximated(kernel, approx):
     return approx.approximate(kernel)
 
 
-#: Of an attribute that `fit` sets.
-_FITTED = {"default": None, "init": False, "repr": False, "compare": False}
-
-
 @dataclass(frozen=True)
 class LowRank(KernelMap):
     """The Nystrom approximation of a kernel, made by :meth:`Nystrom.approximate`."""
@@ -350,8 +349,6 @@ class LowRank(KernelMap):
     #: What is subtracted from all features (p,): their mean, if the kernel does not
     #: care. Distances from inner products would lose digits to it.
     offset: np.ndarray | None = field(**_FITTED)
-    #: The landmarks Z (r, p), less the offset; None before `fit`.
-    basis: np.ndarray | None = field(**_FITTED)
     #: The columns of U S^(-1/2) that are not null directions of Z, (r, rank).
     whitening: np.ndarray | None = field(**_FITTED)
     low_rank: ClassVar[bool] = True

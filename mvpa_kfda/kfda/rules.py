@@ -275,20 +275,16 @@ def best_of_two(residuals, T, A, terms):
     linear in A (``terms.two_class_bound``). Of the test rows' contrasts T and their
     residuals (1, k, m, B), which are used up, and of A (1, 1, k, B).
     """
-    if not (A[0, 0] > 0).all() and not _only_absent(A[0, 0] > 0, terms):
+    ok = A[0, 0] > 0
+    if terms.missing is not None:  # where a class is absent there is no spread
+        ok |= terms.missing.any(axis=0)
+    if not ok.all():
         raise ValueError(FITTED_EXACTLY)
     slope, offset = terms.two_class_bound
     bound = A[0, 0] * slope
     bound += offset
     fitted = np.subtract(T[0], residuals[0], out=residuals[0])
     return (fitted < bound[:, None]).view(np.int8)
-
-
-def _only_absent(positive, terms):
-    """Whether A is zero only where one class is absent, and with it any spread."""
-    return terms.missing is not None and bool(
-        (positive | terms.missing.any(axis=0)).all()
-    )
 
 
 def discriminant_axes(A, counts, Q):

@@ -45,8 +45,7 @@ def kernel_columns(X, kernel, lam):
     matrix and what kernel values are divided by, lest they leave single precision.
     """
     shift = X.mean(axis=0) if kernel.shift_free else 0.0
-    trained = X - shift
-    kernel = kernel.fit(trained)
+    kernel, trained = kernel.fit(X - shift), X - shift
     if kernel.low_rank:
         return lambda Z: kernel.features(Z - shift), kernel.features(trained), None
 
