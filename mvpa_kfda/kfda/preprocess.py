@@ -7,6 +7,7 @@ but not its labels, so that all label permutations share them.
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -223,11 +224,25 @@ class FoldPreprocessing:
         return replace(self, confounds=averaging.apply(self.confounds, 0))
 
     def fit(self, X):
-        """The `FittedSteps` of rows X, with their confounds behind."""
-        first = ()
+        """What makes features (n, r) of rows (n, p), with their confounds behind.
+
+        Each step is fitted on what the last one makes of rows X.
+        """
+        steps, fitted = self.steps, []
         if self.confounds is not None:
-            first = (RemoveConfounds(self.confounds.shape[1], self.rounding),)
-        return fit_steps((*first, *self.steps), X)
+            first = RemoveConfounds(self.confounds.shape[1], self.rounding)
+            steps = (first, *steps)
+        for last, step in enumerate(steps, 1):
+            fitted.append(_fit(step, X))
+            # Known to map each row alone as among others.
+            by_row = type(step) in (RemoveConfounds, StandardScaler, PCA)
+            if by_row and last == len(steps):
+                break
+            among = _checked(step, fitted[-1].transform(X), len(X))
+            if not by_row:
+                _check_rows(step, among[:2], np.asarray(fitted[-1].transform(X[:2])))
+            X = among
+        return partial(_mapped, fitted)
 
     def seeded(self, seed):
         """The same with steps that draw at random alike wherever they do."""
@@ -274,33 +289,11 @@ class ZScores:
         return repr(StandardScaler())
 
 
-@dataclass(frozen=True)
-class FittedSteps:
-    """Steps that have been fitted on some rows."""
-
-    steps: tuple
-
-    def __call__(self, X):
-        """Return features (n, r) of rows (n, p)."""
-        for step in self.steps:
-            X = _checked(step, step.transform(X), len(X))
-        return X
-
-
-def fit_steps(steps, X):
-    """The `FittedSteps` of rows X (n, p), each fitted on the last one's."""
-    fitted = []
-    for last, step in enumerate(steps, 1):
-        fitted.append(_fit(step, X))
-        # Known to map each row alone as among others.
-        by_row = type(step) in (RemoveConfounds, StandardScaler, PCA)
-        if by_row and last == len(steps):
-            break
-        among = _checked(step, fitted[-1].transform(X), len(X))
-        if not by_row:
-            _check_rows(step, among[:2], np.asarray(fitted[-1].transform(X[:2])))
-        X = among
-    return FittedSteps(tuple(fitted))
+def _mapped(fitted, X):
+    """The features (n, r) that fitted steps make of rows (n, p)."""
+    for step in fitted:
+        X = _checked(step, step.transform(X), len(X))
+    return X
 
 
 def _check_rows(step, among, alone):
