@@ -56,10 +56,22 @@ def kernel_columns(X, kernel, lam):
 
 
 def expand(plan, values, unit):
-    """L (r + 1, n) of a plan, its columns in the plan's order.
+    """Return the expansion L of a plan.
 
-    Of columns (n, r) of the training trials, or of their kernel matrix (n, n), whose
-    values test rows have by the unit.
+    Parameters
+    ----------
+    plan : Plan
+        Of the training position.
+    values : ndarray, shape (n, r)
+        Columns of the training trials, or their kernel matrix, not centred.
+    unit : float | None
+        What the kernel values of test rows are divided by; None where `values` are
+        columns.
+
+    Returns
+    -------
+    expansion : ndarray, shape (r + 1, n)
+        To be applied to rows with a one behind, its columns in the plan's order.
     """
     hat, order = plan.exact_hat, plan.order
     values = values[order]
