@@ -46,9 +46,9 @@ from .results.group import GroupResult as GroupResult
 from .results.images import VolumeResult as VolumeResult
 from .results.latency import Latency as Latency
 from .results.load import load_result as load_result
-from .results.people import MeanInterval as MeanInterval
-from .results.people import Prevalence as Prevalence
-from .results.people import PrevalenceDifference as PrevalenceDifference
+from .results.population import MeanInterval as MeanInterval
+from .results.population import Prevalence as Prevalence
+from .results.population import PrevalenceDifference as PrevalenceDifference
 from .results.sources import SourceResult as SourceResult
 from .results.sources import SourceTimeResult as SourceTimeResult
 from .utils.system import sys_info as sys_info

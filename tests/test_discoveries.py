@@ -358,8 +358,8 @@ def test_groups_have_bounds(tmp_path, method, kind):
 def test_maps_of_many_positions_are_ranked_by_their_first_rows(monkeypatch):
     subjects = build.subjects(n=8, n_permutations=39)
     whole = group_inference(subjects, "sign-flip", random_state=0, n_permutations=99)
-    monkeypatch.setattr("mvpa_kfda.group.statistics._RANKED", 1)
-    monkeypatch.setattr("mvpa_kfda.group.statistics._LEAST_RANKED", 99)
+    monkeypatch.setattr("mvpa_kfda.group.second_level._RANKED", 1)
+    monkeypatch.setattr("mvpa_kfda.group.second_level._LEAST_RANKED", 99)
     first = group_inference(subjects, "sign-flip", random_state=0, n_permutations=199)
     assert first.n_permutations == 199
     assert first.rank_statistics.shape == whole.rank_statistics.shape == (1, 100)

@@ -289,6 +289,7 @@ class TestContents:
         *("mvpa_kfda/viz/time.py", "mvpa_kfda-0.1.dist-info/METADATA"),
         *(
             "mvpa_kfda/decoding/problems.txt",
+            "mvpa_kfda/reports/references.bib",
             "mvpa_kfda-0.1.dist-info/licenses/LICENSE",
         ),
     )

@@ -319,13 +319,13 @@ class Endless:
     ids=repr,
 )
 def test_too_many_folds_are_refused_before_the_first(cv, monkeypatch):
-    seen, check = [], folds_module._check_split
+    seen, check = [], folds_module._check_rows
 
     def counting(*arguments):
         seen.append(arguments)
         return check(*arguments)
 
-    monkeypatch.setattr(folds_module, "_check_split", counting)
+    monkeypatch.setattr(folds_module, "_check_rows", counting)
     n_splits = cv.get_n_splits(np.zeros((24, 1)))
     message = rf"makes {n_splits:,} folds or more of 24 trials, .* Use fewer folds\.$"
     with pytest.raises(ValueError, match=message):

@@ -63,7 +63,7 @@ from mvpa_kfda.kfda import foldwise
 from mvpa_kfda.kfda.foldwise import FoldwisePlan
 from mvpa_kfda.kfda.models import plan_of_features
 from mvpa_kfda.kfda.patterns import class_patterns
-from mvpa_kfda.kfda.preprocess import FoldPreprocessing, RemoveConfounds, check_steps
+from mvpa_kfda.kfda.preprocess import RemoveConfounds, check_steps, fit_steps
 from mvpa_kfda.utils.record import recorded
 from test_contract import METHODS, TUNING, linear, penalty, pick, scale_of
 
@@ -895,10 +895,7 @@ def test_components_are_those_of_scikit_learn(name, n, p):
     rng = np.random.default_rng(0)
     X = 1e4 + rng.normal(size=(n, p)) * rng.uniform(0.1, 3, p)  # far from zero
     (step,) = check_steps(name)
-    found, expected = (
-        FoldPreprocessing((step,)).fit(X)(X),
-        clone(step).fit(X).transform(X),
-    )
+    found, expected = fit_steps((step,), X)(X), clone(step).fit(X).transform(X)
     assert found.shape == expected.shape
     signs = np.sign((found * expected).sum(axis=0))
     assert_allclose(found * signs, expected, rtol=0, atol=1e-8)

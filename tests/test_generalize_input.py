@@ -224,7 +224,7 @@ def test_queries_of_columns_that_may_hold_nothing(epochs):
 
 @pytest.mark.parametrize("query", [1, ["position == 1"], np.ones(30), lambda: 1])
 def test_queries_are_text(epochs, query):
-    message = r"^train_on must hold booleans, True for each trial to train with"
+    message = r"^train_on must hold booleans, True for each trial to train on"
     refused(message, epochs, train_on=query, error=TypeError)
 
 
@@ -260,9 +260,9 @@ def test_same_trials_is_yes_or_no(epochs, others, arrays, value):
 
 @pytest.mark.parametrize("value", [True, False])
 def test_same_trials_is_about_two_sets(epochs, arrays, value):
-    message = rf"^same_trials={value} says how .* but no {{}} is given\. Leave it out"
-    refused(message.format("test_epochs"), epochs, same_trials=value)
-    refused(message.format("X_test"), *arrays, same_trials=value)
+    message = rf"^same_trials={value} is for {{}}, but no {{}} is given\. Leave it out"
+    refused(message.format("test_epochs", "test_epochs"), epochs, same_trials=value)
+    refused(message.format("X_test", "X_test"), *arrays, same_trials=value)
 
 
 def test_the_same_trials_are_as_many(epochs, others, arrays):

@@ -12,8 +12,8 @@ from scipy import stats
 
 import build
 from mvpa_kfda import group_inference, methods_text
-from mvpa_kfda.group.latency import Rule, locate
-from mvpa_kfda.group.statistics import parametric_p
+from mvpa_kfda.group.latency import locate
+from mvpa_kfda.group.second_level import parametric_p
 from mvpa_kfda.inference.exchange import (
     LEAST_REST,
     STATISTICS,
@@ -204,10 +204,6 @@ def test_what_is_not_valid_is_refused():
         SignFlips(np.ones((3, 1)), draw_signs(3, 7), "median")
     with pytest.raises(ValueError, match="Invalid value for 'statistic': 'median'"):
         LabelExchange(np.ones((3, 1)), draw_labels(1, 2, 7), "median")
-    with pytest.raises(ValueError, match="Invalid value for 'statistic': 'median'"):
-        parametric_p(np.ones((3, 1)), statistic="median")
-    with pytest.raises(ValueError, match="Invalid value for 'alternative': 'more'"):
-        parametric_p(np.ones((3, 1)), alternative="more")
     with pytest.raises(ValueError, match="Invalid value for 'random_state': 'one'"):
         draw_signs(40, 10, "one")
     with pytest.raises(ValueError, match="'n_permutations': 0"):
@@ -415,6 +411,7 @@ def test_an_onset_by_t_takes_no_equal_scores_for_evidence():
     scores = np.random.default_rng(0).normal(0.5, 0.1, (6, 10))
     scores[:, 5:] += 0.4
     scores[:, 2:5] = 0.501
-    rule = Rule("t", 0.5, 0.05, 0.3, None, None)
+    rule = {"criterion": "t", "fraction": 0.5, "level": 0.05, "min_duration": 0.3}
+    rule |= {"window": (0.0, 0.9), "baseline": None}
     onset = locate(times, scores, 0.5, np.ones((1, 6), int), rule)[0]
     assert 0.4 < onset[0] <= 0.5

@@ -149,7 +149,8 @@ def test_training_sets_are_the_textbook_hat(X, p, kernel, lam):
     expected = {"R": M @ T, "A": np.einsum("qnb,nm,pmb->qpb", T, M, T), "u": scores}
     total = np.einsum("qnb,pnb->qpb", T, T)
     index = np.array([[3, 1, 20], [4, 5, 25]])
-    for each in (compared.training_set(train), compared.training_set(train, lam)):
+    centred = compared.centred(train)
+    for each in (compared.training_set(centred), compared.training_set(centred, lam)):
         assert each.is_dual == (p == 40 or not kernel.is_linear)
         c = each.U.T @ T
         explained = (
@@ -163,7 +164,7 @@ def test_training_sets_are_the_textbook_hat(X, p, kernel, lam):
             assert_allclose(got[name], values, rtol=0, atol=atol, err_msg=name)
         df = np.trace(textbook(K, lam))
         assert_allclose(each.degrees_of_freedom(lam), df, rtol=1e-9)
-    each = compared.training_set(train)
+    each = compared.training_set(centred)
     w = np.linalg.eigvalsh(Kc)
     got = np.sort(np.pad(each.unit * each.w, (26 - len(each.w), 0)))
     assert_allclose(got, w, rtol=1e-9, atol=1e-9 * w[-1])
@@ -184,6 +185,7 @@ def test_training_sets_with_small_penalties_keep_their_digits():
     values, vectors = values[1:], vectors[:, 1:]
     lam = 1e-12 * values.mean()
     M = vectors * (lam / (values + lam)) @ vectors.T
-    each = compare_rows(X, Linear(), 1).training_set(np.arange(10))
+    compared = compare_rows(X, Linear(), 1)
+    each = compared.training_set(compared.centred())
     (blocks,) = each.makers(lam, np.arange(10)[None])
     assert_allclose(blocks, M, rtol=0, atol=1e-9 * np.abs(M).max())

@@ -48,12 +48,17 @@ from mvpa_kfda import (
 )
 from mvpa_kfda.cli.main import main
 from mvpa_kfda.group.latency import ONSETS
-from mvpa_kfda.group.listed import ComparisonName, MethodName, OnsetName
-from mvpa_kfda.group.records import MAY_DIFFER, NUMBERS
 from mvpa_kfda.group.second_level import METHODS as GROUP_METHODS
+from mvpa_kfda.group.subjects import MAY_DIFFER, NUMBERS
 from mvpa_kfda.inference.corrections import CORRECTIONS
 from mvpa_kfda.inference.corrections import NAMED as ALL_CORRECTIONS
-from mvpa_kfda.inference.listed import CorrectionName, Permute
+from mvpa_kfda.inference.listed import (
+    ComparisonName,
+    CorrectionName,
+    MethodName,
+    OnsetName,
+    Permute,
+)
 from mvpa_kfda.inference.permutation import SCHEMES
 from mvpa_kfda.kfda import kernels, listed, penalties, rowmaps
 from mvpa_kfda.kfda.folds import GIVEN, PARTS, SPLITTERS
@@ -70,12 +75,11 @@ from mvpa_kfda.reports.words import (
     NOT_SAID,
     SETTING_WORDS,
     metric_words,
-    p_words,
     splitter_words,
 )
 from mvpa_kfda.results.base import SubjectResult
 from mvpa_kfda.results.comparison import COMPARISON_TESTS
-from mvpa_kfda.results.kinds import RESULTS
+from mvpa_kfda.results.fields import RESULTS
 from mvpa_kfda.utils.axes import AXES
 from mvpa_kfda.utils.record import recorded
 from mvpa_kfda.utils.rounding import number, rounded
@@ -615,14 +619,6 @@ def test_what_maps_are_over_is_said():
     assert "temporal generalization" not in body
     general = check_text(build.result("GeneralizationResult"))
     assert "Following the temporal generalization" in general
-
-
-@pytest.mark.parametrize(
-    ("p", "words"),
-    [(0.25, "= 0.250"), (0.0123, "= 0.012"), (0.001, "= 0.001"), (0.0004, "< 0.001")],
-)
-def test_p_values_have_three_decimals(p, words):
-    assert p_words(p) == f"*p* {words}"
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -263,7 +263,7 @@ def test_models_of_folds_score_rows_that_are_no_trials(many, p, kernels, monkeyp
             kernel, i = np.divmod(number, problem.lambdas.shape[1])
             weights = fold.weights(fit)[:, :, b]
             got = fold.columns(new) @ weights[:, :-1].T + weights[:, -1]
-            K, lam = grams[kernel][:, train], fold.penalties.grid[kernel, i]
+            K, lam = grams[kernel][:, train], fold.grid[kernel, i]
             expected = reference.regress(K[train], K[rows], T[:, train, b].T, lam)
             assert_allclose(got, expected, rtol=0, atol=1e-9)
             numbers.add(number)

@@ -102,14 +102,14 @@ class Analysis:
     procedure: Procedure
 
     @property
-    def chosen(self):
+    def train_mask(self):
         """Which trials are trained with (n,), all others tested; None: any may be."""
-        return None if self.folds is None else self.folds.chosen
+        return None if self.folds is None else self.folds.train_mask
 
     @property
     def trained_trials(self):
         """The same of single trials."""
-        return None if self.trials.folds is None else self.trials.folds.chosen
+        return None if self.trials.folds is None else self.trials.folds.train_mask
 
     def of_trained(self, data):
         """The data (..., n, p) of the trials that are trained with."""
@@ -131,7 +131,7 @@ class Analysis:
         and tested, the tested labels stay, and that is all.
         """
         permuted = self.permutations.n_permutations
-        if not positions.row or self.chosen is not None or not permuted:
+        if not positions.row or self.train_mask is not None or not permuted:
             return self.task
         second = self.permuted_test_labels
         if self.test_labels is None:
@@ -391,7 +391,7 @@ def _permute(codes, tested, n_permutations, *, folds, groups, alike, **options):
     since other trials are tested, there are no tested labels to permute. Where some of
     the trials are chosen to train with, only their labels are permuted.
     """
-    chosen, of_all = None if folds is None else folds.chosen, codes
+    chosen, of_all = None if folds is None else folds.train_mask, codes
     if chosen is not None:
         groups = None if groups is None else groups[chosen]
         folds = left_out_folds(folds)
@@ -602,8 +602,8 @@ def decode(
         if "criterion" in penalty:
             penalty["criterion"] = penalty["criterion"] * task.scale**2
     else:
-        if analysis.chosen is not None:
-            tested = tested[~analysis.chosen]
+        if analysis.train_mask is not None:
+            tested = tested[~analysis.train_mask]
         chances = {
             name: task.functions[name].chance
             if name in task.functions

@@ -291,8 +291,8 @@ def folds_of_averages(folds, first):
         return tuple(np.flatnonzero(np.isin(first, rows)) for rows in sets)
 
     trains = None if folds.trains is None else among(folds.trains)
-    chosen = None if folds.chosen is None else folds.chosen[first]
-    sets = {"tests": among(folds.tests), "trains": trains, "chosen": chosen}
+    mask = None if folds.train_mask is None else folds.train_mask[first]
+    sets = {"tests": among(folds.tests), "trains": trains, "train_mask": mask}
     return replace(folds, **sets, n=len(first), rule=None)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from ..data.images import Classes, choose_images, read_labels
+from ..data.images import Classes, read_labels
 from ..data.trials import Confounds
 from ..inference.permutation import (
     SCHEMES,
@@ -25,7 +25,7 @@ from ..inference.permutation import (
 )
 from ..kfda.folds import PARTS, CrossValidation, Folds, find_cut_groups, left_out_folds
 from ..results.base import SubjectResult
-from ..results.kinds import figure_method
+from ..results.fields import figure_method
 from ..utils.advice import described, is_foreign
 from ..utils.checks import (
     check_count,
@@ -306,7 +306,7 @@ def check_design(
             "need. Pass one label for each trial; those of epochs are "
             "(epochs.metadata, column) or epochs.events[:, 2]."
         )
-    rows = choose_images(read_labels(y, groups, confounds, train_on), classes)
+    rows = read_labels(y, groups, confounds, train_on, classes)
     trials = rows.trials
     y, groups = trials.y, trials.groups
     confounds, train_on = trials.confounds, trials.train_on
@@ -400,7 +400,7 @@ arrangements; no problem found>
     parameters, folds, groups = result.parameters, _folds_of(result), result.groups
     n, P = len(result.y) // result.n_repeats, result.n_permutations
     y, groups = result.y[:n], None if groups is None else groups[:n]
-    chosen = None if folds is None else folds.chosen
+    chosen = None if folds is None else folds.train_mask
     known = {"cv": _worded_cv(parameters["cv"])} if "cv" in parameters else {}
     blocks, few = None, None
     if P and parameters.get("permute") in SCHEMES:

@@ -133,7 +133,7 @@ class Repeating:
                     "average=k; with average=1 no trials are averaged, and "
                     "equalize=True leaves out trials at random until classes are equal."
                 )
-            if r > 1 and folds is not None and folds.chosen is not None:
+            if r > 1 and folds is not None and folds.train_mask is not None:
                 raise ValueError(
                     f"n_repeats={r} without average draws new folds in each repeat, "
                     "and cannot be combined with train_on. Pass average=k, which "
@@ -177,7 +177,7 @@ class Repeating:
         if self.n_repeats > 1 and self.average is None:
             return False
         given = None if self.average is None else f"average={self.average!r}"
-        if folds.chosen is not None:
+        if folds.train_mask is not None:
             given = "train_on"
         if y_test is not None:
             given = "y_test, a second label for each trial"
@@ -328,7 +328,7 @@ class Draws:
                 "test sets and groups, so that each permutation has the same number of "
                 "averages of each class there. Leave permute out."
             )
-        chosen = self.folds.chosen is not None
+        chosen = self.folds.train_mask is not None
         one_model = chosen and left_out_folds(self.folds) is None
         return "free" if one_model else "within_folds"
 
@@ -394,14 +394,14 @@ class Draws:
         for j, folds in enumerate(all_folds):
             pairs += [(j * n + train, j * n + test) for train, test in folds.pairs]
         trains, tests = zip(*pairs, strict=True)
-        chosen = first.chosen
-        if chosen is not None:
-            chosen = np.concatenate([each.chosen for each in all_folds])
+        mask = first.train_mask
+        if mask is not None:
+            mask = np.concatenate([each.train_mask for each in all_folds])
         return Draw(
             None if members is None else (np.concatenate(members),),
             np.tile(codes, r),
             None if groups is None else np.tile(groups, r),
-            replace(first, tests=tests, n=r * n, trains=trains, chosen=chosen),
+            replace(first, tests=tests, n=r * n, trains=trains, train_mask=mask),
         )
 
     def draw(self, b, j, tested_as=None):
@@ -464,14 +464,14 @@ class Draws:
         """Folds of averages to train with, and behind them what is tested."""
         trained = self._folds_of_one
         tested = trained if self.average_test else self.folds
-        m, chosen = len(self._slots), trained.chosen
-        chosen = np.ones(m, bool) if chosen is None else chosen
+        m, mask = len(self._slots), trained.train_mask
+        mask = np.ones(m, bool) if mask is None else mask
         return replace(
             trained,
             tests=tuple(m + test for test in tested.tests),
             n=m + tested.n,
             trains=tuple(train for train, _ in trained.pairs),
-            chosen=np.append(chosen, np.zeros(tested.n, bool)),
+            train_mask=np.append(mask, np.zeros(tested.n, bool)),
         )
 
     def _folds(self, b, j):

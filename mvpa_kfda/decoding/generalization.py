@@ -238,14 +238,14 @@ def generalize(trials, procedure, train, test, *, parameters, info=None, scale=N
     kind = "plain" if len(arrays) == 1 else "same_trials"
     if analysis.folds is None:
         kind = "other_trials"
-    elif analysis.chosen is not None:
+    elif analysis.train_mask is not None:
         kind = "cross_decoding"
     elif analysis.test_labels is not None:
         kind = "other_labels"
     times = windows.times, windows_test.times
     n_trained = len(analysis.codes)
-    if analysis.chosen is not None:
-        n_trained = int(analysis.chosen.sum())
+    if analysis.train_mask is not None:
+        n_trained = int(analysis.train_mask.sum())
     return decode(
         GeneralizationPositions(
             *(data, windows, kernel, reg),

@@ -16,7 +16,6 @@ from ..data.atlas import read_regions
 from ..data.betas import Betas, opened
 from ..data.images import (
     Classes,
-    choose_images,
     process_positions,
     read_images,
     read_labels,
@@ -45,7 +44,6 @@ from ..results.images import VolumeResult
 from ..utils.checkpoint import digest, open_checkpoint
 from ..utils.checks import check_option, warn
 from ..utils.fingerprints import note_input
-from ..utils.memory import usable_memory
 from .analysis import decode, make_analysis
 from .positions import RunScaling, SubsetPositions
 from .problems import find_short_runs, warn_of
@@ -132,10 +130,7 @@ def find_members(space, centres, centre_feature, radius, adjacency, distance):
             f"imgs is {what}, whose {space.noun}s have no coordinates. Pass adjacency= "
             f"to define which {space.noun}s are neighbours, or use decode_regions."
         )
-    memory = usable_memory()
-    limit = None if memory is None else memory / 4
-    members = members_within(space, centres, radius, distance, max_bytes=limit)
-    return members, touching(centres)
+    return members_within(space, centres, radius, distance), touching(centres)
 
 
 def _leave_out_useless(images, geometry, usable):
@@ -462,11 +457,11 @@ def searchlight(
     near = {"radius": None if adjacency is not None else float(radius)}
     if adjacency is None and isinstance(centres, SurfaceSpace | GrayordinateSpace):
         near["distance"] = distance
-    labels = read_labels(y, groups, confounds, train_on)
+    labels = read_labels(y, groups, confounds, train_on, reading.classes)
     return _decode_geometry(
         images,
         Geometry(name_features(centres, adjacency), members, pairs, centre_feature),
-        choose_images(labels, reading.classes),
+        labels,
         procedure,
         standardize=reading.standardize,
         parameters=near | record,
@@ -564,11 +559,11 @@ def decode_regions(
     images, regions = read_regions(imgs, labels_img, mask_img, lut, reading.mesh)
     members = regions.membership
     centre_feature = np.full(regions.n_positions, -1)  # no voxel stands for a region
-    labels = read_labels(y, groups, confounds, train_on)
+    labels = read_labels(y, groups, confounds, train_on, reading.classes)
     return _decode_geometry(
         images,
         Geometry(regions, members, touching(regions), centre_feature),
-        choose_images(labels, reading.classes),
+        labels,
         procedure,
         standardize=reading.standardize,
         parameters=record,

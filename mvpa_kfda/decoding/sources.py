@@ -225,16 +225,16 @@ def _lay_out(reader, windows, src, radius):
     tstep = windows.step * reader.tstep
     if src is None:
         return SourceResult, {}, {"sources": reader.form.pack() | {"tstep": tstep}}, {}
-    near = find_source_neighbours(reader.form, src, radius)
-    names, of_each = near.form.labels(), np.arange(near.form.n_values)
-    features = near.members.indices[:, None] * len(of_each) + of_each
+    form, members, pairs = find_source_neighbours(reader.form, src, radius)
+    names, of_each = form.labels(), np.arange(form.n_values)
+    features = members.indices[:, None] * len(of_each) + of_each
     shape = len(names), len(windows.starts)
     rows = {
         "rows": np.tile(windows.starts, (len(names), 1)),
         "names": np.char.add("vertex ", names),
-        "channels": RaggedIndices(near.members.indptr * len(of_each), features.ravel()),
-        "adjacency": partial(sensor_time_adjacency, near.pairs, *shape),
+        "channels": RaggedIndices(members.indptr * len(of_each), features.ravel()),
+        "adjacency": partial(sensor_time_adjacency, pairs, *shape),
     }
-    sources = near.form.pack() | {"tstep": tstep}
-    fields = {"vertices": names, "adjacency": near.pairs, "sources": sources}
+    sources = form.pack() | {"tstep": tstep}
+    fields = {"vertices": names, "adjacency": pairs, "sources": sources}
     return SourceTimeResult, rows, fields, {"radius": float(radius)}

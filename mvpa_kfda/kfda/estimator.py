@@ -2,8 +2,8 @@ r"""Kernel Fisher discriminant analysis as a scikit-learn estimator.
 
 :class:`KernelFDA` is trained the ordinary way, by one fit. What looks at the labels in
 the training folds, such as features that are selected by class, is at home here: in a
-pipeline that is refitted. A fit finds the :class:`Discriminants` of the rows' training
-set (:mod:`mvpa_kfda.kfda.training`).
+pipeline that is refitted. A fit finds the discriminants of the rows' training set
+ (:mod:`mvpa_kfda.kfda.training`).
 
 With the N training rows, the centred kernel :math:`K_c = JKJ` and contrast-coded labels
 :math:`T = YQ` centred to :math:`T_c`, ridge regression in the kernel's feature space
@@ -312,37 +312,37 @@ class KernelFDA(
         self._n_train = len(y)
         if needs_gram(kernel):
             X = check_gram(X)
-        everybody = np.arange(len(X))
         compared = [compare_rows(X, each, _BY_GRAM) for each in kernels_of(kernel)]
-        compared, lam = self._choose(X, compared, kernel, reg, codes, groups)
-        each = compared.training_set(everybody, lam)
-        made = Discriminants.of(compared, each, lam, codes, n_classes)
-        made = made.first(n_components)
+        compared, centred, lam = self._choose(X, compared, kernel, reg, codes, groups)
+        each = compared.training_set(centred, lam)
+        dual, coef, means, shares = (
+            part[..., :n_components]
+            for part in _discriminants(compared, each, lam, codes, n_classes)
+        )
         self.lambda_, self.degrees_of_freedom_ = lam, each.degrees_of_freedom(lam)
         self.kernel_, self._each = compared.kernel, each
         self.X_fit_ = None
         if not (self.kernel_.low_rank or isinstance(self.kernel_, Precomputed)):
             self.X_fit_ = X - each.shift
             check_range(self.X_fit_)
-        self.dual_coef_, self._coef, self.scalings_ = made.dual, made.coef, None
+        self.dual_coef_, self._coef, self.scalings_ = dual, coef, None
         if isinstance(self.kernel_, EmpiricalMap):
-            self.dual_coef_ = self.kernel_.features(self.X_fit_).T @ made.dual
+            self.dual_coef_ = self.kernel_.features(self.X_fit_).T @ dual
         elif self.kernel_.is_linear and each.is_dual:
-            self.scalings_ = self.kernel_.weights_from_trials(self.X_fit_, made.dual)
+            self.scalings_ = self.kernel_.weights_from_trials(self.X_fit_, dual)
         elif self.kernel_.is_linear and not self.kernel_.low_rank:
-            self.scalings_ = self.kernel_.weights_from_features(made.coef)
-        self.means_ = made.means
-        self.explained_variance_ratio_ = made.shares
+            self.scalings_ = self.kernel_.weights_from_features(coef)
+        self.means_, self.explained_variance_ratio_ = means, shares
         self.offsets_ = self._offsets(sizes)
         return self
 
     def _choose(self, X, compared, kernel, reg, codes, groups):
-        """The rows under the kernel to train with, and lambda."""
+        """The rows under the kernel to train with, centred too, and lambda."""
         self.tuning_ = None
         if not isinstance(reg, Tuned):
             reg = Auto(groups=groups) if isinstance(reg, Auto) else reg
-            moments = compared[0].moments(np.arange(len(X)))
-            return compared[0], resolve_penalty(reg, moments)
+            centred = compared[0].centred()
+            return compared[0], centred, resolve_penalty(reg, centred[1])
         inner, dtype = InnerFolds(groups), np.dtype("float64")
         plan = FoldwisePlan(X, kernel, reg, FoldPreprocessing(), None, inner, dtype)
         record = plan.penalty(codes[None], len(self.classes_))
@@ -352,7 +352,8 @@ class KernelFDA(
             record["grid"][0],
             record["criterion"][0, 0],
         )
-        return compared[self.tuning_.kernel], self.tuning_.lam
+        compared = compared[self.tuning_.kernel]
+        return compared, compared.centred(), self.tuning_.lam
 
     def _offsets(self, sizes):
         """What the class scores add to the projection on the centroids."""
@@ -600,49 +601,34 @@ class Choice:
     criterion: NDArray
 
 
-@dataclass(frozen=True)
-class Discriminants:
-    """All c - 1 discriminants; one without any class difference is zero throughout."""
+def _discriminants(compared, each, lam, codes, n_classes):
+    """All c - 1 discriminants of class codes (N,) of a training set with a penalty.
 
-    #: Weights of the training rows, (N, c - 1).
-    dual: np.ndarray
-    #: Weights of the columns of the training set, (d, c - 1).
-    coef: np.ndarray
-    #: Class centroids, (c, c - 1).
-    means: np.ndarray
-    #: Shares of the between-class over the penalised within-class scatter (c - 1,), the
-    #: largest first.
-    shares: np.ndarray
-
-    def first(self, n_components):
-        """The first discriminants only."""
-        parts = self.dual, self.coef, self.means, self.shares
-        return Discriminants(*(part[..., :n_components] for part in parts))
-
-    @classmethod
-    def of(cls, compared, each, lam, codes, n_classes):
-        """Those of the class codes (N,) of a training set with a penalty."""
-        everybody, Y = np.arange(len(codes)), np.eye(n_classes)[codes]
-        T = Y @ contrasts(n_classes)
-        T -= T.mean(axis=0)
-        weights = each.gain(lam) * (each.U.T @ T).T  # (q, r)
-        fitted = compared.tested(each, everybody, everybody) @ weights.T
-        beta = each.root @ weights.T
-        if each.is_dual:
-            B = beta / each.unit
-            A = lam * (T.T @ B)
-        else:
-            R = T - fitted
-            B, A = R / lam, R.T @ R + lam * (beta.T @ beta)
-        P = fitted.T @ T
-        if not np.abs(P + A - T.T @ T).max() < 1e-6 * np.square(T).sum(axis=0).max():
-            raise ValueError(
-                f"lambda = {lam:.3g} is too small for this kernel: in double precision "
-                "the inverse of K_c + lambda I is lost to rounding. Use a larger reg."
-            )
-        freedom = each.degrees_of_freedom(lam)
-        axes, means, shares = _axes(P, A, Y, fitted, freedom)
-        return cls(B @ axes, beta @ axes, means, shares)
+    Weights of the training rows (N, c - 1) and of the columns of the training set
+    (d, c - 1), class centroids (c, c - 1), and shares of the between-class over the
+    penalised within-class scatter (c - 1,), the largest first. One without any class
+    difference is zero throughout.
+    """
+    everybody, Y = slice(None), np.eye(n_classes)[codes]
+    T = Y @ contrasts(n_classes)
+    T -= T.mean(axis=0)
+    weights = each.gain(lam) * (each.U.T @ T).T  # (q, r)
+    fitted = compared.tested(each, everybody, everybody) @ weights.T
+    beta = each.root @ weights.T
+    if each.is_dual:
+        B = beta / each.unit
+        A = lam * (T.T @ B)
+    else:
+        R = T - fitted
+        B, A = R / lam, R.T @ R + lam * (beta.T @ beta)
+    P = fitted.T @ T
+    if not np.abs(P + A - T.T @ T).max() < 1e-6 * np.square(T).sum(axis=0).max():
+        raise ValueError(
+            f"lambda = {lam:.3g} is too small for this kernel: in double precision "
+            "the inverse of K_c + lambda I is lost to rounding. Use a larger reg."
+        )
+    axes, means, shares = _axes(P, A, Y, fitted, each.degrees_of_freedom(lam))
+    return B @ axes, beta @ axes, means, shares
 
 
 def _axes(P, A, Y, fitted, freedom):

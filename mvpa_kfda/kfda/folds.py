@@ -16,6 +16,7 @@ folds with equally large test sets, each of them handled by one call of NumPy.
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
@@ -104,11 +105,6 @@ class Layout:
     #: The folds; none for one model of all rows.
     batches: tuple[FoldBatch, ...]
 
-    @classmethod
-    def of_all(cls, order):
-        """The layout of one model of all rows (n,), in this order."""
-        return cls(order, order[:0], ())
-
     @property
     def is_sorted(self):
         """Whether the rows are processed in the order they have."""
@@ -131,21 +127,15 @@ class Contiguous:
     as_asked: bool
 
     def holds(self, labels):
-        """Tell for labels (B, n) whether every training set has every class, (B,)."""
-        n_classes, n_folds = int(labels.max()) + 1, int(self.fold_of.max()) + 1
-        n_cells = n_classes * n_folds
-        found = np.empty(len(labels), bool)
-        step = max(1, _LABELS_AT_A_TIME // labels.shape[1])
-        for start in range(0, len(labels), step):
-            some = labels[start : start + step]
-            cells = self.fold_of * n_classes + some.astype(np.intp)
-            cells += n_cells * np.arange(len(some))[:, np.newaxis]
-            counts = np.bincount(cells.ravel(), minlength=n_cells * len(some))
-            counts = counts.reshape(len(some), n_folds, n_classes)
-            total = counts.sum(axis=1)
-            lacks = (counts.max(axis=1) == total) & (total > 0)
-            found[start : start + step] = ~lacks.any(axis=1)
-        return found
+        """Whether every training set has every class, of labels (B, n): (B,)."""
+        parts = [self.fold_of == i for i in range(int(self.fold_of.max()) + 1)]
+        lacks = np.zeros(len(labels), bool)
+        for code in range(int(labels.max()) + 1):
+            is_of_class = labels == code
+            total = is_of_class.sum(axis=1)
+            for part in parts:
+                lacks |= (is_of_class[:, part].sum(axis=1) == total) & (total > 0)
+        return ~lacks
 
     def may_fail(self, codes):
         """Whether it fails to hold for codes (n,) in some order."""
@@ -159,13 +149,6 @@ class Contiguous:
     def among(self, chosen):
         """The rule of chosen trials, of whose classes alone it is."""
         return replace(self, fold_of=self.fold_of[chosen])
-
-
-def _all_but(rows, n):
-    """Which of n rows are not among some."""
-    others = np.ones(n, bool)
-    others[rows] = False
-    return np.flatnonzero(others)
 
 
 @dataclass(frozen=True)
@@ -185,7 +168,7 @@ class Folds:
         What the user called it, for messages.
     trains : tuple of ndarray of int | None
         The row indices of each training set, where some are not all other rows.
-    chosen : ndarray of bool, shape (n,) | None
+    train_mask : ndarray of bool, shape (n,) | None
         The rows to train with, which are never tested; None: any row may be.
     rule : Contiguous | None
         How test sets came from a number of folds.
@@ -203,7 +186,7 @@ class Folds:
     sees_labels: bool | None = None
     name: str = "cv"
     trains: tuple | None = None
-    chosen: np.ndarray | None = None
+    train_mask: np.ndarray | None = None
     rule: Contiguous | None = None
     balanced: bool = False
     splitter: dict | str | None = None
@@ -213,18 +196,19 @@ class Folds:
         """The folds as a list of (train, test) index arrays."""
         if self.trains is not None:
             return list(zip(self.trains, self.tests, strict=True))
-        return [(_all_but(test, self.n), test) for test in self.tests]
+        return [(np.delete(np.arange(self.n), test), test) for test in self.tests]
 
     @property
     def rows_of_all(self):
         """The rows of a model without folds: all that are trained with."""
-        return np.arange(self.n) if self.chosen is None else np.flatnonzero(self.chosen)
+        mask = self.train_mask
+        return np.arange(self.n) if mask is None else np.flatnonzero(mask)
 
     def is_same(self, other):
         """Tell whether other folds have the same sets in the same order."""
         if self is other:
             return True
-        own, theirs = ([*each.tests, *(each.trains or ())] for each in (self, other))
+        own, theirs = ((*each.tests, *(each.trains or ())) for each in (self, other))
         return len(own) == len(theirs) and all(map(np.array_equal, own, theirs))
 
     @cached_property
@@ -275,17 +259,17 @@ class Folds:
         return np.array([numbers.setdefault(key, len(numbers)) for key in keys])
 
 
-def cross_folds(folds, chosen):
-    """Return folds that train on chosen rows (n,) only, and test the others only.
+def cross_folds(folds, train_mask):
+    """Return folds that train on rows of a mask (n,) only, and test the others only.
 
     Of a fold's sets what is left may be empty. None: one fold of all rows.
     """
-    chosen, n = np.asarray(chosen, bool), len(chosen)
+    mask, n = np.asarray(train_mask, bool), len(train_mask)
     if folds is None:
         folds = Folds((np.arange(n),), n, None, "train_on", (np.arange(n),))
-    pairs = [(train[chosen[train]], test[~chosen[test]]) for train, test in folds.pairs]
+    pairs = [(train[mask[train]], test[~mask[test]]) for train, test in folds.pairs]
     trains, tests = zip(*pairs, strict=True)
-    return replace(folds, tests=tests, trains=trains, chosen=chosen)
+    return replace(folds, tests=tests, trains=trains, train_mask=mask)
 
 
 def left_out_folds(folds):
@@ -293,18 +277,20 @@ def left_out_folds(folds):
 
     The test sets of a cross-validation of these rows alone; None where there are none.
     """
-    number = np.cumsum(folds.chosen) - 1
+    number = np.cumsum(folds.train_mask) - 1
     rows = folds.rows_of_all
     tests = [number[np.setdiff1d(rows, train)] for train in folds.trains]
     tests = tuple(test for test in tests if len(test))
     rule = None if folds.rule is None else folds.rule.among(rows)
-    left_out = replace(folds, tests=tests, n=len(rows), trains=None, chosen=None)
+    left_out = replace(folds, tests=tests, n=len(rows), trains=None, train_mask=None)
     return replace(left_out, rule=rule) if tests else None
 
 
 def lay_out(folds, n):
     """The layout of folds, or that of one model of all n rows for None."""
-    return Layout.of_all(np.arange(n)) if folds is None else folds.layout
+    if folds is None:
+        return Layout(np.arange(n), np.arange(0), ())
+    return folds.layout
 
 
 #: Trials that test sets may hold beyond those of a partition, as 1000 times 2000.
@@ -315,8 +301,6 @@ _USUAL = 100
 _MOST_UNKNOWN = 10_000
 #: Folds where nobody says how many.
 DEFAULT_FOLDS = 10
-#: Labels that are counted at a time.
-_LABELS_AT_A_TIME = 2**22
 
 
 def make_folds(
@@ -382,30 +366,31 @@ def make_folds(
         splitter = {"name": PARTS, "n_splits": len(folds.tests), "of": of}
         name = f"cv={len(folds.tests)} (the i-th part of each {of})"
         return replace(folds, name=name, rule=None, balanced=True, splitter=splitter)
+    n, name, splits = len(codes), "the given cv iterable", cv
+    known = len(cv) if isinstance(cv, Sequence) else 0
     if callable(getattr(cv, "split", None)):
-        name = f"cv={cv!r}"
+        name, known = f"cv={cv!r}", 0
         _check_counts(cv, codes, groups, classes)
         splits = _split(cv, name, codes, groups)
-        known = _count_splits(cv, codes, groups)
-        _check_known(known, name, len(codes))
-    else:
-        name, splits = "the given cv iterable", cv
-        known = len(cv) if isinstance(cv, Sequence) else 0
-    pairs = tuple(_pairs(splits, known, name, len(codes)))
+        with suppress(Exception):  # of anybody's splitter; its splits will say
+            known = int(cv.get_n_splits(np.zeros((n, 1)), codes, groups))
+        _refuse_tests(known, known, name, n)
+        if known > n:
+            many = f"{known:,} folds of {n} trials by {name}"
+            check_many(known, _USUAL, 8 * n, many, "fewer folds")
+    pairs = tuple(_pairs(splits, known, name, n))
     if not pairs:
         raise ValueError(f"{name} yields no folds.")
     trains, tests = zip(*pairs, strict=True)
-    if all(len(train) + len(test) == len(codes) for train, test in pairs):
+    if all(len(train) + len(test) == n for train, test in pairs):
         trains = None  # to be worked out
-    entry = splitter_of(type(cv))
-    if entry is not None and entry.sees_labels is not None:
-        sees_labels = entry.sees_labels
-    elif trains is None and _is_leave_one_out(tests, len(codes)):
-        sees_labels = False
-    else:
-        sees_labels = None
+    entry, rows = splitter_of(type(cv)), np.concatenate(tests)
+    sees_labels = None if entry is None else entry.sees_labels
+    if sees_labels is None and trains is None:
+        if len(tests) == len(rows) == len(np.unique(rows)) == n:  # each by itself
+            sees_labels = False
     splitter = recorded(cv) if hasattr(cv, "split") else GIVEN
-    return Folds(tests, len(codes), sees_labels, name, trains, splitter=splitter)
+    return Folds(tests, n, sees_labels, name, trains, splitter=splitter)
 
 
 def is_sorted(values):
@@ -459,21 +444,16 @@ def _make_contiguous(k, codes, classes, order, trained):
         )
     trained = np.ones(n, bool) if trained is None else trained
     fold_of = np.empty(n, np.intp)
-    fold_of[order] = np.repeat(np.arange(k), _sizes(n, k))
+    for fold, rows in enumerate(np.array_split(order, k)):
+        fold_of[rows] = fold
     rule, used = None, codes[trained]
     if len(np.unique(used)) > 1:
         rule = Contiguous(fold_of, as_asked=True)
         if not rule.among(trained).holds(used[np.newaxis])[0]:
             rule, k = replace(rule, as_asked=False), _enough_folds(k, n, used, classes)
-    ends = np.cumsum(_sizes(n, k))[:-1]
-    tests = tuple(np.sort(test) for test in np.split(order, ends))
+    tests = tuple(map(np.sort, np.array_split(order, k)))
     used = ms.KFold(k)
     return Folds(tests, n, False, f"cv={used!r}", rule=rule, splitter=recorded(used))
-
-
-def _sizes(n, k):
-    """The sizes (k,) of folds of n trials, as equal as can be."""
-    return n // k + (np.arange(k) < n % k)
 
 
 def _enough_folds(asked, n, codes, classes):
@@ -520,12 +500,8 @@ def _check_cv(cv, groups):
     if callable(getattr(cv, "split", None)) and not isinstance(cv, str | bytes | type):
         return cv
     # An array of no dimension says it is iterable, and so do sparse ones.
-    if (
-        isinstance(cv, str | bytes | type)
-        or issparse(cv)
-        or not isinstance(cv, Iterable)
-        or (isinstance(cv, np.ndarray) and cv.ndim == 0)
-    ):
+    no_list = isinstance(cv, str | bytes | type) or issparse(cv)
+    if no_list or not isinstance(cv, Iterable) or getattr(cv, "ndim", 1) == 0:
         raise TypeError(
             f"Invalid value for 'cv': {cv!r}. Allowed: None, a number of folds, a "
             "scikit-learn splitter, or an iterable of (train, test) index arrays."
@@ -535,9 +511,8 @@ def _check_cv(cv, groups):
 
 def _check_counts(cv, codes, groups, classes):
     """Refuse more folds than the smallest class, or than the groups, can fill."""
-    n_splits = getattr(cv, "n_splits", None) or getattr(cv, "cvargs", {}).get(
-        "n_splits"
-    )
+    repeated = getattr(cv, "cvargs", {})
+    n_splits = getattr(cv, "n_splits", None) or repeated.get("n_splits")
     if isinstance(cv, (ms.StratifiedKFold, ms.RepeatedStratifiedKFold)):
         code, count = min(Counter(codes.tolist()).items(), key=lambda item: item[1])
         if count < n_splits:
@@ -577,27 +552,6 @@ def _split(cv, name, codes, groups):
             ) from error
 
 
-def _count_splits(cv, codes, groups):
-    """How many folds a splitter says there will be, 0 if it does not."""
-    try:
-        return int(cv.get_n_splits(np.zeros((len(codes), 1)), codes, groups))
-    except Exception:  # of anybody's splitter; what is wrong its splits will say
-        return 0
-
-
-def _check_known(n_folds, name, n):
-    """Refuse more folds than can be meant before any is made, and warn of many."""
-    _refuse_tests(n_folds, n_folds, name, n)
-    if n_folds > n:
-        check_many(
-            n_folds,
-            _USUAL,
-            8 * n,
-            f"{n_folds:,} folds of {n} trials by {name}",
-            "fewer folds",
-        )
-
-
 def _pairs(splits, known, name, n):
     """Yield the checked training and test sets; refuse more than can be meant.
 
@@ -605,7 +559,21 @@ def _pairs(splits, known, name, n):
     """
     n_tested, most = 0, max(known, n + _MOST_UNKNOWN)
     for number, pair in enumerate(splits):
-        train, test = _check_split(pair, number, name, n)
+        fold, tested = f"fold {number} of {name}", np.zeros(n, bool)
+        try:
+            train, test = pair
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"F{fold[1:]} is not a pair (train, test) of index arrays."
+            ) from None
+        train = _check_rows(train, f"The training set of {fold}", n)
+        test = _check_rows(test, f"The test set of {fold}", n)
+        tested[test] = True
+        if tested[train].any():
+            raise ValueError(
+                f"F{fold[1:]} trains on some of its own test trials; training and test "
+                "sets must be disjoint."
+            )
         n_folds, n_tested = number + 1, n_tested + len(test)
         _refuse_tests(n_tested + max(0, known - n_folds), max(known, n_folds), name, n)
         if n_folds > most:
@@ -629,20 +597,6 @@ def _refuse_tests(n_tested, n_folds, name, n):
         )
 
 
-def _check_split(pair, number, name, n):
-    """The row indices of a split's two sets, once the split is in order."""
-    try:
-        train, test = pair
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"Fold {number} of {name} is not a pair (train, test) of index arrays."
-        ) from None
-    train = _check_rows(train, f"The training set of fold {number} of {name}", n)
-    test = _check_rows(test, f"The test set of fold {number} of {name}", n)
-    _check_disjoint(train, test, number, name, n)
-    return train, test
-
-
 def _check_rows(rows, subject, n):
     """Return distinct row indices below n."""
     if np.ma.is_masked(rows):
@@ -660,24 +614,6 @@ def _check_rows(rows, subject, n):
     if np.bincount(rows).max() > 1:
         raise ValueError(f"{subject} names a trial twice.")
     return rows.astype(np.intp)
-
-
-def _check_disjoint(train, test, number, name, n):
-    """Refuse a split that trains on rows of the test set."""
-    tested = np.zeros(n, bool)
-    tested[test] = True
-    if tested[train].any():
-        raise ValueError(
-            f"Fold {number} of {name} trains on some of its own test trials; "
-            "training and test sets must be disjoint."
-        )
-
-
-def _is_leave_one_out(tests, n):
-    """Whether every row is a test set of its own, whoever drew them."""
-    return all(len(test) == 1 for test in tests) and (
-        len(np.unique(np.concatenate(tests))) == n == len(tests)
-    )
 
 
 def shared_groups(groups):

@@ -11,9 +11,8 @@ kernels such as widths, is that of the trials that the matrix is made of: where 
 have matrices of their own, no test trial has a part in any of their numbers.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import count, islice
 
 import numpy as np
 from sklearn import config_context
@@ -28,10 +27,10 @@ from .direct import (
     refuse_too_large,
 )
 from .folds import Folds, InnerFolds, lay_out
-from .kernels import KernelChoice, Linear, kernels_of, needs_gram
+from .kernels import Linear, kernels_of, needs_gram
 from .penalties import Auto, Tuned, candidates, of_trials, resolve_penalty
 from .preprocess import FoldPreprocessing
-from .training import Fit, Question, TrainingSet, choose, compare_rows
+from .training import Fit, TrainingSet, choose, compare_rows
 
 #: Bytes of matrices that are kept for the next label vectors.
 _MOST = 2**28
@@ -39,23 +38,14 @@ _MOST = 2**28
 _MANY_TESTED = 256
 #: The share of the largest eigenvalue below which training trials do not vary.
 _UNSEEN = 1e-12
+#: How far from training trials, which are within one, tested ones may be on directions
+#: lest others lose digits to them.
+_FAR = 1e3
 _NONE_LEFT = (
     "No lambda of the grid can be used, from {:.3g} to {:.3g}: with each of them "
     "left-out trials of some training set are fitted exactly, or rounding would decide "
     "the predictions. Use penalties nearer to trace(K_c)/n = {:.3g}."
 )
-
-
-@dataclass(frozen=True)
-class Penalties:
-    """The lambdas of a plan's kernels, which no label has a part in."""
-
-    #: (n_kernels, n_lambdas), the largest first.
-    grid: np.ndarray
-    #: trace(K_c)/n of every kernel.
-    scales: np.ndarray
-    #: The grid with NaN where rounding would decide.
-    usable: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -73,7 +63,12 @@ class Fold:
     sets: tuple[TrainingSet, ...]
     #: The test trials on the directions of each, (m, r).
     tested: list
-    penalties: Penalties
+    #: The lambdas of the kernels (n_kernels, n_lambdas), the largest first, which no
+    #: label has a part in; trace(K_c)/n of every kernel; the lambdas with NaN where
+    #: rounding would decide.
+    grid: np.ndarray
+    scales: np.ndarray
+    usable: np.ndarray
     #: Where labels choose, numbers (k, m) of training trials left out together;
     #: or "alone", or "equal".
     left_out: list | str | None
@@ -90,6 +85,11 @@ class Fold:
             ]
         return np.concatenate(found, axis=1)
 
+    @cached_property
+    def is_near(self):
+        """Whether test trials are not so far that others would lose digits to them."""
+        return bool((np.abs(self.tested[0]) < _FAR).all())
+
     @property
     def n_columns(self):
         """The number of columns d."""
@@ -97,10 +97,9 @@ class Fold:
 
     def chosen(self, fit):
         """The number of the kernel and the lambda of the first label vector."""
-        grid = self.penalties.grid
         number = 0 if fit.number is None else fit.number[0]
-        kernel, i = np.unravel_index(number, grid.shape)
-        return kernel, grid[kernel, i]
+        kernel, i = np.unravel_index(number, self.grid.shape)
+        return kernel, self.grid[kernel, i]
 
     def fitted(self, fit, T):
         """The scores (q, n_train, 1) of training trials, less their mean.
@@ -153,6 +152,12 @@ class FoldwisePlan(PlanMixin):
     inner: InnerFolds | None
     dtype: np.dtype
     rank: int | None = None
+    #: By number the folds, and by their identity what coefficients are made with; the
+    #: last contrasts and their products; and what there is of observed ones.
+    _kept: dict = field(default_factory=dict, init=False)
+    _lefts: dict = field(default_factory=dict, init=False)
+    _products: dict = field(default_factory=dict, init=False)
+    _observed: dict = field(default_factory=dict, init=False)
 
     @property
     def layout(self):
@@ -168,12 +173,7 @@ class FoldwisePlan(PlanMixin):
     def pairs(self):
         """The folds' (train, test) trials, in the order of the layout's batches."""
         pairs = self.folds.pairs
-        sizes = [batch.m for batch in self.batches for _ in range(batch.k)]
-        tests = np.split(self.rows, np.cumsum(sizes)[:-1])
-        return [
-            (pairs[i][0], test)
-            for i, test in zip(self.folds.numbers, tests, strict=True)
-        ]
+        return [pairs[number] for number in self.folds.numbers]
 
     def block_size(self, n_classes, want_scores=False):
         """How many label vectors to process at a time, for speed and memory."""
@@ -227,10 +227,6 @@ class FoldwisePlan(PlanMixin):
         return fold
 
     @cached_property
-    def _kept(self):
-        return {}
-
-    @cached_property
     def whole(self):
         """The fold that trains on all trials that are to be trained with."""
         rows = self.order if self.folds is None else self.folds.rows_of_all
@@ -238,48 +234,48 @@ class FoldwisePlan(PlanMixin):
 
     def _fold(self, train, test):
         """The fold that trains on some trials and tests others."""
+        transform, precomputed = np.asarray, needs_gram(self.kernel)
         with config_context(assume_finite=True, skip_parameter_validation=True):
-            transform, among = np.asarray, (train, test)
-            if self._compared:
-                compared, penalties = self._compared, self._penalties
+            if self.is_of_all:
+                among, compared, penalties = (train, test), *self._of_all
+                centred = [each.centred(train) for each in compared]
             else:
                 if self.learned:
                     transform = self.learned.fit(self.X[train])
-                rows = np.concatenate([train, test])
-                X = self.X[rows][:, rows] if self._needs_gram else self.X[rows]
-                among = np.split(np.arange(len(rows)), [len(train)])
+                rows, n = np.concatenate([train, test]), len(train)
+                X = self.X[np.ix_(rows, rows)] if precomputed else self.X[rows]
+                among = slice(n), slice(n, len(rows))
                 compared = self._compare(transform(X), among[0])
-                penalties = self._resolve(compared, among[0], train)
-            lam = None if self.is_tuned else penalties.grid[0, 0]
-            sets = tuple(each.training_set(among[0], lam) for each in compared)
-            tested = [
-                of_kernel.tested(each, *among).astype(self._dtype_of_fits)
-                for of_kernel, each in zip(compared, sets, strict=True)
-            ]
-        if self.is_tuned and len(test):
-            usable = np.where(_fits_exactly(sets, tested, penalties.grid), np.nan, 1)
-            penalties = replace(penalties, usable=penalties.usable * usable)
-        if self._needs_gram:
-            transform = _Columns(train)
+                centred = [each.centred(among[0]) for each in compared]
+                penalties = self._penalties([each[1] for each in centred], train)
+        grid, _, usable = penalties
+        lam, dtype = (None, float) if self.is_tuned else (grid[0, 0], self.dtype)
+        sets = [
+            each.training_set(values, lam)
+            for each, values in zip(compared, centred, strict=True)
+        ]
+        tested = [
+            of_kernel.tested(each, *among).astype(dtype)
+            for of_kernel, each in zip(compared, sets, strict=True)
+        ]
         left_out = None
-        if self.is_tuned and self.inner.leaves_one_out:
+        if self.is_tuned:
+            if len(test):
+                usable = np.where(_fits_exactly(sets, tested, grid), np.nan, usable)
             left_out = "equal" if self.reg.grid == "auto" else "alone"
-        elif self.is_tuned:
-            left_out = self.inner.within(train)
-        places = np.argsort(self.layout.order)[train]
+            if not self.inner.leaves_one_out:
+                left_out = self.inner.within(train)
+        if precomputed:  # the columns that belong to training trials
+            transform = partial(np.take, indices=train, axis=1)
+        trials, penalties = (self.X, train, self._places[train], test), penalties[:2]
         return Fold(
-            *(self.X, train, places, test),
-            *(transform, sets, tested, penalties, left_out),
+            *trials, transform, tuple(sets), tested, *penalties, usable, left_out
         )
 
-    @property
-    def _dtype_of_fits(self):
-        """The precision of models; what labels choose is always known in double."""
-        return np.dtype("float64") if self.is_tuned else self.dtype
-
-    @property
-    def _needs_gram(self):
-        return needs_gram(self.kernel)
+    @cached_property
+    def _places(self):
+        """Where every trial is in the layout's order."""
+        return np.argsort(self.order)
 
     def _compare(self, Z, trained=slice(None)):
         """Trials under each kernel, whose numbers are those of the trained ones."""
@@ -288,27 +284,20 @@ class FoldwisePlan(PlanMixin):
         return [compare_rows(Z, kernel, by_gram, trained) for kernel in kernels]
 
     @cached_property
-    def _compared(self):
-        """All trials under each kernel; None where every fold has its own."""
-        if not self.is_of_all:
-            return None
-        return self._compare(self.X)
+    def _of_all(self):
+        """All trials under each kernel, and the penalties for all folds."""
+        compared = self._compare(self.X)
+        moments = [each.centred()[1] for each in compared]
+        return compared, self._penalties(moments, np.arange(self.n_rows))
 
-    @cached_property
-    def _penalties(self):
-        """The penalties of all trials, for all folds."""
-        everybody = np.arange(self.n_rows)
-        return self._resolve(self._compared, everybody, everybody)
-
-    def _resolve(self, compared, among, trials):
-        """The :class:`Penalties` of some trials, and where these are among compared."""
-        moments = [each.moments(among) for each in compared]
+    def _penalties(self, moments, trials):
+        """The grid, scales and usable lambdas by the moments of some trials."""
         scales = np.array([each.scale for each in moments])
         if not self.is_tuned:
             lam = resolve_penalty(of_trials(self.reg, trials), moments[0])
             refuse_too_large(lam, scales[0], self.dtype)
             grid = np.array([[lam]])
-            return Penalties(grid, scales, grid)
+            return grid, scales, grid
         trained = None if self.folds is None else self.folds.trained
         auto = of_trials(Auto(trained, self.inner.groups), trials)
         spectrum = self.inner.of_values or any(m.n_features is None for m in moments)
@@ -319,7 +308,7 @@ class FoldwisePlan(PlanMixin):
                 squares = moments[i[0]].diagonal[self.order]
                 if hides_others(lam, squares, self.layout, self.dtype):
                     too_large[i] = True
-        return Penalties(grid, scales, np.where(too_large, np.nan, grid))
+        return grid, scales, np.where(too_large, np.nan, grid)
 
     # ------------------------------------------------------------------ labels
 
@@ -332,122 +321,139 @@ class FoldwisePlan(PlanMixin):
         if self.is_tuned:
             nobody, left_out = np.empty((1, 0), np.intp), fold.left_out
             left_out = left_out if isinstance(left_out, str) else [left_out]
-            terms = terms and terms.of(number)
-            question = Question(T[:, fold.places], nobody, terms, left_out)
-            return self._choose(question, fold).fit(0)
-        (each,), lam = fold.sets, fold.penalties.grid[0, 0]
-        c, A = self._project(fold, T), None
+            terms, T = terms and terms.of(number), T[:, fold.places]
+            return self._choose(fold, T, nobody, terms, left_out).fit(0)
+        c, mean, A = self._project(fold, T), None, None
         if terms is None:
-            return Fit([c], T[:, fold.places].mean(axis=1), A)
-        A = each.left(lam, c, c, terms.scatter[:, :, number]).astype(T.dtype)
-        return Fit([c], terms.mean[:, number], A)
+            mean = T[:, fold.places].mean(axis=1)
+        else:
+            mean, scatter = terms.mean[:, number], terms.scatter[:, :, number]
+            A = fold.sets[0].left(fold.grid[0, 0], c, c, scatter).astype(T.dtype)
+        return Fit([c], mean, A)
 
-    def _choose(self, question, fold):
+    def _choose(self, fold, *question):
         """What label vectors choose, once every one of them has chosen."""
-        chosen = choose(question, fold.sets, fold.penalties.usable)
+        chosen = choose(*question, fold.sets, fold.usable)
         if (chosen.number < 0).any():
-            grid, scale = fold.penalties.grid, fold.penalties.scales[0]
-            raise ValueError(_NONE_LEFT.format(grid.min(), grid.max(), scale))
+            bounds = fold.grid.min(), fold.grid.max(), fold.scales[0]
+            raise ValueError(_NONE_LEFT.format(*bounds))
         return chosen
 
     def _project(self, fold, T):
         """The coefficients (q, r, B) of contrasts T (q, n, B)."""
-        wide = self._wide.get(id(fold))
-        if wide is None:  # a product with zeros is cheaper than a copy of trials
-            wide = np.zeros((fold.sets[0].U.shape[1], self.n_rows), self.dtype)
-            wide[:, fold.places] = fold.sets[0].U.T
+        each, n = fold.sets[0], self.n_rows
+        if self._shares and fold.is_near and not each.is_dual:
+            if T.shape[2] == 1:
+                return each.U.T.astype(self.dtype, copy=False) @ T[:, fold.places]
+            return self._project_together(fold, T)
+        left = self._lefts.get(id(fold))
+        if left is None:  # a product with zeros is cheaper than a copy of trials
+            left = np.zeros((each.U.shape[1], n), self.dtype)
+            left[:, fold.places] = each.U.T
             if self._kept:
-                self._wide[id(fold)] = wide
-        return wide @ T
+                self._lefts[id(fold)] = left
+        return left @ T
 
     @cached_property
-    def _wide(self):
-        return {}
+    def _shares(self):
+        """Whether a product with all trials, and small ones for folds, are cheaper.
+
+        Folds have z-scores of their own, and are all trials but a few.
+        """
+        if self.folds is None or self.folds.trains is not None:
+            return False
+        (n, p), n_folds = self.X.shape, len(self.folds.tests)
+        zscores = self.learned.is_zscores and isinstance(self.kernel, Linear)
+        return zscores and n_folds * (n - p) > 2 * n
+
+    def _project_together(self, fold, T):
+        r"""The same from what all folds share, :math:`X^\top T` and :math:`1^\top T`.
+
+        Directions of features x are :math:`u = W^\top (x - \mu)`, so that
+
+        .. math:: U^\top T = W^\top (X^\top T - \mu\, 1^\top T) - U_{te}^\top T_{te}.
+        """
+        each, (scores,) = fold.sets[0], fold.transform.steps
+        if self._products.get("T") is not T:
+            self._products.update(T=T, of_all=self._columns @ T)
+        W = each.root / scores.scale[:, None]
+        mean = (scores.mean - self._mean) @ W + (each.shift + each.offset) @ each.root
+        c = np.vstack([W, -mean]).T.astype(self.dtype) @ self._products["of_all"]
+        c -= fold.tested[0].T @ T[:, self._places[fold.test]]
+        return c
+
+    @cached_property
+    def _columns(self):
+        """The features less their mean, and ones, of all trials, (p + 1, n)."""
+        X = self.X[self.order] - self._mean
+        return np.vstack([X.T, np.ones(len(X))]).astype(self.dtype)
+
+    @cached_property
+    def _mean(self):
+        return self.X.mean(axis=0)
 
     def _batches(self, T, fold_targets=None):
-        """Every batch, residuals (q, k, m, B), A, and what makes each fold and its fit.
+        """Yield every batch, the rule's terms, what is chosen, and makers of the fits.
 
-        Of contrasts T (q, n, B) in the layout's order, and of classes the targets.
+        Of contrasts T (q, n, B) in the layout's order, and of classes the targets. A
+        maker returns a fold and its fit. Choices are made at once where they follow
+        from all trials.
         """
-        if T.shape[2] > 1:
-            return self._fits(T, fold_targets)
-        # What is observed comes first, and is asked for again.
-        key = T.tobytes()
-        if key not in self._observed:
-            self._observed.clear()
-            self._observed[key] = list(self._fits(T, fold_targets))
-        return self._observed[key]
-
-    @cached_property
-    def _observed(self):
-        return {}
-
-    def _fits(self, T, fold_targets):
-        """Yield what `_batches` returns."""
         terms = [None] * len(self.batches)
         if fold_targets is not None:
             terms = [each.terms for each in fold_targets]
-        numbers = count()
+        start, make = 0, self._fit_shared if self.is_shared else self._fit_numbered
         for batch, of_batch in zip(self.batches, terms, strict=True):
+            chosen, arguments = None, (start, T, of_batch)
             if self.is_shared:
-                yield batch, *self._of_shared(batch, T, of_batch)
-            else:
-                some = islice(numbers, batch.k)
-                yield batch, *self._of_folds(batch, some, T, of_batch)
+                choosing = partial(self._choose_shared, batch, T, of_batch)
+                chosen = self._once(start, T, choosing)
+                arguments = batch, chosen
+            makers = [partial(make, *arguments, i) for i in range(batch.k)]
+            yield batch, of_batch, chosen, makers
+            start += batch.k
 
-    def _of_shared(self, batch, T, terms):
-        """What `_batches` has of folds that are all trials but a few."""
+    def _once(self, key, T, make):
+        """What is made of contrasts; the observed ones, which come first, are kept."""
+        if T.shape[2] > 1:
+            return make()
+        if self._observed.get("T") != T.tobytes():
+            self._observed.clear()
+            self._observed["T"] = T.tobytes()
+        if key not in self._observed:
+            self._observed[key] = make()
+        return self._observed[key]
+
+    def _choose_shared(self, batch, T, terms):
+        """What folds choose that are all trials but a few."""
         tests, left_out = batch.index(self.n_rows), self.whole.left_out
         if not isinstance(left_out, str):
-            left_out = [self._left_out_within(te) for te in tests]
-        chosen = self._choose(Question(T, tests, terms, left_out), self.whole)
+            left_out = []
+            for te in tests:  # trials that are left out together, without these
+                places = np.delete(np.arange(self.n_rows), te)
+                inner = self.inner.within(self.order[places])
+                left_out.append([places[index] for index in inner])
+        return self._choose(self.whole, T, tests, terms, left_out)
 
-        def fitted(i):
-            return replace(self.whole, test=self.order[tests[i]]), chosen.fit(i)
+    def _fit_shared(self, batch, chosen, i):
+        """Such a fold and its fit."""
+        return replace(self.whole, test=self.order[chosen.tests[i]]), chosen.fit(i)
 
-        E, A = chosen.E.astype(self.dtype), chosen.A.astype(self.dtype)
-        return E, A, [partial(fitted, i) for i in range(batch.k)]
-
-    def _left_out_within(self, te):
-        """Trials that are left out together, without those of a test set."""
-        places = np.delete(np.arange(self.n_rows), te)
-        inner = self.inner.within(self.order[places])
-        return [places[index] for index in inner]
-
-    def _of_folds(self, batch, numbers, T, terms):
-        """What `_batches` has of folds that have a matrix of their own."""
-        E, A, fits = batch.of(T).copy(), [], []
-        for i, number in enumerate(numbers):
-            fold, fit = found = self._fitted(number, T, terms, i)
-            E[:, i] -= fit.mean[:, None]
-            for tested, explained in zip(fold.tested, fit.explained, strict=True):
-                E[:, i] -= tested @ explained
-            A.append(fit.A)
-            again = partial(self._fitted, number, T, terms, i)
-            keep = number in self._kept and T.shape[2] == 1
-            fits.append((lambda found=found: found) if keep else again)
-        return E, None if terms is None else np.stack(A, axis=2, dtype=T.dtype), fits
-
-    def _fitted(self, number, T, terms, i):
-        """A fold and its fit, of the terms of fold i."""
-        fold = self._numbered(number)
-        return fold, self._fit(fold, T, terms, i)
+    def _fit_numbered(self, start, T, terms, i):
+        """A fold with a matrix of its own, the i-th of a batch, and its fit."""
+        number = start + i
+        fold, make = self._numbered(number), partial(self._fit, terms=terms, number=i)
+        if number in self._kept:
+            return fold, self._once(number, T, lambda: make(fold, T))
+        return fold, make(fold, T)
 
     def models(self, targets):
         """Yield every fold, its fit, and the rule's terms; without folds of all."""
         if not self.batches:
             yield self.whole, self.of_all(targets), self._terms_of_all(targets)
-        elif self.is_shared or targets.T.shape[2] == 1:
-            batches = self._batches(targets.T, targets.folds)
-            for (*_, fits), of_folds in zip(batches, targets.folds, strict=True):
-                for i, fitted in enumerate(fits):
-                    yield *fitted(), of_folds.terms.of(i)
-        else:  # residuals are not asked for
-            numbers = count()
-            for batch, of_folds in zip(self.batches, targets.folds, strict=True):
-                for i in range(batch.k):
-                    found = self._fitted(next(numbers), targets.T, of_folds.terms, i)
-                    yield *found, of_folds.terms.of(i)
+        for _, terms, _, makers in self._batches(targets.T, targets.folds):
+            for i, make in enumerate(makers):
+                yield *make(), terms.of(i)
 
     def of_all(self, targets):
         """The fit of the model of all trials that are to be trained with."""
@@ -461,14 +467,29 @@ class FoldwisePlan(PlanMixin):
 
     def fold_models(self, targets):
         """Yield the models of every batch of folds, as a plan does."""
-        batches = self._batches(targets.T, targets.folds)
-        for (batch, E, A, _), of_folds in zip(batches, targets.folds, strict=True):
-            yield batch, of_folds, E.copy(), A  # E may be kept
+        found = self._residuals(targets.T, targets.folds)
+        for (batch, E, A), of_folds in zip(found, targets.folds, strict=True):
+            yield batch, of_folds, E, A
 
     def fold_residuals(self, T):
         """Yield the batches and out-of-sample residuals (q, k, m, B) of T (q, n, B)."""
-        for batch, E, *_ in self._batches(T):
+        for batch, E, _ in self._residuals(T):
             yield batch, E
+
+    def _residuals(self, T, fold_targets=None):
+        """Yield every batch, its out-of-sample residuals, and A or None."""
+        for batch, terms, chosen, makers in self._batches(T, fold_targets):
+            if chosen is not None:
+                yield batch, *(x.astype(self.dtype) for x in (chosen.E, chosen.A))
+                continue
+            E, A = batch.of(T).copy(), []
+            for i, make in enumerate(makers):
+                fold, fit = make()
+                E[:, i] -= fit.mean[:, None]
+                for tested, explained in zip(fold.tested, fit.explained, strict=True):
+                    E[:, i] -= tested @ explained
+                A.append(fit.A)
+            yield batch, E, None if terms is None else np.stack(A, 2, dtype=T.dtype)
 
     def targets(self, labels, n_classes):
         """The targets of labels (B, n)."""
@@ -480,8 +501,7 @@ class FoldwisePlan(PlanMixin):
         if self.is_tuned:
             return False
         folds = self.each if self.folds is not None else [self.whole]
-        known = [fold.penalties for fold in folds]
-        return any(each.grid[0, 0] > times * each.scales[0] for each in known)
+        return any(fold.grid[0, 0] > times * fold.scales[0] for fold in folds)
 
     def penalty(self, labels, n_classes):
         """What is to be recorded of the penalties, arrays (1, n_folds, ...).
@@ -491,29 +511,26 @@ class FoldwisePlan(PlanMixin):
         labels, back = np.asarray(labels)[:1], slice(None)
         if n_classes is None:
             T = labels.T[self.order][None].astype(self.dtype)
-            found = (fitted() for *_, fits in self._batches(T) for fitted in fits)
+            found = (make() for *_, makers in self._batches(T) for make in makers)
         else:
             found = self.models(self.targets(labels, n_classes))
         if self.batches:
             back = np.argsort(self.folds.numbers)
-        record = {"lambda": [], "degrees_of_freedom": []}
-        if self.is_tuned:
-            record |= {"kernel": [], "grid": [], "scale": [], "criterion": []}
+        records = []
         for fold, fit, *_ in found:
             kernel, lam = fold.chosen(fit)
-            record["lambda"].append(lam)
             freedom = fold.sets[kernel].degrees_of_freedom(lam)
-            record["degrees_of_freedom"].append(freedom)
+            record = {"lambda": lam, "degrees_of_freedom": freedom}
             if self.is_tuned:
-                record["kernel"].append(kernel)
-                record["grid"].append(fold.penalties.grid)
-                record["scale"].append(fold.penalties.scales)
-                record["criterion"].append(fit.criterion)
-        record = {key: np.array(values)[back][None] for key, values in record.items()}
-        if self.is_of_all:  # all folds have the same
-            record |= {
-                key: record[key][:, 0] for key in ("grid", "scale") if key in record
-            }
+                record |= {"kernel": kernel, "grid": fold.grid, "scale": fold.scales}
+                record["criterion"] = fit.criterion
+            records.append(record)
+        record = {
+            key: np.array([each[key] for each in records])[back][None]
+            for key in records[0]
+        }
+        if self.is_tuned and self.is_of_all:  # all folds have the same
+            record |= {key: record[key][:, 0] for key in ("grid", "scale")}
         return record
 
 
@@ -530,25 +547,3 @@ def _fits_exactly(sets, tested, grid):
             gain = sets[i[0]].gain(lam) * (w < _UNSEEN * w.max())
             found[i] = (np.square(rows) @ gain).max() > 1 / SINGULAR
     return found
-
-
-@dataclass(frozen=True)
-class _Columns:
-    """The columns of kernel values that belong to training trials."""
-
-    train: np.ndarray
-
-    def __call__(self, K):
-        return K[:, self.train]
-
-
-def foldwise_plan(X, kernel, reg, task):
-    """The plan of features (n, p), or of a kernel matrix, for a task."""
-    learned = task.learned
-    dtype = np.dtype(task.dtype)
-    if not isinstance(kernel, KernelChoice):
-        X, kernel = kernel.of_samples(X)
-    X = learned.augmented(X)
-    return FoldwisePlan(
-        X, kernel, reg, learned, task.folds, task.inner, dtype, task.rank
-    )

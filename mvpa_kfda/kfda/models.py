@@ -30,7 +30,7 @@ from .direct import (
     make_targets,
     prepare,
 )
-from .foldwise import FoldwisePlan, foldwise_plan
+from .foldwise import FoldwisePlan
 from .hat import make_hat
 from .kernels import (
     Kernel,
@@ -96,7 +96,12 @@ def plan_of_features(X, kernel, reg, task):
     """
     reg = task.penalty(reg)
     if task.is_foldwise or isinstance(reg, Tuned):
-        return foldwise_plan(X, kernel, reg, task)
+        if not isinstance(kernel, KernelChoice):
+            X, kernel = kernel.of_samples(X)
+        learned, trials = task.learned, (task.folds, task.inner)
+        dtype = np.dtype(task.dtype)
+        X = learned.augmented(X)
+        return FoldwisePlan(X, kernel, reg, learned, *trials, dtype, task.rank)
     return prepare(make_hat(X, kernel, reg), *task.settings)
 
 
@@ -144,7 +149,7 @@ class Stack(PlanMixin):
     def predict(self, labels, n_classes, want_scores=False):
         """Yield the predictions for labels (B, n), some positions at a time.
 
-        These have `true` (n_test, 1, B), `predicted` (n_test, positions, B) and
+        They have `true` (n_test, 1, B), `predicted` (n_test, positions, B) and
         `class_scores` (n_test, c, positions, B) or None.
         """
         first = self.plans[0]

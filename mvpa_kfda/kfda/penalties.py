@@ -15,7 +15,7 @@ positive eigenvalues.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
@@ -95,7 +95,7 @@ class Moments:
         return values, vectors * np.sqrt(np.maximum(values, 0))
 
     def of(self, rows):
-        """Return the moments of some of the trials."""
+        """The moments of some of the trials."""
         if self.features is not None:
             X = self.features[rows]
             X = X - X.mean(axis=0)
@@ -117,7 +117,7 @@ class Moments:
         return 10 * self.n * np.finfo(float).eps
 
     def near_one(self):
-        """Return the same with a scale near one, lest squares leave the floats' range.
+        """The same with a scale near one, lest squares leave the floats' range.
 
         Itself, or divided by a power of two, which costs no digit.
         """
@@ -535,22 +535,15 @@ def _oas(moments):
 _TOWARDS = "of the total covariance matrix towards a multiple of the identity matrix"
 
 
-@dataclass(frozen=True)
-class EstimatedShrinkage:
-    """A rule that estimates the shrinkage of the covariance."""
-
-    shrinkage: Callable  #: (Moments) -> gamma
-    words: str  #: for the methods section
-
-
-#: Rules by name that estimate the shrinkage.
+#: Rules by name that estimate the shrinkage of the covariance: what gives gamma of
+#: moments, and the words of the methods section.
 ESTIMATED = {
-    "ledoit_wolf": EstimatedShrinkage(
+    "ledoit_wolf": (
         _ledoit_wolf,
         "shrinkage of the total covariance matrix with the Ledoit-Wolf estimate "
         "[@Ledoit2004]",
     ),
-    "oas": EstimatedShrinkage(
+    "oas": (
         _oas,
         "shrinkage of the total covariance matrix with the oracle approximating "
         "shrinkage estimate [@Chen2010]",
@@ -561,7 +554,7 @@ ESTIMATED = {
 def penalty_words(recorded):
     """Word a penalty as it is recorded, but for one that labels choose."""
     if isinstance(recorded, str) and recorded in ESTIMATED:
-        return ESTIMATED[recorded].words
+        return ESTIMATED[recorded][1]
     if not isinstance(recorded, int | float):
         of_record = is_record(recorded) and known(recorded, _Rule)
         return (of_record or _Rule)._words(recorded)
@@ -635,7 +628,7 @@ def resolve_penalty(reg, moments):
     if isinstance(reg, str):
         gamma = 0.0  # of one feature: there is nothing to shrink towards
         if moments.n_features != 1:
-            gamma = ESTIMATED[reg].shrinkage(moments.near_one())
+            gamma = ESTIMATED[reg][0](moments.near_one())
         lam = _shrunk(gamma, moments)
         return float(np.clip(lam, _SMALLEST * moments.scale, _LARGEST * moments.scale))
     return float(reg) * moments.scale

@@ -7,7 +7,6 @@ but not its labels, so that all label permutations share them.
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -204,6 +203,11 @@ class FoldPreprocessing:
     def __bool__(self):
         return bool(self.steps) or self.confounds is not None
 
+    @property
+    def is_zscores(self):
+        """Whether features are z-scored (:class:`ZScores`), and no more."""
+        return self.confounds is None and len(self.steps) == 1 and _scores(*self.steps)
+
     def augmented(self, X, trials=slice(None)):
         """Return features (..., n, p) of some trials with their confounds behind."""
         if self.confounds is None:
@@ -224,25 +228,11 @@ class FoldPreprocessing:
         return replace(self, confounds=averaging.apply(self.confounds, 0))
 
     def fit(self, X):
-        """What makes features (n, r) of rows (n, p), with their confounds behind.
-
-        Each step is fitted on what the last one makes of rows X.
-        """
-        steps, fitted = self.steps, []
+        """The `FittedSteps` of rows X, with their confounds behind."""
+        first = ()
         if self.confounds is not None:
-            first = RemoveConfounds(self.confounds.shape[1], self.rounding)
-            steps = (first, *steps)
-        for last, step in enumerate(steps, 1):
-            fitted.append(_fit(step, X))
-            # Known to map each row alone as among others.
-            by_row = type(step) in (RemoveConfounds, StandardScaler, PCA)
-            if by_row and last == len(steps):
-                break
-            among = _checked(step, fitted[-1].transform(X), len(X))
-            if not by_row:
-                _check_rows(step, among[:2], np.asarray(fitted[-1].transform(X[:2])))
-            X = among
-        return partial(_mapped, fitted)
+            first = (RemoveConfounds(self.confounds.shape[1], self.rounding),)
+        return fit_steps((*first, *self.steps), X)
 
     def seeded(self, seed):
         """The same with steps that draw at random alike wherever they do."""
@@ -289,11 +279,33 @@ class ZScores:
         return repr(StandardScaler())
 
 
-def _mapped(fitted, X):
-    """The features (n, r) that fitted steps make of rows (n, p)."""
-    for step in fitted:
-        X = _checked(step, step.transform(X), len(X))
-    return X
+@dataclass(frozen=True)
+class FittedSteps:
+    """Steps that have been fitted on some rows."""
+
+    steps: tuple
+
+    def __call__(self, X):
+        """Return features (n, r) of rows (n, p)."""
+        for step in self.steps:
+            X = _checked(step, step.transform(X), len(X))
+        return X
+
+
+def fit_steps(steps, X):
+    """The `FittedSteps` of rows X (n, p), each fitted on the last one's."""
+    fitted = []
+    for last, step in enumerate(steps, 1):
+        fitted.append(_fit(step, X))
+        # Known to map each row alone as among others.
+        by_row = type(step) in (RemoveConfounds, StandardScaler, PCA)
+        if by_row and last == len(steps):
+            break
+        among = _checked(step, fitted[-1].transform(X), len(X))
+        if not by_row:
+            _check_rows(step, among[:2], np.asarray(fitted[-1].transform(X[:2])))
+        X = among
+    return FittedSteps(tuple(fitted))
 
 
 def _check_rows(step, among, alone):
@@ -310,13 +322,18 @@ def _check_rows(step, among, alone):
     )
 
 
+def _scores(step):
+    """Whether a step takes z-scores."""
+    return type(step) is StandardScaler and step.with_mean and step.with_std
+
+
 def _fit(step, X):
     """A step fitted on rows X, by a shortcut where there is one."""
     (n, p), kind = X.shape, type(step)
     try:
         if kind is RemoveConfounds:
             return step.fit(X)  # made for these rows
-        if kind is StandardScaler and step.with_mean and step.with_std:
+        if _scores(step):
             return ZScores.of(X)
         if kind is PCA and step.svd_solver == "full" and n > p:
             share = step.n_components

@@ -144,7 +144,7 @@ def class_rule(A, terms):
 
 
 def usable(A, terms):
-    """Tell which models (k, B) of A (q, q, k, B) leave a spread within classes.
+    """Which models (k, B) of A (q, q, k, B) leave a spread within classes.
 
     The others are refused by the rules above and below: by the same pivots, or with a
     margin to spare.
@@ -275,10 +275,10 @@ def best_of_two(residuals, T, A, terms):
     linear in A (``terms.two_class_bound``). Of the test rows' contrasts T and their
     residuals (1, k, m, B), which are used up, and of A (1, 1, k, B).
     """
-    ok = A[0, 0] > 0
+    positive = A[0, 0] > 0
     if terms.missing is not None:  # where a class is absent there is no spread
-        ok |= terms.missing.any(axis=0)
-    if not ok.all():
+        positive |= terms.missing.any(axis=0)
+    if not positive.all():
         raise ValueError(FITTED_EXACTLY)
     slope, offset = terms.two_class_bound
     bound = A[0, 0] * slope

@@ -29,10 +29,9 @@ Pattern Recognition 36(11), for trials, or groups of them, that are left out exa
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import blas, lapack
 
 from .direct import SINGULAR, cross_product, invertible
 from .hat import (
@@ -144,28 +143,74 @@ class Compared:
     #: With data-dependent numbers fixed, and what is subtracted from features first.
     kernel: object
     shift: np.ndarray | float
-    #: The features (n, d) that stand for the kernel, else its matrix (n, n).
-    F: np.ndarray | None
-    K: np.ndarray | None
+    #: The features (n, d) that stand for the kernel, or its matrix (n, n).
+    values: np.ndarray
+    is_dual: bool
     #: The number of features of a linear kernel, or of one that stands for it.
     n_features: int | None
 
-    def moments(self, trials):
-        """The :class:`~.penalties.Moments` of some trials."""
-        if self.F is None:
-            K = self.K[np.ix_(trials, trials)]
-            return centre_gram(K, n_features=self.n_features)[1]
-        return scatter_moments(self.F[trials], self.n_features)[1]
+    def centred(self, trials=slice(None)):
+        """Some trials' centred values, :class:`~.penalties.Moments`, and what is taken.
 
-    def training_set(self, train, lam=None):
-        """The :class:`TrainingSet` of some trials; with lambda for that alone."""
-        return (_dual if self.F is None else _primal)(self, train, lam)
+        The latter is the mean of the features, or of every column of the matrix.
+        """
+        if self.is_dual:
+            values = block_of(self.values, trials, trials)
+            centred = centre_gram(values, n_features=self.n_features)
+        else:
+            values = self.values[trials]
+            centred = scatter_moments(values, self.n_features)
+        return *centred, values.mean(axis=0)
+
+    def training_set(self, centred, lam=None):
+        """The :class:`TrainingSet` of `centred` trials; with lambda for that alone."""
+        (values, moments, offset), unit = centred, 1.0
+        n, matrix, scale = moments.n, moments.matrix, moments.scale
+        if self.is_dual:
+            # Values of data in a small unit would leave the range of single precision.
+            unit = 2.0 ** np.frexp(scale)[1]
+            matrix, scale = matrix / unit, scale / unit
+        known = {"kernel": self.kernel, "shift": self.shift, "offset": offset / unit}
+        known |= {"is_dual": self.is_dual, "unit": unit}
+        if lam is None:
+            w, V = np.linalg.eigh(matrix)
+            if self.is_dual:
+                V -= V.mean(axis=0)
+            U = V if self.is_dual else values @ V
+            return TrainingSet(U=U, root=V, w=np.maximum(w, 0), **known)
+        if self.is_dual:
+            # The constant vector, which is taken out again, is lifted to ordinary size.
+            matrix = matrix + scale / n
+        penalised = matrix + lam / unit * np.eye(len(matrix))
+        L, failed = lapack.dpotrf(penalised, lower=1, clean=1, overwrite_a=1)
+        if failed and self.is_dual:
+            raise ValueError(NOT_POSITIVE.format(lam))
+        if failed:
+            raise ValueError(SINGULAR_SCATTER.format(lam, len(matrix)))
+        inverse, lam = lapack.dtrtri(L, lower=1)[0], lam / unit
+        missing = lam * np.square(inverse).sum()
+        if self.is_dual:
+            freedom = n - missing + lam / (scale + lam)
+            inverse -= inverse.mean(axis=1, keepdims=True)
+            U = root = np.ascontiguousarray(inverse.T)
+        else:
+            freedom, root = 1 + len(inverse) - missing, inverse.T
+            U = blas.dtrsm(1.0, L, values.T, lower=1).T
+        return TrainingSet(U=U, root=root, freedom=freedom, **known)
 
     def tested(self, each, train, test):
         """Tested trials on the directions of a training set, (m, r)."""
-        if self.F is None:
-            return (self.K[np.ix_(test, train)] / each.unit - each.offset) @ each.root
-        return (self.F[test] - each.offset) @ each.root
+        if self.is_dual:
+            rows = block_of(self.values, test, train) / each.unit
+        else:
+            rows = self.values[test]
+        return (rows - each.offset) @ each.root
+
+
+def block_of(K, rows, columns):
+    """Some rows and columns of a matrix, by slices or by numbers."""
+    sliced = isinstance(rows, slice)
+    return K[rows, columns] if sliced else K[np.ix_(rows, columns)]
 
 
 def compare_rows(Z, kernel, by_gram, trained=slice(None)):
@@ -177,7 +222,7 @@ def compare_rows(Z, kernel, by_gram, trained=slice(None)):
     """
     n_features = count_features(kernel, Z.shape[1])
     if isinstance(kernel, Precomputed):
-        return Compared(kernel, 0.0, None, Z, n_features)
+        return Compared(kernel, 0.0, Z, True, n_features)
     if needs_gram(kernel):  # a map, whose features are the values with these trials
         Z = Z[:, trained]
     # An offset common to all trials drops out, and the digits it costs with it.
@@ -186,59 +231,9 @@ def compare_rows(Z, kernel, by_gram, trained=slice(None)):
     Z = Z - shift
     few = kernel.is_linear and Z.shape[1] < by_gram * len(Z[trained])
     kernel = kernel.fit(Z[trained])
-    if kernel.low_rank or few:
-        return Compared(kernel, shift, kernel.features(Z), None, n_features)
-    return Compared(kernel, shift, None, gram_of(Z, kernel), n_features)
-
-
-def _primal(compared, train, lam):
-    """The training set of features (n, d) of some trials."""
-    F, moments = scatter_moments(compared.F[train], compared.n_features)
-    known = {
-        "kernel": compared.kernel,
-        "shift": compared.shift,
-        "offset": compared.F[train].mean(axis=0),
-    }
-    if lam is None:
-        w, V = np.linalg.eigh(moments.matrix)
-        return TrainingSet(U=F @ V, root=V, w=np.maximum(w, 0), **known)
-    inverse = _inverse_root(moments.matrix, lam)
-    if inverse is None:
-        raise ValueError(SINGULAR_SCATTER.format(lam, F.shape[1]))
-    freedom = 1 + len(inverse) - lam * np.square(inverse).sum()
-    return TrainingSet(U=F @ inverse.T, root=inverse.T, freedom=freedom, **known)
-
-
-def _dual(compared, train, lam):
-    """The training set of a kernel matrix (n, n) of some trials."""
-    K = compared.K[np.ix_(train, train)]
-    Kc, moments = centre_gram(K, n_features=compared.n_features)
-    n, scale = moments.n, moments.scale
-    # Values of data in a small unit would leave the range of single precision.
-    unit = 2.0 ** np.frexp(scale)[1]
-    offset = K.mean(axis=0) / unit
-
-    known = {"kernel": compared.kernel, "shift": compared.shift, "offset": offset}
-    known |= {"is_dual": True, "unit": unit}
-    if lam is None:
-        w, U = np.linalg.eigh(Kc / unit)
-        U -= U.mean(axis=0)
-        return TrainingSet(U=U, root=U, w=np.maximum(w, 0), **known)
-    # The constant vector, which is taken out again, is lifted to ordinary size.
-    inverse = _inverse_root((Kc + scale / n) / unit, lam / unit)
-    if inverse is None:
-        raise ValueError(NOT_POSITIVE.format(lam))
-    lam, scale = lam / unit, scale / unit
-    freedom = n - lam * np.square(inverse).sum() + lam / (scale + lam)
-    U = np.ascontiguousarray((inverse - inverse.mean(axis=1, keepdims=True)).T)
-    return TrainingSet(U=U, root=U, freedom=freedom, **known)
-
-
-def _inverse_root(matrix, lam):
-    """L^-1 of a matrix plus lambda; None where it is not positive."""
-    penalised = matrix + lam * np.eye(len(matrix))
-    L, failed = lapack.dpotrf(penalised, lower=1, clean=1, overwrite_a=1)
-    return None if failed else lapack.dtrtri(L, lower=1)[0]
+    few = few or kernel.low_rank
+    values = kernel.features(Z) if few else gram_of(Z, kernel)
+    return Compared(kernel, shift, values, not few, n_features)
 
 
 #: Numbers in an array over folds and trials that is handled at a time.
@@ -265,39 +260,13 @@ class Fit:
 
 
 @dataclass(frozen=True)
-class Question:
-    """Label vectors that choose, in training sets that are all trials but a few.
-
-    Attributes
-    ----------
-    T : ndarray, shape (q, n, B)
-        Contrasts of classes, or values, of all trials.
-    tests : ndarray of int, shape (k, m)
-        The trials that each training set is without; m may be 0.
-    terms : RuleTerms | None
-        The scoring rule's, of models that have to tell classes apart.
-    left_out : list of list of ndarray, shape (k_inner, m_inner) | "alone" | "equal"
-        For each training set, trials that are left out together; or trials are left out
-        alone, or taken as equal, as in generalized cross-validation.
-    """
-
-    T: np.ndarray
-    tests: np.ndarray
-    terms: object
-    left_out: list | str
-
-    @cached_property
-    def centred(self):
-        """The contrasts less their means, in double precision."""
-        T = self.T.astype(np.float64)
-        return T - T.mean(axis=1, keepdims=True)
-
-
-@dataclass(frozen=True)
 class Chosen:
     """What label vectors choose, and the models that they choose."""
 
-    question: Question
+    #: Contrasts (q, n, B) as given, and less their means; the tests (k, m).
+    T: np.ndarray
+    centred: np.ndarray
+    tests: np.ndarray
     #: The same trials under each kernel, and the lambdas (n_kernels, n_lambdas).
     sets: tuple
     lambdas: np.ndarray
@@ -314,22 +283,37 @@ class Chosen:
         Subtracting its residuals from the contrasts of trials that it is without makes
         these fitted exactly, so that they have no part in the model of all trials.
         """
-        T, te, E = self.question.T, self.question.tests[i], self.E[:, i]
-        explained, (chosen, at) = [], np.divmod(self.number[i], self.lambdas.shape[1])
+        te, E, explained = self.tests[i], self.E[:, i], []
+        chosen, at = np.divmod(self.number[i], self.lambdas.shape[1])
         for kernel, each in enumerate(self.sets):
-            c = each.U.T @ self.question.centred - each.U[te].T @ E
+            c = each.U.T @ self.centred - each.U[te].T @ E
             gains = np.stack([each.gain(lam) for lam in self.lambdas[kernel]], axis=1)
             explained.append(gains[:, at] * c * (chosen == kernel))
-        mean = (T.sum(axis=1) - E.sum(axis=1)) / T.shape[1]
+        mean = (self.T.sum(axis=1) - E.sum(axis=1)) / self.T.shape[1]
         return Fit(explained, mean, self.A[:, :, i], self.number[i], self.criterion[i])
 
 
-def choose(question, sets, lambdas):
+def choose(T, tests, terms, left_out, sets, lambdas):
     """What label vectors choose by squared left-out errors, :class:`Chosen`.
 
-    From kernels and lambdas (n_kernels, n_lambdas), of which NaN are not to be used.
+    Parameters
+    ----------
+    T : ndarray, shape (q, n, B)
+        Contrasts of classes, or values, of all trials.
+    tests : ndarray of int, shape (k, m)
+        The trials that each training set is without; m may be 0.
+    terms : RuleTerms | None
+        The scoring rule's, of models that have to tell classes apart.
+    left_out : list of list of ndarray, shape (k_inner, m_inner) | "alone" | "equal"
+        For each training set, trials that are left out together; or trials are left out
+        alone, or taken as equal, as in generalized cross-validation.
+    sets : tuple of TrainingSet
+        All trials under each kernel.
+    lambdas : ndarray, shape (n_kernels, n_lambdas)
+        The candidates; NaN are not to be used.
     """
-    T, tests = question.centred, question.tests
+    given, T = T, T.astype(np.float64)
+    T = T - T.mean(axis=1, keepdims=True)
     (k, m), (q, _, n_labels) = tests.shape, T.shape
     total = cross_product(T[:, None], T[:, None])[:, :, 0]
     coefficients = [each.U.T @ T for each in sets]
@@ -349,23 +333,25 @@ def choose(question, sets, lambdas):
         R_te = R[:, tests]
         E = inverses @ R_te
         A = A - cross_product(R_te, E)
-        find = _errors_together
-        if isinstance(question.left_out, str):
-            find = _ERRORS[question.left_out]
-        errors = find(question, each, lam, explained, R, E, inverses)
+        if left_out == "equal":
+            errors = _errors_of_equals(tests, each, lam, explained, R, E, inverses)
+        elif left_out == "alone":
+            errors = _errors_alone(tests, each, lam, R, E, inverses)
+        else:
+            errors = _errors_together(tests, left_out, each, lam, R, E, inverses)
         errors[~ok] = np.nan
-        if question.terms is not None:
-            errors = np.where(usable(A, question.terms), errors, np.nan)
+        if terms is not None:
+            errors = np.where(usable(A, terms), errors, np.nan)
         criterion[(slice(None), *i)] = errors[:, 0]
         better = errors < best * (1 - _BETTER)
         np.copyto(best, errors, where=better)
         np.copyto(best_E, E, where=better[:, None])
         np.copyto(best_A, A, where=better)
         number[better] = np.ravel_multi_index(i, lambdas.shape)
-    return Chosen(question, sets, lambdas, best_E, best_A, number, criterion)
+    return Chosen(given, T, tests, sets, lambdas, best_E, best_A, number, criterion)
 
 
-def _errors_of_equals(question, each, lam, explained, R, E, inverses):
+def _errors_of_equals(tests, each, lam, explained, R, E, inverses):
     r"""Estimated squared errors (k, B) of new trials.
 
     The squared residuals of a training set over the squared share of the trace of what
@@ -376,7 +362,7 @@ def _errors_of_equals(question, each, lam, explained, R, E, inverses):
         \lVert R \rVert^2 - 2\, E^\top (MR)_{te} + E^\top (M^2)_{te,te} E, \qquad
         \mathrm{tr}\, M - \mathrm{tr}\, M_{te,te}^{-1} (M^2)_{te,te} .
     """
-    tests, n = question.tests, len(each.U) - question.tests.shape[1]
+    n = len(each.U) - tests.shape[1]
     squares = np.einsum("qnb,qnb->b", R, R)
     traces = len(each.U) - each.degrees_of_freedom(lam)
     if tests.shape[1]:
@@ -392,9 +378,9 @@ def _errors_of_equals(question, each, lam, explained, R, E, inverses):
     return np.where((shares > SINGULAR)[:, None], errors, np.nan)
 
 
-def _errors_alone(question, each, lam, explained, R, E, inverses):
+def _errors_alone(tests, each, lam, R, E, inverses):
     """Squared errors (k, B) of trials that are left out one by one, as below."""
-    tests, (_, n, n_labels) = question.tests, R.shape
+    _, n, n_labels = R.shape
     (k, m), errors = tests.shape, np.empty((len(tests), n_labels))
     of_all = each.makers(lam, np.arange(n)[:, None])[:, 0, 0]
     step = max(1, _PIECE // (n * max(m, n_labels)))
@@ -409,17 +395,17 @@ def _errors_alone(question, each, lam, explained, R, E, inverses):
     return errors / (n - m)
 
 
-def _errors_together(question, each, lam, explained, R, E, inverses):
+def _errors_together(tests, left_out, each, lam, R, E, inverses):
     r"""Squared errors (k, B) of left-out trials; NaN where some are fitted exactly.
 
     A training set has the residuals :math:`R - M_{\cdot,te} E` and their maker
     :math:`M - M_{\cdot,te} M_{te,te}^{-1} M_{te,\cdot}`.
     """
-    errors = np.zeros((len(question.tests), R.shape[2]))
-    for i, left_out in enumerate(question.left_out):
-        cross = each.cross(lam, question.tests[i : i + 1])[0]
+    errors = np.zeros((len(tests), R.shape[2]))
+    for i, blocks_out in enumerate(left_out):
+        cross = each.cross(lam, tests[i : i + 1])[0]
         within = R - cross @ E[:, i]
-        for index in left_out:
+        for index in blocks_out:
             part = cross[index]
             fitted = part @ inverses[i] @ part.swapaxes(1, 2)
             blocks = invert_blocks((each.makers(lam, index) - fitted)[None])[0]
@@ -428,9 +414,5 @@ def _errors_together(question, each, lam, explained, R, E, inverses):
                 break
             left = blocks @ within[:, index]
             errors[i] += np.einsum("qkmb,qkmb->b", left, left)
-        errors[i] /= sum(index.size for index in left_out)
+        errors[i] /= sum(index.size for index in blocks_out)
     return errors
-
-
-#: What is taken of trials that are not left out together.
-_ERRORS = {"equal": _errors_of_equals, "alone": _errors_alone}
