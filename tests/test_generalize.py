@@ -297,7 +297,7 @@ def test_test_features_are_kept_for_all_folds_up_to_a_limit(monkeypatch):
 
     monkeypatch.setattr(generalization.GeneralizationPositions, "_test_features", spy)
     for limit in (8 * X.size, 8 * X.size - 1):
-        monkeypatch.setattr(generalization._Chunks, "_MOST", limit)
+        monkeypatch.setattr(generalization.Chunks, "MOST", limit)
         options = {"cv": 3, "preprocess": "zscore", "reg": 0.3}
         results.append(generalize_arrays(X, codes, **options))
         assert any(gathered) == (limit == 8 * X.size)

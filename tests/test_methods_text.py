@@ -884,13 +884,16 @@ def classes_of(module, base):
     return {name for name, kind in found if issubclass(kind, base) and kind is not base}
 
 
+INNER_KERNELS = "Kernel", "ScaledKernel", "KernelMap", "InnerProducts", "AveragedKernel"
+
+
 def named_entries():
     """Map everything that has a name to its words."""
     words = {}
     modules = (kernels, rowmaps)
     for name in set().union(*(classes_of(m, kernels.Kernel) for m in modules)):
         # Inside only: results record the linear kernel that it stands for.
-        if name not in ("Kernel", "KernelMap", "InnerProducts", "AveragedKernel"):
+        if name not in INNER_KERNELS:
             words[name] = kernel_words(RECORDED[name])
     for rule in (*RULES, *penalties.ESTIMATED):
         words[str(rule)] = penalty_words(recorded(rule))
@@ -900,7 +903,7 @@ def named_entries():
     words |= {f"group {name}": each.words for name, each in GROUP_METHODS.items()}
     for entries in (SCHEMES, COMPARISON_TESTS, ONSETS):
         words |= {f"{name} of {len(entries)}": e.words for name, e in entries.items()}
-    return words | {name: each.words for name, each in rowmaps.SAMPLING.items()}
+    return words | rowmaps.SAMPLING
 
 
 #: A rule of every class.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +22,7 @@ from ..kfda.foldwise import FoldwisePlan
 from ..kfda.kernels import Linear
 from ..kfda.models import for_channels
 from ..kfda.penalties import MOST_OF_SECOND
-from ..kfda.transfer import Expansion, Transfer, chunk_length
+from ..kfda.transfer import Chunks, Transfer, expand, kernel_columns
 from ..results.epochs import GeneralizationResult, exempt_cells
 from ..results.patterns import pack_info
 from ..utils.checks import check_finite
@@ -91,7 +91,7 @@ class GeneralizationPositions(WindowPositions):
         if self.kernel.low_rank:
             return 0
         rows = 4 * self.width * self.n_test * min(self.data.shape[1:])
-        return super().worker_bytes + min(rows, _Chunks._MOST)
+        return super().worker_bytes + min(rows, Chunks.MOST)
 
     def grouped(self, grouping, block, tested=None):
         """The same of pseudo-trials; of all test windows, perhaps of others."""
@@ -112,60 +112,66 @@ class GeneralizationPositions(WindowPositions):
             model = self._transfer(position, plan, task)
             if task.second is not None and plan.is_above(MOST_OF_SECOND):
                 second = self.plan(position, of_second)
-                model = replace(model, second=model.by(second))
+                model = replace(model, second=replace(model, plan=second))
             yield model
 
     def _transfer(self, position, plan, task):
         """The transfer from one training window."""
         order = plan.order if plan.batches else np.arange(self.n_test)
-        tested, expansion = (self.test_labels, self.n_test, self.width), None
-        is_foldwise = isinstance(plan, FoldwisePlan)
-        if is_foldwise and not plan.scores_features:
-            learned = task.learned if plan.batches else task.learned.of_others
+        tested = self.test_labels, self.n_test, self.width
+        learned = task.learned if plan.batches else task.learned.of_others
+        if isinstance(plan, FoldwisePlan):
 
-            def chunks(fold, trials=None):
-                trials = fold.test if trials is None else trials
-                return self._chunks(plan, trials, fold.columns, fold.n_columns, learned)
+            def of_fold(fold, order=None):
+                order = fold.test if order is None else order
+                columns = fold.columns, fold.n_columns
+                return self._chunks(plan, order, *columns, learned)
 
-            if plan.is_shared or not plan.batches:
-                chunks = chunks(plan.whole, order)
+            if plan.scores_features:
+                chunks = self._feature_chunks(order, plan)
+            elif plan.is_shared or not plan.batches:
+                chunks = of_fold(plan.whole, order)
+            else:
+                chunks = of_fold
             return Transfer(plan, chunks, *tested)
-        X, kernel = self.samples(position)
-        if not is_foldwise and not self._uses_features(X, task):
-            expansion = Expansion.of_kernel(plan, X, kernel)
-            chunks = self._chunks(plan, order, expansion.rows, expansion.n_columns)
-            return Transfer(plan, chunks, *tested, expansion)
-        if not is_foldwise:
-            expansion = Expansion(plan, X, np.asarray)
-        # The test features, arranged once for all training windows.
-        key = order.tobytes(), len(plan.rows), plan.dtype.name
-        if key not in self._arranged:
-            self._arranged.clear()  # of another run
-            self._arranged[key] = self._chunks(plan, order)
-        return Transfer(plan, self._arranged[key], *tested, expansion)
+        (values, kernel), unit = self.samples(position), None
+        if self._uses_features(values, task):
+            chunks = self._feature_chunks(order, plan)
+        else:
+            columns, values, unit = kernel_columns(values, kernel, plan.hat.lam)
+            chunks = self._chunks(plan, order, columns, values.shape[1], learned)
+        expansion = partial(expand, values=values, unit=unit)
+        return Transfer(plan, chunks, *tested, expansion)
+
+    def _chunks(self, plan, order, columns, n_columns, learned):
+        """The test rows of some trials, by what makes columns of features."""
+
+        def rows(windows):
+            # Folds that have columns of their own ask for the same features.
+            if isinstance(plan, FoldwisePlan) and self._test_windows is not None:
+                features = self._test_windows[list(windows)][:, order]
+            else:
+                features = self._test_features(windows, order)
+            features = learned.augmented(features, order)
+            values = columns(features.reshape(-1, features.shape[2]))
+            return values.reshape(*features.shape[:2], -1)
+
+        return Chunks(rows, (len(order), n_columns), self.width, plan)
 
     def _uses_features(self, X, task):
         """Whether weights on features are cheaper than kernels between times."""
         (n, p), columns = X.shape, (task.n_classes - 1) * len(task.labels)
         return isinstance(self.kernel, Linear) and p * columns <= n * (columns + p)
 
-    def _chunks(self, plan, trials, columns=None, n_columns=None, learned=None):
-        """The test rows of some trials: their features, or `columns` of these."""
-
-        def rows(windows):
-            if learned is None or self._test_windows is None:
-                features = self._test_features(windows, trials)
-            else:
-                features = self._test_windows[list(windows)][:, trials]
-            if columns is None:
-                return features
-            if learned is not None:
-                features = learned.augmented(features, trials)
-            values = columns(features.reshape(-1, features.shape[2]))
-            return values.reshape(*features.shape[:2], -1)
-
-        shape = len(trials), n_columns or self.test.features(0).shape[1]
-        return _Chunks(rows, shape, self.width, len(plan.rows), plan.dtype)
+    def _feature_chunks(self, order, plan):
+        """The test features, arranged once for all training windows."""
+        key = order.tobytes(), len(plan.rows), plan.dtype.name
+        if key not in self._arranged:
+            rows = partial(self._test_features, order=order)
+            self._arranged.clear()  # of another run
+            shape = self.test.features(0).shape
+            self._arranged[key] = Chunks(rows, shape, self.width, plan)
+        return self._arranged[key]
 
     def _test_features(self, windows, order):
         """The features of test trials in some windows, (C, n, p)."""
@@ -178,43 +184,13 @@ class GeneralizationPositions(WindowPositions):
         None where they take much memory.
         """
         shape = (self.width, *self.test.features(0).shape)
-        if 8 * np.prod(shape) > _Chunks._MOST:
+        if 8 * np.prod(shape) > Chunks.MOST:
             return None
         return self._test_features(range(self.width), slice(None))
 
     @cached_property
     def _arranged(self):
         return {}
-
-
-class _Chunks:
-    """Test rows (n, C, r + 1) of C windows at a time, kept if memory allows."""
-
-    #: Bytes of chunks that are kept for the next block of label vectors.
-    _MOST = 2**28
-
-    def __init__(self, rows, shape, n_windows, n_tested, dtype):
-        self._rows, self._dtype, self._shape = rows, dtype, shape
-        self.n_columns = shape[1] + 1
-        n_rows = max(shape[0], n_tested)
-        self.length = min(n_windows, chunk_length(n_rows, shape[1] + 1))
-        self._ranges = [
-            range(start, min(start + self.length, n_windows))
-            for start in range(0, n_windows, self.length)
-        ]
-        self._kept, self._bytes = {}, 0
-
-    def __iter__(self):
-        n, r = self._shape
-        for i, windows in enumerate(self._ranges):
-            chunk = self._kept.get(i)
-            if chunk is None:
-                chunk = np.ones((n, len(windows), r + 1), self._dtype)
-                chunk[:, :, :-1] = self._rows(windows).swapaxes(0, 1)
-                if self._bytes + chunk.nbytes <= self._MOST:
-                    self._kept[i] = chunk
-                    self._bytes += chunk.nbytes
-            yield chunk
 
 
 def generalize(trials, procedure, train, test, *, parameters, info=None, scale=None):
@@ -243,27 +219,23 @@ def generalize(trials, procedure, train, test, *, parameters, info=None, scale=N
         shape,
         with_patterns=info is not None and kernel.is_linear,
     )
-    same_data, fields = data_test is data, {}
+    arrays, fields = [data] if data_test is data else [data, data_test], {}
     if info is not None:
         scaling = fit_scaling(info, analysis.of_trained(data), scale, kernel)
-        data = scaling.apply(data)
-        data_test = data if same_data else scaling.apply(data_test)
+        arrays = [scaling.apply(each) for each in arrays]
         kernel = for_channels(kernel, info["ch_names"])
         fields = {"undo": scaling.undo, "info_fif": pack_info(info)}
     average = analysis.parameters["average"]
     if average is not None and not kernel.is_linear:
         raise refusal("average: generalization", average=average, kernel=kernel)
-    data, _ = analysis.average(data, kernel, axis=1)
-    if not same_data:
-        data_test, _ = analysis.average(data_test, kernel, axis=1)
+    arrays = [analysis.average(each, kernel, axis=1)[0] for each in arrays]
     if kernel.shift_free:
         # This changes no kernel value that counts; a large offset would cost digits.
-        mean = data.mean(axis=(0, 1))
-        data -= mean
-        if not same_data:
-            data_test -= mean
-    data_test = data if same_data else data_test
-    kind = "plain" if same_data else "same_trials"
+        mean = arrays[0].mean(axis=(0, 1))
+        for each in arrays:
+            each -= mean
+    data, data_test = arrays[0], arrays[-1]
+    kind = "plain" if len(arrays) == 1 else "same_trials"
     if analysis.samples.folds is None:
         kind = "other_trials"
     elif analysis.train_mask is not None:
