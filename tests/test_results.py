@@ -208,7 +208,7 @@ def test_repr_is_one_informative_line():
     text = repr(time_result())
     assert "\n" not in text
     assert (
-        f"highest ROC AUC {time_result().scores.max():.3f} at 0 s (chance 0.500)"
+        f"highest ROC AUC {time_result().scores.max():.3f} at 0.1 s (chance 0.500)"
         in text
     )
     assert "5 times from -0.100 to 0.100 s" in text
