@@ -11,13 +11,16 @@ from pathlib import Path
 
 #: In a wheel there are the package and its metadata, nothing else.
 WHEEL = re.compile(
-    r"mvpa_kfda/(__init__\.pyi|py\.typed|([a-z]+/)?[a-z_]+\.(py|txt))"
+    r"mvpa_kfda/(__init__\.pyi|py\.typed|([a-z]+/)?[a-z_]+\.(py|txt|bib))"
     r"|mvpa_kfda-[^/]+\.dist-info/(licenses/)?[\w.]+"
 )
 NEEDED = {
     ".whl": (
         *("mvpa_kfda/__init__.py", "mvpa_kfda/__init__.pyi", "mvpa_kfda/py.typed"),
         "mvpa_kfda/decoding/problems.txt",
+        *("mvpa_kfda/inference/corrections.txt", "mvpa_kfda/inference/null.txt"),
+        "mvpa_kfda/inference/permutation.txt",
+        "mvpa_kfda/reports/references.bib",
     ),
     ".gz": (
         *("LICENSE", "CHANGES.rst", "CITATION.cff", "codemeta.json"),

@@ -32,7 +32,7 @@ from mvpa_kfda import (
     searchlight,
 )
 from mvpa_kfda.data.space import RegionSpace, SurfaceSpace, VolumeSpace
-from mvpa_kfda.decoding import analysis, sizes
+from mvpa_kfda.decoding import analysis
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda.folds import make_folds
 from mvpa_kfda.results.images import VolumeResult
@@ -364,7 +364,7 @@ def keep(null, decode, *args, **options):
     """Decode, and keep this of the null; "stream": what "auto" keeps of a large map."""
     with pytest.MonkeyPatch.context() as patch:
         if null == "stream":
-            patch.setattr(sizes, "FULL_NULL_BYTES", 0)
+            patch.setattr("mvpa_kfda.decoding.run.FULL_NULL_BYTES", 0)
             null = "auto"
         return decode(*args, null=null, **options)
 

@@ -17,7 +17,7 @@ from sklearn.model_selection import (
 
 import build
 from mvpa_kfda import RBF, Linear, Polynomial, Ridge, cross_validate
-from mvpa_kfda.decoding.averaging import (
+from mvpa_kfda.decoding.draws import (
     AveragedKernel,
     Cells,
     Draw,

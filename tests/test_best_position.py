@@ -57,8 +57,8 @@ def check(result, alternative, score):
     assert score in repr(result)
     assert any(score in fact for fact in result._facts().values())
     answer, sentences = word_answer(result), methods_text(result)
-    assert f"{word} at {score}" in answer
-    assert result.places.word(best) in answer
+    assert word in answer
+    assert f"is {score} {result.places.at(best)}" in answer
     assert f"was {score}, at {table['time'].iloc[best]:g} s" in sentences
     assert word in sentences
     return "".join(report(result).html)
@@ -69,8 +69,8 @@ def test_of_one_list(alternative):
     options = {"alternative": alternative, "random_state": 0}
     group = group_inference(subjects(), "sign-flip", **options)
     html = check(group, alternative, f"{MEANS[BEST[alternative]]:.3f}")
-    where = group.places.word(BEST[alternative])
-    assert f"Scores of each subject at {where}" in html
+    where = group.places.at(BEST[alternative])
+    assert f"Scores of each subject {where}" in html
 
 
 @alternatives
@@ -79,8 +79,8 @@ def test_of_two_lists(alternative):
     options = {"alternative": alternative, "random_state": 0}
     group = group_inference(subjects(), "sign-flip", other=others, **options)
     html = check(group, alternative, f"{MEANS[BEST[alternative]] - 0.5:+.3f}")
-    where = group.places.word(BEST[alternative])
-    assert f"Scores of each subject at {where}" in html
+    where = group.places.at(BEST[alternative])
+    assert f"Scores of each subject {where}" in html
 
 
 @alternatives
@@ -98,7 +98,7 @@ def test_without_a_chance_level_two_sides_have_no_middle():
     results = [replace(one, chances={"accuracy": np.nan}) for one in subjects()]
     group = group_inference(results, "bootstrap", alternative="two-sided")
     assert group.peak()["accuracy"] == group.scores.max()
-    assert "highest at 0.700" in word_answer(group)
+    assert "highest mean accuracy is 0.700" in word_answer(group)
 
 
 @alternatives

@@ -443,7 +443,7 @@ def test_fitted_masker_makes_the_data():
     expected = of_first(smoothing_fwhm=5.0)
     found = of_first(mask_img=masker)
     assert_allclose(estimates(found), estimates(expected), rtol=0, atol=1e-10)
-    with pytest.raises(ValueError, match="smoothing_fwhm is given beside a masker"):
+    with pytest.raises(ValueError, match="for volumes without a masker"):
         of_first(mask_img=masker, smoothing_fwhm=3.0)
     with pytest.raises(ValueError, match="NiftiMasker that is not fitted"):
         of_first(mask_img=NiftiMasker(MASK, standardize=None))
@@ -555,12 +555,12 @@ OTHER = Nifti1Image(np.ones((4, 2, 2, 75)), AFFINE)
         ({"smoothing_fwhm": 10**7}, r"'smoothing_fwhm': 1.* up to 100 mm"),
         (
             {"hrf_model": lambda t: 1 / 0},
-            "hrf_model <function .* failed when called",
+            "hrf_model <function .* failed as function",
         ),
         ({"dtype": "int16"}, "Invalid value for 'dtype'"),
         ({"t_r": 0}, "Invalid value for 't_r'"),
         ({"t_r": None}, "t_r is not given, and not all headers"),
-        ({"imgs": MASK}, r"imgs has shape \(3, 2, 2\); a run must be a 4D"),
+        ({"imgs": MASK}, r"imgs is a single image, shape \(3, 2, 2\)"),
         ({"imgs": [RUNS[0], OTHER]}, r"imgs\[1\] is on another grid"),
         ({"imgs": RUNS}, "imgs holds 2 runs but events 1 item"),
         ({"events": EVENTS}, "imgs holds 1 run but events 2 items"),
@@ -625,8 +625,8 @@ def test_refused(changes, match):
     ("changes", "match"),
     [
         ({"hrf_model": 3}, "Invalid value for 'hrf_model': 3"),
-        ({"events": np.ones(3)}, r"events must be a DataFrame or the path"),
-        ({"confounds": [(moved(), None)]}, "load_confounds returns two things: pass"),
+        ({"events": np.ones(3)}, r"events must be a DataFrame or a path"),
+        ({"confounds": [(moved(), None)]}, "load_confounds returns, pass"),
         ({"imgs": np.ones((2, 2))}, "must be"),
     ],
 )
@@ -645,7 +645,7 @@ def test_drifts_of_fmriprep_are_no_second_model():
     cosines = pd.DataFrame(
         {f"cosine0{k}": np.cos(np.pi * (k + 1) * np.arange(75) / 75) for k in (0, 1)}
     )
-    with pytest.warns(RuntimeWarning, match="twice: confounds hold 'cosine00', 'cos"):
+    with pytest.warns(RuntimeWarning, match="twice: by .* confounds, 'cosine00', 'cos"):
         of_first(confounds=cosines)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -700,7 +700,7 @@ def test_tables_beyond_reason_are_refused_before_any_work(method):
         of_first(events=table, method=method, conditions=None)
     types = [f"type {i}" for i in range(len(table))]
     table.loc[1:, "trial_type"] = types[1:]
-    with pytest.raises(ValueError, match="99,999 regressors of events of no interest"):
+    with pytest.raises(ValueError, match="99,999 of no interest"):
         of_first(events=table, method=method, conditions="a")
     assert time.process_time() - start < 5
 

@@ -980,7 +980,10 @@ def test_what_is_missing_in_a_dataset_is_said(tmp_path, capsys):
     given = ["--derivatives", derived, "--confounds", "scrub", *FEW]
     assert run(root, out, "participant", *given) == 2
     said = capsys.readouterr().err
-    assert "have no column 'framewise_displacement', which --confounds scrub" in said
+    assert (
+        "have no column 'framewise_displacement'). Choose others with --confounds"
+        in said
+    )
     for path in derived.rglob("*confounds*"):
         path.unlink()
     assert run(root, out, "participant", "--derivatives", derived, *FEW) == 2

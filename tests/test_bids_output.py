@@ -21,8 +21,8 @@ from mvpa_kfda.bids.config import tomllib
 from mvpa_kfda.bids.write import write_about
 from mvpa_kfda.cli import main
 from mvpa_kfda.cli.bids import _word_warnings as word_warnings
-from mvpa_kfda.reports.html import equal_p
 from mvpa_kfda.reports.sections import SECTIONS
+from mvpa_kfda.utils.rounding import p_words
 
 FEW = ["--permutations", "5"]
 SMALL = ["--where", "trial_type != 'button'", "--radius", "4", *FEW]
@@ -110,8 +110,8 @@ def test_the_overview_links_all_pages(epochs):
     assert "<houses>" not in page
     for name in ("sub-01_task-faces_desc-time", "sub-02_task-faces_desc-late"):
         result = result_of(out, name)
-        p = equal_p(result.pvalues("max").min())
-        words = f"accuracy {result.worded_peak('accuracy')}</a><br>{p} (max)"
+        p = p_words(result.pvalues("max").min())
+        words = f"highest accuracy {result.worded_peak('accuracy')}</a><br>{p} (max)"
         assert words in page
     # The first subject has not been decoded late.
     row = page.partition("<td>sub-01</td>")[2].partition("</tr>")[0]

@@ -723,7 +723,7 @@ def test_masks_that_do_not_fit_are_refused():
         searchlight(IMG, Y, mask_img=IMG, **options)
     axis = BrainModelAxis.from_mask(np.ones(5), "CortexLeft")
     small = build.cifti_of(np.ones((1, 5)), axis)
-    with pytest.raises(ValueError, match="has 5 vertices on CORTEX_LEFT, but the imag"):
+    with pytest.raises(ValueError, match=r"mask_img.* 5 vertices .*_LEFT against 72"):
         searchlight(IMG, Y, process_mask_img=small, **options)
     away = BrainModelAxis.from_mask(np.ones(5), "cerebellum")
     away = build.cifti_of(np.ones((1, 5)), away)
@@ -737,10 +737,10 @@ def test_masks_that_do_not_fit_are_refused():
 
 def test_atlases_that_do_not_fit_are_refused():
     axis = BrainModelAxis.from_mask(np.ones(5), "CortexLeft")
-    with pytest.raises(ValueError, match="labels_img has 5 vertices on CORTEX_LEFT"):
+    with pytest.raises(ValueError, match=r"labels_img .* 5 vertices on CORTEX_LEFT"):
         decode_regions(IMG, Y, labels_img=build.dlabel(np.ones(5), axis))
     axis = BrainModelAxis.from_mask(np.ones((2, 2, 2)), "brain_stem", AFFINE)
-    with pytest.raises(ValueError, match="labels_img has voxels on another grid"):
+    with pytest.raises(ValueError, match=r"labels_img .* has voxels on another grid"):
         decode_regions(IMG, Y, labels_img=build.dlabel(np.ones(8), axis))
     with pytest.raises(ValueError, match=r"grayordinates against 4 parcels"):
         decode_regions(parcels(), Y, labels_img=build.dlabel(np.ones(len(ALL)), ALL))

@@ -104,12 +104,12 @@ SENTENCES = {
         [lambda: single(0)],
         [lambda: single(0, 0.0)],
     ),
-    "By 0.200 s, accuracy is above": (
+    "By 0.2 s, accuracy is above": (
         "from when",
         [lambda: subject(0)],
         [lambda: subject(0, 0.0), lambda: single(0)],
     ),
-    "By 0.200 s, mean accuracy": (
+    "By 0.2 s, mean accuracy": (
         "from when",
         [
             lambda: group("sign-flip", "max"),

@@ -447,5 +447,5 @@ CLASSES |= {"left/house": "left/house"}
 
 
 def test_one_class_under_two_names_but_for_blanks_is_refused():
-    with pytest.raises(ValueError, match=r"same name but for blanks\. Put the events"):
+    with pytest.raises(ValueError, match=r"names 'face' twice .*Put the events"):
         decode_epochs(EPOCHS, {"face": "face/left", "face ": "face/right"})

@@ -187,7 +187,7 @@ def test_files_checkpoints_and_methods_know_the_classes(tmp_path):
         ({"a": "face", "b": ["house", "face"]}, "names the label 'face' twice"),
         ({"a": "face", "b": []}, r"names 'b': \[\]. Allowed: a dict of name"),
         ({1: "face", 2: "house"}, "names 1: 'face'. Allowed: a dict of name"),
-        ([["face"], ["house"]], r"it names \['face'\]. Allowed: labels that are in y"),
+        ([["face"], ["house"]], r"names \['face'\]. Allowed: labels that are in y"),
     ],
 )
 @pytest.mark.parametrize("function", [searchlight, decode_regions, check_design])

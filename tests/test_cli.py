@@ -33,7 +33,7 @@ from mvpa_kfda.cli import common, group
 from mvpa_kfda.cli.main import _make_parser as make_parser
 from mvpa_kfda.cli.main import main
 from mvpa_kfda.data import betas
-from mvpa_kfda.decoding.sizes import NULLS
+from mvpa_kfda.decoding.run import NULLS
 from mvpa_kfda.group.second_level import METHODS
 from mvpa_kfda.inference.corrections import CORRECTIONS
 from mvpa_kfda.inference.listed import CLUSTER_FDR
@@ -41,7 +41,6 @@ from mvpa_kfda.inference.null import ALTERNATIVES
 from mvpa_kfda.metrics.classes import METRICS
 from mvpa_kfda.metrics.regression import REGRESSION_METRICS
 from mvpa_kfda.results.group import GROUP_TESTS
-from mvpa_kfda.utils.rounding import percent
 
 DEMO_ENDINGS = {"demo.png", "demo.csv", "demo.h5"}
 
@@ -117,8 +116,8 @@ def test_demo_writes_figure_table_and_result(tmp_path, capsys):
     assert not [x for x in printed.err.splitlines() if " of 101 positions" not in x]
     best = result.scores.argmax()
     assert "180 trials, 3 classes, 32 channels, 101 time points" in printed.out
-    assert f"{result.scores[best]:.3f} at {result.times[best]:.3f} s" in printed.out
-    assert "Above chance: 0.1" in printed.out
+    assert f"{result.scores[best]:.3f} at {result.times[best]:g} s" in printed.out
+    assert "Test: significant at 2" in printed.out
     assert "Took " in printed.out
     check_front_page(result)
 
@@ -189,8 +188,8 @@ def test_epochs_passes_every_option_on(folder, tmp_path, epochs, capsys):
     assert_allclose(table["p_fdr"], expected.pvalues("fdr"), rtol=1e-12, atol=0)
     assert (tmp_path / "words.png").stat().st_size > 10_000
     assert "10 channels" in printed.out
-    assert "Best roc_auc" in printed.out
-    assert "correction 'fdr'" in printed.out
+    assert "Found: highest ROC AUC" in printed.out
+    assert "FDR correction" in printed.out
 
 
 def test_without_permutations_there_are_no_p_values(folder, tmp_path, capsys):
@@ -199,7 +198,7 @@ def test_without_permutations_there_are_no_p_values(folder, tmp_path, capsys):
     table = pd.read_csv(tmp_path / "words.csv")
     assert list(table.columns) == ["time", "accuracy"]
     assert "chance 0.333" in (out := capsys.readouterr().out)
-    assert "Above chance" not in out
+    assert "Test:" not in out
 
 
 def read_files(folder, *names):
@@ -235,17 +234,15 @@ def test_generalize_passes_every_option_on(folder, tmp_path, epochs, capsys):
     n = len(expected.train_times)
     assert f"10 channels, {n} training times x {n} test times, 5 folds" in printed.out
     i, j = np.unravel_index(expected.scores.argmax(), expected.shape)
-    best = report_line(printed.out, "Best roc_auc: ")
+    best = report_line(printed.out, "Found: highest ROC AUC ")
     assert best.startswith(
-        f"{expected.scores.max():.3f} at training time {expected.train_times[i]:.3f} "
-        f"s, test time {expected.test_times[j]:.3f} s (chance 0.500)"
+        f"{expected.scores.max():.3f} at training time {expected.train_times[i]:g} s "
+        f"and test time {expected.test_times[j]:g} s (chance 0.500)"
     )
-    share = (expected.pvalues("max") <= 0.05).mean()
-    assert 0 < share < 1
-    above = report_line(printed.out, "Above chance: ")
-    assert above.startswith(
-        f"{percent(share, 1)} of the map (p <= 0.05, correction 'max', 200 "
-    )
+    marked = expected.pvalues("max") <= 0.05
+    assert 0 < marked.mean() < 1
+    said = report_line(printed.out, f"Test: significant at {marked.sum()} of ")
+    assert "(p ≤ 0.05, max-statistic correction; smallest p = 0.0050)" in said
 
 
 @pytest.mark.parametrize(
@@ -320,7 +317,7 @@ def test_clusters_keep_the_whole_null_or_stream_it(
     folder, tmp_path, monkeypatch, correction, undrawn
 ):
     # As if the map were too large.
-    monkeypatch.setattr("mvpa_kfda.decoding.sizes.FULL_NULL_BYTES", 0)
+    monkeypatch.setattr("mvpa_kfda.decoding.run.FULL_NULL_BYTES", 0)
     command = ["epochs", str(folder / "words-epo.fif"), "--generalize", "--step", "0.1"]
     command += ["--permutations", "19", "--out", str(tmp_path)]
     kept = {}
@@ -350,8 +347,8 @@ def test_sensors_make_a_searchlight(folder, tmp_path, capsys):
     printed = capsys.readouterr().out
     assert f"16 sensors x {len(expected.times)} time points, 10 folds" in printed
     i, j = np.unravel_index(expected.scores.argmax(), expected.shape)
-    place = f"at sensor {expected.ch_names[i]}, {expected.times[j]:.3f} s"
-    assert place in report_line(printed, "Best accuracy: ")
+    place = f"at sensor {expected.ch_names[i]} and {expected.times[j]:g} s"
+    assert place in report_line(printed, "Found: highest accuracy ")
 
 
 def test_nothing_significant_is_said(tmp_path, capsys, undrawn):
@@ -359,9 +356,9 @@ def test_nothing_significant_is_said(tmp_path, capsys, undrawn):
     noise.save(tmp_path / "noise-epo.fif", verbose=False)
     file, out = str(tmp_path / "noise-epo.fif"), str(tmp_path)
     assert main(["epochs", file, "--permutations", "20", "--out", out]) == 0
-    assert "Above chance: at no time point" in capsys.readouterr().out
+    assert "Test: significant at none of " in capsys.readouterr().out
     assert main(["epochs", file, "--permutations", "10", "--out", out]) == 0
-    assert "Above chance: not attainable, more permutations" in capsys.readouterr().out
+    assert "too few permutations to reach this level" in capsys.readouterr().out
     command = ["epochs", file, "--permutations", "0", "--out", out]
     assert main([*command, "--picks", f"{noise.ch_names[0]}, {noise.ch_names[1]}"]) == 0
     assert "2 channels" in capsys.readouterr().out

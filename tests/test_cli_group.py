@@ -7,7 +7,7 @@ from nibabel import Nifti1Image, load
 
 from mvpa_kfda import decode_arrays, group_inference, load_result, searchlight
 from mvpa_kfda.cli.main import main
-from mvpa_kfda.cli.output import word_spans
+from mvpa_kfda.inference.corrections import NAMED
 
 Y = np.tile(["face", "house"], 10)
 
@@ -47,7 +47,7 @@ def test_writes_result_table_and_figures(files, tmp_path, capsys, undrawn):
     )
     text = capsys.readouterr().out
     assert "Tested 5 times from 0.000 to 4.000 s: 6 subjects" in text
-    assert "Significant: 3.000 to 4.000 s (p <= 0.05, correction 'max'" in text
+    assert "Test: significant at 2 of 5 time points: 3 to 4 s (p ≤ 0.05, max-" in text
     largest = np.nanmax(expected.gamma_0)
     share = int(100 * largest + 1e-9)  # rounded down: it is a bound
     assert f"Prevalence: more than 0.{share:02d} of the population" in text
@@ -65,7 +65,7 @@ def test_every_correction_has_a_figure_and_a_line(files, tmp_path, capsys):
     assert len(set(images)) == 3
     text = capsys.readouterr().out
     for name in options[3:]:
-        assert f"correction {name!r}" in text
+        assert NAMED[name].label in text
 
 
 def test_an_order_and_a_share_are_for_the_i_test(files, tmp_path, capsys, undrawn):
@@ -79,7 +79,7 @@ def test_an_order_and_a_share_are_for_the_i_test(files, tmp_path, capsys, undraw
     assert group.correction == ("holm",)
     text = capsys.readouterr().out
     assert "method 'i-test', order 2" in text
-    assert "correction 'holm'" in text
+    assert "Holm correction" in text
     assert run("group", *files, "--order", "2", "--out", tmp_path / "other") == 2
     assert "order=2 is for" in capsys.readouterr().err.replace("--order 2", "order=2")
     assert run("group", *files, *options[:-1], "some", "--out", out) == 2
@@ -222,10 +222,4 @@ def test_several_corrections(files, tmp_path, capsys, undrawn):
     options = ["--method", "t", "--correction", "fdr", "cluster", "--out", out]
     assert run("group", *files, *options) == 0
     assert {"p_fdr", "p_cluster"} <= set(pd.read_csv(out / "group_t.csv"))
-    assert "correction 'fdr'" in capsys.readouterr().out
-
-
-def test_a_span_of_one_time_point():
-    times = np.array([0.1, 0.2, 0.3, 0.4])
-    words = word_spans(times, np.array([True, False, True, True]))
-    assert words == "0.100 s, 0.300 to 0.400 s"
+    assert "FDR correction" in capsys.readouterr().out

@@ -172,7 +172,7 @@ def test_searchlight_passes_every_option_on(inside, tmp_path, capsys):
     )
     assert_allclose(table["p_fdr"], expected.pvalues("fdr"), rtol=1e-12, atol=0)
     assert "correction 'fdr'" in printed.out
-    assert "Best roc_auc: " in printed.out
+    assert "Found: highest ROC AUC " in printed.out
 
 
 def test_maps_tables_and_report_say_the_same(inside, tmp_path, capsys):
@@ -203,10 +203,10 @@ def test_maps_tables_and_report_say_the_same(inside, tmp_path, capsys):
     assert "2 classes: face 16, house 12\n" in printed
     assert "125 voxels; 6 voxels per sphere (median; 4 to 7)\n" in printed
     best = result.scores.argmax()
-    at = "x {:.1f}, y {:.1f}, z {:.1f} mm".format(*result.coordinates[best])
-    chance = f"(chance {result.chance:.3f})"
-    assert f"Best accuracy: {result.scores[best]:.3f} at {at} {chance}\n" in printed
-    assert "Above chance: 7 of 125 voxels, in 1 cluster (p <= 0.05," in printed
+    at = "x, y, z = {:g}, {:g}, {:g} mm".format(*result.coordinates[best])
+    found = f"{result.scores[best]:.3f} at {at} (chance {result.chance:.3f})"
+    assert f"Found: highest accuracy {found}\n" in printed
+    assert "Test: significant at 7 of 125 voxels (p ≤ 0.05, max-" in printed
     assert re.search(r" 0\.0100 +0\.0100 +1 +189\n", printed)
     for ending in ENDINGS:
         assert f"  bold_searchlight{ending} " in printed
@@ -236,9 +236,9 @@ def test_regions_are_scored_by_name(inside, tmp_path, capsys):
     assert pd.read_csv(files[".csv"])["region"].tolist() == ["V1 left", "FFA"]
     assert pd.read_csv(files["_peaks.csv"])["region"].tolist() == ["V1 left"]
     assert "2 regions; 34 voxels per region (median; 18 to 50)\n" in printed
-    assert f"{result.scores[0]:.3f} at V1 left (x -1.5, y 306.0, z 15.0 mm)" in printed
-    assert "Above chance: 1 of 2 regions (p <= 0.05, correction 'max'," in printed
-    table = printed.split("permutations)\n")[1].splitlines()
+    assert f"{result.scores[0]:.3f} in region V1 left (chance 0.500)" in printed
+    assert "Test: significant at 1 of 2 regions (p ≤ 0.05, max-" in printed
+    table = printed.split("permutations\n")[1].splitlines()
     assert table[0].split()[0] == "region"
     assert table[1].split()[:3] == ["V1", "left", "-1.5"]
 
@@ -253,7 +253,7 @@ def test_without_an_atlas_the_mask_is_one_region(inside, tmp_path, no_figures, c
     files = run(tmp_path / "out", command)
     result = load_result(files[".h5"])
     assert pd.read_csv(files[".csv"])["region"].tolist() == ["whole mask"]
-    assert "at whole mask (x " in capsys.readouterr().out
+    assert "in region whole mask" in capsys.readouterr().out
     for name, number in (("a b", "a-b"), ("a/b", "1")):
         image = nibabel.load(files[f"_pattern_{number}.nii.gz"])
         assert_array_equal(image.get_fdata(), result.patterns()[name].get_fdata())
@@ -332,7 +332,7 @@ def test_without_permutations_there_are_maps_of_scores_only(inside, tmp_path, ca
     )
     printed = capsys.readouterr().out
     assert "chance 0.5" in printed
-    assert "Above chance" not in printed
+    assert "Test:" not in printed
 
 
 def test_without_correction_the_maps_have_no_second_name(inside, tmp_path, no_figures):
@@ -352,7 +352,7 @@ def test_clusters_keep_what_they_need(
     p, kept = {}, []
     # 18 centres, 19 permutations and 4 bytes
     for limit in (18 * 19 * 4, 18 * 19 * 4 - 1):
-        monkeypatch.setattr("mvpa_kfda.decoding.sizes.FULL_NULL_BYTES", limit)
+        monkeypatch.setattr("mvpa_kfda.decoding.run.FULL_NULL_BYTES", limit)
         files = run(tmp_path / "out", BOLD, *few, "--correction", correction)
         result = load_result(files[".h5"])
         kept.append(result.parameters["null"])
@@ -377,12 +377,12 @@ def test_nothing_significant_is_said(inside, tmp_path, capsys, no_figures):
     on_disk(tmp_path / "far.nii.gz", far)
     run(tmp_path / "a", BOLD, *SHORT, *options, 29)
     printed = capsys.readouterr().out
-    assert "Above chance: no voxel (p <= 0.05, correction 'max', 29 perm" in printed
+    assert "Test: significant at none of 25 voxels (p ≤ 0.05, max-" in printed
     peaks = pd.read_csv(tmp_path / "a" / "bold_searchlight_peaks.csv")
     assert len(peaks) == 0
     assert list(peaks.columns)[:4] == ["x", "y", "z", "score"]
     run(tmp_path / "b", BOLD, *SHORT, *options, 10)
-    assert "Above chance: not attainable, more permutations" in capsys.readouterr().out
+    assert "too few permutations to reach this level" in capsys.readouterr().out
 
 
 def test_only_the_first_peaks_are_printed(inside, tmp_path, capsys, monkeypatch):
@@ -593,7 +593,7 @@ def test_clusters_form_at_another_level(inside, tmp_path, capsys, monkeypatch):
         "save_figure",
         lambda path, plot, **_: drawn.append(plot.__self__.pvalues("cluster")),
     )
-    monkeypatch.setattr("mvpa_kfda.decoding.sizes.FULL_NULL_BYTES", 0)
+    monkeypatch.setattr("mvpa_kfda.decoding.run.FULL_NULL_BYTES", 0)
     options = ["--permutations", 99, "--correction", "cluster", "--groups", "run"]
     files = run(tmp_path, BOLD, *SHORT, *options, "--threshold", 0.01)
     result = load_result(files[".h5"])
@@ -608,18 +608,19 @@ def test_clusters_form_at_another_level(inside, tmp_path, capsys, monkeypatch):
     n = np.count_nonzero(p <= 0.05)
     assert n > 0
     assert peaks["cluster_size_mm3"].tolist() == [n * 27]
-    said = f"Above chance: {n} of 125 voxels, in 1 cluster (p <= 0.05, correction "
-    said += "'cluster', clusters formed at p <= 0.01, 99 permutations)\n"
-    assert said in capsys.readouterr().out
+    said = f"Test: significant clusters cover {n} of 125 voxels (p ≤ 0.05, cluster"
+    printed = capsys.readouterr().out
+    assert said in printed
+    assert "clusters formed at p ≤ 0.01; smallest p = 0.010)" in printed
 
 
 def test_what_a_correction_lacks_is_said(inside, tmp_path, capsys, no_figures):
     options = ["--groups", "run", "--permutations", 19, "--correction"]
     run(tmp_path, BOLD, *SHORT, *options, "fdr")
-    said = "Above chance: no voxel; more permutations, or 125 of them at p = 0.05, are"
-    assert f"{said} needed (p <= 0.05, correction 'fdr'" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "Test: significant at none of 125 voxels (p ≤ 0.05, FDR correction" in said
     run(tmp_path, BOLD, *SHORT, *options, "bonferroni")
-    assert "Above chance: not attainable, more perm" in capsys.readouterr().out
+    assert "too few permutations to reach this level" in capsys.readouterr().out
 
 
 def test_no_more_jobs_than_processors(

@@ -12,7 +12,7 @@ from scipy.stats import norm
 from mvpa_kfda import compare, decode_arrays, generalize_arrays, group_inference
 from mvpa_kfda.bids.analyses import ANALYSES
 from mvpa_kfda.inference.corrections import correct, corrected_p_values
-from mvpa_kfda.inference.null import ALTERNATIVES, FullNull
+from mvpa_kfda.inference.null import ALTERNATIVES, Null
 from mvpa_kfda.utils import memory
 
 alternatives = pytest.mark.parametrize("alternative", ALTERNATIVES)
@@ -108,7 +108,7 @@ def test_p_values_are_those_of_plain_loops(alternative, height, decimals, monkey
         rows = smooth_rows(seed, width=width, effect=effect)
         # Whole numbers tie within and between depths.
         rows = rows if decimals is None else (2 * rows).round(decimals) / 2
-        null = FullNull(rows[0], rows[1:], None, 0.3, alternative, height=height)
+        null = Null(rows[0], rows[1:], None, 0.3, alternative, height=height)
         p = correct(null, "cluster-depth")
         assert_allclose(p, oracle(rows, alternative, 0.3, height), **CLOSE)
         seen.update(p)

@@ -11,7 +11,7 @@ from entries import everywhere
 from mvpa_kfda import compare, group_inference, searchlight
 from mvpa_kfda.group.recombined import RecombinedNull, draw_recombinations
 from mvpa_kfda.inference.corrections import nearest_to_zero
-from mvpa_kfda.inference.null import FullNull
+from mvpa_kfda.inference.null import Null
 from mvpa_kfda.results.decoding import TimeRegressionResult
 from mvpa_kfda.results.epochs import (
     GeneralizationResult,
@@ -266,7 +266,7 @@ def test_two_tests_that_find_opposite_effects_find_nothing():
     observed = np.array([[3.0, 3.0, -2.0, 2.0], [-2.5, 1.0, -4.0, -9.0]])
     exempt = None, np.array([False, False, False, True])
     nulls = [
-        FullNull(each, np.zeros((9, 4)), height=1.0, exempt=mask)
+        Null(each, np.zeros((9, 4)), height=1.0, exempt=mask)
         for each, mask in zip(observed, exempt, strict=True)
     ]
     assert_array_equal(nearest_to_zero(nulls), [0, 1, -2, 2])

@@ -361,7 +361,7 @@ def test_what_was_not_asked_for(pair):
 def test_result_says_what_it_is(pair):
     result = compare(*pair)
     text = repr(result)
-    assert text.startswith("<ComparisonResult: accuracy_difference peak +0.")
+    assert text.startswith("<ComparisonResult: largest difference in accuracy +0.")
     assert "60 trials | method 'permutation' | 99 permutations" in text
     assert result.chances == {
         "accuracy_difference": 0.0,

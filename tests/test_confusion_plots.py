@@ -76,7 +76,7 @@ def test_the_peak_is_where_the_first_metric_is_highest():
     assert_allclose(ax.images[0].get_array(), rates, rtol=1e-12)
     time = f"{result.times[best]:.3g}"
     title = ax.get_title(loc="left").replace("\n", " ")
-    assert title.endswith(f"At time {time} s, where accuracy is highest")
+    assert title.endswith(f"At {time} s, where accuracy is highest")
     (beside,) = ax.child_axes
     words = [text.get_text() for text in beside.get_yticklabels()]
     assert words[0] == f"{percent(rates[0, 0])} of 14"
@@ -96,7 +96,7 @@ def test_a_pair_of_times_for_generalization():
     result = generalize_arrays(DATA, NAMES, cv=4, sfreq=10)
     found = find_confusion(result, at=(0.1, 0.3))
     assert_array_equal(found.counts, expected(result, (1, 3)))
-    assert found.where == "At training time 0.1 s, test time 0.3 s"
+    assert found.where == "At training time 0.1 s and test time 0.3 s"
     found = find_confusion(result, at=((0.0, 0.1), 0.3))
     assert_array_equal(found.counts, expected(result, (0, 3), (1, 3)))
     assert found.where == "2 training times from 0 to 0.1 s, test time 0.3 s, pooled"
@@ -147,7 +147,7 @@ def test_frequencies_and_sensors():
     at = str(sensors.ch_names[1]), float(sensors.times[0])
     found = find_confusion(sensors, at=at)
     assert_array_equal(found.counts, expected(sensors, (1, 0)))
-    assert found.where == f"At sensor {at[0]}, time {at[1]:g} s"
+    assert found.where == f"At sensor {at[0]} and {at[1]:g} s"
     with pytest.raises(ValueError, match="no sensor is named 'Fp9'"):
         find_confusion(sensors, at=("Fp9", at[1]))
 
@@ -157,7 +157,7 @@ def test_voxels_and_regions():
     place = int(np.flatnonzero(volume.decoded)[1])
     at = tuple(volume.coordinates[place] + 0.4)
     assert_array_equal(find_confusion(volume, at).counts, expected(volume, place))
-    assert plot_confusion(volume, at).get_title(loc="left").count("At x ") == 1
+    assert plot_confusion(volume, at).get_title(loc="left").count("At x, y, z = ") == 1
     with pytest.raises(ValueError, match=r"nearest voxel of the mask is \d+ mm away"):
         find_confusion(volume, at=(500, 0, 0))
     regions = build.result("regions")

@@ -22,7 +22,7 @@ from mvpa_kfda.inference.corrections import (
     p_values,
     smallest_p_value,
 )
-from mvpa_kfda.inference.null import ALTERNATIVES, FullNull, summarize_null
+from mvpa_kfda.inference.null import ALTERNATIVES, Null, summarize_null
 from mvpa_kfda.utils import memory
 from mvpa_kfda.viz.common import check_request
 
@@ -175,7 +175,7 @@ def test_every_correction_equals_brute_force(
     for seed in range(2):
         rows = tied_rows(60, seed=seed) - (0 if height is None else 0.43)
         adjacency = random_graph(12, seed) if graph else None
-        null = FullNull(rows[0], rows[1:], adjacency, 0.4, alternative, height=height)
+        null = Null(rows[0], rows[1:], adjacency, 0.4, alternative, height=height)
         p = correct(null, correction)
         neighbours = neighbours_of((4, 3), adjacency)
         expected = brute_force(rows, correction, alternative, neighbours, 0.4, height)
@@ -198,8 +198,8 @@ def test_a_lazy_null_equals_an_array(
         rows = np.random.default_rng(1).normal(size=(45, *shape)).astype(dtype)
         lazy = Lazy(rows[1:])
         options = {"threshold": 0.2, "alternative": alternative, "height": height}
-        p = correct(FullNull(rows[0], lazy, **options), correction)
-        expected = correct(FullNull(rows[0], rows[1:], **options), correction)
+        p = correct(Null(rows[0], lazy, **options), correction)
+        expected = correct(Null(rows[0], rows[1:], **options), correction)
         assert_array_equal(p, expected)
         assert 0 < lazy.most <= 60
 
@@ -406,12 +406,12 @@ def test_alternatives_and_heights_are_checked():
             function(rows[0], rows[1:], alternative="both")
     for height in (0, -1.0, np.nan):
         with pytest.raises(ValueError, match="Invalid value for 'height'"):
-            FullNull(rows[0], rows[1:], height=height)
+            Null(rows[0], rows[1:], height=height)
     with pytest.raises(ValueError, match=r"got null \(29, 4, 3\) and observed \(12,\)"):
-        FullNull(rows[0].ravel(), Lazy(rows[1:]))
+        Null(rows[0].ravel(), Lazy(rows[1:]))
     rows[3, 1, 1] = np.nan
     with pytest.raises(ValueError, match="NaN or infinite"):
-        FullNull(rows[0], Lazy(rows[1:]))
+        Null(rows[0], Lazy(rows[1:]))
 
 
 # ------------------------------------------------------------------------- in results
@@ -506,7 +506,7 @@ def test_islands_are_those_of_plain_loops(n_tests, alternative, height):
         kept, masks = several(shape, seed, n_tests), masks_of(shape, n_tests)
         pairs = [*zip(kept, masks, strict=True)]
         nulls = [
-            FullNull(*maps, None, 0.3, alternative, height=height, exempt=mask)
+            Null(*maps, None, 0.3, alternative, height=height, exempt=mask)
             for maps, mask in pairs
         ]
         plain = [
@@ -562,7 +562,7 @@ def test_a_cell_far_from_an_island_lends_it_no_mass():
     z = np.zeros((2, 3, 7))
     z[0, 1], z[1, 1] = [3, 3, 3, 3, 3, 0, 3], [3, 0, 0, 0, 3, 0, 3]
     rng = np.random.default_rng(0)
-    nulls = [FullNull(each, rng.normal(size=(99, 3, 7)), height=1.6) for each in z]
+    nulls = [Null(each, rng.normal(size=(99, 3, 7)), height=1.6) for each in z]
     p = correct(nulls, "cluster")
     alone = [correct(null, "cluster") for null in nulls]
     assert alone[0][1, 0] == alone[0][1, 4] < alone[0][1, 6]
@@ -601,7 +601,7 @@ def test_p_values_in_tables_and_figures(result):
 def test_tfce_of_equal_scores_is_not_split_by_rounding(scale):
     """Where few scores are possible, as with few trials."""
     rows = np.random.default_rng(0).integers(-15, 16, size=(200, 12)) / 5
-    expected = correct(FullNull(rows[0], rows[1:], height=1.8), "tfce")
-    found = correct(FullNull(rows[0] * scale, rows[1:] * scale, height=1.8), "tfce")
+    expected = correct(Null(rows[0], rows[1:], height=1.8), "tfce")
+    found = correct(Null(rows[0] * scale, rows[1:] * scale, height=1.8), "tfce")
     assert_array_equal(found, expected)
     assert_allclose(tfce(rows * scale), tfce(rows), rtol=1e-10, atol=0)

@@ -13,7 +13,7 @@ import build
 from mvpa_kfda import TrueDiscoveries, decode_arrays, group_inference, load_result
 from mvpa_kfda.inference import discoveries
 from mvpa_kfda.inference.discoveries import Calibration, calibrate, n_true, rank
-from mvpa_kfda.inference.null import ALTERNATIVES, FullNull
+from mvpa_kfda.inference.null import ALTERNATIVES, Null
 from mvpa_kfda.results.discoveries import levels_of
 from mvpa_kfda.results.epochs import GeneralizationResult
 from test_cluster_tables import MAPS, TRUE, maps, neighbours, sets_of
@@ -64,7 +64,7 @@ def rows_with_effect(seed, n_rows, m, steps):
 
 
 def calibrated(rows, alternative="greater"):
-    return calibrate(FullNull(rows[0], rows[1:], alternative=alternative))
+    return calibrate(Null(rows[0], rows[1:], alternative=alternative))
 
 
 @pytest.mark.some(5)
@@ -130,7 +130,7 @@ def test_two_tests_share_the_error(steps):
         two[0, left] += 9.0
         tests = [
             calibrated(one),
-            calibrate(FullNull(two[0], two[1:], exempt=exempt)),
+            calibrate(Null(two[0], two[1:], exempt=exempt)),
         ]
         levels = levels_of(tests, alpha)
         assert_array_equal(levels[1] == 0, exempt)
@@ -172,7 +172,7 @@ def test_ranks_count_ties_against_the_effect():
 def test_parts_and_counts_do_not_matter(monkeypatch, alternative, dtype):
     rng = np.random.default_rng(1)
     rows = np.rint(4 * rng.normal(size=(30, 101))).astype(dtype) / 7
-    null = FullNull(rows[0], rows[1:], alternative=alternative)
+    null = Null(rows[0], rows[1:], alternative=alternative)
     made = calibrate(null)
     for n_values, counting in ((1, True), (700, True), (700, False)):
         monkeypatch.setattr(discoveries, "_PART", n_values)
@@ -358,8 +358,8 @@ def test_groups_have_bounds(tmp_path, method, kind):
 def test_maps_of_many_positions_are_ranked_by_their_first_rows(monkeypatch):
     subjects = build.subjects(n=8, n_permutations=39)
     whole = group_inference(subjects, "sign-flip", random_state=0, n_permutations=99)
-    monkeypatch.setattr("mvpa_kfda.group.statistics._RANKED", 1)
-    monkeypatch.setattr("mvpa_kfda.group.statistics._LEAST_RANKED", 99)
+    monkeypatch.setattr("mvpa_kfda.group.second_level._RANKED", 1)
+    monkeypatch.setattr("mvpa_kfda.group.second_level._LEAST_RANKED", 99)
     first = group_inference(subjects, "sign-flip", random_state=0, n_permutations=199)
     assert first.n_permutations == 199
     assert first.rank_statistics.shape == whole.rank_statistics.shape == (1, 100)

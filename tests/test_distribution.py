@@ -289,6 +289,10 @@ class TestContents:
         *("mvpa_kfda/viz/time.py", "mvpa_kfda-0.1.dist-info/METADATA"),
         *(
             "mvpa_kfda/decoding/problems.txt",
+            "mvpa_kfda/inference/corrections.txt",
+            "mvpa_kfda/inference/null.txt",
+            "mvpa_kfda/inference/permutation.txt",
+            "mvpa_kfda/reports/references.bib",
             "mvpa_kfda-0.1.dist-info/licenses/LICENSE",
         ),
     )

@@ -480,17 +480,16 @@ def in_one_place():
 
 BAD_SENSORS = [
     ("mag", "'sensors': 'mag'. Allowed: 'adjacency', Tr"),
-    (np.eye(7), r"shape \(8, 8\), one row per picked channel; got \(7, 7\)"),
-    ((np.eye(8), SITES[:7]), r"\(7, 7\), one row per channel name; got \(8, 8\)"),
+    (np.eye(7), r"one row per picked channel, shape \(8, 8\); got \(7, 7\)"),
+    ((np.eye(8), SITES[:7]), r"one row per channel name, shape \(7, 7\); got \(8, 8\)"),
     (without_oz(), "lacks 1 of the 8 picked channels: 'Oz'. It has, for example, 'Fz'"),
-    (np.ones(8), r"must have shape \(8, 8\)"),
-    (3, r"must have shape \(8, 8\).*; got \(\)"),
+    (np.ones(8), r"picked channel, shape \(8, 8\); got \(8,\)"),
     (asymmetric(), r"must be symmetric; it differs for the pair \(2, 5\)"),
     (np.full((8, 8), 0.1), "zeros and ones; got values from 0.1 to 0.1. From distance"),
     (np.full((8, 8), np.nan), "must hold zeros and ones"),
 ]
 OTHER_CAPS = [
-    ({"ch_types": ["eeg"] * 4 + ["mag"] * 4}, "one type; picked are eeg, mag. Pick on"),
+    ({"ch_types": ["eeg"] * 4 + ["mag"] * 4}, "one type, .* 8 of type eeg, mag. Pick"),
     ({}, "no neighbours of the 8 eeg channels: No digit.* epochs.set_montage"),
     ({"ch_types": "mag"}, "lacks 8 of the 8 picked channels: 'Fz', .* It has, for exa"),
 ]
@@ -521,7 +520,7 @@ def test_sensors_that_have_no_neighbours():
         decode_epochs(make_epochs(), sensors=True, scale=whitening)
 
 
-@pytest.mark.parametrize("sensors", [{"Oz": ["O1"]}, [["Oz", "O1"]], object()])
+@pytest.mark.parametrize("sensors", [{"Oz": ["O1"]}, [["Oz", "O1"]], object(), 3])
 def test_sensors_of_a_wrong_type(sensors):
     with pytest.raises(TypeError, match=r"Invalid value for 'sensors': .*Allowed"):
         decode_epochs(make_epochs(), sensors=sensors)

@@ -355,11 +355,11 @@ def test_notebooks_say_where_the_best_score_is():
     facts = facts_in(result._repr_html_())
     i, j = np.unravel_index(result.scores.argmax(), result.shape)
     train, test = result.train_times[i], result.test_times[j]
-    place = f"training time {train:g} s, test time {test:g} s"
-    best = f"{result.scores.max():.3f} (chance {result.chance:.3f})"
-    assert facts["Best accuracy"] == f"{best} at {place}"
-    smallest = f"{result.pvalues('max').min():.2g} (max-statistic correction)"
-    assert facts["Smallest p"] == smallest
+    place = f"training time {train:g} s and test time {test:g} s"
+    best = f"{result.scores.max():.3f} at {place} (chance {result.chance:.3f})"
+    assert facts["Highest accuracy"] == best
+    test = f"max-statistic correction; smallest p = {result.pvalues('max').min():.3f}"
+    assert test in facts["Test"]
     words = "16 trials, 2 classes (ant, bee), 4 folds, 39 permutations"
     assert facts["Computed from"] == words
 
@@ -368,18 +368,18 @@ def test_notebooks_say_the_largest_difference_and_the_p_of_its_test():
     result = build.comparison(correction="fdr")
     best = np.abs(result.scores).argmax()
     facts = facts_in(result._repr_html_())
-    expected = f"{result.scores[best]:+.3f} at time {result.times[best]:g} s"
-    assert facts["Largest accuracy difference"] == expected
-    smallest = f"{result.pvalues('fdr').min():.2g} (FDR correction)"
-    assert facts["Smallest p"] == smallest
+    expected = f"{result.scores[best]:+.3f} at {result.times[best]:g} s"
+    assert facts["Largest difference in accuracy"] == expected
+    test = f"FDR correction; smallest p = {result.pvalues('fdr').min():.3f}"
+    assert test in facts["Test"]
 
 
 def test_notebooks_say_where_in_a_brain_a_group_scores_best():
     group = build.group("VolumeResult")
     facts, peak = facts_in(group._repr_html_()), group.peak()
     assert facts["Positions"] == "12 voxels"
-    place = ", ".join(f"{name} {peak[name]:g}" for name in "xyz")
-    assert facts["Best accuracy"].endswith(f" at {place}")
+    place = ", ".join(f"{peak[name]:g}" for name in "xyz")
+    assert f" at x, y, z = {place} mm (" in facts["Highest mean accuracy"]
 
 
 def test_labels_are_text_and_not_html():
@@ -396,10 +396,10 @@ def test_notebooks_never_fail():
     html = build.made(
         TimeResult, np.zeros(3), metrics=tables, chances=chances, times=times
     )._repr_html_()
-    assert "Best" not in html  # no number, no curve
+    assert "Highest" not in html  # no number, no curve
     assert "<img" not in html
     assert "12 trials" in html
-    assert facts_in(on_a_mesh(np.nan)._repr_html_())["Best accuracy"] == "none"
+    assert facts_in(on_a_mesh(np.nan)._repr_html_())["Highest accuracy"] == "none"
     result = build.result("TimeResult")
     broken = np.full_like(result.null, np.nan)
     html = replace(result, nulls={"accuracy": broken})._repr_html_()

@@ -323,7 +323,7 @@ WRONG_CONFOUNDS = [
     (spoiled(-np.inf), f"the array {MISSING}"),
     (np.column_stack([NUMBERS, spoiled(np.nan)]), f"column 1 of the array {MISSING}"),
     (["a", "b", "a", None] * 10, r"missing or infinite for 10 of 40 .*\(first: 3\)"),
-    (np.full(N, 2.5), r"the array is constant \(2\.5 for all 40 trials\), so that it "),
+    (np.full(N, 2.5), r"the array is constant \(2\.5 for all 40 trials\) and "),
     (["a"] * N, "the array is constant .'a' for all 40 trials"),
     (spoiled(1j), r"the array is complex\. Use real numbers"),
     (

@@ -33,7 +33,7 @@ from mvpa_kfda import (
     generalize_epochs,
     load_result,
 )
-from mvpa_kfda.decoding import generalization, sizes
+from mvpa_kfda.decoding import generalization
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda.folds import make_folds
 
@@ -297,7 +297,7 @@ def test_test_features_are_kept_for_all_folds_up_to_a_limit(monkeypatch):
 
     monkeypatch.setattr(generalization.GeneralizationPositions, "_test_features", spy)
     for limit in (8 * X.size, 8 * X.size - 1):
-        monkeypatch.setattr(generalization._Chunks, "_MOST", limit)
+        monkeypatch.setattr(generalization.Chunks, "MOST", limit)
         options = {"cv": 3, "preprocess": "zscore", "reg": 0.3}
         results.append(generalize_arrays(X, codes, **options))
         assert any(gathered) == (limit == 8 * X.size)
@@ -312,7 +312,7 @@ def test_auto_keeps_what_is_small(by_null, monkeypatch):
     options = {"cv": CV, "n_permutations": 60, "random_state": 1}
     full = 4 * 60 * 36 * 2  # two nulls
     for limit, kept in [(full, "full"), (full - 1, "stream")]:
-        monkeypatch.setattr(sizes, "FULL_NULL_BYTES", limit)
+        monkeypatch.setattr("mvpa_kfda.decoding.run.FULL_NULL_BYTES", limit)
         result = generalize_arrays(X, y, **options)
         assert result.parameters["null"] == kept
         assert bool(result.nulls) is (kept == "full")

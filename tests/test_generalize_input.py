@@ -1,6 +1,7 @@
 """What the functions for time generalization refuse, and what they leave alone."""
 
 import re
+import shutil
 import tempfile
 import warnings
 
@@ -15,7 +16,7 @@ from sklearn.metrics.pairwise import linear_kernel
 import build
 from build import NAMES
 from mvpa_kfda import Ridge, generalize_arrays, generalize_epochs
-from mvpa_kfda.decoding import analysis, sizes
+from mvpa_kfda.decoding import analysis
 from mvpa_kfda.utils import memory
 
 
@@ -224,7 +225,7 @@ def test_queries_of_columns_that_may_hold_nothing(epochs):
 
 @pytest.mark.parametrize("query", [1, ["position == 1"], np.ones(30), lambda: 1])
 def test_queries_are_text(epochs, query):
-    message = r"^train_on must hold booleans, True for each trial to train with"
+    message = r"^train_on must hold booleans, True for each trial to train on"
     refused(message, epochs, train_on=query, error=TypeError)
 
 
@@ -260,7 +261,7 @@ def test_same_trials_is_yes_or_no(epochs, others, arrays, value):
 
 @pytest.mark.parametrize("value", [True, False])
 def test_same_trials_is_about_two_sets(epochs, arrays, value):
-    message = rf"^same_trials={value} says how .* but no {{}} is given\. Leave it out"
+    message = rf"^same_trials={value} is for {{}}, which is not given\. Drop it"
     refused(message.format("test_epochs"), epochs, same_trials=value)
     refused(message.format("X_test"), *arrays, same_trials=value)
 
@@ -447,8 +448,8 @@ def test_maps_too_large_for_the_disk(epochs, monkeypatch):
     class Usage:
         free = 199_999
 
-    monkeypatch.setattr(sizes.shutil, "disk_usage", lambda folder: Usage)
-    monkeypatch.setattr(sizes, "FULL_NULL_BYTES", 0)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: Usage)
+    monkeypatch.setattr("mvpa_kfda.decoding.run.FULL_NULL_BYTES", 0)
     options = {"random_state": 0, "cv": 5}
     folder = re.escape(tempfile.gettempdir())
     message = (

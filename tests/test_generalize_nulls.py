@@ -21,7 +21,7 @@ from mvpa_kfda import (
     simulate_epochs,
 )
 from mvpa_kfda.inference.corrections import corrected_p_values, p_values
-from mvpa_kfda.inference.null import FullNull
+from mvpa_kfda.inference.null import Null
 from mvpa_kfda.utils import memory
 
 
@@ -287,8 +287,8 @@ def test_the_diagonal_counts_in_no_cluster_that_is_kept_of_the_second_null():
     differ = 0
     kept = stream.second_summaries["accuracy"]
     for name in ("cluster_maximum", "tfce_maximum"):
-        of_all = getattr(FullNull(scores, null), name)
-        beside = getattr(FullNull(scores, null, exempt=np.eye(5, dtype=bool)), name)
+        of_all = getattr(Null(scores, null), name)
+        beside = getattr(Null(scores, null, exempt=np.eye(5, dtype=bool)), name)
         assert_allclose(kept[name], beside, rtol=1e-6, atol=0)
         differ += not np.allclose(of_all, beside)
     assert differ == 2

@@ -26,8 +26,7 @@ from mvpa_kfda import (
     methods_text,
 )
 from mvpa_kfda.cli.main import main
-from mvpa_kfda.group.records import MAY_DIFFER, NUMBERS
-from mvpa_kfda.group.subjects import gather_subjects
+from mvpa_kfda.group.subjects import MAY_DIFFER, NUMBERS, Subjects, join_lists
 from mvpa_kfda.reports import sections
 from mvpa_kfda.reports.page import report
 
@@ -39,6 +38,11 @@ pytestmark = [
 KINDS = ["TimeResult", "GeneralizationResult", "VolumeResult", "regions"]
 #: A map whose trials were tested in another way does not go with the others.
 REFUSED = {"mode", "no mode", "no second_nulls"}
+
+
+def gather_subjects(results, **options):
+    """Gather the subjects of one list."""
+    return Subjects(*join_lists(results), **options)
 
 
 @cache

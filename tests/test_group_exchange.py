@@ -12,13 +12,12 @@ from scipy import stats
 
 import build
 from mvpa_kfda import group_inference, methods_text
-from mvpa_kfda.group.latency import Rule, locate
-from mvpa_kfda.group.statistics import parametric_p
+from mvpa_kfda.group.latency import locate
+from mvpa_kfda.group.second_level import parametric_p
 from mvpa_kfda.inference.exchange import (
     LEAST_REST,
     STATISTICS,
-    LabelExchange,
-    SignFlips,
+    Exchange,
     draw_labels,
     draw_signs,
 )
@@ -86,7 +85,7 @@ TWO_SAMPLES = {
 def test_sign_flips_are_those_of_scipy(statistic, data):
     differences = data(5, 7, seed=3)
     signs = draw_signs(5, 31)
-    flips = SignFlips(differences, signs, statistic)
+    flips = Exchange(differences, signs, statistic)
     expected = [
         [ONE_SAMPLE[statistic](row[:, 0]) for row in np.split(flipped, 7, axis=1)]
         for flipped in signs[:, :, np.newaxis] * differences
@@ -103,7 +102,7 @@ def test_sign_flips_are_those_of_scipy(statistic, data):
 def test_label_exchange_is_that_of_scipy(statistic, data):
     values = data(7, 6, seed=1)
     labels = draw_labels(3, 4, 1000)
-    exchange = LabelExchange(values, labels, statistic)
+    exchange = Exchange(values, labels, statistic)
     assert exchange.shape == (math.comb(7, 3) - 1, 6)
     compare = TWO_SAMPLES[statistic]
     expected = [[compare(x[row], x[~row]) for x in values.T] for row in labels]
@@ -115,8 +114,8 @@ def test_label_exchange_is_that_of_scipy(statistic, data):
 @pytest.mark.parametrize("statistic", STATISTICS)
 def test_rows_do_not_depend_on_the_batch_to_the_last_bit(statistic):
     differences = accuracies(12, 501)
-    flips = SignFlips(differences, draw_signs(12, 300, 0), statistic)
-    labels = LabelExchange(differences, draw_labels(5, 7, 300, 0), statistic)
+    flips = Exchange(differences, draw_signs(12, 300, 0), statistic)
+    labels = Exchange(differences, draw_labels(5, 7, 300, 0), statistic)
     for null in (flips, labels):
         whole = null[0:300]
         for step in (1, 7, 128):
@@ -129,9 +128,9 @@ def test_equal_sums_are_ties_however_they_come_about(statistic):
     # 0.6 - 0.5 and 0.5 - 0.4 differ in the last bit, as sums in another order do.
     scores = np.array([0.6, 0.7, 0.4, 0.3, 0.8, 0.6])
     differences = (scores - 0.5)[:, np.newaxis]
-    null = SignFlips(differences, draw_signs(6, 63), statistic)
+    null = Exchange(differences, draw_signs(6, 63), statistic)
     whole = np.array([1, 2, -1, -2, 3, 1])[:, np.newaxis]
-    expected = SignFlips(whole, draw_signs(6, 63), statistic)
+    expected = Exchange(whole, draw_signs(6, 63), statistic)
     assert_array_equal(null[0:63], expected[0:63])
 
 
@@ -140,14 +139,14 @@ def test_t_is_finite_for_equal_differences_and_zero_for_none():
     differences[:, 1] = 0.1
     differences[:, 2] = -0.3
     differences[0, 0] = 1e-17  # rounding of a score that is at chance
-    flips = SignFlips(differences, draw_signs(5, 31))
+    flips = Exchange(differences, draw_signs(5, 31))
     largest = math.sqrt(4 / LEAST_REST)
     assert_allclose(flips.observed, [0, largest, -largest], rtol=1e-12, atol=0)
     assert np.isfinite(flips[0:31]).all()
     assert_array_equal(flips[0:31][:, 0], 0)
-    same = LabelExchange(np.full((5, 1), 0.7), draw_labels(2, 3, 100))
+    same = Exchange(np.full((5, 1), 0.7), draw_labels(2, 3, 100))
     assert_array_equal(same.observed, 0)
-    apart = LabelExchange(np.array([[1.0], [1.0], [0.0]]), draw_labels(2, 1, 100))
+    apart = Exchange(np.array([[1.0], [1.0], [0.0]]), draw_labels(2, 1, 100))
     assert_allclose(apart.observed, math.sqrt(1 / LEAST_REST), rtol=1e-12, atol=0)
 
 
@@ -201,13 +200,9 @@ def test_drawn_signs_are_fair():
 
 def test_what_is_not_valid_is_refused():
     with pytest.raises(ValueError, match="Invalid value for 'statistic': 'median'"):
-        SignFlips(np.ones((3, 1)), draw_signs(3, 7), "median")
+        Exchange(np.ones((3, 1)), draw_signs(3, 7), "median")
     with pytest.raises(ValueError, match="Invalid value for 'statistic': 'median'"):
-        LabelExchange(np.ones((3, 1)), draw_labels(1, 2, 7), "median")
-    with pytest.raises(ValueError, match="Invalid value for 'statistic': 'median'"):
-        parametric_p(np.ones((3, 1)), statistic="median")
-    with pytest.raises(ValueError, match="Invalid value for 'alternative': 'more'"):
-        parametric_p(np.ones((3, 1)), alternative="more")
+        Exchange(np.ones((3, 1)), draw_labels(1, 2, 7), "median")
     with pytest.raises(ValueError, match="Invalid value for 'random_state': 'one'"):
         draw_signs(40, 10, "one")
     with pytest.raises(ValueError, match="'n_permutations': 0"):
@@ -322,7 +317,7 @@ def alike(n_subjects, n_positions=6, seed=0):
 
 def test_no_variance_counts_as_less_than_a_thousandth_of_the_largest():
     values, signs = alike(4), draw_signs(4, 15)
-    flips = SignFlips(values, signs)
+    flips = Exchange(values, signs)
     expected = [t_of(row[:, np.newaxis] * values) for row in signs]
     assert_allclose(flips[0:15], expected, rtol=1e-9, atol=1e-11)
     assert_allclose(flips.observed, t_of(values), rtol=1e-9, atol=1e-11)
@@ -335,7 +330,7 @@ def test_no_variance_counts_as_less_than_a_thousandth_of_the_largest():
 def test_no_pooled_variance_counts_as_less():
     values, labels = alike(5), draw_labels(2, 3, 100)
     values[:2, 0] += 1.0
-    exchange = LabelExchange(values, labels)
+    exchange = Exchange(values, labels)
     expected = [t_of(values[row], values[~row]) for row in labels]
     assert_allclose(exchange[0 : len(labels)], expected, rtol=1e-9, atol=1e-11)
     assert_allclose(exchange.observed, t_of(values[:2], values[2:]), rtol=1e-9, atol=0)
@@ -347,7 +342,7 @@ def test_the_least_variance_is_that_of_each_flipped_map():
     values, signs = alike(5), draw_signs(5, 31)
 
     def all_maps(values):
-        flips = SignFlips(values, signs)
+        flips = Exchange(values, signs)
         maps = np.concatenate([flips.observed[np.newaxis], flips[0:31]])
         return maps[np.lexsort(maps.T)]
 
@@ -361,7 +356,7 @@ def test_scores_in_steps_do_not_rule_the_maximum():
     """Six subjects with a clear effect, and a place where all are one trial off."""
     values = np.array([[1, -1, 1, 1, -1, 1], [9, 6, 8, 7, 5, 9]]).T / 20
     values = np.column_stack([values, accuracies(6, 10, 1, 20) - 0.1])
-    flips = SignFlips(values, draw_signs(6, 63))
+    flips = Exchange(values, draw_signs(6, 63))
     assert (flips[0:63].max(axis=1) >= flips.observed[1] - 1e-9).sum() == 0
 
 
@@ -415,6 +410,7 @@ def test_an_onset_by_t_takes_no_equal_scores_for_evidence():
     scores = np.random.default_rng(0).normal(0.5, 0.1, (6, 10))
     scores[:, 5:] += 0.4
     scores[:, 2:5] = 0.501
-    rule = Rule("t", 0.5, 0.05, 0.3, None, None)
+    rule = {"criterion": "t", "fraction": 0.5, "level": 0.05, "min_duration": 0.3}
+    rule |= {"window": (0.0, 0.9), "baseline": None}
     onset = locate(times, scores, 0.5, np.ones((1, 6), int), rule)[0]
     assert 0.4 < onset[0] <= 0.5

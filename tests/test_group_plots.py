@@ -430,7 +430,7 @@ def test_single_numbers_are_dots_beside_their_mean():
     assert texts(ax) == [
         f"mean of {S} subjects, {mean:.3f} (95 % t interval {low:.3f} to {high:.3f})",
         f"chance ({CHANCE})",
-        "p = 0.01, global null",
+        "p = 0.010, global null",
         f"Prevalence bound γ₀: {float(result.gamma_0):.2f}",
     ]
     none = texts(plot_group(group(single())))
@@ -452,7 +452,7 @@ def test_single_numbers_of_two_groups(paired):
         assert_array_equal(np.transpose(pairs), samples)
     assert len(pairs) == (S if paired else 0)
     difference = samples[0].mean() - samples[1].mean()
-    assert f"difference {difference:.3g}, p = 0.6" in texts(ax)
+    assert f"difference {difference:+.3f}, p = 0.600" in texts(ax)
     assert f"chance ({CHANCE:.3g})" in texts(ax)
 
 
@@ -467,7 +467,7 @@ def test_comparison_of_single_numbers():
     ax = plot_group(result)
     values = [line(ax, text).get_ydata()[0] for text in texts(ax)[:2]]
     assert_allclose(values, [result.scores_a, result.scores_b], rtol=0, atol=0)
-    assert f"difference {result.scores:.3g}, p = 0.01" in texts(ax)
+    assert f"difference {result.scores:+.3f}, p = 0.010" in texts(ax)
 
 
 def test_single_numbers_have_no_other_map():
@@ -734,7 +734,7 @@ def test_null_max_has_the_observed_maximum_and_its_p_value():
     ax = plot_null_max(null_group())
     assert sum(patch.get_height() for patch in ax.patches) == 99
     # 97, 98 and 99 are larger: p = 4 / 100.
-    assert line(ax, "observed, 96.5 (p = 0.04)").get_xdata()[0] == 96.5
+    assert line(ax, "observed, 96.5 (p = 0.040)").get_xdata()[0] == 96.5
     # p <= 0.05 if 4 of the null are as large: above 95, for which there are 5.
     assert line(ax, "p ≤ 0.05 above 95").get_xdata()[0] == 95
     assert ax.get_xlabel() == "t over subjects, maximum over positions"
@@ -755,15 +755,15 @@ def test_null_max_with_the_corrected_p_value_of_the_result():
     result = null_group(
         p_maps={"none": np.full(6, 0.04), "max": np.linspace(0.3, 1, 6)}
     )
-    assert "observed, 96.5 (p = 0.3)" in texts(plot_null_max(result))
+    assert "observed, 96.5 (p = 0.300)" in texts(plot_null_max(result))
 
 
 def test_null_max_of_other_alternatives():
     less = plot_null_max(null_group(alternative="less"))
-    assert "observed, 96.5 (p = 0.04)" in texts(less)
+    assert "observed, 96.5 (p = 0.040)" in texts(less)
     assert less.get_xlabel().startswith("minus t over subjects")
     both = plot_null_max(null_group(alternative="two-sided"))
-    assert "observed, 96.5 (p = 0.04)" in texts(both)
+    assert "observed, 96.5 (p = 0.040)" in texts(both)
     assert both.get_xlabel().startswith("|t over subjects|")
 
 

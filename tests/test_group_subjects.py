@@ -21,7 +21,7 @@ from mvpa_kfda import (
 )
 from mvpa_kfda.data.space import VolumeSpace
 from mvpa_kfda.data.volumes import nearest_voxels, take_voxels
-from mvpa_kfda.group.subjects import gather_subjects
+from mvpa_kfda.group.subjects import Subjects, join_lists
 from mvpa_kfda.results.base import Result
 from mvpa_kfda.utils.record import as_call, recorded
 
@@ -32,6 +32,12 @@ GRID = np.diag([3.0, 3.0, 3.0, 1.0])
 
 
 pytestmark = pytest.mark.filterwarnings("error")
+
+
+def gather_subjects(results, subjects=None, n_first=None, **options):
+    """Gather subjects, of whom the first list has some, or all."""
+    entries, n, names = join_lists(results, subjects=subjects)
+    return Subjects(entries, n if n_first is None else n_first, names, **options)
 
 
 def noise(seed, *shape):

@@ -12,9 +12,9 @@ from sklearn.model_selection import KFold
 import build
 from mvpa_kfda import regress
 from mvpa_kfda.data.volumes import check_mesh
-from mvpa_kfda.decoding.averaging import Draw, average_trials
+from mvpa_kfda.decoding.draws import Draw, average_trials
 from mvpa_kfda.group.comparison import _other_permutations
-from mvpa_kfda.group.statistics import parametric_p
+from mvpa_kfda.group.second_level import parametric_p
 from mvpa_kfda.kfda.folds import make_folds
 from mvpa_kfda.metrics.regression import REGRESSION_METRICS
 

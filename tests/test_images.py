@@ -29,8 +29,8 @@ from sklearn.utils import Bunch
 
 from mvpa_kfda import decode_arrays, decode_regions
 from mvpa_kfda.data.atlas import read_regions
+from mvpa_kfda.data.bold import open_runs
 from mvpa_kfda.data.images import process_positions, read_images, read_labels
-from mvpa_kfda.data.runs import open_runs
 from mvpa_kfda.data.space import FeatureSpace, SurfaceSpace, VolumeSpace
 from mvpa_kfda.data.volumes import flat_within_runs, standardize, usable_columns
 
@@ -331,7 +331,7 @@ def test_what_is_no_mask(bold, mask):
             ValueError,
             "zeros and one other value; got 3 others, from 1 to 3",
         ),
-        (bold, ValueError, r"mask_img must be a 3D image, .* \(5, 6, 4, 9\)"),
+        (bold, ValueError, r"mask_img must be a 3D image; .* \(5, 6, 4, 9\)"),
         (data, TypeError, "mask_img is an array, which has no affine"),
         (3, TypeError, "mask_img must be a volume"),
         ("nowhere.nii", FileNotFoundError, "mask_img: 'nowhere.nii' is no file"),
@@ -594,7 +594,7 @@ def test_what_is_no_surface(bold, mask):
         (surface(), None, ValueError, r"imgs is a single image, shape \(14,\)"),
         ([img, bold], None, TypeError, r"both surfaces and others \(Nifti1Image\)"),
         (img, mask, TypeError, "mask_img must be a nilearn SurfaceImage"),
-        (img, surface(2), ValueError, "one value for each vertex"),
+        (img, surface(2), ValueError, "must hold one map"),
         (img, surface(), ValueError, "zeros and one other value"),
         (img, surface_mask((0,) * 6, (0,) * 8), ValueError, "mask_img is empty"),
         (img, surface(kinds=("left",)), ValueError, "another mesh than the images: 6"),
@@ -656,7 +656,12 @@ def test_what_is_no_array(rng, mask):
         (X[:1], None, ValueError, "two or more rows"),
         (X[:, :0], None, ValueError, r"got \(6, 0\)"),
         (X + 1j, None, ValueError, "real numbers.*complex128"),
-        (pd.DataFrame({"a": [1, 2], "b": ["x", "y"]}), None, ValueError, "some of its"),
+        (
+            pd.DataFrame({"a": [1, 2], "b": ["x", "y"]}),
+            None,
+            ValueError,
+            "real numbers alone",
+        ),
         (sparse.csr_array(X), None, TypeError, "sparse or a masked array"),
         (np.ma.masked_less(X, 0), None, TypeError, "sparse or a masked array"),
         (X, mask, TypeError, "mask_img is for images"),
@@ -803,18 +808,18 @@ def table():
 def test_labels_of_all_kinds(table):
     words = ["face", "house", "face", "house"]
     for y in (words, np.array(words), table["label"], (table, "label"), tuple(words)):
-        y, groups, *_ = read_labels(y, table["run"])
+        y, groups = read_labels(y, table["run"]).given
         assert isinstance(y, np.ndarray)
         assert y.dtype.kind == "U"
         assert y.tolist() == words
         assert groups.tolist() == [1, 1, 2, 2]
         assert groups.dtype.kind == "i"
-    y, groups, *_ = read_labels((table, "run"), "subject")
+    y, groups = read_labels((table, "run"), "subject").given
     assert y.tolist() == [1, 1, 2, 2]
     assert groups.tolist() == ["b", "a", "b", "a"]
-    assert read_labels(table["subject"])[0].tolist() == ["b", "a", "b", "a"]
-    assert read_labels(words)[1] is None
-    assert read_labels(words, (table, "run"))[1].tolist() == [1, 1, 2, 2]
+    assert read_labels(table["subject"]).given[0].tolist() == ["b", "a", "b", "a"]
+    assert read_labels(words).given[1] is None
+    assert read_labels(words, (table, "run")).given[1].tolist() == [1, 1, 2, 2]
 
 
 @pytest.mark.parametrize("ending", [".tsv", ".csv", ".tsv.gz", ".csv.gz"])
@@ -823,7 +828,7 @@ def test_labels_from_files(table, ending, tmp_path, monkeypatch):
     path = tmp_path / f"labels of all{ending}"
     table.to_csv(path, sep="\t" if "tsv" in ending else ",", index=False)
     for given in (path, str(path), f"~/{path.name}"):
-        y, groups, *_ = read_labels((given, "label"), "run")
+        y, groups = read_labels((given, "label"), "run").given
         assert y.tolist() == ["face", "house", "face", "house"]
         assert groups.tolist() == [1, 1, 2, 2]
 
@@ -838,14 +843,14 @@ def test_labels_from_files(table, ending, tmp_path, monkeypatch):
 )
 def test_blanks_and_marks_in_files_of_labels_mean_nothing(name, text, tmp_path):
     (tmp_path / name).write_text(text, encoding="utf-8")
-    y, groups, *_ = read_labels((tmp_path / name, "label"), "run")
+    y, groups = read_labels((tmp_path / name, "label"), "run").given
     assert (y.tolist(), groups.tolist()) == (["face", "house"], [1, 2])
 
 
 def test_files_of_labels_in_latin_1_are_read_and_said(tmp_path):
     (tmp_path / "l.csv").write_bytes("label\nGeb\xe4ude\nGesicht\n".encode("latin-1"))
     with pytest.warns(RuntimeWarning, match=r"l\.csv is not in UTF-8 .* as Latin-1"):
-        y, *_ = read_labels((tmp_path / "l.csv", "label"))
+        y, _ = read_labels((tmp_path / "l.csv", "label")).given
     assert y.tolist() == ["Geb\xe4ude", "Gesicht"]
 
 
@@ -865,7 +870,7 @@ def test_files_of_labels_in_latin_1_are_read_and_said(tmp_path):
         (("T", "gaps"), None, ValueError, r"y: the column 'gaps' is empty in 1 of 4"),
         (("T", "label"), "gaps", ValueError, "groups: the column 'gaps' is empty"),
         ("T", None, TypeError, r"y is a DataFrame; pass one column"),
-        (("nowhere.tsv", "a"), None, FileNotFoundError, "nowhere.tsv', is no file"),
+        (("nowhere.tsv", "a"), None, FileNotFoundError, "nowhere.tsv' is no file"),
         (("labels.xls", "a"), None, ValueError, r"\.tsv or \.csv, .* got 'labels.xls'"),
     ],
 )
@@ -890,7 +895,7 @@ def test_tables_that_are_refused(table, tmp_path):
         "commas.tsv": b"a,b\n1,2\n",
     }.items():
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(ValueError, match=f"y, '.*{name}', cannot be read"):
+        with pytest.raises(ValueError, match=f"y: '.*{name}' is no table"):
             read_labels((tmp_path / name, "a"))
 
 
@@ -1115,7 +1120,7 @@ def test_what_is_no_atlas(bold, mask, atlas, lut):
         ),
         ((img, surface(flip=True)), ValueError, "labels_img is on another mesh"),
         ((img, surface()), ValueError, "labels_img must hold whole numbers"),
-        ((X, [1, 2]), ValueError, r"region of every column, shape \(3,\); got .*\(2,"),
+        ((X, [1, 2]), ValueError, r"each of the 3 features, shape \(3,\); got \(2,"),
         ((X, atlas), TypeError, "labels_img is a Nifti1Image but imgs is an array"),
         ((X, [1, 2, 0], mask), TypeError, "mask_img is for images"),
         ((X, ["", "", ""]), ValueError, "No region"),

@@ -108,7 +108,7 @@ def test_choice(X):
     assert check_kernel([RBF(), RBF(None)]).assumes_unit_scale
     assert not check_kernel([RBF(), Linear()]).assumes_unit_scale
     assert not choice.low_rank
-    fitted = check_kernel([RBF(), Linear()]).fit(X)
+    fitted = check_kernel([RBF(), Linear()]).map(lambda each: each.fit(X))
     assert fitted.kernels == (RBF().fit(X), Linear())
     mapped = check_kernel([EmpiricalMap().fit(X), Linear()])
     assert mapped.take([0, 2]).kernels[0].basis.shape == (12, 2)

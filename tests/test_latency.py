@@ -17,7 +17,7 @@ from mvpa_kfda import (
     group_inference,
     methods_text,
 )
-from mvpa_kfda.group.latency import Rule, draw_subjects, locate
+from mvpa_kfda.group.latency import draw_subjects, locate
 from mvpa_kfda.reports.summary import word_question
 
 TIMES = np.arange(-0.1, 0.5, 0.01)
@@ -59,7 +59,7 @@ def find(scores, times, chance=0.5, counts=None, **changes):
     scores = scores.repeat(2, axis=0) if len(scores) == 1 else scores
     counts = np.ones((1, len(scores)), int) if counts is None else counts
     rule = {"window": (times[0], times[-1])} | changes
-    found = locate(times, scores, chance, counts, Rule(**RULE | rule))[:2]
+    found = locate(times, scores, chance, counts, RULE | rule)[:2]
     return found if len(counts) > 1 else (found[0][0], found[1][0])
 
 

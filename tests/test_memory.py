@@ -24,7 +24,7 @@ from mvpa_kfda.group.latency import draw_subjects
 from mvpa_kfda.group.recombined import draw_recombinations
 from mvpa_kfda.inference import exchange, permutation
 from mvpa_kfda.inference.exchange import draw_labels, draw_signs
-from mvpa_kfda.inference.permutation import permute_labels
+from mvpa_kfda.inference.permutation import Units, permute_labels
 from mvpa_kfda.kfda.kernels import Linear
 from mvpa_kfda.utils import memory, parallel
 from mvpa_kfda.utils.memory import check_memory, usable_memory
@@ -108,8 +108,8 @@ def test_the_refusal(has):
 @pytest.fixture
 def no_draw(monkeypatch):
     """Nothing may be drawn."""
-    for name in ("_draw", "_list_all"):
-        monkeypatch.setattr(permutation, name, lambda *_: pytest.fail("it has drawn"))
+    for name in ("draw", "all"):
+        monkeypatch.setattr(Units, name, lambda *_: pytest.fail("it has drawn"))
 
 
 @pytest.mark.parametrize("function", [cross_validate, decode_arrays, regress])
@@ -186,6 +186,13 @@ class Drawn(Exception):
     """Something has been drawn."""
 
 
+class Undrawn:
+    """A generator that tells when it begins to draw."""
+
+    def multinomial(self, *_):
+        raise Drawn("begun")
+
+
 @pytest.mark.parametrize(
     "draw",
     [
@@ -194,7 +201,7 @@ class Drawn(Exception):
         lambda n: draw_labels(40, 40, n),
         lambda n: draw_recombinations(np.full(20, 100), n),
         lambda n: draw_recombinations([1001, 1001], n),  # all there are
-        lambda n: draw_subjects(np.random.default_rng(0), 20, n),
+        lambda n: draw_subjects(Undrawn(), 20, n),
     ],
 )
 def test_very_many_are_told_before_they_are_drawn(monkeypatch, draw):

@@ -152,15 +152,18 @@ def test_a_radius_is_in_mm_and_above_zero(radius, error):
         sphere_members(space, space, radius)
 
 
-def test_neighbourhoods_that_outgrow_the_memory_are_refused():
+def test_neighbourhoods_that_outgrow_the_memory_are_refused(monkeypatch):
     space = VolumeSpace(np.ones((9, 9, 9)), np.eye(4))
-    needed = 729**2 * 10
+    needed = 4 * 729**2 * 10  # they may fill a quarter of it
+    monkeypatch.setattr(neighbours, "usable_memory", lambda: needed - 1)
     with pytest.raises(ValueError, match=r"radius 50 mm hold about 729 .* 5\.31 MB"):
-        sphere_members(space, space, 50.0, max_bytes=needed - 1)
-    assert sphere_members(space, space, 50.0, max_bytes=needed).nnz == 729**2
+        sphere_members(space, space, 50.0)
+    monkeypatch.setattr(neighbours, "usable_memory", lambda: needed)
+    assert sphere_members(space, space, 50.0).nnz == 729**2
     mesh = strip(7)
+    monkeypatch.setattr(neighbours, "usable_memory", lambda: 4 * 7 * 7 * 10 - 1)
     with pytest.raises(ValueError, match="of 9 edges hold about 7 features"):
-        surface_members(mesh, mesh, 9, "edges", max_bytes=7 * 7 * 10 - 1)
+        surface_members(mesh, mesh, 9, "edges")
 
 
 def strip(n, step=1.0, **masks):
@@ -322,7 +325,7 @@ def test_adjacency_of_sensors_as_mne_gives_it():
 @pytest.mark.parametrize(
     ("adjacency", "error", "match"),
     [
-        (np.eye(4), ValueError, r"must have shape \(3, 3\).*got \(4, 4\)"),
+        (np.eye(4), ValueError, r"per feature, shape \(3, 3\); got \(4, 4\)"),
         (np.ones((3, 2)), ValueError, r"got \(3, 2\)"),
         (-np.eye(3), ValueError, "negative, NaN or infinite"),
         (sparse.csr_array(np.diag([1, np.nan, 1])), ValueError, "negative, NaN"),

@@ -13,7 +13,7 @@ from mvpa_kfda.inference.corrections import (
     p_values,
     p_values_from_summary,
 )
-from mvpa_kfda.inference.null import FullNull, NullSummary, summarize_null
+from mvpa_kfda.inference.null import Null, NullSummary, summarize_null
 from mvpa_kfda.utils import memory
 
 #: What a summary can tell, if it has clusters.
@@ -109,7 +109,7 @@ def test_equal_ratios_of_counts_tie_in_float32():
         ratio, product, rest = hits / n, hits * (1 / n), 1 - (n - hits) / n
         null = np.stack([product, rest, ratio - 1 / n, ratio + 1 / n])
         for rows in (null, null.astype(np.float32)):
-            assert_array_equal(FullNull(ratio, rows).exceedances, np.full(n + 1, 3))
+            assert_array_equal(Null(ratio, rows).exceedances, np.full(n + 1, 3))
 
 
 def test_differences_above_the_precision_are_no_ties_in_float32():
@@ -125,10 +125,10 @@ def test_differences_above_the_precision_are_no_ties_in_float32():
 def test_other_dtypes_are_taken_as_float64():
     observed, null = 0.5, np.array([0.5 - 2.0**-11, 0.25, 0.75])
     for dtype in (np.float16, np.longdouble, ">f8"):
-        scores = FullNull(observed, null.astype(dtype))
+        scores = Null(observed, null.astype(dtype))
         assert scores.null.dtype == np.float64
         assert scores.exceedances == 1
-    assert FullNull(observed, null.astype(">f4")).null.dtype == np.float32
+    assert Null(observed, null.astype(">f4")).null.dtype == np.float32
     assert p_values(1, [0, 1, 2]) == 3 / 4
 
 
@@ -137,7 +137,7 @@ def test_positions_without_spread_are_flat_in_float32():
     observed[2], null[:, 2] = 1 / 3, 1 / 3
     null = null.astype(np.float32)
     null[4, 2] = np.nextafter(null[4, 2], np.float32(1))  # equal but for rounding
-    mean, sd = FullNull(observed, null).moments
+    mean, sd = Null(observed, null).moments
     assert sd[2] == 0
     assert (np.delete(sd, 2) > 0.01).all()
     assert mean[2] == pytest.approx(1 / 3, rel=1e-7)

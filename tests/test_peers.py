@@ -33,7 +33,7 @@ from mvpa_kfda import (
 from mvpa_kfda.inference.clusters import find_clusters, tfce
 from mvpa_kfda.inference.corrections import corrected_p_values
 from mvpa_kfda.inference.discoveries import calibrate, n_true
-from mvpa_kfda.inference.null import FullNull
+from mvpa_kfda.inference.null import Null
 from mvpa_kfda.inference.prevalence import prevalence_bound, prevalence_p
 from mvpa_kfda.kfda import direct
 from mvpa_kfda.kfda.folds import make_folds
@@ -434,7 +434,7 @@ def large_penalty(case, lam):
 
 @cases_of("sanssouci")
 def test_sanssouci_true_discoveries(case):
-    made = calibrate(FullNull(case.rows[0], case.rows[1:]))
+    made = calibrate(Null(case.rows[0], case.rows[1:]))
     # Theirs are of p-values, times the number of positions.
     n_rows, m = case.rows.shape
     assert_allclose(made.statistics * m / n_rows, case.statistics, rtol=1e-12, atol=0)

@@ -274,7 +274,7 @@ def test_the_histogram_counts_all_permutations():
     assert set(artist(ax, "chance").get_xdata()) == {0.5}
     assert set(artist(ax, "observed").get_xdata()) == {0.7}
     p = (1 + (result.null >= 0.7 - 1e-9).sum()) / 200
-    assert f"observed, 0.700 (p = {p:.2g})" in legend(ax)
+    assert f"observed, 0.700 (p = {p:.3f})" in legend(ax)
     assert ax.get_xlabel() == "Accuracy"
     assert ax.get_ylabel() == "Permutations"
     assert ax.get_title(loc="left").endswith("4 folds, 199 permutations")
@@ -286,7 +286,7 @@ def test_the_histogram_of_another_metric():
     assert set(artist(ax, "chance").get_xdata()) == {0.0}
     p = decoding_result().pvalues(metric="kappa")
     assert p != decoding_result().pvalues()
-    assert f"observed, 0.400 (p = {p:.2g})" in legend(ax)
+    assert f"observed, 0.400 (p = {p:.3f})" in legend(ax)
 
 
 @pytest.mark.parametrize("alternative", ["less", "two-sided"])
@@ -296,7 +296,7 @@ def test_the_histogram_has_the_p_value_of_the_alternative(alternative):
     assert p != result.pvalues()
     ax = plot_null(result, alternative=alternative, label="faces", color="C3")
     side = {"less": "lower scores"}.get(alternative, alternative)
-    assert f"faces, 0.700 (p = {p:.2g}, {side})" in legend(ax)
+    assert f"faces, 0.700 (p = {p:.3f}, {side})" in legend(ax)
     assert artist(ax, "faces").get_color() == "C3"
 
 

@@ -69,10 +69,10 @@ def same(one, other):
         assert a.keys() == b.keys()
         for name in a:
             assert_array_equal(a[name], b[name])
-    assert one.summaries.keys() == other.summaries.keys()
-    for name, summary in one.summaries.items():
+    assert one.null_summaries.keys() == other.null_summaries.keys()
+    for name, summary in one.null_summaries.items():
         for key, values in summary.to_arrays().items():
-            assert_array_equal(values, other.summaries[name].to_arrays()[key])
+            assert_array_equal(values, other.null_summaries[name].to_arrays()[key])
     assert_array_equal(one.predicted, other.predicted)
     if one.class_scores is not None:
         assert_array_equal(one.class_scores, other.class_scores)
@@ -273,7 +273,7 @@ def test_positions_without_features_are_nan(null):
         assert np.isnan(kept[:, ~decoded]).all()
         assert_array_equal(kept[:, decoded], dense.nulls["accuracy"])
         return
-    summary = outcome.summaries["accuracy"]
+    summary = outcome.null_summaries["accuracy"]
     assert summary.exceedances.shape == (4,)
     full = run(positions, make_problem((12, 12), null="full")[1], 1, False)
     kept = full.nulls["accuracy"][:, decoded]
@@ -299,7 +299,7 @@ def test_streamed_clusters_follow_the_adjacency():
         with_clusters=True,
         adjacency=adjacency,
     )
-    got = streamed.summaries["accuracy"]
+    got = streamed.null_summaries["accuracy"]
     assert_array_equal(got.cluster_maximum, expected.cluster_maximum)
     assert_array_equal(got.tfce_maximum, expected.tfce_maximum)
 

@@ -11,7 +11,7 @@ from mvpa_kfda.kfda.direct import make_targets
 from mvpa_kfda.kfda.folds import make_folds
 from mvpa_kfda.kfda.hat import make_hat
 from mvpa_kfda.kfda.kernels import Linear
-from mvpa_kfda.kfda.models import JointPlan
+from mvpa_kfda.kfda.models import Stack
 from mvpa_kfda.kfda.rules import (
     FITTED_EXACTLY,
     RuleTerms,
@@ -164,7 +164,7 @@ def test_many_positions_are_one_model():
     )
     layout, dtype = plans[0].layout, plans[0].dtype
     targets = make_targets(labels[:1], 4, layout, dtype, 2)
-    together = direct.apply_targets(JointPlan(plans), targets, True)
+    together = direct.apply_targets(Stack(plans), targets, True)
     for s, plan in enumerate(plans):
         alone = direct.apply_targets(plan, targets, True)
         assert_allclose(

@@ -476,7 +476,7 @@ def test_a_region_without_voxels_has_neither_patterns_nor_confusions():
     with pytest.warns(RuntimeWarning, match=r"left out"):
         result = decode_regions(X, y, labels_img=LABELS, groups=GROUPS)
     for ask in (result.confusion, lambda number: result.patterns(region=number)):
-        with pytest.raises(ValueError, match=r"Nothing could be decoded at region 1"):
+        with pytest.raises(ValueError, match=r"Nothing could be decoded in region 1"):
             ask(1)
     assert np.isnan(values(result.patterns())[:, : SIZES[0]]).all()
 

@@ -42,7 +42,6 @@ from mvpa_kfda.reports.html import (
     column_label,
     facts_html,
     table_html,
-    word_p,
     worded,
 )
 from mvpa_kfda.reports.sections import SECTIONS
@@ -52,8 +51,8 @@ from mvpa_kfda.reports.summary import (
     word_answer,
     word_question,
 )
-from mvpa_kfda.results.kinds import RESULTS
-from mvpa_kfda.utils.rounding import percent, rounded
+from mvpa_kfda.results.fields import RESULTS
+from mvpa_kfda.utils.rounding import p_number, percent, rounded
 from mvpa_kfda.viz.common import CORRECTION_LABELS, draw_apart
 from mvpa_kfda.viz.null import plot_map_null, quantile_of
 
@@ -268,10 +267,9 @@ def test_answer_counts_what_is_significant():
     p = result.pvalues("max")
     best = result.scores.argmax()
     expected = (
-        f"Accuracy is highest at {result.scores[best]:.3f} (chance 0.500) at time "
-        f"{result.times[best]:g} s, and above that of permuted labels at "
-        f"{(p <= 0.05).sum()} of 3 times (p ≤ 0.05, max-statistic correction; "
-        f"smallest p = {p.min():.3f})."
+        f"The highest accuracy is {result.scores[best]:.3f} at {result.times[best]:g} s"
+        f" (chance 0.500); significant at {(p <= 0.05).sum()} of 3 time points: 0.01 s "
+        f"(p ≤ 0.05, max-statistic correction; smallest p = {p.min():.3f})."
     )
     assert word_answer(result) == expected
     assert (p <= 0.05).any()
@@ -279,14 +277,15 @@ def test_answer_counts_what_is_significant():
 
 def test_answer_says_where_too_few_permutations_decide():
     answer = word_answer(result_of("TimeResult", 9))
-    assert "at no time" in answer
-    assert answer.endswith("(too few permutations to reach this level).")
+    assert "significant at none of 3 time points" in answer
+    assert answer.endswith("; too few permutations to reach this level).")
 
 
 def test_answer_of_a_single_number():
     result = result_of("DecodingResult")
     assert word_answer(result) == (
-        f"Accuracy is {result.scores:.3f} (chance 0.500), p = {result.pvalues():.3f}."
+        f"The accuracy is {result.scores:.3f} (chance 0.500); "
+        f"p = {result.pvalues():.3f}."
     )
 
 
@@ -302,11 +301,11 @@ def test_clusters_are_not_said_to_be_significant_one_time_at_a_time():
     group = build.group(correction="cluster", n=8)
     n = (group.pvalues("cluster") <= 0.05).sum()
     assert n
-    expected = f"and significant clusters cover {n} of 3 times (p ≤ 0.05, cluster"
+    expected = f"; significant clusters cover {n} of 3 time points: "
     assert expected in word_answer(group)
     single = result_of("TimeResult")
     n = (single.pvalues("cluster") <= 0.05).sum()
-    expected = f"and significant clusters cover {n} of 3 times (p ≤ 0.05, cluster"
+    expected = f"; significant clusters cover {n} of 3 time points: "
     assert expected in word_answer(single, "cluster")
 
 
@@ -334,7 +333,7 @@ def test_the_table_of_results_has_the_correction_that_is_asked_for(monkeypatch):
     monkeypatch.setattr("mvpa_kfda.reports.page.SECTIONS", [])
     result = result_of("TimeResult")
     page = report({"a": result, "b": result}, correction="fdr")
-    p = word_p(np.nanmin(result.pvalues("fdr")))
+    p = p_number(np.nanmin(result.pvalues("fdr")))
     assert [row[3] for row in read(page, "All results").rows[1:]] == [p, p]
 
 
@@ -362,14 +361,16 @@ def test_unknown_corrections_are_refused_before_anything_is_drawn(tmp_path):
 def test_metrics_keep_their_capitals_within_sentences():
     group = group_inference(build.subjects(n=5, scoring="roc_auc"), "sign-flip")
     assert word_question(group).startswith("Is mean ROC AUC over the population above")
-    assert word_answer(group).startswith("Mean ROC AUC is highest at ")
+    assert word_answer(group).startswith("The highest mean ROC AUC is ")
     options = {"n_permutations": 39, "scoring": "kappa"}
     compared = compare(*(build.result(reg=reg, **options) for reg in (0.3, 30.0)))
-    assert word_answer(compared).startswith("The difference in Cohen's kappa is ")
+    assert word_answer(compared).startswith(
+        "The largest difference in Cohen's kappa is "
+    )
     assert word_question(compared).startswith(
         "Does Cohen's kappa differ between result a "
     )
-    assert "Largest Cohen's kappa difference" in compared._facts()
+    assert "Largest difference in Cohen's kappa" in compared._facts()
 
 
 def test_questions_of_two_lists_name_both():
@@ -389,13 +390,13 @@ def test_table_of_peaks_has_the_numbers_of_the_result():
     assert rows[0] == ["Metric", "Score", "Chance", "Time (s)", "p", "p (max)"]
     for row, name in zip(rows[1:3], ("accuracy", "roc_auc"), strict=True):
         peak = result.peak(metric=name)
-        p = word_p(peak["p"]), word_p(peak["p_max"])
+        p = p_number(peak["p"]), p_number(peak["p_max"])
         assert row[1:] == [f"{peak[name]:.3f}", "0.500", f"{peak['time']:g}", *p]
     clusters = result.clusters("max")
     assert rows[3][:3] == ["From (s)", "To (s)", "Places"]
     assert [float(row[0]) for row in rows[4:]] == list(clusters["from"])
     at = rows[3].index("p")
-    assert [row[at] for row in rows[4:]] == [word_p(p) for p in clusters["p"]]
+    assert [row[at] for row in rows[4:]] == [p_number(p) for p in clusters["p"]]
 
 
 def test_peaks_of_brains_are_in_mm():
@@ -413,7 +414,7 @@ def test_recall_is_worded_for_those_who_do_not_see_it():
     best = result.scores.argmax()
     recall = recall_score(result.y, result.predicted[best], average=None)
     confusion, over_time = images_in(read(page_of("TimeResult"), "Confusion"))[1]
-    assert confusion.startswith("Confusion matrix at time ")
+    assert confusion.startswith("Confusion matrix at ")
     shares = [percent(share) for share in recall]
     assert f"Recall: ant {shares[0]}, bee {shares[1]}." in confusion
     assert "Recall of each class over time" in over_time
@@ -649,11 +650,10 @@ def test_both_nulls_of_a_map_of_generalization_are_drawn():
         (0.00999, "0.0100"),
         (0.0001, "0.0001"),
         (1e-6, "< 0.0001"),
-        (np.nan, "\N{EN DASH}"),
     ],
 )
 def test_p_values_are_worded(p, words):
-    assert word_p(p) == words
+    assert p_number(p) == words
 
 
 @pytest.mark.parametrize(
@@ -820,7 +820,7 @@ def test_several_results_have_a_table_and_a_part_each(undrawn):
     assert [row[0] for row in rows[1:]] == list(named)
     assert [row[2] for row in rows[1:]] == [word_answer(x) for x in named.values()]
     smallest = [named["01"].pvalues("max").min(), named["two"].pvalues().min(), np.nan]
-    assert [row[3] for row in rows[1:]] == [word_p(p) for p in smallest]
+    assert [row[3] for row in rows[1:]] == [p_number(p) for p in smallest]
     assert [part.section for part in page._content if part.name == "Summary"] == [
         "Result 01",
         "two",

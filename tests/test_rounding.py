@@ -7,11 +7,8 @@ import build
 from mvpa_kfda import TimeResult, cross_validate, methods_text
 from mvpa_kfda.reports.html import SCORES, table_html, worded
 from mvpa_kfda.reports.summary import word_answer
-from mvpa_kfda.reports.words import (
-    p_words,
-)
 from mvpa_kfda.results.decoding import DecodingResult
-from mvpa_kfda.utils.rounding import number, percent, rounded, rounded_down
+from mvpa_kfda.utils.rounding import number, p_words, percent, rounded, rounded_down
 
 
 @pytest.mark.parametrize(
@@ -65,12 +62,12 @@ def thirteen_of_16(kind=DecodingResult, scores=13 / 16, **fields):
 def test_all_that_shows_a_score_rounds_it_alike():
     result = thirteen_of_16(null=np.array([0.5, 0.4375, 0.5625]))
     assert "accuracy 0.813" in repr(result)
-    assert result._facts()["Best accuracy"].startswith("0.813 ")
-    assert word_answer(result).startswith("Accuracy is 0.813 ")
+    assert result._facts()["Accuracy"].startswith("0.813 ")
+    assert word_answer(result).startswith("The accuracy is 0.813 ")
     labels = result.plot().get_legend_handles_labels()[1]
     assert any(label.startswith("observed, 0.813") for label in labels)
     over_time = {"times": np.arange(2.0), "scores": np.full(2, 13 / 16)}
-    assert "peak 0.813" in repr(thirteen_of_16(TimeResult, **over_time))
+    assert "highest accuracy 0.813" in repr(thirteen_of_16(TimeResult, **over_time))
 
 
 def test_papers_round_scores_alike():
@@ -95,7 +92,7 @@ def test_tables_and_methods_round_alike():
     assert worded([0.0625, 61 / 80]) == "0.063, 0.763"
     assert number(13 / 16) == "0.813"
     assert number(2.5, 1) == "3"
-    assert p_words(0.0125) == "*p* = 0.013"
+    assert p_words(0.0125, "*p*") == "*p* = 0.013"
 
 
 def result_table(score):

@@ -13,7 +13,6 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import build
 from mvpa_kfda import RBF, Linear, Polynomial, Ridge, cross_validate
 from mvpa_kfda.decoding import run as search
-from mvpa_kfda.decoding import sizes
 from mvpa_kfda.decoding.positions import (
     FeaturePositions,
     Positions,
@@ -344,12 +343,12 @@ def slow_blocks(monkeypatch):
 
     monkeypatch.setattr(search, "_run_block", slow)
     monkeypatch.setattr(progress._Speed, "_clock", lambda self: seconds[0])
-    monkeypatch.setattr(sizes, "cpu_count", lambda: 2)
+    monkeypatch.setattr(search, "cpu_count", lambda: 2)
 
 
 def test_a_long_run_says_what_it_takes(capfd, slow_blocks):
     outcome = run(make_positions(), TASK)
-    arrays = [*outcome.metrics.values(), *outcome.folds.values()]
+    arrays = [*outcome.metrics.values(), *outcome.fold_metrics.values()]
     arrays += outcome.nulls.values()
     arrays += [outcome.predicted, outcome.class_scores, *outcome.penalty.values()]
     size = word_bytes(sum(values.nbytes for values in arrays))

@@ -87,10 +87,12 @@ def test_what_nobody_tells_is_zero_and_said(tmp_path):
 
 def test_the_time_from_scan_to_scan_is_that_of_sidecars(tmp_path):
     (path,) = write_runs(tmp_path, [{"RepetitionTime": 2.5, "StartTime": 0.0}])
-    with pytest.warns(RuntimeWarning, match=r"t_r=2.5, but the header of .*run-0_bold"):
+    with pytest.warns(RuntimeWarning, match=r"2.5 is used, but the header of .*run-0"):
         found = single_trial_betas(path, EVENTS, mask_img=MASK)
     assert found.parameters["t_r"] == 2.5
-    with pytest.warns(RuntimeWarning, match=r"t_r=2, but the \.json file of .*run-0"):
+    with pytest.warns(
+        RuntimeWarning, match=r"_r=2 is used, but the \.json file of .*run-0"
+    ):
         single_trial_betas(path, EVENTS, mask_img=MASK, t_r=2.0, slice_time_ref=0.0)
 
 

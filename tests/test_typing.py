@@ -91,5 +91,11 @@ def test_overloads_of_decode_epochs_take_its_options():
 
 def test_stub_marker_and_texts_are_packaged():
     packaged = read_metadata()["options.package_data"]["mvpa_kfda"].split()
-    assert packaged == ["__init__.pyi", "py.typed", "decoding/problems.txt"]
+    texts = [f"inference/{name}.txt" for name in ("corrections", "null", "permutation")]
+    texts = [
+        "decoding/problems.txt",
+        *texts,
+        "reports/references.bib",
+    ]
+    assert packaged == ["__init__.pyi", "py.typed", *texts]
     assert all((PACKAGE / name).is_file() for name in packaged)

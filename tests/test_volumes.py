@@ -27,7 +27,7 @@ from mvpa_kfda import (
     decode_regions,
     searchlight,
 )
-from mvpa_kfda.decoding import positions, run, sizes
+from mvpa_kfda.decoding import positions, run
 from mvpa_kfda.inference import corrections as inference
 from mvpa_kfda.utils import memory
 from mvpa_kfda.utils.checkpoint import Checkpoint
@@ -199,7 +199,9 @@ def test_summaries_give_the_same_p_values(result, imgs, y, mask, null):
 
 
 def test_large_nulls_are_summarised(imgs, y, mask, monkeypatch):
-    monkeypatch.setattr(sizes, "FULL_NULL_BYTES", 40 * mask.sum() * 4 - 1)
+    monkeypatch.setattr(
+        "mvpa_kfda.decoding.run.FULL_NULL_BYTES", 40 * mask.sum() * 4 - 1
+    )
     few, many = (decode(imgs, y, mask, n_permutations=n) for n in (39, 40))
     assert [few.parameters["null"], many.parameters["null"]] == ["full", "stream"]
     monkeypatch.setattr(memory, "usable_memory", lambda: 20_000)

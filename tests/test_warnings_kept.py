@@ -11,7 +11,7 @@ import build
 import mvpa_kfda
 from entries import ENTRIES, everywhere
 from mvpa_kfda import cross_validate, group_inference, load_result
-from mvpa_kfda.results.kinds import RESULTS
+from mvpa_kfda.results.fields import RESULTS
 from mvpa_kfda.utils.checks import collected_warnings, warn
 from test_package import PUBLIC
 

@@ -9,10 +9,10 @@ import mne
 import numpy as np
 
 from ..group.second_level import group_inference
-from ..reports.html import equal_p
-from ..reports.summary import smallest_p
-from ..results.kinds import keeps_warnings
+from ..results.fields import keeps_warnings
+from ..results.finding import Finding
 from ..utils.checks import counted
+from ..utils.rounding import p_words
 from .analyses import ANALYSES
 from .bold import check_estimate, unused_by
 from .config import word_config
@@ -267,13 +267,12 @@ def _decode_trials(inputs, options, method, kept, checkpoint):
 
 def _summarize(result, correction):
     """Return what the overview says of a result of a subject."""
-    (metric,) = result.scalar_metrics[:1] or (None,)
     summary = {"Found": "a table, which has no highest value"}
-    if metric is not None:
-        summary["Found"] = f"{metric} {result.worded_peak(metric)}"
-        p = smallest_p(result, metric, correction) if result.has_p else None
-        if p is not None:
-            summary["SmallestP"] = f"{equal_p(p)} ({correction})"
+    if result.scalar_metrics:
+        found = Finding(result, correction)
+        summary["Found"] = found.headline
+        if not found.untested:
+            summary["SmallestP"] = f"{p_words(found.smallest_p)} ({correction})"
     return summary | {"Warnings": len(result.warnings)}
 
 

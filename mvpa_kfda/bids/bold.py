@@ -11,13 +11,17 @@ from nilearn.image import clean_img, smooth_img
 from ..data.betas import RESPONSE, single_trial_betas
 from ..data.bold import (
     TUNES,
+    Timing,
+    VolumeRuns,
     check_lasting,
     check_signal,
     check_tuned,
+    find_timing,
     models_drifts,
+    open_runs,
     read_fmriprep,
+    read_sidecar,
 )
-from ..data.runs import Timing, VolumeRuns, find_timing, open_runs, read_sidecar
 from ..data.volumes import n_volumes, on_grid
 from ..utils.checks import check_positive, counted
 from .fates import (

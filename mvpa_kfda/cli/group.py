@@ -6,8 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import get_args
 
-from ..group.listed import MethodName
-from ..inference.listed import CLUSTER_FDR, Alternative, CorrectionName
+from ..inference.listed import CLUSTER_FDR, Alternative, CorrectionName, MethodName
 from ..utils.text import tell
 from .common import (
     Option,
@@ -208,23 +207,12 @@ def _in_brain(result):
 
 def _word(result):
     """Word what was tested and what came out, in lines."""
-    import numpy as np
-
-    from ..utils.checks import counted
-    from .output import word_spans
+    from ..results.finding import Finding
 
     yield f"Tested {result.places.describe()}: {', '.join(result.description())}"
+    yield f"Found: {Finding(result).headline}"
     for correction in result.correction if result.axes else result.correction[:1]:
-        p = np.asarray(result.pvalues(correction))
-        significant = p <= result.alpha
-        n, n_counted = np.count_nonzero(significant), np.count_nonzero(result.counted)
-        words = f"{n} of {counted(n_counted, 'position')}"
-        if [*result.axes] == ["times"]:
-            words = word_spans(result.times, significant)
-        yield (
-            f"Significant: {words} (p <= {result.alpha:g}, correction {correction!r}, "
-            f"smallest p = {np.nanmin(p):.4g})"
-        )
+        yield f"Test: {Finding(result, correction).test}"
     if result.method == "prevalence":
         yield _word_prevalence(result)
     for text in result.worded_subject_warnings:

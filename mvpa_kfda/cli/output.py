@@ -5,19 +5,18 @@ Then follow the lines that both are told in: what was decoded, the best score, a
 is significant.
 """
 
-import math
 import re
 import time
 from dataclasses import fields
 
 import numpy as np
 
-from ..metrics.names import mean_of_permuted
+from ..inference.corrections import is_of_clusters
+from ..results.finding import Finding
 from ..results.images import VolumeResult
 from ..utils.axes import AXES
 from ..utils.checks import counted
 from ..utils.files import write_whole
-from ..utils.rounding import percent, rounded
 from ..utils.text import plain_cells, tell
 from ..viz.brains import fits_glass_brain, kinds_of
 from ..viz.patterns import part_to_draw
@@ -38,17 +37,11 @@ FIGURES = {
     "glass_brain": "_glass.png",
 }
 
-#: What is said where even the smallest p-value is too large.
-OUT_OF_REACH = "not attainable, more permutations are needed"
-
 
 def write_and_print(result, name, stem, correction, start):
     """Write figure, table and result, and print what came out."""
     files = _write(result, stem, correction)
-    best = np.unravel_index(np.argmax(result.scores), result.shape)
-    axes = [AXES[name] for name in result.axes]
-    at = [_word_along(result, *where) for where in zip(axes, best, strict=True)]
-    sizes = [axis.count(n) for axis, n in zip(axes, result.shape, strict=True)]
+    sizes = [AXES[x].count(n) for x, n in zip(result.axes, result.shape, strict=True)]
     n_channels = len(result.parameters["ch_names"])
     tested = f"tested on {counted(result.n_tested, 'separate trial')}"
     if result.parameters["n_folds"]:
@@ -58,17 +51,9 @@ def write_and_print(result, name, stem, correction, start):
         f"{counted(n_channels, 'channel')}, "
         f"{' x '.join(sizes)}, {tested}"
     )
-    tell(_word_best(result, best, ", ".join(at)))
-    if result.n_permutations:
-        tell(_word_significant(result, correction, _word_where(result, correction)))
+    tell(*_word_found(result, correction))
     tell(f"Wrote {', '.join(map(str, files))}")
     tell(f"Took {time.perf_counter() - start:.1f} s")
-
-
-def _word_along(result, axis, i):
-    """Word one coordinate along an axis; times to the millisecond."""
-    value = result.along(axis.field)[i]
-    return axis.place.format(value if isinstance(value, str) else f"{value:.3f}")
 
 
 def _write(result, stem, correction):
@@ -95,11 +80,11 @@ def write_images(result, name, unit, stem, correction, level=CLUSTER_LEVEL):
     result.save(stem.with_name(f"{stem.name}.h5"), overwrite=True)
     result = _at_level(result, level)
     lines = _word_result(result, name, unit)
+    options = {"threshold": level} if is_of_clusters(correction) else {}
+    lines += _word_found(result, correction, **options)
     peaks = None
     if result.n_permutations:
         peaks = result.peaks(correction, alpha=ALPHA)
-        number = _word_number(result, peaks, correction)
-        lines.append(_word_significant(result, correction, number))
         lines += _word_peaks(peaks, stem)
     written = {
         ".h5": "the result, for mvpa_kfda.load_result",
@@ -247,56 +232,12 @@ def _word_predicted(result):
     return f"values from {result.y.min():g} to {result.y.max():g}"
 
 
-def _word_best(result, position, place):
-    """Word the best score, where it is, and the chance level, if there is one."""
-    chance = result.worded_chance()
-    chance = f" ({chance})" if chance else ""
-    score = result.scores[position]
-    return f"Best {result.scoring[0]}: {rounded(score)} at {place}{chance}"
-
-
-def _word_significant(result, correction, what):
-    """Word what is significant, and by which test."""
-    above = "Above chance" if np.isfinite(result.chance) else "Significant"
-    if np.isfinite(result.permuted_mean()):
-        above = f"Above the {mean_of_permuted(result.scoring[0])}"
-    formed = ""
-    if correction in ("cluster", "cluster-size") and isinstance(result, VolumeResult):
-        formed = f", clusters formed at p <= {result.level:g}"
-    return (
-        f"{above}: {what} (p <= {ALPHA}, correction {correction!r}{formed}, "
-        f"{counted(result.n_permutations, 'permutation')})"
-    )
-
-
-def _out_of_reach(result, n_positions, correction):
-    """Tell whether no p-value can be small enough, with so few permutations."""
-    return result.smallest_p(correction, n_positions, result.scoring[0]) > ALPHA
-
-
-def _word_where(result, correction):
-    """Word the stretches of a time course that are significant, or a map's share."""
-    if _out_of_reach(result, result.scores.size, correction):
-        return OUT_OF_REACH
-    significant = result.pvalues(correction) <= ALPHA
-    if significant.ndim > 1:
-        return f"{percent(significant.mean(), 1)} of the map"
-    return word_spans(result.times, significant)
-
-
-def word_spans(times, significant):
-    """Word the stretches of significant time points by their first and last."""
-    index = np.flatnonzero(significant)
-    if index.size == 0:
-        return "at no time point"
-    spans = np.split(index, np.flatnonzero(np.diff(index) > 1) + 1)
-    return ", ".join(_word_span(times[span]) for span in spans)
-
-
-def _word_span(times):
-    """Word a stretch of times; a single one is no stretch."""
-    first, last = f"{times[0]:.3f}", f"{times[-1]:.3f}"
-    return f"{first} s" if len(times) == 1 else f"{first} to {last} s"
+def _word_found(result, correction, **options):
+    """Word the highest score, and what is significant, in lines."""
+    found = Finding(result, correction, **options)
+    yield f"Found: {found.headline}"
+    if not found.untested:
+        yield f"Test: {found.test}, {counted(result.n_permutations, 'permutation')}"
 
 
 def _word_result(result, name, unit):
@@ -313,8 +254,6 @@ def _word_result(result, name, unit):
     )
     least, middle, most = np.percentile(n_features, [0, 50, 100])
     missing = np.count_nonzero(~result.decoded)
-    best = np.nanargmax(result.scores)
-    at = _word_place({name: of[best] for name, of in space.columns().items()})
     averaged = ""
     if result.parameters.get("average") is not None or result.train_rows is not None:
         averaged = f", {result.worded_trials()}"
@@ -324,41 +263,7 @@ def _word_result(result, name, unit):
         f"{space.describe()}{f', {missing} of them not decoded' if missing else ''}; "
         f"{counted(middle, space.base.noun, '.0f')} per {unit} (median; {least:.0f} to "
         f"{most:.0f})",
-        _word_best(result, best, at),
     ]
-
-
-def _word_place(place):
-    """Word where a position is: by names, and in mm as far as that is known."""
-    names = [str(v) for k, v in place.items() if k not in ("x", "y", "z", "vertex")]
-    if place.get("vertex", -1) >= 0:
-        names[-1] += f" vertex {place['vertex']}"
-    if not np.isfinite(place.get("x", np.nan)):
-        return " ".join(names)
-    at = ", ".join(f"{axis} {place[axis]:.1f}" for axis in "xyz")
-    return f"{' '.join(names)} ({at} mm)" if names else f"{at} mm"
-
-
-def _word_number(result, peaks, correction):
-    """Word how many positions are significant, and what more would take."""
-    n_decoded = np.count_nonzero(result.decoded)
-    noun = result.geometry.noun
-    if _out_of_reach(result, n_decoded, correction):
-        return OUT_OF_REACH
-    if len(peaks) == 0:
-        least = result.smallest_p(metric=result.scoring[0])
-        needed = math.ceil(n_decoded * least / ALPHA - 1e-9)  # rounding adds none
-        if correction == "fdr" and needed > 1:
-            return (
-                f"no {noun}; more permutations, or {needed} of them at p = {least:.2g},"
-                " are needed"
-            )
-        return f"no {noun}"
-    n = np.count_nonzero(result.pvalues(correction) <= ALPHA)
-    words = f"{n} of {counted(n_decoded, noun)}"
-    if noun in ("voxel", "grayordinate"):
-        words += f", in {counted(peaks['cluster'].max(), 'cluster')}"
-    return words
 
 
 def _word_peaks(peaks, stem):

@@ -167,11 +167,12 @@ def _of_rows(rows, image):
     """Return an image of other volumes on the grid, or with the columns, of one."""
     import numpy as np
 
-    from ..data.cifti import Cifti, with_rows
+    from ..data.cifti import Cifti
+    from ..data.space import cifti_image
     from ..data.volumes import on_grid
 
     if isinstance(image, Cifti):
-        return with_rows(rows, image)
+        return cifti_image(rows, image.columns)
     return on_grid(np.moveaxis(rows, 0, -1), image)
 
 

@@ -15,24 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from os import PathLike
 from typing import TYPE_CHECKING, Literal
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
 import pandas as pd
-from nilearn.glm.first_level import (
-    compute_regressor,
-    glover_dispersion_derivative,
-    glover_hrf,
-    glover_time_derivative,
-    make_first_level_design_matrix,
-    mean_scaling,
-    run_glm,
-    spm_dispersion_derivative,
-    spm_hrf,
-    spm_time_derivative,
-)
+from nilearn.glm import first_level
 from numpy.typing import NDArray
 
 from ..utils.checks import (
@@ -42,31 +32,16 @@ from ..utils.checks import (
     check_option,
     check_positive,
     counted,
-    name_items,
+    invalid,
     plural,
     quoted,
+    some_of,
     warn,
 )
 from ..utils.memory import check_memory
 from ..utils.progress import Progress
 from ..utils.record import recorded
-from .bold import (
-    COLUMNS,
-    check_durations,
-    check_lasting,
-    check_number,
-    check_signal,
-    check_trials,
-    given_of_runs,
-    mark_trials,
-    name_runs,
-    read_bold_confounds,
-    read_events,
-    read_sample_mask,
-    table_of_trials,
-    warn_of_drifts_twice,
-)
-from .runs import find_timing, open_runs, sidecar_beside
+from . import bold
 from .volumes import SCORED_AT_ONCE, NilearnWarnings, listed, usable_columns
 
 if TYPE_CHECKING:
@@ -84,17 +59,12 @@ if TYPE_CHECKING:
 METHODS = ("lss", "lsa")
 NOISE_MODELS = ("ols", "ar1")
 DRIFT_MODELS = ("cosine", "polynomial", None)
-_FUNCTIONS = {
-    "glover": (glover_hrf, glover_time_derivative, glover_dispersion_derivative),
-    "spm": (spm_hrf, spm_time_derivative, spm_dispersion_derivative),
-}
-_OF_NILEARN = (None, *_FUNCTIONS["glover"], *_FUNCTIONS["spm"])
-_ENDINGS = ("", " + derivative", " + derivative + dispersion")
+_PARTS = ("hrf", "time_derivative", "dispersion_derivative")
 #: Haemodynamic responses of one regressor and more -> nilearn's function for each.
 HRF_MODELS = {
-    name + ending: functions[: n + 1]
-    for name, functions in _FUNCTIONS.items()
-    for n, ending in enumerate(_ENDINGS)
+    name + ending: tuple(getattr(first_level, f"{name}_{x}") for x in _PARTS[: n + 1])
+    for name in ("glover", "spm")
+    for n, ending in enumerate(("", " + derivative", " + derivative + dispersion"))
 }
 
 #: A wider kernel smooths everything away, and takes long.
@@ -179,8 +149,7 @@ class Betas:
         return (
             f"<Betas | {counted(len(self.table), 'trial')} "
             f"({', '.join(f'{name} {n}' for name, n in types)}) of "
-            f"{counted(len(self.design_matrices), 'run')}, "
-            f"{self.parameters['method']}>"
+            f"{counted(len(self.design_matrices), 'run')}, {self.parameters['method']}>"
         )
 
     def record(self) -> dict:
@@ -206,7 +175,7 @@ class Betas:
 
 
 def opened(imgs, y, groups=None, mask_img=None):
-    """Return images, labels, a mask and what a result records of `Betas`, or nothing.
+    """Images, labels, a mask and what a result records of `Betas`, or nothing.
 
     The labels of `Betas` may be a column of their table, and their mask is the default.
     """
@@ -236,23 +205,17 @@ def _check_options(options):
     for name in ("t_r", "smoothing_fwhm"):
         if options[name] is not None:
             options[name] = check_positive(name, options[name])
-    if (options["smoothing_fwhm"] or 0) > _WIDEST:
-        raise ValueError(
-            f"Invalid value for 'smoothing_fwhm': {options['smoothing_fwhm']!r}. "
-            f"Allowed: None, or up to {_WIDEST} mm; wider kernels leave no pattern."
-        )
-    scaling, share = options["signal_scaling"], options["slice_time_ref"]
+    width, scaling = options["smoothing_fwhm"], options["signal_scaling"]
+    share = options["slice_time_ref"]
+    if width is not None and width > _WIDEST:
+        allowed = f"None, or up to {_WIDEST} mm; wider kernels leave no pattern"
+        raise invalid("smoothing_fwhm", width, allowed)
     if scaling is not False and not (_is_number(scaling) and scaling == 0):
-        raise ValueError(
-            f"Invalid value for 'signal_scaling': {scaling!r}. Allowed: 0, percent of "
-            "each voxel's mean over its run; False, the unit of the data."
-        )
+        allowed = "0 for percent of each voxel's mean over its run, False for raw units"
+        raise invalid("signal_scaling", scaling, allowed)
     if share is not None and not (_is_number(share) and 0 <= share <= 1):
-        raise ValueError(
-            f"Invalid value for 'slice_time_ref': {share!r}. Allowed: a number from 0 "
-            "to 1, the time of the slices of a scan as a fraction of t_r, or None for "
-            "the value in the .json files of BIDS."
-        )
+        allowed = "from 0 to 1, a fraction of t_r, or None for that in the .json files"
+        raise invalid("slice_time_ref", share, allowed)
 
 
 def _is_number(value):
@@ -265,16 +228,12 @@ def _find_kernels(hrf_model):
     if isinstance(hrf_model, str):
         check_option("hrf_model", hrf_model, HRF_MODELS, ["None", "a function"])
         return HRF_MODELS[hrf_model]
-    if hrf_model is None or callable(hrf_model):
-        return (hrf_model,)
-    several = isinstance(hrf_model, list | tuple) and len(hrf_model) > 0
-    if not several or not all(map(callable, hrf_model)):
-        raise TypeError(
-            f"Invalid value for 'hrf_model': {hrf_model!r}. Allowed: "
-            f"{quoted(HRF_MODELS)}, None, a function(t_r, oversampling) or a list of "
-            "such functions, the first of which is estimated."
-        )
-    return tuple(hrf_model)
+    kernels = hrf_model if isinstance(hrf_model, list | tuple) else [hrf_model]
+    if hrf_model is None or (kernels and all(map(callable, kernels))):
+        return tuple(kernels)
+    functions = "a function(t_r, oversampling) or a list, the first to be estimated"
+    allowed = f"{quoted(HRF_MODELS)}, None, {functions}"
+    raise invalid("hrf_model", hrf_model, allowed, TypeError)
 
 
 # ---------------------------------------------------------------------------- designs
@@ -327,7 +286,7 @@ class _Run:
             raise ValueError(
                 f"{self.name}: the model has {n_trials:,} regressors of trials and "
                 f"{n_others:,} of no interest, but there are {self.n_kept} scans. Use "
-                "method='lss', a simpler hrf_model, or fewer confounds."
+                "method='lss', a simpler hrf_model, or fewer confounds or other events."
             )
 
 
@@ -336,35 +295,25 @@ def _open_designs(lengths, tables, is_trial, of_scans, kernels, options):
     runs, t_r, share = [], options["t_r"], options["slice_time_ref"]
     high_pass, most = options["high_pass"], 0.5 / t_r
     if options["drift_model"] == "cosine" and high_pass >= most:
-        raise ValueError(
-            f"Invalid value for 'high_pass': {high_pass!r}. Allowed: less than "
-            f"{most:g} Hz, half the rate of the scans, e.g. 0.01; slower drifts are "
-            "removed."
-        )
-    names = name_runs(tables)
-    for i, n in enumerate(lengths):
+        allowed = f"less than {most:g} Hz, half the rate of the scans, e.g. 0.01"
+        raise invalid("high_pass", high_pass, allowed)
+    for i, (n, name) in enumerate(zip(lengths, bold.name_runs(tables), strict=True)):
         run = _Run(
-            name=f"run {names[i]}" if len(lengths) > 1 else "the run",
+            name=f"run {name}" if len(lengths) > 1 else "the run",
             frame_times=np.linspace(share * t_r, (n - 1 + share) * t_r, n),
-            confounds=read_bold_confounds(*of_scans["confounds"][i], n),
-            kept=read_sample_mask(*of_scans["sample_masks"][i], n),
+            confounds=bold.read_bold_confounds(*of_scans["confounds"][i], n),
+            kept=bold.read_sample_mask(*of_scans["sample_masks"][i], n),
             events=tables[i].assign(trial_type=tables[i]["trial_type"].astype(str)),
             is_trial=is_trial[i],
             kernels=kernels,
         )
-        check_trials(run.trials, run.name, n * t_r)
-        check_lasting(run.events, run.name, n * t_r)
+        bold.check_trials(run.trials, run.name, n * t_r)
+        bold.check_lasting(run.events, run.name, n * t_r)
         k, others = len(kernels), run.events.loc[~run.is_trial, "trial_type"]
-        if (n_others := k * others.nunique()) >= run.n_kept:
-            raise ValueError(
-                f"{run.name}: {counted(n_others, 'regressor', ',')} of events of no "
-                f"interest, one for each trial_type, but there are {run.n_kept} scans. "
-                "Assign these events fewer types, or drop them."
-            )
-        n_trials = len(run.trials) if options["method"] == "lsa" else 1
-        run.check_counts(k * n_trials, 1)
+        run.check_counts(1, k * others.nunique())
+        run.check_counts(k * (len(run.trials) if options["method"] == "lsa" else 1), 1)
         runs.append(run)
-    warn_of_drifts_twice([run.confounds for run in runs], options["drift_model"])
+    bold.warn_of_drifts_twice([run.confounds for run in runs], options["drift_model"])
     return runs
 
 
@@ -375,16 +324,15 @@ def _regressors(trials, kernels, frame_times):
         event = [trial.onset], [trial.duration], [1.0]
         for j, kernel in enumerate(kernels):
             try:
-                found = compute_regressor(
+                found, _ = first_level.compute_regressor(
                     event, kernel, frame_times, min_onset=_MIN_ONSET
-                )[0]
+                )
             except Exception as error:  # of anybody's function
-                if kernel in _OF_NILEARN:
+                if kernel in (None, *chain(*HRF_MODELS.values())):
                     raise
                 raise ValueError(
-                    f"hrf_model {kernel!r} failed when called as function(t_r, "
-                    "oversampling), which should return the response at times t_r / "
-                    f"oversampling apart: {error}"
+                    f"hrf_model {kernel!r} failed as function(t_r, oversampling), of "
+                    f"the response at times t_r / oversampling apart: {error}"
                 ) from error
             X[i, j] = found[:, 0]
     return X.transpose(0, 2, 1)
@@ -392,9 +340,9 @@ def _regressors(trials, kernels, frame_times):
 
 def _design_matrix(run, events, options):
     """The design matrix (n_kept_scans, ...) of some events, made by nilearn."""
-    columns = [*COLUMNS, *({"modulation"} & {*run.events.columns})]
+    columns = [*bold.COLUMNS, *({"modulation"} & {*run.events.columns})]
     try:
-        matrix = make_first_level_design_matrix(
+        matrix = first_level.make_first_level_design_matrix(
             run.frame_times,
             events[columns] if len(events) else None,
             options["hrf_model"],
@@ -428,9 +376,8 @@ def _warn_of_missed_trials(runs, t_r):
     if missed:
         warn(
             "Less than half of the response is in scans that were measured and kept "
-            f"for {counted(len(missed), 'trial')} ({', '.join(missed[:3])}"
-            f"{', ...' if len(missed) > 3 else ''}). Their estimates are noisier than "
-            "those of the other trials: consider leaving them out."
+            f"for {counted(len(missed), 'trial')} ({some_of(missed)}). Their estimates "
+            "are noisier: consider leaving them out."
         )
 
 
@@ -439,15 +386,14 @@ def _lay_out(run, options):
     names = run.trial_names
     if taken := {*names, _OTHER_TRIALS} & {*run.events["trial_type"]}:
         raise ValueError(
-            f"{run.name} has a trial_type {quoted(taken)}, which is how trials "
-            "would be called. Rename that type."
+            f"{run.name} has a trial_type {quoted(taken)}, a name of trials. Rename it."
         )
     of_all_scans = _regressors(run.trials, run.kernels, run.frame_times)
     X = of_all_scans[:, run.kept]
     silent = np.flatnonzero(~X[:, :, 0].any(axis=1))
     if len(silent):
         raise ValueError(
-            f"No scan that is kept holds anything of the response to the trial "
+            "No scan that is kept holds anything of the response to the trial "
             f"{run.label(silent[0])} ({counted(len(silent), 'such trial')}). Drop it "
             "from events."
         )
@@ -483,7 +429,7 @@ def _basis(nuisance):
 
 
 def _inverse(A, lengths):
-    """Return pinv of A (..., n, m) and the column that is a sum of others, or -1.
+    """The pinv of A (..., n, m) and the column that is a sum of others, or -1.
 
     `lengths` (..., m) are those of the columns before anything was taken out.
     """
@@ -500,14 +446,13 @@ def _refuse_singular(what, run):
     """Say of which trials the responses cannot be told from other regressors."""
     raise ValueError(
         f"The design is singular: the response to {what} in {run.name} is a sum of "
-        "other regressors. Look for events that always come together, for confounds "
-        "that hold the task, and with method='lsa' for trials too close in time "
-        "(method='lss' is for these)."
+        "other regressors. Look for events that always come together, confounds that "
+        "hold the task, and trials too close in time for method='lsa'."
     )
 
 
 def _weigh_separately(X, basis, run):
-    """Return weights (n_trials, k, n_scans) of trials with a model each.
+    """Weights (n_trials, k, n_scans) of trials with a model each.
 
     X (n_trials, n_scans, k) are the regressors of trials, `basis` spans all others.
     """
@@ -527,7 +472,7 @@ def _weigh_separately(X, basis, run):
 
 
 def _weigh_together(X, basis, run):
-    """Return weights (n_trials, k, n_scans) of trials in one model of the run."""
+    """Weights (n_trials, k, n_scans) of trials in one model of the run."""
     n_trials, n_scans, k = X.shape
     run.check_counts(n_trials * k, basis.shape[1])
     lengths = np.linalg.norm(X, axis=1).ravel()
@@ -539,22 +484,21 @@ def _weigh_together(X, basis, run):
 
 
 def _fit_by_nilearn(Y, run, options, progress):
-    """Return estimates (n_trials, n_voxels) by nilearn's models of noise."""
+    """Estimates (n_trials, n_voxels) by nilearn's models of noise."""
     trials, values = np.flatnonzero(run.is_trial), []
     named = run.events["trial_type"].to_numpy(dtype=object, copy=True)
     others = np.where(run.is_trial, _OTHER_TRIALS, named)
     named[trials] = run.trial_names
+    separately, labels = options["method"] == "lss", named
     for row in trials:
-        labels = named
-        if options["method"] == "lss":
+        if separately:
             labels = np.where(np.arange(len(named)) == row, named, others)
-        if not values or options["method"] == "lss":
+        if separately or not values:
+            events = run.events.assign(trial_type=labels)
             with catch_warnings():
                 simplefilter("ignore")  # what they are about has been said
-                design = _design_matrix(
-                    run, run.events.assign(trial_type=labels), options
-                )
-                noises, fitted = run_glm(Y, design.to_numpy(), options["noise_model"])
+                X = _design_matrix(run, events, options).to_numpy()
+                noises, fitted = first_level.run_glm(Y, X, options["noise_model"])
         # nilearn has types in sorted order, each with its responses.
         number = np.flatnonzero(np.unique(labels) == labels[row])[0]
         values.append(np.empty(Y.shape[1]))
@@ -568,8 +512,8 @@ def _fit_by_nilearn(Y, run, options, progress):
 
 
 def _estimate(data, finite, run, weights, options, progress):
-    """Return estimates (n_trials, n_voxels) of a run, and which voxels are `_ODD`."""
-    check_signal(data, run.name, np.arange(len(run.frame_times))[run.kept])
+    """Estimates (n_trials, n_voxels) of a run, and which voxels are `_ODD`."""
+    bold.check_signal(data, run.name, np.arange(len(run.frame_times))[run.kept])
     sound = finite & usable_columns(data)
     low = np.zeros(len(sound), bool)
     values = np.zeros((len(weights), data.shape[1]), dtype=options["dtype"])
@@ -584,7 +528,7 @@ def _estimate(data, finite, run, weights, options, progress):
             low[block] = Y.mean(axis=0) < 1
             with catch_warnings():
                 simplefilter("ignore")  # there is a note on it
-                Y = mean_scaling(Y, options["signal_scaling"])[0]
+                Y = first_level.mean_scaling(Y, options["signal_scaling"])[0]
         values[:, block] = (
             _fit_by_nilearn(Y, run, options, progress) if by_nilearn else weights @ Y
         )
@@ -597,25 +541,23 @@ def _estimate_all(scans, runs, weights, options, verbose):
     """The estimates of all trials, (n_trials, n_voxels)."""
     n_trials, n_scans = sum(map(len, weights)), max(scans.lengths)
     size = options["dtype"].itemsize * n_trials
-    n_places, n_voxels = scans.n_places, scans.n_positions
+    n_places, n_voxels = scans.space.joined_mask.size, scans.space.n_positions
     check_memory(
         size * (n_voxels + n_places) + 8 * n_scans * (2 * n_voxels + n_places),
-        f"Estimating {n_trials} trials in {n_voxels} {plural(scans.noun)}",
+        f"Estimating {n_trials} trials in {n_voxels} {plural(scans.space.noun)}",
         "dtype='float32', fewer runs at a time or a smaller mask",
     )
     values, start = np.empty((n_trials, n_voxels), options["dtype"]), 0
     odd = np.zeros((len(_ODD), n_voxels), bool)
     with Progress(n_trials, verbose=verbose, noun="trial") as progress:
         for number, (run, each) in enumerate(zip(runs, weights, strict=True)):
-            stop = start + len(each)
+            rows = slice(start, start + len(each))
             data = scans.read(number, run.kept, run.name)
-            values[start:stop], odd_here = _estimate(
-                *data, run, each, options, progress
-            )
-            start, odd = stop, odd | odd_here
+            values[rows], here = _estimate(*data, run, each, options, progress)
+            start, odd = rows.stop, odd | here
     for what, n in zip(_ODD, odd.sum(axis=1), strict=True):
         if n:
-            warn(f"{n} of {n_voxels} {plural(scans.noun)} of the mask {what}.")
+            warn(f"{n} of {n_voxels} {plural(scans.space.noun)} of the mask {what}.")
     return values
 
 
@@ -768,23 +710,32 @@ def single_trial_betas(
     }
     _check_options(options)
     kernels = _find_kernels(options["hrf_model"])
-    scans = open_runs(imgs)
-    n = len(scans.lengths)
-    given = given_of_runs(imgs, n, events, confounds, sample_masks)
-    tables = [read_events(*each) for each in given.pop("events")]
-    is_trial = mark_trials(tables, conditions)
-    timing = find_timing(
-        name_items("imgs", scans.images),
+    scans = bold.open_runs(imgs)
+    n, longest = len(scans.lengths), max(scans.lengths)
+    given = bold.given_of_runs(imgs, n, events, confounds, sample_masks)
+    tables = [bold.read_events(*each) for each in given.pop("events")]
+    is_trial = bold.mark_trials(tables, conditions)
+    timing = bold.find_timing(
+        scans.names,
         [scans.header_t_r(i) for i in range(n)],
-        [sidecar_beside(item) for item in listed(imgs)],
+        [bold.sidecar_beside(item) for item in listed(imgs)],
         options["t_r"],
         options["slice_time_ref"],
     )
     options |= {"t_r": timing.t_r, "slice_time_ref": timing.slice_time_ref}
     runs = _open_designs(scans.lengths, tables, is_trial, given, kernels, options)
-    table = table_of_trials(tables, is_trial)
-    check_durations(table)
-    check_number(len(table), scans.most_images, max(scans.lengths) * len(kernels))
+    table = bold.table_of_trials(tables, is_trial)
+    bold.check_durations(table)
+    if len(table) > scans.most_images:
+        raise ValueError(
+            f"{len(table):,} trials are more than the {scans.most_images:,} volumes of "
+            "NIfTI. Name those of interest as conditions, or use fewer runs."
+        )
+    check_memory(
+        3 * 8 * len(table) * longest * len(kernels),
+        f"To model {counted(len(table), 'trial', ',')} in up to {longest:,} scans",
+        "fewer conditions or runs at a time",
+    )
     weights, matrices = zip(*(_lay_out(run, options) for run in runs), strict=True)
     _warn_of_missed_trials(runs, options["t_r"])
     scans.fit(mask_img, options["smoothing_fwhm"])

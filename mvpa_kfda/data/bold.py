@@ -1,4 +1,11 @@
-"""What is known of BOLD runs, read and checked: events, confounds, scans to keep.
+"""BOLD runs of volumes, surfaces or CIFTI files, and what is given for each of them.
+
+A run is an image with one scan every `t_r` seconds. Each kind says in the same words
+how long runs are, what their headers tell of time, where estimates are made, and what
+an image of estimates is. Maskers are those of nilearn; CIFTI files need none.
+
+Of the times of scans, what is given comes first, then the .json file of BIDS beside a
+run, then its header. Where two of them say different things, there is a warning.
 
 Events are tables with the columns of BIDS. Everything is given once for each run, in
 the same order as the images. Regressors of no interest that fMRIPrep writes beside its
@@ -6,39 +13,49 @@ runs are read by nilearn.
 """
 
 import inspect
+import json
 import re
-from os import PathLike, fspath
+from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 
 import nibabel
 import numpy as np
 import pandas as pd
+from nibabel.cifti2 import SeriesAxis
 from nilearn.interfaces.fmriprep import load_confounds
+from nilearn.maskers import MultiNiftiMasker, NiftiMasker, SurfaceMasker
+from nilearn.surface import SurfaceImage
 
+from ..utils.advice import advice, described
 from ..utils.checks import (
     all_items,
     check_count,
     check_positive,
     counted,
-    expand_pattern,
     name_items,
+    plural,
     quoted,
     warn,
 )
-from ..utils.memory import check_memory
-from .images import read_table
+from . import volumes
+from .cifti import cifti_space, is_cifti, load_ciftis
+from .images import check_masker, is_masker, masked, read_table
+from .space import cifti_image
 from .tables import trimmed_table
-from .volumes import listed
 
+#: Seconds in the units of a header.
+_UNITS = {"sec": 1.0, "msec": 1e-3, "usec": 1e-6}
+#: Fewer scans are no run.
+_FEWEST = 3
+#: Times and shares that differ by less are the same.
+_SAME = 0.01
 #: The columns that events must have.
 COLUMNS = ("onset", "duration", "trial_type")
-
 #: From this share of scans without any signal on a run is refused.
 _MANY_EMPTY = 0.05
-
 #: Parts of file names by which runs are told apart.
 _ENTITIES = ("sub", "ses", "task", "acq", "run")
-
 #: The strategy that takes fMRIPrep's cosines, and the one that needs them: components
 #: are computed from data without drifts, so that they do not span the drifts.
 _DRIFTS, _COMPONENTS = "high_pass", "compcor"
@@ -50,83 +67,380 @@ TUNES = {
 }
 
 
+# ------------------------------------------------------------------------------- data
+
+
+def open_runs(imgs):
+    """Runs whose data are not yet read: volumes, surfaces or CIFTI files."""
+    if isinstance(imgs, np.ndarray | pd.DataFrame):
+        raise TypeError(
+            "imgs must be the 4D image of a run, a list of these, or their paths; got "
+            f"{described(imgs)}.{advice(imgs)}"
+        )
+    items = volumes.listed(imgs)
+    if is_cifti(items):
+        return CiftiRuns(items)
+    return (SurfaceRuns if volumes.is_surface(items) else VolumeRuns)(items)
+
+
+class _Runs:
+    """Runs with scans of one shape; once a mask is fitted, they have a `space`."""
+
+    most_images = np.inf
+
+    def __init__(self, images, lengths, ndim=2):
+        self.names = name_items("imgs", images)
+        for name, image, length in zip(self.names, images, lengths, strict=True):
+            if len(image.shape) != ndim or length < _FEWEST:
+                raise ValueError(
+                    f"{name} has shape {image.shape}; a run must be a 4D image, or "
+                    "2-D data, of scans. Join them by nilearn.image.concat_imgs."
+                )
+        self.images, self.lengths = images, lengths
+
+    def header_t_r(self, number):
+        """The seconds from scan to scan in a header, None if none are told."""
+
+    def fit(self, mask_img, smoothing_fwhm):
+        """Choose the positions: those of a mask, of a fitted masker, or all there are.
+
+        A masker smooths by itself.
+        """
+        given = is_masker(mask_img)
+        if given:
+            check_masker(mask_img, self.masker)
+        if smoothing_fwhm is not None and (given or self.masker is not NiftiMasker):
+            raise ValueError(
+                "smoothing_fwhm is for volumes without a masker, which has one of its "
+                "own; surfaces are smoothed before. Leave it out."
+            )
+        self._masker = mask_img if given else self._fitted(mask_img, smoothing_fwhm)
+        self.mask_img = self._masker.mask_img_
+        self.space = volumes.space_of_mask(self.mask_img)
+
+    def check_finite(self, values, name):
+        """Which columns of scans (n_scans, n_positions) are finite, not none."""
+        finite = np.isfinite(values).all(axis=0)
+        if not finite.any():
+            raise ValueError(
+                f"All {plural(self.space.noun)} of the mask hold NaN or infinite "
+                f"values somewhere in {name}. Leave such scans or the run out."
+            )
+        return finite
+
+    def to_imgs(self, values):
+        """Estimates (n_trials, n_positions) as images."""
+        with volumes.NilearnWarnings():
+            return self._masker.inverse_transform(values)
+
+
+class VolumeRuns(_Runs):
+    """Runs that are 4D images on one grid."""
+
+    masker = NiftiMasker
+    #: NIfTI-1, which images are saved as, counts volumes by 16 bits.
+    most_images = 2**15 - 1
+
+    def __init__(self, items):
+        images = volumes.load_volumes(items)
+        super().__init__(images, [volumes.n_volumes(image) for image in images], 4)
+
+    def header_t_r(self, number):
+        """The seconds from scan to scan in a header, None if none are told."""
+        header = getattr(self.images[number], "header", None)
+        if not hasattr(header, "get_xyzt_units"):
+            return None
+        # Without a unit it is the 1 that a new image has.
+        unit = _UNITS.get(header.get_xyzt_units()[1])
+        value = float(header.get_zooms()[3])
+        return round(unit * value, 6) if unit is not None and value > 0 else None
+
+    def fit(self, mask_img, smoothing_fwhm):
+        """Choose the voxels: those of a mask, of a fitted masker, or the brain."""
+        super().fit(mask_img, smoothing_fwhm)
+        if not volumes.same_grid(self.mask_img, self.images[0]):
+            raise ValueError(
+                "mask_img is a masker on another grid than imgs. Resample imgs first: "
+                "nilearn.image.resample_to_img(imgs, mask_img.mask_img_)."
+            )
+
+    def _fitted(self, mask_img, smoothing_fwhm):
+        if mask_img is None:  # where the masks of runs meet, as FirstLevelModel has it
+            options = {"mask_strategy": "epi", "standardize": None, "reports": False}
+            mask_img = volumes.computed_mask(MultiNiftiMasker(**options), self.images)
+        mask, _ = volumes.load_mask(mask_img, self.images[0])
+        return NiftiMasker(
+            volumes.on_grid(mask.astype(np.uint8), self.images[0]),
+            smoothing_fwhm=smoothing_fwhm,
+            standardize=None,
+            reports=False,
+        ).fit()
+
+    def read(self, number, kept, name):
+        """Data (n_scans, n_voxels) of a run, and which voxels are finite."""
+        data = volumes.read(self.images[number], name)
+        finite = self.check_finite(data[self.space.mask][:, kept].T, name)
+        if data.dtype.kind == "f" and not np.isfinite(data).all():
+            data = np.nan_to_num(data, posinf=0, neginf=0)  # as nilearn has them
+        with volumes.NilearnWarnings():
+            # The masker's affine: nilearn resamples where one was rounded otherwise.
+            image = volumes.on_grid(data, self.mask_img)
+            return self._masker.transform(image)[kept], finite
+
+    def to_imgs(self, values):
+        """Estimates (n_trials, n_voxels) as a 4D image."""
+        image = super().to_imgs(values)
+        image.set_data_dtype(values.dtype)  # older nilearn would write single as double
+        return image
+
+
+class SurfaceRuns(_Runs):
+    """Runs that are surface images on one mesh."""
+
+    masker = SurfaceMasker
+
+    def __init__(self, items):
+        images = volumes.load_surfaces(items)
+        super().__init__(images, [volumes.n_maps(image) for image in images])
+
+    def _fitted(self, mask_img, smoothing_fwhm):
+        first = self.images[0]
+        if mask_img is not None:
+            mask = volumes.load_surface_mask(mask_img, first)
+            mask_img = SurfaceImage(first.mesh, mask)
+        return SurfaceMasker(mask_img, standardize=None, reports=False).fit(first)
+
+    def read(self, number, kept, name):
+        """Data (n_scans, n_vertices) of a run, and which vertices are finite."""
+        image = self.images[number]
+        rows = volumes.mask_surfaces([image], self.space.mask)
+        finite = self.check_finite(rows[kept], name)
+        filled = {
+            p: np.nan_to_num(x, posinf=0, neginf=0) for p, x in image.data.parts.items()
+        }
+        with volumes.NilearnWarnings():
+            data = self._masker.transform(SurfaceImage(image.mesh, filled))
+        return data[kept], finite
+
+
+class CiftiRuns(_Runs):
+    """Runs that are CIFTI files with the same columns, grayordinates or parcels."""
+
+    def __init__(self, items):
+        self._files = load_ciftis(items)
+        lengths = [len(file.rows) for file in self._files]
+        super().__init__([file.image for file in self._files], lengths)
+        for file, name in zip(self._files, self.names, strict=True):
+            if not isinstance(file.rows, SeriesAxis):
+                raise ValueError(
+                    f"{name} is no time series; the rows of a run must be its scans, "
+                    "as in .dtseries.nii and .ptseries.nii files."
+                )
+
+    def header_t_r(self, number):
+        """The seconds from scan to scan in a header, None if none are told."""
+        rows = self._files[number].rows
+        return round(float(rows.step), 6) if rows.unit == "SECOND" else None
+
+    def fit(self, mask_img, smoothing_fwhm):
+        """Choose the columns: those of a mask, or all."""
+        if smoothing_fwhm is not None:
+            raise ValueError("smoothing_fwhm is for volumes; smooth CIFTI files first.")
+        first, self.mask_img = self._files[0], None  # of parcels there are no masks
+        space = cifti_space(first)
+        self.space = space if mask_img is None else masked(space, mask_img)
+        if self.space.kind != "parcels":
+            row = self.space.mask[np.newaxis].astype(np.float32)
+            self.mask_img = cifti_image(row, first.columns, ["mask"])
+
+    def read(self, number, kept, name):
+        """Data (n_scans, n_columns) of a run, and which columns are finite."""
+        data = volumes.read(self.images[number], name)[kept][:, self.space.mask]
+        data = data.astype(np.float64)
+        return np.nan_to_num(data, posinf=0, neginf=0), self.check_finite(data, name)
+
+    def to_imgs(self, values):
+        """Estimates (n_trials, n_columns) as a CIFTI image of scalars."""
+        data = np.zeros((len(values), len(self.space.mask)), values.dtype)
+        data[:, self.space.mask] = values
+        names = [f"trial {i + 1}" for i in range(len(data))]
+        return cifti_image(data, self._files[0].columns, names)
+
+
+# ------------------------------------------------------------------------------- time
+
+
+@dataclass(frozen=True)
+class Timing:
+    """When the scans of all runs were taken."""
+
+    t_r: float  #: seconds from scan to scan
+    slice_time_ref: float  #: when in a scan its slices are, from 0 to 1
+    told_by: str  #: who says the latter: "given", "StartTime" or "default"
+
+
+def sidecar_beside(item):
+    """What the .json file beside a run says, as `read_sidecar`."""
+    if isinstance(item, str | PathLike):
+        path = Path(item).expanduser()
+        # Of CIFTI files both ..._bold.dtseries.json and ..._bold.json are in use.
+        whole = re.sub(r"\.nii(\.gz)?$", "", path.name)
+        for stem in (whole, path.name.partition(".")[0]):
+            sidecar = path.with_name(f"{stem}.json")
+            if sidecar.is_file():
+                return read_sidecar(sidecar)
+    return None, None
+
+
+def read_sidecar(path):
+    """RepetitionTime and StartTime of a .json file in seconds, or None."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read ({error.strerror}).") from error
+    except ValueError as error:  # also of bytes that are no text
+        raise ValueError(f"{path} is no JSON file: {error}.") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} holds no names with values, as those of BIDS do.")
+    names = "RepetitionTime", "StartTime"
+    for name in names:
+        value = content.get(name, 0.0)
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not 0 <= value < float("inf"):
+            word = repr(value) if isinstance(value, str) else json.dumps(value)
+            raise ValueError(
+                f"{path}: {name} is {word}, but must be a number of seconds. Correct "
+                "it, or take it out of the file."
+            )
+    t_r, start = (float(content[n]) if n in content else None for n in names)
+    if t_r == 0 or (t_r is not None and start is not None and start > t_r):
+        told = "" if start is None else f", and StartTime within a scan {start:g} s"
+        raise ValueError(f"{path}: RepetitionTime is {t_r:g} s{told}. Correct it.")
+    return t_r, start
+
+
+def find_timing(names, headers, sidecars, t_r=None, slice_time_ref=None):
+    """The `Timing` of runs.
+
+    `names` are those in messages, `headers` has the seconds from scan to scan of each
+    run, or None, and `sidecars` what `read_sidecar` returns. What is given as `t_r` and
+    `slice_time_ref` is taken in any case.
+    """
+    in_files, starts = zip(*sidecars, strict=True)
+    t_r = _find_t_r(names, headers, in_files, t_r)
+    known = [start / t_r for start in starts if start is not None]
+    if slice_time_ref is not None:
+        other = [share for share in known if abs(share - slice_time_ref) > _SAME]
+        if other:
+            warn(
+                f"slice_time_ref={slice_time_ref:g}, but by the StartTime in the .json "
+                f"file of a run {other[0]:g}. The first is used."
+            )
+        return Timing(t_r, slice_time_ref, "given")
+    if not known:
+        warn(
+            "slice_time_ref is not given, and no .json file of the runs has a "
+            "StartTime: the start of each scan is taken as its time "
+            "(slice_time_ref=0). If slice timing was corrected, pass the reference "
+            "time as a fraction of a scan, by default 0.5 with fMRIPrep; if it was "
+            "not, pass 0."
+        )
+        return Timing(t_r, 0.0, "default")
+    if len(known) < len(starts) or max(known) - min(known) > _SAME or max(known) > 1:
+        told = sorted({"none" if start is None else f"{start:g} s" for start in starts})
+        raise ValueError(
+            f"The .json files of the runs, of {t_r:g} s from scan to scan, agree on no "
+            f"slice time: StartTime is {', '.join(told)}. Pass slice_time_ref."
+        )
+    return Timing(t_r, known[0], "StartTime")
+
+
+def _find_t_r(names, headers, in_files, given):
+    """The seconds from scan to scan; warn where somebody says another number."""
+    if given is None:
+        pairs = zip(in_files, headers, strict=True)
+        told = [header if value is None else value for value, header in pairs]
+        if None in told:
+            raise ValueError(
+                "t_r is not given, and not all headers of imgs tell it in seconds, nor "
+                ".json files beside them. Pass t_r, the seconds from scan to scan."
+            )
+        if max(told) > 1.001 * min(told):
+            raise ValueError(
+                "The headers or .json files of imgs tell different times from scan to "
+                f"scan, from {min(told):g} to {max(told):g} s. Use runs of one t_r."
+            )
+        given = told[0]
+    for what, values in (("the .json file", in_files), ("the header", headers)):
+        for name, value in zip(names, values, strict=True):
+            if value is not None and abs(value - given) > _SAME * given:
+                warn(f"t_r={given:g} is used, but {what} of {name} says {value:g} s.")
+                return given
+    return given
+
+
+# --------------------------------------------------------------- what is given for runs
+
+
 def given_of_runs(imgs, n, events, confounds, sample_masks):
-    """Return lists of what is given for n runs, with what to call it in messages.
+    """Lists of what is given for n runs, each with what to call it in messages.
 
     Files must be of the run.
     """
     given = {"events": events, "confounds": confounds, "sample_masks": sample_masks}
     for name, value in given.items():
-        items = [None] * n if value is None else _as_runs(value, n, name)
-        for image, item in zip(listed(imgs), items, strict=True):
+        items = value if isinstance(value, list | tuple) else [value]
+        items = [None] * n if value is None else volumes.expand_paths(items, name)
+        if len(items) != n:
+            cut = " Cut a table of several runs: [t for _, t in events.groupby('run')]."
+            raise ValueError(
+                f"imgs holds {counted(n, 'run')} but {name} "
+                f"{counted(len(items), 'item')}. Pass a list with one for each run, in "
+                f"the same order.{cut if len(items) == 1 and name == 'events' else ''}"
+            )
+        for image, item in zip(volumes.listed(imgs), items, strict=True):
             _check_same_run(image, item, name)
         given[name] = list(zip(items, name_items(name, items), strict=True))
     return given
-
-
-def _as_runs(given, n_runs, name):
-    """A list with what is given for every run."""
-    items = []
-    for item in given if isinstance(given, list | tuple) else [given]:
-        path = isinstance(item, str | PathLike)
-        items += expand_pattern(item, f" in {name}") if path else [item]
-    if len(items) != n_runs:
-        hint = ""
-        if len(items) == 1 and name == "events":
-            hint = (
-                " Cut a table of several runs into a list, e.g. [table for _, table in "
-                "events.groupby('run')]."
-            )
-        raise ValueError(
-            f"imgs holds {counted(n_runs, 'run')} but {name} "
-            f"{counted(len(items), 'item')}. Pass a list with one for each run, in the "
-            f"same order.{hint}"
-        )
-    return items
 
 
 def _check_same_run(image, item, name):
     """Refuse files whose names, in the manner of BIDS, say that runs differ."""
     if not all(isinstance(value, str | PathLike) for value in (image, item)):
         return
-    stated = [
-        dict(re.findall(r"(?:^|_)([a-z]+)-([a-zA-Z0-9]+)", Path(fspath(value)).name))
-        for value in (image, item)
-    ]
-    for entity in _ENTITIES:
-        values = [parts.get(entity) for parts in stated]
-        if None not in values and values[0].lstrip("0") != values[1].lstrip("0"):
+    files = [Path(value).name for value in (image, item)]
+    pattern = r"(?:^|_)([a-z]+)-([a-zA-Z0-9]+)"
+    one, other = (dict(re.findall(pattern, file)) for file in files)
+    for part in _ENTITIES:
+        here, there = one.get(part), other.get(part)
+        if here and there and here.lstrip("0") != there.lstrip("0"):
             raise ValueError(
-                f"{Path(image).name} is of {entity}-{values[0]}, but {Path(item).name} "
-                f"of {entity}-{values[1]}. List imgs and {name} in the same order."
+                f"{files[0]} is of {part}-{here}, but {files[1]} of {part}-{there}. "
+                f"List imgs and {name} in the same order."
             )
 
 
 def read_events(item, name):
-    """Return a table of events in the order of their onsets, and check it."""
+    """A table of events in the order of their onsets, checked."""
     if not isinstance(item, str | PathLike | pd.DataFrame):
         raise TypeError(
-            f"{name} must be a DataFrame or the path of an events.tsv file; got "
-            f"{type(item).__name__}."
+            f"{name} must be a DataFrame or a path; got {type(item).__name__}."
         )
     table = trimmed_table(read_table(item, "events")).reset_index(drop=True)
     missing = [column for column in COLUMNS if column not in table.columns]
     if missing or len(table) == 0:
-        what = f"no column {quoted(missing)}" if missing else "no rows"
         raise ValueError(
-            f"{name} has {what}. It needs the columns {quoted(COLUMNS)}, onsets and "
-            f"durations in seconds; it has {quoted(table.columns.tolist())}."
+            f"{name} has no {f'column {quoted(missing)}' if missing else 'rows'}; it "
+            f"has {quoted(table.columns)}. It needs {quoted(COLUMNS)}, in seconds."
         )
     unnamed = table["trial_type"].isna()
     if n := int(unnamed.sum()):
-        warn(
-            f"{name}: {counted(n, 'event')} without a trial_type (n/a) "
-            f"{'is' if n == 1 else 'are'} not modelled."
-        )
+        without = f"{counted(n, 'event')} without a trial_type (n/a)"
+        warn(f"{name}: {without} {'is' if n == 1 else 'are'} not modelled.")
         table = table[~unnamed]
     in_file = not isinstance(item, pd.DataFrame)
     for column in ("onset", "duration", *({"modulation"} & {*table.columns})):
-        table = table.assign(**{column: seconds(table[column], name, in_file)})
+        table = table.assign(**{column: _seconds(table[column], name, in_file)})
     table = table.sort_values("onset", kind="stable", ignore_index=True)
     types = table["trial_type"]
     if types.dtype.kind == "f" and (types == types.round()).all():
@@ -134,7 +448,7 @@ def read_events(item, name):
     return table
 
 
-def seconds(column, name, in_file):
+def _seconds(column, name, in_file):
     """A column as numbers, by name; its index holds the numbers of rows.
 
     Durations must not be negative. Rows are counted as lines of a file, or from 0.
@@ -149,9 +463,8 @@ def seconds(column, name, in_file):
         value = "n/a" if in_file and pd.isna(value) else str(value)
         place = f"line {row + 2}" if in_file else f"row {row} (counted from 0)"
         raise ValueError(
-            f"{name}: {column.name} is {value!r} in {place}, and wrong in "
-            f"{wrong.sum()} of {len(values)} rows. It must be a number of seconds, "
-            "durations not negative; drop these rows, or fill in the values."
+            f"{name}: {column.name} is {value!r} in {place}, and wrong in {sum(wrong)} "
+            f"of {len(values)} rows. Fill in seconds, durations from 0, or drop rows."
         )
     return values
 
@@ -163,8 +476,8 @@ def check_lasting(table, name, length):
         first = table.iloc[np.flatnonzero(long)[0]]
         raise ValueError(
             f"{name}: the event at {first['onset']:g} s lasts {first['duration']:g} s, "
-            f"but the whole run {length:g} s ({counted(int(long.sum()), 'such event')} "
-            f"of {len(table)}). Durations are in seconds; correct the table."
+            f"but the whole run {length:g} s ({counted(sum(long), 'such event')} of "
+            f"{len(table)}). Durations are in seconds; correct the table."
         )
 
 
@@ -173,10 +486,8 @@ def check_signal(data, name, scans):
 
     `scans` are their numbers. Of few there is a warning.
     """
-    if data.shape[1] < 2:
-        return
     empty = np.flatnonzero(data.max(axis=1) == data.min(axis=1))
-    if len(empty) == 0:
+    if data.shape[1] < 2 or len(empty) == 0:
         return
     text = (
         f"{name} has {counted(len(empty), 'scan')} of {len(data)} without any signal, "
@@ -190,19 +501,20 @@ def check_signal(data, name, scans):
 
 def mark_trials(tables, conditions):
     """Which events of every table are trials of interest."""
+    types = [table["trial_type"].astype(str) for table in tables]
+    known = sorted(set().union(*types))
     if conditions is None:
-        return [np.ones(len(table), bool) for table in tables]
-    if isinstance(conditions, str | int) or not np.iterable(conditions):
+        conditions = known
+    elif isinstance(conditions, str | int) or not np.iterable(conditions):
         conditions = [conditions]
     names = [str(name) for name in all_items("conditions", conditions)]
-    known = sorted({str(name) for table in tables for name in table["trial_type"]})
     unknown = [name for name in names if name not in known]
-    if unknown or not names:
+    if unknown or (known and not names):
         raise ValueError(
             f"conditions names {quoted(unknown) or 'nothing'}, which no trial_type is. "
             f"The types are: {quoted(known, 20)}."
         )
-    return [table["trial_type"].astype(str).isin(names).to_numpy() for table in tables]
+    return [each.isin(names).to_numpy() for each in types]
 
 
 def check_trials(trials, name, length):
@@ -214,16 +526,14 @@ def check_trials(trials, name, length):
     if outside.any():
         raise ValueError(
             f"{name} lasts from 0 to {length:g} s, and does not contain "
-            f"{counted(int(outside.sum()), 'trial')} (the first: onset "
-            f"{onsets[outside][0]:g} s). Drop them from events, or give them a "
-            "trial_type that is not in conditions. Onsets are in seconds, from the "
-            "first scan of the image."
+            f"{counted(sum(outside), 'trial')} (the first: onset "
+            f"{onsets[outside][0]:g} s). Drop them from events, or from conditions."
         )
     twice = trials.duplicated(["onset", "duration"]).to_numpy()
     if twice.any():
         raise ValueError(
             f"{name}: two trials have the onset {onsets[twice][0]:g} s and the same "
-            f"duration ({counted(int(twice.sum()), 'such pair')}), and cannot be "
+            f"duration ({counted(sum(twice), 'such pair')}), and cannot be "
             "distinguished. Drop one, or name the types of interest as conditions."
         )
     if "modulation" in trials and (trials["modulation"] != 1).any():
@@ -238,9 +548,8 @@ def check_durations(trials):
     zero = (trials["duration"] == 0).to_numpy()
     if zero.any() and not zero.all():
         raise ValueError(
-            f"{counted(int(zero.sum()), 'trial')} of {len(zero)} with a duration of 0: "
-            "the response to an impulse is so much smaller that its estimate has "
-            "another unit. Use durations above 0 for all trials, or 0 for all."
+            f"{counted(sum(zero), 'trial')} of {len(zero)} with a duration of 0: the "
+            "estimate of an impulse has another unit. Use durations above 0, or only 0."
         )
     if zero.any():
         warn(
@@ -257,25 +566,6 @@ def check_durations(trials):
         )
 
 
-def check_number(n_trials, most, n_values):
-    """Refuse more trials than an image, or the memory, can hold.
-
-    Each trial takes some values for its regressors.
-    """
-    if n_trials > most:
-        raise ValueError(
-            f"{n_trials:,} trials are more than the {most:,} volumes that a NIfTI "
-            "image can hold. Name the types of interest as conditions, or estimate "
-            "fewer runs at a time."
-        )
-    check_memory(
-        3 * 8 * n_trials * n_values,
-        f"To model {counted(n_trials, 'trial', ',')}, with {n_values:,} values of "
-        "regressors each,",
-        "fewer conditions or runs at a time",
-    )
-
-
 def table_of_trials(tables, is_trial):
     """The table of all trials."""
     parts = []
@@ -288,22 +578,20 @@ def table_of_trials(tables, is_trial):
 
 def name_runs(tables):
     """What to call every run in the table: 1, 2, ... or the events' own name."""
-    having = ["run" in table.columns for table in tables]
-    if not any(having):
+    names = [t["run"].unique().tolist() if "run" in t.columns else None for t in tables]
+    if not any(name is not None for name in names):
         return list(range(1, len(tables) + 1))
-    names = [t["run"].unique().tolist() if "run" in t.columns else [] for t in tables]
-    firsts = [name[0] for name in names if len(name) == 1]
-    if len(firsts) < len(tables) or len(set(firsts)) < len(firsts):
+    firsts = [name[0] for name in names if name is not None and len(name) == 1]
+    if len(set(firsts)) < len(tables):
         raise ValueError(
-            "The column 'run' of events must have one value in each table, another one "
-            f"in each run; got {quoted(names)}. Drop or rename it: runs are numbered "
-            "then."
+            "The column 'run' of events must have one value in each table, another in "
+            f"each run; got {quoted(name or [] for name in names)}. Or drop it."
         )
     return firsts
 
 
 def read_bold_confounds(item, name, n_scans):
-    """Return regressors of no interest that are given for a run, or None."""
+    """Regressors of no interest that are given for a run, or None."""
     if item is None:
         return None
     if isinstance(item, str | PathLike):
@@ -313,9 +601,8 @@ def read_bold_confounds(item, name, n_scans):
     if not isinstance(item, pd.DataFrame):
         raise TypeError(
             f"{name} must be a DataFrame, a 2-D array or the path of a .tsv or .csv "
-            f"file; got {type(item).__name__}. "
-            "nilearn.interfaces.fmriprep.load_confounds returns two things: pass the "
-            "first as confounds and the second as sample_masks."
+            f"file; got {type(item).__name__}. Of what nilearn's load_confounds "
+            "returns, pass the first as confounds and the second as sample_masks."
         )
     if len(item) != n_scans:
         raise ValueError(
@@ -331,8 +618,7 @@ def read_bold_confounds(item, name, n_scans):
         raise ValueError(
             f"{name} holds NaN or infinite values in {broken.sum()} of "
             f"{counted(len(broken), 'column')}: {quoted(values.columns[broken], 5)}. "
-            "Correct the table, or choose other columns; for those of fMRIPrep "
-            "nilearn.interfaces.fmriprep.load_confounds fills gaps."
+            "Fill the gaps, as nilearn's load_confounds does, or choose other columns."
         )
     return values.rename(columns=str).reset_index(drop=True)
 
@@ -343,9 +629,8 @@ def warn_of_drifts_twice(confounds, drift_model):
     cosines = sorted({name for name in names if name.startswith("cosine")})
     if cosines and drift_model is not None:
         warn(
-            f"Drifts are modelled twice: confounds hold {quoted(cosines, 2)} of "
-            f"fMRIPrep, and drift_model={drift_model!r} adds others. Pass "
-            "drift_model=None, or leave these confounds out."
+            f"Drifts are modelled twice: by drift_model={drift_model!r} and confounds, "
+            f"{quoted(cosines, 2)} of fMRIPrep. Pass drift_model=None, or drop these."
         )
 
 
@@ -360,8 +645,8 @@ def read_sample_mask(item, name, n_scans):
     # That is, 0 or more, rising, and below n_scans.
     if not whole or (np.diff(kept, prepend=-1, append=n_scans) <= 0).any():
         raise ValueError(
-            f"{name} must hold the numbers of the scans to keep, "
-            f"rising, from 0 to {n_scans - 1}; got {item!r}."
+            f"{name} must hold the numbers of the scans to keep, rising, from 0 to "
+            f"{n_scans - 1}; got {item!r}."
         )
     return kept
 
@@ -385,29 +670,30 @@ def tuning_of(strategy, given):
 
 
 def check_tuned(strategy, tuned, flag):
-    """Refuse to tune what is not in a strategy, which the option `flag` gives."""
+    """What is given to tune a strategy; refuse what is for parts that are not in it.
+
+    The option `flag` gives the strategy.
+    """
+    tuned = {name: value for name, value in tuned.items() if value is not None}
     for name, value in tuned.items():
-        if value is None:
-            continue
         if TUNES[name] not in strategy:
             raise ValueError(
-                f"{name}={value!r} is for {flag} {TUNES[name]}. Add that, or leave it "
-                "out."
+                f"{name}={value!r} is for {flag} {TUNES[name]}: add that, or drop it."
             )
         if name == "n_compcor":
             check_count(name, value, 1)
         else:
             check_positive(name, value)
+    return tuned
 
 
 def read_fmriprep(paths, strategy, tuned, flag):
-    """Return regressors and the scans to keep (None: all) for each run.
+    """Regressors and the scans to keep (None: all) of each run.
 
     `tuned` are arguments of `load_confounds`, None for its defaults, and `flag` is the
     option by which the strategy was given.
     """
-    check_tuned(strategy, tuned, flag)
-    tuned = {name: value for name, value in tuned.items() if value is not None}
+    tuned = check_tuned(strategy, tuned, flag)
     complete = tuple(strategy)
     if _COMPONENTS in strategy and _DRIFTS not in strategy:
         complete += (_DRIFTS,)
@@ -419,21 +705,15 @@ def read_fmriprep(paths, strategy, tuned, flag):
         name = re.sub(r"_desc-[a-zA-Z0-9]+(?=_bold\.nii)", "_desc-preproc", name)
         try:
             table, scans = load_confounds(name, complete, **tuned)
-        except KeyError as error:
-            raise ValueError(
-                f"{path.name}: the confounds of fMRIPrep have no column {error}, which "
-                f"{flag} {' '.join(strategy)} needs."
-            ) from error
-        except TypeError as error:  # of arithmetic with texts
-            raise ValueError(
-                f"{path.name}: the confounds of fMRIPrep hold a text where there must "
-                f"be a number ({error}). Correct the table beside it, or choose others "
-                f"with {flag}."
-            ) from error
-        except (ValueError, OSError) as error:
+        except (KeyError, TypeError, ValueError, OSError) as error:
+            words = " ".join(str(error).split())
+            if isinstance(error, KeyError):
+                words = f"they have no column {words}"
+            elif isinstance(error, TypeError):  # of arithmetic with texts
+                words = f"they hold a text where there must be a number: {words}"
             raise ValueError(
                 f"{path.name}: nilearn finds no confounds {quoted(strategy)} of "
-                f"fMRIPrep ({' '.join(str(error).split())}). Choose others with {flag}."
+                f"fMRIPrep ({words}). Choose others with {flag}, or correct the table."
             ) from error
         if scans is not None and len(scans) == 0:
             raise ValueError(

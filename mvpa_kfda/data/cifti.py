@@ -16,32 +16,19 @@ from pathlib import Path
 import nibabel
 import numpy as np
 import pandas as pd
-from nibabel.cifti2 import (
-    BrainModelAxis,
-    Cifti2Image,
-    LabelAxis,
-    ParcelsAxis,
-    ScalarAxis,
-    SeriesAxis,
-)
+from nibabel.cifti2 import BrainModelAxis, Cifti2Image, LabelAxis, ParcelsAxis
 from nilearn.surface import PolyMesh, load_surf_mesh
 
 from ..utils.advice import advice, described
-from ..utils.checks import expand_pattern, name_items, quoted
-from .space import (
-    HEMISPHERES,
-    GrayordinateSpace,
-    ParcelSpace,
-    cortex,
-    same_places,
-    short,
-)
+from ..utils.checks import expand_pattern, name_items, quoted, read_file
+from .space import GrayordinateSpace, ParcelSpace, cortex, same_places, short
 from .volumes import as_mask, check_several, listed, open_image, read, stack_rows
 
 #: How the names of CIFTI files end.
 _ENDING = re.compile(r"\.[dp](scalar|tseries|label|conn)(\.nii)?$", re.IGNORECASE)
 #: What the kinds of columns are called.
 _KINDS = {BrainModelAxis: "grayordinates", ParcelsAxis: "parcels"}
+_PATH = str | os.PathLike
 _ALLOWED = ".dscalar.nii, .dtseries.nii, .pscalar.nii or .ptseries.nii"
 
 
@@ -59,9 +46,8 @@ def is_cifti(imgs):
     several = isinstance(imgs, list | tuple | np.ndarray) and getattr(imgs, "ndim", 1)
     items = list(imgs) if several and len(imgs) else [imgs]
     named = [
-        bool(_ENDING.search(str(item)))
-        if isinstance(item, str | os.PathLike)
-        else isinstance(item, Cifti2Image)
+        isinstance(item, Cifti2Image)
+        or (isinstance(item, _PATH) and bool(_ENDING.search(str(item))))
         for item in items
     ]
     first = named[0] or _holds_cifti(items[0])
@@ -75,9 +61,7 @@ def is_cifti(imgs):
 
 def _holds_cifti(item):
     """Whether a file of another name holds a CIFTI image."""
-    if not isinstance(item, str | os.PathLike):
-        return False
-    path = expand_pattern(item, " in imgs")[0]
+    path = expand_pattern(item, " in imgs")[0] if isinstance(item, _PATH) else Path()
     if not path.name.endswith((".nii", ".nii.gz")) or not path.is_file():
         return False
     try:
@@ -96,12 +80,11 @@ def load_cifti(item, name):
             f"{described(item)}.{advice(item)}"
         )
     axes = [item.header.get_axis(i) for i in range(item.ndim)]
-    ours = len(axes) == 2 and isinstance(axes[1], tuple(_KINDS))
-    if not ours or not isinstance(axes[0], SeriesAxis | ScalarAxis | LabelAxis):
+    if [type(axis) in _KINDS for axis in axes] != [False, True]:
         words = " x ".join(type(axis).__name__.removesuffix("Axis") for axis in axes)
         raise ValueError(
-            f"{name} is a CIFTI file of {words}. Allowed: one whose rows are images or "
-            f"time points and whose columns are grayordinates or parcels, {_ALLOWED}."
+            f"{name} is a CIFTI file of {words}. Allowed: rows of images or time "
+            f"points, columns of grayordinates or parcels, {_ALLOWED}."
         )
     volume = item.header.get_index_map(1).volume
     if axes[1].affine is not None and volume is not None:
@@ -120,36 +103,32 @@ def load_ciftis(imgs):
     for item, name in zip(items, names, strict=True):
         file = load_cifti(item, name)
         if isinstance(file.rows, LabelAxis):
-            raise ValueError(
-                f"{name} holds the labels of an atlas and not data. Pass it to "
-                "decode_regions as labels_img."
-            )
+            mend = "Pass it to decode_regions as labels_img."
+            raise ValueError(f"{name} holds the labels of an atlas, no data. {mend}")
         files.append(file)
-        if difference := _difference(file.columns, files[0].columns):
+        axis, first = file.columns, files[0].columns
+        if not _same_columns(axis, first):
+            others = f"{len(axis)} {_KINDS[type(axis)]} against {len(first)}"
+            others += ", other ones, or the same in another order"
             raise ValueError(
-                f"{name} has other columns than {names[0]}: {difference}. All images "
-                "of an analysis must have the same ones, in the same order."
+                f"{name} has other columns than {names[0]}: "
+                f"{_misfit(axis, first) or others}. All images need the same ones."
             )
     check_several(sum(len(file.rows) for file in files), files[0].image.shape)
     return files
 
 
-def _difference(axis, other):
-    """How the columns of a file differ from those of another; "" if not."""
-    if _same_columns(axis, other):
-        return ""
-    kinds = [_KINDS[type(each)] for each in (axis, other)]
-    if len(axis) != len(other) or kinds[0] != kinds[1]:
-        return f"{len(axis)} {kinds[0]} against {len(other)} {kinds[1]}"
-    if axis.nvertices != other.nvertices:
-        surfaces = [
-            quoted([f"{n} {short(k)}" for k, n in each.nvertices.items()])
-            for each in (axis, other)
-        ]
-        return f"surfaces of {surfaces[0]} vertices against {surfaces[1]}"
+def _misfit(axis, other):
+    """How the kind, surfaces or grid of two axes differ; "" if they do not."""
+    if type(axis) is not type(other):
+        return " against ".join(f"{len(x)} {_KINDS[type(x)]}" for x in (axis, other))
+    for structure, n in axis.nvertices.items():
+        if n != (expected := other.nvertices.get(structure, n)):
+            return f"{n} vertices on {short(structure)} against {expected}"
     if not _same_grid(axis, other):
-        return "voxels on another grid"
-    return f"other {kinds[0]}, or the same in another order"
+        shapes = f"shape {axis.volume_shape} against {other.volume_shape}"
+        return f"voxels on another grid, {shapes}, or another affine"
+    return ""
 
 
 def _same_columns(axis, other):
@@ -178,33 +157,23 @@ def mask_ciftis(files, mask):
     return stack_rows(rows, (sum(len(f.rows) for f in files), np.count_nonzero(mask)))
 
 
-def with_rows(data, file, names=None):
-    """A CIFTI image of other rows (n, n_columns) with the columns of a file."""
-    names = [f"row {i + 1}" for i in range(len(data))] if names is None else names
-    axes = ScalarAxis(names), file.columns
-    image = Cifti2Image(data, axes, dtype=data.dtype)
-    parcels = isinstance(file.columns, ParcelsAxis)
-    image.nifti_header.set_intent("ConnParcelScalr" if parcels else "ConnDenseScalar")
-    return image
-
-
 # ------------------------------------------------------------------------------ spaces
 
 
 def cifti_space(file, mesh=None):
     """The space of all columns of a file; the cortex lies on the meshes."""
     axis, meshes = file.columns, _load_meshes(mesh)
-    expected = {part: axis.nvertices.get(cortex(part)) for part in meshes}
+    sizes = {part: axis.nvertices.get(cortex(part)) for part in meshes}
     for part, each in meshes.items():
-        if expected[part] not in (None, n := len(each.coordinates)):
+        if sizes[part] not in (None, n := len(each.coordinates)):
             raise ValueError(
                 f"The {part} mesh has {n} vertices, but {short(cortex(part))} of imgs "
-                f"has {expected[part]}. Use the surface that the images were sampled "
-                "on, e.g. of fsLR with 32k vertices the .32k_fs_LR.surf.gii."
+                f"has {sizes[part]}. Use the surface that the images were sampled on, "
+                "e.g. of fsLR with 32k vertices the .32k_fs_LR.surf.gii."
             )
     if isinstance(axis, ParcelsAxis):
         return _parcel_space(axis)
-    meshes = {part: each for part, each in meshes.items() if expected[part] is not None}
+    meshes = {part: each for part, each in meshes.items() if sizes[part] is not None}
     structure, structures = pd.factorize(axis.name)
     return GrayordinateSpace(
         structures,
@@ -253,36 +222,32 @@ def _load_meshes(mesh):
     if isinstance(mesh, PolyMesh):
         parts = mesh.parts
     elif isinstance(mesh, list | tuple) and len(mesh) == 2:
-        parts = dict(zip(HEMISPHERES, mesh, strict=True))
+        parts = {"left": mesh[0], "right": mesh[1]}
     if not isinstance(parts, dict):
         raise TypeError(
             f"Invalid value for 'mesh': {described(mesh)}. Allowed: a PolyMesh of "
-            "nilearn, a dict {'left': ..., 'right': ...} or a pair (left, right) of "
-            "paths, e.g. .surf.gii files, or meshes."
+            "nilearn, a dict {'left': ..., 'right': ...} or (left, right), of .surf.gii"
+            " files or meshes."
         )
-    if unknown := [part for part in parts if part not in HEMISPHERES]:
-        raise ValueError(
-            f"Invalid parts of mesh: {quoted(unknown)}. Allowed: 'left', 'right'."
-        )
-    return {p: _load_mesh(each, p) for p, each in parts.items() if each is not None}
+    if unknown := [part for part in parts if part not in ("left", "right")]:
+        there = quoted(unknown)
+        raise ValueError(f"Invalid parts of mesh: {there}. Allowed: 'left', 'right'.")
+    given = {part: each for part, each in parts.items() if each is not None}
+    return {part: _load_mesh(each, part) for part, each in given.items()}
 
 
 def _load_mesh(mesh, part):
     """The mesh of a hemisphere with finite coordinates."""
-    what = described(mesh)
-    if isinstance(mesh, str | os.PathLike):
-        mesh = Path(mesh).expanduser()
-        what = str(mesh)
-        if not mesh.is_file():
-            raise FileNotFoundError(f"mesh: {what!r} is no file.")
+    if isinstance(mesh, _PATH):
+        return _load_mesh(read_file(mesh, "mesh", load_surf_mesh, "mesh"), part)
     try:
-        mesh = load_surf_mesh(mesh)
-    # What nilearn and nibabel raise depends on the kind of file.
-    except Exception as error:
-        raise ValueError(f"mesh: {what!r} ({part}) is no mesh: {error}") from error
-    if not np.isfinite(mesh.coordinates).all():
+        loaded = load_surf_mesh(mesh)
+    except Exception as error:  # what nilearn raises depends on what it is given
+        what = f"{described(mesh)!r} ({part})"
+        raise ValueError(f"mesh: {what} is no mesh: {error}") from error
+    if not np.isfinite(loaded.coordinates).all():
         raise ValueError(f"mesh: the {part} one has coordinates that are not finite.")
-    return mesh
+    return loaded
 
 
 # ------------------------------------------------------------------- masks and atlases
@@ -295,9 +260,8 @@ def load_cifti_mask(mask_img, axis, name="mask_img"):
             f"{name} is for grayordinates; imgs are parcels. Leave some out by the "
             "label 0 of decode_regions, or by rows of adjacency without neighbours."
         )
-    mask = load_cifti(mask_img, name)
-    values = as_mask(_only_row(mask, name), name)
-    chosen = _at_columns(values, mask.columns, axis, name)
+    values, mask = _only_row(mask_img, name)
+    chosen = _at_columns(as_mask(values, name), mask.columns, axis, name)
     if not chosen.any():
         raise ValueError(f"{name} selects no grayordinate of the images.")
     return chosen
@@ -305,52 +269,40 @@ def load_cifti_mask(mask_img, axis, name="mask_img"):
 
 def load_cifti_labels(labels_img, axis):
     """Labels (n_columns,) for images, all labels, and names by label."""
-    atlas = load_cifti(labels_img, "labels_img")
-    values = _only_row(atlas, "labels_img")
+    values, atlas = _only_row(labels_img, "labels_img")
     names = {}
     if isinstance(atlas.rows, LabelAxis):
         names = {key: label[0] for key, label in atlas.rows.label[0].items()}
     return _at_columns(values, atlas.columns, axis, "labels_img"), values, names
 
 
-def _only_row(file, name):
-    """The one row of a file, (n_columns,)."""
+def _only_row(item, name):
+    """The one row of a file, (n_columns,), and the `Cifti` itself."""
+    file = load_cifti(item, name)
     if len(file.rows) != 1:
         raise ValueError(
             f"{name} must hold one map; it holds {len(file.rows)}. Take one of them, "
             "e.g. with wb_command -cifti-merge -column."
         )
-    return read(file.image, name)[0]
+    return read(file.image, name)[0], file
 
 
 def _at_columns(values, axis, other, name):
     """The values (n,) of the columns of an axis at those of another, else 0."""
     if _same_columns(axis, other):
         return values
-    if ParcelsAxis in (type(axis), type(other)):
+    misfit = _misfit(axis, other)
+    if misfit or isinstance(axis, ParcelsAxis):
+        what = misfit or "other parcels, or the same in another order"
         raise ValueError(
-            f"{name} has other columns than the images: {_difference(axis, other)}."
-        )
-    for structure, n in axis.nvertices.items():
-        expected = other.nvertices.get(structure, n)
-        if n != expected:
-            raise ValueError(
-                f"{name} has {n} vertices on {short(structure)}, but the images have "
-                f"{expected}. Take it on the surface of the images, or resample it "
-                "with wb_command."
-            )
-    if not _same_grid(axis, other):
-        raise ValueError(
-            f"{name} has voxels on another grid than the images: shape "
-            f"{axis.volume_shape} against {other.volume_shape}, or another affine. "
-            "Resample it with wb_command."
+            f"{name} does not fit the images: it has {what}. Use their surfaces and "
+            "their grid, or resample it with wb_command."
         )
     found = np.zeros(len(other), dtype=values.dtype)
-    for structure, n in other.nvertices.items():
-        at = np.zeros(n, dtype=values.dtype)
+    for structure in axis.nvertices.keys() & other.nvertices.keys():
+        at = np.zeros(other.nvertices[structure], dtype=values.dtype)
         given, wanted = (each.name == structure for each in (axis, other))
-        if structure in axis.nvertices:
-            at[axis.vertex[given]] = values[given]
+        at[axis.vertex[given]] = values[given]
         found[wanted] = at[other.vertex[wanted]]
     if axis.affine is not None and other.affine is not None:
         at = np.zeros(axis.volume_shape, dtype=values.dtype)

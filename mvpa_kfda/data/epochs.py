@@ -6,6 +6,7 @@ between slashes are tags, and a name stands for all events that have its tags in
 order. Files are read by MNE-Python: its own, EEGLAB's and FieldTrip's.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,21 +18,19 @@ import mne
 import numpy as np
 from mne.time_frequency import EpochsTFR
 from numpy.typing import ArrayLike
-from scipy import sparse
 from scipy.io import whosmat
 
-from ..utils.advice import advice, described
-from ..utils.checks import check_array, check_option, quoted, warn_of_angles
+from ..utils.advice import COMPLEX, advice, described
+from ..utils.checks import check_array, check_option, counted, quoted, warn_of_angles
 from ..utils.fingerprints import note_input
-from .trials import OF_EPOCHS, Trials, read_confounds, read_train_on
+from .neighbours import check_adjacency
+from .trials import OF_EPOCHS, Trials, make_trials
 
 #: How users say what class an epoch is of.
 EpochLabels = ArrayLike | Mapping[str, str | Sequence[str]] | None
 
 #: Events and tags that a message lists.
 _LISTED = 20
-#: The names of MNE-Python's levels of verbosity.
-_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,10 +67,10 @@ def read_epoch_data(epochs, y=None, picks=None, *, names=None, power=False, **kn
     if not np.allclose(distances, 1 / sfreq, rtol=1e-3, atol=0) and is_even(distances):
         sfreq = float(1 / distances.mean())
     chosen, references = _picked(epochs.info, picks)
-    left_out = {"bad": len({*chosen} & {*epochs.info["bads"]})}
-    left_out["reference"] = len(references)
-    left_out = {reason: n for reason, n in left_out.items() if n}
-    record |= {"channels_left_out": left_out} if left_out else {}
+    bad = len({*chosen} & {*epochs.info["bads"]})
+    counts = ("bad", bad), ("reference", len(references))
+    if left_out := {reason: n for reason, n in counts if n}:
+        record |= {"channels_left_out": left_out}
     return EpochData(
         trials,
         mne.pick_info(epochs.info, used),
@@ -88,18 +87,14 @@ def check_epochs(epochs, name="epochs", power=False):
     """Loaded, non-empty epochs, or power if that will do; the given stay."""
     if not isinstance(epochs, (mne.BaseEpochs, EpochsTFR) if power else mne.BaseEpochs):
         allowed = "mne.Epochs or EpochsTFR" if power else "mne.Epochs"
-        raise TypeError(
-            f"{name} must be an {allowed} object; got {described(epochs)}."
-            f"{advice(epochs)}"
-        )
+        given = f"{described(epochs)}.{advice(epochs)}"
+        raise TypeError(f"{name} must be an {allowed} object; got {given}")
     if not epochs.preload:
         with mne.use_log_level("WARNING"):
             epochs = epochs.copy().load_data()
     if len(epochs) == 0:
-        raise ValueError(
-            f"{name} is empty: no epoch is left to decode. {name}.drop_log tells why "
-            "epochs were dropped."
-        )
+        why = f"{name}.drop_log tells why epochs were dropped"
+        raise ValueError(f"{name} is empty: no epoch is left to decode. {why}.")
     return epochs
 
 
@@ -114,22 +109,13 @@ def label_epochs(
     A `second` labelling of the same trials is given by epochs, labels and whose these
     are; only what has a class in both is kept.
     """
-
-    def column_of(name):
-        _metadata_column(epochs, name, "confounds", "epochs")  # refuses what is not
-        return epochs.metadata[name]
-
     n, name = len(epochs), "y" if owner == "epochs" else "y_test"
+    column_of = partial(_metadata_column, epochs, name="confounds", owner="epochs")
     labels, kept, record = _classes_of(epochs, y, name, owner)
     if isinstance(groups, str):
-        groups = _metadata_column(epochs, groups, "groups", owner)
-    trials = Trials(
-        y=labels,
-        n=n,
-        groups=groups,
-        confounds=read_confounds(confounds, n, column_of),
-        train_on=read_train_on(train_on, n, epochs.metadata, OF_EPOCHS),
-    )
+        groups = _metadata_column(epochs, groups, "groups", owner).to_numpy()
+    given, known = (groups, confounds, train_on), (epochs.metadata, OF_EPOCHS)
+    trials = make_trials(labels, n, *given, *known, column_of=column_of)
     if second is not None:
         trials, kept, record = _in_both(trials, kept, record, *second)
     if len(kept) < n:
@@ -146,25 +132,19 @@ def _in_both(trials, kept, record, epochs, y, owner):
     both = np.intersect1d(kept, kept_test)
     if len(both) == 0:
         raise ValueError(
-            "y and y_test name classes that have no epoch in common, and are to be two "
-            "labellings of the same epochs. To train on some and test on others, pass "
-            "test_epochs=epochs."
+            "y and y_test name classes that have no epoch in common, and are to label "
+            "the same epochs. To test on others, pass test_epochs=epochs."
         )
-    for name, of_all, each in (
-        ("y", trials.y, record),
-        ("y_test", labels, record_test),
-    ):
-        gone = set(each["classes"]) - set(of_all[both].tolist()) if each else ()
-        if gone:
+    sides = ("y", trials.y, record, kept), ("y_test", labels, record_test, kept_test)
+    for name, of_all, each, known in sides:
+        if each and (gone := {*each["classes"]} - {*of_all[both].tolist()}):
             raise ValueError(
                 f"{name} names the class {min(gone)!r}, but its epochs have no class "
                 "in the other of y and y_test. Leave the class out."
             )
-    if len(both) < len(kept):
-        record = {**record, "selected": both}
-    if len(both) < len(kept_test):
-        record_test = {**record_test, "selected": both}
-    record = record | {f"{name}_test": value for name, value in record_test.items()}
+        if len(both) < len(known):
+            each["selected"] = both
+    record |= {f"{name}_test": value for name, value in record_test.items()}
     return replace(trials, y_test=labels), both, record
 
 
@@ -180,10 +160,8 @@ def _numbers(numbers, samples, groups):
         return None
     if (np.diff(samples[np.argsort(numbers)]) > 0).all():
         return numbers
-    group = np.zeros(len(samples), int)
-    if groups is not None:
-        group = np.unique(groups, return_inverse=True)[1].reshape(-1)
-    order = _in_time(samples, group)
+    groups = np.zeros(len(samples), int) if groups is None else groups
+    order = _in_time(samples, np.unique(groups, return_inverse=True)[1].reshape(-1))
     if order is None or (np.diff(numbers[order]) > 0).all():
         return None if order is None else numbers
     return np.argsort(order)
@@ -222,43 +200,38 @@ def _classes_of(epochs, y, name, owner):
     The labels are the events' names, a column of the metadata, as given, or the names
     of classes, "" for none.
     """
-    everybody = np.arange(len(epochs))
+    everybody, codes = np.arange(len(epochs)), epochs.events[:, 2]
     if y is None:
         names = {code: event for event, code in epochs.event_id.items()}
-        codes = epochs.events[:, 2]
-        unknown = sorted(set(codes.tolist()) - set(names))
-        if unknown:
+        if unknown := sorted({*codes.tolist()} - {*names}):
             raise ValueError(
                 f"{owner}.event_id has no name for the event codes {unknown} in "
                 f"{owner}.events. Name every code there, or pass {name}."
             )
         return np.array([names[code] for code in codes]), everybody, {}
     if isinstance(y, str):
-        return _metadata_column(epochs, y, name, owner), everybody, {}
+        return _metadata_column(epochs, y, name, owner).to_numpy(), everybody, {}
     if not names_classes(y, len(epochs)):
         return y, everybody, {}
-    names = _named(y, len(epochs), name)
     events = {
         label: _match(epochs.event_id, texts, len(epochs), name, owner)
-        for label, texts in names.items()
+        for label, texts in _named(y, len(epochs), name).items()
     }
-    labels = np.full(len(epochs), "", dtype=f"<U{max(map(len, names))}")
-    codes = epochs.events[:, 2]
+    labels = np.full(len(epochs), "", dtype=f"<U{max(map(len, events))}")
     for label, matched in events.items():
         of_class = np.isin(codes, [epochs.event_id[event] for event in matched])
         if not of_class.any():
+            its = f"its events {quoted(matched, _LISTED)}. See {owner}.drop_log"
             raise ValueError(
-                f"{name} names the class {label!r}, but {owner} has no epoch of its "
-                f"events {quoted(matched, _LISTED)}. {owner}.drop_log tells why epochs "
-                "were dropped; else leave the class out."
+                f"{name} names the class {label!r}, but {owner} has no epoch of {its}, "
+                "or leave the class out."
             )
-        twice = np.flatnonzero(of_class & (labels != ""))
-        if len(twice):
+        if len(twice := np.flatnonzero(of_class & (labels != ""))):
             event = next(e for e in matched if epochs.event_id[e] == codes[twice[0]])
+            both = f"{str(labels[twice[0]])!r} and {label!r}"
             raise ValueError(
-                f"{name} names the event {event!r} in two classes, "
-                f"{str(labels[twice[0]])!r} and {label!r}. Use separate tags or events "
-                "for each class."
+                f"{name} names the event {event!r} in two classes, {both}. Use "
+                "separate tags or events for each class."
             )
         labels[of_class] = label
     kept = np.flatnonzero(labels != "")
@@ -267,57 +240,44 @@ def _classes_of(epochs, y, name, owner):
 
 def _metadata_column(epochs, column, name, owner):
     """A column of the metadata."""
-    metadata = epochs.metadata
-    if metadata is None:
+    of = "" if owner == "epochs" else f" of {owner}"
+    if epochs.metadata is None:
         whose = "these epochs have" if owner == "epochs" else f"{owner} has"
         raise ValueError(
             f"{name}={column!r} names a metadata column, but {whose} no metadata. Pass "
             f"{name} as an array with one value per epoch."
         )
-    if column not in metadata.columns:
-        of = "" if owner == "epochs" else f" of {owner}"
+    if column not in epochs.metadata.columns:
+        there = quoted(map(str, epochs.metadata.columns))
         raise ValueError(
-            f"{name}={column!r} is not a metadata column{of}. The columns are: "
-            f"{quoted(map(str, metadata.columns))}."
+            f"{name}={column!r} is not a metadata column{of}. The columns are: {there}."
         )
-    return metadata[column].to_numpy()
+    return epochs.metadata[column]
 
 
 def _named(given, n_epochs, name):
     """The texts that stand for each class, by its name; two or more."""
-    if isinstance(given, Mapping):
-        names = {}
-        for label, texts in given.items():
-            texts = [texts] if isinstance(texts, str) else texts
-            right = isinstance(texts, list | tuple) and texts
-            right = right and all(isinstance(text, str) for text in texts)
-            if not right or not isinstance(label, str) or not label.strip():
-                raise TypeError(
-                    f"{name} names classes by a dict of name -> tag or event, or a "
-                    f"list of these; got {label!r}: {texts!r}. For example: "
-                    "{'animate': ['face', 'body'], 'inanimate': 'house'}."
-                )
-            names[label.strip()] = list(texts)
-        if len(names) < len(given):
-            raise ValueError(
-                f"{name} names {len(given)} classes, of which some have the same name "
-                "but for blanks. Put the events of a class together."
+    names, by_dict = {}, isinstance(given, Mapping)
+    for label, texts in given.items() if by_dict else zip(given, given, strict=True):
+        texts = [texts] if isinstance(texts, str) else texts
+        right = isinstance(texts, list | tuple) and texts
+        right = right and all(isinstance(text, str) for text in [label, *texts])
+        if not right or not label.strip():
+            raise TypeError(
+                f"{name} names classes by a dict of name -> tag or event, or a list of "
+                f"these; got {label!r}: {texts!r}. For example: "
+                "{'animate': ['face', 'body'], 'inanimate': 'house'}."
             )
-    else:
-        given = [label.strip() for label in given]
-        names = {label: [label] for label in given}
-        if len(names) < len(given):
-            twice = next(label for label in given if given.count(label) > 1)
+        if label.strip() in names:
             raise ValueError(
-                f"{name} names {twice!r} twice among {len(given)} names, for "
-                f"{n_epochs} epochs. Name each class once, or pass one label for each "
-                "epoch."
+                f"{name} names {label.strip()!r} twice among {len(given)} names, for "
+                f"{n_epochs} epochs. Put the events together, or pass one label for "
+                "each epoch."
             )
+        names[label.strip()] = [text.strip() for text in texts]
     if len(names) < 2:
-        raise ValueError(
-            f"{name} names {len(names)} class{'es' * (not names)}; decoding needs two "
-            "or more. Name the tags or events of each."
-        )
+        what = f"{counted(len(names), 'class')}; decoding needs two or more"
+        raise ValueError(f"{name} names {what}. Name the tags or events of each.")
     return names
 
 
@@ -326,9 +286,8 @@ def _match(event_id, texts, n_epochs, name, owner):
     found = []
     trimmed = {event: event.strip() for event in event_id}
     for text in texts:
-        matched = mne.event.match_event_names(
-            list(trimmed.values()), text.strip(), on_missing="ignore"
-        )
+        names = list(trimmed.values())
+        matched = mne.event.match_event_names(names, text, on_missing="ignore")
         matched = [e for name in matched for e in event_id if trimmed[e] == name]
         if not matched:
             tags = sorted({tag for event in event_id for tag in event.split("/")})
@@ -345,11 +304,6 @@ def _match(event_id, texts, n_epochs, name, owner):
 
 # ---------------------------------------------------------------------------- channels
 
-#: Channels that record the noise of the room. For MNE-Python they are data, too.
-_REFERENCE = "ref_meg"
-#: How users ask for all data channels.
-_ALL = ("data", ["data"])
-
 
 def _picked(info, picks):
     """The names of picked channels, and of the references left out of all."""
@@ -357,10 +311,12 @@ def _picked(info, picks):
     stand_in = mne.EvokedArray(np.zeros((len(info["ch_names"]), 1)), info.copy())
     stand_in.pick("data" if picks is None else picks, verbose=False)
     names = stand_in.ch_names
-    if picks is not None and not (isinstance(picks, str | list) and picks in _ALL):
+    everything = isinstance(picks, str | list) and picks in ("data", ["data"])
+    if picks is not None and not everything:
         return names, []
-    kinds = dict(zip(names, stand_in.get_channel_types(), strict=True))
-    references = [name for name in names if kinds[name] == _REFERENCE]
+    # They record the noise of the room. For MNE-Python they are data, too.
+    kinds = zip(names, stand_in.get_channel_types(), strict=True)
+    references = [name for name, kind in kinds if kind == "ref_meg"]
     return [name for name in names if name not in references], references
 
 
@@ -424,7 +380,8 @@ def samples_first(epochs, picks, kept, name="epochs"):
     role = "data" if name == "epochs" else "data_test"
     # The features of a time point are contiguous then.
     if isinstance(epochs, EpochsTFR):
-        data = _power(epochs, name)[:, picks]
+        _check_power(epochs.data, name)
+        data = epochs.data[:, picks]
         data = data if len(kept) == len(data) else data[kept]
         data = check_array(data, f"The data of {name}", 4)
         note_input(role, data)
@@ -438,30 +395,21 @@ def samples_first(epochs, picks, kept, name="epochs"):
     return trials.transpose(2, 0, 1)
 
 
-def _power(tfr, name):
-    """Real values, (n_epochs, n_channels, n_freqs, n_times)."""
-    if tfr.data.ndim == 5:
+def _check_power(data, name):
+    """Refuse what is no power, (n_epochs, n_channels, n_freqs, n_times)."""
+    if data.ndim == 5:
         raise ValueError(
-            f"{name} has an axis of tapers, shape {tfr.data.shape}. Power is summed "
-            "over them: compute it with output='power'."
+            f"{name} has an axis of tapers, shape {data.shape}. Power is summed over "
+            "them: compute it with output='power'."
         )
-    if np.iscomplexobj(tfr.data):
+    if np.iscomplexobj(data):
         raise ValueError(
             f"The data of {name} holds complex data; real numbers are needed. For "
-            "power, compute it with output='power', or pass an EpochsTFRArray of "
-            f"np.abs({name}.data) ** 2. For phase take one frequency, z = "
-            f"{name}.data[:, :, i] / np.abs({name}.data[:, :, i]), whose cosine and "
-            "sine are features side by side: decode_arrays(np.concatenate([z.real, "
-            "z.imag], axis=1), y, sfreq=..., tmin=...). Without the division amplitude "
-            "and phase are decoded together."
+            f"power, use output='power'; for the rest, decode_arrays. {COMPLEX}"
         )
-    warn_of_angles(
-        tfr.data,
-        f"The data of {name}",
-        f"of one frequency, z = {name}.data[:, :, i], decode_arrays(np.concatenate(["
-        "np.sin(z), np.cos(z)], axis=1), y, sfreq=..., tmin=...)",
-    )
-    return tfr.data
+    instead = "decode_arrays(np.concatenate([np.sin(z), np.cos(z)], axis=1), y, ...)"
+    of = f"of one frequency, z = {name}.data[:, :, i], "
+    warn_of_angles(data, f"The data of {name}", of + instead)
 
 
 def is_even(distances):
@@ -473,10 +421,10 @@ def fit_scaling(info, data, scale, kernel):
     """The `Scaling` of data ([n_freqs,] n_samples, n_epochs, n_channels)."""
     if data.ndim == 4:
         # Power differs by orders of magnitude between frequencies.
-        divisors = [fit_scaling(info, power, scale, kernel).divisors for power in data]
-        if divisors[0] is None:
+        scalings = [fit_scaling(info, power, scale, kernel) for power in data]
+        if scalings[0].divisors is None:
             return Scaling()
-        return Scaling(np.stack(divisors)[:, None, None])
+        return Scaling(np.stack([each.divisors for each in scalings])[:, None, None])
     if isinstance(scale, mne.Covariance):
         return Scaling(whitener=_whitener(scale, info))
     if scale == "channel":
@@ -499,20 +447,17 @@ def _deviation(data, axis=None):
 
 def _whitener(covariance, info):
     """The whitening matrix (n_channels, n_channels) of a noise covariance."""
-    missing = [name for name in info["ch_names"] if name not in covariance.ch_names]
-    if missing:
+    names = info["ch_names"]
+    if missing := [name for name in names if name not in covariance.ch_names]:
         raise ValueError(
-            f"The noise covariance in scale lacks {len(missing)} of the "
-            f"{len(info['ch_names'])} channels, e.g. {missing[0]!r}. Pick the channels "
-            "it has, or compute it from these epochs."
+            f"The noise covariance in scale lacks {len(missing)} of the {len(names)} "
+            f"channels, e.g. {missing[0]!r}. Pick those it has, or compute it again."
         )
     data = pick_channels(info, None)
-    others = [name for i, name in enumerate(info["ch_names"]) if i not in data]
-    if others:
+    if others := [name for i, name in enumerate(names) if i not in data]:
         raise ValueError(
-            "A noise covariance in scale whitens data channels only; "
-            f"{', '.join(others)} in picks cannot be whitened. Leave them out of picks "
-            "or use scale='auto'."
+            "A noise covariance in scale whitens data channels only, not "
+            f"{', '.join(others)}. Leave them out of picks, or use scale='auto'."
         )
     return mne.cov.compute_whitener(covariance, info, verbose=False)[0]
 
@@ -520,88 +465,30 @@ def _whitener(covariance, info):
 def progress_wanted(verbose):
     """MNE's verbose as yes, no or None."""
     if isinstance(verbose, str):
-        check_option("verbose", verbose.upper(), _LEVELS)
-        return verbose.upper() in ("DEBUG", "INFO")
-    if isinstance(verbose, np.bool_):  # of which both are below any level
-        return bool(verbose)
-    if verbose is None or isinstance(verbose, bool):
-        return verbose
+        levels = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+        verbose = getattr(logging, check_option("verbose", verbose.upper(), levels))
+    if verbose is None or isinstance(verbose, bool | np.bool_):
+        return None if verbose is None else bool(verbose)
     if not isinstance(verbose, Integral):
         raise TypeError(
             f"Invalid value for 'verbose': {verbose!r}. Allowed: True, False, None, or "
-            f"a level of logging, {quoted(_LEVELS)} or its number."
+            "a level of logging, such as 'INFO', or its number."
         )
-    return verbose <= 20  # the number of the INFO level
+    return verbose <= logging.INFO
 
 
 def find_neighbours(info, sensors):
     """Which picked channels are neighbours, each pair once, (2, n_pairs)."""
-    names = info["ch_names"]
+    names, known = info["ch_names"], None
     if sensors is True or isinstance(sensors, str):
         also = ("an adjacency matrix", "(matrix, ch_names)")
         check_option("sensors", sensors, ("adjacency", True), also)
         sensors = _mne_adjacency(info)
     if isinstance(sensors, tuple) and len(sensors) == 2:
-        matrix, known = sensors
-        known = [str(name) for name in known]
-        matrix = _check_adjacency(matrix, len(known), "channel name")
-        missing = [name for name in names if name not in known]
-        if missing:
-            raise ValueError(
-                f"The adjacency in sensors lacks {len(missing)} of the {len(names)} "
-                f"picked channels: {quoted(missing[:5])}. It has, for example, "
-                f"{quoted(known[:3])}. Rename or pick channels so that they match."
-            )
-        order = [known.index(name) for name in names]
-        matrix = matrix[np.ix_(order, order)]
-    else:
-        matrix = _check_adjacency(sensors, len(names), "picked channel")
-    return np.stack(np.nonzero(np.triu(matrix, k=1)))
-
-
-def _mne_adjacency(info):
-    """The adjacency that MNE-Python finds for channels of a single type."""
-    types = sorted(set(info.get_channel_types()))
-    if len(types) > 1:
-        raise ValueError(
-            "sensors='adjacency' takes channels of one type; picked are "
-            f"{', '.join(types)}. Pick one, e.g. picks={types[0]!r}, or pass your own "
-            "matrix as sensors."
-        )
-    n = len(info["ch_names"])
-    if types[0] == "misc" or n < 4:
-        raise ValueError(
-            "sensors='adjacency' needs four or more channels of a type that has places "
-            f"on the head; picked are {n} of type {types[0]}. Pick others, or pass "
-            "your own matrix as sensors."
-        )
-    try:
-        with mne.use_log_level("ERROR"):
-            return mne.channels.find_ch_adjacency(info, types[0])
-    # No positions, positions for another type, or too few channels for triangles.
-    except (LookupError, RuntimeError, ValueError) as error:
-        raise ValueError(
-            f"MNE-Python finds no neighbours of the {n} "
-            f"{types[0]} channels: {str(error).splitlines()[0]} Set the positions with "
-            "epochs.set_montage, or pass your own matrix as sensors."
-        ) from error
-
-
-def _check_adjacency(matrix, n, what):
-    """A symmetric array of booleans, (n, n)."""
-    matrix = matrix.toarray() if sparse.issparse(matrix) else matrix
-    try:
-        matrix = np.asarray(matrix, dtype=float)
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"Invalid value for 'sensors': {matrix!r}. Allowed: None, 'adjacency', a "
-            "matrix, or the tuple that mne.channels.find_ch_adjacency returns."
-        ) from None
-    if matrix.shape != (n, n):
-        raise ValueError(
-            f"The adjacency in sensors must have shape ({n}, {n}), one row per {what}; "
-            f"got {matrix.shape}. Pass (matrix, ch_names) to match channels by name."
-        )
+        sensors, known = sensors[0], [str(name) for name in sensors[1]]
+    rows, noun = (names, "picked channel") if known is None else (known, "channel name")
+    mend = " Pass (matrix, ch_names) to match channels by name, or 'adjacency'."
+    matrix = check_adjacency(sensors, len(rows), "sensors", noun, mend).toarray()
     if not np.isin(matrix, (0, 1)).all():
         raise ValueError(
             "The adjacency in sensors must hold zeros and ones; got values from "
@@ -613,7 +500,35 @@ def _check_adjacency(matrix, n, what):
             "The adjacency in sensors must be symmetric; it differs for the pair "
             f"({i}, {j}). Make it so: (matrix + matrix.T) > 0."
         )
-    return matrix > 0
+    if missing := [name for name in names if name not in rows]:
+        raise ValueError(
+            f"The adjacency in sensors lacks {len(missing)} of the {len(names)} "
+            f"picked channels: {quoted(missing[:5])}. It has, for example, "
+            f"{quoted(rows[:3])}. Rename or pick channels so that they match."
+        )
+    order = [rows.index(name) for name in names]
+    return np.stack(np.nonzero(np.triu(matrix[np.ix_(order, order)], k=1)))
+
+
+def _mne_adjacency(info):
+    """The adjacency that MNE-Python finds for channels of a single type."""
+    types, n = sorted(set(info.get_channel_types())), len(info["ch_names"])
+    if len(types) > 1 or types[0] == "misc" or n < 4:
+        raise ValueError(
+            "sensors='adjacency' needs four or more channels of one type, which have "
+            f"places on the head; picked are {n} of type {', '.join(types)}. Pick "
+            "others, or pass your own matrix as sensors."
+        )
+    try:
+        with mne.use_log_level("ERROR"):
+            return mne.channels.find_ch_adjacency(info, types[0])
+    # No positions, positions for another type, or too few channels for triangles.
+    except (LookupError, RuntimeError, ValueError) as error:
+        raise ValueError(
+            f"MNE-Python finds no neighbours of the {n} {types[0]} channels: "
+            f"{str(error).splitlines()[0]} Set the positions with epochs.set_montage, "
+            "or pass your own matrix as sensors."
+        ) from error
 
 
 # ------------------------------------------------------------------------------- files
@@ -628,21 +543,18 @@ def read_epochs_file(path):
         text = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         words = (
             f"is not a file of epochs that MNE-Python can read ({text}). Use epochs "
-            "saved by mne.Epochs.save (-epo.fif), EEGLAB epochs (.set) or FieldTrip "
-            "data (.mat)."
+            "of mne.Epochs.save (-epo.fif), EEGLAB epochs (.set) or FieldTrip's (.mat)."
         )
         # SciPy, which MNE-Python uses without it for EEGLAB, reads no version 7.3.
         if "pymatreader" in text or isinstance(error, NotImplementedError):
             words = (
-                "cannot be read without the package pymatreader. Install it (pip "
-                "install pymatreader), or save the epochs by mne.Epochs.save "
-                "(-epo.fif)."
+                "cannot be read without the package pymatreader. Install it, or save "
+                "the epochs by mne.Epochs.save (-epo.fif)."
             )
         elif "read_raw_eeglab" in text:
             words = (
-                "holds no epochs, or only one: for EEGLAB it is a continuous "
-                "recording. Cut it into epochs first, by Tools > Extract epochs in "
-                "EEGLAB or by mne.Epochs."
+                "holds no epochs, or only one: for EEGLAB it is a continuous recording."
+                " Cut it first, by Tools > Extract epochs in EEGLAB or by mne.Epochs."
             )
         raise ValueError(f"{path} {words}") from error
 

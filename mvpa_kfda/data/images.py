@@ -24,9 +24,11 @@ from ..utils.checks import (
     all_items,
     check_per_trial,
     counted,
+    invalid,
     quoted,
-    refuse_long_name,
+    read_file,
 )
+from . import volumes
 from .cifti import (
     cifti_space,
     is_cifti,
@@ -42,19 +44,6 @@ from .trials import (
     read_confounds,
     read_train_on,
 )
-from .volumes import (
-    background_mask,
-    is_surface,
-    load_mask,
-    load_surface_mask,
-    load_surfaces,
-    load_volumes,
-    mask_surfaces,
-    mask_volumes,
-    surface_space,
-    transformed,
-    usable_columns,
-)
 
 #: What parts the columns of a table, by the ending of its name.
 _SEPARATORS = {".tsv": "\t", ".csv": ","}
@@ -63,41 +52,9 @@ _SEPARATORS = {".tsv": "\t", ".csv": ","}
 Label = str | int
 Classes = Sequence[Label] | Mapping[str, Label | Sequence[Label]] | None
 
-#: Labels that a message lists.
+#: Labels that a message lists, and how it words classes with names.
 _LISTED = 20
-
-
-def read_labels(y, groups=None, confounds=None, train_on=None):
-    """Labels and groups (n_images,), given as arrays or as (table, column).
-
-    And a `ConfoundTable` and a `TrainOn`, or None.
-    """
-    table = None
-    if _is_reference(y):
-        table = read_table(y[0], "y")
-        y = _column(table, y[1], "y")
-    elif isinstance(y, str | os.PathLike) or y is None:
-        raise TypeError(
-            f"y={y!r} holds no labels. Pass an array with one label per image, or "
-            "(table, column) with a DataFrame or the path of a .tsv or .csv file."
-        )
-    if isinstance(groups, str):
-        if table is None:
-            raise TypeError(
-                f"groups={groups!r} names a column, but y is not (table, column). "
-                "Pass groups as an array, or as (table, column) too."
-            )
-        groups = table, groups
-    if _is_reference(groups):
-        groups = _column(read_table(groups[0], "groups"), groups[1], "groups")
-    y = _plain(y, "y")
-    train_on = read_train_on(train_on, len(y), table, OF_IMAGES)
-    if _is_reference(confounds):
-        table, confounds = read_table(confounds[0], "confounds"), confounds[1]
-    column_of = None if table is None else partial(_column, table, name="confounds")
-    confounds = read_confounds(confounds, len(y), column_of)
-    groups = None if groups is None else _plain(groups, "groups")
-    return y, groups, confounds, train_on
+_NAMED = "a dict of name -> label or list of labels, such as {'animal': ['cat', 'dog']}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,27 +77,45 @@ class ImageLabels:
         return X if self.kept is None else X[self.kept]
 
 
-def choose_images(labels, classes=None):
-    """The `ImageLabels` of some classes; None: of all that `read_labels` read.
+def read_labels(y, groups=None, confounds=None, train_on=None, classes=None):
+    """The `ImageLabels` of some classes, by what is given as arrays or (table, column).
 
-    Parameters
-    ----------
-    labels : tuple
-        Labels, groups, confounds and `TrainOn` of all images.
-    classes : list of labels | dict of name -> label or list of labels | None
-        The classes to be decoded.
+    `classes` are labels, or a dict of name -> label or list of labels; None: all.
     """
-    y, groups, confounds, train_on = labels
+    table = None
+    if _is_reference(y):
+        table = read_table(y[0], "y")
+        y = _column(table, y[1], "y")
+    elif isinstance(y, str | os.PathLike) or y is None:
+        raise TypeError(
+            f"y={y!r} holds no labels. Pass an array with one label per image, or "
+            "(table, column) with a DataFrame or the path of a .tsv or .csv file."
+        )
+    if isinstance(groups, str):
+        if table is None:
+            raise TypeError(
+                f"groups={groups!r} names a column, but y is not (table, column). Pass "
+                "groups as an array, or as (table, column) too."
+            )
+        groups = table, groups
+    if _is_reference(groups):
+        groups = _column(read_table(groups[0], "groups"), groups[1], "groups")
+    y = _plain(y, "y")
+    train_on = read_train_on(train_on, len(y), table, OF_IMAGES)
+    if _is_reference(confounds):
+        table, confounds = read_table(confounds[0], "confounds"), confounds[1]
+    column_of = None if table is None else partial(_column, table, name="confounds")
     trials = Trials(
         y=y,
         n=len(y),
-        groups=groups,
-        confounds=confounds,
+        confounds=read_confounds(confounds, len(y), column_of),
+        groups=None if groups is None else _plain(groups, "groups"),
         train_on=train_on,
         numbers=np.arange(len(y)),  # images follow each other in time
     )
+    given = y, trials.groups
     if classes is None:
-        return ImageLabels(trials, (y, groups))
+        return ImageLabels(trials, given)
     names = _named_labels(classes, y)
     name_of = {label: name for name, several in names.items() for label in several}
     kept = np.flatnonzero([label in name_of for label in y.tolist()])
@@ -150,31 +125,28 @@ def choose_images(labels, classes=None):
         trials = replace(trials, y=np.array(labels))
     record = {str(name): list(map(str, several)) for name, several in names.items()}
     record = {"classes": record, "selected": kept, "n_images": len(y)}
-    return ImageLabels(trials, (y, groups), kept, record)
+    return ImageLabels(trials, given, kept, record)
 
 
 def _named_labels(classes, y):
     """The labels of each class by its name; each of them there, and once."""
     if isinstance(classes, str | bytes) or not isinstance(classes, Iterable):
-        raise TypeError(
-            f"Invalid value for 'classes': {classes!r}. Allowed: a list of two or more "
-            "labels, or a dict of name -> label or list of labels."
-        )
+        allowed = f"a list of two or more labels, or {_NAMED}"
+        raise invalid("classes", classes, allowed, TypeError)
     if isinstance(classes, Mapping):
         names = {name: _listed(several) for name, several in classes.items()}
-        wrong = [name for name in names if not isinstance(name, str) or not names[name]]
-        if wrong:
-            raise TypeError(
-                f"classes names {wrong[0]!r}: {classes[wrong[0]]!r}. Allowed: a dict "
-                "of name -> label or list of labels, such as {'animate': ['face', "
-                "'cat'], 'inanimate': 'house'}."
-            )
+        for name, several in names.items():
+            if not isinstance(name, str) or not several:
+                given = classes[name]
+                raise TypeError(
+                    f"classes names {name!r}: {given!r}. Allowed: {_NAMED}."
+                )
         labels = [label for several in names.values() for label in several]
         names = {name.strip(): several for name, several in names.items()}
         if len(names) < len(classes):
             raise ValueError(
-                f"classes names {len(classes)} classes, of which some have the same "
-                "name but for blanks. Put the labels of a class together."
+                f"classes names {len(classes)} classes, some with the same name but "
+                "for blanks. Put the labels of a class together."
             )
     else:
         labels = _listed(all_items("classes", classes))
@@ -186,12 +158,10 @@ def _named_labels(classes, y):
                 f"classes names {label!r}, which is no label in y. The labels are: "
                 f"{quoted(sorted(there), _LISTED)}."
             )
-    if len(set(labels)) < len(labels):
-        twice = next(label for label in labels if labels.count(label) > 1)
-        raise ValueError(
-            f"classes names the label {twice!r} twice. Put each label into one class "
-            "only."
-        )
+        if labels.count(label) > 1:
+            raise ValueError(
+                f"classes names the label {label!r} twice. Put each into one class."
+            )
     if len(names) < 2:
         raise ValueError(
             f"classes names {counted(len(names), 'class')}; decoding needs two or more."
@@ -207,10 +177,7 @@ def _listed(labels):
         if hasattr(label, "item") and np.size(label) == 1:
             label = label.item()
         if not isinstance(label, Hashable):
-            raise TypeError(
-                f"Invalid value for 'classes': it names {label!r}. Allowed: labels "
-                "that are in y, texts or numbers."
-            )
+            raise TypeError(f"classes names {label!r}. Allowed: labels that are in y.")
         plain.append(label.strip() if isinstance(label, str) else label)
     return plain
 
@@ -232,16 +199,10 @@ def read_table(table, name):
             f"The table of {name} must be a DataFrame or a file whose name ends in "
             f".tsv or .csv, also with .gz; got {str(table)!r}."
         )
-    refuse_long_name(path, name)
-    if not path.is_file():
-        raise FileNotFoundError(f"The table of {name}, {str(path)!r}, is no file.")
-    try:
-        return read_text_table(path, _SEPARATORS[ending])
+    read = partial(read_text_table, separator=_SEPARATORS[ending])
     # No text, no columns, lines of other lengths, or no gzip data after all.
-    except (ValueError, OSError, EOFError) as error:
-        raise ValueError(
-            f"The table of {name}, {str(path)!r}, cannot be read: {error}"
-        ) from error
+    errors = ValueError, OSError, EOFError
+    return read_file(table, f"The table of {name}", read, "table", errors)
 
 
 def _column(table, column, name):
@@ -255,9 +216,9 @@ def _column(table, column, name):
     missing = table[column].isna().to_numpy()
     if missing.any():
         raise ValueError(
-            f"{name}: the column {column!r} is empty in {missing.sum()} of "
-            f"{len(table)} rows (first: row {np.flatnonzero(missing)[0]}, counted from "
-            "0). Drop these rows and their images, or fill in the values."
+            f"{name}: the column {column!r} is empty in {sum(missing)} of {len(table)} "
+            f"rows (first: row {np.flatnonzero(missing)[0]}, counted from 0). Fill in "
+            "the values, or drop these rows and their images."
         )
     return table[column]
 
@@ -287,12 +248,7 @@ class Images:
     X: np.ndarray  #: (n_images, n_features), as they were, NaN too
     space: Space  #: where the columns are: a volume, a surface or plain features
     #: Which columns are finite and not constant, (n_features,).
-    usable: np.ndarray | None = None
-
-    def __post_init__(self):
-        """Find the columns that can be used, if nothing more is known of them."""
-        if self.usable is None:
-            object.__setattr__(self, "usable", usable_columns(self.X))
+    usable: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,16 +263,28 @@ class OpenImages:
 
     def read(self, chosen=None):
         """The `Images` at chosen positions (n_positions,) of bool; None: at all."""
-        space = self.space if chosen is None else self.space.take(chosen)
-        if self.known is None:
-            images = Images(self.data(space.mask), space)
-        elif chosen is None:
-            images = self.known
-        else:
-            X = self.known.X[:, chosen].copy(order="F")
-            images = Images(X, space, self.known.usable[chosen])
+        images, space = self.known, self.space
+        if chosen is not None:
+            space = space.take(chosen)
+        if images is None:
+            X = self.data(space.mask)
+            images = Images(X, space, volumes.usable_columns(X))
+        elif chosen is not None:
+            X = images.X[:, chosen].copy(order="F")
+            images = Images(X, space, images.usable[chosen])
         if not images.usable.any():
-            raise ValueError(_why_unusable(images))
+            finite = np.isfinite(images.X)
+            empty = np.flatnonzero(~finite.any(axis=1))
+            n_broken = int((~finite.all(axis=0)).sum())
+            hint = "Look whether the mask lies on the brain in these images."
+            if 0 < len(empty) < len(finite):
+                hint = (
+                    f"Image {empty[0]} (counted from 0) holds no finite value: drop it."
+                )
+            raise ValueError(
+                f"None of the {space.describe()} can be decoded: {n_broken} hold NaN "
+                f"or infinity and {finite.shape[1] - n_broken} are constant. {hint}"
+            )
         return images
 
 
@@ -346,30 +314,31 @@ def open_images(imgs, mask_img=None, mesh=None, whole=False):
         known = _features(imgs)
         if mask_img is not None:
             raise TypeError(
-                "mask_img is for images; imgs is an array. Select columns instead, "
-                "e.g. imgs[:, mask]."
+                "mask_img is for images; imgs is an array. Use imgs[:, mask] instead."
             )
         return OpenImages(known.space, None, known)
     if is_masker(mask_img) and not of_cifti:
-        check_masker(mask_img, SurfaceMasker if is_surface(imgs) else NiftiMasker)
-        known = Images(*transformed(imgs, mask_img))
+        on_surface = volumes.is_surface(imgs)
+        check_masker(mask_img, SurfaceMasker if on_surface else NiftiMasker)
+        known = Images(*volumes.transformed(imgs, mask_img))
         return OpenImages(known.space, None, known)
     if of_cifti:
         files = load_ciftis(imgs)
         space, data = cifti_space(files[0], mesh), partial(mask_ciftis, files)
-    elif is_surface(imgs):
-        images = load_surfaces(imgs)
-        space, data = surface_space(images[0].mesh), partial(mask_surfaces, images)
+    elif volumes.is_surface(imgs):
+        images = volumes.load_surfaces(imgs)
+        space = volumes.surface_space(images[0].mesh)
+        data = partial(volumes.mask_surfaces, images)
     else:
-        images = load_volumes(imgs)
+        images = volumes.load_volumes(imgs)
         space = VolumeSpace(np.ones(images[0].shape[:3], bool), images[0].affine)
-        data = partial(mask_volumes, images)
+        data = partial(volumes.mask_volumes, images)
         if mask_img is not None:
-            mask, affine = load_mask(mask_img, space)
+            mask, affine = volumes.load_mask(mask_img, space)
             # Spheres are on the grid of the mask, to the last digit.
             space = VolumeSpace(mask, space.affine if whole else affine)
         elif not whole:
-            space = replace(space, mask=background_mask(images))
+            space = replace(space, mask=volumes.background_mask(images))
         return OpenImages(space, data)
     return OpenImages(space if mask_img is None else masked(space, mask_img), data)
 
@@ -377,10 +346,10 @@ def open_images(imgs, mask_img=None, mesh=None, whole=False):
 def masked(space, mask_img, name="mask_img"):
     """The space of the places that a mask selects, also of those outside of it."""
     if isinstance(space, VolumeSpace):
-        mask, _ = load_mask(mask_img, space, name)
+        mask, _ = volumes.load_mask(mask_img, space, name)
     elif isinstance(space, SurfaceSpace):
         like = space.to_img(np.zeros(space.n_positions))
-        mask = load_surface_mask(mask_img, like, name)
+        mask = volumes.load_surface_mask(mask_img, like, name)
     else:
         mask = load_cifti_mask(mask_img, space.axis(), name)
     return replace(space, mask=mask)
@@ -402,31 +371,26 @@ def _features(imgs):
     """The `Images` of a plain array or DataFrame."""
     if sparse.issparse(imgs) or np.ma.is_masked(imgs):
         raise TypeError(
-            "imgs is a sparse or a masked array; pass a dense one, with NaN for what "
-            "is not known."
+            "imgs is a sparse or a masked array; pass a dense one, NaN for gaps."
         )
     names = imgs.columns.astype(str) if isinstance(imgs, pd.DataFrame) else None
     values = np.asarray(imgs)
     if values.ndim != 2 or 0 in values.shape:
         raise ValueError(
             "An array given as imgs must have shape (n_images, n_features); got "
-            f"{values.shape}. Make an image of volumes first: "
-            f"nibabel.Nifti1Image(data, affine).{advice(values)}"
-        )
-    if values.dtype.kind not in "biufO" or len(values) < 2:
-        raise ValueError(
-            "An array given as imgs must hold real numbers, in two or more rows; got "
-            f"shape {values.shape}, dtype {values.dtype}."
-            f"{f' {COMPLEX}' if values.dtype.kind == 'c' else ''}"
+            f"{values.shape}. Use nibabel.Nifti1Image(data, affine).{advice(values)}"
         )
     try:
+        if values.dtype.kind not in "biufO" or len(values) < 2:
+            raise ValueError
         X = np.array(values, dtype=np.float64, order="F")
     except (TypeError, ValueError):
+        hint = COMPLEX if values.dtype.kind == "c" else "Pass only the features."
         raise ValueError(
-            "An array given as imgs must hold real numbers; some of its columns hold "
-            "others. Pass only the features, e.g. table[names]."
+            "An array given as imgs must hold real numbers alone, in two or more rows; "
+            f"got shape {values.shape}, dtype {values.dtype}. {hint}"
         ) from None
-    return Images(X, FeatureSpace(names, X.shape[1]))
+    return Images(X, FeatureSpace(names, X.shape[1]), volumes.usable_columns(X))
 
 
 def check_masker(masker, wanted):
@@ -434,31 +398,13 @@ def check_masker(masker, wanted):
     name = type(masker).__name__
     if not isinstance(masker, wanted):
         raise TypeError(
-            f"mask_img is a {name}; for these images it must be a "
-            f"{wanted.__name__}, or a mask image. Regions of an atlas are for "
-            "decode_regions."
+            f"mask_img is a {name}; for these images it must be a {wanted.__name__}, "
+            "or a mask image. Regions of an atlas are for decode_regions."
         )
     if getattr(masker, "mask_img_", None) is None:
         raise ValueError(
-            f"mask_img is a {name} that is not fitted. Fit it first: "
-            "mask_img.fit(imgs)."
+            f"mask_img is a {name} that is not fitted; use mask_img.fit(imgs) first."
         )
-
-
-def _why_unusable(images):
-    """What is wrong with data of which nothing can be used."""
-    finite = np.isfinite(images.X)
-    empty = np.flatnonzero(~finite.any(axis=1))
-    n_broken = int((~finite.all(axis=0)).sum())
-    hint = (
-        f" Image {empty[0]} (counted from 0) holds no finite value at all: drop it."
-        if 0 < len(empty) < len(finite)
-        else " Look whether the mask lies on the brain in these images."
-    )
-    return (
-        f"None of the {images.space.describe()} can be decoded: {n_broken} hold NaN or "
-        f"infinite values and {finite.shape[1] - n_broken} are constant.{hint}"
-    )
 
 
 def process_positions(images, process_mask_img=None):

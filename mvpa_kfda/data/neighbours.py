@@ -33,8 +33,9 @@ from scipy import sparse
 from scipy.sparse import csgraph
 from sklearn.neighbors import NearestNeighbors
 
-from ..utils.checks import check_option, check_positive, word_bytes
+from ..utils.checks import check_option, check_positive, check_shape, word_bytes
 from ..utils.files import same_content
+from ..utils.memory import usable_memory
 from .space import GrayordinateSpace, SurfaceSpace, VolumeSpace, numbered, short
 
 #: How the length of a path along a mesh is measured.
@@ -86,16 +87,11 @@ def centre_features(mask_space, centre_space):
 
 def check_same_mesh(mask_space, centre_space):
     """Raise an error unless both are the same surface, or the same columns of CIFTI."""
-    kind, other = type(mask_space), type(centre_space)
-    same = kind is other and kind in (SurfaceSpace, GrayordinateSpace)
-    if same:
-        one, two = ({**s.pack(), "mask": None} for s in (mask_space, centre_space))
-        same = same_content(one, two)
-    if not same:
+    one, two = ({**s.pack(), "mask": None} for s in (mask_space, centre_space))
+    if not same_content(one, two):
         raise ValueError(
             f"The centres are {centre_space.describe()}, which are not on the meshes "
-            f"of the data, {mask_space.describe()}. Use the same meshes for both, with "
-            "the same parts, coordinates and faces."
+            f"of the data, {mask_space.describe()}. Use the same meshes for both."
         )
 
 
@@ -106,43 +102,68 @@ def in_mm(space):
     return np.stack(coord_transform(*np.nonzero(space.mask), space.affine), axis=1)
 
 
-def members_within(
-    mask_space, centre_space, radius, distance="geodesic", *, max_bytes=None
-):
-    """The features within a radius of every centre, in a space of any kind."""
-    options = {"max_bytes": max_bytes}
+def members_within(mask_space, centre_space, radius, distance="geodesic"):
+    """The features within a radius of every centre, in a space of any kind.
+
+    Of grayordinates, those in the same structure.
+    """
     if isinstance(mask_space, VolumeSpace):
-        return sphere_members(mask_space, centre_space, radius, **options)
-    spaces = mask_space, centre_space
+        return sphere_members(mask_space, centre_space, radius)
     if isinstance(mask_space, SurfaceSpace):
-        return surface_members(*spaces, radius, distance, **options)
-    return grayordinate_members(*spaces, radius, distance, **options)
+        return surface_members(mask_space, centre_space, radius, distance)
+    if names := mask_space.unplaced:
+        known = map(short, mask_space.structures)
+        numbers = dict(zip(known, mask_space.n_vertices, strict=True))
+        words = " and ".join(f"{name} ({numbers[name]} vertices)" for name in names)
+        raise ValueError(
+            f"imgs hold {words}, but not where they lie. Pass mesh=(left, right), the "
+            ".surf.gii files with as many vertices, or leave them out by mask_img."
+        )
+    found, order = [], []
+    pieces = zip(mask_space.pieces(), centre_space.pieces(), strict=True)
+    for (space, columns), (centres, rows) in pieces:
+        if distance == "edges" and isinstance(space, VolumeSpace):
+            raise ValueError(
+                "distance='edges' is for surfaces only, but imgs hold voxels, too. Use "
+                "a mask_img without them, or distance='geodesic'."
+            )
+        members = members_within(space, centres, radius, distance)
+        # Neither sorted nor summed again: in the order of the piece, so that kernels
+        # are those of the surface or the volume alone, to the last digit.
+        marks = members.data, columns[members.indices], members.indptr
+        shape = len(rows), mask_space.n_positions
+        found.append(sparse.csr_array(marks, shape=shape))
+        order.append(rows)
+    return sparse.vstack(found, format="csr")[np.argsort(np.concatenate(order))]
 
 
-def sphere_members(mask_space, centre_space, radius, *, max_bytes=None):
+def sphere_members(mask_space, centre_space, radius):
     """The voxels within a radius in mm of every centre."""
     radius = check_positive("radius", radius, " The radius is in mm.")
     n_centres, n_voxels = centre_space.n_positions, mask_space.n_positions
     if n_centres == 0 or n_voxels == 0:
         return sparse.csr_array((n_centres, n_voxels), dtype=bool)
     places, centres = in_mm(mask_space), in_mm(centre_space)
-    members = _in_balls(places, centres, radius, radius, max_bytes)
+    members = _in_balls(places, centres, radius, radius)
     centre = _one_per_row(centre_features(mask_space, centre_space), n_voxels)
-    same = _one_per_row(_same_whole_mm(places, centres), n_voxels)
+    # The first place with each centre's whole millimetres, -1 if none has.
+    whole = map(tuple, places.astype(int)[::-1].tolist())
+    first = dict(zip(whole, range(n_voxels - 1, -1, -1), strict=True))
+    same = [first.get(tuple(c), -1) for c in centres.astype(int).tolist()]
+    same = _one_per_row(np.array(same), n_voxels)
     members = members + (centre + same)
     members.sort_indices()
     return members
 
 
-def ball_members(points, radius, *, max_bytes=None):
+def ball_members(points, radius):
     """The points (n, 3) within a radius in mm of each of them."""
-    limit = radius * (1 + _ROUNDING)
-    members = _in_balls(points, points, limit, radius, max_bytes)
+    members = _in_balls(points, points, radius * (1 + _ROUNDING), radius)
     members.sort_indices()
     return members
 
 
-def _in_balls(places, centres, limit, radius, max_bytes):
+def _in_balls(places, centres, limit, radius):
     """The places (n, 3) up to a limit in mm away from every centre."""
     # One tree of all places, as in nilearn: trees of parts of them round distances
     # that equal the radius in other ways, and such voxels are many on a grid.
@@ -155,7 +176,7 @@ def _in_balls(places, centres, limit, radius, max_bytes):
         marks = np.ones(len(columns), dtype=bool), columns, ends
         return sparse.csr_array(marks, shape=(len(rows), len(places)))
 
-    return _find_all(find, len(centres), f"Spheres of radius {radius:g} mm", max_bytes)
+    return _find_all(find, len(centres), f"Spheres of radius {radius:g} mm")
 
 
 def nearest_members(points):
@@ -169,128 +190,23 @@ def nearest_members(points):
     return ball_members(points, np.median(distances) * (1 + 1e-3))
 
 
-def surface_members(
-    mask_space, centre_space, radius, distance="geodesic", *, max_bytes=None
-):
+def surface_members(mask_space, centre_space, radius, distance="geodesic"):
     """The vertices within a radius of every centre, along a mesh."""
-    check_option("distance", distance, DISTANCES)
-    unit = "mm" if distance == "geodesic" else "edges"
+    count = check_option("distance", distance, DISTANCES) == "edges"
+    unit = "edges" if count else "mm"
     radius = check_positive("radius", radius, f" The radius is in {unit}.")
-    if distance == "edges" and radius != int(radius):
+    if count and radius != int(radius):
         raise ValueError(
             f"Invalid value for 'radius': {radius!r}. Allowed: with distance='edges', "
             "a whole number of edges. For mm use distance='geodesic'."
         )
     check_same_mesh(mask_space, centre_space)
-    find, order = _finder(mask_space, centre_space, radius, distance)
-    what, width = f"Neighbourhoods of {radius:g} {unit}", len(mask_space.joined_mask)
-    members = _find_all(find, len(order), what, max_bytes, width)[np.argsort(order)]
-    members.sort_indices()
-    return members
-
-
-def grayordinate_members(
-    mask_space, centre_space, radius, distance="geodesic", *, max_bytes=None
-):
-    """The vertices and voxels near every centre, within its structure."""
-    if names := mask_space.unplaced:
-        known = map(short, mask_space.structures)
-        numbers = dict(zip(known, mask_space.n_vertices, strict=True))
-        words = " and ".join(f"{name} ({numbers[name]} vertices)" for name in names)
-        raise ValueError(
-            f"imgs hold {words}, but not where they lie. Pass mesh=(left, right), the "
-            ".surf.gii files of the cortex with the same numbers of vertices, or leave "
-            "these surfaces out by mask_img."
-        )
-    found, order = [], []
-    pieces = zip(mask_space.pieces(), centre_space.pieces(), strict=True)
-    for (space, columns), (centres, rows) in pieces:
-        if distance == "edges" and isinstance(space, VolumeSpace):
-            raise ValueError(
-                "distance='edges' is for surfaces only, but imgs hold voxels too, "
-                f"{space.describe()} of them in one structure. Leave them out by a "
-                "mask_img of the cortex, or use distance='geodesic'."
-            )
-        members = members_within(space, centres, radius, distance, max_bytes=max_bytes)
-        # Neither sorted nor summed again: in the order of the piece, so that kernels
-        # are those of the surface or the volume alone, to the last digit.
-        marks = members.data, columns[members.indices], members.indptr
-        shape = len(rows), mask_space.n_positions
-        found.append(sparse.csr_array(marks, shape=shape))
-        order.append(rows)
-    return sparse.vstack(found, format="csr")[np.argsort(np.concatenate(order))]
-
-
-def adjacency_members(adjacency, n_features):
-    """Each feature and its neighbours in an adjacency, perhaps with names."""
-    if isinstance(adjacency, tuple) and len(adjacency) == 2:
-        adjacency, names = adjacency
-        if names is not None and len(names) != n_features:
-            raise ValueError(
-                f"The adjacency names {len(names)} features; the data have "
-                f"{n_features}. Take its rows and columns of the data's features, in "
-                "their order."
-            )
-    try:
-        if np.iscomplexobj(adjacency):
-            raise TypeError
-        matrix = sparse.csr_array(adjacency, dtype=float)
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"Invalid value for 'adjacency': of type {type(adjacency).__name__}. "
-            "Allowed: a square matrix of real numbers, sparse or dense, or a tuple of "
-            "a matrix and names."
-        ) from None
-    if matrix.shape != (n_features, n_features):
-        raise ValueError(
-            f"adjacency must have shape ({n_features}, {n_features}), one row per "
-            f"feature; got {matrix.shape}."
-        )
-    if not (np.isfinite(matrix.data) & (matrix.data >= 0)).all():
-        raise ValueError(
-            "adjacency must hold zeros, and values above zero for neighbours; got "
-            "negative, NaN or infinite values. From distances in mm: distances < 10."
-        )
-    members = (matrix > 0) + sparse.eye_array(n_features, dtype=bool, format="csr")
-    members.sort_indices()
-    return members
-
-
-def keep_usable(members, usable, centre_index):
-    """Take unusable features out of all rows; empty the rows of unusable centres."""
-    usable, centre_index = np.asarray(usable, bool), np.asarray(centre_index)
-    decoded = (centre_index < 0) | usable[centre_index]
-    keep = usable[members.indices] & np.repeat(decoded, np.diff(members.indptr))
-    if keep.all():
-        return members  # they are large, and most often all of use
-    before = np.cumsum(np.append(False, keep), dtype=members.indptr.dtype)
-    marks = members.data[keep], members.indices[keep], before[members.indptr]
-    return sparse.csr_array(marks, shape=members.shape)
-
-
-def _same_whole_mm(places, centres):
-    """The first place with each centre's whole millimetres, -1 if none has."""
-    whole = places.astype(int)[::-1].tolist()
-    first = dict(zip(map(tuple, whole), range(len(whole) - 1, -1, -1), strict=True))
-    return np.array([first.get(tuple(c), -1) for c in centres.astype(int).tolist()])
-
-
-def _one_per_row(columns, n_columns):
-    """Mark one column in each row, none where it is -1."""
-    marked = columns >= 0
-    ends = np.concatenate([[0], np.cumsum(marked)]).astype(np.int32)
-    marks = np.ones(ends[-1], dtype=bool), columns[marked].astype(np.int32), ends
-    return sparse.csr_array(marks, shape=(len(columns), n_columns))
-
-
-def _finder(mask_space, centre_space, radius, distance):
-    """A function that finds members of centres on a mesh, and their order."""
     places = np.concatenate(list(mask_space.coordinates.values()))
     number, n_members = numbered(mask_space.joined_mask), mask_space.n_positions
     i, j = mask_space.mesh_edges
     lengths = np.linalg.norm(places[i] - places[j], axis=1)
     graph = sparse.csr_array((lengths, (i, j)), shape=(len(places), len(places)))
-    count, limit = distance == "edges", radius * (1 + _ROUNDING)
+    limit = radius * (1 + _ROUNDING)
     reach = limit * lengths.max(initial=1.0) if count else limit  # in mm
     centres = np.flatnonzero(centre_space.joined_mask)
     # Centres side by side are close together, so that boxes around some are small.
@@ -311,23 +227,82 @@ def _finder(mask_space, centre_space, radius, distance):
         reached = sparse.csr_array(np.isfinite(paths))
         return reached @ _one_per_row(number[near], n_members)
 
-    return find, order
+    what = f"Neighbourhoods of {radius:g} {unit}"
+    members = _find_all(find, len(order), what, len(places))[np.argsort(order)]
+    members.sort_indices()
+    return members
 
 
-def _find_all(find, n_centres, what, max_bytes, width=None):
-    """The members of all centres; a ValueError if they need more than the memory.
+def adjacency_members(adjacency, n_features):
+    """Each feature and its neighbours in an adjacency, perhaps with names."""
+    if isinstance(adjacency, tuple) and len(adjacency) == 2:
+        adjacency, names = adjacency
+        if names is not None and len(names) != n_features:
+            raise ValueError(
+                f"The adjacency names {len(names)} features; the data have "
+                f"{n_features}. Take only these from it, in their order."
+            )
+    matrix = check_adjacency(adjacency, n_features, "adjacency", "feature")
+    if not (np.isfinite(matrix.data) & (matrix.data >= 0)).all():
+        raise ValueError(
+            "adjacency must hold zeros, and values above zero for neighbours; got "
+            "negative, NaN or infinite values. From distances in mm: distances < 10."
+        )
+    members = (matrix > 0) + sparse.eye_array(n_features, dtype=bool, format="csr")
+    members.sort_indices()
+    return members
+
+
+def check_adjacency(matrix, n, name, noun, mend=""):
+    """An adjacency (n, n) as a sparse matrix of real numbers."""
+    try:
+        if np.iscomplexobj(matrix):
+            raise TypeError
+        matrix = sparse.csr_array(matrix, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"Invalid value for {name!r}: of type {type(matrix).__name__}. Allowed: a "
+            "square matrix of real numbers, sparse or dense, or a tuple of a matrix "
+            f"and names, such as mne.channels.find_ch_adjacency returns.{mend}"
+        ) from None
+    what = f"{name} must be a matrix with one row per {noun}"
+    check_shape(matrix, (n, n), what, mend)
+    return matrix
+
+
+def keep_usable(members, usable, centre_index):
+    """Take unusable features out of all rows; empty the rows of unusable centres."""
+    usable, centre_index = np.asarray(usable, bool), np.asarray(centre_index)
+    decoded = (centre_index < 0) | usable[centre_index]
+    keep = usable[members.indices] & np.repeat(decoded, np.diff(members.indptr))
+    if keep.all():
+        return members  # they are large, and most often all of use
+    before = np.cumsum(np.append(False, keep), dtype=members.indptr.dtype)
+    marks = members.data[keep], members.indices[keep], before[members.indptr]
+    return sparse.csr_array(marks, shape=members.shape)
+
+
+def _one_per_row(columns, n_columns):
+    """Mark one column in each row, none where it is -1."""
+    marked = columns >= 0
+    ends = np.concatenate([[0], np.cumsum(marked)]).astype(np.int32)
+    marks = np.ones(ends[-1], dtype=bool), columns[marked].astype(np.int32), ends
+    return sparse.csr_array(marks, shape=(len(columns), n_columns))
+
+
+def _find_all(find, n_centres, what, width=None):
+    """The members of all centres; a ValueError if they need a quarter of the memory.
 
     While they are found, a centre takes memory for `width` features; None: for its own.
     """
     sample = np.linspace(0, n_centres - 1, min(n_centres, _SAMPLE)).astype(int)
-    of_each = find(sample).nnz / max(1, len(sample))
+    of_each, memory = find(sample).nnz / max(1, len(sample)), usable_memory()
     needed = of_each * n_centres * _BYTES
-    if max_bytes is not None and needed > max_bytes:
+    if memory is not None and needed > memory / 4:
         raise ValueError(
-            f"{what} hold about {of_each:.0f} features each; with "
-            f"{n_centres} centres their lists need {word_bytes(needed)}, and "
-            f"{word_bytes(max_bytes)} are allowed. Use a smaller radius, or fewer "
-            "centres."
+            f"{what} hold about {of_each:.0f} features each, and the lists of "
+            f"{n_centres} centres need {word_bytes(needed)}; {word_bytes(memory / 4)} "
+            "are allowed. Use a smaller radius, or fewer centres."
         )
     step = int(max(1, _BLOCK // max(1, of_each if width is None else width)))
     starts = range(0, max(1, n_centres), step)  # a block without rows has columns, too

@@ -26,35 +26,33 @@ _CHANCE = 0.1
 
 
 def shared_trials(data, times, data_test, times_test):
-    """Return pairs (n_pairs, 2) of trials with equal values at the common times."""
+    """Pairs (n_pairs, 2) of trials with equal values at the common times."""
     digits = np.round(times, 6), np.round(times_test, 6)
     _, here, there = np.intersect1d(*digits, return_indices=True)
     if len(here) == 0:
         return np.empty((0, 2), int)
-    keys = [_digest(trial) for trial in data[here].transpose(1, 0, 2)]
-    first = {key: i for i, key in reversed(list(enumerate(keys)))}
-    first.pop(None, None)
-    pairs = []  # without trials that do not vary at all
-    for j, trial in enumerate(data_test[there].transpose(1, 0, 2)):
-        key = _digest(trial)
-        if key in first:  # a trial that is there twice is first of all itself
-            pairs.append((j if keys[j : j + 1] == [key] else first[key], j))
+
+    def digest(trial):
+        if np.ptp(trial) != 0:  # those that do not vary at all are no copies
+            return blake2b(np.ascontiguousarray(trial), digest_size=16).digest()
+
+    keys = [digest(trial) for trial in data[here].transpose(1, 0, 2)]
+    test = [digest(trial) for trial in data_test[there].transpose(1, 0, 2)]
+    first = {key: i for i, key in reversed(list(enumerate(keys))) if key is not None}
+    # A trial that is there twice is first of all itself.
+    pairs = [
+        (j if keys[j : j + 1] == [key] else first[key], j)
+        for j, key in enumerate(test)
+        if key in first
+    ]
     return np.array(pairs, int).reshape(-1, 2)
-
-
-def _digest(trial):
-    """A short name for a trial's values, None without any variation."""
-    if np.ptp(trial) == 0:
-        return None
-    return blake2b(np.ascontiguousarray(trial), digest_size=16).digest()
 
 
 def check_no_same_trials(same_trials, test):
     """Refuse `same_trials` where there is no second set of data called `test`."""
     if same_trials is not None:
         raise ValueError(
-            f"same_trials={same_trials!r} says how the trials of {test} relate to the "
-            f"training trials, but no {test} is given. Leave it out, or pass {test}."
+            f"same_trials={same_trials!r} is for {test}, which is not given. Drop it."
         )
 
 
@@ -81,19 +79,17 @@ def check_same_trials(same_trials, data, times, data_test, times_test, names):
             if len(moved) > _CHANCE * n_test:
                 i, j = moved[0]
                 words = f"trial {j} of {test} is trial {i} of {train}"
-            raise ValueError(
-                "same_trials=True needs the same trials in both, in the same order; "
-                f"{words}."
-            )
+            needed = "same_trials=True needs the same trials in both, in the same order"
+            raise ValueError(f"{needed}; {words}.")
         return True
     if len(pairs) == 0:
         return False
     i, j = pairs[0]
     message = (
         f"{len(pairs)} of the {n_test} trials of {test} are also in {train} (trial {j} "
-        f"is trial {i} there): the models would be tested on what they were trained "
-        "on. Leave these trials out of one of them, or use same_trials=True if both "
-        "hold the same trials in the same order, to have them cross-validated"
+        f"is trial {i} there): models would be tested on their training trials. Leave "
+        "these out of one of them, or use same_trials=True if both hold the same "
+        "trials in the same order, to have them cross-validated"
     )
     if len(pairs) > _CHANCE * n_test:
         raise ValueError(f"{message}.")
@@ -112,11 +108,10 @@ def read_pairs(
     which are cross-validated, or of other ones, which the `Trials` then know. `known`
     is what `label_epochs` takes.
     """
-    if test_epochs is None:
-        check_no_same_trials(same_trials, "test_epochs")
     if known.get("train_on") is not None:
         check_alone("epochs", test_epochs, y_test)
     if test_epochs is None:
+        check_no_same_trials(same_trials, "test_epochs")
         if y_test is not None:
             epochs = check_epochs(epochs)
             known["second"] = epochs, y_test, "epochs"
@@ -138,8 +133,7 @@ def read_pairs(
             raise ValueError(
                 "test_epochs are other trials than epochs, so their labels are needed: "
                 f"pass y_test, one label for each of the {len(test_epochs)} test "
-                "epochs (or same_trials=True, if they are the same trials in the same "
-                "order)."
+                "epochs (or same_trials=True if they are the same, in the same order)."
             )
         test, kept_test, record = label_epochs(test_epochs, labels, owner=owner)
     train = read_epoch_data(epochs, y, picks, names=names, **known)
@@ -166,11 +160,9 @@ def check_alone(name, test, y_test):
     """Refuse other data or labels to be tested where `train_on` leaves some to test."""
     if test is not None or y_test is not None:
         other = "test_epochs" if name == "epochs" else "X_test"
-        part = "epochs[query]" if name == "epochs" else "X[mask] and y[mask]"
         raise ValueError(
-            f"train_on splits {name} into those to train with and those to test on; it "
-            f"cannot be combined with {other} or y_test. To train on a part of {name}, "
-            f"pass {part}."
+            f"train_on splits {name} into those to train on and those to test on; it "
+            f"cannot be combined with {other} or y_test. To train on some, pass these."
         )
 
 
@@ -180,7 +172,7 @@ def _common_channels(epochs, test_epochs, picks):
     if not np.isclose(*rates, rtol=1e-6):
         raise ValueError(
             f"epochs has {rates[0]:g} samples per second and test_epochs {rates[1]:g}. "
-            "Resample one of them, e.g. with epochs.resample."
+            "Resample one of them with epochs.resample."
         )
     picked = [epochs.ch_names[i] for i in pick_channels(epochs.info, picks)]
     missing = [name for name in picked if name not in test_epochs.ch_names]
@@ -191,31 +183,24 @@ def _common_channels(epochs, test_epochs, picks):
         )
     names = [name for name in picked if name not in test_epochs.info["bads"]]
     if not names:
-        raise ValueError(
-            "No channel is good in both epochs and test_epochs: "
-            f"{', '.join(picked[:5])} are bad in test_epochs."
-        )
-    active = [
-        {str(p["desc"]) for p in e.info["projs"] if p["active"]}
-        for e in (epochs, test_epochs)
-    ]
-    if active[0] != active[1]:
+        bad = f"{', '.join(picked[:5])} are bad in test_epochs"
+        raise ValueError(f"No channel is good in both epochs and test_epochs: {bad}.")
+    applied, types = [], []
+    for e in (epochs, test_epochs):
+        applied.append({str(p["desc"]) for p in e.info["projs"] if p["active"]})
+        types.append(e.get_channel_types([e.ch_names.index(name) for name in names]))
+    if only := sorted(applied[0] ^ applied[1]):
         warn(
             "Different projections have been applied to epochs and test_epochs: "
-            f"{sorted(active[0] ^ active[1])} to one of them only. Apply the same with "
-            "add_proj and apply_proj, or the models meet other data than they know.",
+            f"{only} to one of them only. Apply the same with add_proj and apply_proj, "
+            "or the models meet other data than they know.",
             UserWarning,
         )
-    types, types_test = (
-        e.get_channel_types([e.ch_names.index(name) for name in names])
-        for e in (epochs, test_epochs)
-    )
-    for name, kind, other in zip(names, types, types_test, strict=True):
+    for name, kind, other in zip(names, *types, strict=True):
         if kind != other:
             raise ValueError(
                 f"Channel {name!r} is of type {kind} in epochs and {other} in "
-                "test_epochs. Set the types with set_channel_types, or leave it out of "
-                "picks."
+                "test_epochs. Use set_channel_types, or leave it out of picks."
             )
     return names
 
@@ -229,28 +214,23 @@ def _ask_if_the_same(epochs, test_epochs, kept, kept_test):
     distances = np.diff(np.sort(here[:, 0]))
     # Made-up events are often one sample apart.
     recorded = len(distances) > 0 and np.median(distances) > length / 2
-    alike = 2 * len(shared) >= len(there) or _overlap(epochs, test_epochs, here, there)
+    alike = 2 * len(shared) >= len(there)
+    if not alike and len(here) == len(there):
+        # Do they overlap one by one, more or less shifted? A constant shift is more
+        # likely that of another recording with the same timing.
+        distance = there[:, 0] - here[:, 0]
+        (first, last), ends = (
+            np.rint(each.times[[0, -1]] * epochs.info["sfreq"])
+            for each in (epochs, test_epochs)
+        )
+        start, stop = (distance[:, None] + ends).T
+        overlap = (first <= stop) & (start <= last)
+        alike = overlap.all() and np.ptp(distance) > 0
     if (recorded and alike) or (len(common) == 0 and shared):
         raise ValueError(
             f"The epochs of test_epochs have {len(shared)} of the events of epochs, or "
             "overlap with them in time one by one, as if the same trials were "
-            "processed differently or cut around other events. If they are the same in "
-            "the same order, use same_trials=True to have them cross-validated; if "
-            "these are other trials, same_trials=False. Otherwise the models might be "
-            "tested on what they were trained on."
+            "processed differently or cut around other events. Use same_trials=True if "
+            "they are the same, in the same order, to have them cross-validated, else "
+            "same_trials=False."
         )
-
-
-def _overlap(epochs, test_epochs, here, there):
-    """Whether test epochs overlap with epochs one by one, more or less shifted."""
-    if len(here) != len(there):
-        return False
-    sfreq = epochs.info["sfreq"]
-    distance = there[:, 0] - here[:, 0]
-    (first, last), ends = (
-        np.rint(each.times[[0, -1]] * sfreq) for each in (epochs, test_epochs)
-    )
-    start, stop = (distance[:, None] + ends).T
-    overlap = (first <= stop) & (start <= last)
-    # A constant shift is more likely that of another recording with the same timing.
-    return bool(overlap.all() and np.ptp(distance) > 0)

@@ -25,7 +25,7 @@ from ..utils.memory import check_memory
 #: How often the data are in memory while they are simulated.
 _COPIES = 3
 
-MONTAGES = {16: "biosemi16", 32: "biosemi32", 64: "biosemi64", 128: "biosemi128"}
+CAPS = (16, 32, 64, 128)  # numbers of channels of BioSemi
 
 # Where the answer to a stimulus comes from. Position in millimetres from the centre
 # of the head (x to the right, y to the nose, z up) and the component it belongs to.
@@ -144,22 +144,17 @@ def simulate_epochs(
             f"n_trials={n_trials} is too small for {n_classes} classes in {n_blocks} "
             "blocks. Ask for at least one trial of each class and block."
         )
-    check_option("n_channels", n_channels, list(MONTAGES))
+    check_option("n_channels", n_channels, CAPS)
     check_positive("sfreq", sfreq)
     check_positive("snr", snr, zero=True)
     tmin, tmax = check_finite("tmin", tmin), check_finite("tmax", tmax)
-    if not tmin * sfreq <= -1 and tmin < 0 < tmax:
+    if not (tmin * sfreq <= -1 and tmax > 0):
         raise ValueError(
-            f"Epochs from {tmin} s have no sample before the stimulus at sfreq={sfreq}."
-            " Choose a lower 'tmin' or a higher 'sfreq'."
-        )
-    if not tmin < 0 < tmax:
-        raise ValueError(
-            f"Epochs from {tmin} to {tmax} s do not hold the stimulus at 0 s. Choose "
-            "a negative 'tmin' and a positive 'tmax'."
+            f"Epochs from {tmin} to {tmax} s at sfreq={sfreq} do not hold the stimulus "
+            "at 0 s with a sample before it. Choose a lower 'tmin' or a higher 'tmax'."
         )
     rng = generator(random_state)
-    montage = mne.channels.make_standard_montage(MONTAGES[n_channels])
+    montage = mne.channels.make_standard_montage(f"biosemi{n_channels}")
     info = mne.create_info(montage.ch_names, sfreq, "eeg", verbose=False)
     info.set_montage(montage, verbose=False)
     n_times = round(tmax * sfreq) + 1 - round(tmin * sfreq)
@@ -235,22 +230,11 @@ def _random_directions(n, rng):
 
 def _lead_field(info, positions, orientations):
     """Potentials (n_channels, n_dipoles) of unit dipoles at places in metres."""
-    sphere = mne.make_sphere_model("auto", "auto", info, verbose=False)
-    source_space = mne.setup_volume_source_space(
-        pos={"rr": positions + sphere["r0"], "nn": orientations},
-        sphere=sphere,
-        sphere_units="m",
-        verbose=False,
-    )
-    forward = mne.make_forward_solution(
-        info,
-        trans=None,
-        src=source_space,
-        bem=sphere,
-        meg=False,
-        eeg=True,
-        verbose=False,
-    )
+    with mne.use_log_level("WARNING"):
+        sphere = mne.make_sphere_model("auto", "auto", info)
+        pos = {"rr": positions + sphere["r0"], "nn": orientations}
+        src = mne.setup_volume_source_space(pos=pos, sphere=sphere, sphere_units="m")
+        forward = mne.make_forward_solution(info, None, src, sphere, meg=False)
     # The columns of each dipole are its moments along x, y and z.
     gain = forward["sol"]["data"].reshape(len(info["ch_names"]), len(positions), 3)
     return np.einsum("edx,dx->ed", gain, orientations)
@@ -283,23 +267,12 @@ def _make_epochs(data, info, codes, blocks, tmin, n_classes):
     from pandas import DataFrame
 
     names = [f"class_{k + 1}" for k in range(n_classes)]
-    n_trials, n_times = data.shape[0], data.shape[2]
-    onsets = n_times * np.arange(1, n_trials + 1)
-    metadata = DataFrame(
-        {
-            "condition": [names[code] for code in codes],
-            "block": blocks + 1,
-            "trial": np.arange(1, n_trials + 1),
-        }
-    )
-    epochs = mne.EpochsArray(
-        data,
-        info,
-        events=np.column_stack([onsets, np.zeros_like(onsets), codes + 1]),
-        tmin=tmin,
-        event_id={name: k + 1 for k, name in enumerate(names)},
-        metadata=metadata,
-        verbose=False,
-    )
-    epochs.set_eeg_reference("average", projection=False, verbose=False)
-    return epochs.apply_baseline((None, 0), verbose=False)
+    trials = np.arange(1, len(data) + 1)
+    events = np.column_stack([data.shape[2] * trials, 0 * trials, codes + 1])
+    event_id = {name: k + 1 for k, name in enumerate(names)}
+    metadata = DataFrame({"condition": [names[code] for code in codes]})
+    metadata = metadata.assign(block=blocks + 1, trial=trials)
+    with mne.use_log_level("WARNING"):
+        epochs = mne.EpochsArray(data, info, events, tmin, event_id, metadata=metadata)
+        epochs.set_eeg_reference("average", projection=False)
+        return epochs.apply_baseline((None, 0))

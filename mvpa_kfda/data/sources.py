@@ -11,23 +11,19 @@ import copy
 import itertools
 import os
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sized
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 from scipy import sparse
 
-from ..utils.advice import advice, described
-from ..utils.checks import check_path, check_positive, counted, quoted
+from ..utils.advice import COMPLEX, advice, described
+from ..utils.checks import check_positive, counted, quoted, read_file
 from ..utils.fingerprints import note_input
-from ..utils.memory import check_memory, usable_memory
-from .neighbours import (
-    ball_members,
-    nearest_members,
-    surface_members,
-    touching_from,
-)
+from ..utils.memory import check_memory
+from .neighbours import ball_members, nearest_members, surface_members, touching_from
 from .space import SurfaceSpace
 
 #: Class of MNE-Python -> the kind of its source space, and whether every vertex has
@@ -71,13 +67,13 @@ class SourceForm:
 
         kind, vector = _CLASSES.get(type(stc).__name__, (None, None))
         if kind is None or type(stc) is not getattr(mne, type(stc).__name__):
-            raise TypeError(f"{name} is {_a(stc)}. stcs must be {_ALLOWED}.")
+            raise TypeError(f"{name} is a {described(stc)}. stcs must be {_ALLOWED}.")
         vertices = tuple(np.array(each, np.int64) for each in stc.vertices)
-        structures = [] if kind == "volume" else [*_HEMISPHERES]
+        structures = () if kind == "volume" else _HEMISPHERES
         n_volumes = len(vertices) - len(structures)
-        numbered = [f"volume {i + 1}" for i in range(n_volumes)]
-        structures += ["volume"] if n_volumes == 1 else numbered
-        return cls(kind, vector, vertices, stc.subject, tuple(structures))
+        numbered = tuple(f"volume {i + 1}" for i in range(n_volumes))
+        structures += ("volume",) if n_volumes == 1 else numbered
+        return cls(kind, vector, vertices, stc.subject, structures)
 
     @property
     def n_vertices(self):
@@ -120,8 +116,7 @@ class SourceForm:
 def unpack_form(packed):
     """The form of what its `pack` returned, among other things."""
     values = {field.name: packed[field.name] for field in fields(SourceForm)}
-    values["structures"] = tuple(map(str, values["structures"]))
-    return SourceForm(**values)
+    return SourceForm(**values | {"structures": tuple(map(str, values["structures"]))})
 
 
 # ----------------------------------------------------------------------------- reading
@@ -146,17 +141,25 @@ class SourceReader:
     """
 
     def __init__(self, stcs, y):
-        self._stcs, self.n_trials = _open(stcs, y)
-        first = next(self._stcs, None)
+        no_list = isinstance(stcs, str | os.PathLike | np.ndarray)
+        if no_list or sparse.issparse(stcs) or not hasattr(stcs, "__iter__"):
+            what = advice(stcs) if isinstance(stcs, np.ndarray) else ""
+            given = f"stcs is a {described(stcs)}"
+            raise TypeError(f"{given}, but must be {_ALLOWED}.{what}")
+        known = isinstance(stcs, Sized) and not isinstance(stcs, Iterator)
+        try:
+            self.n_trials, rest = len(stcs if known else y), iter(stcs)
+        except TypeError:
+            what = f"one label for each trial; got {described(y)}"
+            raise TypeError(f"y must be an array or list with {what}.") from None
+        first = next(rest, None)
         if first is None:
             raise ValueError(f"stcs is empty: no trial. It must be {_ALLOWED}.")
-        self.form, self._first = SourceForm.of(first, "stcs[0]"), first
+        self._stcs = itertools.chain([first], rest)
+        self.form = SourceForm.of(first, "stcs[0]")
         self.times, self.tstep = np.array(first.times), float(first.tstep)
         if not self.form.n_vertices or not len(self.times):
-            raise ValueError(
-                f"stcs[0] is empty: {counted(self.form.n_vertices, 'vertex')} and "
-                f"{counted(len(self.times), 'time')}."
-            )
+            raise ValueError("stcs[0] is empty: it has no vertices or no times.")
 
     def read(self):
         """The data of all trials, (n_times, n_trials, n_features).
@@ -165,16 +168,14 @@ class SourceReader:
         as they come, and nothing else is kept of them.
         """
         n_features = self.form.n_vertices * self.form.n_values
-        shape = len(self.times), self.n_trials, n_features
-        first, data = self._first, None
-        self._first = None  # or a whole trial would stay
-        for i, stc in enumerate(itertools.chain([first], self._stcs)):
+        shape, data = (len(self.times), self.n_trials, n_features), None
+        for i, stc in enumerate(self._stcs):
             if i == self.n_trials:
                 raise ValueError(
-                    f"stcs holds more source estimates than the {self.n_trials} labels "
-                    "of y: one label is needed for each."
+                    f"stcs holds more source estimates than the {i} labels of y: one "
+                    "label is needed for each."
                 )
-            if i and (what := self._difference(SourceForm.of(stc, f"stcs[{i}]"), stc)):
+            if what := self._difference(SourceForm.of(stc, f"stcs[{i}]"), stc):
                 raise ValueError(
                     f"stcs[{i}] has {what} (stcs[0]). All trials need the same kind of "
                     "source estimate, with the same vertices, times and subject."
@@ -185,8 +186,7 @@ class SourceReader:
             if data is None:
                 check_memory(
                     int(np.prod(shape, dtype=float) * dtype.itemsize),
-                    f"The data of {shape[1]} trials, {shape[2]} features and "
-                    f"{shape[0]} times",
+                    "The data of {1} trials, {2} features and {0} times".format(*shape),
                     "fewer times (crop the epochs, or decimate them) or fewer vertices",
                 )
                 data = np.empty(shape, dtype)
@@ -194,7 +194,7 @@ class SourceReader:
                 data = data.astype(np.float64)
             self._check_finite(i, values)
             data[:, i] = values.reshape(n_features, -1).T
-            first = stc = values = None
+            stc = values = None  # or two trials would stay
         if i + 1 < self.n_trials:
             raise ValueError(
                 f"stcs ended after {counted(i + 1, 'source estimate')}, and y has "
@@ -205,25 +205,23 @@ class SourceReader:
 
     def _difference(self, form, stc):
         """How a source estimate differs from the first; "" if it does not."""
-        first = self.form
+        first, n, near = self.form, len(stc.times), _SAME_TIME * self.tstep
         kinds = (each.class_name(each.vector) for each in (form, first))
+        pairs = zip(first.structures, form.vertices, first.vertices, strict=False)
+        other = [name for name, here, there in pairs if not np.array_equal(here, there)]
+        tstep = stc.tstep if abs(stc.tstep - self.tstep) * n > near else self.tstep
+        tmin = stc.tmin if abs(stc.tmin - self.times[0]) > near else self.times[0]
         for words, value, expected in (
             ("the kind {} instead of {}", *kinds),
             ("the subject {!r} instead of {!r}", form.subject, first.subject),
             ("{} vertices instead of {}", form.n_vertices, first.n_vertices),
+            ("other vertices of {} than", " and ".join(other), ""),
+            ("{} instead of {}", counted(n, "time"), counted(len(self.times), "time")),
+            ("tstep={:g} s instead of {:g} s", tstep, self.tstep),
+            ("tmin={:g} s instead of {:g} s", tmin, self.times[0]),
         ):
             if value != expected:
                 return words.format(value, expected)
-        same = [*map(np.array_equal, form.vertices, first.vertices)]
-        if not all(same):
-            return f"other vertices of {first.structures[same.index(False)]} than"
-        n, expected, near = len(stc.times), len(self.times), _SAME_TIME * self.tstep
-        if n != expected:
-            return f"{counted(n, 'time')} instead of {expected}"
-        if abs(stc.tstep - self.tstep) * n > near:
-            return f"tstep={stc.tstep:g} s instead of {self.tstep:g} s"
-        if abs(stc.tmin - self.times[0]) > near:
-            return f"tmin={stc.tmin:g} s instead of {self.times[0]:g} s"
         return ""
 
     def _check_finite(self, i, values):
@@ -231,41 +229,16 @@ class SourceReader:
         if np.iscomplexobj(values):
             raise ValueError(
                 f"stcs[{i}] has complex data; real numbers are needed. For amplitude, "
-                "pass abs(stc) of each. For phase, or both, pass arrays: with z = "
-                "np.stack([stc.data for stc in stcs]), divided by np.abs(z) for phase "
-                "alone, decode_arrays(np.concatenate([z.real, z.imag], axis=1), y, "
-                "tmin=stcs[0].tmin, sfreq=stcs[0].sfreq)."
+                "pass abs(stc) of each; else z = np.stack([stc.data for stc in stcs]) "
+                f"to decode_arrays, with tmin= and sfreq=. {COMPLEX}"
             )
-        finite = np.isfinite(values)
-        if not finite.all():
+        if not (finite := np.isfinite(values)).all():
             vertex, *_, time = np.argwhere(~finite)[0]
             raise ValueError(
                 f"stcs[{i}] has NaN or infinite values, the first at vertex "
                 f"{self.form.labels()[vertex]}, {self.times[time]:.3f} s. Drop this "
                 "trial, or find out what the inverse solution was given."
             )
-
-
-def _open(stcs, y):
-    """An iterator of source estimates, and how many are expected."""
-    no_list = isinstance(stcs, str | os.PathLike | np.ndarray) or sparse.issparse(stcs)
-    if no_list or not hasattr(stcs, "__iter__"):
-        what = advice(stcs) if isinstance(stcs, np.ndarray) else ""
-        raise TypeError(f"stcs is {_a(stcs)}, but must be {_ALLOWED}.{what}")
-    if isinstance(stcs, Sized) and not isinstance(stcs, Iterator):
-        return iter(stcs), len(stcs)
-    try:
-        return iter(stcs), len(y)
-    except TypeError:
-        raise TypeError(
-            f"y must be an array or list with one label for each trial; got "
-            f"{described(y)}."
-        ) from None
-
-
-def _a(value):
-    """What was given, with an article."""
-    return f"a {described(value)}"
 
 
 def rescale(data, chosen=None):
@@ -284,43 +257,37 @@ def rescale(data, chosen=None):
 # ---------------------------------------------------------------------- neighbourhoods
 
 
-@dataclass(frozen=True, eq=False)
-class SourceNeighbours:
-    """Where vertices are, which are decoded together, and which touch."""
-
-    #: The form, with the names of the structures and the places of the vertices.
-    form: SourceForm
-    #: The vertices within the radius of every vertex, (n_vertices, n_vertices).
-    members: sparse.csr_array
-    #: Neighbouring vertices, (2, n_pairs), each pair once.
-    pairs: np.ndarray
-
-
 def find_source_neighbours(form, src, radius):
     """The neighbourhoods of all vertices in a source space, by a radius in mm.
 
     On a cortex paths run along the mesh, also through vertices that are not used; in
     volumes neighbourhoods are spheres.
+
+    Returns
+    -------
+    form : SourceForm
+        The form, with the names of the structures and the places of the vertices.
+    members : sparse array of bool, shape (n_vertices, n_vertices)
+        The vertices within the radius of every vertex.
+    pairs : array, shape (2, n_pairs)
+        Neighbouring vertices, each pair once.
     """
     radius = check_positive("radius", radius, " The radius is in mm.")
     src = _read_source_space(src)
     _check_source_space(form, src)
-    names = list(form.structures)
-    for i, space in enumerate(src):  # volumes may have names
+    names, members, graphs, points = [], [], [], []
+    for name, space, vertices in zip(form.structures, src, form.vertices, strict=True):
         given = space.get("seg_name") if space["type"] != "surf" else None
-        if given and str(given) not in names:
-            names[i] = str(given)
-    members, graphs, points = [], [], []
-    for name, space, vertices in zip(names, src, form.vertices, strict=True):
+        names.append(str(given or name))  # volumes may have names
         places = 1e3 * space["rr"]
         points.append(places[vertices])
-        members.append(_members(name, space, places, vertices, radius))
-        graphs.append(_adjacency(name, space, vertices))
+        if len(vertices):
+            members.append(_members(name, space, places, vertices, radius))
+            graphs.append(_adjacency(name, space, vertices))
     form = replace(form, structures=tuple(names), points=np.concatenate(points))
     near = sparse.csr_array(sparse.block_diag(members, format="csr"))
     near.sort_indices()
-    pairs = touching_from(sparse.block_diag(graphs, format="csr"))
-    return SourceNeighbours(form, near, pairs)
+    return form, near, touching_from(sparse.block_diag(graphs, format="csr"))
 
 
 def _read_source_space(src):
@@ -328,15 +295,8 @@ def _read_source_space(src):
     import mne
 
     if isinstance(src, str | os.PathLike):
-        path = Path(check_path(src, "src")).expanduser()
-        if not path.is_file():
-            raise FileNotFoundError(f"src: {str(path)!r} is no file.")
-        try:
-            return mne.read_source_spaces(path, verbose=False)
-        except Exception as error:  # what MNE raises depends on the file
-            raise ValueError(
-                f"src: {str(path)!r} holds no source spaces ({error})."
-            ) from error
+        read = partial(mne.read_source_spaces, verbose=False)
+        return read_file(src, "src", read, "source space")
     if not isinstance(src, mne.SourceSpaces):
         of_operator = isinstance(src, dict) and "src" in src
         hint = " Pass the source space of a forward or inverse operator, ['src']."
@@ -349,45 +309,35 @@ def _read_source_space(src):
 
 def _check_source_space(form, src):
     """Refuse a source space of other vertices or another subject."""
-    kinds = ["surf" if name in _HEMISPHERES else "vol" for name in form.structures]
-    found = ["surf" if space["type"] == "surf" else "vol" for space in src]
-    if kinds != found:
+    expected = ["surface" if x in _HEMISPHERES else "volume" for x in form.structures]
+    found = ["surface" if space["type"] == "surf" else "volume" for space in src]
+    mend = "Pass the source space that they were computed with, inverse['src']."
+    if found != expected:
+        found, expected = (
+            " and ".join(counted(n, noun) for noun, n in Counter(each).items())
+            for each in (found, expected)
+        )
         raise ValueError(
-            f"src has {_worded_kinds(found)}, but the source estimates are of "
-            f"{_worded_kinds(kinds)}. Pass the source space that they were computed "
-            "with, inverse['src']."
+            f"src has {found}, but the source estimates are of {expected}. {mend}"
         )
     subject = src[0].get("subject_his_id")
     if None not in (form.subject, subject) and form.subject != subject:
         raise ValueError(
-            f"src is of subject {subject!r}, but the source estimates are of "
-            f"{form.subject!r}. Pass the source space of that subject or, for morphed "
-            "estimates, of the one they were morphed to."
+            f"src is of subject {subject!r}, but the source estimates are of, or were "
+            f"morphed to, {form.subject!r}. Pass the source space of that subject."
         )
     for name, vertices, space in zip(form.structures, form.vertices, src, strict=True):
-        unknown = np.setdiff1d(vertices, space["vertno"])
-        if len(unknown):
+        if len(unknown := np.setdiff1d(vertices, space["vertno"])):
             raise ValueError(
                 f"{len(unknown)} of the {len(vertices)} vertices of {name} are not in "
-                f"use in src, e.g. {quoted(unknown[:3].tolist())}. Pass the source "
-                "space that the source estimates were computed with, inverse['src']."
+                f"use in src, e.g. {quoted(unknown[:3].tolist())}. {mend}"
             )
-
-
-def _worded_kinds(kinds):
-    """How many structures of each kind a source space has."""
-    numbers = {"surface": kinds.count("surf"), "volume": kinds.count("vol")}
-    return " and ".join(counted(n, noun) for noun, n in numbers.items() if n)
 
 
 def _members(name, space, places, vertices, radius):
     """The vertices within a radius of each other, (n, n), of one structure."""
-    n, memory = len(vertices), usable_memory()
-    if n == 0:
-        return sparse.csr_array((0, 0), dtype=bool)
-    limit = None if memory is None else memory / 4
     if space["type"] != "surf":
-        return ball_members(places[vertices], radius, max_bytes=limit)
+        return ball_members(places[vertices], radius)
     if len(space["tris"]) == 0:
         raise ValueError(
             f"src has no triangles of {name}, along which distances are measured. Pass "
@@ -397,23 +347,20 @@ def _members(name, space, places, vertices, radius):
     used[vertices] = True
     # A single sheet; by which name does not matter.
     mesh = SurfaceSpace({"left": places}, {"left": space["tris"]}, {"left": used})
-    return surface_members(mesh, mesh, radius, max_bytes=limit)
+    return surface_members(mesh, mesh, radius)
 
 
 def _adjacency(name, space, vertices):
     """Which vertices of one structure touch, as MNE-Python finds it."""
     import mne
 
-    if len(vertices) == 0:
-        return sparse.csr_array((0, 0), dtype=bool)
     if space["type"] == "discrete":  # of which MNE-Python knows no neighbours
         return nearest_members(1e3 * space["rr"][vertices])
     if space["type"] == "surf" and space["use_tris"] is None:
         if len(space["vertno"]) < len(space["rr"]):
             raise ValueError(
-                f"The vertices of {name} in src are not joined by triangles, so that "
-                "clusters have no neighbours. Make the source space with spacing "
-                "'ico5', 'oct6' or 'all', not in mm."
+                f"The vertices of {name} in src are not joined by triangles, as "
+                "clusters need. Make src with spacing 'ico5', 'oct6' or 'all'."
             )
         space = {**space, "use_tris": space["tris"]}
     with warnings.catch_warnings(), mne.use_log_level("ERROR"):

@@ -5,7 +5,7 @@ each of them is, paints values into an image, and packs itself into plain arrays
 result file can hold.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from numbers import Integral
 from typing import ClassVar
@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 from scipy import sparse
 
-from ..utils.checks import check_option, counted, quoted
+from ..utils.checks import check_option, check_shape, counted, invalid, quoted
 from ..utils.files import same_content
 
 HEMISPHERES = ("left", "right")  # the parts that nilearn's surface images have
@@ -21,6 +21,10 @@ _PREFIX = "CIFTI_STRUCTURE_"  # begins the names of all structures in CIFTI file
 #: Grids are one if their corners are closer than this part of a voxel: programs round
 #: affines differently.
 _TOLERANCE = 0.01
+
+
+#: Kind of space -> its class.
+SPACES = {}
 
 
 def same_places(shape, affine, other):
@@ -49,23 +53,26 @@ class Space:
     A new kind of space is a class with `columns` (the columns of a table that say where
     every position is, by name), `base` (the space that its images are of: itself, or
     that of the regions), a `mask` of the places of its images or what else says its
-    `n_positions`, and what is named here, and an entry in `SPACES`. Spaces are equal if
-    they are of one kind and have the same places.
+    `n_positions`, and what is named here. Spaces are equal if they are of one kind and
+    have the same places.
     """
 
     kind: ClassVar[str]  #: its name, in files too
     noun: ClassVar[str]  #: what one position is called
-    ending: ClassVar[str | None] = None  #: of its images' files; None: no single file
+    ending: ClassVar[str | None]  #: of its images' files; None: no single file
     #: Places of the positions in mm, (n_positions, 3); None if they have none.
     points: ClassVar[np.ndarray | None]
     #: Positions that touch, (2, n_edges), in any order and direction.
     edges: ClassVar[np.ndarray]
 
+    def __init_subclass__(cls, kind, noun, ending=None):
+        """Name a kind of space, and enter it into `SPACES`."""
+        cls.kind, cls.noun, cls.ending = kind, noun, ending
+        SPACES[kind] = cls
+
     def __eq__(self, other):
         """Whether the other space is of the same kind and has the same places."""
-        if type(self) is not type(other):
-            return NotImplemented
-        return same_content(self.pack(), other.pack())
+        return isinstance(other, Space) and same_content(self.pack(), other.pack())
 
     def __repr__(self):
         """The space in one line."""
@@ -110,11 +117,8 @@ class Space:
             If there is not one value per position, or if they have no place.
         """
         values = np.asarray(values)
-        if values.shape != (self.n_positions,):
-            raise ValueError(
-                f"values must hold one number for each of the {self.describe()}, shape "
-                f"({self.n_positions},); got shape {values.shape}."
-            )
+        what = f"values must hold one number for each of the {self.describe()}"
+        check_shape(values, (self.n_positions,), what)
         return self._image(values, outside, dtype, name)
 
     def take(self, chosen):
@@ -123,9 +127,8 @@ class Space:
 
     def _on_places(self, values, outside, dtype):
         """Values (n_positions,) on all places of an image, as the mask has them."""
-        inside = self.joined_mask
-        places = np.full(inside.shape, outside, dtype=dtype)
-        places[inside] = values
+        places = np.full(self.joined_mask.shape, outside, dtype=dtype)
+        places[self.joined_mask] = values
         return self._shaped(places)
 
     def _shaped(self, places):
@@ -133,17 +136,16 @@ class Space:
 
     def pack(self):
         """Plain arrays, numbers and strings that `unpack_space` understands."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        if "base" in values:
-            values["base"] = self.base.pack()
-        return {"kind": self.kind, **values}
+        values = {"kind": self.kind, **vars(self)}
+        return values | ({"base": self.base.pack()} if "base" in values else {})
 
     def _make_arrays(self, **types):
         """Make arrays of fields, or of those of each part of a brain; None stays."""
         for name, dtype in types.items():
             value = getattr(self, name)
             if isinstance(value, dict):
-                value = {part: np.asarray(x, dtype) for part, x in value.items()}
+                parts = [part for part in self.coordinates if part in value]
+                value = {part: np.asarray(value[part], dtype) for part in parts}
             elif value is not None:
                 value = np.asarray(value, dtype)
             object.__setattr__(self, name, value)  # the object is frozen
@@ -154,7 +156,7 @@ _ITSELF = property(lambda self: self)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class VolumeSpace(Space):
+class VolumeSpace(Space, kind="volume", noun="voxel", ending=".nii.gz"):
     """Voxels of a mask, in C order, which is also the order of nilearn's maskers.
 
     Parameters
@@ -177,9 +179,6 @@ class VolumeSpace(Space):
     array([2., 3.])
     """
 
-    kind: ClassVar[str] = "volume"
-    noun: ClassVar[str] = "voxel"
-    ending: ClassVar[str] = ".nii.gz"
     base = _ITSELF
 
     mask: np.ndarray
@@ -189,14 +188,10 @@ class VolumeSpace(Space):
         """Normalize the arrays and check their shapes."""
         self._make_arrays(mask=bool, affine=float)
         if self.mask.ndim != 3:
-            raise ValueError(
-                f"A mask of voxels must have shape (x, y, z); got {self.mask.shape}."
-            )
+            raise ValueError(f"A mask needs shape (x, y, z); got {self.mask.shape}.")
         if self.affine.shape != (4, 4) or not np.isfinite(self.affine).all():
-            raise ValueError(
-                "The affine must be a finite array of shape (4, 4), from voxel indices "
-                f"to mm; got {self.affine}."
-            )
+            what = "a finite array of shape (4, 4), from voxel indices to mm"
+            raise ValueError(f"The affine must be {what}; got {self.affine}.")
 
     @property
     def shape(self):
@@ -242,7 +237,7 @@ class VolumeSpace(Space):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SurfaceSpace(Space):
+class SurfaceSpace(Space, kind="surface", noun="vertex"):
     """Vertices of meshes, part after part.
 
     Parameters
@@ -267,8 +262,6 @@ class SurfaceSpace(Space):
     array([5., 0., 6.], dtype=float32)
     """
 
-    kind: ClassVar[str] = "surface"
-    noun: ClassVar[str] = "vertex"
     base = _ITSELF
 
     coordinates: dict
@@ -277,30 +270,21 @@ class SurfaceSpace(Space):
 
     def __post_init__(self):
         """Normalize the arrays and check that they belong together."""
-        parts = list(self.coordinates)
-        if not parts or set(parts) - {*HEMISPHERES}:
+        parts = [{*each} for each in (self.coordinates, self.faces, self.mask)]
+        if not set() < parts[0] <= {*HEMISPHERES} or parts != parts[:1] * 3:
             raise ValueError(
-                f"Invalid parts of a surface: {parts}. Allowed: 'left', 'right'."
+                "A surface needs coordinates, faces and a mask of the same parts. "
+                f"Allowed: 'left', 'right'; got {quoted(map(sorted, parts))}."
             )
-        for name in ("coordinates", "faces", "mask"):
-            arrays = getattr(self, name)
-            if set(arrays) != set(parts):
-                raise ValueError(
-                    f"{name} must have the parts {parts}; got {list(arrays)}."
-                )
-            object.__setattr__(self, name, {part: arrays[part] for part in parts})
         self._make_arrays(coordinates=float, faces=np.intp, mask=bool)
         for part, coordinates in self.coordinates.items():
             faces, mask, n = self.faces[part], self.mask[part], len(coordinates)
             shapes = coordinates.shape, faces.shape, mask.shape
-            if (
-                shapes != ((n, 3), (len(faces), 3), (n,))
-                or not ((faces >= 0) & (faces < n)).all()
-            ):
+            fit = shapes == ((n, 3), (len(faces), 3), (n,))
+            if not fit or not ((faces >= 0) & (faces < n)).all():
                 raise ValueError(
-                    f"The {part} surface needs coordinates (n_vertices, 3), faces "
-                    "(n_faces, 3) with vertices from 0 to n_vertices - 1, and a mask "
-                    f"(n_vertices,); got {shapes[0]}, {shapes[1]} and {shapes[2]}."
+                    f"The {part} surface needs coordinates (n, 3), faces (n_faces, 3) "
+                    f"of vertices from 0 to n - 1, a mask (n,); got {quoted(shapes)}."
                 )
 
     @property
@@ -350,7 +334,7 @@ class SurfaceSpace(Space):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RegionSpace(Space):
+class RegionSpace(Space, kind="regions", noun="region"):
     """Regions of an atlas.
 
     Parameters
@@ -376,9 +360,6 @@ class RegionSpace(Space):
     array([1.5, 0. ])
     """
 
-    kind: ClassVar[str] = "regions"
-    noun: ClassVar[str] = "region"
-
     names: np.ndarray
     ids: np.ndarray
     base: Space
@@ -387,18 +368,16 @@ class RegionSpace(Space):
     def __post_init__(self):
         """Normalize the arrays and check that they belong together."""
         self._make_arrays(names=str, ids=np.int64, labels=np.int64)
-        shapes = self.names.shape, self.labels.shape
-        if shapes != (self.ids.shape, (self.base.n_positions,)) or self.ids.ndim != 1:
-            raise ValueError(
-                "Regions need one name per id, and labels for each of the "
-                f"{self.base.describe()}; got {shapes[0]} names, {self.ids.shape} ids "
-                f"and {shapes[1]} labels."
-            )
+        n, base = self.ids.size, self.base.describe()
+        check_shape(self.ids, (n,), "Regions need ids in a row")
+        check_shape(self.names, (n,), "Regions need one name per id")
+        what = f"Regions need labels for each of the {base}"
+        check_shape(self.labels, (self.base.n_positions,), what)
         known = np.isin(self.labels, [0, *self.ids]).all()
         if len(np.unique(self.ids)) != len(self.ids) or 0 in self.ids or not known:
             raise ValueError(
-                "The ids of regions must be whole numbers other than 0, each used "
-                "once, and every label must be one of them, or 0 for no region."
+                "The ids of regions must be other than 0 and each used once, and "
+                "every label must be one of them, or 0 for no region."
             )
 
     @property
@@ -408,26 +387,18 @@ class RegionSpace(Space):
 
     def find(self, region):
         """The position of a region, given by name or by number in the atlas."""
+        if isinstance(region, bool) or not isinstance(region, str | Integral):
+            allowed = "the name of a region, or its number in the atlas"
+            raise invalid("region", region, allowed, TypeError)
         by_name = isinstance(region, str)
-        if not by_name and (
-            isinstance(region, bool) or not isinstance(region, Integral)
-        ):
-            raise TypeError(
-                f"Invalid value for 'region': {region!r}. Allowed: the name of a "
-                "region, or its number in the atlas."
-            )
         known, what = (self.names, "name") if by_name else (self.ids, "number")
         found = np.flatnonzero(known == region)
         if len(found) > 1:
-            raise ValueError(
-                f"{len(found)} regions are called {region!r}; choose one by its "
-                f"number: {quoted(self.ids[found].tolist(), 10)}."
-            )
+            mend = f"choose by number: {quoted(self.ids[found].tolist(), 10)}"
+            raise ValueError(f"{len(found)} regions are called {region!r}; {mend}.")
         if len(found) == 0:
-            raise ValueError(
-                f"There is no region of the {what} {region!r}. The {what}s are: "
-                f"{quoted(known.tolist(), 10)}."
-            )
+            there = f"The {what}s are: {quoted(known.tolist(), 10)}."
+            raise ValueError(f"There is no region of the {what} {region!r}. {there}")
         return int(found[0])
 
     @property
@@ -475,7 +446,7 @@ class RegionSpace(Space):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FeatureSpace(Space):
+class FeatureSpace(Space, kind="features", noun="feature"):
     """Columns of an array, which have no place in a brain.
 
     Parameters
@@ -491,8 +462,6 @@ class FeatureSpace(Space):
     ['Fz', 'Oz']
     """
 
-    kind: ClassVar[str] = "features"
-    noun: ClassVar[str] = "feature"
     base = _ITSELF
     points = None
     edges = np.empty((2, 0), dtype=np.intp)
@@ -504,11 +473,9 @@ class FeatureSpace(Space):
         """Normalize the names and check their number."""
         object.__setattr__(self, "n", int(self.n))
         self._make_arrays(names=str)
-        if self.names is not None and self.names.shape != (self.n,):
-            raise ValueError(
-                f"{self.n} features need one name each, shape ({self.n},); got names "
-                f"of shape {self.names.shape}."
-            )
+        if self.names is not None:
+            what = f"{self.n} features need one name each"
+            check_shape(self.names, (self.n,), what)
 
     @property
     def n_positions(self):
@@ -517,7 +484,7 @@ class FeatureSpace(Space):
 
     def columns(self):
         """The column of a table: the feature's name or index."""
-        return {"feature": np.arange(self.n) if self.names is None else self.names}
+        return {self.noun: np.arange(self.n) if self.names is None else self.names}
 
     def take(self, chosen):
         """The space of chosen positions (n_positions,), of bool."""
@@ -527,14 +494,15 @@ class FeatureSpace(Space):
 
     def _image(self, values, outside, dtype, name):
         raise ValueError(
-            "There is no image of this result: its features are columns of an array "
-            "and have no place in a brain. Use result.to_dataframe() or "
-            "result.scores, or run the analysis on images."
+            "There is no image of this result: features of an array have no place in a "
+            "brain. Use result.to_dataframe() or result.scores, or decode images."
         )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GrayordinateSpace(Space):
+class GrayordinateSpace(
+    Space, kind="grayordinates", noun="grayordinate", ending=".dscalar.nii"
+):
     """Vertices of surfaces and voxels of other structures, as a CIFTI file has them.
 
     The fields hold the file's axis of brain models; positions are in its order.
@@ -579,9 +547,6 @@ class GrayordinateSpace(Space):
     (['THALAMUS_LEFT', 'THALAMUS_LEFT'], [2.0, 4.0])
     """
 
-    kind: ClassVar[str] = "grayordinates"
-    noun: ClassVar[str] = "grayordinate"
-    ending: ClassVar[str] = ".dscalar.nii"
     base = _ITSELF
 
     structures: np.ndarray
@@ -599,18 +564,13 @@ class GrayordinateSpace(Space):
         """Normalize the arrays and check that they belong together."""
         _check_axis(self)
         self._make_arrays(mask=bool, coordinates=float, faces=np.intp)
-        if self.mask.shape != self.vertex.shape:
-            raise ValueError(
-                f"A mask of {counted(len(self.vertex), self.noun)} must have shape "
-                f"({len(self.vertex)},); got {self.mask.shape}."
-            )
+        n = counted(len(self.vertex), self.noun)
+        check_shape(self.mask, self.vertex.shape, f"A mask of {n} needs one value each")
         for part, corners in self.coordinates.items():
             numbers = self.n_vertices[self.structures == cortex(part)]
             if (numbers != len(corners)).any():
-                raise ValueError(
-                    f"The {part} mesh has {len(corners)} vertices, the file's surface "
-                    f"{numbers[0]}."
-                )
+                sizes = f"{len(corners)} vertices, the file's surface {numbers[0]}"
+                raise ValueError(f"The {part} mesh has {sizes}.")
 
     def pieces(self):
         """Yield spaces that never mix, each with the positions that it consists of.
@@ -691,12 +651,12 @@ class GrayordinateSpace(Space):
         return BrainModelAxis(names, self.voxel, self.vertex, *_grid_and_surfaces(self))
 
     def _image(self, values, outside, dtype, name):
-        row = self._on_places(values, outside, dtype)
-        return _scalar_image(row, self.axis(), name, "ConnDenseScalar")
+        rows = self._on_places(values, outside, dtype)[np.newaxis]
+        return cifti_image(rows, self.axis(), [name])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ParcelSpace(FeatureSpace):
+class ParcelSpace(FeatureSpace, kind="parcels", noun="parcel", ending=".pscalar.nii"):
     """Parcels of a CIFTI file, features with names that are painted as a whole.
 
     Parameters
@@ -710,10 +670,6 @@ class ParcelSpace(FeatureSpace):
     structures, n_vertices, structure, vertex, voxel, shape, affine
         Where these are, as in `GrayordinateSpace`; the structure of a voxel is -1.
     """
-
-    kind: ClassVar[str] = "parcels"
-    noun: ClassVar[str] = "parcel"
-    ending: ClassVar[str] = ".pscalar.nii"
 
     parcel: np.ndarray
     structures: np.ndarray
@@ -732,10 +688,6 @@ class ParcelSpace(FeatureSpace):
         known = (self.parcel >= 0) & (self.parcel < self.n)
         if self.parcel.shape != self.vertex.shape or not known.all():
             raise ValueError("Every vertex and voxel must be in one of the parcels.")
-
-    def columns(self):
-        """The column of a table: the parcel's name."""
-        return {self.noun: self.names}
 
     @property
     def mask(self):
@@ -760,9 +712,7 @@ class ParcelSpace(FeatureSpace):
             }
         return ParcelsAxis(self.names, voxels, vertices, *_grid_and_surfaces(self))
 
-    def _image(self, values, outside, dtype, name):
-        row = np.asarray(values, dtype=dtype)
-        return _scalar_image(row, self.axis(), name, "ConnParcelScalr")
+    _image = GrayordinateSpace._image
 
 
 def cortex(hemisphere):
@@ -780,24 +730,21 @@ def _check_axis(space):
     space._make_arrays(structures=str, n_vertices=np.intp, structure=np.intp)
     space._make_arrays(vertex=np.intp, voxel=np.intp, shape=np.intp, affine=float)
     n, n_structures = len(space.structure), len(space.structures)
-    fit = space.vertex.shape == (n,) and space.voxel.shape == (n, 3)
-    fit &= space.n_vertices.shape == (n_structures,)
+    shapes = space.vertex.shape, space.voxel.shape, space.n_vertices.shape
+    fit = shapes == ((n,), (n, 3), (n_structures,))
     if not fit or (space.structure >= n_structures).any():
         raise ValueError(
             "The columns of a CIFTI file need a structure, a vertex and a voxel each; "
-            f"got {space.structure.shape}, {space.vertex.shape} and "
-            f"{space.voxel.shape}, and {space.n_vertices.shape} numbers of vertices "
-            f"for {n_structures} structures."
+            f"got {n} of {n_structures} structures, and shapes {quoted(shapes)}."
         )
     inside = space.vertex < 0
-    voxels = space.voxel[inside]
+    voxels, structure = space.voxel[inside], space.structure[~inside]
     grid = space.shape is not None and space.affine is not None
     if len(voxels) and not (grid and ((voxels >= 0) & (voxels < space.shape)).all()):
         raise ValueError("The voxels of a CIFTI file must lie in its grid.")
-    limits = space.n_vertices[space.structure[~inside]]
-    if (space.vertex[~inside] >= limits).any():
+    if (space.vertex[~inside] >= space.n_vertices[structure]).any():
         raise ValueError("The vertices of a CIFTI file must lie on its surfaces.")
-    vertices = np.stack([space.structure[~inside], space.vertex[~inside]], axis=1)
+    vertices = np.stack([structure, space.vertex[~inside]], axis=1)
     if any(len(np.unique(x, axis=0)) < len(x) for x in (vertices, voxels)):
         raise ValueError("A CIFTI file must hold every vertex and voxel once.")
 
@@ -809,13 +756,14 @@ def _grid_and_surfaces(space):
     return space.affine, shape, {name: n for name, n in numbers if n}
 
 
-def _scalar_image(row, axis, name, intent):
-    """A CIFTI image of one map."""
-    from nibabel.cifti2 import Cifti2Image, ScalarAxis
+def cifti_image(rows, columns, names=None):
+    """A CIFTI image of rows (n, n_columns), called "row 1" and so on without names."""
+    from nibabel.cifti2 import BrainModelAxis, Cifti2Image, ScalarAxis
 
-    header = ScalarAxis([name]), axis
-    img = Cifti2Image(row[np.newaxis], header, dtype=row.dtype)
-    img.nifti_header.set_intent(intent)
+    names = [f"row {i + 1}" for i in range(len(rows))] if names is None else names
+    img = Cifti2Image(rows, (ScalarAxis(names), columns), dtype=rows.dtype)
+    dense = isinstance(columns, BrainModelAxis)
+    img.nifti_header.set_intent("ConnDenseScalar" if dense else "ConnParcelScalr")
     return img
 
 
@@ -827,20 +775,6 @@ def _xyz(points):
 def numbered(mask):
     """The True places of a mask counted from 0; -1 elsewhere."""
     return np.where(mask, np.cumsum(mask).reshape(mask.shape) - 1, -1)
-
-
-#: Kind of space -> its class.
-SPACES = {
-    cls.kind: cls
-    for cls in (
-        VolumeSpace,
-        SurfaceSpace,
-        GrayordinateSpace,
-        RegionSpace,
-        FeatureSpace,
-        ParcelSpace,
-    )
-}
 
 
 def unpack_space(packed):

@@ -35,14 +35,10 @@ def read_text_table(path, separator, **options):
         if separator not in first and re.search("[,;]", first):
             raise ValueError(
                 "its columns are separated by commas or semicolons, those of a .tsv "
-                "file must be separated by tabs. Save it with tabs."
+                "file must be separated by tabs."
             )
-        text = re.sub(
-            r" *\t *|^ +| +$",
-            lambda blanks: "\t" if "\t" in blanks[0] else "",
-            text,
-            flags=re.MULTILINE,
-        )
+        text = re.sub(r" *\t *", "\t", text)
+        text = re.sub(r"(?m)^ +| +$", "", text)
     return trimmed_table(pd.read_csv(StringIO(text), sep=separator, **options))
 
 
@@ -136,11 +132,10 @@ def evaluate_expression(table, text):
 
     def column(name):
         name = names.get(name, name)
-        if name not in table.columns:
-            raise ExpressionError(f"There is no column {name!r}.")
-        if not isinstance(table[name], pd.Series):
-            raise ExpressionError(f"There are several columns {name!r}.")
-        return table[name]
+        if name in table.columns and isinstance(table[name], pd.Series):
+            return table[name]
+        few = "are several columns" if name in table.columns else "is no column"
+        raise ExpressionError(f"There {few} {name!r}.")
 
     try:
         return _evaluate(tree, column)
@@ -230,7 +225,7 @@ def _evaluate(node, column):
 
 
 def _truth(value):
-    """Return truth values, which may be missing."""
+    """Truth values, which may be missing."""
     if isinstance(value, bool):
         return value
     if isinstance(value, pd.Series) and is_bool_dtype(value.dtype):
@@ -238,9 +233,7 @@ def _truth(value):
     if isinstance(value, pd.Series) and value.dtype == object:
         if value.dropna().isin([True, False]).all():
             return value.where(value.notna(), None).astype("boolean")
-    raise ExpressionError(
-        "and, or and not join what is true or false. Compare, e.g. rt > 0."
-    )
+    raise ExpressionError("and, or and not join true or false. Compare, e.g. rt > 0.")
 
 
 def _compare(node, sign, left, right):
@@ -253,7 +246,5 @@ def _compare(node, sign, left, right):
     if type(sign) not in _COMPARISONS:
         raise _refusal(ast.unparse(node)[:80])
     if isinstance(left, list) or isinstance(right, list):
-        raise ExpressionError(
-            "Columns and single values are compared; for lists use in."
-        )
+        raise ExpressionError("Columns and values are compared; for lists use in.")
     return _COMPARISONS[type(sign)](left, right)

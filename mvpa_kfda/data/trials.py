@@ -78,16 +78,13 @@ class Trials:
 
     def take(self, rows):
         """Some of the trials, by a mask or indices."""
-        given = {name: getattr(self, name) for name in ("y", "groups", "y_test")}
-        taken = {
-            name: check_per_trial(values, self.n, name)[rows]
-            for name, values in given.items()
-            if values is not None
-        }
-        for name in ("confounds", "numbers", "train_on"):
+        taken = {"n": len(np.arange(self.n)[rows])}
+        for name in ("y", "groups", "y_test", "confounds", "numbers", "train_on"):
             values = getattr(self, name)
+            if name in ("y", "groups", "y_test") and values is not None:
+                values = check_per_trial(values, self.n, name)
             taken[name] = None if values is None else values[rows]
-        return replace(self, **taken, n=len(np.arange(self.n)[rows]))
+        return replace(self, **taken)
 
     def parted(self):
         """The trials to train on, with all others as their test set, without folds."""
@@ -111,8 +108,7 @@ class TrainOn:
             which = "all" if self.mask.any() else "none"
             raise ValueError(
                 f"{self.given} selects {which} of the {len(self.mask)} {self.noun}; "
-                "some have to be left to train with and some to test on."
-                f"{self.hint}"
+                f"some have to be left to train on and some to test on.{self.hint}"
             )
 
     @property
@@ -135,8 +131,7 @@ class TrainOn:
         if len(absent):
             raise ValueError(
                 f"{self.given} selects no trial of class {str(absent[0])!r}, which is "
-                "among the trials to be tested: no model can predict it. Leave these "
-                "trials out, or select some to train with."
+                "among the trials to be tested. Leave these out, or select some."
             )
 
 
@@ -146,12 +141,53 @@ OF_EPOCHS = "epochs.metadata", "these epochs have none", "epochs"
 OF_IMAGES = "the table of y", "y is not given as (table, column)", "images"
 
 
+def make_trials(
+    y,
+    n,
+    groups=None,
+    confounds=None,
+    train_on=None,
+    table=None,
+    words=_NO_TABLE,
+    **more,
+):
+    """The `Trials` of values, or of columns of a table that `words` are about.
+
+    `more` is what else `read_confounds` takes.
+    """
+    return Trials(
+        y=y,
+        n=n,
+        groups=groups,
+        confounds=read_confounds(confounds, n, **more),
+        train_on=read_train_on(train_on, n, table, words),
+    )
+
+
 def read_train_on(given, n, table=None, words=_NO_TABLE):
     """The `TrainOn` of n trials, chosen by a mask or a query; None for None."""
     if given is None:
         return None
     if isinstance(given, str):
-        return _choose_by_query(given, n, table, *words)
+        owner, none, noun = words
+        if table is None:
+            raise ValueError(
+                f"train_on={given!r} asks {owner}, but {none}. Pass a mask instead: an "
+                f"array with True for each of the {n} {noun} to train on."
+            )
+        columns = quoted(map(str, table.columns))
+        no_query = f"train_on={given!r} is no query on the columns {columns}"
+        try:
+            table = trimmed_table(table.reset_index(drop=True))
+            mask = evaluate_expression(table, given)
+            if getattr(mask, "dtype", None) == "boolean":  # with missing values
+                mask = mask.fillna(False)
+            mask = np.asarray(mask)
+        except ValueError as error:
+            raise ValueError(f"{no_query}: {error}") from error
+        if mask.shape != (n,) or mask.dtype != bool:
+            raise ValueError(f"{no_query}: it is not true or false for each.")
+        return TrainOn(mask, given, noun, f" The columns are: {columns}.")
     refuse_masked("train_on", given, n)
     try:
         mask = np.asarray(given)
@@ -161,41 +197,13 @@ def read_train_on(given, n, table=None, words=_NO_TABLE):
         mask = mask.astype(bool)
     if mask.dtype != bool:
         raise TypeError(
-            "train_on must hold booleans, True for each trial to train with and False "
-            f"for the others; got {type(given).__name__} with dtype {mask.dtype}. "
-            "Compare to have them, e.g. train_on=(condition == 'seen')."
+            "train_on must hold booleans, True for each trial to train on; got "
+            f"{type(given).__name__} with dtype {mask.dtype}. Use e.g. condition == 1."
         )
     if mask.shape != (n,):
-        raise ValueError(
-            f"train_on has shape {mask.shape} for {n} trials. Pass one boolean for "
-            "each trial."
-        )
+        shape = f"train_on has shape {mask.shape} for {n} trials."
+        raise ValueError(f"{shape} Pass one boolean for each trial.")
     return TrainOn(mask)
-
-
-def _choose_by_query(query, n, table, owner, none, noun):
-    """The `TrainOn` of the rows of a table for which a query is true."""
-    if table is None:
-        raise ValueError(
-            f"train_on={query!r} asks {owner}, but {none}. Pass a mask instead: an "
-            f"array with True for each of the {n} {noun} to train on, and False for "
-            "the others."
-        )
-    columns = quoted(map(str, table.columns))
-    no_query = f"train_on={query!r} is no query on the columns {columns}"
-    try:
-        table = trimmed_table(table.reset_index(drop=True))
-        mask = evaluate_expression(table, query)
-        if getattr(mask, "dtype", None) == "boolean":  # with missing values
-            mask = mask.fillna(False)
-        mask = np.asarray(mask)
-    except ValueError as error:
-        raise ValueError(f"{no_query}: {error}") from error
-    if mask.shape != (n,) or mask.dtype != bool:
-        raise ValueError(
-            f"{no_query}: it is not true or false for each of the {n} {noun}."
-        )
-    return TrainOn(mask, query, noun, f" The columns are: {columns}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,11 +215,6 @@ class Confound:
     #: The numbers (n, 1), or an indicator of every category (n, categories).
     columns: np.ndarray
     categories: tuple = ()  #: what the indicators are of; empty for numbers
-
-    @property
-    def size(self):
-        """How many directions of the trials it takes out."""
-        return max(1, len(self.categories) - 1)
 
     @property
     def taken_as(self):
@@ -237,10 +240,9 @@ class ConfoundTable:
         Zero and one for categories, which stay as they are.
         """
         columns = self.columns
-        numbers = np.repeat(
-            [not one.categories for one in self.each],
-            [one.columns.shape[1] for one in self.each],
-        )
+        # One column of each number, two or more of categories.
+        n = [max(1, len(one.categories)) for one in self.each]
+        numbers = np.repeat([not one.categories for one in self.each], n)
         centre = np.where(numbers, columns.mean(axis=0), 0.0)
         spread = np.abs(columns - centre).max(axis=0)
         return centre, np.where(spread > 0, spread, 1.0)
@@ -248,7 +250,7 @@ class ConfoundTable:
     @property
     def size(self):
         """How many directions of the trials they take out, but for collinear ones."""
-        return sum(one.size for one in self.each)
+        return sum(max(1, len(one.categories) - 1) for one in self.each)
 
     def __getitem__(self, rows):
         """The confounds of some trials."""
@@ -293,8 +295,7 @@ def read_confounds(given, n, column_of=None):
         if column.nunique() == n:
             raise ValueError(
                 f"confounds: {name} has a category of its own for each of the {n} "
-                f"trials ({quoted(map(str, column[:3]))}, ...), so that it would "
-                "explain everything. Use numbers, or fewer categories."
+                f"trials ({quoted(map(str, column[:3]))}, ...). Use fewer, or numbers."
             )
         # An indicator of every category, so that one which no training trial has is
         # alike to none of the others, see `RemoveConfounds`.
@@ -312,13 +313,12 @@ def _columns(given, n, column_of):
         named = [(str(x), given.iloc[:, i]) for i, x in enumerate(given.columns)]
         return [(label, f"the column {label!r}", values) for label, values in named]
     names = isinstance(given, list | tuple) and all(isinstance(x, str) for x in given)
+    needed = f"Pass one value, shape ({n},), or one row of values, ({n}, k), per trial."
     if names and len(given) not in (0, n):  # as many as trials are their categories
         if column_of is not None:
             return [(x, f"the column {x!r}", column_of(x)) for x in given]
-        raise TypeError(
-            f"confounds={given!r} names columns, but there is no table here. Pass "
-            "an array with one value, or one row of values, for each trial."
-        )
+        no_table = "names columns, but there is no table here"
+        raise TypeError(f"confounds={given!r} {no_table}. {needed}")
     values = given
     if not isinstance(getattr(given, "dtype", None), pd.CategoricalDtype):
         try:
@@ -326,15 +326,11 @@ def _columns(given, n, column_of):
             if values.ndim == 2 and values.dtype.kind in "US":
                 values = np.asarray(given, object)  # numbers beside texts stay numbers
         except ValueError as error:
-            raise ValueError(
-                f"confounds has rows of different lengths: {error}. Pass one value, or "
-                "one row of values, for each trial."
-            ) from error
+            lengths = f"confounds has rows of different lengths: {error}"
+            raise ValueError(f"{lengths}. {needed}") from error
     if values.ndim not in (1, 2) or len(values) != n or values.size == 0:
-        raise ValueError(
-            f"confounds has shape {values.shape} for {n} trials. Pass one value, "
-            f"shape ({n},), or one row of values, shape ({n}, k), for each trial."
-        )
+        shape = f"confounds has shape {values.shape} for {n} trials"
+        raise ValueError(f"{shape}. {needed}")
     if values.ndim == 1:
         return [(None, "the array", values)]
     return [(None, f"column {i} of the array", x) for i, x in enumerate(values.T)]
@@ -348,10 +344,8 @@ def _check_column(column, n, name):
     if column.dtype.kind in "fc":
         missing |= ~np.isfinite(column.to_numpy())
     if column.dtype.kind in "mM":
-        raise TypeError(
-            f"confounds: {name} holds dates or durations. Use numbers, such as the "
-            "seconds since the first trial."
-        )
+        since = "Use numbers, such as the seconds since the first trial."
+        raise TypeError(f"confounds: {name} holds dates or durations. {since}")
     if missing.any():
         raise ValueError(
             f"confounds: {name} is missing or infinite for {missing.sum()} of {n} "
@@ -359,9 +353,7 @@ def _check_column(column, n, name):
             "drop the trials first."
         )
     if column.nunique() == 1:
-        raise ValueError(
-            f"confounds: {name} is constant ({column.tolist()[0]!r} for all {n} "
-            "trials), so that it explains nothing. Leave it out."
-        )
+        constant = f"{name} is constant ({column.tolist()[0]!r} for all {n} trials)"
+        raise ValueError(f"confounds: {constant} and explains nothing. Leave it out.")
     if column.dtype.kind == "c":
         raise TypeError(f"confounds: {name} is complex. Use real numbers. {COMPLEX}")

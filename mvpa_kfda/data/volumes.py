@@ -34,7 +34,7 @@ from ..utils.checks import (
     check_option,
     expand_pattern,
     name_items,
-    refuse_long_name,
+    read_file,
     warn,
 )
 from .space import HEMISPHERES, SurfaceSpace, VolumeSpace, same_places
@@ -85,14 +85,12 @@ def listed(imgs):
         isinstance(imgs, dict) and _by_hemisphere(imgs) is not None
     ):
         imgs = [imgs]
-    first, items = imgs[0] if isinstance(imgs, list | tuple) and imgs else imgs, []
+    first = imgs[0] if isinstance(imgs, list | tuple) and imgs else imgs
     is_image = isinstance(first, SpatialImage | SurfaceImage)
     try:
         if not is_image and (is_foreign(imgs) or isinstance(imgs, dict)):
             raise TypeError
-        for item in all_items("imgs", imgs):
-            is_path = isinstance(item, str | os.PathLike)
-            items += expand_pattern(item, " in imgs") if is_path else [item]
+        items = expand_paths(all_items("imgs", imgs), "imgs")
     except TypeError:
         raise TypeError(
             "imgs must be a 4D image, a list of images, their paths, or a 2-D array; "
@@ -100,8 +98,26 @@ def listed(imgs):
         ) from None
     if not items:
         raise ValueError("imgs is empty: it holds no image.")
-    _refuse_hemispheres(items)
+    # Values of vertices without a mesh: say what to make of them.
+    parts = _by_hemisphere(items[0] if isinstance(items[0], dict) else items)
+    if parts is not None:
+        files = {p: name_items("", [x])[0] or "..." for p, x in parts.items()}
+        files = files or dict.fromkeys(HEMISPHERES, "...")
+        mesh = {part: f"{part}.surf.gii" for part in files}
+        raise TypeError(
+            "imgs holds values of vertices, but not the mesh that these are of. For "
+            f"each run pass nilearn.surface.SurfaceImage(mesh={mesh}, data={files})."
+        )
     return items
+
+
+def expand_paths(items, name):
+    """Inputs, with one path for every file that a pattern stands for."""
+    expanded = []
+    for item in items:
+        is_path = isinstance(item, str | os.PathLike)
+        expanded += expand_pattern(item, f" in {name}") if is_path else [item]
+    return expanded
 
 
 def _by_hemisphere(values):
@@ -124,37 +140,11 @@ def _by_hemisphere(values):
     return parts
 
 
-def _refuse_hemispheres(items):
-    """Say what to make of values of vertices without a mesh."""
-    parts = _by_hemisphere(items[0] if isinstance(items[0], dict) else items)
-    if parts is None:
-        return
-    files = {part: name_items("", [each])[0] for part, each in parts.items()}
-    files = files or dict.fromkeys(HEMISPHERES, "")
-    mesh = ", ".join(f"{part!r}: '{part}.surf.gii'" for part in files)
-    data = ", ".join(
-        f"{p!r}: {repr(file) if file else '...'}" for p, file in files.items()
-    )
-    raise TypeError(
-        "imgs holds values of vertices, but not the mesh that these are of. Pass a "
-        "surface image, for several runs a list of them: nilearn.surface.SurfaceImage("
-        f"mesh={{{mesh}}}, data={{{data}}})."
-    )
-
-
 def open_image(item, name, errors):
-    """Return the image at a path, anything else as it is; say which file has errors."""
+    """The image at a path, anything else as it is; say which file has errors."""
     if not isinstance(item, str | os.PathLike):
         return item
-    path = Path(item).expanduser()
-    what = "" if name == str(item) else f"{name}: "
-    refuse_long_name(path, name)
-    if not path.is_file():
-        raise FileNotFoundError(f"{what}{str(path)!r} is no file.")
-    try:
-        return nibabel.load(path)
-    except errors as error:
-        raise ValueError(f"{what}{str(path)!r} is no image: {error}") from error
+    return read_file(item, name, nibabel.load, "image", errors)
 
 
 def load_volume(item, name):
@@ -172,9 +162,8 @@ def load_volume(item, name):
     if kind not in "biuf":
         raise ValueError(
             f"{name} holds {'complex' if kind == 'c' else 'no real'} numbers, dtype "
-            f"{item.dataobj.dtype}; the kernels need real ones. Make an image of the "
-            "magnitude: nibabel.Nifti1Image(np.abs(np.asarray(img.dataobj)), "
-            "img.affine)."
+            f"{item.dataobj.dtype}; kernels need real ones, such as the magnitude: "
+            "nibabel.Nifti1Image(np.abs(np.asarray(img.dataobj)), img.affine)."
         )
     return item
 
@@ -184,8 +173,7 @@ def load_volumes(imgs):
     items = listed(imgs)
     names = name_items("imgs", items)
     images = [load_volume(*each) for each in zip(items, names, strict=True)]
-    mend = "Resample it first, with nilearn.image.resample_to_img."
-    images = on_one_grid(images, names, mend)
+    images = on_one_grid(images, names)
     check_several(sum(map(n_volumes, images)), images[0].shape)
     return images
 
@@ -195,7 +183,7 @@ def check_several(n, shape):
     if n < 2:
         raise ValueError(
             f"imgs is a single image, shape {shape}; decoding needs one for each trial "
-            "or block. Pass a 4D image (2-D data on surfaces), or a list of images."
+            "or block: a 4D image (2-D data on surfaces), or a list of images."
         )
 
 
@@ -219,7 +207,9 @@ def check_grid(image, other, name, others, mend):
         )
 
 
-def on_one_grid(images, names, mend):
+def on_one_grid(
+    images, names, mend="Resample it first: nilearn.image.resample_to_img."
+):
     """Images with the affine of the first; refuse other grids, by their names."""
     for image, name in zip(images, names, strict=True):
         check_grid(image, images[0], name, names[0], mend)
@@ -261,10 +251,8 @@ def load_mask(mask_img, image, name="mask_img"):
         )
     if isinstance(mask_img, str) and mask_img in _STRATEGIES:
         raise ValueError(
-            f"{name}={mask_img!r} is a mask_strategy of nilearn. Allowed: a mask, its "
-            "path, or a fitted masker. Pass the mask that nilearn computes: "
-            f"nilearn.maskers.NiftiMasker(mask_strategy={mask_img!r}).fit(imgs)"
-            ".mask_img_."
+            f"{name}={mask_img!r} is a mask_strategy of nilearn. Pass a fitted masker: "
+            f"nilearn.maskers.NiftiMasker(mask_strategy={mask_img!r}).fit(imgs)."
         )
     mask_img = load_volume(mask_img, name)
     data = load_3d(mask_img, name)
@@ -277,10 +265,7 @@ def load_3d(item, name):
     """A 3D image; a 4D one that holds one volume will do."""
     image = load_volume(item, name)
     if n_volumes(image) != 1:
-        raise ValueError(
-            f"{name} must be a 3D image, or a 4D one of a single volume; its shape is "
-            f"{image.shape}."
-        )
+        raise ValueError(f"{name} must be a 3D image; its shape is {image.shape}.")
     if len(image.shape) == 3:
         return image
     return on_grid(read(image, name)[..., 0], image)
@@ -338,8 +323,8 @@ def as_mask(data, name, step=None):
     if len(values) > 1:
         raise ValueError(
             f"{name} must hold zeros and one other value; got {len(values)} others, "
-            f"from {values[0]:g} to {values[-1]:g}. Make a mask of it: "
-            f"nilearn.image.math_img('img > 0', img={name})."
+            f"from {values[0]:g} to {values[-1]:g}. Make a mask of it: nilearn.image."
+            f"math_img('img > 0', img={name})."
         )
     return selected != 0
 
@@ -383,15 +368,25 @@ def background_mask(images):
     # Not mean_img, which adds up 3D images of whole numbers in their own type.
     total = sum(block.sum(axis=3, dtype=float) for block in _volume_blocks(images))
     mean = on_grid(total / sum(map(n_volumes, images)), images[0])
+    mask_img = computed_mask(NiftiMasker(standardize=None, reports=False), mean)
+    return np.asarray(mask_img.dataobj) != 0
+
+
+def computed_mask(masker, imgs):
+    """The image of the mask that a masker computes."""
     try:
         with NilearnWarnings():
-            masker = NiftiMasker(standardize=None, reports=False).fit(mean)
+            mask_img = masker.fit(imgs).mask_img_
     except ValueError as error:
         raise ValueError(
-            f"nilearn finds no mask in imgs: {error} Pass mask_img, a 3D image of the "
-            "voxels to use."
+            f"nilearn finds no mask in imgs: {error} Pass mask_img, a 3D image."
         ) from error
-    return np.asarray(masker.mask_img_.dataobj) != 0
+    if not np.any(mask_img.dataobj):
+        raise ValueError(
+            "nilearn finds no brain in imgs: the mask that it computes of them is "
+            "empty. Look at the images, or pass mask_img."
+        )
+    return mask_img
 
 
 def is_surface(imgs):
@@ -416,9 +411,8 @@ def load_surfaces(imgs):
         for part, data in image.data.parts.items():
             if data.ndim not in (1, 2) or data.dtype.kind not in "biuf":
                 raise ValueError(
-                    f"{name} must hold real numbers, of shape (n_vertices,) or "
-                    f"(n_vertices, n_images); its {part} part has shape {data.shape} "
-                    f"and dtype {data.dtype}."
+                    f"{name} must hold real numbers, (n_vertices,) or (n_vertices, "
+                    f"n_images); its {part} part is {data.shape} of {data.dtype}."
                 )
     check_several(sum(map(n_maps, images)), images[0].shape)
     return images
@@ -439,14 +433,13 @@ def check_mesh(image, other, name, others="the images"):
         for part, mesh in meshes.items()
     )
     if not same:
-        words, others_words = (
+        words = [
             ", ".join(f"{len(mesh.coordinates)} {p}" for p, mesh in parts.items())
             for parts in (meshes, known)
-        )
+        ]
         raise ValueError(
-            f"{name} is on another mesh than {others}: {words} vertices against "
-            f"{others_words}, or other triangles. Use one mesh for all, e.g. "
-            "nilearn.surface.SurfaceImage.from_volume with the same mesh."
+            f"{name} is on another mesh than {others}: {words[0]} vertices against "
+            f"{words[1]}, or other triangles. Use one mesh for all images."
         )
 
 
@@ -469,7 +462,7 @@ def on_mesh(values, image, name):
     if missing := set(meshes) - set(found):
         raise ValueError(
             f"{name} has no values of the {missing.pop()} hemisphere, which the images "
-            "have. Pass them as well: {'left': ..., 'right': ...}."
+            "have. Pass {'left': ..., 'right': ...}."
         )
     for part, mesh in meshes.items():
         try:
@@ -481,8 +474,7 @@ def on_mesh(values, image, name):
         if len(data) != len(mesh.coordinates):
             raise ValueError(
                 f"{name} has {len(data)} vertices in its map of the {part} hemisphere, "
-                f"but the images have {len(mesh.coordinates)}. Use images on the mesh "
-                f"of {name}."
+                f"but the images have {len(mesh.coordinates)}. Use one mesh."
             )
         parts[part] = np.where(data < 0, 0, data)
     return SurfaceImage(image.mesh, parts)
@@ -492,10 +484,7 @@ def load_surface_mask(mask_img, image, name="mask_img"):
     """A mask of booleans by part, for the mesh of an image."""
     mask_img = on_mesh(mask_img, image, name)
     if n_maps(mask_img) != 1:
-        raise ValueError(
-            f"{name} must hold one value for each vertex; its shape is "
-            f"{mask_img.shape}."
-        )
+        raise ValueError(f"{name} must hold one map; its shape is {mask_img.shape}.")
     parts = mask_img.data.parts
     chosen = as_mask(np.concatenate([data.ravel() for data in parts.values()]), name)
     ends = np.cumsum([*map(len, parts.values())])
@@ -504,18 +493,18 @@ def load_surface_mask(mask_img, image, name="mask_img"):
 
 def mask_surfaces(images, mask):
     """Data (n_maps, n_vertices) of the True vertices of a mask."""
+
+    def rows():
+        for image in images:
+            data = image.data.parts
+            parts = [(x.reshape(len(x), -1), mask[p]) for p, x in data.items()]
+            step = max(1, MASKED_AT_ONCE // image.shape[0])
+            for start in range(0, n_maps(image), step):
+                maps = slice(start, start + step)
+                yield np.concatenate([x[inside, maps] for x, inside in parts]).T
+
     shape = sum(map(n_maps, images)), sum(map(np.count_nonzero, mask.values()))
-    return stack_rows(_surface_rows(images, mask), shape)
-
-
-def _surface_rows(images, mask):
-    """Yield data (n, n_vertices) of some maps at a time."""
-    for image in images:
-        parts = [(x.reshape(len(x), -1), mask[p]) for p, x in image.data.parts.items()]
-        step = max(1, MASKED_AT_ONCE // image.shape[0])
-        for start in range(0, n_maps(image), step):
-            maps = slice(start, start + step)
-            yield np.concatenate([x[inside, maps] for x, inside in parts]).T
+    return stack_rows(rows(), shape)
 
 
 def surface_space(mesh, mask=None):
@@ -527,20 +516,35 @@ def surface_space(mesh, mask=None):
     return SurfaceSpace(coordinates, faces, mask)
 
 
+def space_of_mask(mask_img):
+    """The space of the voxels or vertices in the mask of a masker."""
+    if isinstance(mask_img, SurfaceImage):
+        parts = mask_img.data.parts.items()
+        mask = {part: np.asarray(x, bool).ravel() for part, x in parts}
+        return surface_space(mask_img.mesh, mask)
+    return VolumeSpace(np.asarray(mask_img.dataobj) != 0, mask_img.affine)
+
+
 def transformed(imgs, masker):
     """What a fitted masker makes of images: data, their space, and usable columns."""
-    like = masker.mask_img_
+    like, space = masker.mask_img_, space_of_mask(masker.mask_img_)
     if is_surface(imgs):
         images = load_surfaces(imgs)
         check_mesh(like, images[0], "The mask of mask_img")
-        mask = {p: np.asarray(x, bool).ravel() for p, x in like.data.parts.items()}
-        space = surface_space(images[0].mesh, mask)
-        sound = usable_columns(mask_surfaces(images, mask))
-        image = _joined_surfaces(images)
+        space = surface_space(images[0].mesh, space.mask)
+        sound = usable_columns(mask_surfaces(images, space.mask))
+        parts = [image.data.parts for image in images]
+        maps = {p: np.column_stack([each[p] for each in parts]) for p in parts[0]}
+        image = SurfaceImage(images[0].mesh, maps)
     else:
-        images, mask = load_volumes(imgs), np.asarray(like.dataobj) != 0
-        space, image = VolumeSpace(mask, like.affine), _joined(images)
-        sound = _sound_voxels(images, like)[mask]
+        images = load_volumes(imgs)
+        image = images[0]
+        if len(images) > 1:  # not concat_imgs, which casts to the type of the first
+            names = name_items("imgs", images)
+            data = [read(*each) for each in zip(images, names, strict=True)]
+            data = [x[..., np.newaxis] if x.ndim == 3 else x for x in data]
+            image = new_img_like(image, np.concatenate(data, axis=3))
+        sound = _sound_voxels(images, like)[space.mask]
         if same_grid(image, like):
             image = aligned(image, like)
     with NilearnWarnings():
@@ -549,36 +553,12 @@ def transformed(imgs, masker):
     return X, space, usable_columns(X) & sound
 
 
-def _joined(images):
-    """One image of all volumes."""
-    if len(images) == 1:
-        return images[0]
-    names = name_items("imgs", images)
-    data = [read(*each) for each in zip(images, names, strict=True)]
-    data = [x[..., np.newaxis] if x.ndim == 3 else x for x in data]
-    # Not concat_imgs, which casts all images to the type of the first.
-    return new_img_like(images[0], np.concatenate(data, axis=3))
-
-
-def _joined_surfaces(images):
-    """One surface image of all maps, on the mesh of the first."""
-    parts = {
-        part: np.concatenate(
-            [x.data.parts[part].reshape(len(x.data.parts[part]), -1) for x in images],
-            axis=1,
-        )
-        for part in images[0].data.parts
-    }
-    return SurfaceImage(images[0].mesh, parts)
-
-
 def _sound_voxels(images, like):
     """Which voxels of an image's grid are finite in all volumes and vary over them."""
-    low = high = None
+    low, high = np.inf, -np.inf
     for block in _volume_blocks(images):
-        lows, highs = block.min(axis=3), block.max(axis=3)
-        low = lows if low is None else np.minimum(low, lows)
-        high = highs if high is None else np.maximum(high, highs)
+        low = np.minimum(low, block.min(axis=3))
+        high = np.maximum(high, block.max(axis=3))
     sound = _varies(low, high)
     if same_grid(images[0], like):
         return sound
@@ -646,9 +626,8 @@ def find_runs(groups, codes):
         name = of_one[0].item() if isinstance(of_one[0], np.generic) else of_one[0]
         more = f" (and {len(of_one) - 1} more)" if len(of_one) > 1 else ""
         raise ValueError(
-            f"The group {name!r}{more} holds images of a single class. Z-scoring "
-            "within it would remove what tells its class. Drop its images, or use "
-            "standardize=False."
+            f"The group {name!r}{more} holds images of a single class; z-scores within "
+            "it lose what tells its class. Drop its images, or use standardize=False."
         )
     return list(runs.values())
 
@@ -660,8 +639,7 @@ def flat_within_runs(X, usable, runs):
         here = usable & ~X[rows].any(axis=0)
         if np.array_equal(here, usable):
             raise ValueError(
-                f"Nothing varies in the group of image {rows[0]} (counted from 0): "
-                "every voxel is constant in its images. Drop them."
+                f"Nothing varies in the group of image {rows[0]} (from 0). Drop it."
             )
         flat |= here
     return flat
@@ -702,7 +680,7 @@ def nearest_voxels(space, onto):
 
 
 def take_voxels(values, nearest):
-    """Return values (..., V) at voxels `nearest` (W,), NaN where there is none."""
+    """Values (..., V) at voxels `nearest` (W,), NaN where there is none."""
     taken = np.take(values, nearest, axis=-1, mode="wrap")
     taken[..., nearest < 0] = np.nan
     return taken

@@ -15,7 +15,6 @@ import numpy as np
 from ..data.trials import Trials
 from ..inference.permutation import Permutations, permute_labels
 from ..kfda.folds import (
-    Folds,
     InnerFolds,
     cross_folds,
     left_out_folds,
@@ -23,17 +22,19 @@ from ..kfda.folds import (
     may_see_labels,
     sees_labels,
 )
+from ..kfda.kernels import RBF, Linear, Polynomial
 from ..kfda.models import kernels_of
 from ..kfda.penalties import Auto, Tuned, name_of_rule
 from ..kfda.preprocess import FoldPreprocessing, check_kernel_after
-from ..metrics.classes import METRICS, chance_level
+from ..metrics.classes import METRICS
 from ..metrics.names import (
+    FunctionMetric,
     check_regression_scoring,
     check_scoring,
-    function_metrics,
     name_functions,
     record_pairs,
 )
+from ..utils.checkpoint import digest
 from ..utils.checks import (
     check_components,
     check_labels,
@@ -41,11 +42,13 @@ from ..utils.checks import (
     check_per_trial,
     draw_seed,
     quoted,
+    warn_of_angles,
 )
 from ..utils.fingerprints import note_input
 from ..utils.memory import check_memory
+from ..utils.parallel import one_blas_thread
 from ..utils.record import recorded, versions
-from .averaging import Draw
+from .draws import Draw
 from .orders import find_in_values, warn_of_order
 from .problems import (
     check_distances,
@@ -54,19 +57,12 @@ from .problems import (
     find_absent_class,
     find_alike_names,
     find_misread,
+    refusal,
     warn_of,
     warn_of_spread,
 )
 from .procedure import Procedure
-from .regression import RegressionTask, check_values, refuse_class_options
-from .resume import describe_run
-from .run import Task, run
-from .sizes import NullBudget, check_null
-
-_NEEDS_CLASSES = (
-    "needs classes, but the values of a regression are continuous. Use KFold, "
-    "GroupKFold, ShuffleSplit or a number of folds."
-)
+from .run import RegressionTask, Task, check_labellings, check_null, run
 
 
 @dataclass(frozen=True)
@@ -75,12 +71,9 @@ class Analysis:
 
     #: The sorted labels, (c,); None where values are predicted.
     classes: np.ndarray | None
-    #: Each trial's class, or its value, (n,).
-    codes: np.ndarray
-    #: Each trial's group, (n,).
-    groups: np.ndarray | None
-    #: Drawn once from the observed labels; None when the test set is other trials.
-    folds: Folds | None
+    #: The pseudo-trials of all repeats, or the trials: their class or value, group and
+    #: folds, which are None when the test set is other trials.
+    samples: Draw
     #: The classes or values to be predicted, (n_tested,).
     tested: np.ndarray
     #: Classes to be predicted, permuted along with the trained labels (P + 1, n); None:
@@ -96,15 +89,13 @@ class Analysis:
     trials: Draw
     #: Which trials are averaged; None for none.
     averaging: Draw | None
-    #: The trials in each pseudo-trial, (n, k), of all repeats.
-    members: np.ndarray | None
     #: What was asked for.
     procedure: Procedure
 
     @property
     def train_mask(self):
         """Which trials are trained with (n,), all others tested; None: any may be."""
-        return None if self.folds is None else self.folds.train_mask
+        return None if self.samples.folds is None else self.samples.folds.train_mask
 
     @property
     def trained_trials(self):
@@ -119,7 +110,8 @@ class Analysis:
     @property
     def test_labels(self):
         """The labels to be predicted where they are not those trained with."""
-        same = self.folds is not None and np.array_equal(self.tested, self.codes)
+        crossed = self.samples.folds is not None
+        same = crossed and np.array_equal(self.tested, self.samples.codes)
         return None if same else self.tested
 
     def task_for(self, positions):
@@ -158,37 +150,39 @@ def make_analysis(
     """
     check_option("task", task, ("classification", "regression"))
     _note(trials)
+    method, repeating = procedure.method, procedure.repeating
+    permuting, scoring = procedure.permuting, procedure.scores.scoring
+    values, reg, groups, cv = None, method.reg, trials.groups, procedure.splitting.cv
     if task == "regression":
         refuse_class_options(procedure, trials)
-    scoring, functions, n_scalar = _check_scores(procedure.scores.scoring, task)
-    reg, permuting = procedure.method.reg, procedure.permuting
-    values, groups = None, trials.groups
+        if isinstance(scoring, str) and scoring == "accuracy":
+            scoring = "r2"  # which is the default there
+    scoring, functions = name_functions(scoring)
     if task == "regression":
+        scoring = check_regression_scoring(scoring, functions)
         values = check_values(trials.y, trials.n)
         classes, codes, targets = None, values.codes, values.given
         reg = Tuned() if isinstance(reg, Auto) else reg
     else:
+        scoring = check_scoring(scoring, functions)
         classes, codes = check_labels(trials.y, trials.n)
         warn_of(find_alike_names(codes, classes))
         targets = codes
     if groups is not None:
         groups = check_per_trial(groups, trials.n, "groups")
-    cv, others = procedure.splitting.cv, (trials.test, trials.train_on)
     if values is not None:
         folds = _folds_of_values(cv, values, groups, trials.numbers)
     else:
-        cv = procedure.repeating.splitter(cv, groups, *others)
+        others = trials.test, trials.train_on
+        cv = repeating.splitter(cv, groups, *others)
         folds = draw_folds(cv, codes, groups, classes, *others, trials.numbers)
     learned = _learned(trials, procedure, folds)
     others = trials.test and trials.test.confounds
     warn_of(*find_misread(trials.confounds, groups, folds, others))
-    repeating, permuted = procedure.repeating, permuting.n_permutations > 0
-    repeating.check(folds, trials.y_test, procedure.method.kernel)
+    repeating.check(folds, trials.y_test, method.kernel)
     seed = draw_seed(procedure.running.random_state)
-    asked = cv, folds, permuting.permute, trials.y_test
-    is_shown = permuted and repeating.is_shown(*asked)
     of_trials = Draw(None, targets, groups, folds)
-    asked = cv, folds, codes, groups, seed, classes, permuted, is_shown
+    asked = cv, folds, codes, groups, seed, classes, permuting, trials.y_test
     averaging, draws = repeating.prepare(*asked)
     if averaging is not None:
         codes, groups, folds = averaging.codes, averaging.groups, averaging.folds
@@ -200,8 +194,9 @@ def make_analysis(
             what = f"To permute {trials.n} values {n_permutations} times"
             check_memory(8 * trials.n * n_permutations, what, "fewer permutations")
         if positions is not None:
-            maps = NullBudget(permuting.kept, shape, positions.fewer)
-            maps.check(n_scalar, n_permutations)
+            n_scalar = sum(x not in METRICS or METRICS[x].scalar for x in scoring)
+            map_of = permuting.kept, shape, positions.fewer
+            check_labellings(*map_of, n_scalar, n_permutations)
 
     permutations, labels, permuted_test_labels = _permute(
         codes,
@@ -222,19 +217,40 @@ def make_analysis(
         draws = draws.of(labels, inner)
         inner, samples = draws.inner_folds[0], draws.samples()
         tested = samples.codes
-    asked = {
+    known = {
         "folds": samples.folds,
         "scoring": scoring,
         "dtype": procedure.running.dtype,
-        "functions": function_metrics(functions, classes),
+        "functions": {name: maker(classes) for name, maker in functions.items()},
         "learned": learned.seeded(seed),
         "inner": inner,
     }
+    n_folds = 0 if samples.folds is None else len(samples.folds.tests)
+    parameters = {
+        "cv": of_trials.folds and of_trials.folds.splitter,
+        "recorded_order": trials.recorded_order,
+        "kernel": recorded(method.kernel),
+        "reg": recorded(name_of_rule(method.reg)),
+        "n_components": method.n_components,
+        "average": None,
+        "n_folds": n_folds // (draws.n_repeats if draws else 1),
+        "scoring": scoring,
+        **learned.record(),
+        "n_permutations": permutations.n_permutations,
+        "permute": permutations.scheme,
+        "exact": permutations.exact,
+        "renamings": permutations.renamings,
+        "dtype": procedure.running.dtype.name,
+        "random_state": seed,
+    }
+    if isinstance(reg, Tuned):
+        parameters["kernels"] = [recorded(each) for each in kernels_of(method.kernel)]
     if values is not None:
-        asked |= {"mean": values.mean, "scale": values.scale, "n_classes": None}
-        task = RegressionTask(labels=values.levels[labels], **asked)
+        known |= {"mean": values.mean, "scale": values.scale, "n_classes": None}
+        task = RegressionTask(labels=values.levels[labels], **known)
+        parameters["task"] = "regression"
     else:
-        rank = procedure.method.n_components
+        rank = method.n_components
         if rank is not None:
             rank = check_components(rank, len(classes))
             rank = None if rank == len(classes) - 1 else rank
@@ -245,65 +261,24 @@ def make_analysis(
             rank=rank,
             groups=groups,
             draws=draws,
-            **asked,
+            **known,
             **options,
         )
-    parameters = {
-        "cv": of_trials.folds and of_trials.folds.splitter,
-        "recorded_order": trials.recorded_order,
-        **_record(procedure.method, reg, task, learned, permutations),
-        "random_state": seed,
-    }
-    if values is not None:
-        parameters["task"] = "regression"
-    else:
         parameters |= repeating.record(averaging, draws) | record_pairs(task.functions)
         parameters["train_on"] = trials.train_on and trials.train_on.record
         parameters["class_sizes"] = np.bincount(of_trials.codes).tolist()
     analysis = Analysis(
-        classes,
-        samples.codes,
-        samples.groups,
-        samples.folds,
-        tested,
-        permuted_test_labels,
-        permutations,
-        task,
-        parameters,
-        of_trials,
-        averaging,
-        samples.members,
-        procedure,
+        *(classes, samples, tested, permuted_test_labels, permutations, task),
+        *(parameters, of_trials, averaging, procedure),
     )
     if values is not None:
         warn_of(*find_in_values(values.given, groups, trials.numbers, folds))
         return analysis
     warn_of_order(analysis, of_trials.folds, trials.numbers)
     tests = [np.arange(len(tested))] if samples.folds is None else samples.folds.tests
-    check_sets(task.metrics, tests, tested, classes, procedure.repeating.n_repeats)
-    check_distances(task.metrics, procedure.method.reg, permuting.n_permutations)
+    check_sets(task.metrics, tests, tested, classes, repeating.n_repeats)
+    check_distances(task.metrics, method.reg, permuting.n_permutations)
     return analysis
-
-
-def _record(method, reg, task, learned, permutations):
-    """What a result records about method, folds, scores and permutations."""
-    record = {
-        "kernel": recorded(method.kernel),
-        "reg": recorded(name_of_rule(method.reg)),
-        "n_components": method.n_components,
-        "average": None,
-        "n_folds": task.n_folds,
-        "scoring": task.scoring,
-        **learned.record(),
-        "n_permutations": permutations.n_permutations,
-        "permute": permutations.scheme,
-        "exact": permutations.exact,
-        "renamings": permutations.renamings,
-        "dtype": task.dtype.name,
-    }
-    if isinstance(reg, Tuned):
-        record["kernels"] = [recorded(each) for each in kernels_of(method.kernel)]
-    return record
 
 
 def _note(trials):
@@ -321,67 +296,43 @@ def _note(trials):
         note_input(name, values)
 
 
-def _check_scores(scoring, task):
-    """The names of metrics, functions among them, and how many have a null."""
-    if task == "regression" and isinstance(scoring, str) and scoring == "accuracy":
-        scoring = "r2"  # which is the default there
-    scoring, functions = name_functions(scoring)
-    check = check_regression_scoring if task == "regression" else check_scoring
-    scoring = check(scoring, functions)
-    n_scalar = sum(name not in METRICS or METRICS[name].scalar for name in scoring)
-    return scoring, functions, n_scalar
-
-
 def _learned(trials, procedure, folds):
-    """What every fold learns, steps and how confounds are taken out; or refuse it."""
+    """What every fold learns, steps and how confounds are taken out; or refuse it.
+
+    Not of confounds that explain all, or are unknown of other trials.
+    """
     kernel, average = procedure.method.kernel, procedure.repeating.average
     given, learned = "confounds", FoldPreprocessing(procedure.learning.steps)
     if learned.steps:
         given = f"preprocess={procedure.learning.preprocess!r}"
-    if trials.confounds is not None:
-        learned = _with_confounds(learned, trials, folds)
+    confounds, others = trials.confounds, trials.test and trials.test.confounds
+    if confounds is not None:
+        if folds is None and others is None:
+            raise refusal("confounds: unknown")
+        smallest, of = trials.n, "the only training set"
+        if folds is not None:
+            smallest = min(len(train) for train, _ in folds.pairs)
+            of = f"the smallest training set of {folds.name}"
+        if confounds.size + 1 >= smallest:
+            words = {"size": confounds.size, "of": of, "n": smallest}
+            raise refusal("confounds: too many", **words)
+        # One unit for all: among seconds and volts the regression would drop the volts.
+        centre, spread = confounds.unit
+        rounding = np.finfo(float).eps * np.max(np.abs(confounds.columns) / spread)
+        learned = replace(
+            learned,
+            confounds=(confounds.columns - centre) / spread,
+            others=None if others is None else (others.columns - centre) / spread,
+            named=tuple(confounds.record()),
+            n_confounds=confounds.size,
+            rounding=float(rounding),
+        )
     if learned:
         check_kernel_after(kernel, learned, given)
     if average is not None and learned and not kernel.is_linear:
-        raise ValueError(
-            f"average={average} with a kernel that is not linear, {kernel!r}, averages "
-            f"in feature space, where {given} has no meaning. Use a linear kernel, or "
-            "average trials before you decode them."
-        )
+        words = {"average": average, "kernel": kernel, "given": given}
+        raise refusal("average: steps", **words)
     return learned
-
-
-def _with_confounds(learned, trials, folds):
-    """The same with confounds; not of other trials, and not if they explain all."""
-    confounds, others = trials.confounds, trials.test and trials.test.confounds
-    if folds is None and others is None:
-        raise ValueError(
-            "confounds are known for the training trials, but the models are tested on "
-            "other trials (X_test, test_epochs), whose confounds are not. Leave "
-            "confounds out, or pass all trials in one set with your own folds, "
-            "cv=[(train, test)]."
-        )
-    smallest, of = trials.n, "the only training set"
-    if folds is not None:
-        smallest = min(len(train) for train, _ in folds.pairs)
-        of = f"the smallest training set of {folds.name}"
-    if confounds.size + 1 >= smallest:
-        raise ValueError(
-            f"confounds has {confounds.size} columns (categories count one less than "
-            f"there are), and {of} holds {smallest} trials: they would explain "
-            "everything. Use fewer confounds, or larger training sets."
-        )
-    # One unit for all: among seconds and volts the regression would drop the volts.
-    centre, spread = confounds.unit
-    rounding = np.finfo(float).eps * np.max(np.abs(confounds.columns) / spread)
-    return replace(
-        learned,
-        confounds=(confounds.columns - centre) / spread,
-        others=None if others is None else (others.columns - centre) / spread,
-        named=tuple(confounds.record()),
-        n_confounds=confounds.size,
-        rounding=float(rounding),
-    )
 
 
 def _permute(codes, tested, n_permutations, *, folds, groups, alike, **options):
@@ -409,11 +360,7 @@ def _permute(codes, tested, n_permutations, *, folds, groups, alike, **options):
     if tested is not None:
         labels, permuted_test_labels = np.divmod(labels, n_classes)
     if len(labels) > 1 and (labels[1:] == labels[0]).all():
-        raise ValueError(
-            f"permute={permutations.scheme!r} leaves the training labels unchanged: "
-            "they are equal within each permutation block, only those of y_test are "
-            "not. Use permute='free', other groups, or n_permutations=0."
-        )
+        raise refusal("permute: same", scheme=permutations.scheme)
     if chosen is not None:
         permuted = labels
         labels = np.tile(of_all.astype(permuted.dtype), (len(permuted), 1))
@@ -424,15 +371,71 @@ def _permute(codes, tested, n_permutations, *, folds, groups, alike, **options):
 def _folds_of_values(cv, values, groups, numbers):
     """The folds of values, which no splitter is shown, so that they may be permuted."""
     if sees_labels(cv):
-        raise ValueError(
-            f"cv={cv!r} {_NEEDS_CLASSES} To balance the folds by binned values, pass "
-            "cv=list(splitter.split(X, bins))."
-        )
+        raise refusal("folds: values", cv=cv)
     nothing = np.zeros(len(values.given), np.intp)
     folds = make_folds(cv, nothing, groups, numbers=numbers, values=values.given)
     if folds.sees_labels is None and may_see_labels(cv):
         return replace(folds, sees_labels=False)  # there was nothing to look at
     return folds
+
+
+#: Values that vary less than this many units of rounding do not vary.
+_ROUNDING = 8
+
+
+@dataclass(frozen=True)
+class Values:
+    """The values of all trials, standardised so that no unit costs digits."""
+
+    #: The values as they were given, (n,).
+    given: np.ndarray
+    #: The distinct values, sorted, between -1 and 1 and of mean 0 over trials, (u,).
+    levels: np.ndarray
+    #: Which of them every trial has, (n,).
+    codes: np.ndarray
+    #: given = mean + scale * levels[codes].
+    mean: float
+    scale: float
+
+
+def check_values(y, n_trials):
+    """The `Values` of y, (n,)."""
+    y = check_per_trial(y, n_trials, "y")
+    if y.dtype.kind not in "iufO":
+        raise refusal("values: type", dtype=y.dtype)
+    given = y.astype(np.float64)
+    bad = ~np.isfinite(given)
+    if bad.any():
+        words = {"bad": bad.sum(), "n": n_trials, "first": np.flatnonzero(bad)[0]}
+        raise refusal("values: infinite", **words)
+    warn_of_angles(given, "y", "predict np.sin(y) and np.cos(y), in two analyses")
+    levels, codes = np.unique(given, return_inverse=True)
+    # Divided before anything is squared, which could overflow or underflow.
+    size = np.abs(levels).max() or 1.0
+    mean = (given / size).mean()
+    centred = levels / size - mean
+    scale = np.abs(centred).max()
+    if not scale > _ROUNDING * np.finfo(float).eps:
+        raise refusal("values: constant", value=given[0], n=n_trials)
+    return Values(given, centred / scale, codes, mean * size, scale * size)
+
+
+def refuse_class_options(procedure, trials):
+    """Refuse options of a decoding function that are for classes only."""
+    repeating = procedure.repeating
+    given = {
+        "n_components": procedure.method.n_components is not None,
+        "average": repeating.average is not None,
+        "n_repeats": repeating.n_repeats != 1,
+        "equalize": repeating.equalize,
+        "average_test": not repeating.average_test,
+        "keep_class_scores": procedure.scores.keep_class_scores,
+        "train_on": trials.train_on is not None,
+    }
+    given = [name for name, is_given in given.items() if is_given]
+    if given:
+        them = "it" if len(given) == 1 else "them"
+        raise refusal("values: options", options=" and no ".join(given), them=them)
 
 
 def draw_folds(cv, codes, groups, classes, test, train_on, numbers=None):
@@ -444,19 +447,10 @@ def draw_folds(cv, codes, groups, classes, test, train_on, numbers=None):
         warn_of(find_absent_class(folds, codes, classes))
         sets = ((codes[train], codes[test]) for train, test in folds.pairs)
         if groups is not None and not any(np.intersect1d(*pair).size for pair in sets):
-            raise ValueError(
-                f"No fold of {folds.name} trains on a class that it tests, so that no "
-                "model sees the class it is tested on. Groups should be runs, sessions "
-                "or subjects that hold trials of several classes, or several groups of "
-                "each class."
-            )
+            raise refusal("folds: unseen classes", name=folds.name)
         return folds
     if cv is not None:
-        raise ValueError(
-            "cv has no meaning here: the model is trained on all trials and "
-            "tested on others. Leave cv out; for test data that are the same trials in "
-            "the same order, use same_trials=True."
-        )
+        raise refusal("folds: other trials")
     return None
 
 
@@ -475,19 +469,14 @@ def _draw_cross_folds(cv, codes, groups, classes, train_on, numbers=None):
             group = f" (group {names[0].item()!r})" if len(names) == 1 else ""
             where = f" in fold {number} of {given.name}{group}"
         if len(test) == 0:
-            raise ValueError(
-                f"{train_on.given} leaves no trial to test{where}: all {len(left_out)} "
-                "trials of its test set are selected for training. Select fewer, leave "
-                "that test set out, or pass other folds. To train on whole runs and "
-                "test on others, pass cv=[(train, test)] with the indices of both."
-            )
+            words = {"given": train_on.given, "where": where, "n": len(left_out)}
+            raise refusal("train_on: no test", **words)
         present = np.unique(codes[train])
         if len(present) < 2:
             only = [f"trials of class {str(classes[k])!r} only" for k in present]
-            raise ValueError(
-                f"{train_on.given} leaves {(only or ['no trial'])[0]} to train "
-                f"on{where}; a model needs trials of two or more classes. Select "
-                "more trials, or pass folds whose training sets hold more of them."
+            words = {"given": train_on.given, "where": where}
+            raise refusal(
+                "train_on: one class", only=(only or ["no trial"])[0], **words
             )
     warn_of(find_absent_class(folds, codes, classes))
     return folds
@@ -504,22 +493,16 @@ def _check_tested(trials, classes, codes):
     elif y_test is None:
         return codes
     if y_test is None:
-        raise ValueError(
-            "The test data are other trials than the training data, so their labels "
-            f"are needed: pass y_test, one for each of the {n_test} test trials."
-        )
+        raise refusal("y_test: needed", n=n_test)
     y_test = check_per_trial(y_test, n_test, "y_test")
     if (y_test.dtype.kind in "US") != (classes.dtype.kind in "US"):
         unknown = np.unique(y_test)
     else:
         unknown = np.setdiff1d(y_test, classes)
     if len(unknown):
-        raise ValueError(
-            "y_test holds labels that no training trial has: "
-            f"{quoted(unknown.tolist(), 10)}. The classes of y are: "
-            f"{quoted(classes.tolist(), 10)}. Drop these test trials, or rename the "
-            "labels so that they match."
-        )
+        named = {"unknown": unknown, "classes": classes}
+        words = {name: quoted(each.tolist(), 10) for name, each in named.items()}
+        raise refusal("y_test: unknown", **words)
     return np.searchsorted(classes, y_test).astype(np.intp)
 
 
@@ -546,7 +529,7 @@ def decode(
     parameters,
     record=None,
     checkpoint=None,
-    digests=dict,
+    identity=None,
     undo=None,
     **fields,
 ):
@@ -566,8 +549,8 @@ def decode(
         What it records of trials that have been chosen.
     checkpoint : Checkpoint | None
         Where finished blocks are kept.
-    digests : callable
-        Returns what tells whether a checkpoint is of the same data, by name.
+    identity : dict of str -> tuple of ndarray
+        What tells whether a checkpoint is of the same data, by name.
     undo : callable | None
         Returns activation patterns (..., n_features) in the data's own units.
     **fields
@@ -582,70 +565,100 @@ def decode(
     check_sizes(positions, analysis.task.dtype)
     if analysis.permutations.n_permutations and analysis.classes is not None:
         warn_of_spread(positions, analysis)
-    running, folds = analysis.procedure.running, analysis.folds
-    task = analysis.task_for(positions)
-    null = check_null(
-        analysis.procedure.permuting.kept,
-        task,
-        positions,
-        len(analysis.tested),
-        running.n_jobs,
-    )
+    running, samples = analysis.procedure.running, analysis.samples
+    task, kept = analysis.task_for(positions), analysis.procedure.permuting.kept
+    null = check_null(kept, task, positions, len(analysis.tested), running.n_jobs)
     if checkpoint:
         first, described = positions.blocks()[0][0], parameters | {"null": null}
-        checkpoint.start(describe_run(positions, first, analysis, described, digests()))
+        checkpoint.start(describe_run(positions, first, analysis, described, identity))
     task = replace(task, null=null)
     outcome = run(positions, task, running.n_jobs, running.verbose, checkpoint)
     penalty, tested = dict(outcome.penalty), analysis.tested
+    proportions = None
     if analysis.classes is None:
-        chances = {name: metric.chance for name, metric in task.metrics.items()}
         if "criterion" in penalty:
             penalty["criterion"] = penalty["criterion"] * task.scale**2
     else:
         if analysis.train_mask is not None:
             tested = tested[~analysis.train_mask]
-        chances = {
-            name: task.functions[name].chance
-            if name in task.functions
-            else chance_level(name, tested, len(analysis.classes))
-            for name in task.scoring
-        }
-    maps, permuted = outcome.patterns, analysis.permutations.n_permutations > 0
+        proportions = np.bincount(tested, minlength=len(analysis.classes)) / len(tested)
+    chances = {
+        name: float(metric.chance(proportions)) for name, metric in task.metrics.items()
+    }
+    maps = outcome.pattern_maps
     if null != "all":
         parameters = {"null": null} | parameters
-    found = {
-        "metrics": outcome.metrics,
-        "fold_metrics": outcome.folds,
-        "nulls": outcome.nulls if permuted else {},
+    tests = (np.arange(len(tested)),) if samples.folds is None else samples.folds.tests
+    found = vars(outcome) | {
         "chances": chances,
         "classes": analysis.classes,
-        "y": analysis.codes,
-        "groups": analysis.groups,
-        "predicted": outcome.predicted,
-        "tests": (np.arange(len(tested)),) if folds is None else folds.tests,
-        "trains": None if folds is None else folds.trains,
+        "y": samples.codes,
+        "groups": samples.groups,
+        "tests": tests,
+        "trains": None if samples.folds is None else samples.folds.trains,
         "parameters": analysis.parameters | parameters | (record or {}),
         "versions": versions(),
         "penalty": penalty,
-        "members": analysis.members,
-        "repeats": outcome.repeats,
-        "class_scores": outcome.class_scores,
+        "members": samples.members,
         "pattern_maps": {name: undo(maps[name]) for name in maps} if undo else maps,
-        "null_summaries": _as_arrays(outcome.summaries),
         "second_scores": {
             name: scores
             for name, scores in outcome.second_scores.items()
             if not np.array_equal(scores, outcome.metrics[name], equal_nan=True)
         },
-        "second_nulls": outcome.second_nulls,
-        "second_summaries": _as_arrays(outcome.second_summaries),
     }
-    names = {field.name for field in dataclass_fields(kind)}
+    for first in ("null", "second"):
+        summaries = vars(outcome)[f"{first}_summaries"]
+        arrays = {name: summary.to_arrays() for name, summary in summaries.items()}
+        found[f"{first}_summaries"] = arrays
+    names = {field.name for field in dataclass_fields(kind)} & found.keys()
     if analysis.classes is None:
         names.remove("classes")
-    return kind(**{name: found[name] for name in found.keys() & names}, **fields)
+    return kind(**{name: found[name] for name in names}, **fields)
 
 
-def _as_arrays(summaries):
-    """Summaries of nulls as a result keeps them."""
-    return {name: summary.to_arrays() for name, summary in summaries.items()}
+# ------------------------------------------------------------------------- resumed runs
+
+
+#: Kernels that are known by how they are written.
+_NAMED = (Linear, RBF, Polynomial)
+
+
+def describe_run(positions, first, analysis, parameters, identity):
+    """All that a checkpoint's parts depend on, by the names of arguments.
+
+    `first` is the number of a position with features, `parameters` is what the result
+    records beside what `analysis` does, and `identity` has arrays of the data.
+    """
+    task, samples, classes = analysis.task, analysis.samples, analysis.classes
+    n, c, learned = len(samples.codes), len(classes), task.learned
+    arrays = {
+        **identity,
+        "y": (classes, samples.codes),
+        "groups": (samples.groups,),
+        "cv's folds": (*samples.folds.tests, *(samples.folds.trains or ())),
+        "confounds": (learned.confounds,),
+        "permutations": (task.labels,),
+        "averaged trials": (samples.members,),
+    }
+    X, kernel = positions.samples(first)
+    kernels = [getattr(each, "kernel", each) for each in kernels_of(kernel)]
+    with one_blas_thread:  # as in the run, so that no digit depends on it
+        if not all(isinstance(each, _NAMED) for each in kernels):
+            # What others make of some data tells them apart, not how they are called.
+            arrays["the kernel's values"] = [each.fit(X)(X) for each in kernels]
+        if learned.steps:
+            rows = learned.augmented(X)
+            arrays["preprocess's values"] = (learned.fit(rows)(rows),)
+    values = {
+        name: digest(*([] if each is None else each for each in some))
+        for name, some in arrays.items()
+    }
+    # What functions make of some labels tells them apart.
+    labels = classes[samples.codes]
+    some = labels, labels[::-1], np.random.default_rng(0).normal(size=(n, c))
+    for name, metric in task.functions.items():
+        if isinstance(metric, FunctionMetric):
+            values[f"scoring's {name}"] = metric.mean(*some, [(1, n, n)])
+    packages = {f"version of {k}": v for k, v in versions().items()}
+    return parameters | analysis.parameters | values | packages

@@ -1,64 +1,28 @@
-"""Decoding of plain arrays."""
+"""Decoding and regression of plain features."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from ..data.trials import Confounds, Trials, read_confounds, read_train_on
+from ..data.trials import Confounds, make_trials
 from ..kfda.kernels import needs_gram
 from ..kfda.models import kernels_of
 from ..metrics.names import RegressionScoring
-from ..results.decoding import (
-    DecodingResult,
-    RegressionResult,
-    TimeRegressionResult,
-)
-from ..results.epochs import TimeResult
-from ..utils.checks import (
-    check_array,
-    check_finite,
-    check_gram,
-    check_positive,
-    check_real,
-    warn,
-    warn_of_angles,
-    word_bytes,
-)
+from ..results.decoding import DecodingResult, RegressionResult
+from ..utils.checks import check_array, check_gram, warn, warn_of_angles, word_bytes
 from ..utils.fingerprints import note_input
 from .analysis import decode, make_analysis
-from .positions import FeaturePositions, WindowPositions
-from .procedure import (
-    ClassOptions,
-    ClassScoreOptions,
-    CommonOptions,
-    JobOptions,
-    Predicted,
-    Procedure,
-    Windowing,
-    WindowOptions,
-    decodes,
-    taken,
-)
+from .positions import FeaturePositions
+from .problems import TEXTS
+from .procedure import ClassOptions, CommonOptions, Procedure, decodes
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 #: Trials above which an exact kernel matrix is worth a word.
 _MANY = 10_000
-
-
-def read_array_trials(y, n, groups=None, confounds=None, train_on=None):
-    """The `Trials` of arrays."""
-    return Trials(
-        y=y,
-        n=n,
-        groups=groups,
-        confounds=read_confounds(confounds, n),
-        train_on=read_train_on(train_on, n),
-    )
 
 
 def read_features(X, procedure):
@@ -70,20 +34,9 @@ def read_features(X, procedure):
     exact = [not each.is_linear and not each.low_rank for each in kernels_of(kernel)]
     if len(X) > _MANY and any(exact) and not needs_gram(kernel):
         size = word_bytes(8 * len(X) ** 2)
-        warn(
-            f"The kernel matrix of {len(X)} trials takes {size}, several times, and "
-            "time grows with the cube of the trials. approx=Nystrom(n_components=500) "
-            "approximates it at a fraction of that; see its documentation.",
-            UserWarning,
-        )
+        warn(TEXTS["many trials"].format(n=len(X), size=size), UserWarning)
     note_input("data", X)
     return X
-
-
-class _ArrayOptions(
-    WindowOptions, ClassOptions, JobOptions, ClassScoreOptions, total=False
-):
-    """What `decode_arrays` may be told."""
 
 
 @decodes(ClassOptions)
@@ -186,7 +139,7 @@ def cross_validate(
     settled = {"precomputed": True, "keep_all": True, "keep_class_scores": True}
     procedure = Procedure.of(options, **settled)
     X = read_features(X, procedure)
-    trials = read_array_trials(y, len(X), groups, confounds, train_on)
+    trials = make_trials(y, len(X), groups, confounds, train_on)
     analysis = make_analysis(trials, procedure)
     data, kernel = analysis.average(X, procedure.method.kernel)
     return decode(
@@ -309,116 +262,10 @@ def regress(
     settled = {"scoring": several, "precomputed": True, "keep_all": True}
     procedure = Procedure.of(options, **settled)
     X = read_features(X, procedure)
-    trials = read_array_trials(y, len(X), groups, confounds)
+    trials = make_trials(y, len(X), groups, confounds)
     return decode(
         FeaturePositions(X, procedure.method.kernel, procedure.method.reg),
         make_analysis(trials, procedure, task="regression"),
         RegressionResult,
         parameters={"n_features": X.shape[1]},
     )
-
-
-@decodes(_ArrayOptions, Predicted)
-def decode_arrays(
-    X: ArrayLike,
-    y: ArrayLike,
-    *,
-    sfreq: float = 1.0,
-    tmin: float = 0.0,
-    groups: ArrayLike | None = None,
-    confounds: Confounds = None,
-    train_on: ArrayLike | None = None,
-    task: Literal["classification", "regression"] = "classification",
-    **options: Unpack[_ArrayOptions],
-) -> TimeResult | TimeRegressionResult:
-    """Decode class labels at each time point of an array, without retraining.
-
-    Like :func:`decode_epochs`, but for data other than MNE-Python epochs, without
-    handling of channels. For source estimates use :func:`decode_sources`.
-
-    Parameters
-    ----------
-    X : array_like, shape (n_trials, n_features, n_times)
-        Real, finite data. They are copied once, in their own type; each window is
-        computed in double precision.
-    sfreq : float
-        Samples per second. With 1, times and windows are in samples.
-    tmin : float
-        Time of the first sample in seconds.
-    reg
-        ... Each time point has its own lambda.
-    n_permutations
-        ... All time points share them.
-
-    Returns
-    -------
-    result : TimeResult | TimeRegressionResult
-        ``.scores`` (n_times,) of the first metric, ``.metrics``, ``.null`` (P,
-        n_times), ``.predictions`` (n_times, n_trials), ``.chance``,
-        ``.pvalues(correction=)``, ``.plot()``, ``.to_dataframe()``, ``.save()`` and
-        ``.times`` (s; the centres of windows). With ``task="regression"`` a
-        TimeRegressionResult, whose predictions are continuous values.
-
-    Raises
-    ------
-    ValueError, TypeError
-        On data that are flat at some time, a window longer than the data, and anything
-        that :func:`cross_validate` rejects.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mvpa_kfda import decode_arrays
-    >>> rng = np.random.default_rng(0)
-    >>> y = rng.permutation([0, 1] * 20)
-    >>> X = rng.normal(size=(40, 8, 5))  # trials, features, times
-    >>> X[:, 0, 3:] += 3 * y[:, None]
-    >>> result = decode_arrays(X, y, sfreq=10, n_permutations=99, random_state=0)
-    >>> result.times[result.pvalues("max") <= 0.05]
-    array([0.3, 0.4])
-    """
-    procedure = Procedure.of(options, keep_all=True)
-    method = procedure.method
-    data = array_samples_first(X, "X", dtype=None)
-    windows = cut_array(data, sfreq, tmin, options)
-    analysis = make_analysis(
-        read_array_trials(y, data.shape[1], groups, confounds, train_on),
-        procedure,
-        WindowPositions,
-        windows.starts.shape,
-        task=task,
-    )
-    data, kernel = analysis.average(data, method.kernel, axis=1)
-    return decode(
-        WindowPositions(data, windows, kernel, method.reg),
-        analysis,
-        TimeResult if task == "classification" else TimeRegressionResult,
-        parameters={"n_features": data.shape[2], **windows.record()},
-        times=windows.times,
-    )
-
-
-def array_samples_first(X, name, n_features=None, dtype=np.float64):
-    """A checked array as new data (n_times, n_trials, n_features).
-
-    With the dtype None in the type of the array, which saves memory: every window is
-    computed with in double precision anyway.
-    """
-    X = check_real(X, name, ndim=3)
-    if n_features is not None and X.shape[1] != n_features:
-        raise ValueError(
-            f"{name} has {X.shape[1]} features and X has {n_features}; both need the "
-            "same features in the same order, on axis 1."
-        )
-    warn_of_angles(X, name, f"np.concatenate([np.sin({name}), np.cos({name})], axis=1)")
-    note_input("data" if name == "X" else "data_test", X, np.float64)
-    dtype = X.dtype.newbyteorder("=") if dtype is None else dtype
-    return np.array(X.transpose(2, 0, 1), dtype, order="C")
-
-
-def cut_array(data, sfreq, tmin, options):
-    """The `Windows` of data (n_times, n_trials, n_features)."""
-    check_positive("sfreq", sfreq, hint=" It is in samples per second.")
-    check_finite("tmin", tmin, hint=" It is in seconds.")
-    times = tmin + np.arange(len(data)) / sfreq
-    return taken(Windowing, options).cut(times, sfreq)

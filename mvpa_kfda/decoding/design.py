@@ -13,19 +13,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from ..data.images import Classes, choose_images, read_labels
+from ..data.images import Classes, read_labels
 from ..data.trials import Confounds
 from ..inference.permutation import (
     SCHEMES,
     Permute,
+    arrangements_of,
     find_biased,
-    find_exchange,
     find_few,
     find_price,
 )
 from ..kfda.folds import PARTS, CrossValidation, Folds, find_cut_groups, left_out_folds
 from ..results.base import SubjectResult
-from ..results.kinds import figure_method
+from ..results.fields import figure_method
 from ..utils.advice import described, is_foreign
 from ..utils.checks import (
     check_count,
@@ -159,20 +159,7 @@ class Design:
     @property
     def facts(self) -> dict[str, str]:
         """A description of the design, by topic."""
-        words = {"Trials": self._worded_trials()}
-        cv = self.parameters.get("cv")
-        if self.folds is not None:
-            name = f" ({cv})" if cv else ""
-            words["Folds"] = f"{counted(len(self.folds), 'fold')}{name}"
-        elif cv:
-            words["Folds"] = str(cv)
-        if self.blocks is not None:
-            words["Exchanged"] = self._worded_exchange()
-        return words
-
-    def _worded_trials(self):
-        """Word trials, classes and groups."""
-        parts = [counted(len(self.y), self.noun)]
+        parameters, parts = self.parameters, [counted(len(self.y), self.noun)]
         if len(self.classes):
             numbers = np.bincount(self.y, minlength=len(self.classes))
             pairs = zip(self.classes, numbers, strict=True)
@@ -183,20 +170,22 @@ class Design:
             parts.append(counted(len(np.unique(self.groups)), "group"))
         if self.chosen is not None:
             parts.append(f"trained on {int(self.chosen.sum())}, tested on the others")
-        return ", ".join(parts)
-
-    def _worded_exchange(self):
-        """Word what may be exchanged, and how many arrangements there are."""
-        parameters = self.parameters
-        moved = "labels" if len(self.classes) else "values"
-        among = SCHEMES[parameters["permute"]].words
-        words = f"{moved} permuted {among.format(trials='trials', and_group='')}"
-        count = parameters.get("arrangements")
-        if count is None:
-            return words
-        number = f"{count:,}" if count < 1e6 else f"{float(count):.1e}"
-        number = "more than 1e300" if number == "inf" else number
-        return f"{words}, {number} arrangements"
+        words, cv = {"Trials": ", ".join(parts)}, parameters.get("cv")
+        if self.folds is not None:
+            name = f" ({cv})" if cv else ""
+            words["Folds"] = f"{counted(len(self.folds), 'fold')}{name}"
+        elif cv:
+            words["Folds"] = str(cv)
+        if self.blocks is not None:
+            moved = "labels" if len(self.classes) else "values"
+            among = SCHEMES[parameters["permute"]].words
+            among = among.format(trials="trials", and_group="")
+            words["Exchanged"] = f"{moved} permuted {among}"
+            if (count := parameters.get("arrangements")) is not None:
+                number = f"{count:,}" if count < 1e6 else f"{float(count):.1e}"
+                number = "more than 1e300" if number == "inf" else number
+                words["Exchanged"] += f", {number} arrangements"
+        return words
 
     def __repr__(self):
         """Describe the design in one line."""
@@ -306,7 +295,7 @@ def check_design(
             "need. Pass one label for each trial; those of epochs are "
             "(epochs.metadata, column) or epochs.events[:, 2]."
         )
-    rows = choose_images(read_labels(y, groups, confounds, train_on), classes)
+    rows = read_labels(y, groups, confounds, train_on, classes)
     trials = rows.trials
     y, groups = trials.y, trials.groups
     confounds, train_on = trials.confounds, trials.train_on
@@ -324,38 +313,24 @@ def check_design(
     blocks, parameters, exchange = None, {}, []
     if folds is not None:
         parameters["cv"] = folds.name.removeprefix("cv=")
-    if folds is not None and n_permutations:
-        labels = codes, folds, groups, chosen
-        blocks, more, exchange = _exchange(*labels, n_permutations, permute, cv)
-        parameters |= more
+        if n_permutations:
+            labels = codes, folds, groups, chosen
+            blocks, known, exchange = _exchange(*labels, n_permutations, permute, cv)
+            parameters |= known
     one_by_one = n_permutations > 0 and parameters.get("permute") != "groups"
     design = codes, groups, classes, chosen, folds, one_by_one
     each = () if confounds is None else confounds.each
-    table = pd.DataFrame({"taken_as": [one.taken_as for one in each]}, dtype=object)
-    table.index = [one.name for one in each]
+    names, taken_as = [one.name for one in each], [one.taken_as for one in each]
+    table = pd.DataFrame({"taken_as": taken_as}, names, dtype=object)
     measured = np.empty((2, 0))
     if each:
         measured = measure_confounds([one.columns for one in each], codes, groups)
     table["eta_squared"], table["p"] = measured
-    problems = [
-        *problems,
-        *_find_in_labels(*design, numbers=rows.kept),
-        *exchange,
-        find_short_runs(*rows.given),
-        *find_confounded(table.index, *measured),
-        *find_misread(confounds, groups, folds),
-    ]
-    return Design(
-        classes,
-        codes,
-        groups,
-        None if folds is None else folds.pairs,
-        blocks,
-        parameters,
-        [problem for problem in problems if problem],
-        table,
-        chosen,
-    )
+    problems += _find_in_labels(*design, numbers=rows.kept) + exchange
+    problems += [find_short_runs(*rows.given), *find_confounded(names, *measured)]
+    problems = [*filter(None, problems), *find_misread(confounds, groups, folds)]
+    pairs, known = None if folds is None else folds.pairs, (blocks, parameters)
+    return Design(classes, codes, groups, pairs, *known, problems, table, chosen)
 
 
 def design_of(result: SubjectResult) -> Design:
@@ -402,10 +377,9 @@ arrangements; no problem found>
     y, groups = result.y[:n], None if groups is None else groups[:n]
     chosen = None if folds is None else folds.train_mask
     known = {"cv": _worded_cv(parameters["cv"])} if "cv" in parameters else {}
-    blocks, few = None, None
-    if P and parameters.get("permute") in SCHEMES:
-        scheme, codes = parameters["permute"], np.unique(y, return_inverse=True)[1]
-        codes = codes.reshape(-1)
+    blocks, few, scheme = None, None, parameters.get("permute")
+    if P and scheme in SCHEMES:
+        codes = np.unique(y, return_inverse=True)[1].reshape(-1)
         if result.mode == "other_labels":  # two labels move as one
             codes = codes * len(result.classes) + result.y_test
         # No permutations, of which there may be few: these are known.
@@ -422,14 +396,13 @@ arrangements; no problem found>
     numbers = None if numbers is None else np.argsort(numbers)
     problems = [None if folds is None else find_leak(folds, groups)]
     if len(result.classes):
-        one_by_one = blocks is not None and known["permute"] != "groups"
+        one_by_one = blocks is not None and scheme != "groups"
         trials = y, groups, result.classes, chosen, folds, one_by_one
         in_time = result.members is None
         problems += _find_in_labels(*trials, in_time=in_time, numbers=numbers)
     else:
         problems += find_in_values(y, groups, numbers)
-    if few and few.severity == "warning":
-        problems.append(few)
+    problems.append(few if few and few.severity == "warning" else None)
     return Design(
         result.classes,
         y,
@@ -437,7 +410,7 @@ arrangements; no problem found>
         None if folds is None else folds.pairs,
         blocks,
         known,
-        [problem for problem in problems if problem],
+        [*filter(None, problems)],
         chosen=chosen,
         noun="trial" if result.members is None else "average",
     )
@@ -468,12 +441,12 @@ def _find_in_labels(
         find_unequal(codes, classes),
         None if folds is None else find_rare(folds.tests, codes, classes),
     ]
-    orders = []
     if in_time:
         orders = find_in_order(codes, groups, chosen, numbers, folds, one_by_one)
         if not orders and chosen is None:
             orders = [find_weak_trend(codes, groups, numbers)]
-    return found + orders
+        found += orders
+    return found
 
 
 def _exchange(codes, folds, groups, chosen, n_permutations, permute, cv=None):
@@ -481,8 +454,7 @@ def _exchange(codes, folds, groups, chosen, n_permutations, permute, cv=None):
 
     A splitter `cv` that may look at the labels is shown the exchanged ones.
     """
-    blocks, moved = np.full(len(codes), -1), np.arange(len(codes))
-    price = None
+    blocks, moved, price = np.full(len(codes), -1), np.arange(len(codes)), None
     try:
         if Repeating().is_shown(cv, folds, permute, None):
             price = find_price(folds) if folds.sees_labels else None
@@ -493,15 +465,16 @@ def _exchange(codes, folds, groups, chosen, n_permutations, permute, cv=None):
         options = {"folds": folds, "groups": groups, "permute": permute}
         options["alike"] = chosen is None
         with collected_warnings() as told:
-            found = find_exchange(codes, n_permutations, **options)
+            found = arrangements_of(codes, n_permutations, **options)
+            found.check(n_permutations)
     except ValueError as error:
         return None, {}, [Problem("exchange", str(error), severity="error")]
     blocks[moved] = found.blocks
     known = {"permute": found.scheme, "n_permutations": n_permutations}
-    few = find_few(found.count, n_permutations, found.scheme, found.renamings)
+    few = find_few(found.units.count, n_permutations, found.scheme, found.renamings)
     problems = [price, find_biased(permute, folds), few]
     problems += [Problem("exchange", text) for text in told]
-    return blocks, known | {"arrangements": found.count}, problems
+    return blocks, known | {"arrangements": found.units.count}, problems
 
 
 def _worded_cv(splitter):
@@ -515,20 +488,15 @@ def _folds_of(result):
     """The folds of the first repeat; None where other trials were tested."""
     if result.tests_other_trials:
         return None
-    r = result.n_repeats
+    r, chosen, cv = result.n_repeats, result.train_rows, result.parameters.get("cv")
     n, n_folds = len(result.y) // r, len(result.tests) // r
-    chosen = result.train_rows
-    if chosen is not None:
-        chosen = np.isin(np.arange(n), chosen)
-    cv = result.parameters.get("cv", "the folds")
-    name = _worded_cv(cv)
     return Folds(
         result.tests[:n_folds],
         n,
         None,
-        name,
+        _worded_cv(cv) if "cv" in result.parameters else "the folds",
         None if result.trains is None else result.trains[:n_folds],
-        chosen,
+        None if chosen is None else np.isin(np.arange(n), chosen),
         balanced=is_record(cv) and cv["name"] == PARTS,
     )
 

@@ -1,11 +1,25 @@
 r"""Pseudo-trials and repeats: which rows, labels and folds a procedure runs on.
 
-A :class:`~mvpa_kfda.decoding.averaging.Draw` answers: labelling b, repeat j, which
-rows, labels, folds? Rows are trials or means of trials. A score is the mean over
-repeats, and so is every permuted one. Repeats of the same trials share them: they
-differ less than independent data would. A null is right only if its means do so too.
-So a permutation moves the labels of *trials*, once for all of its repeats, and the
-whole procedure runs on what comes out of it, all draws included.
+A :class:`Draw` answers: labelling b, repeat j, which rows, labels, folds? Rows are
+trials or pseudo-trials, averages of k trials of one class. Averaging divides the
+variance of the noise by k and leaves the class means as they are [1]_. Every average is
+made of trials of one test set (and of one group), so that no average mixes trained and
+tested trials, and of equally many trials, so that all have the same noise and their
+labels can be exchanged. A remainder of fewer than k trials is left out.
+
+With the averaging matrix S (m x n, each row 1/k at the members of an average), the
+kernel between averages of the kernel's features is
+
+.. math:: \bar K = S K S^\top,
+
+for a linear kernel that of averaged features, for others that of the mean embeddings of
+the k trials, which differs from a kernel of averaged features.
+
+With repeats, a score is the mean over them, and so is every permuted one. Repeats of
+the same trials share them: they differ less than independent data would. A null is
+right only if its means do so too. So a permutation moves the labels of *trials*, once
+for all of its repeats, and the whole procedure runs on what comes out of it, all draws
+included.
 
 - Averages: trials of a test set (and group) are grouped at random within classes.
   Labels move within test sets and groups, so that every labelling has the same number
@@ -16,6 +30,11 @@ whole procedure runs on what comes out of it, all draws included.
 What the draws of a block of positions have in common is worked out once: kernel
 matrices, where these are smaller than the features or cannot do without
 (:class:`GramPositions`), and what hat matrices are made of (:class:`BlockHats`).
+
+References
+----------
+.. [1] Isik, Meyers, Leibo & Poggio (2014). The dynamics of invariant object
+   recognition in the human visual system. Journal of Neurophysiology 111(1), 91-102.
 """
 
 from copy import copy
@@ -23,13 +42,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import product
 from numbers import Integral
-from typing import get_args
 
 import numpy as np
 from sklearn import config_context
 from sklearn.model_selection import KFold
 
-from ..inference.permutation import BLIND, Permute, find_price
+from ..inference.permutation import BLIND, find_price
 from ..kfda.direct import Plan, prepare_sorted
 from ..kfda.folds import (
     DEFAULT_FOLDS,
@@ -40,28 +58,29 @@ from ..kfda.folds import (
     may_see_labels,
 )
 from ..kfda.hat import make_hat
-from ..kfda.kernels import InnerProducts, KernelChoice, Precomputed, gram_of, needs_gram
+from ..kfda.kernels import (
+    InnerProducts,
+    Kernel,
+    KernelChoice,
+    Precomputed,
+    gram_of,
+    needs_gram,
+)
 from ..kfda.models import Stack, plan_of_features
 from ..kfda.penalties import MOST_OF_SECOND, Auto, of_trials
 from ..metrics.classes import METRICS
-from ..utils.checks import check_count, check_flag, check_option
+from ..utils.checks import check_count, check_flag
 from ..utils.memory import check_many
-from .averaging import (
-    Cells,
-    Draw,
-    average,
-    average_trials,
-    check_disjoint,
-    count_cells,
-    find_left_out,
-    folds_of_averages,
-)
 from .positions import Positions
+from .problems import number_groups, refusal, say
 from .run import models_of, score_models
-from .sizes import DRAWN_BYTES, MATRIX_BYTES
 
 #: Repeats that are enough for a mean score.
 _ENOUGH = 100
+#: Bytes of draws that are kept, so that they are not drawn again in every block.
+DRAWN_BYTES = 2**25
+#: Bytes that the matrices of several draws may take, to be handled together.
+MATRIX_BYTES = 2**24
 
 
 @dataclass(frozen=True)
@@ -95,10 +114,15 @@ class Repeating:
     equalize: bool = False
     average_test: bool = True
 
+    def __post_init__(self):
+        """Check what does not depend on folds."""
+        check_count("n_repeats", self.n_repeats, minimum=1)
+        for name in ("equalize", "average_test"):
+            check_flag(name, getattr(self, name))
+
     def splitter(self, cv, groups, n_test=None, train_on=None):
         """`cv`, or for a number of folds that are drawn again and again a splitter."""
-        n_repeats = check_count("n_repeats", self.n_repeats, minimum=1)
-        once = n_repeats == 1 or self.average is not None
+        once = self.n_repeats == 1 or self.average is not None
         if once or n_test is not None or train_on is not None:
             return cv
         if cv is None and groups is None:
@@ -113,7 +137,7 @@ class Repeating:
 
     def check(self, folds, y_test, kernel):
         """Refuse what cannot be repeated; folds are None for tests on other trials."""
-        r = check_count("n_repeats", self.n_repeats, minimum=1)
+        r = self.n_repeats
         check_many(
             r,
             _ENOUGH,
@@ -121,24 +145,14 @@ class Repeating:
             f"n_repeats={r:,} times other folds or averages",
             f"fewer repeats; with {_ENOUGH} the mean score hardly changes any more",
         )
-        for name in ("equalize", "average_test"):
-            check_flag(name, getattr(self, name))
         given = f"average={self.average!r}"
         advice = "average out, and average such trials before you decode them"
         if self.average is None:
             if self.equalize or not self.average_test:
                 given = "equalize=True" if self.equalize else "average_test=False"
-                raise ValueError(
-                    f"{given} says how trials are averaged, but average is None. Pass "
-                    "average=k; with average=1 no trials are averaged, and "
-                    "equalize=True leaves out trials at random until classes are equal."
-                )
+                raise refusal("average: none", given=given)
             if r > 1 and folds is not None and folds.train_mask is not None:
-                raise ValueError(
-                    f"n_repeats={r} without average draws new folds in each repeat, "
-                    "and cannot be combined with train_on. Pass average=k, which "
-                    "regroups the trials, or leave n_repeats out."
-                )
+                raise refusal("repeats: train_on", r=r)
             given, advice = f"n_repeats={r}", "n_repeats out"
         what = "y_test, a second label for each trial"
         if folds is None:
@@ -148,16 +162,10 @@ class Repeating:
             )
         repeated = r > 1 or self.average is not None
         if repeated and (folds is None or y_test is not None):
-            raise ValueError(
-                f"{given} works within the test sets of a cross-validation, and cannot "
-                f"be combined with {what}. Leave {advice}."
-            )
+            raise refusal("repeats: no folds", given=given, what=what, advice=advice)
         chooses = isinstance(kernel, KernelChoice) and not kernel.is_linear
         if self.is_two_sided(folds) and chooses:
-            raise ValueError(
-                f"average={self.average!r} with average_test=False or train_on cannot "
-                "choose among kernels that are not linear. Use one kernel."
-            )
+            raise refusal("average: kernels", average=self.average)
 
     def is_two_sided(self, folds):
         """Whether trained and tested samples differ, or folds have training sets."""
@@ -170,7 +178,6 @@ class Repeating:
         It is if it may look at labels. Of repeats with other folds each is shown them
         anyway.
         """
-        check_option("permute", permute, get_args(Permute))
         kept = permute == "within_folds" or not may_see_labels(cv)
         if kept or folds is None or folds.sees_labels is False:
             return False
@@ -183,25 +190,23 @@ class Repeating:
             given = "y_test, a second label for each trial"
         if given is not None:
             looks = "looks" if folds.sees_labels else "may look"
-            raise ValueError(
-                f"{folds.name} {looks} at the labels, so that permuted labels would "
-                f"have other folds, which cannot be combined with {given}. Use a "
-                f"splitter that does not look at the labels ({BLIND}), or "
-                "n_permutations=0."
-            )
+            words = {"name": folds.name, "looks": looks, "given": given}
+            raise refusal("folds by labels", blind=BLIND, **words)
         return True
 
-    def prepare(self, cv, folds, codes, groups, seed, classes, permuted, shown):
+    def prepare(self, cv, folds, codes, groups, seed, classes, permuting, y_test):
         """The `Draw` of averages, if there is one, and the `Draws`, if there are any.
 
-        With `permuted` labels, some cells of averages must hold several classes.
+        If labels are permuted, some cells of averages must hold several classes.
         """
-        if self.n_repeats == 1 and not self.is_two_sided(folds) and not shown:
-            if self.average is None:
-                return None, None
-            options = {"equalize": self.equalize}
+        permuted = permuting.n_permutations > 0
+        shown = permuted and self.is_shown(cv, folds, permuting.permute, y_test)
+        once = self.n_repeats == 1 and not self.is_two_sided(folds) and not shown
+        if once and self.average is None:
+            return None, None
+        if once:
             trials = folds, codes, groups, seed, classes
-            return average_trials(self.average, *trials, **options), None
+            return average_trials(self.average, *trials, equalize=self.equalize), None
         draws = Draws(folds, groups, seed, self.n_repeats, codes[np.newaxis])
         if self.average is None:
             splitters = (cv,)
@@ -214,13 +219,7 @@ class Repeating:
         options = {"equalize": self.equalize, "average_test": self.average_test}
         cells = count_cells(self.average, folds, codes, groups, classes, **options)
         if permuted and (cells.counts > 0).sum(axis=1).max() < 2:
-            raise ValueError(
-                "Regrouped trials (n_repeats, average_test=False) have "
-                "their labels permuted within test sets and groups, and none of these "
-                "holds trials of two classes. Leave n_repeats and average_test out, or "
-                "use n_permutations=0. Where rows are sorted by class, "
-                "cv=KFold(5, shuffle=True, random_state=0) mixes them."
-            )
+            raise refusal("regrouped: one class")
         left_out = find_left_out(cells, folds, groups, classes)
         if left_out:
             left_out.warn()
@@ -248,11 +247,8 @@ def seeded_splitters(cv, folds, groups, n_repeats, seed):
         advice = "Use a number of folds, KFold or ShuffleSplit"
         if groups is not None:  # a number of folds would part them
             advice = "Use GroupKFold or GroupShuffleSplit"
-        raise ValueError(
-            f"n_repeats={n_repeats} draws other folds in every repeat, and "
-            f"{folds.name} has no random folds, or repeats them itself. {advice}; with "
-            "average=k trials are regrouped within the same folds."
-        )
+        words = {"n_repeats": n_repeats, "name": folds.name, "advice": advice}
+        raise refusal("repeats: same folds", **words)
     seeds = np.random.SeedSequence(seed, spawn_key=(3,)).generate_state(n_repeats)
     splitters = [copy(cv) for _ in seeds]
     for splitter, each in zip(splitters, seeds, strict=True):
@@ -260,6 +256,266 @@ def seeded_splitters(cv, folds, groups, n_repeats, seed):
         if hasattr(splitter, "shuffle"):
             splitter.shuffle = True
     return tuple(splitters)
+
+
+# ----------------------------------------------------------------------- pseudo-trials
+
+
+def average(data, members, axis=0):
+    """The means of some entries of an axis, those of an average in each row."""
+    total = np.take(data, members[:, 0], axis).astype(np.float64, copy=False)
+    for each in members.T[1:]:
+        total += np.take(data, each, axis)
+    total /= members.shape[1]
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """What a procedure runs on once: rows that are means of trials, or trials.
+
+    Attributes
+    ----------
+    sides : tuple of ndarray of int | None
+        The trials in each row, arrays (m, k) of one k or of several; None: the trials.
+    codes : ndarray of int, shape (m,) | None
+        The classes of the rows.
+    groups : ndarray, shape (m,) | None
+        Their groups.
+    folds : Folds | None
+        Their test sets.
+    """
+
+    sides: tuple[np.ndarray, ...] | None
+    codes: np.ndarray | None = None
+    groups: np.ndarray | None = None
+    folds: Folds | None = None
+
+    @property
+    def members(self):
+        """Trials in each row (m, k), where all rows are averages of k trials."""
+        return None if self.sides is None else self.sides[0]
+
+    def apply(self, data, axis=0):
+        """The data with the trials along an axis averaged, (..., m, ...)."""
+        data = np.asarray(data)
+        means = [average(data, members, axis) for members in self.sides]
+        return means[0] if len(means) == 1 else np.concatenate(means, axis)
+
+    def both(self, data, kernel, axis=0):
+        """Data and kernel of averages.
+
+        A linear kernel is given averaged features, others average their values.
+        """
+        if kernel.is_linear:
+            return self.apply(data, axis), kernel
+        if isinstance(kernel, KernelChoice):  # stays one, among averaged kernels
+            return data, kernel.map(lambda each: AveragedKernel(each, self))
+        return data, AveragedKernel(kernel, self)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AveragedKernel(Kernel):
+    """A kernel between averages of trials, in feature space; it is given the trials."""
+
+    kernel: Kernel
+    draw: Draw
+
+    def __post_init__(self):
+        """Have the properties of the kernel that is averaged."""
+        for name in ("shift_free", "assumes_unit_scale", "is_linear", "low_rank"):
+            object.__setattr__(self, name, getattr(self.kernel, name))
+
+    def fit(self, X):
+        """The kernel with its numbers fixed by the single trials."""
+        return replace(self, kernel=self.kernel.fit(X))
+
+    def __call__(self, X, Y=None):
+        """The matrix S K S' (m, m) of trials X and Y (or X).
+
+        Y holds the same trials as X, as at another time.
+        """
+        return self.draw.apply(self.draw.apply(self.kernel(X, Y)), 1)
+
+    def features(self, X):
+        """The averaged columns (m, r)."""
+        return self.draw.apply(self.kernel.features(X))
+
+    def of_samples(self, X):
+        """The kernel matrix of the averages of trials X."""
+        return self.fit(X)(X), Precomputed()
+
+    def take(self, columns):
+        """The kernel for some columns of the features."""
+        return replace(self, kernel=self.kernel.take(columns))
+
+    def repeated(self, times):
+        """The kernel for `times` blocks of the columns, side by side."""
+        return replace(self, kernel=self.kernel.repeated(times))
+
+    def __repr__(self):
+        """Say what is averaged, not which trials."""
+        each = " or ".join(str(side.shape[1]) for side in self.draw.sides)
+        return f"AveragedKernel({self.kernel!r}, {each} trials each)"
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The trials of each class where they may be averaged together."""
+
+    #: The number of trials in an average.
+    k: int
+    #: The number of the test set (and group) of every trial, (n,).
+    unit: np.ndarray
+    #: Trials and averages of every class in every unit, (n_units, c).
+    counts: np.ndarray
+    n_averages: np.ndarray
+
+    @cached_property
+    def slots(self):
+        """Where averages (m, k) find their trials, sorted by unit and class."""
+        counts, n_averages = self.counts.ravel(), self.n_averages.ravel()
+        starts = np.cumsum(counts) - counts
+        return np.concatenate(
+            [
+                start + np.arange(n * self.k).reshape(n, self.k)
+                for start, n in zip(starts, n_averages, strict=True)
+            ]
+        )
+
+    def of(self, codes):
+        """The number of each trial's cell, its unit and class."""
+        return self.unit * self.counts.shape[1] + codes
+
+    def draw(self, codes, rng):
+        """The trials (n,), sorted as `slots` wants, at random within cells."""
+        cell = self.of(codes)
+        return np.argsort(cell + rng.random(len(cell)))
+
+    def group(self, codes, seed):
+        """Averages (m, k) of random trials of one cell each, sorted by first trial."""
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
+        order = rng.permutation(len(codes))
+        order = order[np.argsort(self.of(codes)[order], kind="stable")]
+        members = np.sort(order[self.slots], axis=1)
+        return members[np.argsort(members[:, 0])]
+
+
+def count_cells(
+    k, folds, codes, groups=None, classes=None, equalize=False, average_test=True
+):
+    """The `Cells` of averages of k trials, "max" for as many as there can be.
+
+    Refused are averages that leave a class or a fold without samples.
+    """
+    if isinstance(k, str) and k != "max":
+        raise refusal("average: not a number", k=k)
+    if not isinstance(k, str):
+        k = check_count("average", k, minimum=1)
+    group, n_classes = number_groups(groups, len(codes)), int(codes.max()) + 1
+    names = np.arange(n_classes) if classes is None else classes
+    shared = "test set" if groups is None else "group in a test set"
+    pairs, unit = np.unique([folds.blocks, group], axis=1, return_inverse=True)
+    unit = unit.reshape(-1)
+    counts = np.bincount(unit * n_classes + codes, minlength=len(pairs.T) * n_classes)
+    counts = counts.reshape(-1, n_classes)
+
+    def refused(case, code=0, most=0, **words):
+        fewer = f"average={most} or less, or " if most > 1 else ""
+        such = ", e.g. cv=5" if len(folds.tests) > 5 else ""
+        advice = f"Use {fewer}fewer, larger test sets{such}."
+        known = {"k": k, "name": folds.name, "shared": shared, "most": most}
+        words |= known | {"label": str(names[code]), "advice": advice}
+        return refusal(f"average: {case}", **words)
+
+    def check_all_present(given):
+        missing = np.argwhere(counts == 0)
+        if len(missing):
+            raise refused("all classes", missing[0][1], given=given)
+
+    if isinstance(k, str):
+        check_all_present("average='max'")
+        k = int(counts.min())
+    largest = np.where(counts.any(axis=0), counts.max(axis=0), k)
+    if largest.min() < k:
+        code = largest.argmin()
+        raise refused("class", code, largest.min(), n=counts[:, code].sum())
+    trains, tests = zip(*folds.pairs, strict=True)
+    sets = [("test", tests)] if average_test else []
+    for kind, each in [*sets, ("training", trains)]:
+        for fold, rows in enumerate(each):
+            most = counts[unit[rows]].max()
+            if most < k:
+                raise refused("fold", most=most, fold=fold, n=len(rows), kind=kind)
+    n_averages = counts // k
+    if equalize:
+        check_all_present("equalize=True")
+        n_averages = np.repeat(counts.min(axis=1, keepdims=True) // k, n_classes, 1)
+    lost = np.zeros(n_classes, bool)  # some model has trials and no average of them
+    for train in trains:
+        units = np.unique(unit[train])
+        lost |= counts[units].any(axis=0) & ~n_averages[units].any(axis=0)
+    for code in np.flatnonzero(lost):
+        words = {"name": folds.name, "label": str(names[code]), "k": k}
+        say("absent: averages", {"class": int(code)}, **words).warn()
+    return Cells(k, unit, counts, n_averages)
+
+
+def average_trials(k, folds, codes, groups=None, seed=None, classes=None, **options):
+    """The `Draw` of k trials of one class within test sets (and groups), by a seed."""
+    codes = np.asarray(codes)
+    check_disjoint(k, folds)
+    cells = count_cells(k, folds, codes, groups, classes, **options)
+    members, group = cells.group(codes, seed), number_groups(groups, len(codes))
+    first = members[:, 0]
+    constant = len(np.unique(group)) == len(np.unique([group, codes], axis=1)[0])
+    label_free = cells.k == 1 or (groups is not None and constant)
+    label_free &= not options.get("equalize")
+    new = replace(
+        folds_of_averages(folds, first),
+        balanced=folds.balanced or not label_free,
+        name=f"{folds.name} with average={cells.k}",
+    )
+    groups = None if groups is None else np.asarray(groups)[first]
+    return Draw((members,), codes[first], groups, new)
+
+
+def check_disjoint(k, folds):
+    """Refuse test sets that overlap, where each fold trains on all other trials."""
+    if folds.trains is None and np.bincount(np.concatenate(folds.tests)).max() > 1:
+        raise refusal("average: overlap", k=k, name=folds.name)
+
+
+def folds_of_averages(folds, first):
+    """The folds of averages, of each of which one trial is given, (m,)."""
+
+    def among(sets):
+        return tuple(np.flatnonzero(np.isin(first, rows)) for rows in sets)
+
+    trains = None if folds.trains is None else among(folds.trains)
+    mask = None if folds.train_mask is None else folds.train_mask[first]
+    sets = {"tests": among(folds.tests), "trains": trains, "train_mask": mask}
+    return replace(folds, **sets, n=len(first), rule=None)
+
+
+def find_left_out(cells, folds, groups, classes):
+    """The `Problem` of a class too small somewhere to be averaged, or None."""
+    few = np.argwhere((cells.counts > 0) & (cells.counts < cells.k))
+    if not len(few):
+        return None
+    unit, code = few[0]
+    trial = np.flatnonzero(cells.unit == unit)[0]
+    tests = [str(f) for f, test in enumerate(folds.tests) if trial in test]
+    where = f"what test sets {', '.join(tests)} of {folds.name} share"
+    if len(tests) < 2:
+        where = f"test set {tests[0]} of {folds.name}" if tests else ""
+        where = where or f"the trials that {folds.name} never tests"
+    if groups is not None:
+        where = f"group {str(groups[trial])!r} in {where}"
+    n = int(cells.counts[unit, code])
+    words = {"k": cells.k, "label": str(classes[code]), "where": where, "n": n}
+    numbers = {"class": int(code), "n_trials": n}
+    return say("left_out", numbers, or_less=" or less" * (n > 1), **words)
 
 
 # ------------------------------------------------------------------------------- draws
@@ -315,19 +571,10 @@ class Draws:
         """What may be exchanged, for `permute`."""
         if self.cells is None:
             if permute == "within_folds":
-                raise ValueError(
-                    "permute='within_folds' cannot be combined with n_repeats: each "
-                    "repeat has new folds. Leave permute out, or pass "
-                    "'within_groups' or 'free'."
-                )
+                raise refusal("repeats: scheme")
             return permute
         if permute not in ("auto", "within_folds"):
-            raise ValueError(
-                f"permute={permute!r} cannot be combined with regrouped trials "
-                "(n_repeats, average_test=False): their labels are permuted within "
-                "test sets and groups, so that each permutation has the same number of "
-                "averages of each class there. Leave permute out."
-            )
+            raise refusal("regrouped: scheme", permute=permute)
         chosen = self.folds.train_mask is not None
         one_model = chosen and left_out_folds(self.folds) is None
         return "free" if one_model else "within_folds"
@@ -411,7 +658,8 @@ class Draws:
         """
         if self.cells is None:
             return Draw(None, self.labels[b], self.groups, self._folds(b, j))
-        sides, codes = (self.members(b, j),), self._codes
+        sides = (self.members(b, j),)
+        codes = self.labels[b][sides[0][:, 0]]  # the same whatever the labelling
         if not self.average_test:
             sides += (np.arange(self.folds.n)[:, np.newaxis],)
             tested = self.labels[b if tested_as is None else tested_as]
@@ -430,14 +678,9 @@ class Draws:
         return {}
 
     def _keep(self, key, drawn, n_bytes):
-        """Keep what was drawn if memory allows, and return it."""
+        """Keep what was drawn if memory allows."""
         if (len(self._kept) + 1) * n_bytes <= DRAWN_BYTES:
             self._kept[key] = drawn
-        return drawn
-
-    @cached_property
-    def _slots(self):
-        return self.cells.slots()
 
     def members(self, b, j):
         """The trials of every average (m, k), in repeat j of labelling b."""
@@ -445,14 +688,9 @@ class Draws:
         if members is None:
             key = np.random.SeedSequence(self.seed, spawn_key=(2, b, j))
             order = self.cells.draw(self.labels[b], np.random.default_rng(key))
-            members = order[self._slots]
+            members = order[self.cells.slots]
             self._keep((b, j), members, members.nbytes)
         return members
-
-    @cached_property
-    def _codes(self):
-        """Classes of the averages (m,), the same whatever the labelling."""
-        return self.labels[0][self.members(0, 0)[:, 0]]
 
     @cached_property
     def _folds_of_one(self):
@@ -464,7 +702,7 @@ class Draws:
         """Folds of averages to train with, and behind them what is tested."""
         trained = self._folds_of_one
         tested = trained if self.average_test else self.folds
-        m, mask = len(self._slots), trained.train_mask
+        m, mask = len(self.cells.slots), trained.train_mask
         mask = np.ones(m, bool) if mask is None else mask
         return replace(
             trained,
@@ -507,12 +745,12 @@ class Draws:
                 each = each.grouped(draw, block)
             parts.append(single.run_block(each, block))
             if not self.average_test:
-                tested = slice(len(self._slots), None)
+                tested = slice(len(self.cells.slots), None)
                 for key in {"predicted", "class_scores"} & parts[-1].keys():
                     parts[-1][key] = parts[-1][key][:, tested]
         part = parts[0] if r == 1 and not averaged else _mean_of(parts)
         if averaged and r > 1:  # every repeat has discriminants of its own
-            part.pop("patterns/discriminant", None)
+            part.pop("pattern_maps/discriminant", None)
         if alike or n == 1:
             return part
         means = self._means(task, shared, block, range(1, n))
@@ -551,13 +789,10 @@ class Draws:
             self._scores(pairs[i : i + step], task, positions, block, hats, tested_as)
             for i in range(0, len(pairs), step)
         ]
-        found = []
+        shape, found = (len(numbers), self.n_repeats, -1), []
         for kind in zip(*scores, strict=True):
-            found.append({})
-            for name in kind[0]:
-                values = np.concatenate([each[name] for each in kind])
-                values = values.reshape(-1, self.n_repeats, values.shape[1])
-                found[-1][name] = values.mean(axis=1)
+            joined = {name: np.concatenate([x[name] for x in kind]) for name in kind[0]}
+            found.append({k: v.reshape(shape).mean(axis=1) for k, v in joined.items()})
         return found
 
     def _scores(self, pairs, task, positions, block, hats, tested_as):
@@ -607,7 +842,7 @@ def _mean_of(parts):
         elif kind == "metrics":
             joined[key] = np.mean(values, axis=0)
             joined[f"repeats/{name}"] = np.stack(values, axis=-1)
-        elif kind in ("nulls", "second", "second_scores", "patterns"):
+        elif kind in ("nulls", "second", "second_scores", "pattern_maps"):
             joined[key] = np.mean(values, axis=0)
         elif kind == "penalty":
             flat = [v.reshape(len(v), -1) if v.ndim < 3 else v for v in values]
@@ -634,7 +869,7 @@ def with_grams(positions, block, task):
         if task.learned or any(p <= n for n, p in sizes):
             return positions
     grams = {position: gram_at(positions, position) for position in block}
-    return GramPositions(grams, positions.reg, positions)
+    return GramPositions(grams, positions.reg, positions.where)
 
 
 def gram_at(positions, position):
@@ -657,12 +892,8 @@ class GramPositions(Positions):
     #: The matrices (n, n), and the kernels that say of what they are, by position.
     grams: dict
     reg: object
-    #: The positions they are of.
-    positions: Positions
-
-    def where(self, position):
-        """How to begin a message about a position."""
-        return self.positions.where(position)
+    #: Returns how to begin a message about a position.
+    where: object
 
     def models(self, block, task):
         """Yield the model of every position in a block."""

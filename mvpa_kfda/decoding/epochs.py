@@ -1,9 +1,11 @@
-"""Decoding of MNE-Python epochs."""
+"""Decoding over time: of epochs, power, arrays and source estimates."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 import mne
@@ -17,20 +19,35 @@ from ..data.epochs import (
     progress_wanted,
     read_epoch_data,
 )
-from ..data.trials import Confounds
+from ..data.sources import SourceReader, find_source_neighbours, rescale
+from ..data.trials import Confounds, make_trials
 from ..kfda.models import for_channels
 from ..kfda.rowmaps import Adjacency
 from ..results.decoding import TimeRegressionResult
 from ..results.epochs import SensorTimeResult, TimeFrequencyResult, TimeResult
 from ..results.patterns import pack_info
+from ..results.places import sensor_time_adjacency
+from ..results.sources import SourceResult, SourceTimeResult
 from ..utils.axes import AXES
-from ..utils.checks import check_option
+from ..utils.checkpoint import open_checkpoint
+from ..utils.checks import (
+    check_finite,
+    check_option,
+    check_positive,
+    check_real,
+    warn_of_angles,
+)
+from ..utils.fingerprints import note_input
 from .analysis import decode, make_analysis
-from .positions import WindowPositions
+from .positions import RaggedIndices, WindowPositions
+from .problems import refusal
 from .procedure import (
+    CheckpointOptions,
     ClassOptions,
     ClassScoreOptions,
+    JobOptions,
     LoggedJobOptions,
+    NullOptions,
     Predicted,
     Procedure,
     Windowing,
@@ -40,13 +57,21 @@ from .procedure import (
 )
 
 if TYPE_CHECKING:
-    from mne import BaseEpochs, Covariance
+    from mne import (
+        BaseEpochs,
+        Covariance,
+        MixedSourceEstimate,
+        SourceEstimate,
+        SourceSpaces,
+        VolSourceEstimate,
+    )
     from mne.time_frequency import AverageTFR, EpochsTFR
     from typing_extensions import Unpack
 
     Sensors = Adjacency | Literal["adjacency", True]
     # What type checkers think that Epochs.compute_tfr returns; MNE-Python has no types.
     Power = EpochsTFR | AverageTFR | tuple[Any, ...]
+    Estimate = SourceEstimate | VolSourceEstimate | MixedSourceEstimate
 
 
 class ChannelOptions(TypedDict, total=False):
@@ -120,17 +145,27 @@ class _TrialOptions(TypedDict, total=False):
     train_on: ArrayLike | str | None
 
 
-class _Options(
-    _TrialOptions,
-    ChannelOptions,
-    WindowOptions,
-    ClassOptions,
-    LoggedJobOptions,
-    ClassScoreOptions,
-    total=False,
+class ArrayOptions(
+    WindowOptions, ClassOptions, JobOptions, ClassScoreOptions, total=False
 ):
+    """What `decode_arrays` may be told."""
+
+
+class TimeOptions(
+    WindowOptions, ClassOptions, LoggedJobOptions, ClassScoreOptions, total=False
+):
+    """What functions may be told that decode data of MNE-Python."""
+
+
+class _Options(_TrialOptions, ChannelOptions, TimeOptions, total=False):
     """What `decode_epochs` may be told, whatever it decodes."""
 
+
+class _SourceOptions(TimeOptions, NullOptions, CheckpointOptions, total=False):
+    """What `decode_sources` may be told."""
+
+
+# ------------------------------------------------------------------------------ epochs
 
 # Type checkers read these signatures, of which each has its own kind of result.
 
@@ -286,20 +321,19 @@ def decode_epochs(epochs, y=None, *, sensors=None, task="classification", **opti
     channels = taken(Channels, options)
     method, sensors = procedure.method, None if sensors is False else sensors
     known = {name: options.get(name) for name in _TrialOptions.__annotations__}
-    if task == "regression" and sensors is not None:
-        raise ValueError("task='regression' has no sensors. Leave it out.")
     recording = read_epoch_data(epochs, y, channels.picks, power=True, **known)
-    if task == "regression":
-        _check_regression(recording, y)
     windows = taken(Windowing, options).cut(recording.times, recording.sfreq)
-    kind, rows, coordinates = _lay_out(recording, sensors, channels.scale, windows)
     if task == "regression":
-        kind, coordinates = TimeRegressionResult, {}
+        _check_regression(recording, sensors, y)
+        kind, rows, coordinates = TimeRegressionResult, {}, {}
+    else:
+        kind, rows, coordinates = _lay_out(recording, sensors, channels.scale)
+    positions = WindowPositions(None, windows, method.kernel, method.reg, **rows)
     analysis = make_analysis(
         recording.trials,
         procedure,
         WindowPositions,
-        rows.get("rows", windows.starts).shape,
+        positions.shape,
         task=task,
         with_patterns=method.kernel.is_linear and sensors is None,
     )
@@ -312,7 +346,7 @@ def decode_epochs(epochs, y=None, *, sensors=None, task="classification", **opti
     kernel = for_channels(method.kernel, info["ch_names"])
     data, kernel = analysis.average(data, kernel, axis=1)
     return decode(
-        WindowPositions(data, windows, kernel, method.reg, **rows),
+        replace(positions, data=data, kernel=kernel),
         analysis,
         kind,
         parameters=record_epochs(recording, channels.scale, windows),
@@ -332,60 +366,322 @@ def record_epochs(recording, scale, windows):
     }
 
 
-def _check_regression(recording, y):
-    """Refuse what regression over time has not: power, and class names."""
+def _check_regression(recording, sensors, y):
+    """Refuse what regression over time has not: sensors, power, and class names."""
+    if sensors is not None:
+        raise refusal("regression: sensors")
     if recording.freqs is not None:
-        raise ValueError(
-            "task='regression' is for epochs, not for power at several frequencies. "
-            "Pick a frequency and make epochs of its power, mne.EpochsArray."
-        )
+        raise refusal("regression: power")
     if y is None:
-        raise ValueError(
-            "task='regression' needs the values to predict: y=, one number for each "
-            "epoch or the name of a column of epochs.metadata."
-        )
+        raise refusal("regression: no values")
     if "classes" in recording.record:
-        raise ValueError(
-            "task='regression' predicts numbers, and y names classes of events. Pass "
-            "one number for each epoch or the name of a column of epochs.metadata."
-        )
+        raise refusal("regression: classes")
 
 
-def _lay_out(recording, sensors, scale, windows):
+def _lay_out(recording, sensors, scale):
     """A map's class of result, fields of its positions, and its coordinates."""
     info, freqs = recording.info, recording.freqs
     whitened, kept = isinstance(scale, mne.Covariance), {"info_fif": pack_info(info)}
-    if freqs is not None and sensors is not None:
-        raise ValueError(
-            "sensors works on mne.Epochs only; an EpochsTFR object is decoded at each "
-            "frequency and time. Leave sensors out, or choose channels with picks."
-        )
     if freqs is not None:
+        if sensors is not None:
+            raise refusal("sensors of power")
         if whitened:
-            raise ValueError(
-                "A noise covariance in scale whitens signals, not their power. Use "
-                "scale='auto' or 'channel', or whiten the epochs before computing "
-                "power."
-            )
+            raise refusal("whitened power")
         # One frequency after the other along the samples.
-        first = len(recording.times) * np.arange(len(freqs))[:, np.newaxis]
+        first = len(recording.times) * np.arange(len(freqs))
         names = tuple(AXES["freqs"].place.format(f"{x:g}") for x in freqs)
-        rows = {"rows": first + windows.starts, "names": names}
-        return TimeFrequencyResult, rows, kept | {"freqs": freqs}
+        kept["freqs"] = freqs
+        return TimeFrequencyResult, {"first": first, "names": names}, kept
     if sensors is None:
         return TimeResult, {}, kept
     if whitened:
-        raise ValueError(
-            "A noise covariance in scale mixes each sensor with all others, so that "
-            "neighbourhoods are no longer local. Use scale='auto' or 'channel'."
-        )
-    pairs = find_neighbours(info, sensors)
-    near = np.eye(len(info["ch_names"]), dtype=bool)
+        raise refusal("whitened sensors")
+    pairs, names = find_neighbours(info, sensors), info["ch_names"]
+    near = np.eye(len(names), dtype=bool)
     near[tuple(pairs)] = near[tuple(pairs[::-1])] = True
     rows = {
-        "rows": np.tile(windows.starts, (len(near), 1)),
-        "names": tuple(map(AXES["ch_names"].place.format, info["ch_names"])),
-        "channels": tuple(np.flatnonzero(row) for row in near),
+        "first": np.zeros(len(near), int),
+        "names": tuple(map(AXES["ch_names"].place.format, names)),
+        "channels": tuple(map(np.flatnonzero, near)),
     }
-    kept |= {"ch_names": info["ch_names"], "adjacency": pairs}
-    return SensorTimeResult, rows, kept
+    return SensorTimeResult, rows, kept | {"ch_names": names, "adjacency": pairs}
+
+
+# ------------------------------------------------------------------------------ arrays
+
+
+@decodes(ArrayOptions, Predicted)
+def decode_arrays(
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    sfreq: float = 1.0,
+    tmin: float = 0.0,
+    groups: ArrayLike | None = None,
+    confounds: Confounds = None,
+    train_on: ArrayLike | None = None,
+    task: Literal["classification", "regression"] = "classification",
+    **options: Unpack[ArrayOptions],
+) -> TimeResult | TimeRegressionResult:
+    """Decode class labels at each time point of an array, without retraining.
+
+    Like :func:`decode_epochs`, but for data other than MNE-Python epochs, without
+    handling of channels. For source estimates use :func:`decode_sources`.
+
+    Parameters
+    ----------
+    X : array_like, shape (n_trials, n_features, n_times)
+        Real, finite data. They are copied once, in their own type; each window is
+        computed in double precision.
+    sfreq : float
+        Samples per second. With 1, times and windows are in samples.
+    tmin : float
+        Time of the first sample in seconds.
+    reg
+        ... Each time point has its own lambda.
+    n_permutations
+        ... All time points share them.
+
+    Returns
+    -------
+    result : TimeResult | TimeRegressionResult
+        ``.scores`` (n_times,) of the first metric, ``.metrics``, ``.null`` (P,
+        n_times), ``.predictions`` (n_times, n_trials), ``.chance``,
+        ``.pvalues(correction=)``, ``.plot()``, ``.to_dataframe()``, ``.save()`` and
+        ``.times`` (s; the centres of windows). With ``task="regression"`` a
+        TimeRegressionResult, whose predictions are continuous values.
+
+    Raises
+    ------
+    ValueError, TypeError
+        On data that are flat at some time, a window longer than the data, and anything
+        that :func:`cross_validate` rejects.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mvpa_kfda import decode_arrays
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.permutation([0, 1] * 20)
+    >>> X = rng.normal(size=(40, 8, 5))  # trials, features, times
+    >>> X[:, 0, 3:] += 3 * y[:, None]
+    >>> result = decode_arrays(X, y, sfreq=10, n_permutations=99, random_state=0)
+    >>> result.times[result.pvalues("max") <= 0.05]
+    array([0.3, 0.4])
+    """
+    procedure = Procedure.of(options, keep_all=True)
+    method = procedure.method
+    data = array_samples_first(X, "X", dtype=None)
+    windows = cut_array(data, sfreq, tmin, options)
+    analysis = make_analysis(
+        make_trials(y, data.shape[1], groups, confounds, train_on),
+        procedure,
+        WindowPositions,
+        windows.starts.shape,
+        task=task,
+    )
+    data, kernel = analysis.average(data, method.kernel, axis=1)
+    return decode(
+        WindowPositions(data, windows, kernel, method.reg),
+        analysis,
+        TimeResult if task == "classification" else TimeRegressionResult,
+        parameters={"n_features": data.shape[2], **windows.record()},
+        times=windows.times,
+    )
+
+
+def array_samples_first(X, name, n_features=None, dtype=np.float64):
+    """A checked array as new data (n_times, n_trials, n_features).
+
+    With the dtype None in the type of the array, which saves memory: every window is
+    computed with in double precision anyway.
+    """
+    X = check_real(X, name, ndim=3)
+    if n_features is not None and X.shape[1] != n_features:
+        raise refusal("features", name=name, n=X.shape[1], n_train=n_features)
+    warn_of_angles(X, name, f"np.concatenate([np.sin({name}), np.cos({name})], axis=1)")
+    note_input("data" if name == "X" else "data_test", X, np.float64)
+    dtype = X.dtype.newbyteorder("=") if dtype is None else dtype
+    return np.array(X.transpose(2, 0, 1), dtype, order="C")
+
+
+def cut_array(data, sfreq, tmin, options):
+    """The `Windows` of data (n_times, n_trials, n_features)."""
+    check_positive("sfreq", sfreq, hint=" It is in samples per second.")
+    check_finite("tmin", tmin, hint=" It is in seconds.")
+    times = tmin + np.arange(len(data)) / sfreq
+    return taken(Windowing, options).cut(times, sfreq)
+
+
+# ----------------------------------------------------------------------------- sources
+
+
+@decodes(_SourceOptions, LoggedJobOptions, data=("src",))
+def decode_sources(
+    stcs: Iterable[Estimate],
+    y: ArrayLike,
+    *,
+    src: SourceSpaces | str | PathLike[str] | None = None,
+    radius: float | None = None,
+    groups: ArrayLike | None = None,
+    confounds: Confounds = None,
+    train_on: ArrayLike | None = None,
+    **options: Unpack[_SourceOptions],
+) -> SourceResult | SourceTimeResult:
+    """Decode class labels from source estimates at each time, without retraining.
+
+    All sources together are decoded at each time point, or with `src` and `radius` the
+    neighbourhood of each vertex (searchlight). A kernel Fisher discriminant analysis is
+    cross-validated at each position, for the observed labels and for permuted ones. All
+    positions share folds and permutations.
+
+    Parameters
+    ----------
+    stcs : iterable of mne.SourceEstimate, one per trial
+        A list, or a generator such as :func:`mne.minimum_norm.apply_inverse_epochs`
+        returns with ``return_generator=True``, which is consumed one by one. Also
+        volume, mixed and vector estimates, for which each vertex has three features.
+        All must have the same vertices, times and subject.
+    src : mne.SourceSpaces | path | None
+        The source space in which the estimates were computed, ``inverse["src"]``, or
+        for morphed estimates that of the target subject; vertices are matched by
+        number. For a searchlight, together with `radius`. None: all sources together.
+    radius : float | None
+        Radius of the neighbourhoods in mm: on the cortex, distance along the mesh; in
+        volumes, radius of spheres. Hemispheres and volumes are never mixed.
+    reg
+        ... Each time point has its own lambda.
+    n_permutations
+        ... All time points share them.
+
+    Returns
+    -------
+    result : SourceResult | SourceTimeResult
+        ``.scores`` of the first metric at each position, ``.metrics``, ``.null`` (P,
+        positions...), ``.predictions`` (positions..., n_trials), ``.chance``,
+        ``.pvalues(correction=)``, ``.plot()``, ``.to_dataframe()``, ``.save()`` and
+        ``.times`` (s; the centres of windows). The positions are
+
+        * for all sources together (n_times,), a SourceResult, whose ``.patterns()`` are
+          source estimates;
+        * for a searchlight (n_vertices, n_times), a SourceTimeResult with
+          ``.vertices``, ``.adjacency``, which clusters follow, and ``.to_stc(name)``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        On source estimates that differ in form, are not finite, or do not match the
+        number of labels, a source space of other vertices or another subject, `src`
+        without `radius` or `radius` without `src`, data that are flat at some position,
+        checkpoints of other data or arguments, maps too large for memory, and anything
+        that :func:`cross_validate` rejects.
+
+    See Also
+    --------
+    generalize_arrays : Time generalization, also of sources.
+
+    Notes
+    -----
+    The data are kept once, as n_trials x n_features x n_times numbers of 8 bytes, or of
+    4 if all estimates are in single precision (computations use double precision in
+    both cases). Source estimates from a generator are released one by one; those in a
+    list need the same memory again, since you keep them. 300 trials of 8,000 vertices
+    at 100 times are 1.9 GB, or 1 GB. `average` adds the averages, 1/k of that. With
+    several workers, joblib puts a copy into shared memory (or its temporary folder),
+    which all of them read. A searchlight keeps, for each vertex and time, n_trials
+    bytes of predictions, 8 bytes per metric and fold, and the permutations set by
+    `null`.
+
+    The unit of the estimates (about 1e-11 for currents in A m, and 1 for z-scores) does
+    not matter: a relative `reg` adapts to it. For kernels with ``gamma=None``, which
+    assume features of about unit variance, data are divided by their standard deviation
+    over all (training) trials, vertices and times. A numeric gamma refers to the
+    unscaled data.
+
+    Depth weighting and noise normalisation scale vertices relative to each other, and
+    so does ``preprocess="zscore"``: they determine the weight of each vertex.
+
+    Examples
+    --------
+    When sources tell two classes apart:
+
+    >>> import mne
+    >>> import numpy as np
+    >>> from mvpa_kfda import decode_sources, generalize_arrays
+    >>> sphere = {"sphere": (0, 0, 0, 0.09), "verbose": False}
+    >>> src = mne.setup_volume_source_space(pos=40.0, **sphere)
+    >>> vertices, rng = [src[0]["vertno"]], np.random.default_rng(0)
+    >>> y = rng.permutation(["face", "house"] * 20)
+    >>> data = rng.normal(size=(40, len(vertices[0]), 4))  # trials, vertices, times
+    >>> data[y == "house", 3, 2:] += 4
+    >>> stcs = [mne.VolSourceEstimate(each, vertices, -0.1, 0.1) for each in data]
+    >>> result = decode_sources(stcs, y, n_permutations=99, random_state=0)
+    >>> result.times[result.pvalues("max") <= 0.05].round(2)
+    array([0.1, 0.2])
+
+    Where they are, in a searchlight:
+
+    >>> options = {"n_permutations": 99, "random_state": 0}
+    >>> where = decode_sources(stcs, y, src=src, radius=40.0, **options)
+    >>> where.scores.shape == (len(vertices[0]), 4)
+    True
+    >>> where.pvalues("max")[3] <= 0.05
+    array([False, False,  True,  True])
+
+    Time generalization of sources:
+
+    >>> X = np.stack([stc.data for stc in stcs])
+    >>> generalize_arrays(X, y, tmin=stcs[0].tmin, sfreq=stcs[0].sfreq).scores.shape
+    (4, 4)
+    """
+    procedure = Procedure.of(options | logged(options), keep_all=src is None)
+    method, null = procedure.method, procedure.permuting.null
+    if (src is None) != (radius is None):
+        given, missing = ("radius", "src") if src is None else ("src", "radius")
+        raise refusal("src and radius", given=given, missing=missing)
+    if src is None and null != "auto":
+        raise refusal("null over time", null=null)
+    reader = SourceReader(stcs, y)
+    windows = taken(Windowing, options).cut(reader.times, 1 / reader.tstep)
+    form, tstep = reader.form, windows.step * reader.tstep
+    kind, rows, fields, recorded, identity = SourceResult, {}, {}, {}, {}
+    if src is not None:
+        form, near, pairs = find_source_neighbours(form, src, radius)
+        names, of_each = form.labels(), np.arange(form.n_values)
+        features = near.indices[:, None] * len(of_each) + of_each
+        members = near.indptr * len(of_each), features.ravel()
+        shape = len(names), len(windows.starts)
+        kind, recorded = SourceTimeResult, {"radius": float(radius)}
+        rows = {
+            "first": np.zeros(len(names), int),
+            "names": np.char.add("vertex ", names),
+            "channels": RaggedIndices(*members),
+            "adjacency": partial(sensor_time_adjacency, pairs, *shape),
+        }
+        fields = {"vertices": names, "adjacency": pairs}
+        identity = {"src and radius": members}
+    positions = WindowPositions(None, windows, method.kernel, method.reg, **rows)
+    with open_checkpoint(procedure.running.checkpoint) as kept:
+        analysis = make_analysis(
+            make_trials(y, reader.n_trials, groups, confounds, train_on),
+            procedure.resumed(kept),
+            WindowPositions,
+            positions.shape,
+            with_patterns=method.kernel.is_linear and src is None,
+        )
+        data = reader.read()
+        recorded |= {"n_features": data.shape[2], **windows.record()}
+        if method.kernel.assumes_unit_scale:
+            rescale(data, analysis.trained_trials)
+        data, kernel = analysis.average(data, method.kernel, axis=1)
+        return decode(
+            replace(positions, data=data, kernel=kernel),
+            analysis,
+            kind,
+            parameters=recorded,
+            checkpoint=kept,
+            identity={"stcs": (data,), "times": (windows.times,)} | identity,
+            times=windows.times,
+            sources=form.pack() | {"tstep": tstep},
+            **fields,
+        )

@@ -17,29 +17,35 @@ from ..data.pairs import (
     read_pairs,
     without_copy,
 )
-from ..data.trials import Confounds, Trials
+from ..data.trials import Confounds, Trials, make_trials
 from ..kfda.foldwise import FoldwisePlan
 from ..kfda.kernels import Linear
 from ..kfda.models import for_channels
 from ..kfda.penalties import MOST_OF_SECOND
-from ..kfda.transfer import Expansion, Transfer, chunk_length
+from ..kfda.transfer import Chunks, Transfer, expand, kernel_columns
 from ..results.epochs import GeneralizationResult, exempt_cells
 from ..results.patterns import pack_info
 from ..utils.checks import check_finite
 from ..utils.fingerprints import note_input
 from .analysis import decode, make_analysis
-from .arrays import array_samples_first, cut_array, read_array_trials
-from .epochs import ChannelOptions, Channels, EpochTrials, logged, record_epochs
+from .epochs import (
+    ArrayOptions,
+    ChannelOptions,
+    Channels,
+    EpochTrials,
+    TimeOptions,
+    array_samples_first,
+    cut_array,
+    logged,
+    record_epochs,
+)
 from .positions import WindowPositions
+from .problems import refusal
 from .procedure import (
-    ClassOptions,
-    ClassScoreOptions,
-    JobOptions,
     LoggedJobOptions,
     NullOptions,
     Procedure,
     Windowing,
-    WindowOptions,
     decodes,
     taken,
 )
@@ -85,7 +91,7 @@ class GeneralizationPositions(WindowPositions):
         if self.kernel.low_rank:
             return 0
         rows = 4 * self.width * self.n_test * min(self.data.shape[1:])
-        return super().worker_bytes + min(rows, _Chunks._MOST)
+        return super().worker_bytes + min(rows, Chunks.MOST)
 
     def grouped(self, grouping, block, tested=None):
         """The same of pseudo-trials; of all test windows, perhaps of others."""
@@ -100,59 +106,57 @@ class GeneralizationPositions(WindowPositions):
 
     def models(self, block, task):
         """Yield the transfer from every training window in a block."""
-        plans = self.plans(block, task)
         of_second = replace(task, at_most=MOST_OF_SECOND)
-        for position, plan in zip(block, plans, strict=True):
+        for position in block:
+            plan = self.plan(position, task)
             model = self._transfer(position, plan, task)
             if task.second is not None and plan.is_above(MOST_OF_SECOND):
-                alone = range(position, position + 1)
-                (second,) = self.plans(alone, of_second)
-                model = replace(model, second=model.by(second))
+                second = self.plan(position, of_second)
+                model = replace(model, second=replace(model, plan=second))
             yield model
 
     def _transfer(self, position, plan, task):
         """The transfer from one training window."""
         order = plan.order if plan.batches else np.arange(self.n_test)
-        tested, expansion = (self.test_labels, self.n_test, self.width), None
+        tested = self.test_labels, self.n_test, self.width
+        learned = task.learned if plan.batches else task.learned.of_others
         if isinstance(plan, FoldwisePlan):
+
+            def of_fold(fold, order=None):
+                order = fold.test if order is None else order
+                columns = fold.columns, fold.n_columns
+                return self._chunks(plan, order, *columns, learned)
+
             if plan.scores_features:
-                return Transfer(plan, self._feature_chunks(order, plan), *tested)
-            chunks = partial(self._chunks_of, plan, task.learned)
-            if plan.is_shared or not plan.batches:
-                chunks = chunks(plan.whole, order)
+                chunks = self._feature_chunks(order, plan)
+            elif plan.is_shared or not plan.batches:
+                chunks = of_fold(plan.whole, order)
+            else:
+                chunks = of_fold
             return Transfer(plan, chunks, *tested)
-        X = self.features(position)
-        if self._uses_features(X, task):
-            expansion = Expansion(plan, X, np.asarray)
+        (values, kernel), unit = self.samples(position), None
+        if self._uses_features(values, task):
             chunks = self._feature_chunks(order, plan)
         else:
-            expansion = Expansion.of_kernel(plan, X, self.kernel_of(position))
-
-            def rows(windows):
-                features = self._test_features(windows, order)
-                values = expansion.rows(features.reshape(-1, X.shape[1]))
-                return values.reshape(*features.shape[:2], -1)
-
-            shape = self.n_test, expansion.n_columns
-            chunks = _Chunks(rows, shape, self.width, len(plan.rows), plan.dtype)
+            columns, values, unit = kernel_columns(values, kernel, plan.hat.lam)
+            chunks = self._chunks(plan, order, columns, values.shape[1], learned)
+        expansion = partial(expand, values=values, unit=unit)
         return Transfer(plan, chunks, *tested, expansion)
 
-    def _chunks_of(self, plan, learned, fold, trials=None):
-        """The test rows of some trials, or of those of a fold, by its columns."""
-        trials = fold.test if trials is None else trials
-        learned = learned if plan.batches else learned.of_others
+    def _chunks(self, plan, order, columns, n_columns, learned):
+        """The test rows of some trials, by what makes columns of features."""
 
         def rows(windows):
-            if self._test_windows is None:
-                features = self._test_features(windows, trials)
+            # Folds that have columns of their own ask for the same features.
+            if isinstance(plan, FoldwisePlan) and self._test_windows is not None:
+                features = self._test_windows[list(windows)][:, order]
             else:
-                features = self._test_windows[list(windows)][:, trials]
-            features = learned.augmented(features, trials)
-            values = fold.columns(features.reshape(-1, features.shape[2]))
+                features = self._test_features(windows, order)
+            features = learned.augmented(features, order)
+            values = columns(features.reshape(-1, features.shape[2]))
             return values.reshape(*features.shape[:2], -1)
 
-        shape = len(trials), fold.n_columns
-        return _Chunks(rows, shape, self.width, len(plan.rows), plan.dtype)
+        return Chunks(rows, (len(order), n_columns), self.width, plan)
 
     def _uses_features(self, X, task):
         """Whether weights on features are cheaper than kernels between times."""
@@ -162,17 +166,12 @@ class GeneralizationPositions(WindowPositions):
     def _feature_chunks(self, order, plan):
         """The test features, arranged once for all training windows."""
         key = order.tobytes(), len(plan.rows), plan.dtype.name
-        chunks = self._arranged.get(key)
-        if chunks is None:
-
-            def rows(windows):
-                return self._test_features(windows, order)
-
-            shape = self.test.features(0).shape
-            chunks = _Chunks(rows, shape, self.width, len(plan.rows), plan.dtype)
+        if key not in self._arranged:
+            rows = partial(self._test_features, order=order)
             self._arranged.clear()  # of another run
-            self._arranged[key] = chunks
-        return chunks
+            shape = self.test.features(0).shape
+            self._arranged[key] = Chunks(rows, shape, self.width, plan)
+        return self._arranged[key]
 
     def _test_features(self, windows, order):
         """The features of test trials in some windows, (C, n, p)."""
@@ -185,43 +184,13 @@ class GeneralizationPositions(WindowPositions):
         None where they take much memory.
         """
         shape = (self.width, *self.test.features(0).shape)
-        if 8 * np.prod(shape) > _Chunks._MOST:
+        if 8 * np.prod(shape) > Chunks.MOST:
             return None
         return self._test_features(range(self.width), slice(None))
 
     @cached_property
     def _arranged(self):
         return {}
-
-
-class _Chunks:
-    """Test rows (n, C, r + 1) of C windows at a time, kept if memory allows."""
-
-    #: Bytes of chunks that are kept for the next block of label vectors.
-    _MOST = 2**28
-
-    def __init__(self, rows, shape, n_windows, n_tested, dtype):
-        self._rows, self._dtype, self._shape = rows, dtype, shape
-        self.n_columns = shape[1] + 1
-        n_rows = max(shape[0], n_tested)
-        self.length = min(n_windows, chunk_length(n_rows, shape[1] + 1))
-        self._ranges = [
-            range(start, min(start + self.length, n_windows))
-            for start in range(0, n_windows, self.length)
-        ]
-        self._kept, self._bytes = {}, 0
-
-    def __iter__(self):
-        n, r = self._shape
-        for i, windows in enumerate(self._ranges):
-            chunk = self._kept.get(i)
-            if chunk is None:
-                chunk = np.ones((n, len(windows), r + 1), self._dtype)
-                chunk[:, :, :-1] = self._rows(windows).swapaxes(0, 1)
-                if self._bytes + chunk.nbytes <= self._MOST:
-                    self._kept[i] = chunk
-                    self._bytes += chunk.nbytes
-            yield chunk
 
 
 def generalize(trials, procedure, train, test, *, parameters, info=None, scale=None):
@@ -250,42 +219,32 @@ def generalize(trials, procedure, train, test, *, parameters, info=None, scale=N
         shape,
         with_patterns=info is not None and kernel.is_linear,
     )
-    same_data, fields = data_test is data, {}
+    arrays, fields = [data] if data_test is data else [data, data_test], {}
     if info is not None:
         scaling = fit_scaling(info, analysis.of_trained(data), scale, kernel)
-        data = scaling.apply(data)
-        data_test = data if same_data else scaling.apply(data_test)
+        arrays = [scaling.apply(each) for each in arrays]
         kernel = for_channels(kernel, info["ch_names"])
         fields = {"undo": scaling.undo, "info_fif": pack_info(info)}
     average = analysis.parameters["average"]
     if average is not None and not kernel.is_linear:
-        raise ValueError(
-            f"average={average!r} needs a linear kernel in time "
-            f"generalization; got {kernel!r}. Use kernel='linear' without approx, or "
-            "average trials before."
-        )
-    if analysis.averaging is not None:
-        data, _ = analysis.average(data, kernel, axis=1)
-        if not same_data:
-            data_test, _ = analysis.average(data_test, kernel, axis=1)
+        raise refusal("average: generalization", average=average, kernel=kernel)
+    arrays = [analysis.average(each, kernel, axis=1)[0] for each in arrays]
     if kernel.shift_free:
         # This changes no kernel value that counts; a large offset would cost digits.
-        mean = data.mean(axis=(0, 1))
-        data -= mean
-        if not same_data:
-            data_test -= mean
-    data_test = data if same_data else data_test
-    kind = "plain" if same_data else "same_trials"
-    if analysis.folds is None:
+        mean = arrays[0].mean(axis=(0, 1))
+        for each in arrays:
+            each -= mean
+    data, data_test = arrays[0], arrays[-1]
+    kind = "plain" if len(arrays) == 1 else "same_trials"
+    if analysis.samples.folds is None:
         kind = "other_trials"
     elif analysis.train_mask is not None:
         kind = "cross_decoding"
     elif analysis.test_labels is not None:
         kind = "other_labels"
     times = windows.times, windows_test.times
-    n_trained = len(analysis.codes)
-    if analysis.train_mask is not None:
-        n_trained = int(analysis.train_mask.sum())
+    chosen, n_trained = analysis.train_mask, len(analysis.samples.codes)
+    n_trained = n_trained if chosen is None else int(chosen.sum())
     return decode(
         GeneralizationPositions(
             *(data, windows, kernel, reg),
@@ -303,26 +262,11 @@ def generalize(trials, procedure, train, test, *, parameters, info=None, scale=N
     )
 
 
-class _ArrayOptions(
-    WindowOptions,
-    ClassOptions,
-    JobOptions,
-    ClassScoreOptions,
-    NullOptions,
-    total=False,
-):
+class _ArrayOptions(ArrayOptions, NullOptions, total=False):
     """What `generalize_arrays` may be told."""
 
 
-class _EpochOptions(
-    ChannelOptions,
-    WindowOptions,
-    ClassOptions,
-    LoggedJobOptions,
-    ClassScoreOptions,
-    NullOptions,
-    total=False,
-):
+class _EpochOptions(ChannelOptions, TimeOptions, NullOptions, total=False):
     """What `generalize_epochs` may be told."""
 
 
@@ -437,7 +381,7 @@ def generalize_arrays(
     procedure = Procedure.of(options)
     data = data_test = array_samples_first(X, "X")
     windows = windows_test = cut_array(data, sfreq, tmin, options)
-    trials = read_array_trials(y, data.shape[1], groups, confounds, train_on)
+    trials = make_trials(y, data.shape[1], groups, confounds, train_on)
     if train_on is not None:
         check_alone("X", X_test, y_test)
     if X_test is None:
@@ -452,11 +396,9 @@ def generalize_arrays(
             start + np.arange(len(each)) / sfreq
             for start, each in ((tmin, data), (tmin_test, data_test))
         )
-        same = check_same_trials(
-            same_trials, data, times, data_test, times_test, ("X", "X_test")
-        )
-        if same:
-            data_test = without_copy(data, times, data_test, times_test)
+        both = data, times, data_test, times_test
+        if check_same_trials(same_trials, *both, ("X", "X_test")):
+            data_test = without_copy(*both)
             trials = replace(trials, y_test=y_test)
         else:
             others = Trials(y=y_test, n=data_test.shape[1])

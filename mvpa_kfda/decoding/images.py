@@ -16,7 +16,6 @@ from ..data.atlas import read_regions
 from ..data.betas import Betas, opened
 from ..data.images import (
     Classes,
-    choose_images,
     process_positions,
     read_images,
     read_labels,
@@ -42,13 +41,12 @@ from ..data.volumes import standardize as z_score
 from ..inference.clusters import adjacency_among
 from ..kfda.rowmaps import Adjacency
 from ..results.images import VolumeResult
-from ..utils.checkpoint import digest, open_checkpoint
+from ..utils.checkpoint import open_checkpoint
 from ..utils.checks import check_option, warn
 from ..utils.fingerprints import note_input
-from ..utils.memory import usable_memory
 from .analysis import decode, make_analysis
 from .positions import RunScaling, SubsetPositions
-from .problems import find_short_runs, warn_of
+from .problems import TEXTS, find_short_runs, refusal, warn_of
 from .procedure import (
     CheckpointOptions,
     ClassOptions,
@@ -95,8 +93,8 @@ class Geometry:
     centre_feature: np.ndarray
 
 
-def name_features(space, adjacency):
-    """Return the space with the names that come with an adjacency; refuse others."""
+def _name_features(space, adjacency):
+    """The space with the names that come with an adjacency; refuse others."""
     if not isinstance(space, FeatureSpace) or not isinstance(adjacency, tuple):
         return space
     named = FeatureSpace(adjacency[1], space.n)
@@ -105,56 +103,41 @@ def name_features(space, adjacency):
     differ = np.flatnonzero(space.names != named.names)
     if len(differ):
         i = differ[0]
-        raise ValueError(
-            f"The columns of imgs and the names of adjacency differ: column {i} is "
-            f"{str(space.names[i])!r} in imgs and {str(named.names[i])!r} in "
-            "adjacency. Put the columns in the order of the names: imgs[list(names)]."
-        )
+        pair = {"one": str(space.names[i]), "other": str(named.names[i])}
+        raise refusal("names of columns", i=i, **pair)
     return space
 
 
-def find_members(space, centres, centre_feature, radius, adjacency, distance):
-    """The features of every centre, and which centres touch."""
-    if adjacency is not None:
-        members = adjacency_members(adjacency, space.n_positions)
-        if (centre_feature < 0).any():
-            raise ValueError(
-                f"{np.count_nonzero(centre_feature < 0)} centres of process_mask_img "
-                "are outside the mask, where adjacency defines no neighbours. Leave "
-                "them out."
-            )
-        return members[centre_feature], touching_from(
-            members[centre_feature][:, centre_feature]
-        )
-    if isinstance(space, FeatureSpace):
+def _find_neighbourhoods(space, centres, radius, adjacency, distance):
+    """The `Geometry` of centres in the space of the data."""
+    centre_feature = centre_features(space, centres)
+    if adjacency is None and isinstance(space, FeatureSpace):
         what = "an array" if space.noun == "feature" else "a CIFTI file of parcels"
-        raise ValueError(
-            f"imgs is {what}, whose {space.noun}s have no coordinates. Pass adjacency= "
-            f"to define which {space.noun}s are neighbours, or use decode_regions."
-        )
-    memory = usable_memory()
-    limit = None if memory is None else memory / 4
-    members = members_within(space, centres, radius, distance, max_bytes=limit)
-    return members, touching(centres)
+        raise refusal("no neighbours", what=what, noun=space.noun)
+    if adjacency is None:
+        members = members_within(space, centres, radius, distance)
+        return Geometry(centres, members, touching(centres), centre_feature)
+    members = adjacency_members(adjacency, space.n_positions)
+    n_outside = np.count_nonzero(centre_feature < 0)
+    if n_outside:
+        raise refusal("centres outside", n=n_outside)
+    members = members[centre_feature]
+    pairs = touching_from(members[:, centre_feature])
+    return Geometry(_name_features(centres, adjacency), members, pairs, centre_feature)
 
 
 def _leave_out_useless(images, geometry, usable):
-    """Return the members that can be used; count what is left out, and the gaps."""
+    """The members that can be used; count what is left out, and the gaps."""
     members, said = keep_usable(geometry.members, usable, geometry.centre_feature), []
     left_out, where = np.count_nonzero(~usable), geometry.space.describe()
     gaps = np.count_nonzero(np.diff(members.indptr) == 0)
     if gaps == geometry.space.n_positions:
-        raise ValueError(
-            f"Nothing can be decoded: none of {where} has a usable "
-            f"{images.space.noun} in reach. Check radius, mask_img and the affines."
-        )
+        raise refusal("nothing to decode", where=where, noun=images.space.noun)
     alike = gaps == left_out and geometry.space == images.space
     if left_out:
-        said.append(
-            f"{left_out} of {images.space.describe()} hold NaN or infinite values or "
-            "are constant over images or within all groups, and are left out"
-            + (" and NaN on the map" if alike else "")
-        )
+        words = {"n": left_out, "what": images.space.describe()}
+        more = " and NaN on the map" if alike else ""
+        said.append(TEXTS["features left out"].format(more=more, **words))
     if gaps and not alike:
         said.append(f"{gaps} of {where} have nothing to decode and are NaN on the map")
     if said:
@@ -162,13 +145,21 @@ def _leave_out_useless(images, geometry, usable):
     return members
 
 
-def _decode_geometry(
-    images, geometry, labels, procedure, *, standardize, parameters, with_patterns=False
-):
-    """Standardize the images, which are overwritten, lay out positions, decode."""
-    space, method = geometry.space, procedure.method
+def _decode(imgs, known, mask_img, lay_out, options, with_patterns=False):
+    """Read the images and what is `known` of them, z-score, lay out, and decode.
+
+    ``lay_out(imgs, mask_img, mesh)`` returns the `Images` (which are overwritten), the
+    `Geometry`, and what a result records of it.
+    """
+    procedure, reading = Procedure.of(options), taken(_Reading, options)
+    y, groups, *others = known
+    imgs, y, mask_img, record = opened(imgs, y, groups, mask_img)
+    images, geometry, parameters = lay_out(imgs, mask_img, reading.mesh)
+    labels = read_labels(y, groups, *others, reading.classes)
     labels.check(len(images.X))
     note_input("data", images.X)
+    space, method = geometry.space, procedure.method
+    with_patterns = with_patterns and method.kernel.is_linear
     with open_checkpoint(procedure.running.checkpoint) as kept:
         analysis = make_analysis(
             labels.trials,
@@ -178,10 +169,10 @@ def _decode_geometry(
             with_patterns=with_patterns,
         )
         X, members, scaling = _standardize(
-            images, geometry, labels, standardize, with_patterns
+            images, geometry, labels, reading.standardize, with_patterns
         )
         data, kernel = analysis.average(X, method.kernel)
-        if scaling and data is not X:
+        if scaling and analysis.averaging:
             scaling = scaling.grouped(analysis.averaging)
         filled = np.flatnonzero(np.diff(members.indptr))
         touch = geometry.pairs, space.n_positions, filled
@@ -192,30 +183,26 @@ def _decode_geometry(
             kernel,
             method.reg,
             name=partial(_word_position, space),
-            folds=analysis.folds,
+            folds=analysis.samples.folds,
             adjacency=partial(adjacency_among, *touch),
             words=space.describe(),
             scaling=scaling,
         )
 
-        def digests():
-            # Patterns depend on the units that z-scores had, too.
-            units = [np.array(["patterns"])] if with_patterns else []
-            if with_patterns and scaling:
-                units += [scaling.deviations, scaling.run_of]
-            return {
-                "imgs": digest(positions.data, *units),
-                "spheres or regions": digest(positions.indptr, positions.indices),
-            }
-
+        # Patterns depend on the units that z-scores had, too.
+        units = [np.array(["patterns"])] if with_patterns else []
+        units += [scaling.deviations, scaling.run_of] if scaling else []
         return decode(
             positions,
             analysis,
             VolumeResult,
-            parameters=parameters | {"standardize": standardize},
+            parameters=parameters | record | {"standardize": reading.standardize},
             record=labels.record,
             checkpoint=kept,
-            digests=digests,
+            identity={
+                "imgs": (positions.data, *units),
+                "spheres or regions": (positions.indptr, positions.indices),
+            },
             positions=np.arange(space.n_positions),
             space=space.pack(),
             adjacency=geometry.pairs,
@@ -244,11 +231,7 @@ def _standardize(images, geometry, labels, standardize, with_patterns):
     if standardize:
         n_flat = np.count_nonzero(flat_within_runs(scored, usable, runs))
         if n_flat:  # outside of the field of view of a run
-            warn(
-                f"{n_flat} features are constant within some groups but not all: they "
-                "carry no information there and are set to zero. If they are outside "
-                "the field of view of a run, leave them out of the mask."
-            )
+            warn(TEXTS["flat in runs"].format(n=n_flat))
         warn_of(find_short_runs(y, groups))
     return X, members, scaling
 
@@ -450,27 +433,19 @@ def searchlight(
     >>> result.to_img("p").shape
     (5, 5, 5)
     """
-    procedure, reading = Procedure.of(options), taken(_Reading, options)
     check_option("distance", distance, DISTANCES)
-    imgs, y, mask_img, record = opened(imgs, y, groups, mask_img)
-    images = read_images(imgs, mask_img, reading.mesh)
-    centres = process_positions(images, process_mask_img)
-    centre_feature = centre_features(images.space, centres)
-    members, pairs = find_members(
-        images.space, centres, centre_feature, radius, adjacency, distance
-    )
-    near = {"radius": None if adjacency is not None else float(radius)}
-    if adjacency is None and isinstance(centres, SurfaceSpace | GrayordinateSpace):
-        near["distance"] = distance
-    labels = read_labels(y, groups, confounds, train_on)
-    return _decode_geometry(
-        images,
-        Geometry(name_features(centres, adjacency), members, pairs, centre_feature),
-        choose_images(labels, reading.classes),
-        procedure,
-        standardize=reading.standardize,
-        parameters=near | record,
-    )
+
+    def lay_out(imgs, mask_img, mesh):
+        images = read_images(imgs, mask_img, mesh)
+        centres = process_positions(images, process_mask_img)
+        given = radius, adjacency, distance
+        geometry = _find_neighbourhoods(images.space, centres, *given)
+        near = {"radius": None if adjacency is not None else float(radius)}
+        if adjacency is None and isinstance(centres, SurfaceSpace | GrayordinateSpace):
+            near["distance"] = distance
+        return images, geometry, near
+
+    return _decode(imgs, (y, groups, confounds, train_on), mask_img, lay_out, options)
 
 
 @decodes(_Options, _Reading, data=("mask_img", "mesh"))
@@ -559,18 +534,12 @@ def decode_regions(
     >>> result.patterns()["face"].round(1).tolist()
     [1.1, 0.7, 1.0, -0.0, 0.2, 0.2]
     """
-    procedure, reading = Procedure.of(options), taken(_Reading, options)
-    imgs, y, mask_img, record = opened(imgs, y, groups, mask_img)
-    images, regions = read_regions(imgs, labels_img, mask_img, lut, reading.mesh)
-    members = regions.membership
-    centre_feature = np.full(regions.n_positions, -1)  # no voxel stands for a region
-    labels = read_labels(y, groups, confounds, train_on)
-    return _decode_geometry(
-        images,
-        Geometry(regions, members, touching(regions), centre_feature),
-        choose_images(labels, reading.classes),
-        procedure,
-        standardize=reading.standardize,
-        parameters=record,
-        with_patterns=procedure.method.kernel.is_linear,
-    )
+
+    def lay_out(imgs, mask_img, mesh):
+        images, regions = read_regions(imgs, labels_img, mask_img, lut, mesh)
+        nowhere = np.full(regions.n_positions, -1)  # no voxel stands for a region
+        near = regions.membership, touching(regions), nowhere
+        return images, Geometry(regions, *near), {}
+
+    known = y, groups, confounds, train_on
+    return _decode(imgs, known, mask_img, lay_out, options, with_patterns=True)

@@ -280,8 +280,7 @@ def find_in_values(values, groups=None, numbers=None, folds=None):
     *_, rare = trials.compare(lambda x: (x @ time) ** 2, values=centred)
     r = float(centred @ time / np.sqrt(total * (time @ time)))
     if rare and r**2 >= _TREND:
-        numbers = {"correlation": r}
-        found.append(say("trend: values", numbers, **trials.words))
+        found.append(say("trend: values", {"correlation": r}, **trials.words))
     rest = centred - time * (centred @ time) / max(time @ time, 1)
     order = _find_order_of_values(trials, rest)
     return found + (order or _find_lasting(trials, rest, total))
@@ -414,8 +413,7 @@ def _find_lasting(trials, centred, total):
     correlation = float((observed - chance) / total)
     if not rare or correlation < _LASTING:
         return []
-    numbers = {"correlation": correlation}
-    return [say("lasting", numbers, **trials.words)]
+    return [say("lasting", {"correlation": correlation}, **trials.words)]
 
 
 # ------------------------------------------------------------- in the course of time
@@ -423,19 +421,18 @@ def _find_lasting(trials, centred, total):
 
 def _find_trend(trials):
     """Find classes of which one comes earlier in the groups, or in the recording."""
-    time, counts = trials.time, np.bincount(trials.codes)
-    present = np.flatnonzero(counts)
+    time, present = trials.time, np.unique(trials.codes, return_counts=True)
 
     def between(labels):
-        sums = ((labels == k) @ time for k in present)
-        return sum(s**2 / counts[k] for s, k in zip(sums, present, strict=True))
+        return sum(
+            ((labels == k) @ time) ** 2 / n for k, n in zip(*present, strict=True)
+        )
 
     observed, _, rare = trials.compare(between)
     share = float(observed / max(time @ time, 1))
     if not rare or share < _TREND:
         return []
-    numbers = {"eta_squared": share}
-    return [say("trend", numbers, **trials.words)]
+    return [say("trend", {"eta_squared": share}, **trials.words)]
 
 
 def find_weak_trend(codes, groups=None, numbers=None):
@@ -461,15 +458,15 @@ def find_weak_trend(codes, groups=None, numbers=None):
 def _find_parts(trials):
     """Find shares of the classes that differ between parts of the recording."""
     n = len(trials.codes)
-    shares = np.bincount(trials.codes) / n
-    kept = np.flatnonzero(shares)
     divided = [np.arange(n) * m // n for m in _PARTS if n >= m * _PART]
     if not divided:
         return []
-    shares, kept = shares[kept], kept[:, np.newaxis, np.newaxis]
+    classes, counts = np.unique(trials.codes, return_counts=True)
+    shares = counts / n
 
     def differ(labels):
-        members = (labels == kept) - shares[:, np.newaxis, np.newaxis]
+        members = labels == classes[:, np.newaxis, np.newaxis]
+        members = members - shares[:, np.newaxis, np.newaxis]
         return np.max([_chi_square(members, part, shares) for part in divided], axis=0)
 
     *_, rare = trials.compare(differ)
@@ -512,8 +509,7 @@ def _find_subjects(codes, groups, numbers):
         return []
     if len(codes) - len(starts) < _PASSED:
         return []
-    numbers = {"passages": len(starts)}
-    return [say("subjects", numbers, n_groups=group.max() + 1)]
+    return [say("subjects", {"passages": len(starts)}, n_groups=group.max() + 1)]
 
 
 def _find_pairs(codes, groups, chosen, numbers, folds):
@@ -535,9 +531,7 @@ def _find_pairs(codes, groups, chosen, numbers, folds):
         pairs = np.stack([tested[valid], trained[partner[valid]]])
         met = np.zeros(pairs.shape[1], bool)  # a fold tests one, and trains the other
         for train, test in folds.pairs if folds else ():
-            inside = np.zeros((2, n), bool)
-            inside[0, test], inside[1, train] = True, True
-            met |= inside[0, pairs[0]] & inside[1, pairs[1]]
+            met |= np.isin(pairs[0], test) & np.isin(pairs[1], train)
         pairs = pairs[:, met]
         pairs = pairs[:, np.argsort(group[pairs[0]], kind="stable")]
         if pairs.shape[1] < 2:

@@ -12,29 +12,26 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 from sklearn import config_context
 
 from ..kfda.direct import prepare_sorted
 from ..kfda.folds import Folds, lay_out
-from ..kfda.hat import make_hat
-from ..kfda.models import (
-    Stack,
-    check_size,
-    plan_of_features,
-)
+from ..kfda.hat import make_hat, prefers_features
+from ..kfda.models import Stack, check_size, plan_of_features
 from ..kfda.penalties import Tuned, of_trials
 from ..utils.checks import check_positive, counted, plural
-from .sizes import matrix_bytes
+from .problems import refusal
+
+#: Bytes that the matrices of a block of positions may take, and the longest block:
+#: enough positions to make NumPy's calls worth their time.
+_BLOCK_BYTES, _LONGEST = 2**26, 64
+#: Positions in a block of those that take long by themselves.
+_SHORT = 4
 
 
-class PositionError(ValueError):
-    """An error whose message names the position already."""
-
-
-class Positions(Protocol):
+class Positions:
     """What the run loop, and what surrounds it, ask of the positions of a map.
 
     A map of a new kind is a subclass, which inherits what has a default.
@@ -74,12 +71,43 @@ class Positions(Protocol):
     def blocks(self):
         """The positions that are run, cut into sequences of numbers."""
 
-    def models(self, block, task):
-        """Yield the models of a block, each of one position or of several in a row."""
-
     def where(self, position):
         """How to begin a message about a position."""
         return ""
+
+    def samples(self, position):
+        """The features of a position (n, p), and the kernel for them."""
+
+    def grouped(self, grouping, block):
+        """The same positions of pseudo-trials, good for those of a block."""
+
+    def plan(self, position, task):
+        """What predicts label vectors at a position."""
+        return plan_of_features(*self.samples(position), self.reg, task)
+
+    def models(self, block, task):
+        """Yield the models of a block, each of one position or of several in a row.
+
+        In stacks where positions share what depends on labels only, as many as memory
+        allows.
+        """
+        plans = (self.plan(position, task) for position in block)
+        if not task.stacks:
+            yield from plans
+            return
+        stack, n_bytes = [], 0
+        try:
+            for plan in plans:
+                if stack and n_bytes + plan.n_bytes > _BLOCK_BYTES:
+                    yield Stack(tuple(stack))
+                    stack, n_bytes = [], 0
+                stack.append(plan)
+                n_bytes += plan.n_bytes
+        except ValueError:
+            if stack:  # before it comes what is in order, so that its place is known
+                yield Stack(tuple(stack))
+            raise
+        yield Stack(tuple(stack))
 
     def signal(self, position):
         """What activation patterns are patterns of, (n, p)."""
@@ -96,11 +124,46 @@ class Positions(Protocol):
     def same(self, position):
         """Which cell of its row tests a position on itself; None: none does."""
 
+
+@dataclass(frozen=True)
+class FeaturePositions(Positions):
+    """One position: the features (n, p) themselves, or a precomputed kernel (n, n)."""
+
+    X: np.ndarray
+    kernel: object
+    reg: object
+
+    shape = ()
+    fewer = "fewer trials"
+
+    @property
+    def worker_bytes(self):
+        """Memory for the matrix of all trials."""
+        return matrix_bytes(self.kernel, *self.X.shape)
+
+    def check(self):
+        """Refuse a kernel for other features."""
+        check_size(self.kernel, self.X.shape[1])
+
+    def blocks(self):
+        """The one block."""
+        return [range(1)]
+
+    def models(self, block, task):
+        """Yield the one model."""
+        yield self.plan(0, task)
+
     def samples(self, position):
-        """The features of a position (n, p), and the kernel for them."""
+        """The features (n, p), or a kernel matrix, and the kernel for them."""
+        return self.X, self.kernel
 
     def grouped(self, grouping, block):
-        """The same positions of pseudo-trials, good for those of a block."""
+        """The same position of pseudo-trials."""
+        X, kernel = grouping.both(self.X, self.kernel)
+        return replace(self, X=X, kernel=kernel)
+
+
+# ----------------------------------------------------------------------------- windows
 
 
 @dataclass(frozen=True)
@@ -131,62 +194,39 @@ class Windows:
 
 def cut_windows(times, sfreq, window=None, step=None, mode="mean"):
     """The `Windows`, given in seconds, that fit into sample times (n_times,)."""
-    n_times, lengths = len(times), {}
+    n_times, lengths = len(times), {"window": 1, "step": 1}
     for name, seconds in (("window", window), ("step", step)):
-        if seconds is None:
-            lengths[name] = 1
-            continue
-        check_positive(name, seconds, hint=" It is in seconds.")
-        lengths[name] = max(1, int(seconds * sfreq + 0.5 + 1e-9))  # half goes up
-    width, step = lengths["window"], lengths["step"]
+        if seconds is not None:
+            check_positive(name, seconds, hint=" It is in seconds.")
+            lengths[name] = max(1, int(seconds * sfreq + 0.5 + 1e-9))  # half goes up
+    width, step = lengths.values()
     if width > n_times:
-        raise ValueError(
-            f"window={window} s is {width} samples at {sfreq:g} Hz, longer than the "
-            f"epoch: {n_times} samples, {n_times / sfreq:g} s."
-        )
+        given = {"window": window, "width": width, "sfreq": sfreq}
+        raise refusal("long window", n_times=n_times, s=n_times / sfreq, **given)
     starts = np.arange(0, n_times - width + 1, step)
     centres = np.array([times[i : i + width].mean() for i in starts])
     return Windows(starts, width, step, centres, sfreq, mode)
 
 
+def matrix_bytes(kernel, n, p):
+    """Bytes of a matrix (n, n), 0 if n trials with p features need none."""
+    small = kernel.low_rank or (kernel.is_linear and prefers_features(n, p))
+    return 0 if small else 8 * n**2
+
+
 @dataclass(frozen=True)
-class FeaturePositions(Positions):
-    """One position: the features (n, p) themselves, or a precomputed kernel (n, n)."""
+class RaggedIndices(Sequence):
+    """Lists of indices of different lengths, as two arrays that workers can share."""
 
-    X: np.ndarray
-    kernel: object
-    reg: object
+    #: The entries of row i are ``indices[indptr[i] : indptr[i + 1]]``.
+    indptr: np.ndarray
+    indices: np.ndarray
 
-    #: A map of no dimensions.
-    shape = ()
-    fewer = "fewer trials"
+    def __len__(self):
+        return len(self.indptr) - 1
 
-    @property
-    def worker_bytes(self):
-        """Memory for the matrix of all trials."""
-        return matrix_bytes(self.kernel, *self.X.shape)
-
-    def check(self):
-        """Refuse a kernel for other features."""
-        check_size(self.kernel, self.X.shape[1])
-
-    def blocks(self):
-        """The one block."""
-        return [range(1)]
-
-    def models(self, block, task):
-        """Yield the model of every position in a block."""
-        for _ in block:
-            yield plan_of_features(self.X, self.kernel, self.reg, task)
-
-    def samples(self, position):
-        """The features (n, p), or a kernel matrix, and the kernel for them."""
-        return self.X, self.kernel
-
-    def grouped(self, grouping, block):
-        """The same position of pseudo-trials."""
-        X, kernel = grouping.both(self.X, self.kernel)
-        return replace(self, X=X, kernel=kernel)
+    def __getitem__(self, row):
+        return self.indices[self.indptr[row] : self.indptr[row + 1]]
 
 
 @dataclass(frozen=True)
@@ -206,8 +246,8 @@ class WindowPositions(Positions):
     #: Resolved kernel and regularisation.
     kernel: object
     reg: object
-    #: The first sample of every window of several rows, (n_rows, n_windows).
-    rows: np.ndarray | None = None
+    #: The first sample of every row, (n_rows,); None: there is one row.
+    first: np.ndarray | None = None
     #: What a row is called in messages.
     names: Sequence = ()
     #: The channels of every row; None takes all in all rows.
@@ -217,10 +257,11 @@ class WindowPositions(Positions):
 
     fewer = "fewer times (step=, crop or decimate)"
 
-    @property
+    @cached_property
     def starts(self):
         """The first sample of every window, (n_windows,) | (n_rows, n_windows)."""
-        return self.windows.starts if self.rows is None else self.rows
+        first = 0 if self.first is None else self.first[:, np.newaxis]
+        return first + self.windows.starts
 
     @property
     def shape(self):
@@ -235,8 +276,7 @@ class WindowPositions(Positions):
     @property
     def worker_bytes(self):
         """Memory for the matrix of a window's trials."""
-        _, n, p = self.data.shape
-        return matrix_bytes(self.kernel, n, p)
+        return matrix_bytes(self.kernel, *self.data.shape[1:])
 
     @property
     def block_length(self):
@@ -251,9 +291,8 @@ class WindowPositions(Positions):
 
     def describe(self):
         """Word the size of the map."""
-        if self.starts.ndim == 1:
-            return counted(self.n_windows, "time")
-        return super().describe()
+        one_row = self.first is None
+        return counted(self.n_windows, "time") if one_row else super().describe()
 
     def blocks(self):
         """The positions cut into ranges, none of them across rows."""
@@ -276,56 +315,38 @@ class WindowPositions(Positions):
         flat = np.array([(sample == sample[:1]).all() for sample in self.data])
         for position, start in enumerate(self.starts.flat):
             if flat[start : start + self.windows.width].all():
-                raise ValueError(
-                    f"{self.where(position)}The trials do not differ: flat data, or a "
-                    "baseline of one sample. Leave such times out, for epochs with "
-                    "epochs.crop."
-                )
-
-    def models(self, block, task):
-        """Yield the models of a block, of one window or of several."""
-        return _in_stacks(self.plans(block, task), task)
-
-    def plans(self, block, task):
-        """Yield the plan of every window in a block."""
-        for position in block:
-            X, kernel = self.samples(position)
-            yield plan_of_features(X, kernel, self.reg, task)
+                raise refusal("flat window", where=self.where(position))
 
     def samples(self, position):
-        """The features of a window (n, p), and the kernel for them."""
-        return self.features(position), self.kernel_of(position)
+        """The features of a window, and the kernel for them."""
+        row, width = position // self.n_windows, self.windows.width
+        kernel = self.kernel.take(self.channels[row]) if self.channels else self.kernel
+        if self.windows.mode == "concatenate" and width > 1:
+            kernel = kernel.repeated(width)
+        return self.features(position), kernel
+
+    def features(self, position):
+        """The features of a window, (n, p) or (n, width * p)."""
+        if self.windows.mode == "mean":
+            return self.signal(position)
+        return np.concatenate(self._samples(position), axis=1)
+
+    def signal(self, position):
+        """The channels' mean in a window, (n, p)."""
+        return self._samples(position).mean(axis=0)
 
     def grouped(self, grouping, block):
         """The windows of pseudo-trials, with the samples of a block's only."""
         starts = self.starts.ravel()[np.asarray(block)]
         first, stop = starts.min(), starts.max() + self.windows.width
         data, kernel = self.data[first:stop], self.kernel
-        if self.channels is not None:  # all windows of a block are in one row
+        if self.channels:  # all windows of a block are in one row
             row = block[0] // self.n_windows
             data, kernel = self._select(data, row), kernel.take(self.channels[row])
         data, kernel = grouping.both(data, kernel, axis=1)
-        starts = self.starts - first
-        return replace(self, data=data, rows=starts, kernel=kernel, channels=None)
-
-    def kernel_of(self, position):
-        """The kernel for a window's features."""
-        kernel = self.kernel
-        if self.channels is not None:
-            kernel = kernel.take(self.channels[position // self.n_windows])
-        is_long = self.windows.mode == "concatenate" and self.windows.width > 1
-        return kernel.repeated(self.windows.width) if is_long else kernel
-
-    def features(self, position):
-        """The features of a window, (n, p) or (n, width * p)."""
-        samples = self._samples(position)
-        if self.windows.mode == "mean":
-            return samples.mean(axis=0)
-        return np.concatenate(samples, axis=1)
-
-    def signal(self, position):
-        """The channels' mean in a window, (n, p)."""
-        return self._samples(position).mean(axis=0)
+        windows = replace(self.windows, starts=self.windows.starts - first)
+        new = {"data": data, "windows": windows, "kernel": kernel}
+        return replace(self, **new, channels=None)
 
     def _samples(self, position):
         """The samples of a window, (width, n, p)."""
@@ -334,57 +355,13 @@ class WindowPositions(Positions):
         return self._select(samples, position // self.n_windows)
 
     def _select(self, samples, row):
-        """Return samples (..., p) of a row's channels, in double precision."""
-        if self.channels is not None:  # contiguous, unlike [...]
+        """Samples (..., p) of a row's channels, in double precision."""
+        if self.channels:  # contiguous, unlike [...]
             samples = np.take(samples, self.channels[row], axis=-1)
         return samples.astype(np.float64, copy=False)
 
 
-@dataclass(frozen=True)
-class RaggedIndices(Sequence):
-    """Lists of indices of different lengths, as two arrays that workers can share."""
-
-    #: The entries of row i are ``indices[indptr[i] : indptr[i + 1]]``.
-    indptr: np.ndarray
-    indices: np.ndarray
-
-    def __len__(self):
-        return len(self.indptr) - 1
-
-    def __getitem__(self, row):
-        if row >= len(self):
-            raise IndexError(row)
-        return self.indices[self.indptr[row] : self.indptr[row + 1]]
-
-
-#: Bytes that the matrices of a block of positions may take, and the longest block:
-#: enough positions to make NumPy's calls worth their time.
-_BLOCK_BYTES, _LONGEST = 2**26, 64
-#: Positions in a block of those that take long by themselves.
-_SHORT = 4
-
-
-def _in_stacks(plans, task):
-    """Yield plans, in stacks where positions share what depends on labels only.
-
-    As many as memory allows.
-    """
-    if not task.stacks:
-        yield from plans
-        return
-    stack, n_bytes = [], 0
-    try:
-        for plan in plans:
-            if stack and n_bytes + plan.n_bytes > _BLOCK_BYTES:
-                yield Stack(tuple(stack))
-                stack, n_bytes = [], 0
-            stack.append(plan)
-            n_bytes += plan.n_bytes
-    except ValueError:
-        if stack:  # before it comes what is in order, so that its place is known
-            yield Stack(tuple(stack))
-        raise
-    yield Stack(tuple(stack))
+# ----------------------------------------------------------------------------- columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -397,11 +374,8 @@ class RunScaling:
     run_of: np.ndarray
 
     def undo(self, data, columns):
-        """Return data (p, n_trials) of some features in their own units, a copy."""
-        data = data.copy()
-        for run, deviations in enumerate(self.deviations):
-            data[:, self.run_of == run] *= deviations[columns, np.newaxis]
-        return data
+        """Data (p, n_trials) of some features in their own units."""
+        return np.multiply(data, self.deviations[:, columns][self.run_of].T, order="C")
 
     def grouped(self, grouping, columns=slice(None)):
         """The same for pseudo-trials, each of one run, and some features."""
@@ -466,21 +440,9 @@ class SubsetPositions(Positions):
         """Refuse a kernel for other features."""
         check_size(self.kernel, len(self.data))
 
-    def signal(self, position):
-        """The features of a position in their own units, (n, p)."""
-        columns = self._columns(position)
-        features = self._rows(columns)
-        if self.scaling is not None:
-            features = self.scaling.undo(features, columns)
-        return features.T
-
-    def pattern_rows(self, block):
-        """Where the patterns of a block's features go, and how many there are.
-
-        One row for each feature of each position: positions differ in their number.
-        """
-        ranges = [np.arange(*self.indptr[i : i + 2]) for i in block]
-        return np.concatenate([[], *ranges]).astype(np.intp), len(self.indices)
+    def where(self, position):
+        """How to begin a message about a position."""
+        return f"At {self.name(position)}: "
 
     @property
     def block_length(self):
@@ -504,7 +466,7 @@ class SubsetPositions(Positions):
     @property
     def worker_bytes(self):
         """Memory for the matrices of a block."""
-        if getattr(self.kernel, "low_rank", False):
+        if self.kernel.low_rank:
             return 0
         return self._position_bytes * min(self.block_length, len(self.filled))
 
@@ -518,66 +480,71 @@ class SubsetPositions(Positions):
         step = self.block_length
         return [self.filled[i : i + step] for i in range(0, len(self.filled), step)]
 
-    def where(self, position):
-        """How to begin a message about a position."""
-        return f"At {self.name(position)}: "
-
-    def models(self, block, task):
-        """Yield the model of a block, a stack of all its positions."""
-        averaged = task.folds is not None and task.folds.n != self.data.shape[1]
-        alone = averaged or isinstance(task.penalty(self.reg), Tuned)
-        if task.is_foldwise:
-            yield from _in_stacks((self._plan(i, task) for i in block), task)
-        elif alone or self.kernel.low_rank:
-            # With as many hats as candidates each, with kernels that average, or
-            # with landmarks, which depend on the order of the trials.
-            for position in block:
-                yield Stack((self._plan(position, task),))
-        else:
-            yield Stack(tuple(self._plans(block, task)))
-
-    def _plan(self, position, task):
-        """The plan of a single position."""
-        X, kernel = self.samples(position)
-        with config_context(assume_finite=True, skip_parameter_validation=True):
-            return plan_of_features(X, kernel, self.reg, task)
-
     def samples(self, position):
         """The features of a position (n, p), and the kernel for them."""
         columns = self._columns(position)
         return self._rows(columns).T, self.kernel.take(columns)
 
-    def _plans(self, positions, task):
-        """The plans of some positions, and say where something is wrong."""
-        layout = lay_out(task.folds, self.data.shape[1])
-        reg = of_trials(task.penalty(self.reg), layout.order)
-        try:
-            # The adapters have checked the data; scikit-learn's kernels would check
-            # them again at every position, which takes longer than the kernel.
-            with config_context(assume_finite=True, skip_parameter_validation=True):
-                hats = []
-                for columns in map(self._columns, positions):
-                    features = self._rows(columns)
-                    if not layout.is_sorted:
-                        features = features[:, layout.order]
-                    hats.append(make_hat(features.T, self.kernel.take(columns), reg))
-            return prepare_sorted(hats, layout, task.dtype, task.rank)
-        except ValueError as error:
-            if len(positions) > 1:
-                for position in positions:
-                    self._plans([position], task)
-            raise PositionError(f"{self.where(positions[0])}{error}") from error
+    def signal(self, position):
+        """The features of a position in their own units, (n, p)."""
+        columns = self._columns(position)
+        features = self._rows(columns)
+        return (self.scaling.undo(features, columns) if self.scaling else features).T
+
+    def pattern_rows(self, block):
+        """Where the patterns of a block's features go, and how many there are.
+
+        One row for each feature of each position: positions differ in their number.
+        """
+        ranges = [np.arange(*self.indptr[i : i + 2]) for i in block]
+        return np.concatenate([[], *ranges]).astype(np.intp), len(self.indices)
 
     def grouped(self, grouping, block):
         """The positions of pseudo-trials, with a block's features only."""
         used = np.unique(np.concatenate([self._columns(each) for each in block]))
-        kernel = self.kernel.take(used)
-        data, kernel = grouping.both(self.data[used].T, kernel)
-        indices = np.searchsorted(used, self.indices)
-        new = replace(self, data=data.T, indices=indices, kernel=kernel)
-        if self.scaling is None:
-            return new
-        return replace(new, scaling=self.scaling.grouped(grouping, used))
+        data, kernel = grouping.both(self.data[used].T, self.kernel.take(used))
+        new = {"data": data.T, "kernel": kernel}
+        new["indices"] = np.searchsorted(used, self.indices)
+        if self.scaling:
+            new["scaling"] = self.scaling.grouped(grouping, used)
+        return replace(self, **new)
+
+    def plan(self, position, task):
+        """What predicts label vectors at a position."""
+        # The adapters have checked the data; scikit-learn would check them again at
+        # every position, which takes longer than the kernel.
+        with config_context(assume_finite=True, skip_parameter_validation=True):
+            return super().plan(position, task)
+
+    def models(self, block, task):
+        """Yield the model of a block, a stack of all its positions."""
+        averaged = task.folds is not None and task.folds.n != self.data.shape[1]
+        reg = task.penalty(self.reg)
+        if task.is_foldwise:
+            yield from super().models(block, task)
+            return
+        if averaged or isinstance(reg, Tuned) or self.kernel.low_rank:
+            # With as many hats as candidates each, with kernels that average, or
+            # with landmarks, which depend on the order of the trials.
+            stacks = ((self.plan(position, task),) for position in block)
+        else:
+            try:
+                stacks = [self._plans(block, task, reg)]
+            except ValueError:  # alone each can say where it is
+                stacks = (self._plans([position], task, reg) for position in block)
+        yield from map(Stack, stacks)
+
+    def _plans(self, block, task, reg):
+        """The plans of some positions, with the trials in the order of the folds."""
+        layout = lay_out(task.folds, self.data.shape[1])
+        reg, hats = of_trials(reg, layout.order), []
+        with config_context(assume_finite=True, skip_parameter_validation=True):
+            for columns in map(self._columns, block):
+                features = self._rows(columns)
+                if not layout.is_sorted:
+                    features = features[:, layout.order]
+                hats.append(make_hat(features.T, self.kernel.take(columns), reg))
+        return tuple(prepare_sorted(hats, layout, task.dtype, task.rank))
 
     def _columns(self, position):
         """The columns of a position."""

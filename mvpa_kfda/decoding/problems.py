@@ -16,7 +16,6 @@ Each problem is a function that counts and compares with a threshold, and a text
 ``problems.txt``.
 """
 
-import re
 import warnings
 from pathlib import Path
 
@@ -41,7 +40,7 @@ from ..metrics.classes import crowding, depends_on_frequencies
 from ..metrics.names import PairsMetric, metric_in_text
 from ..utils.advice import SIN_AND_COS
 from ..utils.checks import angle_unit, counted, enumerated, quoted, some_of, warn
-from ..utils.problems import Problem
+from ..utils.problems import Problem, read_texts
 
 #: With more than so many times the trials of the smallest class, the largest is a
 #: problem.
@@ -85,19 +84,8 @@ _NEAR_ZERO = 1e-2
 _OF_RANKS = {"roc_auc"}
 
 
-def _read_texts():
-    """The texts of problems by name, each in one line."""
-    table = Path(__file__).with_name("problems.txt").read_text(encoding="utf-8")
-    found = (each.partition("]\n") for each in table.split("\n\n[")[1:])
-    texts = {name: " ".join(text.split()) for name, _, text in found}
-    return {
-        name: re.sub("<(.+?)>", lambda other: texts[other[1]], text)
-        for name, text in texts.items()
-    }
-
-
 #: What is said of problems, with fields for what was seen.
-TEXTS = _read_texts()
+TEXTS = read_texts(Path(__file__).with_suffix(".txt"))
 
 
 def say(case, numbers=None, severity="warning", **words):
@@ -105,6 +93,11 @@ def say(case, numbers=None, severity="warning", **words):
     numbers = numbers or {}
     text = TEXTS[case].format(**numbers | words)
     return Problem(case.partition(":")[0], text, numbers, severity)
+
+
+def refusal(case, **words):
+    """The error of a case, whose text words fill."""
+    return ValueError(TEXTS[case].format(**words))
 
 
 def warn_of(*problems):
@@ -285,26 +278,16 @@ def check_sets(metrics, tests, codes, classes, n_repeats):
     apart = np.flatnonzero(~together[first, second])
     for name, metric in metrics.items():
         if isinstance(metric, PairsMetric) and np.isin(metric.numbers, apart).all():
-            raise ValueError(
-                f"No test set holds both classes of any pair of {name!r} "
-                f"({quoted(metric.pairs, 3)}). Use larger test sets, such as cv=5 or "
-                "runs as groups, or take the pair out of scoring."
-            )
+            pairs = quoted(metric.pairs, 3)
+            raise refusal("pairs apart", name=name, pairs=pairs)
     compared = [name for name, metric in metrics.items() if metric.within_sets]
     if compared and len(apart) == len(first):
-        raise ValueError(
-            f"{compared[0]!r} compares classes within test sets, and none of the "
-            f"{len(tests)} test sets holds two classes. Use larger test sets, such as "
-            "cv=5 or runs as groups, or scoring='pairwise_accuracy', which pools all "
-            "test sets."
-        )
+        raise refusal("classes apart", metric=compared[0], n_sets=len(tests))
     if compared and len(apart):
         one, other = (str(classes[x[apart[0]]]) for x in (first, second))
-        warn(
-            f"No test set holds both classes of {counted(len(apart), 'pair')}, such as "
-            f"{one!r} and {other!r}: these have no distance (NaN), and are left out of "
-            f"{compared[0]!r}. Use larger test sets, such as cv=5 or runs as groups."
-        )
+        words = {"one": one, "other": other, "metric": compared[0]}
+        n_pairs = counted(len(apart), "pair")
+        warn(TEXTS["some pairs apart"].format(n_pairs=n_pairs, **words))
     once = tests[: len(tests) // n_repeats]  # stands for all repeats
     tested = codes[np.unique(np.concatenate(once))]
     moved = [x for x in metrics if depends_on_frequencies(x, len(classes))]
@@ -324,21 +307,10 @@ def check_distances(metrics, reg, n_permutations):
     if not distances or not isinstance(reg, Auto | Tuned | str):
         return
     pairs = [name for name in distances if isinstance(metrics[name], PairsMetric)]
+    rule = name_of_rule(reg)
     if pairs and n_permutations and isinstance(reg, Tuned):
-        raise ValueError(
-            f"{pairs[0]!r} has no valid p-value with reg={name_of_rule(reg)!r}: "
-            "permuted labels, of which no class differs, select larger penalties than "
-            "the observed labels, so their distances vary less than those of a pair "
-            "that is equal while other classes differ. Use reg='auto' or a fixed "
-            "penalty, such as reg=0.1, which are the same for all labels, or "
-            "n_permutations=0."
-        )
-    warn(
-        "Crossnobis distances are the smaller the larger the penalty is, and "
-        f"reg={name_of_rule(reg)!r} chooses it from the data, for each position anew: "
-        "do not compare the sizes of distances between times, places or subjects. For "
-        "sizes that can be compared use a fixed penalty, such as reg=0.1."
-    )
+        raise refusal("pairs of tuned", metric=pairs[0], reg=rule)
+    warn(TEXTS["sizes of distances"].format(reg=rule))
 
 
 # ---------------------------------------------------------------------------- confounds
@@ -517,7 +489,7 @@ def warn_of_spread(positions, analysis):
     if not len(some):
         return
     signals = [_thinned(positions.signal(number)) for number in some]
-    codes, chosen = analysis.codes, analysis.train_mask
+    codes, chosen = analysis.samples.codes, analysis.train_mask
     if len(codes) != len(signals[0]):  # in repeats these are of averages, drawn later
         codes, chosen = analysis.trials.codes, analysis.trained_trials
     if chosen is not None:

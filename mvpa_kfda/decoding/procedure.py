@@ -23,7 +23,7 @@ from difflib import get_close_matches
 from functools import wraps
 from importlib import import_module
 from os import PathLike
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar, get_args
 
 import numpy as np
 
@@ -52,7 +52,8 @@ from ..utils.checks import (
 from ..utils.fingerprints import collected_inputs, files_of
 from .draws import Repeating
 from .positions import cut_windows
-from .sizes import NULLS, KeptNull
+from .problems import refusal
+from .run import NULLS, KeptNull
 
 
 @dataclass(frozen=True)
@@ -222,6 +223,7 @@ class Permuting:
         """Check what does not depend on folds and groups."""
         number = check_count("n_permutations", self.n_permutations)
         object.__setattr__(self, "n_permutations", number)
+        check_option("permute", self.permute, get_args(Permute))
         check_option("null", self.null, NULLS)
 
     @property
@@ -307,15 +309,7 @@ class Procedure:
 
 
 #: The parts of a procedure, by name.
-PARTS = {
-    "method": Method,
-    "learning": Learning,
-    "splitting": Splitting,
-    "repeating": Repeating,
-    "scores": Scores,
-    "permuting": Permuting,
-    "running": Running,
-}
+PARTS = {part.name: part.default_factory for part in fields(Procedure)}
 
 
 @dataclass(frozen=True)
@@ -345,11 +339,8 @@ class Windowing:
         distances = np.diff(times)
         uneven = len(times) > 1 and not is_even(distances)
         if uneven and (self.window is not None or self.step is not None):
-            raise ValueError(
-                f"The times of epochs are not evenly spaced: {distances.min():g} to "
-                f"{distances.max():g} s apart. Leave out window and step, which are in "
-                "seconds, or resample to even times."
-            )
+            words = {"least": distances.min(), "most": distances.max()}
+            raise refusal("times: uneven", **words)
         return cut_windows(times, sfreq, self.window, self.step, self.window_mode)
 
 

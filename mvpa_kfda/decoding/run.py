@@ -8,23 +8,42 @@ and one that tests at other positions than its own fills a whole row of the map.
 cells of a map are numbered in C order.
 """
 
+import math
+import shutil
 import tempfile
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 import numpy as np
+from joblib import cpu_count
 
-from ..inference.null import FullNull, NullSummary, summarize_null
+from ..inference.null import Null, NullSummary, summarize_null
+from ..kfda.direct import Predictions
 from ..kfda.folds import Folds, InnerFolds
 from ..kfda.patterns import pattern_weights, patterns_of
 from ..kfda.penalties import AtMost, Auto, Tuned
 from ..kfda.preprocess import FoldPreprocessing
-from ..metrics.classes import METRICS, evaluate_labellings, evaluate_sets
+from ..metrics.classes import METRICS, Metric, evaluate_labellings, evaluate_sets
+from ..metrics.names import FunctionMetric
+from ..metrics.regression import REGRESSION_METRICS
+from ..utils.checks import quoted, word_bytes
+from ..utils.memory import check_memory
 from ..utils.parallel import count_workers, keep_freed_memory, run_in_parallel
-from ..utils.progress import Progress
+from ..utils.progress import Progress, word_seconds
 from ..utils.signals import ending_in_order
-from .positions import PositionError
-from .sizes import outlook
+from .problems import refusal
+
+#: With null="auto", permutations' maps up to this many bytes are kept in full, and
+#: larger ones are written to a temporary file, of which a summary is kept ("stream").
+FULL_NULL_BYTES = 2**30
+
+#: What may be kept of the permutations.
+KeptNull = Literal["auto", "full", "max"]
+NULLS = get_args(KeptNull)
+
+#: What is kept of a null in memory, in units of all its scores in single precision.
+_TIMES_KEPT = {"all": 2, "full": 1}
 
 
 @dataclass(frozen=True)
@@ -53,7 +72,7 @@ class Task:
         Whether the outcome is to hold the class scores.
     null : str
         What is kept of the null: "all" (double precision), "full" (single precision),
-        "max" or "stream", see `NullStore`.
+        "max" or "stream", see `MapStore`.
     with_patterns : bool
         Whether to compute activation patterns.
     second : ndarray of int, shape (1 | P + 1, n) | None
@@ -94,20 +113,10 @@ class Task:
     prediction_bytes = 1
 
     @property
-    def kept_null(self):
-        """What is kept of the null; all of one that is empty."""
-        return self.null if len(self.labels) > 1 else "all"
-
-    @property
     def is_foldwise(self):
         """Whether every fold needs a matrix of its own."""
-        return is_foldwise(self.folds, self.learned)
-
-    @property
-    def n_folds(self):
-        """The number of folds, in one repeat."""
-        r = 1 if self.draws is None else self.draws.n_repeats
-        return 0 if self.folds is None else len(self.folds.tests) // r
+        trains = self.folds is not None and self.folds.trains is not None
+        return bool(self.learned) or trains
 
     @property
     def stacks(self):
@@ -118,7 +127,7 @@ class Task:
         return self.inner is None and self.n_classes is not None
 
     def penalty(self, reg):
-        """Return a penalty for the trials of this task."""
+        """A penalty for the trials of this task."""
         if isinstance(reg, Auto):
             trained = None if self.folds is None else self.folds.trained
             reg = Auto(trained, self.groups)
@@ -142,9 +151,29 @@ class Task:
         """Those that are one number in each cell, and so have a null."""
         return {name: m for name, m in self.metrics.items() if m.scalar}
 
-    def decode(self, model):
-        """Score and predict with one model; return parts as `_run_block` names them."""
-        return _decode_classes(self, model)
+    def predict(self, model, labels, want_scores=False):
+        """Yield what a model predicts of labels (B, n), in pieces of its row."""
+        return model.predict(labels, self.n_classes, want_scores)
+
+    def blocks(self, model):
+        """Yield slices of the permuted labels, to be predicted together."""
+        want_scores = _need_class_scores(self.scalar_metrics)
+        size = self.batch_size or model.block_size(self.n_classes, want_scores)
+        for start in range(1, len(self.labels), size):
+            yield slice(start, start + size)
+
+    def by_trial(self, model, observed):
+        """The predictions of the observed labels in the order of trials, by name."""
+        once, class_scores = np.bincount(model.rows).max() == 1, None
+        if self.keep_class_scores or not once:
+            found = [_per_trial(model, each.class_scores[..., 0]) for each in observed]
+            class_scores = np.concatenate(found)
+        if once:
+            predicted = [_tested_once(model, piece) for piece in observed]
+            part = {"predicted": np.concatenate(predicted)}
+        else:
+            part = {"predicted": _winners(class_scores)}
+        return part | ({"class_scores": class_scores} if self.keep_class_scores else {})
 
     def run_block(self, positions, block):
         """Decode the positions of one block; return its part, with whole nulls."""
@@ -155,15 +184,114 @@ class Task:
             numbers = block[done : done + model.n_positions]
             parts.append(_run_model(model, positions, self, numbers))
             done += len(numbers)
+        axes = {key: int(key.partition("/")[0] in _OBSERVED) for key in parts[0]}
         return {
-            key: np.concatenate([part[key] for part in parts], axis=_axis(key))
-            for key in parts[0]
+            key: np.concatenate([part[key] for part in parts], axis)
+            for key, axis in axes.items()
         }
 
 
-def is_foldwise(folds, learned):
-    """Whether every fold needs a matrix of its own."""
-    return bool(learned) or (folds is not None and folds.trains is not None)
+@dataclass(frozen=True, kw_only=True)
+class RegressionTask(Task):
+    r"""What is asked at every position: values, such as reaction times, for classes.
+
+    Ridge regression with an unpenalised intercept in the feature space of a kernel has
+    the hat matrix G of :mod:`mvpa_kfda.kfda.hat`, whatever is regressed. With values y
+    in the place of coded classes, a fold with test rows te has the out-of-sample
+    residuals and predictions
+
+    .. math::
+
+        E_{te} = (I - G_{te,te})^{-1} \left[(I - G) y\right]_{te}, \qquad
+        \hat y_{te} = y_{te} - E_{te},
+
+    those of a model refitted on the other rows. Permutations of y are further columns.
+    """
+
+    #: A value is mean + scale * standardised value.
+    mean: float
+    scale: float
+
+    #: Bytes of the prediction of a trial.
+    prediction_bytes = 8
+
+    @property
+    def metrics(self):
+        """The metrics by name."""
+        known = REGRESSION_METRICS | self.functions
+        return {
+            name: _OfStandardised(known[name], self.mean, self.scale)
+            for name in self.scoring
+        }
+
+    def penalty(self, reg):
+        """A penalty for values: their size tells how much to shrink."""
+        return Tuned() if isinstance(reg, Auto) else reg
+
+    def predict(self, model, labels, want_scores=False):
+        """Yield the true and the predicted values, standardised, (n_test, B) both."""
+        values = labels.T
+        T = values[model.order].astype(model.dtype, copy=False)[np.newaxis]
+        true, predicted = values[model.rows], np.empty((len(model.rows), T.shape[2]))
+        for batch, residuals in model.fold_residuals(T):
+            fitted = batch.of(T)[0] - residuals[0]
+            predicted[batch.rows] = fitted.reshape(-1, T.shape[2])
+        yield Predictions(true, predicted, None)
+
+    def blocks(self, model):
+        """Yield slices of the permuted values; some may overlap.
+
+        Never of one alone: products of vectors round unlike those of matrices.
+        """
+        size = self.batch_size or model.block_size(2)  # one column each, as 2 classes
+        for start in range(1, len(self.labels), size):
+            first = max(1, min(start, len(self.labels) - 2))
+            yield slice(first, max(start + size, first + 2))
+
+    def by_trial(self, model, observed):
+        """The predictions (1, n) of the observed values, in their unit.
+
+        Averages over the folds that test a trial; NaN for trials never tested.
+        """
+        average = _per_trial(model, observed[0].predicted)[..., 0]
+        return {"predicted": self.mean + self.scale * average}
+
+
+@dataclass(frozen=True)
+class _OfStandardised:
+    """A metric of standardised values, in the unit of the given ones."""
+
+    metric: Metric | FunctionMetric
+    mean: float
+    scale: float
+
+    scalar, table, needs_class_scores = True, None, False
+
+    @property
+    def chance(self):
+        """Its value where nothing can be predicted."""
+        return self.metric.chance
+
+    @property
+    def needs_two_classes(self):
+        """Whether it is undefined where all values to be predicted are equal."""
+        return self.metric.needs_spread
+
+    @staticmethod
+    def fill(values):
+        """The scores as they are."""
+        return values
+
+    def score(self, tested):
+        """The scores (1, B) of what was tested; functions are shown given values."""
+        true, predicted, metric = tested.true[:, 0], tested.predicted[:, 0], self.metric
+        if not isinstance(metric, FunctionMetric):
+            scores = metric.score(true, predicted) * self.scale**metric.power
+        else:
+            true, predicted = (self.mean + self.scale * v.T for v in (true, predicted))
+            pairs = zip(true, predicted, strict=True)
+            scores = [metric.mean(*pair, None, tested.shapes) for pair in pairs]
+        return np.array([scores])
 
 
 def run(positions, task, n_jobs=None, verbose=None, checkpoint=None):
@@ -226,16 +354,16 @@ def run(positions, task, n_jobs=None, verbose=None, checkpoint=None):
 def _run_block(positions, task, block):
     """Decode the positions of one block.
 
-    The part is a dict of arrays: ``metrics/NAME`` (cells, ...), ``folds/NAME`` (cells,
-    n_sets), ``repeats/NAME`` (cells, r) if there are any, ``nulls/NAME/...`` and
-    ``second/NAME/...`` from `reduce_null`, ``second_scores/NAME`` (cells,) of the
-    observed labels in the second test,
-    ``predicted`` (cells, n), ``class_scores`` (positions, n, c) if they are kept,
-    ``patterns/KIND`` (positions, ., n_features) if they are wanted, (features, .) where
-    positions differ in their number, ``penalty/NAME`` (positions, ...).
+    The part is a dict of arrays: ``metrics/NAME`` (cells, ...), ``fold_metrics/NAME``
+    (cells, n_sets), ``repeats/NAME`` (cells, r) if there are any, ``nulls/NAME/...``
+    and ``second/NAME/...`` from `_reduce`, ``second_scores/NAME`` (cells,) of the
+    observed labels in the second test, ``predicted`` (cells, n), ``class_scores``
+    (positions, n, c) if they are kept, ``pattern_maps/KIND`` (positions, ., n_features)
+    if they are wanted, (features, .) where positions differ in their number,
+    ``penalty/NAME`` (positions, ...).
     """
     keep_freed_memory()
-    return _reduce(task.run_block(positions, block), task.kept_null)
+    return _reduce(task.run_block(positions, block), task.null)
 
 
 def models_of(positions, block, task):
@@ -244,8 +372,6 @@ def models_of(positions, block, task):
     while done < len(block):
         try:
             model = next(models)
-        except PositionError as error:
-            raise ValueError(str(error)) from error
         except ValueError as error:  # flat data, or an error of the user's own kernel
             raise ValueError(f"{positions.where(block[done])}{error}") from error
         yield model
@@ -253,7 +379,7 @@ def models_of(positions, block, task):
 
 
 def score_models(models, task):
-    """Return scores (cells of all models,) of a task's one label vector, by name.
+    """Scores (cells of all models,) of a task's one label vector, by name.
 
     A list of these, one for each test.
     """
@@ -270,7 +396,7 @@ def score_models(models, task):
 def _run_model(model, positions, task, numbers):
     """Decode with one model, and say at which of its positions something is wrong."""
     try:
-        part = task.decode(model)
+        part = _decode(task, model)
         if positions.row and "class_scores" in part:
             of_row, same = part["class_scores"], positions.same(numbers[0])
             kept = np.full_like(of_row[0], np.nan) if same is None else of_row[same]
@@ -288,14 +414,14 @@ def _run_model(model, positions, task, numbers):
 
 
 def _patterns(model, positions, task, numbers):
-    """The patterns of the observed labels, ``patterns/KIND``."""
+    """The patterns of the observed labels, ``pattern_maps/KIND``."""
     plans, found = getattr(model, "plans", (model.plan,)), {}
     ragged = positions.pattern_rows(numbers) is not None
     weights = pattern_weights(plans, task.labels[0], task.n_classes)
     for each, number in zip(weights, numbers, strict=True):
         for kind, values in patterns_of(each, positions.signal(number)).items():
             values = values.T if ragged else values[np.newaxis]
-            found.setdefault(f"patterns/{kind}", []).append(values)
+            found.setdefault(f"pattern_maps/{kind}", []).append(values)
     return {key: np.concatenate(values) for key, values in found.items()}
 
 
@@ -303,89 +429,62 @@ def _patterns(model, positions, task, numbers):
 _OBSERVED = {"nulls": "metrics", "second": "second_scores"}
 
 
-def _axis(key):
-    """Which axis of a part's array counts cells or positions."""
-    return int(key.partition("/")[0] in _OBSERVED)
-
-
 def _reduce(part, kind):
-    """Put what is to be kept of each null in the place of it."""
+    """Put what `MapStore` keeps of each null (P, cells) in the place of it.
+
+    That is ``null``, or ``exceedances`` (cells,), ``maximum`` (P,) and
+    ``permuted_moments`` (2, cells).
+    """
     reduced = {}
     for key, values in part.items():
-        if not _axis(key):
-            reduced[key] = values
-            continue
         of, _, name = key.partition("/")
-        kept = reduce_null(kind, part[f"{_OBSERVED[of]}/{name}"], values)
-        reduced |= {f"{key}/{name}": values for name, values in kept.items()}
+        if of not in _OBSERVED:
+            reduced[key] = values
+        elif kind == "max":
+            null = Null(part[f"{_OBSERVED[of]}/{name}"], values)
+            for what in ("exceedances", "maximum", "permuted_moments"):
+                reduced[f"{key}/{what}"] = getattr(null, what)
+        else:
+            dtype = np.float64 if kind == "all" else np.float32
+            reduced[f"{key}/null"] = values.astype(dtype)
     return reduced
 
 
-def _decode_classes(task, model):
+def _decode(task, model):
     """Decode with one model; the observed labels have a block of their own."""
     once, metrics = np.bincount(model.rows).max() == 1, task.metrics
     want_scores = task.keep_class_scores or not once or _need_class_scores(metrics)
-    observed = list(model.predict(task.labels[:1], task.n_classes, want_scores))
+    observed = list(task.predict(model, task.labels[:1], want_scores))
     (scores,) = _evaluate(metrics, observed, model, task)
-    part = _of_folds(observed, model, task)
+    n_classes, part = task.n_classes, {}
+    sets = [evaluate_sets(metrics, each, model.shapes, n_classes) for each in observed]
+    order = [0] if task.folds is None else np.argsort(task.folds.numbers)
+    for name in task.scalar_metrics:
+        values = np.concatenate([each[name].reshape(-1, len(order)) for each in sets])
+        part[f"fold_metrics/{name}"] = values[:, order]
     for name, values in scores.items():
         table = metrics[name].table
-        extra = () if table is None else table(task.n_classes)
+        extra = () if table is None else table(n_classes)
         part[f"metrics/{name}"] = values[0].reshape(-1, *extra)
     if task.second is not None:
         if model.second is not None:
             (scores,) = _scores_of(model.second, task, slice(1))
         for name in task.scalar_metrics:
             part[f"second_scores/{name}"] = scores[name][0].ravel()
-    part |= _nulls_of(model, task, len(part[f"metrics/{task.scoring[0]}"]))
-    class_scores = None
-    if task.keep_class_scores or not once:
-        class_scores = np.concatenate([_per_trial(model, piece) for piece in observed])
-    if once:
-        predicted = [_tested_once(model, piece) for piece in observed]
-        part["predicted"] = np.concatenate(predicted)
-    else:
-        part["predicted"] = _winners(class_scores)
-    return part | ({"class_scores": class_scores} if task.keep_class_scores else {})
+    shape = len(task.labels) - 1, len(part[f"metrics/{task.scoring[0]}"])
+    for block in task.blocks(model):
+        rows = slice(block.start - 1, block.stop - 1)
+        tests = zip(_OBSERVED, _in_tests(model, task, block), strict=False)
+        for kind, found in tests:
+            for name, values in found.items():
+                null = _array(part, f"{kind}/{name}", shape, values.dtype)
+                null[rows] = values.reshape(-1, shape[1])
+    return part | task.by_trial(model, observed)
 
 
 def _need_class_scores(metrics):
     """Whether some metric is computed from class scores."""
     return any(metric.needs_class_scores for metric in metrics.values())
-
-
-def _of_folds(observed, model, task):
-    """The scores of every test set, ``folds/NAME`` (cells, n_sets)."""
-    pieces = [
-        evaluate_sets(task.metrics, piece, model.shapes, task.n_classes)
-        for piece in observed
-    ]
-    order = [0] if task.folds is None else np.argsort(task.folds.numbers)
-    return {
-        f"folds/{name}": np.concatenate(
-            [piece[name].reshape(-1, len(order)) for piece in pieces]
-        )[:, order]
-        for name in pieces[0]
-    }
-
-
-def _nulls_of(model, task, n_cells):
-    """The ``nulls/NAME`` and ``second/NAME`` (P, n_cells), of permuted labels."""
-    metrics, P = task.scalar_metrics, len(task.labels) - 1
-    if P == 0:
-        return {f"nulls/{name}": np.empty((0, n_cells)) for name in metrics}
-    size = task.batch_size or model.block_size(
-        task.n_classes, _need_class_scores(metrics)
-    )
-    parts = [
-        _in_tests(model, task, slice(start, start + size))
-        for start in range(1, P + 1, size)
-    ]
-    return {
-        f"{kind}/{name}": np.concatenate([x[name] for x in test]).reshape(P, n_cells)
-        for kind, test in zip(_OBSERVED, zip(*parts, strict=True), strict=False)
-        for name in metrics
-    }
 
 
 def _in_tests(model, task, block):
@@ -408,7 +507,7 @@ def _scores_of(model, task, block, trues=(None,)):
     """The scores (B, *row) of some label vectors by name, a list as `trues`."""
     metrics = task.scalar_metrics
     want_scores = _need_class_scores(metrics)
-    scored = model.predict(task.labels[block], task.n_classes, want_scores)
+    scored = task.predict(model, task.labels[block], want_scores)
     return _evaluate(metrics, scored, model, task, trues)
 
 
@@ -436,7 +535,7 @@ def _evaluate(metrics, scored, model, task, trues=(None,)):
 
 
 def _tested_once(model, scored):
-    """Return predictions by trial, (cells of the row, n); -1 for trials never tested.
+    """Predictions by trial, (cells of the row, n); -1 for trials never tested.
 
     From (n_test, *row, 1), with no trial in two test sets.
     """
@@ -446,16 +545,14 @@ def _tested_once(model, scored):
     return predicted
 
 
-def _per_trial(model, scored):
-    """Average the observed labels' class scores over the folds that test a trial.
+def _per_trial(model, values):
+    """Average values of the observed labels over the folds that test a trial.
 
-    From (n_test, c, *row, 1) to (cells of the row, n, c).
+    From (n_test, c, *row) to (cells of the row, n, c).
     """
-    values = scored.class_scores[..., 0]
-    n_test, n_classes = values.shape[:2]
-    values = values.reshape(n_test, n_classes, -1).transpose(2, 0, 1)
+    values = values.reshape(*values.shape[:2], -1).transpose(2, 0, 1)
     times = np.bincount(model.rows, minlength=model.n_rows)
-    total = np.zeros((len(values), model.n_rows, n_classes))
+    total = np.zeros((len(values), model.n_rows, values.shape[2]))
     np.add.at(total, (slice(None), model.rows), values)
     with np.errstate(invalid="ignore"):
         return total / times[:, None]  # 0 / 0 is NaN: never tested
@@ -485,192 +582,230 @@ class Outcome:
     #: positions that fill a row of the map those of one cell, see `Positions.same`.
     class_scores: np.ndarray | None = None
     #: The scores of every test set, (*shape, n_sets), of the single-number metrics.
-    folds: dict = field(default_factory=dict)
+    fold_metrics: dict = field(default_factory=dict)
     #: Those of every repeat (*shape, r), where there are any.
     repeats: dict = field(default_factory=dict)
     #: Scores of the permuted labels, (P, *shape), of the single-number metrics.
     nulls: dict = field(default_factory=dict)
     #: What is left of the nulls that were not kept.
-    summaries: dict = field(default_factory=dict)
+    null_summaries: dict = field(default_factory=dict)
     #: The same of the second test, and the observed scores (*shape,) that it is of.
     second_scores: dict = field(default_factory=dict)
     second_nulls: dict = field(default_factory=dict)
     second_summaries: dict = field(default_factory=dict)
     #: Activation patterns, (*shape, ., n_features), by kind; empty unless wanted. Of
     #: positions that differ in their features (features of all positions, .).
-    patterns: dict = field(default_factory=dict)
+    pattern_maps: dict = field(default_factory=dict)
     #: What is recorded of the penalties, (*shape, ...), by name.
     penalty: dict = field(default_factory=dict)
 
 
-def reduce_null(kind, observed, null):
-    """What `NullStore` keeps of scores (cells,) and permuted ones (P, cells).
-
-    That is ``null``, or ``exceedances`` (cells,), ``maximum`` (P,) and
-    ``permuted_moments`` (2, cells).
-    """
-    if kind == "max":
-        kept = FullNull(observed, null)
-        names = "exceedances", "maximum", "permuted_moments"
-        return {name: getattr(kept, name) for name in names}
-    return {"null": null.astype(np.float64 if kind == "all" else np.float32)}
-
-
-class NullStore:
-    """What is kept of the scores under permuted labels, filled part by part.
-
-    "all" is every score in double precision, "full" in single precision; "max" of every
-    permutation the largest score and of every cell how many permutations reach the
-    observed one, their mean and standard deviation; "stream" the same and the largest
-    cluster and TFCE score too, by way of a temporary file. Cells not in `run` are NaN,
-    and summaries leave them out; cells that are `exempt` from the test count in no
-    cluster, see `Null`.
-    """
-
-    def __init__(self, kind, n_permutations, adjacency, shape, run, exempt=None):
-        self._kind, self._adjacency, self._run = kind, adjacency, run
-        self._exempt = exempt
-        n_cells = int(np.prod(shape))
-        self._shape = shape
-        # Of a map without gaps a summary has its shape, else one axis of the cells run.
-        self._summarised = shape if len(run) == n_cells else run.shape
-        self._observed = np.empty(len(run))
-        if kind == "max":
-            self._exceedances = np.zeros(len(run), np.int64)
-            self._maximum = np.full(n_permutations, -np.inf)
-            self._moments = np.empty((2, len(run)))
-        elif kind == "stream":
-            self._file = tempfile.TemporaryFile(prefix="mvpa_kfda")
-            shape = n_permutations, len(run)
-            self._null = np.memmap(self._file, np.float32, "w+", shape=shape)
-        else:
-            dtype = np.float64 if kind == "all" else np.float32
-            self._null = np.empty((n_permutations, n_cells), dtype)
-            if len(run) < n_cells:
-                self._null[:] = np.nan
-
-    @property
-    def n_bytes(self):
-        """What it takes of the memory."""
-        if self._kind == "max":
-            kept = self._exceedances, self._maximum, self._moments
-            return sum(each.nbytes for each in kept)
-        return 0 if self._kind == "stream" else self._null.nbytes
-
-    def add(self, cells, observed, kept):
-        """Take in cells' observed scores and what `reduce_null` kept of the others."""
-        at = np.searchsorted(self._run, cells)
-        self._observed[at] = observed
-        if self._kind == "max":
-            self._exceedances[at] = kept["exceedances"]
-            np.maximum(self._maximum, kept["maximum"], out=self._maximum)
-            self._moments[:, at] = kept["permuted_moments"]
-        else:
-            self._null[:, at if self._kind == "stream" else cells] = kept["null"]
-
-    def result(self):
-        """The whole null or None, and its summary or None."""
-        if self._kind in ("all", "full"):
-            return self._null.reshape((len(self._null), *self._shape)), None
-        shape = self._summarised
-        if self._kind == "max":
-            return None, NullSummary(
-                len(self._maximum),
-                self._exceedances.reshape(shape),
-                self._maximum,
-                permuted_moments=self._moments.reshape(2, *shape),
-            )
-        with self._file:
-            return None, summarize_null(
-                self._observed.reshape(shape),
-                self._null.reshape((-1, *shape)),
-                with_clusters=True,
-                adjacency=self._adjacency() if self._adjacency else None,
-                exempt=self._exempt,
-            )
-
-
 #: What a part has once for each position, also where these fill rows of cells.
-_OF_POSITIONS = ("class_scores", "patterns", "penalty")
+_OF_POSITIONS = ("class_scores", "pattern_maps", "penalty")
 
 
 class MapStore:
-    """The cells of a map, filled block by block in any order."""
+    """The cells of a map, filled block by block in any order.
+
+    Of the scores under permuted labels "all" is every score in double precision, "full"
+    in single precision; "max" of every permutation the largest score and of every cell
+    how many permutations reach the observed one, their mean and standard deviation;
+    "stream" the same and the largest cluster and TFCE score too, by way of a temporary
+    file. Cells that are not run are NaN, and summaries leave them out; in the second
+    null cells that are exempt from the test count in no cluster, see `Null`.
+    """
 
     def __init__(self, positions, blocks, task):
-        self._positions = positions.shape
-        self._pattern_rows = positions.pattern_rows
+        self._source, self._kind = positions, task.null
+        self._n_permutations = len(task.labels) - 1
         self._shape = (*positions.shape, *positions.row)
-        self._width = int(np.prod(positions.row))
-        self._n_cells = int(np.prod(self._shape))
-        self._null = task.kept_null, len(task.labels) - 1, positions.adjacency
-        self._exempt = positions.exempt
+        self._n_cells = math.prod(self._shape)
         run = np.concatenate([np.asarray(block) for block in blocks])
         self._run = np.sort(self._cells(run))
+        #: Arrays by their key in parts, those of nulls by kind, name and theirs.
         self._arrays, self._nulls = {}, {}
 
     def _cells(self, block):
         """The numbers of the cells of some positions."""
-        block = np.asarray(block)
-        if self._width == 1:
-            return block
-        return (block[:, None] * self._width + np.arange(self._width)).ravel()
+        width = math.prod(self._source.row)
+        return (np.asarray(block)[:, None] * width + np.arange(width)).ravel()
 
     @property
     def n_bytes(self):
         """What the map takes of the memory, once a part has come."""
-        return sum(values.nbytes for values in self._arrays.values()) + sum(
-            null.n_bytes for null in self._nulls.values()
-        )
+        kept = [self._arrays, *self._nulls.values()]
+        arrays = [values for each in kept for values in each.values()]
+        return sum(v.nbytes for v in arrays if not isinstance(v, np.memmap))
 
     def add(self, block, part):
         """Take in the part of some positions, see `_run_block`."""
-        cells, nulls = self._cells(block), {}
+        cells = self._cells(block)
         for key, values in part.items():
             kind, _, name = key.partition("/")
             if kind in _OBSERVED:
                 name, _, what = name.rpartition("/")  # "face / house" is a name
-                nulls.setdefault((kind, name), {})[what] = values
-            elif kind == "patterns" and self._pattern_rows(block) is not None:
-                rows, length = self._pattern_rows(block)
-                self._array(key, values, length)[rows] = values
+                kept = self._nulls.setdefault((kind, name), {})
+                self._add_null(kept, cells, what, values)
+                continue
+            where, length = cells, self._n_cells
+            if kind == "pattern_maps" and self._source.pattern_rows(block) is not None:
+                where, length = self._source.pattern_rows(block)
             elif kind in _OF_POSITIONS:
-                positions = int(np.prod(self._positions))
-                self._array(key, values, positions)[block] = values
-            else:
-                self._array(key, values, self._n_cells)[cells] = values
-        for (kind, name), kept in nulls.items():
-            if (kind, name) not in self._nulls:
-                exempt = self._exempt if kind == "second" else None
-                store = NullStore(*self._null, self._shape, self._run, exempt)
-                self._nulls[kind, name] = store
-            observed = part[f"{_OBSERVED[kind]}/{name}"]
-            self._nulls[kind, name].add(cells, observed, kept)
+                where, length = block, math.prod(self._source.shape)
+            shape = length, *values.shape[1:]
+            _array(self._arrays, key, shape, values.dtype)[where] = values
 
-    def _array(self, key, values, length):
-        """The array of all cells for some cells' values, made if need be."""
-        if key not in self._arrays:
-            empty = np.nan if values.dtype.kind == "f" else -1
-            self._arrays[key] = np.full(
-                (length, *values.shape[1:]), empty, values.dtype
-            )
-        return self._arrays[key]
+    def _add_null(self, kept, cells, what, values):
+        """Take in what `_reduce` kept of some cells."""
+        if what == "maximum":
+            largest = _array(kept, what, values.shape)
+            np.fmax(largest, values, out=largest)
+        elif self._kind == "stream":
+            if not kept:  # the file lasts as long as the array
+                shape = self._n_permutations, len(self._run)
+                with tempfile.TemporaryFile(prefix="mvpa_kfda") as file:
+                    kept[what] = np.memmap(file, np.float32, "w+", shape=shape)
+            kept[what][:, np.searchsorted(self._run, cells)] = values
+        else:
+            shape = *values.shape[:-1], self._n_cells
+            _array(kept, what, shape, values.dtype)[..., cells] = values
 
     def outcome(self):
         """The map."""
         found = {}
         for key, values in self._arrays.items():
             kind, _, name = key.partition("/")
-            shape = self._positions if kind in _OF_POSITIONS else self._shape
-            if kind != "patterns" or self._pattern_rows(()) is None:
+            shape = self._source.shape if kind in _OF_POSITIONS else self._shape
+            if kind != "pattern_maps" or self._source.pattern_rows(()) is None:
                 values = values.reshape((*shape, *values.shape[1:]))
             if name:
                 found.setdefault(kind, {})[name] = values
             else:
                 found[kind] = values
-        for (kind, name), store in self._nulls.items():
-            first = "" if kind == "nulls" else "second_"
-            for what, kept in zip(("nulls", "summaries"), store.result(), strict=True):
-                if kept is not None:
-                    found.setdefault(first + what, {})[name] = kept
+        for (kind, name), kept in self._nulls.items():
+            if self._kind in _TIMES_KEPT:
+                what = "nulls" if kind == "nulls" else "second_nulls"
+                values = kept["null"].reshape(self._n_permutations, *self._shape)
+            else:
+                what = "null_summaries" if kind == "nulls" else "second_summaries"
+                values = self._summary(kind, name, kept)
+            found.setdefault(what, {})[name] = values
         return Outcome(**found)
+
+    def _summary(self, kind, name, kept):
+        """The summary of a null; of a map with gaps along one axis, the cells run."""
+        run = self._run
+        shape = self._shape if len(run) == self._n_cells else run.shape
+        if self._kind == "max":
+            return NullSummary(
+                self._n_permutations,
+                kept["exceedances"][run].reshape(shape),
+                kept["maximum"],
+                permuted_moments=kept["permuted_moments"][:, run].reshape(2, *shape),
+            )
+        adjacency = self._source.adjacency
+        observed = self._arrays[f"{_OBSERVED[kind]}/{name}"][run]
+        return summarize_null(
+            observed.reshape(shape),
+            kept["null"].reshape(-1, *shape),
+            with_clusters=True,
+            adjacency=adjacency() if adjacency else None,
+            exempt=self._source.exempt if kind == "second" else None,
+        )
+
+
+def _array(arrays, key, shape, dtype=np.float64):
+    """One of the arrays, made if need be: NaN, or -1 of whole numbers."""
+    if key not in arrays:
+        empty = np.nan if np.dtype(dtype).kind == "f" else -1
+        arrays[key] = np.full(shape, empty, dtype)
+    return arrays[key]
+
+
+# ----------------------------------------------------- what a run takes, and takes less
+
+
+def check_labellings(null, shape, fewer, n_scalar, n_permutations):
+    """Refuse more permutations of a map's metrics than can be kept.
+
+    Before labels are drawn; `fewer` is what makes the map smaller.
+    """
+    full = 4 * n_scalar * n_permutations * math.prod(shape)
+    check_memory(
+        _TIMES_KEPT.get(null, 0) * full,
+        f"A map of {' x '.join(map(str, shape))} positions with {n_permutations} "
+        "permutations",
+        _either(_smaller(null, fewer)),
+    )
+
+
+def check_null(null, task, positions, n_tested, n_jobs=1):
+    """What to keep of the permutations' maps; what cannot be held is refused.
+
+    "auto" becomes "full" or "stream"; "all", in double precision, is for maps that are
+    never reduced. `n_tested` trials are predicted in every cell.
+    """
+    n_permutations, size = len(task.labels) - 1, positions.describe()
+    n_cells = math.prod((*positions.shape, *positions.row))
+    n_sets = 1 if task.folds is None else len(task.folds.tests)
+    n_nulls = (1 + (task.second is not None)) * len(task.scalar_metrics)
+    full = 4 * n_nulls * n_permutations * n_cells  # in single precision
+    if null == "auto":
+        null = "full" if full <= FULL_NULL_BYTES else "stream"
+    what = f"A map of {size} with {n_permutations} permutations"
+    less = _smaller(null, positions.fewer)
+    n_workers = min(count_workers(n_jobs, here=True), len(positions.blocks()))
+    if n_workers > 1:
+        what += f" and {n_workers} workers"
+        less.append("fewer workers (n_jobs)")
+    needed = _TIMES_KEPT.get(null, 0) * full + n_workers * positions.worker_bytes
+    scores = (1 + n_sets) * len(task.scalar_metrics)
+    for name in task.metrics.keys() - task.scalar_metrics.keys():
+        scores += math.prod(task.metrics[name].table(task.n_classes))
+    needed += n_cells * (task.prediction_bytes * n_tested + 8 * scores)
+    if task.keep_class_scores:
+        needed += math.prod(positions.shape) * 8 * n_tested * task.n_classes
+    if task.with_patterns and (rows := positions.pattern_rows(())) is not None:
+        needed += 8 * (3 * task.n_classes - 1) * rows[1]
+    check_memory(needed, what, _either(less))
+    if null == "stream":
+        folder = tempfile.gettempdir()
+        free = shutil.disk_usage(folder).free
+        if full > free:
+            words = {"size": size, "folder": folder, "fewer": positions.fewer}
+            words |= {"needed": word_bytes(full), "free": word_bytes(free)}
+            raise refusal("disk", n_permutations=n_permutations, **words)
+    return null
+
+
+def _smaller(null, fewer):
+    """What makes a map and its null smaller."""
+    ways = [fewer]
+    if null in _TIMES_KEPT:
+        ways.append("fewer permutations")
+    if null == "full":
+        ways.append("null='max' instead of 'full'")
+    return ways
+
+
+def _either(ways):
+    """Join alternatives."""
+    *most, last = ways
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def outlook(seconds, n_bytes, positions, task, n_workers):
+    """Say what a long run takes, and what would make it shorter, in one sentence."""
+    less = [positions.fewer]
+    if len(task.labels) > 1:
+        less.append("fewer permutations")
+        if task.dtype != np.float32:
+            less.append("dtype='float32'")
+        slow = [name for name, m in task.metrics.items() if m.needs_class_scores]
+        less += [f"scoring without {quoted(slow)}"] if slow else []
+    if n_workers < cpu_count():
+        less.append("n_jobs=-1")
+    return (
+        f"This run takes about {word_seconds(seconds)} and its result "
+        f"{word_bytes(n_bytes)} of memory; it takes less with {_either(less)}."
+    )

@@ -10,26 +10,24 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..inference.corrections import ADJUSTMENTS, CorrectionNames, smallest_p_value
-from ..inference.null import ALTERNATIVES, Alternative, FullNull, as_precise_as
+from ..inference.listed import ComparisonName
+from ..inference.null import ALTERNATIVES, Alternative, as_precise_as
 from ..results.base import Result, SubjectResult
 from ..results.comparison import COMPARISON_TESTS, ComparisonResult
-from ..results.kinds import keeps_warnings
+from ..results.fields import keeps_warnings
 from ..results.load import load_result
 from ..utils.advice import advice
-from ..utils.checks import check_option, counted, quoted, warn
+from ..utils.checks import check_option, check_share, counted, quoted, warn
 from ..utils.memory import LazyRows
 from ..utils.record import as_call, versions
 from ..viz.common import DEFAULT_RESULTS
-from .arguments import (
-    check_alpha,
+from .second_level import (
+    MapTest,
     check_corrections,
     check_threshold,
-    check_two_names,
     warn_if_above,
 )
-from .listed import ComparisonName
-from .statistics import MapTest
-from .subjects import ResultOrPath, is_path
+from .subjects import ResultOrPath, check_two_names, is_path
 
 #: The packages that draw the permutations.
 _DRAWN_BY = ("mvpa_kfda", "numpy")
@@ -143,7 +141,7 @@ def compare(
     check_option("method", method, COMPARISON_TESTS)
     corrections = check_corrections(correction, method)
     check_option("alternative", alternative, ALTERNATIVES)
-    check_alpha(alpha)
+    check_share("alpha", alpha, such_as=", such as 0.05")
     check_threshold(threshold)
     if labels is not None:
         whose = "result_a and of result_b"
@@ -157,28 +155,18 @@ def compare(
     if not shown.any():
         raise ValueError("There is no position at which both results have a score.")
 
-    which, nulls = np.ravel(shown), []
+    which, tests = np.ravel(shown), []
     n_predictions = sum(map(len, a.tests)) if metric == "accuracy" else None
-    tests = list(zip(a.kept_tests(metric), b.kept_tests(metric), strict=True))
-    for (of_a, null_a, exempt), (of_b, null_b, _) in tests:
+    kept = zip(a.kept_tests(metric), b.kept_tests(metric), strict=True)
+    for (of_a, null_a, exempt), (of_b, null_b, _) in kept:
         pairs = (of_a, of_b), (null_a, null_b)
-        differences = Differences(*pairs, shown, n_predictions)
-        if exempt is not None and not shown.all():
-            exempt = exempt[shown]
-        nulls.append(
-            FullNull(
-                differences.observed,
-                differences,
-                places.adjacency(which),
-                threshold,
-                alternative,
-                exempt=exempt,
-            )
-        )
-    tested = MapTest.of(nulls, {"none", "max", *corrections}.difference(ADJUSTMENTS))
-    differences = None
-    if np.size(tests[0][0].null) <= _MOST_KEPT:
-        differences = np.subtract(*(of.null for of in tests[0]), dtype=np.float32)
+        exempt = None if exempt is None else exempt[shown]
+        tests.append((Differences(*pairs, which, n_predictions), exempt))
+    names = {"none", "max", *corrections}.difference(ADJUSTMENTS)
+    tested = MapTest.of(tests, names, places, which, threshold, alternative)
+    differences, nulls = None, [each.nulls[metric] for each in (a, b)]
+    if nulls[0].size <= _MOST_KEPT:
+        differences = np.subtract(*nulls, dtype=np.float32)
     trials = a.worded_trials()
     if a.tests_other_trials:
         trials = counted(len(a.y_tested), "trial")
@@ -245,7 +233,24 @@ def _check_comparable(a, b):
             "The results must be of one kind and have the same positions, but result_b "
             f"{verb} {difference}."
         )
-    trials = _other_trials(a, b)
+    n, n_other = len(a.classes), len(b.classes)
+    trials = f"{n} and {n_other} classes" if n != n_other else ""
+    if not trials and a.n_repeats != b.n_repeats:
+        trials = f"been repeated {a.n_repeats} and {b.n_repeats} times (n_repeats)"
+    pairs = {"y": (a.y, b.y), "y_test": (a.y_tested, b.y_tested)}
+    for name, (of_a, of_b) in pairs.items():
+        if trials or np.array_equal(of_a, of_b):
+            continue
+        n, n_other = len(of_a), len(of_b)
+        trials = f"{name} of {n} and {n_other} trials"
+        if n == n_other:
+            differ = np.count_nonzero(of_a != of_b)
+            trials = f"another {name} for {differ} of {n} trials"
+    if not trials and not np.array_equal(a.members, b.members):
+        trials = "other averages of trials, or averages in one only"
+    tested = (np.concatenate(each.tests) for each in (a, b))
+    if not (trials or np.isin(*tested).any()):
+        trials = "no tested trial in common"
     if trials:
         raise ValueError(
             "The results must be of the same trials in the same order, but they have "
@@ -259,33 +264,8 @@ def _check_comparable(a, b):
         )
 
 
-def _other_trials(a, b):
-    """How the tested trials of two results differ, in words; empty if they do not."""
-    if len(a.classes) != len(b.classes):
-        return f"{len(a.classes)} and {len(b.classes)} classes"
-    if a.n_repeats != b.n_repeats:
-        return f"been repeated {a.n_repeats} and {b.n_repeats} times (n_repeats)"
-    pairs = {
-        "y": (a.y, b.y),
-        "y_test": (a.y_tested, b.y_tested),
-        "members": (a.members, b.members),
-    }
-    for name, (of_a, of_b) in pairs.items():
-        if np.array_equal(of_a, of_b):
-            continue
-        if name == "members":
-            return "other averages of trials, or averages in one only"
-        n, n_other = len(of_a), len(of_b)
-        if n != n_other:
-            return f"{name} of {n} and {n_other} trials"
-        return f"another {name} for {np.count_nonzero(of_a != of_b)} of {n} trials"
-    if not np.isin(np.concatenate(a.tests), np.concatenate(b.tests)).any():
-        return "no tested trial in common"
-    return ""
-
-
 def _shared_metric(a, b, metric):
-    """Check the name of a metric, which both results need for every position."""
+    """The name of a metric, which both results need for every position."""
     shared = [name for name in a.scalar_metrics if name in b.scalar_metrics]
     if not shared:
         raise ValueError(
@@ -306,7 +286,7 @@ def _shared_metric(a, b, metric):
 
 
 def _check_permutations(a, b, metric):
-    """Refuse results without the same label permutations."""
+    """Refuse results without the same label permutations of the same trials."""
     for name, result in (("result_a", a), ("result_b", b)):
         if len(result.nulls.get(metric, ())) == 0:
             raise ValueError(
@@ -335,7 +315,8 @@ def _other_permutations(a, b):
     words = []
     if not np.array_equal(a.groups, b.groups):
         words.append("groups")
-    if not _same_folds(a.folds, b.folds):
+    sets = [[rows for fold in each.folds for rows in fold] for each in (a, b)]
+    if len(sets[0]) != len(sets[1]) or not all(map(np.array_equal, *sets)):
         cv = (
             f"{as_call(each.parameters.get('cv'))}, {counted(len(each.tests), 'fold')}"
             for each in (a, b)
@@ -349,47 +330,35 @@ def _other_permutations(a, b):
         names.remove("random_state")  # all permutations there are, in the same order
     elif "random_state" not in of_a or "random_state" not in of_b:
         words.append("random_state (not recorded)")
-    for name in names:
-        if of_a.get(name) != of_b.get(name):
-            words.append(f"{name} ({of_a.get(name)!r} and {of_b.get(name)!r})")
-    return words
-
-
-def _same_folds(one, other):
-    """Whether two lists of (train, test) are alike."""
-    return len(one) == len(other) and all(
-        np.array_equal(*sets)
-        for pair in zip(one, other, strict=True)
-        for sets in zip(*pair, strict=True)
-    )
+    return words + [
+        f"{name} ({of_a.get(name)!r} and {of_b.get(name)!r})"
+        for name in names
+        if of_a.get(name) != of_b.get(name)
+    ]
 
 
 class Differences(LazyRows):
     """Differences of two nulls from the same permutations, without a copy of either."""
 
     # Of pairs of `scores` (positions...) and of `nulls` (P, positions...), of which C
-    # `counted` positions count, the object stands for the array (P, C), or
-    # (P, positions...) if all count. `n_predictions` is what scores are counts divided
-    # by, or None: that makes differences exact, so that 0.7 minus 0.6 is 0.5 minus 0.4,
-    # also in single precision.
+    # `counted` positions (V,) count, the object stands for the array (P, C).
+    # `n_predictions` is what scores are counts divided by, or None: that makes
+    # differences exact, so that 0.7 minus 0.6 is 0.5 minus 0.4, also in single
+    # precision.
 
     def __init__(self, scores, nulls, counted, n_predictions):
-        where = None if np.all(counted) else np.flatnonzero(counted)
+        where = slice(None) if np.all(counted) else np.flatnonzero(counted)
         single = any(null.dtype == np.float32 for null in nulls)
         dtype = np.float32 if single and n_predictions is None else np.float64
 
         def subtract(pair):
             """Subtract scores (m, positions...)."""
-            if where is not None:
-                pair = [np.reshape(rows, (len(rows), -1))[:, where] for rows in pair]
-            first, second = (np.asarray(rows, float) for rows in pair)
+            pair = [np.reshape(rows, (len(rows), -1))[:, where] for rows in pair]
+            pair = [np.asarray(rows, float) for rows in pair]
             if n_predictions is None:
-                return (first - second).astype(dtype)
-            first, second = (
-                np.rint(first * n_predictions),
-                np.rint(second * n_predictions),
-            )
-            return (first - second) / n_predictions
+                return np.subtract(*pair).astype(dtype)
+            counts = [np.rint(rows * n_predictions) for rows in pair]
+            return np.subtract(*counts) / n_predictions
 
         # Observed scores with the digits of the permuted ones, so that ties stay ties.
         pairs = zip(nulls, scores, strict=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from os import PathLike
 from typing import NamedTuple
 
@@ -13,8 +13,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 from scipy.stats import t as student
 
 from ..inference.exchange import LEAST_VARIANCE
+from ..inference.listed import OnsetName
+from ..results.fields import keeps_warnings
 from ..results.group import GroupResult
-from ..results.kinds import keeps_warnings
 from ..results.latency import Latency
 from ..results.load import load_result
 from ..utils.checks import (
@@ -30,11 +31,10 @@ from ..utils.checks import (
 )
 from ..utils.memory import batches, check_many
 from ..utils.record import versions
-from .arguments import check_list_names
-from .listed import OnsetName
 from .subjects import (
     ResultOrPath,
-    gather_subjects,
+    Subjects,
+    check_list_names,
     is_path,
     join_lists,
     level_to_test,
@@ -56,18 +56,6 @@ _ENOUGH = 10_000
 _OTHER_UNIT = 10
 
 
-@dataclass(frozen=True)
-class Rule:
-    """What an onset is, and where to look for it, as `bootstrap_latency` is asked."""
-
-    criterion: str
-    fraction: float
-    level: float
-    min_duration: float
-    window: tuple | None
-    baseline: tuple | None
-
-
 def draw_subjects(rng, n_subjects, n_bootstraps):
     """How often every subject is in every resample, (n_bootstraps, S)."""
     check_many(
@@ -77,42 +65,45 @@ def draw_subjects(rng, n_subjects, n_bootstraps):
         f"{n_bootstraps:,} resamples",
         f"a smaller n_bootstraps; {_ENOUGH:,} are enough for an interval",
     )
-    counts = np.empty((n_bootstraps, n_subjects), dtype=np.int64)
     shares = np.full(n_subjects, 1 / n_subjects)
-    for rows in batches(*counts.shape):
-        counts[rows] = rng.multinomial(n_subjects, shares, len(counts[rows]))
-    return counts
+    return rng.multinomial(n_subjects, shares, n_bootstraps)
 
 
 def locate(times, scores, chance, counts, rule, levels=None):
-    """Find onsets, peaks, and where noise may be the onset, (m,) each."""
+    """Find onsets, peaks, and where noise may be the onset, (m,) each.
+
+    The rule has what `bootstrap_latency` is asked: what an onset is, and where to look
+    for it. The `levels` (S, 1) of subjects take the place of chance.
+    """
     tie = _TIE * np.abs(scores).max()
     if levels is not None:
         scores, chance = scores - levels, 0.0
-    if rule.baseline is not None:  # of each subject, so that errors are those of both
-        base = _within("baseline", times, rule.baseline)
+    if rule["baseline"] is not None:  # of each, so that errors are those of both
+        base = _within("baseline", times, rule["baseline"])
         scores, chance = scores - scores[:, base].mean(axis=1, keepdims=True), 0.0
-    window = _within("window", times, searched(times, rule))
+    window = _within("window", times, rule["window"])
     at = times[window]
     step = np.median(np.diff(at)) if len(at) > 1 else np.inf
-    least = FEWEST_SAMPLES if rule.min_duration > 0 else 1
+    min_duration = rule["min_duration"]
+    least = FEWEST_SAMPLES if min_duration > 0 else 1
     # Samples in a row that last for the duration; each lasts one step.
-    n_stay = max(least, int(np.ceil(rule.min_duration / step - _ROUNDING)))
+    n_stay = max(least, int(np.ceil(min_duration / step - _ROUNDING)))
     if n_stay > len(at):
         raise ValueError(
-            f"min_duration={rule.min_duration} s, here {n_stay} samples, is longer "
+            f"min_duration={min_duration} s, here {n_stay} samples, is longer "
             f"than the time to search, {at[0]:.3f} to {at[-1]:.3f} s with {len(at)}."
         )
 
     before = slice(0, min(window.start, np.searchsorted(times, -_ROUNDING)))
     onsets, peaks = np.empty((2, len(counts)))
     early = np.zeros(len(counts), dtype=bool)
-    criterion = ONSETS[rule.criterion]
+    criterion = ONSETS[rule["criterion"]]
+    asked = rule["fraction"], student.isf(rule["level"], len(scores) - 1)
     for rows in batches(len(counts), len(times)):
         mean, error = _mean_and_error(scores, counts[rows])
         top = mean[:, window].max(axis=1, keepdims=True)
         heights = mean - chance, error, top - chance, tie
-        excess = criterion.excess(*heights, rule, len(scores))
+        excess = criterion.excess(*heights, *asked)
         stays = _stays(excess[:, window] > tie, n_stay)
         onsets[rows] = _first_stay(excess[:, window], stays, at)
         peaks[rows] = at[(mean[:, window] >= top - tie).argmax(axis=1)]
@@ -135,47 +126,25 @@ def _mean_and_error(scores, counts):
     return mean + centre, np.sqrt(np.maximum(least, variance) / (n - 1))
 
 
-def searched(times, rule):
-    """The first and last time that are searched."""
-    if rule.window is not None:
-        return rule.window
-    first = 0.0 if times[0] < 0 < times[-1] else float(times[0])
-    return first, float(times[-1])
-
-
 def _within(name, times, span):
     """A slice of the samples in a span of time."""
     far = [abs(end) for end in span if np.isfinite(end)]
+    first, last = np.searchsorted(times, (span[0] - _ROUNDING, span[1] + _ROUNDING))
+    wrong = f"No sample lies in {name}={span}; the times" if first >= last else ""
     if max(far, default=0) > _OTHER_UNIT * max(1.0, np.abs(times).max()):
+        wrong = f"{name}={span} is far from the times, which"
+    if wrong:
         raise ValueError(
-            f"{name}={span} is far from the times, which are {times[0]:.3f} to "
-            f"{times[-1]:.3f} s. Times are in seconds: 100 ms are 0.1."
-        )
-    ends = span[0] - _ROUNDING, span[1] + _ROUNDING
-    first, last = np.searchsorted(times, ends)
-    if first >= last:
-        raise ValueError(
-            f"No sample lies in {name}={span}; the times are {times[0]:.3f} to "
-            f"{times[-1]:.3f} s. Times are in seconds: 100 ms are 0.1."
+            f"{wrong} are {times[0]:.3f} to {times[-1]:.3f} s. Times are in seconds: "
+            "100 ms are 0.1."
         )
     return slice(first, last)
-
-
-def _above_fraction(height, error, top, tie, rule, n_subjects):
-    """How far heights (m, T) are above a fraction of the peak height."""
-    # A course that never rises above chance has no onset.
-    return np.where(top > tie, height - rule.fraction * top, -1.0)
-
-
-def _above_error(height, error, top, tie, rule, n_subjects):
-    """How far heights (m, T) are above what a t-test takes."""
-    return height - student.isf(rule.level, n_subjects - 1) * error
 
 
 class Onset(NamedTuple):
     """What a time course has to exceed from its onset on."""
 
-    #: How far heights are above it.
+    #: How far heights (m, T) with these errors, and of this `top` (m, 1), are above it.
     excess: Callable
     #: For the methods section.
     words: str
@@ -188,14 +157,17 @@ class Onset(NamedTuple):
 #: The criteria by name.
 ONSETS = {
     "peak-fraction": Onset(
-        _above_fraction,
+        # A course that never rises above chance has no onset.
+        lambda height, error, top, tie, fraction, t: np.where(
+            top > tie, height - fraction * top, -1.0
+        ),
         "The onset was the first time at which the mean across subjects exceeded "
         "{fraction} % of its peak height above {base} for at least {duration} s",
         "a larger fraction",
         spares_baseline=True,
     ),
     "t": Onset(
-        _above_error,
+        lambda height, error, top, tie, fraction, t: height - t * error,
         "The onset was the first time at which the mean across subjects exceeded "
         "{base} in Student's *t*-test at a level of {level} for at least {duration} s",
         "a smaller level",
@@ -400,26 +372,29 @@ def bootstrap_latency(
     ['onset', 'peak']
     """
     check_option("criterion", criterion, ONSETS)
-    rule = Rule(
-        criterion,
-        check_share("fraction", fraction),
-        check_share("level", level, 0.5),
-        check_positive("min_duration", min_duration, zero=True),
-        _check_span("window", window),
-        _check_span("baseline", baseline),
-    )
+    rule = {
+        "criterion": criterion,
+        "fraction": check_share("fraction", fraction),
+        "level": check_share("level", level, 0.5),
+        "min_duration": check_positive("min_duration", min_duration, zero=True),
+        "window": _check_span("window", window),
+        "baseline": _check_span("baseline", baseline),
+    }
     n_bootstraps = check_count("n_bootstraps", n_bootstraps, minimum=100)
     confidence = check_share("confidence", confidence)
     paired, labels = check_flag("paired", paired), check_list_names(labels, other)
-    read = paired, metric, subjects, labels, rule.baseline
+    read = paired, metric, subjects, labels, baseline
     (times, metric, chance), lists = _read(results, other, *read)
-    seed = draw_seed(random_state)
-    rng, parts, n_early = np.random.default_rng(seed), [], 0
+    window, seed = rule["window"], draw_seed(random_state)
+    if window is None:
+        start = 0.0 if times[0] < 0 < times[-1] else float(times[0])
+        window = start, float(times[-1])
+    rng, parts, found, n_early = np.random.default_rng(seed), [], [], 0
     for scores, levels in lists:
         n = len(scores)
         if not (parts and paired):
             drawn = draw_subjects(rng, n, n_bootstraps)
-        if rule.baseline is None and np.isnan(chance):
+        if baseline is None and np.isnan(chance):
             raise ValueError(
                 f"The metric {metric!r} has no chance level that heights could be "
                 "measured from. Pass baseline=, a period before the effect, e.g. "
@@ -427,32 +402,40 @@ def bootstrap_latency(
             )
         # The subjects themselves come first, each of them once.
         counts = np.concatenate([np.ones((1, n), drawn.dtype), drawn])
-        levels = None if rule.baseline is not None else levels
-        onsets, peaks, early = locate(times, scores, chance, counts, rule, levels)
+        levels = None if baseline is not None else levels
+        searched = rule | {"window": window}
+        onsets, peaks, early = locate(times, scores, chance, counts, searched, levels)
         n_early = max(n_early, int(np.count_nonzero(early[1:])))
-        interval = _onset_interval(onsets[0], [(onsets[1:], n)], confidence)
+        found.append((onsets, peaks, n))
         part = Latency(
-            onset=float(onsets[0]),
-            peak=float(peaks[0]),
-            onset_interval=np.clip(interval, *searched(times, rule)),
-            peak_interval=_peak_interval(peaks[0], peaks[1:], confidence),
-            onsets=onsets[1:],
-            peaks=peaks[1:],
-            confidence=confidence,
+            **_located(onsets, peaks, confidence, [(onsets, n)], window),
             metric=metric,
             chance=chance,
             permuted_mean=np.nan if levels is None else float(levels.mean()),
             times=times,
             mean=scores.mean(axis=0),
             n_subjects=n,
-            window=searched(times, rule),
-            parameters={**asdict(rule), "random_state": seed, "paired": paired},
+            window=window,
+            parameters={**rule, "random_state": seed, "paired": paired},
             versions=versions(),
         )
         parts.append(part)
-    latency = parts[0] if len(parts) == 1 else _difference(*parts, paired, labels)
-    _warn_of_missing(latency)
-    _warn_of_noise(latency, n_early)
+    latency = parts[0]
+    if len(parts) > 1:
+        (onsets, peaks, n), (other_onsets, other_peaks, n_others) = found
+        difference = onsets - other_onsets, peaks - other_peaks
+        samples = [(onsets, n), (other_onsets, n_others)]
+        samples = [(difference[0], n)] if paired else samples
+        latency = replace(
+            latency,
+            **_located(*difference, confidence, samples),
+            times=np.empty(0),
+            mean=np.empty(0),
+            n_subjects=n + (0 if paired else n_others),
+            parts=tuple(parts),
+            labels=labels,
+        )
+    _warn(latency, n_early)
     return latency
 
 
@@ -488,7 +471,7 @@ def _read(results, other, paired, metric, subjects, labels, baseline):
         if isinstance(_loaded(other), GroupResult):
             raise TypeError("other must be a list of results, not a GroupResult.")
         entries, n_first, names = join_lists(results, other, subjects, paired, labels)
-        group = gather_subjects(entries, metric=metric, subjects=names, n_first=n_first)
+        group = Subjects(entries, n_first, names, metric=metric)
         of_all, scores, levels = group.first, group.expand(group.scores), None
         if baseline is None and np.isfinite(of_all.chance):
             also = " Or pass baseline=, a period before the effect, e.g. (-0.2, 0)."
@@ -547,64 +530,42 @@ def _check_span(name, span):
 # ---------------------------------------------------------------------- the latencies
 
 
-def _peak_interval(peak, resampled, confidence):
-    """The percentiles of resampled peaks, NaN without any."""
-    resampled = resampled[~np.isnan(resampled)]
-    if np.isnan(peak) or len(resampled) == 0:
-        return np.full(2, np.nan)
-    tail = (1 - confidence) / 2
-    return np.quantile(resampled, [tail, 1 - tail])
+def _located(onsets, peaks, confidence, samples, window=(-np.inf, np.inf)):
+    """The fields of a `Latency`; onsets and peaks of the subjects come first.
 
-
-def _onset_interval(onset, samples, confidence):
-    """The interval of t around an onset, NaN without any.
-
-    Of a difference between groups there are two `samples`, the resampled onsets and the
+    The interval of a peak are percentiles, and that of t around an onset is within the
+    window. Of a difference between groups there are two `samples`, the onsets and the
     number of subjects of each, which have the degrees of freedom of Welch.
     """
+    onset, peak, tail = float(onsets[0]), float(peaks[0]), (1 - confidence) / 2
+    ends, resampled = np.full((2, 2), np.nan), peaks[1:][~np.isnan(peaks[1:])]
+    if not np.isnan(peak) and len(resampled):
+        ends[1] = np.quantile(resampled, [tail, 1 - tail])
     errors, dofs = np.empty((2, len(samples)))
-    for k, (resampled, n) in enumerate(samples):
-        found = resampled[~np.isnan(resampled)]
+    for k, (of_sample, n) in enumerate(samples):
+        some = of_sample[1:][~np.isnan(of_sample[1:])]
         # A bootstrap takes the spread of n subjects for that of the population.
-        errors[k] = found.var() * n / (n - 1) if len(found) else np.nan
+        errors[k] = some.var() * n / (n - 1) if len(some) else np.nan
         dofs[k] = n - 1
     total, dof = errors.sum(), dofs.sum()
     if len(samples) > 1 and total > 0:
         dof = total**2 / (errors**2 / dofs).sum()
-    half = student.isf((1 - confidence) / 2, dof) * np.sqrt(total)
-    ends = onset + half * np.array([-1, 1])
-    return np.full(2, np.nan) if np.isnan(onset) else ends
+    if not np.isnan(onset):
+        half = student.isf(tail, dof) * np.sqrt(total)
+        ends[0] = np.clip(onset + half * np.array([-1, 1]), *window)
+    return {
+        "onset": onset,
+        "peak": peak,
+        "onset_interval": ends[0],
+        "peak_interval": ends[1],
+        "onsets": onsets[1:],
+        "peaks": peaks[1:],
+        "confidence": confidence,
+    }
 
 
-def _difference(first, second, paired, labels):
-    """The difference between two latencies."""
-    n_first, n_second, confidence = (
-        first.n_subjects,
-        second.n_subjects,
-        first.confidence,
-    )
-    onsets, peaks = first.onsets - second.onsets, first.peaks - second.peaks
-    onset, peak = first.onset - second.onset, first.peak - second.peak
-    samples = [(first.onsets, n_first), (second.onsets, n_second)]
-    samples = [(onsets, n_first)] if paired else samples
-    return replace(
-        first,
-        onset=onset,
-        peak=peak,
-        onset_interval=_onset_interval(onset, samples, confidence),
-        peak_interval=_peak_interval(peak, peaks, confidence),
-        onsets=onsets,
-        peaks=peaks,
-        times=np.empty(0),
-        mean=np.empty(0),
-        n_subjects=n_first + (0 if paired else n_second),
-        parts=(first, second),
-        labels=labels,
-    )
-
-
-def _warn_of_missing(latency):
-    """Warn where onsets are missing."""
+def _warn(latency, n_early):
+    """Warn where onsets are missing, and where noise may be that of many resamples."""
     n, n_without = len(latency.onsets), latency.n_without_onset
     if np.isnan(latency.onset):
         warn(
@@ -618,10 +579,6 @@ def _warn_of_missing(latency):
             "interval is based on the others and too narrow. The effect is not in all "
             "subjects, or too short: see min_duration, window and criterion."
         )
-
-
-def _warn_of_noise(latency, n_early):
-    """Warn where noise may be the onset of many resamples."""
     share = n_early / len(latency.onsets)
     if share <= MOST_WITHOUT:
         return

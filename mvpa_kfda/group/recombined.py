@@ -35,7 +35,7 @@ from ..inference.null import (
     tie_bound,
 )
 from ..inference.permutation import check_permutations
-from ..utils.checks import check_option, generator
+from ..utils.checks import generator
 from ..utils.memory import LazyRows, batches
 
 
@@ -50,7 +50,6 @@ class RecombinedNull(LazyRows):
     # after the other, so a row does not depend on which are read with it.
 
     def __init__(self, scores, nulls, draws, statistic):
-        check_option("statistic", statistic, ("min", "mean"))
         # In one piece each, or every read would copy the whole null.
         self._nulls = [np.ascontiguousarray(as_scores(null)) for null in nulls]
         dtype = _least_precise(self._nulls)
@@ -208,28 +207,15 @@ def draw_recombinations(n_maps, n_permutations, random_state=None):
     return draws
 
 
-class ClusterSizes(NamedTuple):
-    """Clusters of a group map and their p-values."""
-
-    #: Of positions (C,), adjusted, and 1 outside of clusters.
-    p_values: np.ndarray
-    #: Of positions (C,): clusters count from 1, and 0 is none.
-    labels: np.ndarray
-    #: Numbers of positions (n_clusters,), and p-values that are not adjusted.
-    sizes: np.ndarray
-    cluster_p: np.ndarray
-    #: Clusters of all group maps, the observed one included, of the first test.
-    n_null_clusters: int
-
-
 def cluster_size_p(
     nulls, threshold=0.001, adjacency=None, shape=None, exempt=(None, None)
 ):
-    """Compute `ClusterSizes` of nulls of means, with a height for each position.
+    """The p-values (C,) of nulls of means, with a height for each position.
 
-    Where several tests have to reject, a cluster is where the means are above the
-    heights of all, and has the largest of its p-values. Positions that are `exempt`
-    from a test are above its heights, and count in no size there.
+    They are those of clusters, adjusted, and 1 outside of them. Where several tests
+    have to reject, a cluster is where the means are above the heights of all, and has
+    the largest of its p-values. Positions that are `exempt` from a test are above its
+    heights, and count in no size there.
     """
     n_positions = nulls[0].shape[1]
     lattice = shape if adjacency is None and shape else (n_positions,)
@@ -255,7 +241,7 @@ def cluster_size_p(
 
     high = [above(test[0].observed[np.newaxis], *test[1:]) for test in tests]
     labels = labelled(np.all(high, axis=0)).ravel()
-    p, n_null = 0.0, []
+    p = 0.0
     for null, heights, mask in tests:
         count = np.zeros(n_positions + 1, int)
         rows = (null[part] for part in batches(*null.shape))
@@ -263,14 +249,12 @@ def cluster_size_p(
             sizes = sizes_of(labelled(above(maps, heights, mask)), mask)
             count += np.bincount(sizes, minlength=n_positions + 1)
         as_large = np.cumsum(count[::-1])[::-1]  # clusters of each size or more
-        n_null.append(int(as_large[1]))
         sizes = sizes_of(labels, mask)  # 0 where all positions are exempt
-        share = as_large[sizes] / max(1, n_null[-1])
+        share = as_large[sizes] / max(1, int(as_large[1]))
         p = np.maximum(p, np.where(sizes > 0, share, 0.0))
-    sizes, p_values = np.bincount(labels)[1:], np.ones(len(labels))
-    if len(sizes):
-        p_values = np.concatenate([[1.0], false_discovery_control(p)])[labels]
-    return ClusterSizes(p_values, labels, sizes, p, n_null[0])
+    if not labels.any():
+        return np.ones(n_positions)
+    return np.concatenate([[1.0], false_discovery_control(p)])[labels]
 
 
 def _heights(null, threshold):

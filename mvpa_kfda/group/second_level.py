@@ -7,41 +7,52 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
+from numbers import Real
+from types import SimpleNamespace
 from typing import Literal
 
 import numpy as np
-from scipy.stats import norm, t
+from scipy import stats
 
-from ..inference.corrections import ADJUSTMENTS, CorrectionNames, smallest_p_value
-from ..inference.exchange import LabelExchange, SignFlips, draw_labels, draw_signs
+from ..inference import listed
+from ..inference.corrections import (
+    ADJUSTMENTS,
+    CORRECTIONS,
+    CorrectionNames,
+    check_correction,
+    correct,
+    nearest_to_zero,
+    smallest_p_value,
+)
+from ..inference.discoveries import calibrate
+from ..inference.exchange import (
+    Exchange,
+    draw_labels,
+    draw_signs,
+    tidied,
+)
 from ..inference.listed import CLUSTER_FDR
-from ..inference.null import ALTERNATIVES, Alternative, FullNull, level_of_side
+from ..inference.null import ALTERNATIVES, Alternative, Null, count_p, level_of_side
 from ..inference.prevalence import largest_order, order_p, prevalence_p
+from ..results.fields import keeps_warnings
 from ..results.group import GroupResult
-from ..results.kinds import keeps_warnings
-from ..results.prevalence import NULLS, share_of
+from ..results.population import NULLS, share_of
 from ..utils.checks import (
     Seed,
     check_count,
     check_flag,
     check_option,
+    check_share,
     counted,
     draw_seed,
+    quoted,
     warn,
 )
 from ..utils.fingerprints import files_of
 from ..utils.memory import LazyRows
 from ..utils.record import versions
-from . import listed
-from .arguments import (
-    check_alpha,
-    check_corrections,
-    check_list_names,
-    check_threshold,
-    warn_if_above,
-)
 from .recombined import (
     RecombinedNull,
     cluster_size_p,
@@ -49,10 +60,10 @@ from .recombined import (
     p_of_scores,
     test_each_subject,
 )
-from .statistics import MapTest, calibrate_rows, parametric_p
 from .subjects import (
     ResultOrPath,
-    gather_subjects,
+    Subjects,
+    check_list_names,
     join_lists,
     level_to_test,
     off_chance,
@@ -65,14 +76,26 @@ _LEVEL_OF_IMAGES, _LEVEL = 0.001, 0.05
 #: For smaller levels there is no number of permutations that anybody would draw.
 _LEAST_ALPHA = 1e-8
 
+#: Up to so many subjects the signed-rank test is exact: without ties by its known
+#: distribution, with ties by listing the signs. SciPy's bounds.
+_EXACT, _LISTED = 50, 13
+
+#: The rank-sum test without ties is exact if one group is not larger. SciPy's bound.
+_EXACT_GROUP = 8
+
+#: Scores that a group ranks for true discoveries, about: those of as many permutations
+#: as there are, or of the first ones, but of a thousand at least.
+_RANKED, _LEAST_RANKED = 2**25, 1000
+
 
 @dataclass(frozen=True)
 class GroupMethod:
     """How subjects are put together, and what may be asked of it."""
 
-    #: The test: of `Subjects` and a `GroupTest` it makes a `MapTest`.
+    #: The test: of `Subjects` and of what was asked it makes a `MapTest`.
     test: Callable
-    #: What is tested: "min" or "mean" over subjects, or one of `STATISTICS`.
+    #: What is tested: "min" or "mean" over subjects, one of them from below ("order"),
+    #: or one of `STATISTICS`.
     statistic: str
     #: For the methods section, the test of one list of scores, and of two groups.
     words: str
@@ -85,37 +108,84 @@ class GroupMethod:
     corrections: tuple = ()
     #: The only ones it has, the first by default; none: all, "max" by default.
     only: tuple = ()
-    #: Whether it takes one subject from below, by an order, and a share.
-    ordered: bool = False
     #: What may be tested for; of some methods and corrections only high scores.
     alternatives: tuple = ALTERNATIVES
 
 
 @dataclass(frozen=True)
-class GroupTest:
-    """What was asked of `group_inference`."""
+class MapTest:
+    """A map of C positions, tested: p-values by correction, and the P maxima."""
 
-    method: str
-    correction: tuple
-    #: Of the i-test: which subject from below, and the share of the null hypothesis.
-    order: int | None
-    hypothesis: float | None
-    metric: str
-    alternative: str
-    alpha: float
-    #: Second-level permutations, at most.
-    n_permutations: int
-    #: p-level that forms clusters.
-    threshold: float
-    random_state: int
-    paired: bool
-    resample: bool
-    labels: tuple
+    statistic: np.ndarray
+    p: dict
+    #: The most extreme statistic of each permutation, turned as the alternative says.
+    null_max: np.ndarray
+    observed_max: float
+    #: The map that clusters are formed of, and at which height; None if not needed.
+    cluster_scores: np.ndarray | None = None
+    cluster_height: float = np.nan
+    #: At how many positions subjects score so much alike that t has a larger variance.
+    n_alike: int = 0
+    #: How many tests had to reject.
+    n_tests: int = 1
+    #: The nulls, one for each test.
+    nulls: tuple = ()
+    #: Further maps (S, C): "p_of_minimum", the p-values of the subjects, the larger of
+    #: two tests; "permuted_means", if scores were tested against these, not chance.
+    maps: dict = field(default_factory=dict)
 
-    @property
-    def statistic(self):
-        """What is tested."""
-        return METHODS[self.method].statistic
+    def fields(self, expand):
+        """What results record of it; `expand` makes maps of values (..., C)."""
+        of_clusters = self.cluster_scores
+        return {
+            "statistic": expand(self.statistic),
+            "p_maps": {name: expand(p) for name, p in self.p.items()},
+            "observed_max": self.observed_max,
+            "null_max": self.null_max,
+            "n_permutations": len(self.null_max),
+            "cluster_scores": None if of_clusters is None else expand(of_clusters),
+            "cluster_height": self.cluster_height,
+        }
+
+    @classmethod
+    def of(
+        cls, tests, corrections, places, counted, threshold, alternative, height=None
+    ):
+        """Test maps at the C positions that are `counted` (V,), by corrections.
+
+        Of each test, which all have to pass, there is the null (P, C), with its
+        `observed` scores, and where it does not count (C,), or None.
+        """
+        adjacency, shape = places.adjacency(counted), places.shape
+        if adjacency is not None:
+            shape = (np.count_nonzero(counted),)
+        nulls = [
+            Null(
+                null.observed.reshape(shape),
+                LazyRows(len(null), shape, null.dtype, null.__getitem__),
+                adjacency,
+                threshold,
+                alternative,
+                height=height,
+                exempt=None if exempt is None else exempt.reshape(shape),
+            )
+            for null, exempt in tests
+        ]
+        first, scores = nulls[0], None
+        needed = any(CORRECTIONS[name].standardised for name in corrections)
+        # Standardised ones take another reading of the null, which only these make.
+        if needed or not first.standardised:
+            scores = nearest_to_zero(nulls).ravel()
+        return cls(
+            first.observed.ravel(),
+            {name: np.ravel(correct(nulls, name)) for name in sorted(corrections)},
+            reduce(np.maximum, [null.maximum for null in nulls]),
+            max(float(null.values.max()) for null in nulls),
+            scores,
+            first.height,
+            n_tests=len(nulls),
+            nulls=tuple(nulls),
+        )
 
 
 def recombine(subjects, test):
@@ -123,10 +193,10 @@ def recombine(subjects, test):
     n_maps = [1 + len(null) for null in subjects.nulls]
     draws = draw_recombinations(n_maps, test.n_permutations, test.random_state)
     nulls = [
-        RecombinedNull(scores, permuted, draws, test.statistic)
+        RecombinedNull(scores, permuted, draws, METHODS[test.method].statistic)
         for scores, permuted, _ in subjects.tests
     ]
-    if test.statistic == "mean":
+    if METHODS[test.method].statistic == "mean":
         return _test(nulls, subjects, test, {"none", "max"})
     # All recombinations give these p-values of the minimum, so that none are drawn.
     p_of_minimum = _p_by_subject([null.observed for null in nulls], subjects)
@@ -135,7 +205,7 @@ def recombine(subjects, test):
     # Of drawn recombinations a maximum may by chance have the smaller p-value.
     for name in p.keys() & {"max", "max-step-down"}:
         p[name] = np.maximum(p[name], p["none"])
-    return replace(tested, p=p, p_of_minimum=p_of_minimum)
+    return replace(tested, p=p, maps={"p_of_minimum": p_of_minimum})
 
 
 def take_in_order(subjects, test):
@@ -144,8 +214,8 @@ def take_in_order(subjects, test):
     maps = [np.sort(s, axis=0)[test.order - 1] for s, *_ in subjects.tests]
     p_of_order = _p_by_subject(maps, subjects)
     p = {"none": order_p(p_of_order, test.order, test.hypothesis)}
-    numbers = {"n_tests": len(maps), "p_of_minimum": p_of_order}
-    return MapTest(maps[0], p, np.empty(0), np.nan, **numbers)
+    of_subjects = {"n_tests": len(maps), "maps": {"p_of_minimum": p_of_order}}
+    return MapTest(maps[0], p, np.empty(0), np.nan, **of_subjects)
 
 
 def _p_by_subject(maps, subjects):
@@ -159,26 +229,22 @@ def _p_by_subject(maps, subjects):
 
 def exchange(subjects, test):
     """Test the mean of one list, or the difference of two, by signs or by labels."""
-    statistic, n_first, scores = (
-        test.statistic,
-        subjects.n_first,
-        subjects.scores,
-    )
-    first, others = scores[:n_first], scores[n_first:]
-    drawn, means = (test.n_permutations, test.random_state), None
+    method, n_first, scores = METHODS[test.method], subjects.n_first, subjects.scores
+    statistic, first, others = method.statistic, scores[:n_first], scores[n_first:]
+    drawn, maps = (test.n_permutations, test.random_state), {}
     if len(others) and not test.paired:
         samples, dof = (first, others), len(scores) - 2
         labels = draw_labels(n_first, len(others), *drawn)
-        null = LabelExchange(scores, labels, statistic)
+        null = Exchange(scores, labels, statistic)
     else:
         base = others
         if not test.paired:
             base = level_to_test(subjects, test.alternative)
-            means = base if np.ndim(base) else None
+            maps = {"permuted_means": base} if np.ndim(base) else {}
         samples, dof = (first - base,), n_first - 1
-        null = SignFlips(*samples, draw_signs(n_first, *drawn), statistic)
+        null = Exchange(*samples, draw_signs(n_first, *drawn), statistic)
     level, p = level_of_side(test.threshold, test.alternative), {}
-    if METHODS[test.method].parametric:
+    if method.parametric:
         if null.all_alike:
             raise ValueError(
                 f"All {len(scores)} subjects have the same scores, which leaves no "
@@ -186,12 +252,13 @@ def exchange(subjects, test):
                 "or 'sign-flip', whose p-values need none, or 'prevalence' or "
                 "'bootstrap'."
             )
-        by_theory = {"statistic": statistic, "alternative": test.alternative}
-        p["none"] = parametric_p(*samples, **by_theory)
-    height = float(t.isf(level, dof) if statistic == "t" else norm.isf(level))
+        asked = {"statistic": statistic, "alternative": test.alternative}
+        p["none"] = parametric_p(*samples, **asked)
+    of_t = statistic == "t"
+    height = float(stats.t.isf(level, dof) if of_t else stats.norm.isf(level))
     tested = _test([null], subjects, test, {"none"}, height, p)
     n_alike = int(np.count_nonzero(null.alike))
-    return replace(tested, n_alike=n_alike, permuted_means=means)
+    return replace(tested, n_alike=n_alike, maps=maps)
 
 
 def _test(nulls, subjects, test, always, height=None, p=()):
@@ -199,32 +266,79 @@ def _test(nulls, subjects, test, always, height=None, p=()):
 
     Of two nulls the subjects' exempt positions are exempt from the second test.
     """
-    observed, p, places = nulls[0].observed, dict(p), subjects.first.places
+    places, counted, p = subjects.first.places, subjects.counted, dict(p)
     names = always | {name for name in test.correction if name not in ADJUSTMENTS}
-    adjacency = places.adjacency(subjects.counted)
-    exempt = None, subjects.tests[-1][2]
+    exempt = (None, subjects.tests[-1][2])[: len(nulls)]
     if CLUSTER_FDR in names:
-        which = test.threshold, adjacency, places.shape
-        p[CLUSTER_FDR] = cluster_size_p(nulls, *which, exempt=exempt).p_values
+        which = test.threshold, places.adjacency(counted), places.shape
+        p[CLUSTER_FDR] = cluster_size_p(nulls, *which, exempt=exempt)
     names -= set(p)
     if not names:
+        observed = nulls[0].observed
         return MapTest(observed, p, np.empty(0), np.nan, observed, height)
-    shape = places.shape if adjacency is None else observed.shape
-    full = [
-        FullNull(
-            null.observed.reshape(shape),
-            LazyRows(len(null), shape, null.dtype, null.__getitem__),
-            adjacency,
-            test.threshold,
-            test.alternative,
-            height=height,
-            exempt=None if mask is None else mask.reshape(shape),
-        )
-        for null, mask in zip(nulls, exempt, strict=False)
-    ]
-    tested = MapTest.of(full, names)
-    found = tuple(map(calibrate_rows, full))
-    return replace(tested, statistic=observed, p=p | tested.p, calibrations=found)
+    tests = list(zip(nulls, exempt, strict=True))
+    asked = test.threshold, test.alternative, height
+    tested = MapTest.of(tests, names, places, counted, *asked)
+    return replace(tested, p=p | tested.p)
+
+
+def parametric_p(first, second=None, statistic="t", alternative="greater"):
+    """Return p-values (C,) of values (S, C), against 0 or (S2, C), by distribution."""
+    values = tidied(first if second is None else np.concatenate([first, second]))
+    spread = values if second is None else values - values[0]
+    varied = np.flatnonzero(spread.any(axis=0))
+    p = np.ones(values.shape[1])
+    if len(varied):
+        test = _one_group if second is None else _two_groups
+        p[varied] = test(values[:, varied], len(first), statistic, alternative)
+    return p
+
+
+def _one_group(values, n, statistic, alternative):
+    """The p-values (C,) of n subjects against 0."""
+    flips = Exchange(values, np.ones((1, n)), statistic)
+    if statistic == "t":
+        return _tail(flips.observed, stats.t(n - 1), alternative)
+    p = _tail(flips.observed, stats.norm(), alternative)
+    tied = _tied(np.abs(values)) | (values == 0).any(axis=0)
+    if n <= _EXACT and not tied.all():
+        p[~tied] = stats.wilcoxon(
+            values[:, ~tied], alternative=alternative, method="exact", axis=0
+        ).pvalue
+    if n <= _LISTED and tied.any():
+        flips = Exchange(values[:, tied], draw_signs(n, 2**n), statistic)
+        null = Null(flips.observed, flips, alternative=alternative, height=1.0)
+        p[tied] = count_p(null.exceedances, null.n_permutations)
+    return p
+
+
+def _two_groups(values, n, statistic, alternative):
+    """The p-values (C,) of the first n subjects against the others."""
+    if statistic == "t":
+        labels = np.arange(len(values))[np.newaxis] < n
+        t = Exchange(values, labels).observed
+        return _tail(t, stats.t(len(values) - 2), alternative)
+    p = np.empty(values.shape[1])
+    approximate = _tied(values) | (min(n, len(values) - n) > _EXACT_GROUP)
+    for method, chosen in (("exact", ~approximate), ("asymptotic", approximate)):
+        if chosen.any():
+            first, second = np.split(values[:, chosen], [n])
+            p[chosen] = stats.mannwhitneyu(
+                first, second, alternative=alternative, method=method, axis=0
+            ).pvalue
+    return p
+
+
+def _tail(statistic, distribution, alternative):
+    """The probability of a value that is at least as extreme."""
+    if alternative == "two-sided":
+        return 2 * distribution.sf(np.abs(statistic))
+    return distribution.sf(-statistic if alternative == "less" else statistic)
+
+
+def _tied(values):
+    """Tell which columns hold a value twice."""
+    return (np.diff(np.sort(values, axis=0), axis=0) == 0).any(axis=0)
 
 
 #: The methods by name: adding one is an entry here, and its words in GROUP_TESTS.
@@ -247,7 +361,6 @@ METHODS = {
         "scores were seen.",
         by_labels=True,
         only=("holm", "none", "bonferroni", "fdr", "fdr-by"),
-        ordered=True,
         alternatives=("greater",),
     ),
     "bootstrap": GroupMethod(
@@ -537,9 +650,12 @@ def group_inference(
         check_option("method", method, METHODS)
     method = METHODS[name]
     corrections = check_corrections(correction, name, method.corrections, method.only)
-    if method.ordered:
+    if method.statistic == "order":
         hypothesis = share_of("majority" if hypothesis is None else hypothesis)
-    alternative = _check_alternative(alternative, method, corrections, other)
+    if alternative is None:
+        alternative = "greater" if other is None else "two-sided"
+    else:
+        _check_alternative(alternative, method, corrections)
     if other is None and check_flag("paired", paired):
         raise ValueError("paired=True compares with another list; pass other=[...].")
     if other is not None and method.by_labels:
@@ -548,28 +664,31 @@ def group_inference(
             "other group. For a comparison use method='sign-flip', 't' or 'wilcoxon'."
         )
     resample = check_flag("resample", resample)
-    alpha, labels = check_alpha(alpha), check_list_names(labels, other)
+    alpha = check_share("alpha", alpha, such_as=", such as 0.05")
+    labels = check_list_names(labels, other)
     n_permutations = N_PERMUTATIONS if n_permutations is None else n_permutations
     n_permutations = check_count("n_permutations", n_permutations, minimum=1)
     entries, n_first, names = join_lists(results, other, subjects, paired, labels)
-    order = _check_order(order, hypothesis, n_first, alpha, method)
+    if method.statistic == "order":
+        order = _check_order(order, hypothesis, n_first, alpha)
+    elif order is not None or hypothesis is not None:
+        given = ("hypothesis", hypothesis) if order is None else ("order", order)
+        raise ValueError(
+            f"{given[0]}={given[1]!r} is for method='i-test' only; leave it out."
+        )
     if threshold is not None:
         n_means = 1 if paired or other is None else 2
         dof = len(names) // (2 if paired else 1) - n_means
         check_threshold(threshold, dof if method.statistic == "t" else None)
-    group = gather_subjects(
-        entries,
-        metric=metric,
-        subjects=names,
-        need_nulls=method.by_labels,
-        resample=resample,
-        n_first=n_first,
-    )
-    first, members, compared = group.first, group.members, other is not None
+    asked = {"need_nulls": method.by_labels, "resample": resample}
+    group = Subjects(entries, n_first, names, metric=metric, **asked)
+    first, compared = group.first, other is not None
     if threshold is None:
         in_brain = first.places.geometry is not None
         threshold = _LEVEL_OF_IMAGES if in_brain else _LEVEL
-    test = GroupTest(
+    #: What was asked, as results record it. Of the i-test there is the subject from
+    #: below, and the share of the null hypothesis.
+    test = SimpleNamespace(
         method=name,
         correction=corrections,
         order=order,
@@ -592,71 +711,129 @@ def group_inference(
         "random_state": test.random_state,
         "first_level_permutations": [len(null) for null in group.nulls],
         "scoring": first.scoring,
-        "first_level_smallest_p": [one.smallest_p for one in members],
+        "first_level_smallest_p": [one.smallest_p for one in group.members],
         "first_level": group.first_level,
         "first_level_differences": group.differences,
         "n_alike": tested.n_alike,
         "n_tests": tested.n_tests,
     }
-    if method.ordered:
+    if method.statistic == "order":
         parameters |= {"order": order, "hypothesis": hypothesis}
-    optional = {
-        "p_of_minimum": tested.p_of_minimum,
-        "permuted_means": tested.permuted_means,
-    }
+    maps = tested.maps
     if method.by_labels:
         alone = test_each_subject(group, alpha)
-        optional |= {"subject_p": alone.p, "subject_sizes": alone.sizes}
+        maps = maps | {"subject_p": alone.p, "subject_sizes": alone.sizes}
         sizes = list(alone.sizes_anywhere)
         parameters["anywhere"] = {"p": list(alone.p_anywhere), "size": sizes}
-    off = off_chance(group, tested.permuted_means is not None)
+    off = off_chance(group, "permuted_means" in maps)
     if off:
         parameters["permuted_mean"] = off
-    sums = [one.checksum for one in members]
+    sums = [one.checksum for one in group.members]
     inputs = {"function": "group_inference", "files": files_of(entries)}
     inputs["results"] = sums[:n_first]
+    options = vars(test) | {"correction": list(corrections), "labels": None}
+    scores, of_second = group.expand(group.scores), {}
     if compared:
-        inputs["other"] = sums[n_first:]
-    scores = group.expand(group.scores)
+        inputs["other"], options["labels"] = sums[n_first:], list(labels)
+        of_second["other_subjects"] = np.array(group.names[n_first:])
+        of_second["other_scores"] = scores[n_first:]
+    else:
+        of_second = {"mean_matrices": group.matrices, "classes": group.classes}
+    # Second-level permutations are many more than a bound of many positions needs, and
+    # to rank all of them may take longer than all else. Which rows are taken depends on
+    # the number of positions alone, and so leaves them exchangeable.
+    n_ranked = max(_LEAST_RANKED, _RANKED // max(1, tested.statistic.size))
+    ranked = [
+        calibrate(null if n_ranked >= null.n_permutations else null.first(n_ranked))
+        for null in tested.nulls
+    ]
+    kept = ("method", "correction", "metric", "alternative", "alpha", "paired")
     result = GroupResult(
-        metric=first.metric,
-        method=name,
-        correction=corrections,
-        alternative=alternative,
-        alpha=alpha,
+        **{name: vars(test)[name] for name in (*kept, "labels")},
         places=first.places,
         chance=0.0 if compared else float(first.chance),
         score_chance=float(first.chance),
         **tested.fields(group.expand),
         subjects=np.array(group.names[:n_first]),
         subject_scores=scores[:n_first],
-        other_subjects=np.array(group.names[n_first:]) if compared else None,
-        other_scores=scores[n_first:] if compared else None,
-        paired=test.paired,
-        labels=labels,
+        **of_second,
         parameters=parameters,
         subject_warnings=group.warnings,
-        ranks=[group.expand(each.ranks, 0) for each in tested.calibrations],
-        rank_statistics=[each.statistics for each in tested.calibrations],
+        ranks=[group.expand(each.ranks, 0) for each in ranked],
+        rank_statistics=[each.statistics for each in ranked],
         versions=versions(),
-        mean_matrices={} if compared else group.matrices,
-        classes=None if compared else group.classes,
-        **{k: None if x is None else group.expand(x) for k, x in optional.items()},
-        options=vars(test)
-        | {
-            "correction": list(corrections),
-            "labels": list(labels) if compared else None,
-        },
+        **{name: group.expand(values) for name, values in maps.items()},
+        options=options,
         inputs=inputs,
     )
     _warn_if_out_of_reach(result)
     return result
 
 
-def _check_alternative(alternative, method, corrections, other):
-    """The alternative; the default depends on what is tested."""
-    if alternative is None:
-        return "greater" if other is None else "two-sided"
+def check_threshold(threshold, dof=None):
+    """A p-level that forms clusters of t with `dof`, or of normal deviates."""
+    real = isinstance(threshold, Real) and not isinstance(threshold, bool)
+    if real and 0 < threshold < 0.5:
+        return float(threshold)
+    hint = ""
+    if real and 1 < threshold < 1000:
+        name = "z" if dof is None else f"t({dof})"
+        p = stats.norm.sf(threshold) if dof is None else stats.t.sf(threshold, dof)
+        hint = f" It is no t or z: {name} = {threshold:g} is a p of {p:.2g}, one-sided."
+    raise ValueError(
+        f"Invalid value for 'threshold': {threshold!r}. Allowed: a p-level above 0 and "
+        f"below 0.5, such as 0.001 or 0.05.{hint}"
+    )
+
+
+def check_corrections(correction, method, also=(), only=()):
+    """The names of the corrections, each once; `also` are the method's own."""
+    if correction is None:
+        correction = only[0] if only else "max"
+    several = isinstance(correction, list | tuple | set | frozenset)
+    asked, names = [*correction] if several else [correction], {}
+    if not asked:
+        raise ValueError("correction is an empty list; pass 'max' or another one.")
+    for given in asked:  # large letters count as small ones, underscores as hyphens
+        text = isinstance(given, str)
+        name = given.lower().replace("_", "-") if text else given
+        if text and name == CLUSTER_FDR and name not in also:
+            raise ValueError(
+                f"The correction {CLUSTER_FDR!r} is that of method='bootstrap'; for "
+                f"method={method!r} use 'cluster-size' or 'cluster'."
+            )
+        try:
+            name = name if text and name in also else check_correction(name)
+        except ValueError:
+            raise ValueError(
+                f"Invalid value for 'correction': {given!r}. Allowed: "
+                f"{quoted((*CORRECTIONS, *also))}. 'max' controls the family-wise "
+                "error."
+            ) from None
+        names[name] = None
+    for name in names:
+        if only and name not in only:
+            raise ValueError(
+                f"method={method!r} has no correction {name!r}: it would correct where "
+                "nobody has an effect, and not where a few have one. Use "
+                f"{only[0]!r}, or one of {quoted(only[1:])}."
+            )
+    return tuple(names)
+
+
+def warn_if_above(alpha, least, correction, drawn, advice):
+    """Warn if the least p-value of a correction is above alpha; tell whether it is."""
+    if least > alpha:
+        warn(
+            f"With {drawn} the smallest p-value attainable with correction "
+            f"{correction!r} is {least:.3g}, above alpha={alpha:g}: nothing can be "
+            f"significant. {advice}"
+        )
+    return least > alpha
+
+
+def _check_alternative(alternative, method, corrections):
+    """Refuse an alternative that a method, or a correction, does not have."""
     check_option("alternative", alternative, ALTERNATIVES)
     if CLUSTER_FDR in corrections and alternative != "greater":
         raise ValueError(
@@ -669,19 +846,10 @@ def _check_alternative(alternative, method, corrections, other):
             "'prevalence' and 'i-test' have alternative='greater', got "
             f"{alternative!r}."
         )
-    return alternative
 
 
-def _check_order(order, share, n_subjects, alpha, method):
-    """Return the order of an i-test; refuse one that cannot reach alpha."""
-    if not method.ordered:
-        if order is not None or share is not None:
-            name = "hypothesis" if order is None else "order"
-            raise ValueError(
-                f"{name}={share if order is None else order!r} is for method='i-test' "
-                "only; leave it out."
-            )
-        return None
+def _check_order(order, share, n_subjects, alpha):
+    """The order of an i-test; refuse one that cannot reach alpha."""
     order = check_count("order", 1 if order is None else order, minimum=1)
     largest = largest_order(n_subjects, share, alpha)
     if largest < 1:

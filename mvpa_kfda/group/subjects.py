@@ -3,15 +3,16 @@
 Files are loaded one after the other, compared with the first, and only what the group
 needs is kept. Messages name a subject by what it is called and by its file. Also, what
 scores of subjects are without an effect, and how much they can say.
+
+Every field that a result records is compared, so that nobody has to think of a new one:
+the tables here name what may differ, not what may not.
 """
 
-import hashlib
 import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import combinations
 from os import PathLike
 from pathlib import Path
@@ -21,13 +22,12 @@ import numpy as np
 
 from ..data.volumes import nearest_voxels, take_voxels
 from ..inference.corrections import KeptTest
-from ..inference.null import NullCentre, centre_of, permuted_means
+from ..inference.null import NullCentre, as_scores, centre_of, permuted_means
 from ..metrics.auc import find_rare_class
 from ..metrics.classes import METRICS, crowding, depends_on_frequencies
 from ..metrics.names import metric_limits
 from ..metrics.regression import REGRESSION_METRICS
 from ..results.base import Result, SubjectResult
-from ..results.epochs import GeneralizationResult
 from ..results.load import load_result
 from ..utils.advice import advice, is_foreign
 from ..utils.checks import (
@@ -40,8 +40,8 @@ from ..utils.checks import (
     warn,
 )
 from ..utils.problems import who_was_told, word_told
+from ..utils.record import as_call, is_record, recorded
 from ..viz.common import DEFAULT_NAMES
-from .records import differences, record_of, shared, tell_differences
 
 #: What users may give as one result of a list.
 ResultOrPath = SubjectResult[Any] | str | PathLike[str]
@@ -61,7 +61,7 @@ _SAME_CHANCE = 1e-9
 #: Scores that depend on class frequencies are tested against permuted labels where the
 #: largest class is so many times as frequent as equal ones would be, and without
 #: permutations not at all from the second number on: of two classes, at 1.2 and 1.5.
-_UNEQUAL, _TOO_UNEQUAL = 12 / 11, 1.2
+_UNEQUAL, _TOO_UNEQUAL = 12 / 11 - 1e-9, 1.2 - 1e-9
 
 
 class Subject:
@@ -71,22 +71,26 @@ class Subject:
     sub-01 (a/b.h5)", and `first` is the first subject, None for itself.
     """
 
-    def __init__(self, result, name, words, first, metric, need_nulls):
-        self.name, self.words, self.metric = name, words, metric
+    def __init__(self, result, words, first, metric, need_nulls):
+        self.words, self.metric = words, metric
         self.places, self.mode = result.places, _mode_of(result)
         self.chance, n_classes = result.chances[metric], len(result.classes)
         scores = np.ravel(result.metrics[metric]).astype(np.float64)
+        kept = result.kept_tests(metric)
         #: A `KeptTest` for each test that has to reject, one or two; without its null
         #: where that is not needed.
         self.tests = [KeptTest(scores, None)]
-        if need_nulls:
-            self.tests = _tests_with_nulls(result, scores, metric, words, first)
-        kept = result.kept_tests(metric)
         #: Means of permuted scores (V,), and where they lie on the whole, or None.
         self.permuted_means = None
-        if kept and not need_nulls:
-            self.permuted_means = _flat_means(kept[0].null, scores)
         self.centre = centre_of(kept[0].null) if kept else None
+        if need_nulls:
+            _refuse_lack_of_nulls(result, kept, metric, words, first)
+            self.tests = [_flat(*test) for test in kept]
+        elif kept and (means := permuted_means(kept[0].null)) is not None:
+            whole = means.size == scores.size
+            where = slice(None) if whole else ~np.isnan(scores)  # of summaries
+            self.permuted_means = np.full(scores.size, np.nan)
+            self.permuted_means[where] = np.ravel(means)
         #: How many times as frequent the largest class is as equal ones would be; 1
         #: where the metric does not depend on that.
         self.unbalanced = 1.0
@@ -116,168 +120,189 @@ class Subject:
             self.permuted_means = take(self.permuted_means)
 
 
-def _flat_means(null, scores):
-    """The means (V,) of permuted scores, or None if they were not kept."""
-    means = permuted_means(null)
-    if means is None or means.size == scores.size:
-        return None if means is None else np.ravel(means)
-    every = np.full(scores.size, np.nan)  # summaries leave out gaps
-    every[~np.isnan(scores)] = np.ravel(means)
-    return every
+def _mode_of(result):
+    """Which trials a map of generalization tests; None for other results."""
+    # The diagonal of such a map keeps its parameters, but is tested at each time alone.
+    return result.mode if "test_times" in result.axes else None
 
 
-@dataclass(frozen=True, eq=False)
+def _flat(scores, null, exempt):
+    """A `KeptTest` of flat maps, the null (P, V) in its own precision."""
+    exempt = None if exempt is None else np.ravel(exempt)
+    scores = np.ravel(scores).astype(np.float64)
+    return KeptTest(scores, as_scores(null.reshape(len(null), -1)), exempt)
+
+
+def _refuse_lack_of_nulls(result, tests, metric, who, first):
+    """Raise a ValueError unless the label permutations that a test needs are there."""
+    again = f"run the analysis of {_inside(who)} again with n_permutations=100"
+    lacks, n_permutations = "", len(result.null_of(metric))
+    if n_permutations and first is not None and len(tests) != len(first.tests):
+        lacks = (
+            "and the first subject differ in whether the permutations of the second "
+            f"test were kept; {again}, and likewise of the first subject."
+        )
+    elif n_permutations == 0 and tests:
+        lacks = (
+            "has only a summary of its label permutations "
+            f"(null={result.parameters.get('null')!r}); {again} and null='full'."
+        )
+    elif n_permutations == 0 and "pairs_of" in result.parameters:
+        lacks = (
+            "has no label permutations of chosen pairs of classes, which this method "
+            "needs; they are kept of pairs that are in scoring, such as scoring=["
+            f"{result.parameters['pairs_of']!r}, {result.parameters['pairs']!r}]. Use "
+            "method='sign-flip' or 't', or run the analysis again so."
+        )
+    elif n_permutations == 0:
+        lacks = f"has no label permutations, which this method needs; {again}."
+    if lacks:
+        raise ValueError(f"{who} {lacks}")
+
+
 class Subjects:
-    """Results of S subjects at the same V positions, of which C count."""
+    """Results of S subjects at the same V positions, of which C count.
 
-    #: Each `Subject`, at the positions that count; the first list has `n_first`.
-    members: list
-    n_first: int
-    #: Positions (V,), in C order, where every subject has a score.
-    counted: np.ndarray
-    #: How all of them were analysed, and their numbers of trials (S,).
-    first_level: dict
-    #: In what some of them differ: field -> what is there instead -> their names.
-    differences: dict
-    #: What their runs warned of: text -> names of the subjects.
-    warnings: dict
-    #: Means over the first list of pairs of classes (positions..., pairs) by kind, and
-    #: these classes, (c,) or None.
-    matrices: dict
-    classes: np.ndarray | None
+    `entries` are results or paths, at the positions of the first; the first list has
+    `n_first` of them.
+    """
 
-    @property
-    def first(self):
-        """The first subject, to which all are compared."""
-        return self.members[0]
+    def __init__(
+        self, entries, n_first, names, *, metric=None, need_nulls=False, resample=False
+    ):
+        self.n_first, self.names = n_first, names
+        words = [_word_subject(*pair) for pair in zip(names, entries, strict=True)]
+        _refuse_repeats(entries, words)
+        self.members, seen, sums = [], {}, {}
+        #: Classes of the tables of pairs, (c,) or None.
+        self.classes = None
+        for k, (entry, who) in enumerate(zip(entries, words, strict=True)):
+            result, first = _load(entry, who), self.members[0] if k else None
+            metric = _check_kind(result, who, first, metric, resample)
+            _refuse_copy(result, entry, who, seen)
+            subject = Subject(result, who, first, metric, need_nulls)
+            matrices = {
+                kind: np.reshape(values, (-1, values.shape[-1]))
+                for kind, values in result.matrices.items()
+            }
+            # Of voxels of another grid, resampling was asked for.
+            if k and first.places.difference(subject.places, within_sample=True):
+                nearest = _nearest(subject, first)
+                subject.keep(partial(take_voxels, nearest=nearest))
+                matrices = {x: take_voxels(matrices[x].T, nearest).T for x in matrices}
+            if k == 0:
+                self.classes, sums = result.classes, dict.fromkeys(matrices, (0.0, 0))
+            elif k < n_first and not np.array_equal(result.classes, self.classes):
+                sums = {}
+            if k < n_first:  # a pair that a subject has not tested is left out
+                sums = {kind: sums[kind] for kind in sums if kind in matrices}
+                for kind, (total, n) in sums.items():
+                    defined = np.isfinite(matrices[kind])
+                    total = total + np.where(defined, matrices[kind], 0.0)
+                    sums[kind] = total, n + defined
+            # All share the places of the first; meshes and masks of others are let go.
+            subject.places = first.places if k else subject.places
+            self.members.append(subject)
+        self.first = first = self.members[0]
 
-    @property
-    def names(self):
-        """Names of the subjects."""
-        return tuple(one.name for one in self.members)
-
-    @cached_property
-    def tests(self):
-        """Scores (S, C), nulls, and where it does not count (C,), of each test."""
-        tests = []
-        for kept in zip(*(one.tests for one in self.members), strict=True):
-            scores = np.stack([test.scores for test in kept])
-            nulls = tuple(test.null for test in kept if test.null is not None)
-            exempt = kept[0].exempt
-            if exempt is None:
-                exempt = np.zeros(scores.shape[1], bool)
-            tests.append((scores, nulls, exempt))
-        return tests
-
-    @property
-    def scores(self):
-        """Scores of the observed labels (S, C)."""
-        return self.tests[0][0]
-
-    @property
-    def nulls(self):
-        """Scores under permuted labels (P_s, C) by subject, if asked for."""
-        return self.tests[0][1]
-
-    @property
-    def unbalanced(self):
-        """How many times as frequent a class is as equal ones would be, at most."""
-        return max(one.unbalanced for one in self.members)
+        texts = [one.warnings for one in self.members]
+        #: What their runs warned of: text -> names of the subjects.
+        self.warnings = who_was_told(dict(zip(names, texts, strict=True)), False)
+        for text in word_told(self.warnings, len(names)):
+            keep_warning(text)
+        records = [one.record for one in self.members]
+        #: In what some of them differ: field -> what is there instead -> their names.
+        self.differences = differences(records, names, n_first)
+        tell_differences(self.differences, dict(zip(names, words, strict=True)))
+        #: How all of them were analysed, and their numbers of trials (S,).
+        self.first_level = shared(records)
+        self._warn_of_rare_classes()
+        #: Positions (V,), in C order, where every subject has a score.
+        self.counted = self._where_all_have_scores()
+        # Without copies where all positions count.
+        where = slice(None) if self.counted.all() else self.counted
+        for one in self.members:
+            one.keep(lambda maps: maps[..., where])
+            _refuse_damage(one)
+        #: Means over the first list of pairs of classes (positions..., pairs) by kind,
+        #: of the kinds that all of it have for the same classes; NaN where not counted.
+        self.matrices = {}
+        self.classes = self.classes if sums else None
+        for kind, (total, n) in sums.items():
+            with np.errstate(invalid="ignore"):
+                mean = (total / n)[self.counted].T
+            self.matrices[kind] = np.moveaxis(self.expand(mean), 0, -1)
+        #: Scores (S, C), nulls, and where it does not count (C,), of each test.
+        self.tests = []
+        for tests in zip(*(one.tests for one in self.members), strict=True):
+            scores, exempt = np.stack([test.scores for test in tests]), tests[0].exempt
+            exempt = np.zeros(scores.shape[1], bool) if exempt is None else exempt
+            nulls = tuple(test.null for test in tests if test.null is not None)
+            self.tests.append((scores, nulls, exempt))
+        #: Scores of the observed labels (S, C), and under permuted ones (P_s, C) by
+        #: subject, if asked for.
+        self.scores, self.nulls, _ = self.tests[0]
+        #: How many times as frequent a class is as equal ones would be, at most.
+        self.unbalanced = max(one.unbalanced for one in self.members)
 
     def expand(self, values, fill=np.nan):
         """Put values (..., C) of the positions that count into the shape of the map."""
         return self.first.places.expand(values, self.counted, fill)
 
+    def _warn_of_rare_classes(self):
+        """Warn of subjects whose score rests on few of their test sets."""
+        rare = [one.rare for one in self.members]
+        examples = [
+            f"{name}: {of.n_sets} of {of.n_all} with {counted(of.n_trials, 'trial')}"
+            for name, of in zip(self.names, rare, strict=True)
+            if of is not None
+        ]
+        if not examples:
+            return
+        pooled = ""
+        if self.first.metric == "roc_auc":
+            pooled = ", or use metric='balanced_accuracy', which pools all test sets"
+        warn(
+            f"{self.first.metric!r} of {len(examples)} of {len(rare)} subjects rests "
+            "on fewer than half of their test sets, which alone hold the rarest class "
+            f"({some_of(examples)}). It says little of these subjects and counts as "
+            f"much as that of the others. Leave them out{pooled}."
+        )
 
-class MeanMatrices:
-    """Means over subjects, of the kinds that all of them have for the same classes.
-
-    A pair that a subject has not tested is left out of the mean, where there are
-    others.
-    """
-
-    def __init__(self):
-        self.classes, self._sums = None, None
-
-    def add(self, classes, matrices):
-        """Add a subject's matrices (V, pairs) by kind."""
-        if self._sums is None:
-            self.classes, self._sums = classes, dict.fromkeys(matrices, (0.0, 0))
-        same = np.array_equal(classes, self.classes)
-        kinds = self._sums.keys() & matrices.keys() if same else ()
-        self._sums = {kind: self._sums[kind] for kind in self._sums if kind in kinds}
-        for kind, (total, n) in self._sums.items():
-            defined = np.isfinite(matrices[kind])
-            total = total + np.where(defined, matrices[kind], 0.0)
-            self._sums[kind] = total, n + defined
-
-    def means(self, places, counted):
-        """Return means (positions..., pairs) by kind; NaN at positions not counted."""
-        found = {}
-        for kind, (total, n) in (self._sums or {}).items():
-            with np.errstate(invalid="ignore"):
-                mean = (total / n)[counted].T
-            found[kind] = np.moveaxis(places.expand(mean, counted), 0, -1)
-        return found
-
-
-def gather_subjects(
-    results,
-    *,
-    metric=None,
-    subjects=None,
-    need_nulls=False,
-    resample=False,
-    n_first=None,
-):
-    """Gather `Subjects` of results or paths, at the positions of the first."""
-    entries = list_entries(results)
-    names = name_subjects(subjects, entries)
-    n_first = len(entries) if n_first is None else n_first
-    words = [_word_subject(*pair) for pair in zip(names, entries, strict=True)]
-    _refuse_repeats(entries, words)
-    members, seen, mean = [], {}, MeanMatrices()
-    for entry, name, who in zip(entries, names, words, strict=True):
-        first = members[0] if members else None
-        asked = first, metric, need_nulls, resample, seen
-        subject, classes, matrices = _read(entry, name, who, *asked)
-        members.append(subject)
-        if len(members) <= n_first:
-            mean.add(classes, matrices)
-
-    told = who_was_told({one.name: one.warnings for one in members}, numbers=False)
-    for text in word_told(told, len(names)):
-        keep_warning(text)
-    records = [one.record for one in members]
-    found = differences(records, n_first)
-    tell_differences(found, names, words)
-    _warn_of_rare_classes(members)
-    all_have = _where_all_have_scores(members)
-    # Without copies where all positions count.
-    where = slice(None) if all_have.all() else all_have
-    for one in members:
-        one.keep(lambda maps: maps[..., where])
-        _refuse_damage(one)
-    matrices = mean.means(members[0].places, all_have)
-    return Subjects(
-        members=members,
-        n_first=n_first,
-        counted=all_have,
-        first_level=shared(records),
-        differences={
-            field: {text: [names[k] for k in who] for text, who in values.items()}
-            for field, values in found.items()
-        },
-        warnings=told,
-        matrices=matrices,
-        classes=mean.classes if matrices else None,
-    )
+    def _where_all_have_scores(self):
+        """Where every subject has a score (V,); refuse gaps of lattices, or none."""
+        has_score = np.array([~np.isnan(one.tests[0].scores) for one in self.members])
+        all_have, n_each = has_score.all(axis=0), np.count_nonzero(has_score, axis=1)
+        places = self.first.places
+        if places.pairs is None and all_have.any() and not all_have.all():
+            subject, place = np.argwhere(~has_score)[0]
+            at = ", ".join(
+                f"{column} {values[place]:.6g}"
+                for column, values in places.columns().items()
+            )
+            raise ValueError(
+                f"{self.members[subject].words} has no score of {places.describe()} at "
+                f"{at} (first of {np.count_nonzero(~has_score[subject])}), but maps "
+                "without gaps are needed. Take another metric, or leave these "
+                "positions out of the analysis of all subjects."
+            )
+        text = (
+            "The subjects have scores at different positions: "
+            f"{np.count_nonzero(all_have)} of {len(all_have)} are left, where every "
+            f"subject has one. {self.members[np.argmin(n_each)].words} has fewest, "
+            f"{min(n_each)}"
+        )
+        if not all_have.any():
+            raise ValueError(f"{text}. Leave out subjects that have few.")
+        if (has_score != all_have).any():
+            warn(f"{text}.")
+        return all_have
 
 
 # ------------------------------------------------------------- the lists and the names
 
 
-def join_lists(results, other, subjects, paired, labels):
+def join_lists(results, other=None, subjects=None, paired=False, labels=DEFAULT_NAMES):
     """All entries, how many are in the first list, and all names.
 
     `labels` are the names of the lists; that of the second is added to its subjects'.
@@ -310,8 +335,30 @@ def join_lists(results, other, subjects, paired, labels):
             "lists in the same way; if the names are wrong, pass subjects=[...]."
         )
     second = "other" if labels == DEFAULT_NAMES else labels[1]
-    joined = [*names, *(f"{name} ({second})" for name in other_names)]
+    joined = *names, *(f"{name} ({second})" for name in other_names)
     return [*entries, *others], len(entries), joined
+
+
+def check_list_names(labels, other):
+    """The names of the two groups or conditions."""
+    if labels is None:
+        return DEFAULT_NAMES
+    names = check_two_names(labels, "results and of other", ("patients", "controls"))
+    if other is None:
+        raise ValueError("labels name results and other; pass other=[...], too.")
+    return names
+
+
+def check_two_names(labels, whose, example):
+    """Return two different names as text."""
+    several = isinstance(labels, list | tuple)
+    names = tuple(map(str, labels)) if several else ()
+    if len(names) != 2 or names[0] == names[1] or not all(map(str.strip, names)):
+        raise ValueError(
+            f"Invalid value for 'labels': {labels!r}. Allowed: two different names, of "
+            f"{whose}, such as {example}."
+        )
+    return names
 
 
 def list_entries(results, name="results"):
@@ -322,7 +369,7 @@ def list_entries(results, name="results"):
         mend = " Pass a list; for a pattern use sorted(glob.glob(pattern))."
     elif isinstance(results, Mapping):
         mend = " Pass list(results.values()) with subjects=list(results)."
-    elif is_foreign(results) and not isinstance(results, list | tuple | Result):
+    elif not isinstance(results, list | tuple | Result) and is_foreign(results):
         mend = advice(results)
     else:
         try:
@@ -341,28 +388,32 @@ def list_entries(results, name="results"):
                 f"There is no file {os.fspath(entry)!r} in {name}; a pattern has to be "
                 f"expanded: sorted(glob.glob({os.fspath(entry)!r}))."
             )
-    if not entries:
-        raise ValueError(
-            f"{name} is empty; pass two or more subjects. A pattern that matches no "
-            "file gives an empty list."
-        )
-    if len(entries) == 1:
+    if len(entries) < 2:
         raise ValueError(
             f"{name} holds a single subject; a group needs two or more. "
             "result.pvalues() tests one subject."
+            if entries
+            else f"{name} is empty; pass two or more subjects. A pattern that matches "
+            "no file gives an empty list."
         )
     return entries
 
 
 def is_path(entry):
-    """Tell paths from objects."""
+    """Whether an entry is a path, and no object."""
     return isinstance(entry, str | os.PathLike)
 
 
 def name_subjects(subjects, entries):
     """The names of the subjects as a tuple of different strings."""
-    if subjects is None:
-        return tuple(_default_names(entries))
+    if subjects is None:  # those in the paths; results that have none are counted
+        numbers = [f"subject {number}" for number, _ in enumerate(entries, start=1)]
+        in_paths = iter(_names_in(filter(is_path, entries)))
+        names = [
+            next(in_paths, number) if is_path(entry) else number
+            for entry, number in zip(entries, numbers, strict=True)
+        ]
+        return tuple(names if len(set(names)) == len(names) else numbers)
     several = np.iterable(subjects) and not isinstance(subjects, str)
     names = tuple(map(str, all_items("subjects", subjects))) if several else ()
     if len(names) != len(entries) or len(set(names)) < len(names):
@@ -371,17 +422,6 @@ def name_subjects(subjects, entries):
             f"different; got {subjects!r}."
         )
     return names
-
-
-def _default_names(entries):
-    """Take the names from the paths; results that have none are counted."""
-    numbers = [f"subject {number}" for number, _ in enumerate(entries, start=1)]
-    in_paths = iter(_names_in([entry for entry in entries if is_path(entry)]))
-    names = [
-        next(in_paths, number) if is_path(entry) else number
-        for entry, number in zip(entries, numbers, strict=True)
-    ]
-    return names if len(set(names)) == len(names) else numbers
 
 
 def _names_in(paths):
@@ -403,23 +443,17 @@ def _refuse_repeats(entries, words):
     for (entry, who), (other, whom) in combinations(
         zip(entries, words, strict=True), 2
     ):
-        same = ""
+        are_paths, same = is_path(entry) and is_path(other), ""
         if entry is other and not is_path(entry):
             same = "object"
-        elif is_path(entry) and is_path(other) and _is_same_file(entry, other):
-            same = "file"
+        with suppress(OSError):  # loading complains of missing files
+            if are_paths and os.path.samefile(entry, other):
+                same = "file"
         if same:
             raise ValueError(
                 f"{who} and {_inside(whom)} are the same {same}; list each subject "
                 "once."
             )
-
-
-def _is_same_file(path, other):
-    """Whether paths lead to one file; loading complains of missing ones."""
-    with suppress(OSError):
-        return os.path.samefile(path, other)
-    return False
 
 
 def _word_subject(name, entry):
@@ -437,41 +471,16 @@ def _inside(who):
 # -------------------------------------------------------------------------- one subject
 
 
-def _read(entry, name, who, first, metric, need_nulls, resample, seen):
-    """Load a `Subject`, at the positions of the first; its classes and matrices, too.
-
-    Matrices (V, pairs) of pairs of classes are not kept for each subject.
-    """
-    result = _load(entry, who)
-    metric = _check_kind(result, who, first, metric, resample)
-    _refuse_copy(result, entry, who, seen)
-    subject = Subject(result, name, who, first, metric, need_nulls)
-    matrices = {
-        kind: np.reshape(values, (-1, values.shape[-1]))
-        for kind, values in result.matrices.items()
-    }
-    if first is None:
-        return subject, result.classes, matrices
-    # Of voxels of another grid, resampling was asked for.
-    if first.places.difference(subject.places, within_sample=True):
-        nearest = nearest_voxels(subject.places.geometry, first.places.geometry)
-        if (nearest < 0).all():
-            raise ValueError(
-                f"The voxels of {_inside(who)} do not overlap with those of the first "
-                "subject; are both in the same space? Images have to be warped to one "
-                "space, such as MNI, before they are decoded."
-            )
-        subject.keep(partial(take_voxels, nearest=nearest))
-        matrices = {k: take_voxels(v.T, nearest).T for k, v in matrices.items()}
-    # All share the places of the first; meshes and masks of the others are let go.
-    subject.places = first.places
-    return subject, result.classes, matrices
-
-
-def _mode_of(result):
-    """Tell which trials a map of generalization tests; None of other results."""
-    # The diagonal of such a map keeps its parameters, but is tested at each time alone.
-    return result.mode if isinstance(result, GeneralizationResult) else None
+def _nearest(subject, first):
+    """The voxels of a subject that are nearest to those of the first (V,)."""
+    nearest = nearest_voxels(subject.places.geometry, first.places.geometry)
+    if (nearest < 0).all():
+        raise ValueError(
+            f"The voxels of {_inside(subject.words)} do not overlap with those of the "
+            "first subject; are both in the same space? Images have to be warped to "
+            "one space, such as MNI, before they are decoded."
+        )
+    return nearest
 
 
 def _load(entry, who):
@@ -512,7 +521,7 @@ def _check_kind(result, who, first, metric, resample):
                 )
             raise ValueError(f"{who}: {error}{again}") from None
     difference = first.places.difference(places, within_sample=True)
-    voxels = first.places.in_voxels and places.in_voxels
+    voxels, wrong = first.places.in_voxels and places.in_voxels, ""
     if difference and not (resample and voxels):
         advice = "Run its analysis again like the others, or leave it out"
         if voxels:
@@ -522,38 +531,38 @@ def _check_kind(result, who, first, metric, resample):
             )
         elif resample:
             advice = f"resample=True is for searchlights in volumes only. {advice}"
-        raise ValueError(
-            f"{who} differs from the first subject: {difference}. {advice}."
+        wrong = f"differs from the first subject: {difference}. {advice}."
+    elif mode != first.mode:
+        wrong = (
+            f"has mode={mode!r}, but the first subject {first.mode!r}: other trials "
+            "were tested. Run the same analysis for all subjects."
         )
-    if mode != first.mode:
-        raise ValueError(
-            f"{who} has mode={mode!r}, but the first subject {first.mode!r}: other "
-            "trials were tested. Run the same analysis for all subjects."
+    elif first.metric not in result.scoring:
+        wrong = (
+            f"has no metric {first.metric!r}, which the first subject has. It has "
+            f"{quoted(result.scalar_metrics)}: pass a metric that all have, or run its "
+            f"analysis again with scoring={first.metric!r}."
         )
-    if first.metric not in result.scoring:
-        raise ValueError(
-            f"{who} has no metric {first.metric!r}, which the first subject has. It "
-            f"has {quoted(result.scalar_metrics)}: pass a metric that all have, or run "
-            f"its analysis again with scoring={first.metric!r}."
+    elif not np.isclose(
+        result.chances[first.metric], first.chance, 0, _SAME_CHANCE, equal_nan=True
+    ):
+        wrong = (
+            f"has another chance level of {first.metric!r} than the first subject: "
+            f"{result.chances[first.metric]:.6g} instead of {first.chance:.6g}. All "
+            "must have decoded the same number of classes; leave it out, or take "
+            "another metric."
         )
-    chance = result.chances[first.metric]
-    near = {"rtol": 0, "atol": _SAME_CHANCE, "equal_nan": True}
-    if not np.isclose(chance, first.chance, **near):
-        raise ValueError(
-            f"{who} has another chance level of {first.metric!r} than the first "
-            f"subject: {chance:.6g} instead of {first.chance:.6g}. All must have "
-            "decoded the same number of classes; leave it out, or take another metric."
-        )
+    if wrong:
+        raise ValueError(f"{who} {wrong}")
     return first.metric
 
 
 def _refuse_copy(result, entry, who, seen):
     """Raise a ValueError if another subject has an equal result."""
-    digest = hashlib.blake2b()
-    for values in (result.scores, result.predicted):
-        digest.update(np.ascontiguousarray(values, dtype=np.float64))
     # Equal results have equal scores; only then are both compared as a whole.
-    alike = seen.setdefault(digest.digest(), [])
+    compared = result.scores, result.predicted
+    key = hash(tuple(np.asarray(values, float).tobytes() for values in compared))
+    alike = seen.setdefault(key, [])
     for other, whom in alike:
         if result == _load(other, whom):
             raise ValueError(
@@ -562,99 +571,6 @@ def _refuse_copy(result, entry, who, seen):
                 "once."
             )
     alike.append((entry, who))
-
-
-def _tests_with_nulls(result, scores, metric, who, first):
-    """Each `KeptTest` of a result, with scores under permuted labels (P, V)."""
-    null, tests = result.null_of(metric), result.kept_tests(metric)
-    again = f"run the analysis of {_inside(who)} again with n_permutations=100"
-    if len(null) == 0 and tests:
-        raise ValueError(
-            f"{who} has only a summary of its label permutations "
-            f"(null={result.parameters.get('null')!r}); {again} and null='full'."
-        )
-    if len(null) == 0 and "pairs_of" in result.parameters:
-        raise ValueError(
-            f"{who} has no label permutations of chosen pairs of classes, which this "
-            "method needs; they are kept of pairs that are in scoring, such as "
-            f"scoring=[{result.parameters['pairs_of']!r}, "
-            f"{result.parameters['pairs']!r}]. Use method='sign-flip' or 't', or run "
-            "the analysis again so."
-        )
-    if len(null) == 0:
-        raise ValueError(
-            f"{who} has no label permutations, which this method needs; {again}."
-        )
-    if first is not None and len(tests) != len(first.tests):
-        raise ValueError(
-            f"{who} and the first subject differ in whether the permutations of the "
-            f"second test were kept; {again}, and likewise of the first subject."
-        )
-    flat = [KeptTest(scores, _flat(null))]
-    for second in tests[1:]:
-        exempt = None if second.exempt is None else np.ravel(second.exempt)
-        scores = np.ravel(second.scores).astype(np.float64)
-        flat.append(KeptTest(scores, _flat(second.null), exempt))
-    return flat
-
-
-def _flat(null):
-    """A null (P, positions...) as (P, V), in its own precision."""
-    dtype = null.dtype if null.dtype in (np.float32, np.float64) else np.float64
-    return null.reshape(len(null), -1).astype(dtype, copy=False)
-
-
-# ------------------------------------------------------------------------- all subjects
-
-
-def _warn_of_rare_classes(members):
-    """Warn of subjects whose score rests on few of their test sets."""
-    told, metric = [one for one in members if one.rare is not None], members[0].metric
-    if not told:
-        return
-    examples = [
-        f"{one.name}: {one.rare.n_sets} of {one.rare.n_all} with "
-        f"{counted(one.rare.n_trials, 'trial')}"
-        for one in told
-    ]
-    pooled = ""
-    if metric == "roc_auc":
-        pooled = ", or use metric='balanced_accuracy', which pools all test sets"
-    warn(
-        f"{metric!r} of {len(told)} of {len(members)} subjects rests on "
-        "fewer than half of their test sets, which alone hold the rarest class "
-        f"({some_of(examples)}). It says little of these subjects and counts as much "
-        f"as that of the others. Leave them out{pooled}."
-    )
-
-
-def _where_all_have_scores(members):
-    """Where every subject has a score (V,); refuse gaps of lattices, or none."""
-    has_score = np.array([~np.isnan(one.tests[0].scores) for one in members])
-    all_have, n_each = has_score.all(axis=0), np.count_nonzero(has_score, axis=1)
-    places = members[0].places
-    if places.pairs is None and all_have.any() and not all_have.all():
-        subject, place = np.argwhere(~has_score)[0]
-        at = ", ".join(
-            f"{column} {values[place]:.6g}"
-            for column, values in places.columns().items()
-        )
-        raise ValueError(
-            f"{members[subject].words} has no score of {places.describe()} at {at} "
-            f"(first of {np.count_nonzero(~has_score[subject])}), but maps without "
-            "gaps are needed. Take another metric, or leave these positions out of the "
-            "analysis of all subjects."
-        )
-    text = (
-        "The subjects have scores at different positions: "
-        f"{np.count_nonzero(all_have)} of {len(all_have)} are left, where every "
-        f"subject has one. {members[np.argmin(n_each)].words} has fewest, {min(n_each)}"
-    )
-    if not all_have.any():
-        raise ValueError(f"{text}. Leave out subjects that have few.")
-    if (has_score != all_have).any():
-        warn(f"{text}.")
-    return all_have
 
 
 def _refuse_damage(subject):
@@ -689,10 +605,18 @@ def level_to_test(subjects, alternative, also=""):
             "metric, or use method='prevalence' or 'bootstrap', which compare with "
             "permuted labels."
         )
-    unequal = subjects.unbalanced > _UNEQUAL - 1e-9
+    unequal = subjects.unbalanced > _UNEQUAL
     n_lacking = sum(one.permuted_means is None for one in members)
     if not n_lacking:
-        if unequal or _exceeds(subjects, chance, alternative):
+        exceeds, centres = False, [one.centre for one in members]
+        if not unequal and None not in centres:  # would tests find them too often?
+            centre = NullCentre.pooled(centres)
+            above = centre.mean > chance
+            # Equal classes are slightly below chance, which hardly matters.
+            exceeds = alternative != ("less" if above else "greater") and (
+                centre.is_off(chance, len(centres) if above else 1)
+            )
+        if unequal or exceeds:
             return np.stack([one.permuted_means for one in members])
     elif unequal:
         what = (
@@ -706,23 +630,10 @@ def level_to_test(subjects, alternative, also=""):
             "tested against the mean of each subject's permuted labels, which "
             f"{n_lacking} of {len(members)} subjects lack.{also}"
         )
-        if subjects.unbalanced > _TOO_UNEQUAL - 1e-9:
+        if subjects.unbalanced > _TOO_UNEQUAL:
             raise ValueError(f"{what}, and comparisons with that are wrong. {advice}")
         warn(f"{what}, and tests against that level reject too often. {advice}")
     return chance
-
-
-def _exceeds(subjects, chance, alternative):
-    """Whether tests against chance would find permuted labels too often."""
-    centres = [one.centre for one in subjects.members]
-    if None in centres:
-        return False
-    centre = NullCentre.pooled(centres)
-    above = centre.mean > chance
-    if alternative == ("less" if above else "greater"):
-        return False
-    # Equal classes are slightly below chance, which hardly matters.
-    return centre.is_off(chance, len(centres) if above else 1)
 
 
 def off_chance(subjects, tested):
@@ -734,32 +645,231 @@ def off_chance(subjects, tested):
     centres, n_first = [one.centre for one in subjects.members], subjects.n_first
     if None in centres:
         return []
+    chance, name = subjects.first.chance, subjects.first.metric
     lists = [centres[:n_first], centres[n_first:]]
     pooled = [NullCentre.pooled(each) for each in lists if each]
     if len(pooled) == 2:
-        unequal = subjects.unbalanced > _UNEQUAL - 1e-9
-        _check_lists(subjects.first.metric, unequal, *pooled, n_first)
+        first, second = pooled
+        error = 4 * np.hypot(first.error, second.error)
+        matters = 0.2 * first.spread / np.sqrt(n_first)
+        text = (
+            f"Permuted labels have a mean {name} of {first.mean:.3g} in the first list "
+            f"and {second.mean:.3g} in the second. So much of the difference is there "
+            "without any effect, because class sizes or numbers of trials differ."
+        )
+        differ = not abs(first.mean - second.mean) <= max(error, matters, 1e-6)
+        if differ and subjects.unbalanced > _UNEQUAL:
+            raise ValueError(
+                f"{text} Use metric='balanced_accuracy' or 'roc_auc', which do not "
+                "depend on class sizes (decode with scoring=['accuracy', "
+                "'balanced_accuracy'])."
+            )
+        if differ:
+            warn(text)
     found = [
-        centre.mean if tested or centre.is_off(subjects.first.chance) else np.nan
-        for centre in pooled
+        centre.mean if tested or centre.is_off(chance) else np.nan for centre in pooled
     ]
     return found if np.isfinite(found).any() else []
 
 
-def _check_lists(name, unequal, first, second, n):
-    """Refuse two lists whose permuted labels score differently, or warn of them."""
-    error = 4 * np.hypot(first.error, second.error)
-    matters = 0.2 * first.spread / np.sqrt(n)
-    if abs(first.mean - second.mean) <= max(error, matters, 1e-6):
+# ----------------------------------------------------- how subjects were analysed
+
+#: Fields that may differ without a word: seeds, numerical precision, what was kept of
+#: permutations, and what follows from the data or from fields that are compared.
+MAY_DIFFER = frozenset(
+    {
+        *("random_state", "dtype", "null", "exact", "renamings", "selected"),
+        *("recorded_order", "n_images", "class_sizes"),
+        *("checkpoint", "n_jobs", "verbose"),
+    }
+)
+
+#: Numbers that make scores more or less precise; they are told, and not warned of.
+NUMBERS = (
+    *("n_trials", "n_groups", "n_folds", "n_confounds", "n_permutations"),
+    *("n_trained", "n_runs", "n_confound_regressors", "n_scans_left_out"),
+    *("n_scans", "n_mask_voxels", "n_channels"),
+)
+
+#: Fields whose differences are told, and not warned of either.
+TOLD = frozenset({"times"})
+
+#: Numbers that differ by less, as a part of the first, are the same.
+_SAME = 1e-6
+
+#: Subjects, values of a field, and names of channels that a warning lists.
+_NAMED = 3
+
+
+def _splitter(cv, record):
+    """What is recorded of a splitter, but for what may differ."""
+    free = ("n_splits", "random_state")
+    return {k: cv[k] for k in cv if k not in free} if isinstance(cv, dict) else cv
+
+
+def _confounds(value, record):
+    """Return confounds by name, or whether there are some where they have no names."""
+    unnamed = [isinstance(each, dict) and each["name"] is None for each in value or ()]
+    return value if value and not any(unnamed) else bool(record.get("n_confounds"))
+
+
+#: Fields whose names users never meet -> what they are called.
+_CALLED = {"class_names": "classes", "ch_names": "channels"}
+
+#: Field -> what is compared of it, of its value and of the whole record.
+_COMPARED_AS = {
+    "cv": _splitter,
+    "ch_names": lambda names, record: None if names is None else sorted(names),
+    "confounds": _confounds,
+    # Metrics beside the first, which is the one that was to be tested, are free.
+    "scoring": lambda names, record: names[0] if names else None,
+    # The diagonal of such a map is what the same times give by themselves.
+    "mode": lambda mode, record: None if mode == "plain" else mode,
+}
+
+
+def record_of(result):
+    """Record how a result was made, and the numbers of its trials."""
+    record = _fields_of(result.parameters)
+    groups, n_repeats = result.groups, result.parameters.get("n_repeats", 1)
+    record["groups"] = groups is not None
+    record["class_names"] = list(map(str, result.classes))
+    record["n_groups"] = None if groups is None else len(np.unique(groups))
+    if record.get("train_on") is None:
+        record["n_trials"] = result.n_tested // n_repeats
+    if record.get("ch_names") is not None:  # in all, and by type where it is known
+        known = result.places.info_fif is not None
+        types = result.info.get_channel_types() if known else []
+        record["n_channels"] = len(record["ch_names"])
+        record |= {f"{kind}.n_channels": types.count(kind) for kind in types}
+    return record
+
+
+def _fields_of(record, before=""):
+    """A record with the fields of nested ones beside the others, "a.b"."""
+    fields = {}
+    for name, value in record.items():
+        if isinstance(value, dict) and not (is_record(value) or "function" in value):
+            fields |= _fields_of(value, f"{before}{name}.")
+        else:
+            fields[f"{before}{name}"] = value
+    return fields
+
+
+def _compared(record):
+    """The fields that have to be the same, as they are compared."""
+    free = (*MAY_DIFFER, *NUMBERS)
+    names = dict.fromkeys((*record, *_COMPARED_AS))
+    as_given = {name: record.get(name) for name in names if _last(name) not in free}
+    return as_given | {
+        name: convert(as_given[name], record) for name, convert in _COMPARED_AS.items()
+    }
+
+
+def _last(name):
+    """The name of a field within the record that holds it."""
+    return name.rpartition(".")[2]
+
+
+def shared(records):
+    """The fields that all have alike, and the numbers (S,) of each subject."""
+    first, *others = records
+    alike = {
+        name: value
+        for name, value in first.items()
+        if all(name in other and is_same(other[name], value) for other in others)
+    }
+    for name in dict.fromkeys(x for each in records for x in each):
+        if _last(name) not in NUMBERS:
+            continue
+        numbers = [each.get(name) for each in records]
+        alike.pop(name, None)
+        if None not in numbers:
+            alike[name] = numbers
+    cv = [_splitter(each.get("cv"), each) for each in records]
+    if cv[0] is not None and all(is_same(each, cv[0]) for each in cv):
+        alike["cv"] = cv[0]
+    return alike
+
+
+# ------------------------------------------------------------------------- differences
+
+
+def differences(records, names, n_first):
+    """The fields that some subjects have otherwise than the first of their list.
+
+    Field -> what they have in the place of what the first has -> their names.
+    """
+    found, compared = {}, [_compared(record) for record in records]
+    for k, (who, fields) in enumerate(zip(names, compared, strict=True)):
+        first = compared[0 if k < n_first else n_first]
+        for name in dict.fromkeys((*first, *fields)):
+            value, usual = fields.get(name), first.get(name)
+            if not is_same(value, usual):
+                text = value if name in TOLD else _instead(value, usual)
+                found.setdefault(name, {}).setdefault(text, []).append(who)
+    return found
+
+
+def tell_differences(found, words):
+    """Warn of subjects that were analysed otherwise than the first of their list.
+
+    Of all subjects, the `words` by name stand for one at the start of a sentence.
+    """
+    found = {_CALLED.get(x, x): found[x] for x in found if x not in TOLD}
+    differing = {who for of in found.values() for names in of.values() for who in names}
+    if not differing:
         return
-    text = (
-        f"Permuted labels have a mean {name} of {first.mean:.3g} in the first list "
-        f"and {second.mean:.3g} in the second. So much of the difference is there "
-        "without any effect, because class sizes or numbers of trials differ."
+    told, of_one = [], len(differing) == 1
+    for field, values in found.items():
+        pairs = [f"{some_of(names)}: {value}" for value, names in values.items()]
+        more = [f"and {len(pairs) - _NAMED} more"] if len(pairs) > _NAMED else []
+        text = ", ".join(values) if of_one else "; ".join([*pairs[:_NAMED], *more])
+        told.append(f"{field} ({text})")
+    who = f"{len(differing)} of {len(words)} subjects were"
+    who = f"{words[differing.pop()]} was" if of_one else who
+    warn(
+        f"{who} analysed differently from the first: {', '.join(told)}. If this is not "
+        "on purpose, run the analysis again."
     )
-    if unequal:
-        raise ValueError(
-            f"{text} Use metric='balanced_accuracy' or 'roc_auc', which do not depend "
-            "on class sizes (decode with scoring=['accuracy', 'balanced_accuracy'])."
+
+
+def is_same(value, other):
+    """Whether two recorded values are the same, but for rounding."""
+    pair = value, other
+    if all(isinstance(each, float | int | np.number) for each in pair):
+        return bool(np.isclose(value, other, rtol=_SAME, atol=0, equal_nan=True))
+    if all(isinstance(each, list | tuple | np.ndarray) for each in pair):
+        return len(value) == len(other) and all(map(is_same, value, other))
+    if all(isinstance(each, dict) for each in pair):
+        return value.keys() == other.keys() and all(
+            is_same(value[key], other[key]) for key in value
         )
-    warn(text)
+    return _worded(value) == _worded(other)
+
+
+def _instead(value, usual):
+    """Word a value, and what the first has in its place."""
+    if _are_names(value) and _are_names(usual) and 0 < len({*value} & {*usual}):
+        lost = [name for name in usual if name not in value]
+        new = [name for name in value if name not in usual]
+        parts = [f"without {some_of(lost)}"] if lost else []
+        return " and ".join([*parts, *([f"with {some_of(new)}"] if new else [])])
+    return f"{_worded(value)} instead of {_worded(usual)}"
+
+
+def _are_names(value):
+    """Whether a value is a list of names."""
+    several = isinstance(value, list | tuple)
+    return several and all(isinstance(each, str) for each in value)
+
+
+def _worded(value):
+    """Word a recorded value."""
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "none"}[value]
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if _are_names(value):
+        return ", ".join(value) or "none"
+    return value if isinstance(value, str) else as_call(recorded(value))

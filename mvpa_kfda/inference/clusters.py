@@ -21,7 +21,6 @@ is one of that other branch.
 """
 
 import math
-from functools import cached_property
 
 import numpy as np
 from scipy import sparse
@@ -36,19 +35,36 @@ _NEVER = np.iinfo(np.int32).max
 class Graph:
     """Which positions of a map are neighbours; without adjacency, on its lattice."""
 
-    def __init__(self, shape, adjacency=None):
+    def __init__(self, adjacency, shape):
         self.shape, self.adjacency = shape, adjacency
-
-    @cached_property
-    def upper(self):
-        """Later neighbours, of i ``ends[start[i]:start[i + 1]]``: start, ends."""
-        i, j = sparse.triu(self.adjacency, k=1).nonzero()
-        n = math.prod(self.shape)
+        if adjacency is None:
+            return
+        n = math.prod(shape)
+        try:
+            matrix = sparse.csr_array(adjacency).astype(bool)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"Invalid value for 'adjacency': {adjacency!r}. Allowed: None, or a "
+                f"matrix ({n}, {n}), sparse or not."
+            ) from None
+        if matrix.shape != (n, n):
+            raise ValueError(
+                f"adjacency must have shape ({n}, {n}), one row per position of "
+                f"{shape}; got {matrix.shape}. For sensors x times, combine the "
+                "sensors' adjacency with mne.stats.combine_adjacency."
+            )
+        if (matrix != matrix.T).nnz:
+            raise ValueError(
+                "adjacency must be symmetric: if position i is next to j, j is next to "
+                "i."
+            )
+        i, j = sparse.triu(matrix, k=1).nonzero()
         upper = sparse.csr_array((np.ones(len(i), dtype=bool), (i, j)), shape=(n, n))
-        return upper.indptr.astype(np.intp), upper.indices.astype(np.intp)
+        #: Later neighbours, of i ``ends[start[i]:start[i + 1]]``: start, ends.
+        self.upper = upper.indptr.astype(np.intp), upper.indices.astype(np.intp)
 
     def pairs_among(self, nodes, n_nodes):
-        """Return pairs of neighbours among nodes, indices into them (2, n_pairs)."""
+        """Pairs of neighbours among nodes, indices into them (2, n_pairs)."""
         # Node number m V + i is position i of map m, of `n_nodes` in all.
         number = np.full(n_nodes, -1, dtype=np.int32)
         number[nodes] = np.arange(len(nodes), dtype=np.int32)
@@ -66,7 +82,7 @@ class Graph:
 
 
 def _lattice_pairs(numbers):
-    """Return pairs (2, n_pairs) of numbers (m, lattice...) that are next to another.
+    """Pairs (2, n_pairs) of numbers (m, lattice...) that are next to another.
 
     Negative ones do not count.
     """
@@ -79,31 +95,6 @@ def _lattice_pairs(numbers):
         pairs.append(np.stack([np.take(one, both), np.take(other, both)]))
         step *= length
     return np.concatenate(pairs, axis=1)
-
-
-def as_graph(adjacency, shape):
-    """Check an adjacency matrix, see :func:`find_clusters`, and return the graph."""
-    if adjacency is None:
-        return Graph(shape)
-    n_positions = math.prod(shape)
-    try:
-        matrix = sparse.csr_array(adjacency).astype(bool)
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"Invalid value for 'adjacency': {adjacency!r}. Allowed: None, or a matrix "
-            f"({n_positions}, {n_positions}), sparse or not."
-        ) from None
-    if matrix.shape != (n_positions, n_positions):
-        raise ValueError(
-            f"adjacency must have shape ({n_positions}, {n_positions}), one row per "
-            f"position of {shape}; got {matrix.shape}. For sensors x times, combine "
-            "the sensors' adjacency with mne.stats.combine_adjacency."
-        )
-    if (matrix != matrix.T).nnz:
-        raise ValueError(
-            "adjacency must be symmetric: if position i is next to j, j is next to i."
-        )
-    return Graph(shape, matrix)
 
 
 def find_clusters(maps, threshold, adjacency=None):
@@ -145,7 +136,7 @@ def find_clusters(maps, threshold, adjacency=None):
     """
     maps = _check_maps(maps)
     threshold = check_finite("threshold", threshold)
-    graph = as_graph(adjacency, maps.shape[1:])
+    graph = Graph(adjacency, maps.shape[1:])
     labels = np.zeros(maps.size, dtype=np.int32)
     masses = [np.empty(0)]
     for rows in batches(len(maps), maps[0].size):
@@ -182,7 +173,7 @@ def _clusters_above(maps, threshold, graph, counted=None):
 
 
 def _ones_of(counted, nodes):
-    """Return 1 for nodes of stacked maps at counted positions, and 0 for others."""
+    """1 for nodes of stacked maps at counted positions, and 0 for others."""
     return np.ravel(counted)[nodes % np.size(counted)].astype(float)
 
 
@@ -250,7 +241,7 @@ def tfce(maps, adjacency=None, e_power=0.5, h_power=2.0):
     maps = _check_maps(maps)
     check_finite("e_power", e_power)
     check_positive("h_power", h_power, zero=True)
-    graph = as_graph(adjacency, maps.shape[1:])
+    graph = Graph(adjacency, maps.shape[1:])
     return tfce_of_graph(maps, graph, (e_power, h_power))
 
 
@@ -260,33 +251,26 @@ def tfce_of_graph(maps, graph, powers=(0.5, 2.0), counted=None):
     Positions that are not `counted` connect others, and are in no extent; infinite
     values are above all heights.
     """
-    scores = np.zeros(maps.shape)
+    (e_power, h_power), scores = powers, np.zeros(maps.shape)
     for rows in batches(len(maps), maps[0].size):
-        scores[rows] = _enhance(maps[rows], graph, *powers, counted)
+        flat, enhanced = maps[rows].ravel(), scores[rows].reshape(-1)
+        nodes = np.flatnonzero(flat > 0)
+        if counted is not None:
+            # What is above all heights is as high as any that a score has.
+            highest = flat.max(initial=0.0, where=np.isfinite(flat))
+            flat = np.minimum(flat, highest)
+        pairs = graph.pairs_among(nodes, flat.size)
+        order = _from_the_top(flat[nodes])
+        rank = np.empty(len(nodes), dtype=np.int32)
+        rank[order] = np.arange(len(nodes), dtype=np.int32)
+        nodes = nodes[order]
+        tree = MergeTree(len(nodes), rank[pairs])
+        ones = np.ones(len(nodes)) if counted is None else _ones_of(counted, nodes)
+        values = flat[nodes]
+        below = values**h_power * values / (h_power + 1)  # the integral up to each
+        gains = tree.sizes(ones) ** e_power * tree.falls(below)
+        enhanced[nodes[tree.order]] = tree.sums_to_the_end(gains)  # a view of scores
     return scores
-
-
-def _enhance(maps, graph, e_power, h_power, counted):
-    """The scores of a few maps."""
-    flat = maps.ravel()
-    nodes = np.flatnonzero(flat > 0)
-    if counted is not None:
-        # What is above all heights is as high as any that a score has.
-        highest = flat.max(initial=0.0, where=np.isfinite(flat))
-        flat = np.minimum(flat, highest)
-    pairs = graph.pairs_among(nodes, flat.size)
-    order = _from_the_top(flat[nodes])
-    rank = np.empty(len(nodes), dtype=np.int32)
-    rank[order] = np.arange(len(nodes), dtype=np.int32)
-    nodes = nodes[order]
-    tree = MergeTree(len(nodes), rank[pairs])
-    ones = np.ones(len(nodes)) if counted is None else _ones_of(counted, nodes)
-    values = flat[nodes]
-    below = values**h_power * values / (h_power + 1)  # the integral up to each
-    gains = tree.sizes(ones) ** e_power * tree.falls(below)
-    scores = np.zeros(maps.size)
-    scores[nodes[tree.order]] = tree.sums_to_the_end(gains)
-    return scores.reshape(maps.shape)
 
 
 def _from_the_top(values):
@@ -306,7 +290,7 @@ def adjacency_among(pairs, n_positions, chosen):
 
 
 def _check_maps(maps):
-    """Return maps (m, positions...) as floats; refuse others."""
+    """Maps (m, positions...) as floats; refuse others."""
     maps = check_numbers(maps, "maps").astype(float, copy=False)
     if maps.ndim < 2 or maps.size == 0:
         raise ValueError(
@@ -391,7 +375,7 @@ class MergeTree:
         return values[:-1] - following
 
     def sums_to_the_end(self, gains):
-        """Return sums (n,) over all later changes of a node's cluster, and its own."""
+        """The sums (n,) over all later changes of a node's cluster, and its own."""
         sums = np.append(gains, 0.0)
         for branches, nodes in reversed([*self._branches()]):
             lengths = self._lengths[branches]
@@ -430,7 +414,7 @@ def _sorting(keys, n_keys):
 
 
 def _merge(n_names, ranks, one, other):
-    """Return at which rank each name ends, in which it goes on, and in which round.
+    """At which rank each name ends, in which it goes on, and in which round.
 
     Of pairs of the names, each with the rank from which on it is there.
     """

@@ -1,7 +1,7 @@
 """From observed scores and their permutation null to corrected p-values.
 
-A correction is an entry of `CORRECTIONS`, with its name in `listed`, which loads
-nothing; all else follows from these.
+A correction is an entry of `CORRECTIONS`, with its words in ``corrections.txt`` and its
+name in `listed`, which loads nothing; all else follows from these.
 
 Every function takes the observed scores, shape (positions...), and the null, shape
 (P, positions...): the scores of the same positions under P label permutations. The same
@@ -21,6 +21,7 @@ taken as float64. No copy of the null is made. A `NullSummary` can replace the n
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce, wraps
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,19 +36,21 @@ from ..utils.checks import (
     warn,
     word_bytes,
 )
+from ..utils.problems import read_texts
 from . import listed
 from .clusters import find_clusters
 from .null import (
-    ALTERNATIVES,
-    FullNull,
+    Null,
     NullSummary,
-    SummarisedNull,
     against_maximum,
     at_positions,
     check_level,
     count_p,
     tie_bound,
 )
+
+#: What is said of corrections.
+_TEXTS = read_texts(Path(__file__).with_suffix(".txt"))
 
 
 def _of_each(test):
@@ -72,14 +75,14 @@ def _none(null):
 
 @_of_each
 def _max(null):
-    """Return p-values against the largest score of each permutation."""
+    """The p-values against the largest score of each permutation."""
     p = against_maximum(null.values, null.maximum, null.dtype, null.maximum_size)
     return np.asarray(p)
 
 
 @_of_each
 def _max_step_down(null):
-    """Return p-values against the largest of the scores not yet rejected."""
+    """The p-values against the largest of the scores not yet rejected."""
     order = np.argsort(-null.values, axis=None, kind="stable")
     bound = tie_bound(null.values, null.maximum_size, null.dtype).ravel()[order]
     count = np.zeros(len(order), dtype=np.int64)
@@ -94,12 +97,12 @@ def _max_step_down(null):
 
 
 def _bonferroni(p):
-    """Return p-values times their number."""
+    """The p-values times their number."""
     return np.minimum(1.0, p * np.size(p))
 
 
 def holm(p):
-    """Return p-values of Holm (1979), for the family-wise error under any dependence.
+    """The p-values of Holm (1979), for the family-wise error under any dependence.
 
     The maximum statistic is more powerful. Holm's method is for hypotheses whose
     maximum has no known distribution.
@@ -117,12 +120,12 @@ def holm(p):
 
 
 def _fdr(p, method="bh"):
-    """Return p-values of Benjamini and Hochberg; "by": of Benjamini and Yekutieli."""
+    """The p-values of Benjamini and Hochberg; "by": of Benjamini and Yekutieli."""
     return false_discovery_control(np.ravel(p), method=method).reshape(np.shape(p))
 
 
 def _cluster(nulls, maximum="cluster_maximum"):
-    """Return p-values of the mass or size of the cluster that holds a position."""
+    """The p-values of the mass or size of the cluster that holds a position."""
     labels, masses, sizes = find_islands(nulls)
     values = masses if maximum == "cluster_maximum" else sizes
     p = [
@@ -133,7 +136,7 @@ def _cluster(nulls, maximum="cluster_maximum"):
 
 
 def _tfce(nulls):
-    """Return p-values of enhanced scores against the largest ones."""
+    """The p-values of enhanced scores against the largest ones."""
     # The cells around a position count as far as they are above a height in all tests.
     lowest = reduce(np.minimum, _observed_maps(nulls))
     p = []
@@ -186,14 +189,14 @@ def _p_of(values, maximum, null, counted):
 
 
 def cluster_depth_p(null):
-    r"""Return p-values (T,) of the times of clusters, by their depth in these.
+    r"""The p-values (T,) of the times of clusters, by their depth in these.
 
     A time that is the j-th of its cluster is compared with the j-th ones of the
     clusters of each permutation, from the head of clusters and from their tail.
 
     Parameters
     ----------
-    null : FullNull
+    null : Null
         Scores of a time course, shape (T,), and those of its permutations (P, T).
 
     Returns
@@ -244,7 +247,7 @@ def cluster_depth_p(null):
     --------
     >>> rows = np.random.default_rng(0).normal(size=(100, 8))
     >>> rows[0, 3:6] += 6
-    >>> cluster_depth_p(FullNull(rows[0], rows[1:]))
+    >>> cluster_depth_p(Null(rows[0], rows[1:]))
     array([1.  , 1.  , 1.  , 0.01, 0.01, 0.01, 1.  , 1.  ])
     """
     shape = null.observed.shape
@@ -252,22 +255,14 @@ def cluster_depth_p(null):
         what = f"a map of {' x '.join(map(str, shape))} positions"
         if len(shape) == 1:
             what = f"a list of {counted(shape[0], 'position')} in space"
-        raise ValueError(
-            "The correction 'cluster-depth' is for time courses, in which clusters "
-            "have a first and a last time; this is "
-            f"{what if shape else 'a single position'}. Of single positions 'max' and "
-            "'max-step-down' make the same claim; 'cluster' and 'tfce' gain power from "
-            "neighbours."
-        )
+        what = what if shape else "a single position"
+        raise ValueError(_TEXTS["no course"].format(what=what))
     observed = null.maps(null.observed[np.newaxis])
     nodes, run, depths, n_cut = _whole_clusters(observed > null.height)
     if n_cut:
         reach = "reaches" if n_cut == 1 else "reach"
-        warn(
-            f"{counted(n_cut, 'cluster')} {reach} the first or the last time. The "
-            "correction 'cluster-depth' leaves such clusters out (p = 1), as the "
-            "window cuts them off. Take a longer window, or 'max-step-down'."
-        )
+        found = counted(n_cut, "cluster")
+        warn(_TEXTS["cut off"].format(clusters=found, reach=reach))
     p = np.ones(observed.size)
     if len(nodes):
         values = observed.ravel()[nodes]
@@ -279,7 +274,7 @@ def cluster_depth_p(null):
 
 
 def _whole_clusters(above):
-    """Return nodes of clusters that no edge cuts, their runs and depths, and others.
+    """The nodes of clusters that no edge cuts, their runs and depths, and others.
 
     Of maps (m, T) the nodes, in C order; the number of each node's cluster, from 0; how
     deep it lies from the head and from the tail (2, n), from 0; and how many clusters
@@ -343,17 +338,9 @@ def _step_down(values, run, depth, largest, dtype):
 class Correction:
     """A correction for the number of positions."""
 
-    #: What figures call it.
-    label: str
-    #: For the methods section, how *p* became what it is: of {places} such as "time
-    #: points", {n} of them, what is tested at each ({score}), and what is drawn
-    #: ({draw}).
-    words: str
-    #: The words beside a p-value.
-    tag: str
-    #: Returns the p-values (positions...) of nulls, which all have to be rejected.
-    test: Callable | None = None
-    #: Or adjusts uncorrected ones; the false discovery rates do.
+    #: The p-values (positions...) of nulls, which all have to be rejected.
+    test: Callable = _none
+    #: How these are adjusted, if they are uncorrected.
     adjust: Callable | None = None
     false_discovery: bool = False
     #: Whether each significant position is shown to have an effect: no false one at
@@ -372,148 +359,67 @@ class Correction:
     needs: str | None = "maximum"
     #: The smallest p-value at m positions, by that at a single one.
     factor: Callable = lambda m: 1.0
-    #: Words to be added where several tests have to reject.
-    shared: str = ""
 
-
-_CLUSTERS = (
-    "Neighbouring {places} beyond a cluster-forming threshold (*p* = {threshold}) "
-    "formed clusters. "
-)
-_IN_ALL = " Clusters were formed where all tests exceeded the threshold, and their "
 
 #: The corrections by name.
 CORRECTIONS = {
-    "none": Correction(
-        "uncorrected",
-        "*p*-values were not corrected for multiple testing.",
-        "uncorrected",
-        _none,
-    ),
-    "max": Correction(
-        "max-statistic correction",
-        "*p*-values were corrected for testing at {n} by comparing each {score} with "
-        "the null distribution of the most extreme {score} across all {places} of each "
-        "{draw}, which controls the family-wise error rate [@Nichols2002].",
-        "corrected by the maximum statistic",
-        _max,
-        of_positions=True,
-        of_maximum=True,
-    ),
+    "none": Correction(),
+    "max": Correction(_max, of_positions=True, of_maximum=True),
     "max-step-down": Correction(
-        "step-down max correction",
-        "*p*-values were corrected for testing at {n} with the step-down procedure "
-        "based on the most extreme {score} across {places} of each {draw}, which "
-        "controls the family-wise error rate [@Westfall1993].",
-        "corrected by the step-down maximum",
         _max_step_down,
         of_positions=True,
         of_maximum=True,
         alias="step-down",
         needs=None,
     ),
-    "bonferroni": Correction(
-        "Bonferroni correction",
-        "*p*-values were corrected for testing at {n} with Bonferroni's method.",
-        "Bonferroni-corrected",
-        adjust=_bonferroni,
-        of_positions=True,
-        factor=lambda m: m,
-    ),
-    "holm": Correction(
-        "Holm correction",
-        "*p*-values were corrected for testing at {n} with Holm's method [@Holm1979].",
-        "corrected by Holm's method",
-        adjust=holm,
-        of_positions=True,
-        factor=lambda m: m,
-    ),
-    "fdr": Correction(
-        "FDR correction",
-        "*p*-values were adjusted for testing at {n} with the procedure of Benjamini "
-        "and Hochberg, which controls the false discovery rate [@Benjamini1995].",
-        "FDR-adjusted",
-        adjust=_fdr,
-        false_discovery=True,
-        alias="fdr-bh",
-    ),
+    "bonferroni": Correction(adjust=_bonferroni, of_positions=True, factor=lambda m: m),
+    "holm": Correction(adjust=holm, of_positions=True, factor=lambda m: m),
+    "fdr": Correction(adjust=_fdr, false_discovery=True, alias="fdr-bh"),
     "fdr-by": Correction(
-        "FDR correction (BY)",
-        "*p*-values were adjusted for testing at {n} with the procedure of Benjamini "
-        "and Yekutieli, which controls the false discovery rate under any dependence "
-        "[@Benjamini2001].",
-        "FDR-adjusted",
         adjust=partial(_fdr, method="by"),
         false_discovery=True,
         factor=lambda m: (1 / np.arange(1, m + 1)).sum(),
     ),
     "cluster": Correction(
-        "cluster correction",
-        _CLUSTERS
-        + "The mass of each cluster (the sum of {mass} over its {places}) was "
-        "compared with the null distribution of the largest cluster mass of each "
-        "{draw} [@Maris2007].",
-        "corrected by cluster mass",
         _cluster,
         standardised=True,
         of_clusters=True,
         alias="cluster-mass",
         needs="cluster_maximum",
-        shared=f"{_IN_ALL}mass was compared in each test.",
     ),
     "cluster-size": Correction(
-        "cluster-size correction",
-        _CLUSTERS + "The size of each cluster (its number of {places}) was compared "
-        "with the null distribution of the largest cluster size of each {draw} "
-        "[@Nichols2002].",
-        "corrected by cluster size",
         partial(_cluster, maximum="cluster_size_maximum"),
         standardised=True,
         of_clusters=True,
         needs=None,
-        shared=f"{_IN_ALL}size was compared in each test.",
     ),
     "cluster-depth": Correction(
-        "cluster depth correction",
-        _CLUSTERS + "Within a cluster, values of single {places} ({mass}) were "
-        "compared with those that lie as deep in the clusters of each {draw}, from the "
-        "head and from the tail, and in steps [@Troendle1995], which controls the "
-        "family-wise error rate of single {places} [@Frossard2022]. Clusters that "
-        "reached the first or the last of the {places} were left out.",
-        "corrected by cluster depth",
         _of_each(cluster_depth_p),
         of_positions=True,
         standardised=True,
         of_courses=True,
         needs=None,
     ),
-    "tfce": Correction(
-        "TFCE correction",
-        "*p*-values were corrected for testing at {n} with threshold-free cluster "
-        "enhancement [@Smith2009], integrated over all heights [@Chen2026]: each "
-        "enhanced value was compared with the null distribution of the largest one of "
-        "each {draw}.",
-        "corrected by TFCE",
-        _tfce,
-        standardised=True,
-        needs="tfce_maximum",
-        shared=" Values were enhanced using the extent over which all tests exceeded a "
-        "height, and were compared in each test.",
-    ),
+    "tfce": Correction(_tfce, standardised=True, needs="tfce_maximum"),
 }
 
-#: These, and that of a method of groups, which computes it.
-NAMED = CORRECTIONS | {
-    listed.CLUSTER_FDR: Correction(
-        "FDR correction of clusters",
-        "Clusters were formed from {places} above a position-specific threshold: the "
-        "{score} exceeded in a proportion {threshold} of the {draw}s. The size of each "
-        "cluster was compared with those of all clusters of all {draw}s, and "
-        "*p*-values of clusters were adjusted to control the false discovery rate "
-        "[@Stelzer2013].",
-        "FDR-adjusted for clusters",
-        shared=f"{_IN_ALL}size was compared in each test.",
-    )
+
+class Wording(NamedTuple):
+    """How a correction is worded."""
+
+    #: What figures call it, and the words beside a p-value.
+    label: str
+    tag: str
+    #: For the methods section, how *p* became what it is, and what is to be added where
+    #: several tests have to reject.
+    words: str
+    shared: str
+
+
+#: The words of these, and of that of a method of groups, which computes it.
+NAMED = {
+    name: Wording(*map(str.strip, _TEXTS[name].split("|")))
+    for name in (*CORRECTIONS, listed.CLUSTER_FDR)
 }
 
 #: The same names for type checkers and editors, which may complete them.
@@ -598,7 +504,7 @@ def correct(null, correction="none"):
 
     Parameters
     ----------
-    null : FullNull or list of FullNull
+    null : Null or list of Null
         Observed and permuted scores, and how they are compared. With several, each
         position has the largest p-value, and clusters are the intersections of the
         clusters of all tests, see Notes.
@@ -640,18 +546,19 @@ def correct(null, correction="none"):
     Examples
     --------
     >>> import numpy as np
-    >>> from mvpa_kfda.inference.null import FullNull
+    >>> from mvpa_kfda.inference.null import Null
     >>> null = np.random.default_rng(0).normal(size=(99, 3))
-    >>> correct(FullNull(np.array([0.1, -4.0, 0.3]), null, alternative="less"), "max")
+    >>> correct(Null(np.array([0.1, -4.0, 0.3]), null, alternative="less"), "max")
     array([0.92, 0.01, 0.94])
     """
     correction = check_correction(correction)
     nulls = null if isinstance(null, list) else [null]
     known = CORRECTIONS[correction]
     for each in nulls:
-        if isinstance(each, SummarisedNull):
+        if each.summary is not None:
             _check_kept(each.summary, correction, each.threshold)
-    return known.adjust(_none(nulls)) if known.adjust else known.test(nulls)
+    p = known.test(nulls)
+    return known.adjust(p) if known.adjust else p
 
 
 def adjust(p, correction):
@@ -863,8 +770,9 @@ def corrected_p_values(
     array([0.9 , 0.01, 0.01])
     """
     correction = check_correction(correction)
-    null = FullNull(observed, null, adjacency, threshold, alternative)
-    return _float_if_single(correct(null, correction))
+    null = Null(observed, null, adjacency, threshold, alternative)
+    p = correct(null, correction)
+    return float(p) if np.ndim(p) == 0 else p
 
 
 def p_values_from_summary(
@@ -919,9 +827,8 @@ def p_values_from_summary(
             f"Invalid value for 'summary': {summary!r}. Allowed: what summarize_null "
             "returns."
         )
-    tests = [KeptTest(observed, summary)]
-    nulls = nulls_of(tests, adjacency=adjacency, threshold=threshold)
-    return _float_if_single(correct(nulls, correction))
+    how = {"adjacency": adjacency, "threshold": threshold}
+    return corrected_p_values(observed, summary, correction, **how)
 
 
 class KeptTest(NamedTuple):
@@ -943,27 +850,14 @@ def nulls_of(
     A list for :func:`correct`, of a list of `KeptTest`, which all have to reject. Only
     the positions `where`, bool like the map, count, and the adjacency is of these.
     """
-    nulls = []
+    nulls, how = [], (adjacency, threshold, alternative)
     for observed, kept, exempt in tests:
-        summarised = isinstance(kept, NullSummary)
         if where is not None and not np.all(where):
             observed = np.asarray(observed)[where]
             exempt = None if exempt is None else exempt[where]
-            # A summary is of the positions that count.
-            kept = kept if summarised else at_positions(kept, np.flatnonzero(where))
-        how = adjacency, threshold
-        if not summarised:
-            nulls.append(FullNull(observed, kept, *how, alternative, exempt=exempt))
-            continue
-        if alternative != "greater":
-            check_option("alternative", alternative, ALTERNATIVES)
-            raise ValueError(
-                f"alternative={alternative!r} needs the scores of the permutations, "
-                "and only what alternative='greater' needs was kept for this result "
-                "(null='max', or 'auto' for large maps). Run the analysis again with "
-                "null='full'."
-            )
-        nulls.append(SummarisedNull(observed, kept, *how, exempt))
+            if not isinstance(kept, NullSummary):  # which is of these positions
+                kept = at_positions(kept, np.flatnonzero(where))
+        nulls.append(Null(observed, kept, *how, exempt=exempt))
     return nulls
 
 
@@ -971,34 +865,19 @@ def _check_kept(summary, correction, threshold):
     """Refuse a correction for which too little was kept."""
     needed = CORRECTIONS[correction].needs
     if needed is None or getattr(summary, needed) is None:
-        stream = (
-            ", or with null='auto', which keeps at least the largest cluster of each "
-            "permutation"
-        )
-        what = f"The correction {correction!r} needs"
-        raise not_whole(summary, what, stream if needed else "")
+        also = _TEXTS["or auto"] if needed else ""
+        raise not_whole(summary, f"The correction {correction!r} needs", also)
     if needed == "cluster_maximum" and check_level(threshold) != summary.threshold:
-        raise ValueError(
-            f"Clusters were formed at threshold={summary.threshold:g}, and only that "
-            f"was kept; got {threshold:g}. Run the analysis again with null='full', "
-            "which allows any threshold."
-        )
+        words = {"kept": summary.threshold, "threshold": threshold}
+        raise ValueError(_TEXTS["other threshold"].format(**words))
 
 
 def not_whole(summary, what, also=""):
     """The error of what needs the whole null where a summary was kept."""
     n, shape = summary.n_permutations, summary.exceedances.shape
     size = word_bytes(n * summary.exceedances.size * 4)
-    return ValueError(
-        f"{what} the whole null, which was not kept. Run the analysis again with "
-        f"null='full', which keeps {n} permutations of positions {shape} in {size}"
-        f"{also}."
-    )
-
-
-def _float_if_single(p):
-    """A float for a single position, else the array."""
-    return float(p) if np.ndim(p) == 0 else p
+    words = {"n": n, "shape": shape, "size": size, "also": also}
+    return ValueError(_TEXTS["not whole"].format(what=what, **words))
 
 
 @dataclass(frozen=True, eq=False)
@@ -1060,7 +939,7 @@ def clusters(observed, null, *, adjacency=None, threshold=0.05, alternative="gre
     >>> [(found.mask, found.p_value) for found in clusters(observed, null)]
     [(array([False,  True,  True]), 0.01)]
     """
-    null = FullNull(observed, null, adjacency, threshold, alternative)
+    null = Null(observed, null, adjacency, threshold, alternative)
     labels, [masses], _ = find_islands([null])
     p = _p_of(masses, null.cluster_maximum, null, True)
     z = null.maps(null.observed[np.newaxis])[0].reshape(labels.shape)
@@ -1087,7 +966,7 @@ def cluster_scores(where, tests, threshold, alternative):
 
 
 def nearest_to_zero(nulls):
-    """Return of all tests the scores nearest to zero, 0 where their signs differ."""
+    """The scores of all tests nearest to zero, 0 where their signs differ."""
     maps = [null.scaled(null.observed[np.newaxis])[0] for null in nulls]
     sides = [
         [null.connected(sign * each) for null, each in zip(nulls, maps, strict=True)]

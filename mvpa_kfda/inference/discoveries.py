@@ -85,7 +85,7 @@ class Calibration:
     statistics: np.ndarray
 
     def levels(self, alpha):
-        """Return at which k each position is found (m,), 0 where it does not count."""
+        """At which k each position is found (m,), 0 where it does not count."""
         n_rows, n_positions = len(self.statistics), len(self.ranks)
         # A product that should be whole may fall short of it by a rounding error.
         allowed = min(int(alpha * n_rows * (1 + 1e-12)), n_rows - 1)
@@ -97,7 +97,7 @@ class Calibration:
 
 
 def calibrate(null, counting=None):
-    """The `Calibration` of a `FullNull`.
+    """The `Calibration` of a `Null`.
 
     Of all rows the ranks are kept, or, `counting`, how often each row has each rank;
     None: what takes less.
@@ -105,10 +105,10 @@ def calibrate(null, counting=None):
     Examples
     --------
     >>> import numpy as np
-    >>> from mvpa_kfda.inference.null import FullNull
+    >>> from mvpa_kfda.inference.null import Null
     >>> null = np.random.default_rng(0).normal(size=(99, 6))
     >>> observed = np.array([3.0, 0.1, 2.9, 3.1, 3.2, -0.3])
-    >>> made = calibrate(FullNull(observed, null))
+    >>> made = calibrate(Null(observed, null))
     >>> made.ranks
     array([ 1, 55,  1,  1,  1, 64], dtype=uint16)
     >>> n_true(made.levels(0.05)[:5])  # of the first five

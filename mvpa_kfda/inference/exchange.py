@@ -60,7 +60,7 @@ References
 
 import math
 from functools import cached_property
-from itertools import combinations, islice
+from itertools import chain, combinations
 
 import numpy as np
 from scipy.stats import rankdata
@@ -93,29 +93,52 @@ _PER_ROW = 150
 
 
 class Exchange(LazyRows):
-    """A null whose row p is a function of the correlations of weights and values."""
+    """Statistics (P, C) of values (S, C) under exchanges (P, S), signs or labels.
 
-    # `values` (S, C) are those of the subjects, as `tidied`, or their ranks; `weights`
-    # (P, S) are those of the exchanges and `observed_weights` (S,) those of the data as
-    # they are. The correlation is the weighted sum minus `centre` (C,), divided by
-    # `norm` (C,). `dof` is that of t.
+    Signs change those of differences, which are tested against 0. Labels, bool, are
+    True for who is in the first group, which comes first in `values`; all rows have as
+    many, and statistics are large where the first group has the larger values.
+    """
 
-    def __init__(
-        self, values, weights, observed_weights, centre, norm, statistic, *, dof
-    ):
+    def __init__(self, values, exchanges, statistic="t"):
+        check_option("statistic", statistic, STATISTICS)
+        self.statistic, ranked = statistic, statistic == "wilcoxon"
+        values, exchanges = tidied(values), np.asarray(exchanges)
+        # The correlation of weights and values is the weighted sum minus the centre
+        # (C,), divided by the norm (C,); the degrees of freedom are those of t.
+        n = len(values)
+        if exchanges.dtype == bool:
+            n_first = np.count_nonzero(exchanges[0])
+            if ranked:
+                values = rankdata(values, axis=0)
+            mean = values.mean(axis=0)
+            spread = np.square(values - mean).sum(axis=0)
+            # Equal values have no spread, whatever rounding their mean has.
+            spread[(values == values[0]).all(axis=0)] = 0.0
+            norm = np.sqrt(n_first * (n - n_first) / n * spread)
+            self._dof, centre, self._as_is = (
+                n - 2,
+                n_first * mean,
+                np.arange(n) < n_first,
+            )
+        else:
+            if ranked:  # of the sizes among those that are not 0, with the signs
+                ranks = rankdata(np.abs(values), axis=0)
+                ranks -= np.count_nonzero(values == 0, axis=0)
+                values = np.sign(values) * ranks
+            norm = np.sqrt(n * np.square(values).sum(axis=0))
+            self._dof, centre, self._as_is = n - 1, 0.0, np.ones(n)
         self._flat = flat = norm == 0  # where the statistic is 0
         self._values = np.where(flat, 0.0, values)
         self._centre = np.where(flat, 0.0, centre)
-        self._observed_weights = observed_weights
-        self._dof, self.statistic = dof, statistic
         self._norm = np.where(flat, 1.0, norm)
         self._total = np.square(self._norm)
-        self.observed = self._statistics(observed_weights)
+        self.observed = self._statistics(self._as_is)
         super().__init__(
-            len(weights),
+            len(exchanges),
             self.observed.shape,
             np.float64,
-            lambda rows: self._statistics(weights[rows]),
+            lambda rows: self._statistics(exchanges[rows]),
         )
 
     def _statistics(self, weights):
@@ -144,7 +167,7 @@ class Exchange(LazyRows):
         """Where subjects score alike (C,): their variance is less than what counts."""
         if self.statistic == "wilcoxon":
             return np.zeros(self.shape[1], dtype=bool)
-        rest = self._total - np.square(self._sums(self._observed_weights))
+        rest = self._total - np.square(self._sums(self._as_is))
         largest = rest.max(initial=0.0, where=~self._flat)
         # Without any variance no more than rounding may be left of it.
         least = np.maximum(LEAST_VARIANCE * largest, LEAST_REST * self._total)
@@ -156,42 +179,8 @@ class Exchange(LazyRows):
         return bool(self.alike.any() and (self.alike | self._flat).all())
 
 
-class SignFlips(Exchange):
-    """One-sample statistics (P, C) of differences (S, C) that change signs (P, S)."""
-
-    def __init__(self, differences, signs, statistic="t"):
-        check_option("statistic", statistic, STATISTICS)
-        values = tidied(differences)
-        if statistic == "wilcoxon":
-            values = signed_ranks(values)
-        n = len(values)
-        norm = np.sqrt(n * np.square(values).sum(axis=0))
-        super().__init__(values, signs, np.ones(n), 0.0, norm, statistic, dof=n - 1)
-
-
-class LabelExchange(Exchange):
-    """Two-sample statistics (P, C) when values (S, C) change labels (P, S)."""
-
-    # Labels are True for who is in the first group, which comes first in `values`; all
-    # rows have as many. Large where the first group has the larger values.
-
-    def __init__(self, values, labels, statistic="t"):
-        check_option("statistic", statistic, STATISTICS)
-        values, labels = tidied(values), np.asarray(labels)
-        n, n_first = len(values), np.count_nonzero(labels[0])
-        if statistic == "wilcoxon":
-            values = rankdata(values, axis=0)
-        mean = values.mean(axis=0)
-        spread = np.square(values - mean).sum(axis=0)
-        # Equal values have no spread, whatever rounding their mean has.
-        spread[(values == values[0]).all(axis=0)] = 0.0
-        norm = np.sqrt(n_first * (n - n_first) / n * spread)
-        observed, centre = np.arange(n) < n_first, n_first * mean
-        super().__init__(values, labels, observed, centre, norm, statistic, dof=n - 2)
-
-
 def tidied(values):
-    """Return values as whole numbers, the largest 10^12."""
+    """Values as whole numbers, the largest 10^12."""
     # Equal ones are then equal, and sums of some thousand of them exact: in any order,
     # in any batch, and with any number of threads.
     values = np.asarray(values, dtype=float)
@@ -199,17 +188,11 @@ def tidied(values):
     return np.rint(values / largest * _UNITS) if largest > 0 else values
 
 
-def signed_ranks(values):
-    """The midranks of the sizes among those that are not 0, with the signs."""
-    ranks = rankdata(np.abs(values), axis=0) - np.count_nonzero(values == 0, axis=0)
-    return np.sign(values) * ranks
-
-
 # --------------------------------------------------------------- which exchanges
 
 
 def draw_signs(n_subjects, n_permutations, random_state=None):
-    """Return P different signs (P, S), none the data's, or all there are if fewer."""
+    """P different signs (P, S), none the data's, or all there are if fewer."""
     n = check_count("n_subjects", n_subjects, minimum=1)
     n_permutations = check_count("n_permutations", n_permutations, minimum=1)
     check_permutations(min(n_permutations, 2**n - 1), 2 * n + _PER_ROW)
@@ -223,7 +206,7 @@ def draw_signs(n_subjects, n_permutations, random_state=None):
 
 
 def draw_labels(n_first, n_second, n_permutations, random_state=None):
-    """Return P different groups (P, S), True for the first, or all if fewer."""
+    """P different groups (P, S), True for the first, or all if fewer."""
     n_first = check_count("n_first", n_first, minimum=1)
     n = n_first + check_count("n_second", n_second, minimum=1)
     n_permutations = check_count("n_permutations", n_permutations, minimum=1)
@@ -231,12 +214,11 @@ def draw_labels(n_first, n_second, n_permutations, random_state=None):
     n_others = math.comb(n, n_first) - 1
     check_permutations(min(n_permutations, n_others), 2 * n + _PER_ROW)
     if n_others <= n_permutations:
-        labels = np.zeros((n_others, n), dtype=bool)
-        others = islice(combinations(range(n), n_first), 1, None)
-        for rows in batches(n_others, n):
-            chosen = list(islice(others, rows.stop - rows.start))
-            np.put_along_axis(labels[rows], np.array(chosen), True, axis=1)
-        return labels
+        first = chain.from_iterable(combinations(range(n), n_first))
+        first = np.fromiter(first, np.intp).reshape(-1, n_first)
+        labels = np.zeros((len(first), n), dtype=bool)
+        np.put_along_axis(labels, first, True, axis=1)
+        return labels[1:]
     rng = generator(random_state)
     return _distinct(
         lambda m: rng.permuted(np.tile(observed, (m, 1)), axis=1),
@@ -267,7 +249,7 @@ def _distinct(draw, n_rows, observed):
 def interval_of_mean(
     values, others=None, *, confidence, alternative, simultaneous, random_state
 ):
-    """Return both ends (C,) for the mean of values (S, C), or for a difference.
+    """Both ends (C,) for the mean of values (S, C), or for a difference.
 
     With `others` (S2, C) it is the mean of the values minus theirs. "greater" has no
     upper end, and "less" no lower one: inf.
@@ -297,7 +279,7 @@ def interval_of_mean(
 
 
 def interval_of_difference(difference, null, *, confidence, alternative, simultaneous):
-    """Return both ends (C,) around differences (C,), from permuted ones (P, C)."""
+    """Both ends (C,) around differences (C,), from permuted ones (P, C)."""
     n_outside = int((1 - confidence) * (len(null) + 1) * (1 + 1e-12))
     if n_outside < 1:
         raise ValueError(
@@ -320,7 +302,7 @@ def interval_of_difference(difference, null, *, confidence, alternative, simulta
 
 
 def _open(low, high, alternative):
-    """Return both ends, one of them open if the alternative has one side."""
+    """Both ends, one of them open if the alternative has one side."""
     if alternative == "greater":
         high = np.full_like(high, np.inf)
     elif alternative == "less":
@@ -346,7 +328,7 @@ def _at_each(values, n_first, exchanges, n_outside, _):
 
 
 def _at_once(values, n_first, exchanges, n_outside, alternative):
-    """Return ends that hold at all positions at once, from the largest t."""
+    """The ends that hold at all positions at once, from the largest t."""
     n, flips = len(values), exchanges.dtype != bool
     groups = [values] if flips else [values[:n_first], values[n_first:]]
     means = [each.mean(axis=0) for each in groups]
@@ -356,7 +338,7 @@ def _at_once(values, n_first, exchanges, n_outside, alternative):
     # As in the test, so that few subjects who score alike do not decide all.
     variance = np.maximum(variance, LEAST_VARIANCE * variance.max(initial=0.0))
     error = np.sqrt(variance * sum(1 / len(each) for each in groups))
-    null = SignFlips(rest, exchanges) if flips else LabelExchange(rest, exchanges)
+    null = Exchange(rest, exchanges)
     largest = np.empty(len(null))
     for rows in batches(*null.shape):
         t = null[rows]

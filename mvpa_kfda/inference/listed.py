@@ -1,8 +1,9 @@
-"""Names of corrections and schemes, for type checkers, editors and the command line.
+"""Names of options, for type checkers, editors and the command line.
 
 Corrections and schemes are the entries in :mod:`mvpa_kfda.inference.corrections` and
-:mod:`mvpa_kfda.inference.permutation`, in their order.
-Nothing else is loaded here.
+:mod:`mvpa_kfda.inference.permutation`, methods and criteria those in
+:mod:`mvpa_kfda.group.second_level`, :mod:`mvpa_kfda.results.comparison` and
+:mod:`mvpa_kfda.group.latency`, in their order. Nothing else is loaded here.
 """
 
 from typing import Literal
@@ -28,3 +29,7 @@ CLUSTER_FDR = "cluster-fdr"
 Alternative = Literal["greater", "less", "two-sided"]
 #: The scheme of permutations, or that it is to be chosen.
 Permute = Literal["auto", "within_folds", "within_groups", "groups", "free"]
+#: The methods of groups and of comparisons, and the criteria of onsets.
+MethodName = Literal["prevalence", "i-test", "bootstrap", "sign-flip", "t", "wilcoxon"]
+ComparisonName = Literal["permutation"]
+OnsetName = Literal["peak-fraction", "t"]

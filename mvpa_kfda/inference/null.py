@@ -7,6 +7,7 @@ batches of permutations, and every temporary is as large as a batch or as one ma
 
 from dataclasses import dataclass, fields
 from functools import cached_property
+from pathlib import Path
 from typing import get_args
 
 import numpy as np
@@ -14,8 +15,12 @@ from scipy.stats import norm
 
 from ..utils.checks import check_flag, check_numbers, check_option, check_positive
 from ..utils.memory import LazyRows, batches
-from .clusters import as_graph, largest_clusters, tfce_of_graph
+from ..utils.problems import read_texts
+from .clusters import Graph, largest_clusters, tfce_of_graph
 from .listed import Alternative
+
+#: What is said of nulls.
+_TEXTS = read_texts(Path(__file__).with_suffix(".txt"))
 
 #: Scores that differ by less than this, relative to their size, are ties. Rounding to
 #: float32 leaves equal scores at most one unit, about 1.2e-7, apart.
@@ -31,10 +36,14 @@ ALTERNATIVES = get_args(Alternative)
 class Null:
     """Observed scores (positions...) and how they are compared with permuted ones.
 
-    `dtype` is the precision of the permuted scores. Clusters and TFCE work on z-scores
-    over the observed and permuted scores, or, if there is a `height`, on the scores as
-    they are: statistics such as t, with a scale of their own and the centre 0. Clusters
-    are then formed at that height, and else at the normal deviate of `threshold`.
+    The null is that of all permutations, shape (P, positions...), or the `NullSummary`
+    of it, which was made with these observed scores: then `rows` are not at hand, and
+    what was not kept is None.
+
+    Clusters and TFCE work on z-scores over the observed and permuted scores, or, if
+    there is a `height`, on the scores as they are: statistics such as t, with a scale
+    of their own and the centre 0. Clusters are then formed at that height, and else at
+    the normal deviate of `threshold`.
 
     Where several tests have to reject, one may not be for all positions: those that are
     `exempt` from it, bool like the map, count in no mass and no size of its clusters,
@@ -42,17 +51,56 @@ class Null:
     """
 
     def __init__(
-        self, observed, dtype, adjacency, threshold, alternative, height, exempt=None
+        self,
+        observed,
+        null,
+        adjacency=None,
+        threshold=0.05,
+        alternative="greater",
+        *,
+        height=None,
+        exempt=None,
     ):
         self.exempt = exempt if np.any(exempt) else None
         self.counted = None if self.exempt is None else ~self.exempt
-        self.dtype = np.dtype(dtype)
-        observed = check_numbers(observed, "observed")
-        self.observed = as_precise_as(self.dtype, observed)
         self.adjacency, self.threshold = adjacency, threshold
         self.alternative = check_option("alternative", alternative, ALTERNATIVES)
         self.standardised = height is None
         self._height = None if height is None else check_positive("height", height)
+        self.summary = null if isinstance(null, NullSummary) else None
+        if self.summary is not None:
+            self._take_summary(observed)
+            return
+        # Sparse matrices have a shape and are no arrays either, but are refused.
+        lazy = isinstance(getattr(null, "shape", None), tuple) and not (
+            hasattr(null, "__array__") or hasattr(null, "toarray")
+        )
+        self.null = null = null if lazy else as_scores(check_numbers(null, "null"))
+        #: The precision of the permuted scores.
+        self.dtype = precision_of(null.dtype)
+        self.observed = as_precise_as(self.dtype, check_numbers(observed, "observed"))
+        self.n_permutations = len(null) if null.ndim else 0
+        if null.shape[1:] != self.observed.shape or null.ndim == 0:
+            raise ValueError(_TEXTS["shape"].format(null=null, observed=self.observed))
+        if len(null) == 0:
+            raise ValueError(_TEXTS["none"])
+        # NaN and infinity reach the extremes, so this needs no mask of the whole null.
+        largest = np.maximum(self._extremes[0], -self._extremes[1])
+        self.size = np.maximum(np.abs(self.observed), largest)
+        check_finite_scores(self.size)
+
+    def _take_summary(self, observed):
+        """Take what was kept in the place of what all permutations would give."""
+        if self.alternative != "greater":
+            raise ValueError(_TEXTS["alternative"].format(alternative=self.alternative))
+        kept = dict(vars(self.summary))
+        del kept["threshold"]  # which may be another than that asked for
+        vars(self).update(kept)
+        self.dtype = self.maximum.dtype
+        self.observed = as_precise_as(self.dtype, check_numbers(observed, "observed"))
+        check_finite_scores(self.observed)
+        if self.observed.shape != self.exceedances.shape:
+            raise ValueError(_TEXTS["other scores"].format(**vars(self)))
 
     @cached_property
     def height(self):
@@ -64,7 +112,7 @@ class Null:
     @cached_property
     def graph(self):
         """Neighbouring positions, checked once."""
-        return as_graph(self.adjacency, self.observed.shape or (1,))
+        return Graph(self.adjacency, self.observed.shape or (1,))
 
     @cached_property
     def values(self):
@@ -81,7 +129,7 @@ class Null:
         return np.abs(np.asarray(rows, dtype=float) - centre)
 
     def scaled(self, rows):
-        """Return scores (m, positions...) in the unit that clusters are formed in."""
+        """Scores (m, positions...) in the unit that clusters are formed in."""
         maps = np.asarray(rows, dtype=float)
         if self.standardised:
             mean, sd = self.moments
@@ -97,7 +145,7 @@ class Null:
         return -maps if self.alternative == "less" else maps
 
     def connected(self, maps):
-        """Return maps in which exempt positions are above every height."""
+        """Maps in which exempt positions are above every height."""
         return maps if self.exempt is None else np.where(self.exempt, np.inf, maps)
 
     def enhanced(self, maps):
@@ -112,58 +160,12 @@ class Null:
             return self.size.max()  # a distance is as exact as the scores it is of
         return np.maximum(np.abs(self.values), np.abs(self.maximum).max())
 
-
-class FullNull(Null):
-    """A null (P, positions...) at hand, and what a NullSummary keeps when asked for."""
-
-    def __init__(
-        self,
-        observed,
-        null,
-        adjacency=None,
-        threshold=0.05,
-        alternative="greater",
-        *,
-        height=None,
-        exempt=None,
-    ):
-        # Sparse matrices have a shape and are no arrays either, but are refused.
-        lazy = isinstance(getattr(null, "shape", None), tuple) and not (
-            hasattr(null, "__array__") or hasattr(null, "toarray")
-        )
-        self.null = null = null if lazy else as_scores(check_numbers(null, "null"))
-        dtype = precision_of(null.dtype)
-        how = adjacency, threshold, alternative, height, exempt
-        super().__init__(observed, dtype, *how)
-        self.n_permutations = len(null) if null.ndim else 0
-        if null.shape[1:] != self.observed.shape or null.ndim == 0:
-            raise ValueError(
-                "null must hold one row per permutation, shape (P, *observed.shape); "
-                f"got null {null.shape} and observed {self.observed.shape}."
-            )
-        if len(null) == 0:
-            raise ValueError(
-                "There are no permutations to compare the scores with. Run the "
-                "analysis again with n_permutations=1000 or another number above zero."
-            )
-        # NaN and infinity reach the extremes, so this needs no mask of the whole null.
-        largest = np.maximum(self._extremes[0], -self._extremes[1])
-        self.size = np.maximum(np.abs(self.observed), largest)
-        check_finite_scores(self.size)
-
     def first(self, n_permutations):
-        """The null of the first permutations, a `FullNull`."""
-        n = min(n_permutations, self.n_permutations)
-        null = self.null
-        return FullNull(
-            self.observed,
-            LazyRows(n, null.shape[1:], null.dtype, null.__getitem__),
-            self.adjacency,
-            self.threshold,
-            self.alternative,
-            height=self._height,
-            exempt=self.exempt,
-        )
+        """The null of the first permutations."""
+        n, null = min(n_permutations, self.n_permutations), self.null
+        rows = LazyRows(n, null.shape[1:], null.dtype, null.__getitem__)
+        how = self.adjacency, self.threshold, self.alternative
+        return Null(self.observed, rows, *how, height=self._height, exempt=self.exempt)
 
     def rows(self):
         """Yield slices of the permutations and their scores, batch by batch."""
@@ -219,7 +221,7 @@ class FullNull(Null):
         return self._moments_over(self.n_permutations)
 
     def _moments_over(self, n):
-        """Return mean and sd (2, positions...) over n rows; the observed one adds 0."""
+        """The mean and sd (2, positions...) over n rows; the observed one adds 0."""
         # From distances d to the observed row: sd² = mean(d²) - mean(d)². The observed
         # row is one of the n, thus at most sqrt(n) sd away from the mean, and the
         # difference keeps its digits.
@@ -247,12 +249,12 @@ class FullNull(Null):
             lambda maps: largest_clusters(maps, self.height, self.graph, self.counted)
         )
 
-    @property
+    @cached_property
     def cluster_maximum(self):
         """Largest cluster mass of each permutation, 0 without any cluster, (P,)."""
         return self._cluster_maxima[0]
 
-    @property
+    @cached_property
     def cluster_size_maximum(self):
         """Largest number of positions of a cluster of each permutation, (P,)."""
         return self._cluster_maxima[1]
@@ -282,25 +284,6 @@ def at_positions(null, where):
         return rows.reshape(len(rows), -1)[:, where]
 
     return LazyRows(len(null), (len(where),), null.dtype, read)
-
-
-class SummarisedNull(Null):
-    """A summary and the scores it was made with, as a `FullNull`; None is not kept."""
-
-    def __init__(self, observed, summary, adjacency=None, threshold=0.05, exempt=None):
-        how = adjacency, threshold, "greater", None, exempt
-        super().__init__(observed, summary.maximum.dtype, *how)
-        self.summary = summary
-        check_finite_scores(self.observed)
-        if self.observed.shape != summary.exceedances.shape:
-            raise ValueError(
-                f"The summary is of positions {summary.exceedances.shape}, observed "
-                f"has shape {self.observed.shape}; pass the scores that the summary "
-                "was computed from."
-            )
-        for field in fields(summary):
-            if field.name != "threshold":
-                setattr(self, field.name, getattr(summary, field.name))
 
 
 @dataclass(frozen=True, eq=False)
@@ -372,11 +355,10 @@ class NullSummary:
                 shape = 2, *self.exceedances.shape
             got = np.shape(getattr(self, name))
             if getattr(self, name) is not None and got != shape:
-                raise ValueError(
-                    f"The summary of {self.n_permutations} permutations at positions "
-                    f"{self.exceedances.shape} needs {name} of shape {shape}; got "
-                    f"{got}."
-                )
+                n, positions = self.n_permutations, self.exceedances.shape
+                words = {"name": name, "shape": shape, "got": got}
+                text = _TEXTS["summary: shape"]
+                raise ValueError(text.format(n=n, positions=positions, **words))
 
     def to_arrays(self):
         """Return the values by name, only arrays and numbers, for a file.
@@ -423,10 +405,8 @@ class NullSummary:
         needed = {"n_permutations", "exceedances", "maximum", "threshold"}
         wrong = sorted(needed - set(arrays)) + sorted(set(arrays) - known)
         if wrong:
-            raise ValueError(
-                "This is no summary of a null: missing or not known are "
-                f"{', '.join(map(repr, wrong))}. Allowed: what to_arrays() returns."
-            )
+            names = ", ".join(map(repr, wrong))
+            raise ValueError(_TEXTS["summary: names"].format(names=names))
         return cls(**arrays)
 
 
@@ -485,12 +465,9 @@ def summarize_null(
     if exempt is not None:
         mask = np.asarray(exempt) if isinstance(exempt, np.ndarray | list) else None
         if mask is None or mask.dtype != bool or mask.shape != shape:
-            raise ValueError(
-                f"Invalid value for 'exempt': {exempt!r}. Allowed: None, or an array "
-                f"of bool of the shape of observed, {shape}."
-            )
+            raise ValueError(_TEXTS["exempt"].format(exempt=exempt, shape=shape))
         exempt = mask
-    null = FullNull(observed, null, adjacency, check_level(threshold), exempt=exempt)
+    null = Null(observed, null, adjacency, check_level(threshold), exempt=exempt)
     with_clusters = check_flag("with_clusters", with_clusters)
     names = ("moments", "cluster_maximum", "tfce_maximum") if with_clusters else ()
     return NullSummary(
@@ -589,12 +566,12 @@ def permuted_means(kept):
 
 
 def count_p(exceedances, n_permutations):
-    """Return p-values; the observed labels are one of the permutations."""
+    """The p-values; the observed labels are one of the permutations."""
     return (1 + exceedances) / (1 + n_permutations)
 
 
 def against_maximum(values, maximum, dtype, size=None):
-    """Return p-values of values against the maxima (P,) of scores of a dtype."""
+    """The p-values of values against the maxima (P,) of scores of a dtype."""
     # `size` is that of the scores that they were worked out from; None: their own.
     if size is None:
         size = np.maximum(np.abs(values), np.abs(maximum).max())
@@ -608,12 +585,12 @@ def tie_bound(values, size, dtype):
 
 
 def precision_of(dtype):
-    """Return float32 for float32 in any byte order, else float64."""
+    """Float32 for float32 in any byte order, else float64."""
     return np.dtype(np.float32 if np.dtype(dtype).type is np.float32 else np.float64)
 
 
 def as_scores(scores):
-    """Return float32 as float32 and everything else as float64, not copied if so."""
+    """Scores of float32 as float32 and everything else as float64, not copied if so."""
     scores = np.asarray(scores)
     return scores.astype(precision_of(scores.dtype), copy=False)
 
@@ -627,9 +604,7 @@ def as_precise_as(dtype, observed):
 def check_finite_scores(scores):
     """Raise a ValueError if any score is NaN or infinite."""
     if not np.isfinite(scores).all():
-        raise ValueError(
-            "Scores must be finite; observed or null holds NaN or infinite values."
-        )
+        raise ValueError(_TEXTS["not finite"])
 
 
 def level_of_side(threshold, alternative):
@@ -640,8 +615,5 @@ def level_of_side(threshold, alternative):
 def check_level(threshold):
     """A p-level that forms clusters."""
     if check_positive("threshold", threshold) > 0.5:
-        raise ValueError(
-            f"Invalid value for 'threshold': {threshold!r}. Allowed: a p-level above 0 "
-            "and up to 0.5, such as 0.05."
-        )
+        raise ValueError(_TEXTS["threshold"].format(threshold=threshold))
     return float(threshold)

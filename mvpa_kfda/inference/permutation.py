@@ -14,21 +14,25 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import get_args
+from functools import cached_property
+from pathlib import Path
+from typing import Any, get_args
 
 import numpy as np
 from scipy.special import gammaln
 
 from ..utils.checks import check_count, check_option, check_per_trial, generator
 from ..utils.memory import batches, check_many
-from ..utils.problems import Problem
+from ..utils.problems import Problem, read_texts
 from .listed import Permute
 
 #: With fewer rearrangements than this, no p-value can reach 0.05.
 FEWEST = 20
 
+#: What is said of permuted labels.
+_TEXTS = read_texts(Path(__file__).with_suffix(".txt"))
 #: Splitters that do not look at the labels, for messages.
-BLIND = "an integer, KFold, GroupKFold, LeaveOneOut, LeaveOneGroupOut, ShuffleSplit"
+BLIND = _TEXTS["blind"]
 
 #: Of so many labellings that are drawn, the smallest part that has to be accepted.
 _FEWEST_ACCEPTED, _PILOT = 0.01, 1000
@@ -188,44 +192,40 @@ def permute_labels(
     >>> permuted.exact
     True
     """
-    codes, scheme, units = _units_of(codes, n_permutations, folds, groups, permute)
-    rng = generator(random_state)
+    found = arrangements_of(
+        codes, n_permutations, folds=folds, groups=groups, permute=permute, alike=alike
+    )
+    units, scheme, rng = found.units, found.scheme, generator(random_state)
     if n_permutations == 0:
-        return Permutations(codes[np.newaxis].copy(), scheme, exact=False)
-    count = _count_several(units, scheme, folds)
+        return Permutations(found.codes[np.newaxis].copy(), scheme, exact=False)
+    count, renamings = units.count, found.renamings
+    n_rows = 1 + found.check(n_permutations)
     biased = find_biased(permute, folds)
     if biased:
         biased.warn(RuntimeWarning)
     dependent = folds is not None and folds.sees_labels and not folds.balanced
     if permute == "auto" and dependent:
-        raise ValueError(
-            f"{folds.name} looks at the labels, and other labels would have had other "
-            "folds: it has to be shown each permuted labelling, whose folds=None are "
-            f"not these. Use a splitter that does not look at the labels ({BLIND})."
-        )
-    exact = count <= n_permutations + 1
-    n_rows = count if exact else n_permutations + 1
-    _check_size(codes, n_rows - 1)
+        raise ValueError(_TEXTS["to be shown"].format(folds=folds))
     if check is not None:
         check(n_rows - 1)
-    shuffled = _list_all(units) if exact else _draw(units, n_permutations, rng)
-    labels = np.ascontiguousarray(shuffled[:, units.of_trial])
+    exact = n_rows == count
+    labels = units.all() if exact else units.draw(n_permutations, rng)
     if folds is not None and folds.rule is not None and scheme != "within_folds":
-        labels = _of_same_folds(labels, exact, units, folds, scheme, classes, rng)
+        labels = _of_same_folds(labels, found, classes, exact, rng)
         count = len(labels) if exact else count
     # Renamed classes are as many in every training set: the rule keeps all or none.
-    renamings = _count_alike(units, folds, alike)
     few = find_few(count, n_permutations, scheme, renamings)
     if few and few.severity == "warning":
         few.warn()
     return Permutations(labels, scheme, exact, renamings if exact else 1)
 
 
-def _of_same_folds(labels, exact, units, folds, scheme, classes, rng):
-    """Return labels (P + 1, n) that would all have had the same folds, by their rule.
+def _of_same_folds(labels, found, classes, exact, rng):
+    """The labels (P + 1, n) that would all have had the same folds, by their rule.
 
     The others are left out if the rows are all there are, and else drawn again.
     """
+    folds, scheme = found.folds, found.scheme
 
     def keeps(labels):
         labels = labels if classes is None else classes[labels]
@@ -234,23 +234,19 @@ def _of_same_folds(labels, exact, units, folds, scheme, classes, rng):
         return folds.rule.keeps(labels)
 
     def draw(n):
-        return _draw(units, n, rng)[1:, units.of_trial]
+        return found.units.draw(n, rng)[1:]
 
     wrong = 1 + np.flatnonzero(~keeps(labels[1:]))
     if exact:
         if len(wrong) == len(labels) - 1:
-            raise ValueError(_only_one(scheme, folds))
+            raise found.only_one()
         return np.delete(labels, wrong, axis=0)
     if len(wrong) == len(labels) - 1 and keeps(draw(_PILOT)).mean() < _FEWEST_ACCEPTED:
         # Random orders need more folds so rarely that it does not matter for the
         # level of a test what becomes of them, and no order lacks a class now.
         if not folds.rule.as_asked:
             return labels
-        raise ValueError(
-            f"Hardly any order of these labels leaves every class to every "
-            f"training set of {folds.name}, as the observed one does. Use "
-            "more folds, groups, or permute='within_folds'."
-        )
+        raise ValueError(_TEXTS["hardly any"].format(folds=folds))
     while len(wrong):
         drawn = draw(len(wrong))
         kept = keeps(drawn)
@@ -270,70 +266,20 @@ def check_permutations(number, each, what=""):
     )
 
 
-def _check_size(codes, n_permutations):
-    """Refuse more permutations of labels than fit; warn of very many."""
-    each = _COPIES * codes.nbytes
-    check_permutations(n_permutations, each, f" for {len(codes)} trials")
-
-
-@dataclass(frozen=True, eq=False)
-class Arrangements:
-    """Which labels may change places, and how many arrangements that allows."""
-
-    #: How the labels are shuffled, as in `Permutations`.
-    scheme: str
-    #: The block (n,) that the label of each trial never leaves.
-    blocks: np.ndarray
-    #: The number of distinct arrangements, inf where no float holds it.
-    count: float
-    #: As in `Permutations`.
-    renamings: int
-
-
-def find_exchange(
-    codes, n_permutations, *, folds, groups=None, permute="auto", alike=True
-):
-    """The `Arrangements` of `permute_labels`, which refuses the same."""
-    codes, scheme, units = _units_of(codes, n_permutations, folds, groups, permute)
-    count = _count_several(units, scheme, folds)
-    _check_size(codes, min(n_permutations, count - 1))
-    renamings = _count_alike(units, folds, alike)
-    return Arrangements(scheme, units.blocks[units.of_trial], count, renamings)
-
-
 def find_biased(permute, folds):
     """The `Problem` of a scheme asked for that does not fit the folds."""
+    within = permute == "within_folds"
     if permute == "auto" or folds is None:
         return None
-    within = permute == "within_folds"
     if not (folds.sees_labels or (folds.balanced and not within)):
         return None
-    text = (
-        f"permute={permute!r} with {folds.name} gives a biased test: these folds "
-        "depend on the observed labels, but the permuted labels do not fit them in "
-        "the same way. The p-values come out too small."
-    )
-    if within:
-        text = (
-            f"permute='within_folds' keeps the folds of {folds.name}, which were drawn "
-            "from the observed labels: exchanged labels would have had others. The "
-            "p-values hold only for noise that is independent from trial to trial. "
-            "Where it lasts or drifts, as in most recordings, they can be far too "
-            "small."
-        )
-    advice = "Leave permute out, and use a splitter that does not look at the labels"
-    return Problem("lasting" if within else "biased", f"{text} {advice} ({BLIND}).")
+    name = "lasting" if within else "biased"
+    return Problem(name, _TEXTS[name].format(permute=permute, folds=folds))
 
 
 def find_price(folds):
     """The `Problem` of a splitter that has to be shown every labelling."""
-    text = (
-        f"{folds.name} looks at the labels, so it is shown those of every "
-        "permutation, whose folds share no model: they take a model each, many times "
-        "longer than folds that are the same for all. Splitters that do not look at "
-        f"the labels have such folds: {BLIND}."
-    )
-    return Problem("price", text)
+    return Problem("price", _TEXTS["price"].format(folds=folds))
 
 
 def find_few(count, n_permutations, scheme, renamings=1):
@@ -345,26 +291,15 @@ def find_few(count, n_permutations, scheme, renamings=1):
     coarse, drawn = count < FEWEST * renamings, count > n_permutations + 1
     if drawn and not (n_permutations and coarse):
         return None
-    smallest = f"no p-value can be below {renamings}/{count}"
-    if drawn:
-        smallest = f"only the luck of the draw makes p-values below {renamings}/{count}"
-    if renamings > 1:
-        smallest = (
-            f"{renamings} of them differ only in which class is called which, and so "
-            f"have the same accuracy and AUC, for which {smallest} = "
-            f"{renamings / count:.2g}"
-        )
-    text = f"The labels have only {count} distinct arrangements (permute={scheme!r})"
     numbers = {"arrangements": count, "n_permutations": n_permutations}
     numbers |= {"renamings": renamings}
-    if coarse:
-        text += f": {smallest}. Use larger folds or more groups."
-        return Problem("few", text, numbers)
-    text += (
-        f", fewer than the {n_permutations:,} permutations asked for: each is taken "
-        f"once, p-values are exact, and {smallest}."
-    )
-    return Problem("few", text, numbers, "note")
+    smallest = _TEXTS["luck" if drawn else "no p-value"].format(**numbers)
+    if renamings > 1:
+        words = {"smallest": smallest, "share": renamings / count}
+        smallest = _TEXTS["renamed"].format(**numbers, **words)
+    text = _TEXTS["coarse" if coarse else "exact"]
+    text = text.format(scheme=scheme, smallest=smallest, **numbers)
+    return Problem("few", text, numbers, "warning" if coarse else "note")
 
 
 def count_renamings(codes, blocks):
@@ -393,29 +328,51 @@ def count_renamings(codes, blocks):
     return math.prod(math.factorial(n) for n in sets.values())
 
 
-def _count_alike(units, folds, alike):
-    """Count the arrangements with the score of the labels as they are."""
-    # Without folds, other trials are tested, whose labels stay as they are.
-    if not alike or folds is None:
-        return 1
-    return count_renamings(units.codes, units.blocks)
+@dataclass(frozen=True, eq=False)
+class Arrangements:
+    """Which labels may change places, and how many arrangements that allows."""
+
+    #: How the labels are shuffled, as in `Permutations`.
+    scheme: str
+    #: The code of each trial, and what changes places.
+    codes: np.ndarray
+    units: "Units"
+    folds: Any
+    #: Arrangements with the score of the labels as they are, as in `Permutations`.
+    renamings: int
+
+    @property
+    def blocks(self):
+        """The block (n,) that the label of each trial never leaves."""
+        return self.units.blocks[self.units.of_trial]
+
+    def check(self, n_permutations):
+        """How many of so many permutations there are; refuse none and too many."""
+        if self.units.count == 1:
+            raise self.only_one()
+        n_permutations = min(n_permutations, self.units.count - 1)
+        each, n = _COPIES * self.codes.nbytes, len(self.codes)
+        check_permutations(n_permutations, each, f" for {n} trials")
+        return n_permutations
+
+    def only_one(self):
+        """The error of a scheme that allows the observed labels only."""
+        name = "" if self.folds is None else self.folds.name
+        alike = SCHEMES[self.scheme].alike.format(name=name)
+        return ValueError(_TEXTS["only one"].format(scheme=self.scheme, alike=alike))
 
 
-def _units_of(codes, n_permutations, folds, groups, permute):
-    """The checked codes, the scheme, and the units that change places."""
+def arrangements_of(
+    codes, n_permutations, *, folds, groups=None, permute="auto", alike=True
+):
+    """The `Arrangements` of `permute_labels`, whose arguments are checked."""
     check_option("permute", permute, get_args(Permute))
     n_permutations = check_count("n_permutations", n_permutations)
     codes = np.asarray(codes)
     if codes.ndim != 1 or codes.dtype.kind not in "iu" or codes.min(initial=0) < 0:
-        raise ValueError(
-            "codes must be a 1-D array of class numbers 0, 1, ...; got dtype "
-            f"{codes.dtype}, shape {codes.shape}."
-        )
+        raise ValueError(_TEXTS["codes"].format(codes=codes))
     if folds is not None and len(codes) != folds.n:
-        raise ValueError(
-            f"codes holds {len(codes)} trials but the folds were made for {folds.n}; "
-            "make the folds from the same labels."
-        )
+        raise ValueError(_TEXTS["other folds"].format(n=len(codes), folds=folds))
     # Signed: a caller may mark trials with -1. min_scalar_type(-c) holds 0..c-1.
     codes = codes.astype(np.min_scalar_type(-int(codes.max(initial=0)) - 1))
     if groups is not None:
@@ -423,40 +380,23 @@ def _units_of(codes, n_permutations, folds, groups, permute):
     scheme = permute
     if permute == "auto":
         scheme = _choose(codes, folds, groups, n_permutations > 0)
-    if scheme in ("within_groups", "groups") and groups is None:
-        raise ValueError(
-            f"permute={scheme!r} needs groups, but none were given; pass groups=, one "
-            "value per trial."
-        )
-    return codes, scheme, SCHEMES[scheme].units(codes, folds, groups)
-
-
-def _count_several(units, scheme, folds):
-    """Count the distinct arrangements; refuse a scheme that allows only one."""
-    count = _count(units)
-    if count == 1:
-        raise ValueError(_only_one(scheme, folds))
-    return count
-
-
-def _only_one(scheme, folds):
-    """Word that a scheme allows the observed labels only."""
-    name = "" if folds is None else folds.name
-    alike = SCHEMES[scheme].alike.format(name=name)
-    return (
-        f"permute={scheme!r} allows only one arrangement of these labels, the observed "
-        f"one: the trials {alike} all have the same label. Use "
-        "another scheme (labels that are constant within groups: permute='groups'), "
-        "other folds, or n_permutations=0."
-    )
+    if groups is None and SCHEMES[scheme].needs_groups:
+        raise ValueError(_TEXTS["no groups"].format(scheme=scheme))
+    units = SCHEMES[scheme].units(codes, folds, groups)
+    # Without folds, other trials are tested, whose labels stay as they are.
+    renamings = units.renamings() if alike and folds is not None else 1
+    return Arrangements(scheme, codes, units, folds, renamings)
 
 
 # ---------------------------------------------------------------- the four schemes
 
 
 @dataclass(frozen=True, eq=False)
-class _Units:
-    """What changes places: trials or whole groups."""
+class Units:
+    """What changes places inside blocks, trials or whole groups, and in which ways.
+
+    A scheme with other ways has units of another class, with the same methods.
+    """
 
     #: Class of each unit (u,), which changes places inside blocks (u,).
     codes: np.ndarray
@@ -464,49 +404,98 @@ class _Units:
     #: Which unit holds a trial (n,).
     of_trial: np.ndarray
 
+    @cached_property
+    def count(self):
+        """The number of distinct rearrangements, inf when past a float's range."""
+        n_classes = int(self.codes.max()) + 1
+        cells = self.blocks * n_classes + self.codes
+        # Counted by sorting: a table of blocks x classes may be as large as n x n.
+        same = np.unique(cells, return_counts=True)[1]
+        # Logarithms: the factorials themselves overflow at 171 trials.
+        total = gammaln(np.bincount(self.blocks) + 1).sum()
+        log_count = float(total - gammaln(same + 1).sum())
+        return math.inf if log_count > 700 else round(math.exp(log_count))
+
+    def renamings(self):
+        """The number of rearrangements that only rename classes."""
+        return count_renamings(self.codes, self.blocks)
+
+    def draw(self, n_permutations, rng):
+        """Labels (P + 1, n) of rearrangements at random, the observed ones first."""
+        labels = np.tile(self.codes, (n_permutations + 1, 1))
+        shuffled = labels[1:]
+        for members in self._members():
+            # The same numbers as all at once, but an interrupt need not wait for long.
+            for rows in batches(n_permutations, len(members)):
+                shuffled[rows, members] = rng.permuted(shuffled[rows, members], axis=1)
+        return np.ascontiguousarray(labels[:, self.of_trial])
+
+    def all(self):
+        """Labels (W, n) of every rearrangement once, the observed ones first."""
+        choices = [(each, _orders(self.codes[each])) for each in self._members()]
+        choices = [(each, orders) for each, orders in choices if len(orders) > 1]
+        sizes = [len(orders) for _, orders in choices]
+        labels = np.tile(self.codes, (math.prod(sizes), 1))
+        # Row r of the list takes order index[b][r] of block b.
+        index = np.unravel_index(np.arange(len(labels)), sizes)
+        for (members, orders), pick in zip(choices, index, strict=True):
+            labels[:, members] = orders[pick]
+        return np.ascontiguousarray(labels[:, self.of_trial])
+
+    def _members(self):
+        """The unit indices of every block in which labels can change places."""
+        order = np.argsort(self.blocks, kind="stable")
+        parts = np.split(order, np.cumsum(np.bincount(self.blocks))[:-1])
+        return [part for part in parts if len(part) > 1]
+
+
+def _orders(codes):
+    """The distinct orders of `codes`, (w, m), the given order first."""
+    # Prefixes grow by one position at a time: each is continued with every class that
+    # still has labels left.
+    left = np.bincount(codes)[np.newaxis]  # (w, c)
+    rows = np.empty((1, 0), dtype=codes.dtype)
+    for _ in codes:
+        prefix, chosen = np.nonzero(left)
+        rows = np.column_stack([rows[prefix], chosen.astype(codes.dtype)])
+        left = left[prefix]
+        left[np.arange(len(left)), chosen] -= 1
+    given = np.argmax((rows == codes).all(axis=1))
+    return np.concatenate([rows[given : given + 1], np.delete(rows, given, axis=0)])
+
 
 def _within_folds(codes, folds, groups):
     """The trials, in blocks that share exactly the same sets and group."""
     if folds is None:
-        raise ValueError(
-            "permute='within_folds' needs folds, but the model is trained on all "
-            "trials and tested on others. Use permute='free', or groups with "
-            "permute='within_groups' or 'groups'."
-        )
+        raise ValueError(_TEXTS["no folds"])
     blocks = _number(folds.blocks)
     if groups is not None:
         group = _number(groups)
         blocks = _number(blocks * (group.max() + 1) + group)
-    return _Units(codes, blocks, np.arange(len(codes)))
+    return Units(codes, blocks, np.arange(len(codes)))
 
 
 def _within_groups(codes, folds, groups):
     """The trials, in blocks of a group."""
-    return _Units(codes, _number(groups), np.arange(len(codes)))
+    return Units(codes, _number(groups), np.arange(len(codes)))
 
 
 def _groups(codes, folds, groups):
     """The groups, all in one block."""
     names, first, unit = np.unique(groups, return_index=True, return_inverse=True)
     if len(names) < 2:
-        raise ValueError(
-            "permute='groups' permutes labels across whole groups, but there is one "
-            f"group only ({names[0].item()!r}); use permute='within_groups'."
-        )
+        raise ValueError(_TEXTS["one group"].format(group=names[0].item()))
     unit_codes = codes[first]
     mixed = groups[unit_codes[unit] != codes]
     if len(mixed):
-        raise ValueError(
-            f"permute='groups' needs one label per group; group {mixed[0].item()!r} "
-            "holds several; use permute='within_groups' or 'within_folds'."
-        )
-    return _Units(unit_codes, np.zeros(len(names), dtype=np.intp), unit)
+        raise ValueError(_TEXTS["mixed groups"].format(group=mixed[0].item()))
+    return Units(unit_codes, np.zeros(len(names), dtype=np.intp), unit)
 
 
 def _free(codes, folds, groups):
     """The trials, all in one block."""
     blocks = np.zeros(len(codes), dtype=np.intp)
-    return _Units(codes, blocks, np.arange(len(codes)))
+    return Units(codes, blocks, np.arange(len(codes)))
 
 
 @dataclass(frozen=True)
@@ -519,6 +508,7 @@ class Scheme:
     words: str
     #: Which trials have the same label if only one arrangement is possible.
     alike: str = "given"
+    needs_groups: bool = False
 
 
 #: The schemes by name.
@@ -529,9 +519,9 @@ SCHEMES = {
         "that share a fold of {name} (and a group, if given)",
     ),
     "within_groups": Scheme(
-        _within_groups, "among {trials} of the same group", "of a group"
+        _within_groups, "among {trials} of the same group", "of a group", True
     ),
-    "groups": Scheme(_groups, "across whole groups"),
+    "groups": Scheme(_groups, "across whole groups", needs_groups=True),
     "free": Scheme(_free, "among all {trials}"),
 }
 
@@ -553,84 +543,8 @@ def _choose(codes, folds, groups, permuted):
         loose = "groups" if len(pairs) == group.max() + 1 else "within_groups"
     if folds is None or (folds.sees_labels is not None and not folds.balanced):
         return loose
-    count = _count(_within_folds(codes, folds, groups))
+    count = _within_folds(codes, folds, groups).count
     if count >= FEWEST or not permuted:
         return "within_folds"
-    if folds.balanced:
-        why = f"the test sets of {folds.name} hold fixed numbers of each label"
-        advice = "more trials, or cv=LeaveOneOut() without average."
-    else:
-        why = f"it is not known whether {folds.name} looks at the labels"
-        advice = (
-            f"or a splitter that does not look at the labels ({BLIND}). "
-            f"permute={loose!r} by name is valid if they were drawn without the labels."
-        )
-    raise ValueError(
-        f"permute='auto' finds no good way to shuffle the labels: {why}, so they may "
-        f"only be shuffled within folds, which leaves {count} distinct arrangement(s); "
-        f"p <= 0.05 needs {FEWEST}. Use fewer, larger folds, {advice}"
-    )
-
-
-# -------------------------------------------- rearrangements: count, draw, list all
-
-
-def _count(units):
-    """Count the distinct rearrangements: an int, or inf when past a float's range."""
-    n_classes = int(units.codes.max()) + 1
-    cells = units.blocks * n_classes + units.codes
-    # Counted by sorting: a table of blocks x classes may be as large as n x n.
-    same = np.unique(cells, return_counts=True)[1]
-    # Logarithms: the factorials themselves overflow at 171 trials.
-    total = gammaln(np.bincount(units.blocks) + 1).sum()
-    log_count = float(total - gammaln(same + 1).sum())
-    return math.inf if log_count > 700 else round(math.exp(log_count))
-
-
-def _draw(units, n_permutations, rng):
-    """Draw permutations at random: (P + 1, u), observed first."""
-    labels = np.tile(units.codes, (n_permutations + 1, 1))
-    shuffled = labels[1:]
-    for members in _members(units.blocks):
-        # The same numbers as all at once, but an interrupt need not wait for the end.
-        for rows in batches(n_permutations, len(members)):
-            shuffled[rows, members] = rng.permuted(shuffled[rows, members], axis=1)
-    return labels
-
-
-def _list_all(units):
-    """List every distinct rearrangement once: (W, u), observed first."""
-    choices = []
-    for members in _members(units.blocks):
-        rows = _arrangements(units.codes[members])
-        if len(rows) > 1:
-            choices.append((members, rows))
-    sizes = [len(rows) for _, rows in choices]
-    labels = np.tile(units.codes, (math.prod(sizes), 1))
-    # Row r of the list takes arrangement index[b][r] of block b.
-    index = np.unravel_index(np.arange(len(labels)), sizes)
-    for (members, rows), pick in zip(choices, index, strict=True):
-        labels[:, members] = rows[pick]
-    return labels
-
-
-def _members(blocks):
-    """The unit indices of every block with two units or more."""
-    order = np.argsort(blocks, kind="stable")
-    parts = np.split(order, np.cumsum(np.bincount(blocks))[:-1])
-    return [part for part in parts if len(part) > 1]
-
-
-def _arrangements(codes):
-    """List the distinct orders of `codes`, (w, m), the given order first."""
-    # Prefixes grow by one position at a time: each is continued with every class that
-    # still has labels left.
-    left = np.bincount(codes)[np.newaxis]  # (w, c)
-    rows = np.empty((1, 0), dtype=codes.dtype)
-    for _ in codes:
-        prefix, chosen = np.nonzero(left)
-        rows = np.column_stack([rows[prefix], chosen.astype(codes.dtype)])
-        left = left[prefix]
-        left[np.arange(len(left)), chosen] -= 1
-    given = np.argmax((rows == codes).all(axis=1))
-    return np.concatenate([rows[given : given + 1], np.delete(rows, given, axis=0)])
+    text = _TEXTS[f"no good way: {'balanced' if folds.balanced else 'unknown'}"]
+    raise ValueError(text.format(folds=folds, count=count, fewest=FEWEST, loose=loose))

@@ -80,7 +80,7 @@ _ROUNDING = 1e-15
 
 
 def order_p(p, order, gamma=0.5):
-    """Return p-values (...) of the i-test, by those of the subjects (N, ...).
+    """The p-values (...) of the i-test, by those of the subjects (N, ...).
 
     Examples
     --------
@@ -114,7 +114,7 @@ def largest_order(n_subjects, gamma=0.5, alpha=0.05):
 
 
 def prevalence_p(p_of_minimum, gamma=0.5):
-    """Return p-values (...) of a prevalence up to gamma, by those of subjects (N, ...).
+    """The p-values (...) of a prevalence up to gamma, by those of subjects (N, ...).
 
     Examples
     --------
@@ -219,7 +219,7 @@ class Share:
 
 
 def _bernstein(coefficients, x):
-    """Return polynomials (..., C) with coefficients (n + 1, C) of Bernstein's at x."""
+    """The polynomials (..., C) with coefficients (n + 1, C) of Bernstein's at x."""
     n = len(coefficients) - 1
     shape = np.broadcast_shapes(np.shape(x), coefficients.shape[1:])
     x = np.broadcast_to(np.clip(x, 0.0, 1.0), shape)  # beyond them by rounding

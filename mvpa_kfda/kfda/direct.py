@@ -39,7 +39,7 @@ from itertools import chain
 
 import numpy as np
 
-from .folds import FoldBatch, Layout, lay_out
+from .folds import Layout, lay_out
 from .hat import Hat, invert_blocks
 from .penalties import Farthest
 from .rules import (
@@ -93,21 +93,15 @@ def make_targets(labels, n_classes, layout, dtype, rank=None):
     codes = np.ascontiguousarray(labels.T[layout.order], dtype=code_dtype(n_classes))
     T = np.stack([Q[:, i].take(codes) for i in range(n_classes - 1)])
     terms = RuleTerms(count_classes(codes[None], n_classes, dtype), Q, rank)
-    folds = target_folds(codes, T, layout.batches, terms)
-    return Targets(codes, T, terms, folds)
-
-
-def target_folds(codes, T, batches, terms):
-    """The :class:`FoldTargets` of batches, from the rule's terms of all rows."""
-    n_classes, folds = len(terms.counts), []
-    for batch in batches:
+    folds = []
+    for batch in layout.batches:
         tested = codes[batch.take].reshape(batch.k, batch.m, -1)
         if batch.trains is None:
-            counts = terms.counts - count_classes(tested, n_classes, T.dtype)
+            counts = terms.counts - count_classes(tested, n_classes, dtype)
         else:
-            counts = count_classes(codes[batch.trains], n_classes, T.dtype)
+            counts = count_classes(codes[batch.trains], n_classes, dtype)
         folds.append(FoldTargets(tested, batch.of(T), replace(terms, counts=counts)))
-    return tuple(folds)
+    return Targets(codes, T, terms, tuple(folds))
 
 
 def count_classes(codes, n_classes, dtype):
@@ -124,43 +118,32 @@ _LARGE_FOLD = 256
 
 
 @dataclass(frozen=True)
-class DenseInverse:
-    """(I - G_te,te)^-1 of k folds."""
+class FoldInverses:
+    r"""(I - G_te,te)^-1 of k folds.
 
-    #: The inverses, (k, m, m).
-    matrix: np.ndarray
-
-    def solve(self, R):
-        """The inverses times R, (q, k, m, B) both."""
-        return self.matrix * R if self.matrix.shape[1] == 1 else self.matrix @ R
-
-    def astype(self, dtype):
-        """The same in another precision."""
-        return DenseInverse(self.matrix.astype(dtype, copy=False))
-
-
-@dataclass(frozen=True)
-class LowRankInverse:
-    r"""The same for a hat G = UU' of low rank and large test sets.
-
-    By Woodbury's identity no (m, m) matrix is needed:
+    For a hat G = UU' of low rank and large test sets no (m, m) matrix is needed, by
+    Woodbury's identity:
     :math:`(I - U_{te} U_{te}^\top)^{-1}
     = I + U_{te} (I - U_{te}^\top U_{te})^{-1} U_{te}^\top`.
     """
 
-    #: U_te, (k, m, r).
-    rows: np.ndarray
-    #: (I - U_te' U_te)^-1, (k, r, r).
+    #: The inverses, (k, m, m); with U_te (I - U_te' U_te)^-1, (k, r, r).
     core: np.ndarray
+    #: U_te, (k, m, r).
+    rows: np.ndarray | None = None
 
     def solve(self, R):
         """The inverses times R, (q, k, m, B) both."""
-        return R + self.rows @ (self.core @ (self.rows.transpose(0, 2, 1) @ R))
+        if self.rows is not None:
+            return R + self.rows @ (self.core @ (self.rows.transpose(0, 2, 1) @ R))
+        return self.core * R if self.core.shape[1] == 1 else self.core @ R
 
     def astype(self, dtype):
         """The same in another precision."""
-        rows = self.rows.astype(dtype, copy=False)
-        return LowRankInverse(rows, self.core.astype(dtype, copy=False))
+        arrays = self.core, self.rows
+        return FoldInverses(
+            *(x if x is None else x.astype(dtype, copy=False) for x in arrays)
+        )
 
 
 def invert_folds(hats, batch):
@@ -168,16 +151,15 @@ def invert_folds(hats, batch):
 
     And whether I - G_te,te can be inverted, (S, k); where not, they mean nothing.
     """
-    rows = batch.index(hats[0].n)
+    rows, factors = batch.index(hats[0].n), [None] * len(hats)
     if any(is_low_rank(hat, batch.m) for hat in hats):
         factors = [hat.factor[rows] for hat in hats]
         cores = [np.eye(U.shape[2]) - U.transpose(0, 2, 1) @ U for U in factors]
         cores = [invert_blocks(core[None])[0] for core in cores]
-        inverses = list(map(LowRankInverse, factors, cores))
-        return inverses, np.stack([invertible(core) for core in cores])
-    matrices = np.stack([hat.residual_blocks(rows) for hat in hats])
-    matrices = invert_blocks(matrices)
-    return [DenseInverse(matrix) for matrix in matrices], invertible(matrices)
+    else:
+        cores = invert_blocks(np.stack([hat.residual_blocks(rows) for hat in hats]))
+    ok = np.stack([invertible(core) for core in cores])
+    return list(map(FoldInverses, cores, factors)), ok
 
 
 def is_low_rank(hat, m):
@@ -186,57 +168,10 @@ def is_low_rank(hat, m):
 
 
 def invertible(inverses):
-    """Tell of which matrices (..., m, m) the inverses are good."""
+    """Of which matrices (..., m, m) the inverses are good."""
     # No eigenvalue of the inverse exceeds its trace, nor is less than its diagonal.
     diagonal = np.abs(np.einsum("...mm->...m", inverses)).max(axis=-1)
     return diagonal < 1 / SINGULAR
-
-
-@dataclass(frozen=True)
-class Regression:
-    """The regression of B label vectors on all trials, in the plan's order."""
-
-    #: In-sample residuals (q, n, B) of the q = c - 1 contrasts.
-    R: np.ndarray
-    #: T'R over all trials (q, q, 1, B); None where nothing is classified.
-    A: np.ndarray | None
-
-
-@dataclass(frozen=True)
-class FoldModels:
-    """The models of one batch of k folds with m test rows, for B label vectors."""
-
-    batch: FoldBatch
-    #: The label vectors of these folds.
-    targets: FoldTargets
-    #: Out-of-sample residuals (q, k, m, B) of the test rows; nobody else holds them.
-    residuals: np.ndarray
-    #: The training cross-products, (q, q, k, B).
-    A: np.ndarray
-
-    def classify(self, scores=None):
-        """The best classes (k, m, B); the residuals are used up.
-
-        The class scores go into `scores` (k, m, c, B), if that is given.
-        """
-        W, b = class_rule(self.A, self.targets.terms)
-        fitted = np.subtract(self.targets.T, self.residuals, out=self.residuals)
-        return best_classes(fitted, W, b, scores)
-
-
-def regress_targets(plan, targets):
-    """The :class:`Regression` of all label vectors on all trials."""
-    R = plan.residuals(targets.T)
-    return Regression(R, cross_product(targets.T[:, None], R[:, None]))
-
-
-def fold_models(plan, fold_targets, regression):
-    """Yield the :class:`FoldModels` of every batch of a plan's folds."""
-    for number, batch in enumerate(plan.batches):
-        R_te = batch.of(regression.R)
-        E = plan.solve(number, R_te)
-        A = regression.A - cross_product(R_te, E)
-        yield FoldModels(batch, fold_targets[number], E, A)
 
 
 def cross_product(left, right):
@@ -253,8 +188,19 @@ def cross_product(left, right):
     return product
 
 
-class LayoutMixin:
-    """What follows from a `layout` of folds."""
+class PlanMixin:
+    """What follows from a `layout` of folds, `residuals(T)` and `solve(number, R)`.
+
+    It makes a plan of one position the run loop's model.
+    """
+
+    #: A plan is of one position.
+    n_positions = 1
+
+    @property
+    def plan(self):
+        """What the penalty and the patterns are recorded of: itself."""
+        return self
 
     @property
     def order(self):
@@ -284,33 +230,9 @@ class LayoutMixin:
             for b in self.batches
         )
 
-
-class PlanMixin(LayoutMixin):
-    """What makes a plan of one position the run loop's model."""
-
-    #: A plan is of one position.
-    n_positions = 1
-
-    @property
-    def plan(self):
-        """What the penalty and the patterns are recorded of: itself."""
-        return self
-
-    def split(self):
-        """The models of its positions one by one: itself."""
-        return [self]
-
-    def is_above(self, times):
-        """Whether lambda is above so many times trace(K_c)/n; not if labels choose."""
-        return False
-
     def predict(self, labels, n_classes, want_scores=False):
         """Yield the predictions, all in one piece, see :func:`apply`."""
         yield apply(self, labels, n_classes, want_scores)
-
-
-class RegressionMixin:
-    """What follows from `batches`, `residuals(T)` and `solve(number, R)`."""
 
     def fold_residuals(self, T):
         """Yield the batches and out-of-sample residuals (q, k, m, B) of T (q, n, B)."""
@@ -318,13 +240,26 @@ class RegressionMixin:
         for number, batch in enumerate(self.batches):
             yield batch, self.solve(number, batch.of(R))
 
-    def fold_models(self, targets):
-        """Yield the :class:`FoldModels` of every batch of folds."""
-        return fold_models(self, targets.folds, regress_targets(self, targets))
+    def fit_targets(self, targets):
+        """The regression of all label vectors on all trials.
 
-    def all_models(self, targets):
-        """Return A (q, q, 1, B) of models of all trials."""
-        return regress_targets(self, targets).A
+        In-sample residuals R (q, n, B), and T'R over all trials, (q, q, 1, B).
+        """
+        R = self.residuals(targets.T)
+        return R, cross_product(targets.T[:, None], R[:, None])
+
+    def fold_models(self, targets, fitted=None):
+        """Yield the models of every batch of folds, perhaps by what `fit_targets` made.
+
+        The batch of k folds with m test rows, its :class:`FoldTargets`, out-of-sample
+        residuals (q, k, m, B) of the test rows, which nobody else holds, and the
+        training cross-products A (q, q, k, B).
+        """
+        R, A = fitted or self.fit_targets(targets)
+        for number, batch in enumerate(self.batches):
+            R_te = batch.of(R)
+            E = self.solve(number, R_te)
+            yield batch, targets.folds[number], E, A - cross_product(R_te, E)
 
 
 #: Bytes of one (trials, contrasts, permutations) array: small enough for the cache, but
@@ -333,7 +268,7 @@ _CACHE_BYTES, _MEMORY_BYTES = 2**20, 2**25
 
 
 @dataclass(frozen=True)
-class Plan(PlanMixin, RegressionMixin):
+class Plan(PlanMixin):
     """Everything about a hat matrix and its folds that does not depend on labels.
 
     Attributes
@@ -343,7 +278,7 @@ class Plan(PlanMixin, RegressionMixin):
         precision.
     layout : Layout
         The folds, and the order of trials that makes them views where possible.
-    inverses : tuple of DenseInverse | LowRankInverse
+    inverses : tuple of FoldInverses
         (I - G_te,te)^-1 of every fold, by batches of the layout.
     rank : int | None
         How many discriminants to use; None: all.
@@ -516,7 +451,7 @@ def _too_small(hat, layout):
 
 
 def is_too_large(lam, scale, dtype):
-    """Tell a penalty beside which the data vanish."""
+    """Whether it is a penalty beside which the data vanish."""
     return lam > _LARGEST[dtype] * scale
 
 
@@ -577,23 +512,19 @@ def apply_targets(plan, targets, want_scores=False):
     column.
     """
     n_classes, n_test = targets.n_classes, len(plan.rows)
-    small = code_dtype(n_classes)
+    small, n_columns = code_dtype(n_classes), targets.n_labels * plan.n_positions
     true = np.empty((n_test, targets.n_labels), small)
-    predicted = scores = None
-    for model in plan.fold_models(targets):
-        batch, n_columns = model.batch, model.residuals.shape[3]
-        if predicted is None:
-            predicted = np.empty((n_test, n_columns), small)
-        if want_scores and scores is None:
-            scores = np.empty((n_test, n_classes, n_columns), plan.dtype)
-        if want_scores:
-            part = scores[batch.rows].reshape(batch.k, batch.m, n_classes, -1)
-            best = model.classify(part)
-        elif n_classes == 2:
-            terms = model.targets.terms
-            best = best_of_two(model.residuals, model.targets.T, model.A, terms)
+    predicted, scores, part = np.empty((n_test, n_columns), small), None, None
+    if want_scores:
+        scores = np.empty((n_test, n_classes, n_columns), plan.dtype)
+    for batch, of_folds, E, A in plan.fold_models(targets):
+        if n_classes == 2 and not want_scores:
+            best = best_of_two(E, of_folds.T, A, of_folds.terms)
         else:
-            best = model.classify()
+            if want_scores:
+                part = scores[batch.rows].reshape(batch.k, batch.m, n_classes, -1)
+            fitted = np.subtract(of_folds.T, E, out=E)
+            best = best_classes(fitted, *class_rule(A, of_folds.terms), part)
         predicted[batch.rows] = best.reshape(-1, n_columns)
-        true[batch.rows] = model.targets.codes.reshape(-1, targets.n_labels)
+        true[batch.rows] = of_folds.codes.reshape(-1, targets.n_labels)
     return Predictions(true, predicted, scores)

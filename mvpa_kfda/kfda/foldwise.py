@@ -19,7 +19,6 @@ from sklearn import config_context
 
 from .direct import (
     SINGULAR,
-    FoldModels,
     PlanMixin,
     count_classes,
     hides_others,
@@ -467,10 +466,10 @@ class FoldwisePlan(PlanMixin):
         return replace(targets.terms, counts=counts)
 
     def fold_models(self, targets):
-        """Yield the :class:`FoldModels` of every batch of folds."""
+        """Yield the models of every batch of folds, as a plan does."""
         found = self._residuals(targets.T, targets.folds)
         for (batch, E, A), of_folds in zip(found, targets.folds, strict=True):
-            yield FoldModels(batch, of_folds, E, A)
+            yield batch, of_folds, E, A
 
     def fold_residuals(self, T):
         """Yield the batches and out-of-sample residuals (q, k, m, B) of T (q, n, B)."""

@@ -330,11 +330,15 @@ def make_hat(X, kernel, reg):
         Dense, or low-rank for a linear kernel with p + 1 < n / 2, and for kernels that
         are of low rank.
     """
-    kind, values, n_features = primal_or_dual(X, kernel)
-    centred = isinstance(kernel, Linear)
-    if kind == "primal":
-        return hat_from_features(values, reg, n_features, centred=centred)
-    return hat_from_gram(values, reg, centred=centred, n_features=n_features)
+    n, p = X.shape
+    n_features, centred = count_features(kernel, p), isinstance(kernel, Linear)
+    if kernel.shift_free:
+        # An offset common to all trials drops out, and the digits it costs with it.
+        X = centred_features(X)
+    kernel = kernel.fit(X)
+    if kernel.low_rank or (kernel.is_linear and prefers_features(n, p)):
+        return hat_from_features(kernel.features(X), reg, n_features, centred)
+    return hat_from_gram(gram_of(X, kernel), reg, centred, n_features)
 
 
 def prefers_features(n, p):
@@ -349,20 +353,3 @@ def count_features(kernel, p):
     if isinstance(kernel, InnerProducts):
         return kernel.n_features
     return p if kernel.is_linear else None
-
-
-def primal_or_dual(X, kernel):
-    """Return "primal" and features, or "dual" and a kernel matrix, and p if linear.
-
-    Features stand for kernels that cannot do without, and for linear ones where that
-    is cheaper.
-    """
-    n, p = X.shape
-    n_features = count_features(kernel, p)
-    if kernel.shift_free:
-        # An offset common to all trials drops out, and the digits it costs with it.
-        X = centred_features(X)
-    kernel = kernel.fit(X)
-    if kernel.low_rank or (kernel.is_linear and prefers_features(n, p)):
-        return "primal", kernel.features(X), n_features
-    return "dual", gram_of(X, kernel), n_features

@@ -54,11 +54,13 @@ def out_of_range(square, precision="double precision"):
     )
 
 
-def _check_gamma(gamma, names=()):
-    """Raise unless gamma is a positive number, None or one of the names."""
-    if gamma is not None and not (isinstance(gamma, str) and gamma in names):
-        others = quoted((*names, None))
-        check_positive("gamma", gamma, hint=f" Or one of {others}.")
+#: Properties of kernels, and whether a choice has those of all of its kernels, or any.
+TRAITS = {
+    "shift_free": all,
+    "assumes_unit_scale": any,
+    "is_linear": all,
+    "low_rank": any,
+}
 
 
 class Kernel(Recorded):
@@ -141,8 +143,32 @@ class Linear(Kernel):
         return coef
 
 
+class ScaledKernel(Kernel):
+    """A kernel whose `gamma` is one over the number of features where it is None."""
+
+    #: What gamma may be, beside a number and None.
+    _named: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self):
+        """Check gamma."""
+        gamma, names = self.gamma, self._named
+        if gamma is not None and not (isinstance(gamma, str) and gamma in names):
+            others = quoted((*names, None))
+            check_positive("gamma", gamma, hint=f" Or one of {others}.")
+
+    @property
+    def assumes_unit_scale(self) -> bool:
+        """Whether gamma presumes features of about unit variance."""
+        return self.gamma is None
+
+    def fit(self, X: ArrayLike) -> Kernel:
+        """Return the kernel with its gamma as a number."""
+        gamma = 1.0 / X.shape[1] if self.gamma is None else self.gamma
+        return replace(self, gamma=float(gamma))
+
+
 @dataclass(frozen=True)
-class RBF(Kernel):
+class RBF(ScaledKernel):
     """Gaussian kernel, k(x, y) = exp(-gamma ||x - y||^2).
 
     Parameters
@@ -169,6 +195,7 @@ class RBF(Kernel):
 
     gamma: float | str | None = "median"
     shift_free: ClassVar[bool] = True
+    _named: ClassVar[tuple[str, ...]] = ("median",)
 
     @staticmethod
     def _words(given):
@@ -181,24 +208,21 @@ class RBF(Kernel):
         inverse = f"of inverse width {gamma}"
         return f"a Gaussian kernel {widths.get(gamma, inverse)}"
 
-    def __post_init__(self):
-        """Check the width."""
-        _check_gamma(self.gamma, names=("median",))
-
-    @property
-    def assumes_unit_scale(self) -> bool:
-        """Whether the width presumes features of about unit variance."""
-        return self.gamma is None
-
     def fit(self, X: ArrayLike) -> RBF:
         """Return the kernel with its width as a number."""
-        if self.gamma == "median":
-            # Centred, since distances from inner products lose digits to an offset.
-            X = X - X.mean(axis=0)
-            gamma = _median_gamma(euclidean_distances(X, squared=True))
-        else:
-            gamma = 1.0 / X.shape[1] if self.gamma is None else self.gamma
-        return replace(self, gamma=float(gamma))
+        if self.gamma != "median":
+            return super().fit(X)
+        # Centred, since distances from inner products lose digits to an offset.
+        distances = euclidean_distances(X - X.mean(axis=0), squared=True)
+        median = np.median(distances[np.triu_indices(len(distances), k=1)])
+        if 0 < median < LEAST_SQUARE or not np.isfinite(median):
+            raise ValueError(out_of_range(median))
+        if not median > 0:
+            raise ValueError(
+                "gamma='median' needs trials that differ: the median squared distance "
+                "between two trials is 0. Pass gamma as a number, or check the data."
+            )
+        return replace(self, gamma=float(1.0 / median))
 
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray:
         """The Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
@@ -206,21 +230,8 @@ class RBF(Kernel):
         return rbf_kernel(X, Y, gamma=kernel.gamma)
 
 
-def _median_gamma(distances):
-    """One over the median squared distance over pairs of different rows."""
-    median = np.median(distances[np.triu_indices(len(distances), k=1)])
-    if 0 < median < LEAST_SQUARE or not np.isfinite(median):
-        raise ValueError(out_of_range(median))
-    if not median > 0:
-        raise ValueError(
-            "gamma='median' needs trials that differ: the median squared distance "
-            "between two trials is 0. Pass gamma as a number, or check the data."
-        )
-    return 1.0 / median
-
-
 @dataclass(frozen=True)
-class Polynomial(Kernel):
+class Polynomial(ScaledKernel):
     """Polynomial kernel, k(x, y) = (gamma x'y + coef0)^degree.
 
     Parameters
@@ -262,18 +273,8 @@ class Polynomial(Kernel):
         """Check the parameters."""
         degree = check_count("degree", self.degree, minimum=1)
         object.__setattr__(self, "degree", degree)
-        _check_gamma(self.gamma)
+        super().__post_init__()
         check_positive("coef0", self.coef0, zero=True)
-
-    @property
-    def assumes_unit_scale(self) -> bool:
-        """Whether the scale presumes features of about unit variance."""
-        return self.gamma is None
-
-    def fit(self, X: ArrayLike) -> Polynomial:
-        """Return the kernel with its scale as a number."""
-        gamma = 1.0 / X.shape[1] if self.gamma is None else self.gamma
-        return replace(self, gamma=float(gamma))
 
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray:
         """The Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
@@ -338,33 +339,15 @@ class KernelChoice:
 
     kernels: tuple[Kernel, ...]
 
-    @property
-    def shift_free(self):
-        """Whether centring the features first suits all of them."""
-        return all(kernel.shift_free for kernel in self.kernels)
-
-    @property
-    def assumes_unit_scale(self):
-        """Whether the numbers of any presume features of about unit variance."""
-        return any(kernel.assumes_unit_scale for kernel in self.kernels)
-
-    @property
-    def is_linear(self):
-        """Whether all of them are linear."""
-        return all(kernel.is_linear for kernel in self.kernels)
-
-    @property
-    def low_rank(self):
-        """Whether any must be used through its features."""
-        return any(kernel.low_rank for kernel in self.kernels)
+    def __post_init__(self):
+        """Have a property of kernels if all of them have it, or any."""
+        for name, over in TRAITS.items():
+            among = over(getattr(kernel, name) for kernel in self.kernels)
+            object.__setattr__(self, name, among)
 
     def map(self, function):
         """The choice among a function's values for the kernels."""
         return KernelChoice(tuple(function(kernel) for kernel in self.kernels))
-
-    def fit(self, X):
-        """The choice with all data-dependent numbers fixed."""
-        return self.map(lambda kernel: kernel.fit(X))
 
     def take(self, columns):
         """The choice for some columns of the features."""

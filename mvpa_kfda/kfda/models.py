@@ -23,11 +23,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .direct import (
-    LayoutMixin,
-    LowRankInverse,
     Plan,
+    PlanMixin,
     Predictions,
-    RegressionMixin,
     apply_targets,
     make_targets,
     prepare,
@@ -108,8 +106,12 @@ def plan_of_features(X, kernel, reg, task):
 
 
 @dataclass(frozen=True)
-class Stack(LayoutMixin):
-    """Plans of S positions with the same folds."""
+class Stack(PlanMixin):
+    """Plans of S positions with the same folds.
+
+    Of a single label vector it is asked as a plan is, for all positions at once: arrays
+    that end with the label vectors, B, then end with the positions.
+    """
 
     plans: tuple[Plan | FoldwisePlan, ...]
 
@@ -124,9 +126,9 @@ class Stack(LayoutMixin):
         return self.plans[0].layout
 
     @property
-    def plan(self):
-        """What the penalties of all positions are recorded of: itself."""
-        return self
+    def dtype(self):
+        """The precision in which labels are processed."""
+        return self.plans[0].dtype
 
     def split(self):
         """Each position as a stack of its own."""
@@ -154,44 +156,14 @@ class Stack(LayoutMixin):
         targets = make_targets(
             labels, n_classes, first.layout, first.dtype, rank=first.rank
         )
-        true = None
-        if targets.n_labels == 1 and isinstance(first, Plan):
-            made = apply_targets(JointPlan(self.plans), targets, want_scores)
-            yield _with_axis(made, made.true[:, None], -1)
-            return
-        for plan in self.plans:
-            made = apply_targets(plan, targets, want_scores)
+        joint = targets.n_labels == 1 and isinstance(first, Plan)
+        true, axis = None, -1 if joint else -2
+        for plan in [self] if joint else self.plans:
+            made, scores = apply_targets(plan, targets, want_scores), None
             true = made.true[:, None] if true is None else true
-            yield _with_axis(made, true, -2)
-
-
-def _with_axis(predictions, true, axis):
-    """Return predictions with an axis of length one for the label vector or the row."""
-    class_scores = predictions.class_scores
-    if class_scores is not None:
-        class_scores = np.expand_dims(class_scores, axis)
-    predicted = np.expand_dims(predictions.predicted, axis)
-    return Predictions(true, predicted, class_scores)
-
-
-@dataclass(frozen=True)
-class JointPlan(LayoutMixin, RegressionMixin):
-    """What a plan is asked about a single label vector, of S plans at once.
-
-    Arrays that end with the label vectors, B, end with the positions here.
-    """
-
-    plans: tuple[Plan, ...]
-
-    @property
-    def layout(self):
-        """The layout of the folds."""
-        return self.plans[0].layout
-
-    @property
-    def dtype(self):
-        """The precision in which labels are processed."""
-        return self.plans[0].dtype
+            if want_scores:
+                scores = np.expand_dims(made.class_scores, axis)
+            yield Predictions(true, np.expand_dims(made.predicted, axis), scores)
 
     def residuals(self, T):
         """The in-sample residuals of contrasts T (q, n, 1), as (q, n, S)."""
@@ -204,10 +176,9 @@ class JointPlan(LayoutMixin, RegressionMixin):
     def solve(self, number, R):
         """The out-of-sample residuals of a batch of folds, (q, k, m, S) both."""
         inverses = [plan.inverses[number] for plan in self.plans]
-        kinds = {type(inverse) for inverse in inverses}
-        if len(kinds) > 1 or LowRankInverse in kinds:
+        if any(each.rows is not None for each in inverses):
             columns = [each.solve(R[..., [i]]) for i, each in enumerate(inverses)]
             return np.concatenate(columns, axis=3)
-        matrices = np.stack([inverse.matrix for inverse in inverses])  # (S, k, m, m)
+        matrices = np.stack([each.core for each in inverses])  # (S, k, m, m)
         E = matrices @ R.transpose(3, 1, 2, 0)  # (S, k, m, q)
         return np.ascontiguousarray(E.transpose(3, 1, 2, 0), R.dtype)

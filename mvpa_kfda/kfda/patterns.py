@@ -41,9 +41,9 @@ from itertools import islice
 
 import numpy as np
 
-from .direct import fold_models, make_targets, regress_targets
+from .direct import make_targets
 from .foldwise import FoldwisePlan
-from .models import JointPlan
+from .models import Stack
 from .rules import contrasts, discriminant_axes
 
 #: Below this share of the scores' variance, their correlation is rounding error. The
@@ -135,13 +135,20 @@ def pattern_weights(plans, codes, n_classes):
     """
     if isinstance(plans[0], FoldwisePlan):
         return [_foldwise_weights(plan, codes, n_classes) for plan in plans]
-    targets, regression, fitted = fit = _fit(plans, codes, n_classes)
-    among = ForwardModels.of(targets.codes, n_classes, plans[0])
-    A = regression.A[:, :, 0].astype(float).transpose(2, 0, 1)
+    stack, labels = Stack(tuple(plans)), np.asarray(codes)[None]
+    targets = make_targets(labels, n_classes, stack.layout, stack.dtype)
+    R, A = regression = stack.fit_targets(targets)
+    fitted = (targets.T - R).astype(float)  # (q, n, S)
+    fitted = np.ascontiguousarray(fitted.transpose(2, 0, 1))
+    among = ForwardModels.of(targets.codes, n_classes, stack)
+    A = A[:, :, 0].astype(float).transpose(2, 0, 1)
     weights = _of_all(among, fitted, A, n_classes)
-    if plans[0].batches:
-        weights["class_folds"] = among.mean_of_classes(_fold_scores(plans, *fit))
-    back = np.argsort(plans[0].order)
+    if stack.batches:
+        models = stack.fold_models(targets, regression)
+        weights["class_folds"] = among.mean_of_classes(
+            _fold_scores(plans, models, fitted)
+        )
+    back = np.argsort(stack.order)
     return [
         {kind: W[s][:, back] for kind, W in weights.items()} for s in range(len(plans))
     ]
@@ -190,31 +197,19 @@ def _foldwise_weights(plan, codes, n_classes):
     return weights | {"class_folds": among.mean_of_classes(scores())}
 
 
-def _fit(plans, codes, n_classes):
-    """Return targets, their regression on all trials, and the fitted scores (S, q, n).
-
-    Of plans of the same folds.
-    """
-    first, labels = plans[0], np.asarray(codes)[None]
-    targets = make_targets(labels, n_classes, first.layout, first.dtype)
-    regression = regress_targets(JointPlan(tuple(plans)), targets)
-    fitted = (targets.T - regression.R).astype(float)  # (q, n, S)
-    return targets, regression, np.ascontiguousarray(fitted.transpose(2, 0, 1))
-
-
-def _fold_scores(plans, targets, regression, fitted):
+def _fold_scores(plans, models, fitted):
     """Yield scores (S, k, q, n) of some folds at a time, and 1 for what they train on.
 
     I - G is held, not G; off the diagonal the one is the negative of the other. Scores
     of test trials, 0 in the second (k, n), are not to be used.
     """
     n_plans, q, n = fitted.shape
-    for model in fold_models(JointPlan(tuple(plans)), targets.folds, regression):
-        batch, tests = model.batch, model.batch.index(n)
+    for batch, _, residuals, _ in models:
+        tests = batch.index(n)
         step = max(1, _CACHE_BYTES // (8 * n * (batch.m + q) * n_plans))
         for start in range(0, batch.k, step):
             te = tests[start : start + step]
-            E = model.residuals[:, start : start + step].transpose(3, 1, 0, 2)
+            E = residuals[:, start : start + step].transpose(3, 1, 0, 2)
             scores = np.empty((n_plans, len(te), q, n))
             for plan, E_s, fitted_s, out in zip(plans, E, fitted, scores, strict=True):
                 if plan.hat.residual is not None:

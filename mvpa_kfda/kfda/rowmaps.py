@@ -78,11 +78,17 @@ _NEGATIVE = 1e-8
 _LARGE = 3000
 
 
-class KernelMap(Kernel):
-    """A map of rows to features that are made of the values of another `kernel`.
+#: Of an attribute that `fit` sets.
+_FITTED = {"default": None, "init": False, "repr": False, "compare": False}
 
-    Once fitted it has a `basis` (r, p), the rows that others are compared with.
-    """
+
+@dataclass(frozen=True)
+class KernelMap(Kernel):
+    """A map of rows to features that are made of the values of another `kernel`."""
+
+    #: The rows (r, p) that others are compared with, once fitted: of landmarks less the
+    #: offset.
+    basis: np.ndarray | None = field(**_FITTED)
 
     @property
     def shift_free(self) -> bool:
@@ -170,9 +176,6 @@ class EmpiricalMap(KernelMap):
     """
 
     kernel: Kernel | str | Callable = "rbf"
-    basis: np.ndarray | None = field(
-        default=None, init=False, repr=False, compare=False
-    )
 
     @staticmethod
     def _words(given):
@@ -336,10 +339,6 @@ def approximated(kernel, approx):
     return approx.approximate(kernel)
 
 
-#: Of an attribute that `fit` sets.
-_FITTED = {"default": None, "init": False, "repr": False, "compare": False}
-
-
 @dataclass(frozen=True)
 class LowRank(KernelMap):
     """The Nystrom approximation of a kernel, made by :meth:`Nystrom.approximate`."""
@@ -350,8 +349,6 @@ class LowRank(KernelMap):
     #: What is subtracted from all features (p,): their mean, if the kernel does not
     #: care. Distances from inner products would lose digits to it.
     offset: np.ndarray | None = field(**_FITTED)
-    #: The landmarks Z (r, p), less the offset; None before `fit`.
-    basis: np.ndarray | None = field(**_FITTED)
     #: The columns of U S^(-1/2) that are not null directions of Z, (r, rank).
     whitening: np.ndarray | None = field(**_FITTED)
     low_rank: ClassVar[bool] = True
@@ -365,7 +362,7 @@ class LowRank(KernelMap):
     def _words(given):
         approx = given["approx"]
         landmarks = counted(approx["n_components"], "landmark")
-        chosen = SAMPLING[approx["sampling"]].words
+        chosen = SAMPLING[approx["sampling"]]
         return (
             f"{kernel_words(given['kernel'])}, approximated by the Nyström method with "
             f"{landmarks} {chosen} [@Williams2001]"
@@ -385,8 +382,8 @@ class LowRank(KernelMap):
         offset = X.mean(axis=0) if self.kernel.shift_free else np.zeros(p)
         rows = X if n <= _FIT_ROWS else X[rng.choice(n, _FIT_ROWS, replace=False)]
         kernel = self.kernel.fit(rows - offset)
-        sample = SAMPLING[self.approx.sampling].draw
-        Z = (X if r == n else sample(X, r, rng)) - offset
+        Z = X if r == n else _landmarks(X, r, self.approx.sampling, rng)
+        Z = Z - offset
         whitening = _whitening(kernel(Z), kernel)
         return self._with(kernel, offset=offset, basis=Z, whitening=whitening)
 
@@ -429,16 +426,14 @@ def _whitening(K, kernel):
     return vectors[:, keep] / np.sqrt(values[keep])
 
 
-@dataclass(frozen=True)
-class Sampling:
-    """A way to choose landmarks."""
-
-    draw: Callable  #: (X (n, p), r, rng) -> landmarks (r, p)
-    words: str  #: for the methods section
+#: The ways to choose landmarks, and what the methods section says of them.
+SAMPLING = {"kmeans": "chosen by k-means", "uniform": "drawn at random"}
 
 
-def _kmeans(X, r, rng):
-    """The centres (r, p) of clusters of the rows of X."""
+def _landmarks(X, r, sampling, rng):
+    """The landmarks (r, p): centres of clusters of the rows of X, or some rows."""
+    if sampling == "uniform":
+        return X[rng.choice(len(X), r, replace=False)]
     seed = int(rng.integers(2**31))
     model = KMeans(
         r, init="random", n_init=1, max_iter=_KMEANS_STEPS, random_state=seed
@@ -448,18 +443,6 @@ def _kmeans(X, r, rng):
     with threadpool_limits(1, user_api="openmp"), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.fit(X).cluster_centers_
-
-
-def _uniform(X, r, rng):
-    """Return r rows of X, drawn at random."""
-    return X[rng.choice(len(X), r, replace=False)]
-
-
-#: The ways to choose landmarks, by name.
-SAMPLING = {
-    "kmeans": Sampling(_kmeans, "chosen by k-means"),
-    "uniform": Sampling(_uniform, "drawn at random"),
-}
 
 
 # -------------------------------------------------------------- penalties of weights

@@ -26,8 +26,9 @@ leaving out by residuals is derived in the documentation.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import islice
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -37,126 +38,95 @@ from .foldwise import FoldwisePlan
 from .rules import class_rule, code_dtype
 
 
-def feature_expansion(X, hat):
-    """Return L (p + 1, n) of a linear kernel, for test rows that are features.
+def kernel_columns(X, kernel, lam):
+    """What makes columns (m, r) of test trials (m, p), and what `expand` has to know.
+
+    Of a training position's features X (n, p): those columns of it, or its kernel
+    matrix and what kernel values are divided by, lest they leave single precision.
+    """
+    shift = X.mean(axis=0) if kernel.shift_free else 0.0
+    kernel, trained = kernel.fit(X - shift), X - shift
+    if kernel.low_rank:
+        return lambda Z: kernel.features(Z - shift), kernel.features(trained), None
+
+    def values(Z):
+        return kernel(Z - shift, trained)
+
+    return lambda Z: values(Z) / lam, values(X), lam
+
+
+def expand(plan, values, unit):
+    """Return the expansion L of a plan.
 
     Parameters
     ----------
-    X : ndarray, shape (n, p)
-        The training position's features.
-    hat : Hat
-        Their hat.
+    plan : Plan
+        Of the training position.
+    values : ndarray, shape (n, r)
+        Columns of the training trials, or their kernel matrix, not centred.
+    unit : float | None
+        What the kernel values of test rows are divided by; None where `values` are
+        columns.
 
     Returns
     -------
-    expansion : ndarray, shape (p + 1, n)
-        To be applied to rows (x, 1).
+    expansion : ndarray, shape (r + 1, n)
+        To be applied to rows with a one behind, its columns in the plan's order.
     """
-    n, p = X.shape
-    mean = X.mean(axis=0)
-    Xc = X - mean
-    if p <= n:
-        scatter = Xc.T @ Xc
-        scatter.flat[:: p + 1] += hat.lam
-        weights = cho_solve(cho_factor(scatter, overwrite_a=True), Xc.T)
+    hat, order = plan.exact_hat, plan.order
+    values = values[order]
+    n, r = values.shape
+    mean = values.mean(axis=0)
+    if unit is not None:
+        L = hat.residuals(np.eye(n)) if hat.residual is None else hat.residual
+        constant = 1 / n - mean[order] @ L / hat.lam
+        # Rows are kernel values with trials as they were given.
+        L = L[np.argsort(order)] * (unit / hat.lam)
     else:
-        weights = hat.residuals(Xc).T / hat.lam
-    return np.vstack([weights, 1 / n - mean @ weights])
-
-
-def kernel_expansion(K, hat):
-    """Return L (n + 1, n) for test rows that are kernel values over lambda.
-
-    Parameters
-    ----------
-    K : ndarray, shape (n, n)
-        The training position's kernel matrix, not centred.
-    hat : Hat
-        Its hat.
-
-    Returns
-    -------
-    expansion : ndarray, shape (n + 1, n)
-        To be applied to rows (k(x, X) / lambda, 1).
-    """
-    n = len(K)
-    residual = hat.residuals(np.eye(n)) if hat.residual is None else hat.residual
-    return np.vstack([residual, 1 / n - K.mean(axis=0) @ residual / hat.lam])
-
-
-@dataclass(frozen=True)
-class Expansion:
-    """A training position's expansion, and what makes the rows it is applied to."""
-
-    plan: Plan
-    #: Features (n, r) of the training trials, or their kernel matrix (n, n).
-    values: np.ndarray
-    #: From test trials (m, p) less the shift to such rows (m, r).
-    function: Callable
-    shift: np.ndarray | float = 0.0
-    are_features: bool = True
-
-    @classmethod
-    def of_kernel(cls, plan, X, kernel):
-        """That of any kernel, fitted on features X (n, p)."""
-        shift = X.mean(axis=0) if kernel.shift_free else 0.0
-        kernel = kernel.fit(X - shift)
-        function = kernel.features if kernel.low_rank else partial(kernel, Y=X - shift)
-        return cls(plan, function(X - shift), function, shift, kernel.low_rank)
-
-    @property
-    def n_columns(self):
-        """The number of columns r."""
-        return self.values.shape[1]
-
-    @cached_property
-    def unit(self):
-        """What kernel values are divided by, lest they leave single precision."""
-        return 1.0 if self.are_features else self.plan.hat.lam
-
-    def by(self, plan):
-        """That of a plan with another penalty, for the same test rows."""
-        other = replace(self, plan=plan)
-        vars(other)["unit"] = self.unit
-        return other
-
-    def rows(self, X):
-        """The rows (m, r) of test trials X (m, p)."""
-        return self.function(X - self.shift) / self.unit
-
-    @cached_property
-    def matrix(self):
-        """L (r + 1, n), its columns in the plan's order."""
-        hat, order = self.plan.exact_hat, self.plan.order
-        if self.are_features:
-            L = feature_expansion(self.values[order], hat)
+        Xc = values - mean
+        if r <= n:
+            scatter = Xc.T @ Xc
+            scatter.flat[:: r + 1] += hat.lam
+            L = cho_solve(cho_factor(scatter, overwrite_a=True), Xc.T)
         else:
-            L = kernel_expansion(self.values[order[:, None], order], hat)
-            # Rows are kernel values with trials as they were given.
-            L[:-1] = L[:-1][np.argsort(order)] * (self.unit / hat.lam)
-        return np.ascontiguousarray(L, self.plan.dtype)
-
-    def weights(self, T, model=None):
-        """Weights (q, k, r + 1, B) of rows and one, for contrasts T (q, n, B).
-
-        Of a batch of folds by its :class:`~.direct.FoldModels`, or of all trials.
-        """
-        weights = (self.matrix @ T)[:, None]
-        if model is None:
-            return weights
-        batch = model.batch
-        tested = self.matrix[:, batch.take].reshape(-1, batch.k, batch.m)
-        return weights - tested.transpose(1, 0, 2) @ model.residuals
+            L = hat.residuals(Xc).T / hat.lam
+        constant = 1 / n - mean @ L
+    return np.ascontiguousarray(np.vstack([L, constant]), plan.dtype)
 
 
 #: Numbers in the rows of the test positions that are scored together.
 _CHUNK_VALUES = 2**21
 
 
-def chunk_length(n_rows, n_columns):
-    """How many test positions, n_rows x n_columns each, to hold in one array."""
-    # With few columns it is the predictions, hundreds to a row, that take memory.
-    return int(np.clip(_CHUNK_VALUES // (n_rows * max(n_columns, 64)), 1, 128))
+class Chunks:
+    """Test rows (n, C, r + 1) of C test positions at a time, kept if memory allows.
+
+    Behind them are ones. They have the precision of a plan.
+    """
+
+    #: Bytes of chunks that are kept for the next block of label vectors.
+    MOST = 2**28
+
+    def __init__(self, rows, shape, n_cells, plan):
+        self._rows, self._dtype, self._shape = rows, plan.dtype, shape
+        self._n_cells, self.n_columns = n_cells, shape[1] + 1
+        # With few columns it is the predictions, hundreds to a row, that take memory.
+        each = max(shape[0], len(plan.rows)) * max(self.n_columns, 64)
+        self.length = min(n_cells, int(np.clip(_CHUNK_VALUES // each, 1, 128)))
+        self._kept, self._bytes = {}, 0
+
+    def __iter__(self):
+        n, r = self._shape
+        for start in range(0, self._n_cells, self.length):
+            chunk = self._kept.get(start)
+            if chunk is None:
+                cells = range(start, min(start + self.length, self._n_cells))
+                chunk = np.ones((n, len(cells), r + 1), self._dtype)
+                chunk[:, :, :-1] = self._rows(cells).swapaxes(0, 1)
+                if self._bytes + chunk.nbytes <= self.MOST:
+                    self._kept[start] = chunk
+                    self._bytes += chunk.nbytes
+            yield chunk
 
 
 #: Rows of one matrix product, and bytes of what it yields: these fit the cache.
@@ -184,8 +154,8 @@ class Transfer:
         The labels to be predicted, in the order of trials; None: those trained with.
     n_rows, n_cells : int
         The numbers of test trials and of test positions.
-    expansion : Expansion | None
-        Where one hat matrix serves all folds, what makes weights of labels.
+    expansion : callable | None
+        Where one hat matrix serves all folds, from a plan to L (r + 1, n).
     second : Transfer | None
         The same with another penalty, for a second test; None: with its own.
     """
@@ -195,20 +165,11 @@ class Transfer:
     true: np.ndarray | None
     n_rows: int
     n_cells: int
-    expansion: Expansion | None = None
+    expansion: Callable | None = None
     second: "Transfer | None" = None
 
     #: Of one training position, however many it is tested at.
     n_positions = 1
-
-    def split(self):
-        """The models of its positions one by one: itself."""
-        return [self]
-
-    def by(self, plan):
-        """The same models with the penalty of another plan."""
-        expansion = self.expansion and self.expansion.by(plan)
-        return replace(self, plan=plan, expansion=expansion)
 
     @property
     def rows(self):
@@ -253,55 +214,57 @@ class Transfer:
         true = true[:, self.rows].T[:, None].astype(targets.codes.dtype)
         bytes_each = len(true) * n_classes * len(labels) * plan.dtype.itemsize
         step = max(1, _SCORE_BYTES // bytes_each) if want_scores else None
+        scored = partial(_scored, n_classes=n_classes, want=want_scores, step=step)
         if not callable(self.chunks):
-            classifiers = list(self._classifiers(targets))
-            for parts in _scored(
-                self.chunks, classifiers, n_classes, want_scores, step
-            ):
+            for parts in scored(self.chunks, list(self._classifiers(targets))):
                 yield Predictions(true, *parts)
             return
-        found = [
-            list(_scored(self.chunks(fold), [each], n_classes, want_scores, step))
-            for fold, each in self._by_folds(targets)
-        ]
-        predicted = [np.concatenate([p for p, _ in each], axis=1) for each in found]
-        scores = None
-        if want_scores:
-            scores = [np.concatenate([s for _, s in each], axis=2) for each in found]
-            scores = np.concatenate(scores)
+        predicted, scores = [], []
+        for fold, *rule in self._by_folds(targets):
+            pieces = scored(self.chunks(fold), [_classifiers(slice(None), *rule)])
+            of_fold, scores_of_fold = zip(*pieces, strict=True)
+            predicted.append(np.concatenate(of_fold, axis=1))
+            if want_scores:
+                scores.append(np.concatenate(scores_of_fold, axis=2))
+        scores = np.concatenate(scores) if want_scores else None
         yield Predictions(true, np.concatenate(predicted), scores)
 
     def _classifiers(self, targets):
         """Yield the classifiers of every batch of folds."""
+        plan = self.plan
         if self.expansion is None:
-            of_folds = [
-                each for _, each in self._by_folds(targets, self.plan.scores_features)
-            ]
-            for batch in self.plan.batches:
-                some, of_folds = of_folds[: batch.k], of_folds[batch.k :]
-                yield _joined(some, batch.take, batch.m)
-            yield from of_folds  # of the model of all trials
+            of_folds = self._by_folds(targets, plan.scores_features)
+            for batch in plan.batches:
+                yield _classifiers(batch.take, batch.m, *_joined(of_folds, batch.k))
+            for _, *rule in of_folds:  # the model of all trials
+                yield _classifiers(slice(None), *rule)
             return
-        if not self.plan.batches:
-            A = self.plan.all_models(targets)
-            g = self.expansion.weights(targets.T)
-            yield _classifiers(
-                slice(None), self.n_rows, g, *class_rule(A, targets.terms)
-            )
+        L = self._expanded
+        of_all = (L @ targets.T)[:, None]
+        if not plan.batches:
+            rule = class_rule(plan.fit_targets(targets)[1], targets.terms)
+            yield _classifiers(slice(None), self.n_rows, of_all, *rule)
             return
-        for model in self.plan.fold_models(targets):
-            g = self.expansion.weights(targets.T, model)
-            rule = class_rule(model.A, model.targets.terms)
-            yield _classifiers(model.batch.take, model.batch.m, g, *rule)
+        for batch, of_folds, E, A in plan.fold_models(targets):
+            tested = L[:, batch.take].reshape(-1, batch.k, batch.m)
+            g = of_all - tested.transpose(1, 0, 2) @ E
+            yield _classifiers(batch.take, batch.m, g, *class_rule(A, of_folds.terms))
+
+    @cached_property
+    def _expanded(self):
+        """The expansion L of the plan."""
+        return self.expansion(self.plan)
 
     def _by_folds(self, targets, of_features=False):
-        """Yield every fold that has a matrix of its own, and its classifiers."""
+        """Yield every fold that has a matrix of its own, and its test rows and rule.
+
+        How many rows there are, the weights (q, 1, r + 1, B) for them, W, and b.
+        """
         for fold, fit, terms in self.plan.models(targets):
             g = fold.weights(fit, of_features)[:, None]
             m = len(fold.test) if self.plan.batches else self.n_rows
             g = g.astype(self.plan.dtype, copy=False)
-            rule = class_rule(fit.A[:, :, None], terms)
-            yield fold, _classifiers(slice(None), m, g, *rule)
+            yield fold, m, g, *class_rule(fit.A[:, :, None], terms)
 
 
 @dataclass(frozen=True)
@@ -338,30 +301,21 @@ def _classifiers(take, m, g, W, b):
     return _Classifiers(take, m, weights, first, absent[1:, :, None])
 
 
-def _joined(classifiers, take, m):
-    """The classifiers of folds one by one as those of a batch."""
-    weights = np.concatenate([each.weights for each in classifiers], axis=1)
-    if all(each.missing is None for each in classifiers):
-        return _Classifiers(take, m, weights, classifiers[0].first, None)
-    n_classes, _, _, n_labels = weights.shape
-    shape = (n_classes, 1, 1, n_labels)
-    missing = [
-        np.zeros(shape, bool) if each.missing is None else each.missing
-        for each in classifiers
-    ]
-    first = [np.broadcast_to(each.first, shape[1:]) for each in classifiers]
-    return _Classifiers(
-        take, m, weights, np.concatenate(first), np.concatenate(missing, axis=1)
-    )
+def _joined(of_folds, k):
+    """The weights, W and b of the next k folds as those of a batch."""
+    _, _, *parts = zip(*islice(of_folds, k), strict=True)
+    return map(np.concatenate, parts, (1, 2, 1))
 
 
-def _scored(chunks, classifiers, n_classes, want_scores, step):
-    """Yield predicted classes (n_test, C, B) and scores of some test positions."""
+def _scored(chunks, classifiers, n_classes, want, step):
+    """Yield predicted classes (n_test, C, B) and scores of some test positions.
+
+    Of rows Z (n_rows, C, r + 1), `step` positions at a time; None: as they come.
+    """
     for Z in chunks:
-        length = Z.shape[1] if step is None else step
+        length = step or Z.shape[1]
         for start in range(0, Z.shape[1], length):
-            part = Z[:, start : start + length]
-            yield _score(part, classifiers, n_classes, want_scores)
+            yield _score(Z[:, start : start + length], classifiers, n_classes, want)
 
 
 def _score(Z, classifiers, n_classes, want_scores):
@@ -379,30 +333,26 @@ def _score(Z, classifiers, n_classes, want_scores):
         flat = (k, folds.m * length, n_labels)
         rows = Z[folds.take].reshape(k, folds.m * length, -1)
         best = predicted[out].reshape(flat)  # a view, as whole rows are contiguous
-        views = None if scores is None else [s[out].reshape(flat) for s in scores]
+        if want_scores:
+            views = scores[:, out].reshape(n_classes, *flat)
         for piece in _pieces(flat, n_classes, Z.itemsize):
             D, first = _product(rows, folds, piece)
-            if views is not None:
-                views[0][piece] = first
-                for j, score in enumerate(D):
-                    views[j + 1][piece] = score
+            if want_scores:
+                views[0][piece], views[(slice(1, None), *piece)] = first, D
             _best_classes(D, first, best[piece])
-    if scores is not None:
-        scores = scores.swapaxes(0, 1)
-    return predicted, scores
+    return predicted, scores.swapaxes(0, 1) if want_scores else None
 
 
 def _pieces(shape, n_classes, itemsize):
     """Cut (folds, rows, columns) into pieces whose scores fit the cache."""
     k, n_rows, n_labels = shape
-    step = n_rows
-    if n_rows * n_labels * (n_classes - 1) * itemsize > _CACHE_BYTES:
-        step = min(n_rows, _ROWS)
-    folds = max(1, _CACHE_BYTES // (step * n_labels * (n_classes - 1) * itemsize))
-    for fold in range(0, k, folds if step == n_rows else 1):
+    row_bytes, folds = n_labels * (n_classes - 1) * itemsize, 1
+    step = n_rows if n_rows * row_bytes <= _CACHE_BYTES else min(n_rows, _ROWS)
+    if step == n_rows:
+        folds = max(1, _CACHE_BYTES // (step * row_bytes))
+    for fold in range(0, k, folds):
         for row in range(0, n_rows, step):
-            stop = fold + (folds if step == n_rows else 1)
-            yield slice(fold, stop), slice(row, row + step)
+            yield slice(fold, fold + folds), slice(row, row + step)
 
 
 def _product(rows, classifiers, piece):

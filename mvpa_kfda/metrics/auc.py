@@ -109,7 +109,12 @@ def mean_areas(true, class_scores, shapes):
     for rows, (k, m, n_train) in set_batches(shapes):
         # Few enough at a time that they fit the cache with their keys and ranks.
         for part in batches(scores.shape[-1], 8 * k * m):
-            odds = _fold_odds(scores[rows, :, part], k, n_train)
+            some = scores[rows, :, part]
+            if n_classes == 2:  # of the second class, up to a factor
+                odds = (some[:, 1] - some[:, 0])[None]
+            else:
+                odds = log_odds(some, [(k, m, n_train)])
+            odds = odds.reshape(-1, k, m, some.shape[-1])
             for j, number in enumerate(wanted):
                 positive = true[rows, :, part] == number
                 positive = positive.reshape(k, m, *positive.shape[1:])
@@ -139,19 +144,6 @@ def set_batches(shapes):
         rows = slice(start, start + shape[0] * shape[1])
         start = rows.stop
         yield rows, shape
-
-
-def _fold_odds(scores, k, n_train):
-    """The log odds (., k, m, B) of scores (k m, c, B) of k test sets.
-
-    Of each class; with two classes of the second alone, and up to a factor.
-    """
-    n_test, n_classes, n_labels = scores.shape
-    if n_classes == 2:
-        odds = (scores[:, 1] - scores[:, 0])[None]
-    else:
-        odds = log_odds(scores, [(k, n_test // k, n_train)])
-    return odds.reshape(-1, k, n_test // k, n_labels)
 
 
 def log_odds(class_scores, shapes):
@@ -251,7 +243,7 @@ def _digits(dtype):
 
 
 def merge_near_ties(scores):
-    """Return scores as whole numbers, alike where they differ by rounding only."""
+    """Scores as whole numbers, alike where they differ by rounding only."""
     digits = _digits(scores.dtype)
     scale = np.maximum(scores.max(axis=1), -scores.min(axis=1))
     if not np.isfinite(scale).all():

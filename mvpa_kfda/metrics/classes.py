@@ -14,7 +14,6 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -47,55 +46,46 @@ def confusion_matrix(true, predicted, n_classes):
     return counts.reshape(n_classes, n_classes, n_labels)
 
 
-class Counts(NamedTuple):
-    """How often each of c classes occurs, was predicted, and was so rightly."""
-
-    #: All (c, ...), the other two maybe with axes of length one.
-    hits: np.ndarray
-    true: np.ndarray
-    predicted: np.ndarray
-
-
-@dataclass(frozen=True)
 class Tested:
     """What test rows carry and what was predicted of them, for B label vectors.
 
     Metrics are (t, ..., B): of t labellings that the same predictions are compared
     with. What they need in common is worked out once, by the first that asks for it.
+
+    Parameters
+    ----------
+    true : ndarray of int, shape (n_test, t, ..., B)
+        The codes that the test rows carry, the axes in the middle and the last one
+        perhaps of length one.
+    predicted : ndarray of int, shape (n_test, ..., B)
+        The predicted ones; kept with an axis of labellings, (n_test, 1, ..., B).
+    class_scores : ndarray, shape (n_test, c, ..., B), or None
+        Scores per class; kept as (n_test, c, 1, ..., B).
+    shapes : sequence of (k, m, n_train)
+        The test rows in order: k test sets of m rows each, predicted by models of
+        n_train trials, batch after batch.
+    n_classes : int
+        The number of classes c.
     """
 
-    #: The codes that the test rows carry, (n_test, t, ..., B), the axes in the middle
-    #: and the last one perhaps of length one.
-    true: np.ndarray
-    #: The predicted ones, (n_test, 1, ..., B).
-    predicted: np.ndarray
-    #: Scores per class (n_test, c, 1, ..., B), or None.
-    class_scores: np.ndarray | None
-    #: The test rows in order: k test sets of m rows each, predicted by models of
-    #: n_train trials, batch after batch: (k, m, n_train) each.
-    shapes: tuple
-    #: The number of classes c.
-    n_classes: int
-
-    @classmethod
-    def of(cls, true, predicted, class_scores, *rest):
-        """Add the axis of labellings to predictions and scores, (n_test, ..., B)."""
-        scores = None if class_scores is None else class_scores[:, :, None]
-        return cls(true, predicted[:, None], scores, *rest)
-
-    @property
-    def shape(self):
-        """The axes (..., B) that metrics have after that of the labellings."""
-        return np.broadcast_shapes(self.true.shape, self.predicted.shape)[2:]
+    def __init__(self, true, predicted, class_scores, shapes, n_classes):
+        self.true, self.predicted = true, predicted[:, None]
+        self.class_scores = None if class_scores is None else class_scores[:, :, None]
+        self.shapes, self.n_classes = shapes, n_classes
+        #: (n_test, t, ..., B).
+        self.shape = np.broadcast_shapes(true.shape, self.predicted.shape)
 
     @cached_property
     def counts(self):
-        """How often classes occur, were predicted, and rightly so."""
+        """How often each class was predicted rightly, occurs, and was predicted.
+
+        All (c, t, ..., B), the last two maybe with axes of length one.
+        """
         found = []
         for number in range(self.n_classes):
             true, predicted = self.true == number, self.predicted == number
             found.append([_count(each) for each in (true & predicted, true, predicted)])
-        return Counts(*map(np.stack, zip(*found, strict=True)))
+        return [np.stack(each) for each in zip(*found, strict=True)]
 
     @cached_property
     def pair_accuracies(self):
@@ -107,53 +97,37 @@ class Tested:
         """The distance of every pair of classes, (pairs, t, ..., B)."""
         return pairs.crossnobis_distances(self)
 
-    @cached_property
-    def confusion(self):
-        """The confusion matrices, (c, c, t, ..., B)."""
-        shape = np.broadcast_shapes(self.true.shape, self.predicted.shape)
-        true, predicted = (
-            np.broadcast_to(codes, shape).reshape(len(codes), -1)
-            for codes in (self.true, self.predicted)
-        )
-        confusion = confusion_matrix(true, predicted, self.n_classes)
-        return confusion.reshape(*confusion.shape[:2], *shape[1:])
-
 
 def _count(flags):
     # Twice as fast as np.count_nonzero.
     return flags.sum(axis=0, dtype=np.int32).astype(np.intp)
 
 
-def _recall(counts):
-    return divide(counts.hits, counts.true)
+def _recall(hits, true, predicted):
+    return divide(hits, true)
 
 
-def _precision(counts):
-    return divide(counts.hits, counts.predicted)
+def _precision(hits, true, predicted):
+    return divide(hits, predicted)
 
 
-def _f1(counts):
-    return divide(2 * counts.hits, counts.true + counts.predicted)
+def _f1(hits, true, predicted):
+    return divide(2 * hits, true + predicted)
 
 
-def _macro(rate):
-    """A metric: a rate's mean over classes that occur or were predicted."""
+def _macro(rate, of_second=False):
+    """A metric: a rate's mean over classes that occur or were predicted.
 
-    def metric(tested):
-        counts = tested.counts
-        seen = (counts.true + counts.predicted) > 0
-        return total_in_order(rate(counts) * seen) / seen.sum(axis=0)
-
-    return metric
-
-
-def _binary_or_macro(rate):
-    """A metric: the second class's rate for two classes, else the macro mean."""
+    Or `of_second`: of two classes the rate of the second one.
+    """
 
     def metric(tested):
-        if tested.n_classes == 2:
-            return rate(tested.counts)[1]
-        return _macro(rate)(tested)
+        rates = rate(*tested.counts)
+        if of_second and tested.n_classes == 2:
+            return rates[1]
+        _, true, predicted = tested.counts
+        seen = (true + predicted) > 0
+        return total_in_order(rates * seen) / seen.sum(axis=0)
 
     return metric
 
@@ -163,18 +137,26 @@ def _accuracy(tested):
 
 
 def _balanced_accuracy(tested):
-    present = tested.counts.true > 0
-    return total_in_order(_recall(tested.counts) * present) / present.sum(axis=0)
+    present = tested.counts[1] > 0
+    return total_in_order(_recall(*tested.counts) * present) / present.sum(axis=0)
 
 
 def _kappa(tested):
-    counts, total = tested.counts, len(tested.predicted)
-    expected = (counts.predicted * counts.true).sum(axis=0) / total
-    return divide(counts.hits.sum(axis=0) - expected, total - expected)
+    (hits, true, predicted), total = tested.counts, len(tested.predicted)
+    expected = (predicted * true).sum(axis=0) / total
+    return divide(hits.sum(axis=0) - expected, total - expected)
+
+
+def _confusion(tested):
+    true, predicted = (
+        np.broadcast_to(codes, tested.shape).reshape(len(codes), -1)
+        for codes in (tested.true, tested.predicted)
+    )
+    confusion = confusion_matrix(true, predicted, tested.n_classes)
+    return confusion.reshape(*confusion.shape[:2], *tested.shape[1:])
 
 
 def _roc_auc(tested):
-    """The areas (t, ..., B) of what was tested."""
     return mean_areas(tested.true, tested.class_scores[:, :, 0], tested.shapes)
 
 
@@ -189,26 +171,37 @@ def _chance_class(p):
     return 1 / len(p)
 
 
-def _chance_precision(p):
-    return p[1] if len(p) == 2 else p.mean()
-
-
 def _f1_of_guesses(p):
     return 2 * p / len(p) / (p + 1 / len(p))
 
 
-def _chance_f1(p):
-    f1 = _f1_of_guesses(p)
-    return f1[1] if len(p) == 2 else f1.mean()
+def _second_or_mean(values):
+    return values[1] if len(values) == 2 else values.mean()
+
+
+def _half(p):
+    return 0.5
+
+
+def zero(p):
+    """The chance level of what is zero on average."""
+    return 0.0
+
+
+def unknown(p):
+    """The chance level of what is not known to have one."""
+    return np.nan
 
 
 @dataclass(frozen=True)
 class Metric:
-    """How to score predicted classes."""
+    """How to score predicted classes, or numbers."""
 
-    #: ``f(tested) -> (t, ..., B)`` of what was :class:`Tested`.
+    #: ``f(tested) -> (t, ..., B)`` of what was :class:`Tested`; of numbers
+    #: ``f(true (n_test, B), predicted (n_test, B)) -> (B,)``, in double precision.
     score: Callable
-    #: ``f(proportions (c,)) -> float``, see `chance_level`.
+    #: ``f(proportions (c,)) -> float``, see `chance_level`; NaN where it depends on the
+    #: data, or nobody knows.
     chance: Callable
     #: How to name it within a sentence; axes begin it with a capital letter.
     label: str
@@ -232,10 +225,16 @@ class Metric:
     needs_class_scores: bool = False
     #: Whether it is undefined for a test set of a single class.
     needs_two_classes: bool = False
+    #: Whether it is undefined where the numbers to be predicted are all equal.
+    needs_spread: bool = False
     #: Whether classes are compared within test sets alone.
     within_sets: bool = False
     #: Whether models that favour the largest class score elsewhere than at chance.
     of_frequencies: bool = False
+    #: The power of the unit of numbers that the score has.
+    power: int = 0
+    #: What takes the place of NaN in ``score``, where it is undefined as a whole.
+    fill: Callable = lambda values: values
 
     @property
     def scalar(self):
@@ -243,31 +242,43 @@ class Metric:
         return self.table is None
 
 
+#: Metrics of scores of classes, tables of pairs, and distances, which have no limits.
+_OF_SCORES = {"needs_class_scores": True, "needs_two_classes": True}
+_TABLE = {
+    "table": lambda c: (pairs.n_pairs(c),),
+    "along": ("pair",),
+    "join": mean_of_defined,
+    "needs_class_scores": True,
+}
+_DISTANCE = {"lowest": -np.inf, "highest": np.inf, "within_sets": True}
+
 #: The metrics of classification known by name.
 METRICS = {
     "accuracy": Metric(_accuracy, _chance_class, "accuracy", of_frequencies=True),
     "balanced_accuracy": Metric(_balanced_accuracy, _chance_class, "balanced accuracy"),
     "roc_auc": Metric(
         _roc_auc,
-        lambda p: 0.5,
+        _half,
         "ROC AUC",
         "the area under the receiver operating characteristic (ROC AUC) [@Forman2010]",
-        needs_class_scores=True,
-        needs_two_classes=True,
+        **_OF_SCORES,
     ),
     "recall": Metric(
-        _binary_or_macro(_recall),
+        _macro(_recall, of_second=True),
         _chance_class,
         "recall",
         of_one_class=True,
         of_frequencies=True,
     ),
     "precision": Metric(
-        _binary_or_macro(_precision), _chance_precision, "precision", of_one_class=True
+        _macro(_precision, of_second=True),
+        _second_or_mean,
+        "precision",
+        of_one_class=True,
     ),
     "f1": Metric(
-        _binary_or_macro(_f1),
-        _chance_f1,
+        _macro(_f1, of_second=True),
+        lambda p: _second_or_mean(_f1_of_guesses(p)),
         "F1",
         "the F1 score",
         "F1 score",
@@ -296,10 +307,10 @@ METRICS = {
         "average F1 score",
         of_frequencies=True,
     ),
-    "kappa": Metric(_kappa, lambda p: 0.0, "Cohen's kappa", short="kappa", lowest=-1.0),
+    "kappa": Metric(_kappa, zero, "Cohen's kappa", short="kappa", lowest=-1.0),
     "confusion_matrix": Metric(
-        lambda tested: tested.confusion,
-        lambda p: np.nan,
+        _confusion,
+        unknown,
         "confusion matrix",
         "the confusion matrix",
         highest=np.inf,
@@ -308,53 +319,37 @@ METRICS = {
     ),
     "pairwise_accuracy": Metric(
         pairs.pairwise_accuracy,
-        lambda p: 0.5,
+        _half,
         "pairwise accuracy",
-        words=(
-            "pairwise accuracy, the mean over pairs of classes of the share of trials "
-            "whose class scored above the other one [@Guggenmos2018]"
-        ),
-        needs_class_scores=True,
-        needs_two_classes=True,
+        "pairwise accuracy, the mean over pairs of classes of the share of trials "
+        "whose class scored above the other one [@Guggenmos2018]",
+        **_OF_SCORES,
     ),
     "pairwise_accuracies": Metric(
         lambda tested: tested.pair_accuracies,
-        lambda p: 0.5,
+        _half,
         "accuracies of pairs",
-        words="the accuracy of every pair of classes",
-        table=lambda c: (pairs.n_pairs(c),),
-        along=("pair",),
-        join=mean_of_defined,
+        "the accuracy of every pair of classes",
         summary="pairwise_accuracy",
-        needs_class_scores=True,
+        **_TABLE,
     ),
     "crossnobis": Metric(
         pairs.crossnobis,
-        lambda p: 0.0,
+        zero,
         "crossnobis distance",
-        lowest=-np.inf,
-        highest=np.inf,
-        words=(
-            "the cross-validated squared Mahalanobis distance (crossnobis) in units of "
-            "the variance within classes, the mean over pairs of classes [@Walther2016]"
-        ),
-        needs_class_scores=True,
-        needs_two_classes=True,
-        within_sets=True,
+        "the cross-validated squared Mahalanobis distance (crossnobis) in units of "
+        "the variance within classes, the mean over pairs of classes [@Walther2016]",
+        **_OF_SCORES,
+        **_DISTANCE,
     ),
     "crossnobis_distances": Metric(
         lambda tested: tested.pair_distances,
-        lambda p: 0.0,
+        zero,
         "crossnobis distances",
-        lowest=-np.inf,
-        highest=np.inf,
-        words="the crossnobis distance of every pair of classes",
-        table=lambda c: (pairs.n_pairs(c),),
-        along=("pair",),
-        join=mean_of_defined,
+        "the crossnobis distance of every pair of classes",
         summary="crossnobis",
-        needs_class_scores=True,
-        within_sets=True,
+        **_TABLE,
+        **_DISTANCE,
     ),
 }
 
@@ -428,10 +423,10 @@ def evaluate_labellings(metrics, scored, trues, shapes, n_classes):
     given by name.
     """
     true = np.stack(np.broadcast_arrays(*trues), axis=1)
-    tested = Tested.of(true, scored.predicted, scored.class_scores, shapes, n_classes)
+    tested = Tested(true, scored.predicted, scored.class_scores, shapes, n_classes)
     found = [{} for _ in trues]
     for name, metric in metrics.items():
-        value = np.moveaxis(metric.score(tested), -1, 0)
+        value = np.moveaxis(metric.fill(metric.score(tested)), -1, 0)
         if not metric.scalar:  # (B, *table, t, ...)
             axes = range(1, 1 + len(metric.table(n_classes)))
             value = np.moveaxis(value, axes, [axis - 1 - len(axes) for axis in axes])
@@ -455,11 +450,11 @@ def evaluate_sets(metrics, scored, shapes, n_classes):
             for values in (scored.true, scored.predicted, scored.class_scores)
         )
         shape = ((1, m, n_train),)
-        tested = Tested.of(true[:, None], predicted, scores, shape, n_classes)
+        tested = Tested(true[:, None], predicted, scores, shape, n_classes)
         one_class = (true == true[:1]).all(axis=0)
         for name, values in found.items():
             metric = metrics[name]
-            value = getattr(metric, "set_score", metric.score)(tested)[0]
+            value = metric.score(tested)[0]
             if metric.needs_two_classes:
                 value = np.where(one_class, np.nan, value)
             values.append(value)

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 from itertools import combinations
 from numbers import Real
 from typing import Any
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..utils.checks import check_scoring_names, quoted
 from .auc import set_batches
-from .classes import METRICS, mean_of_defined
+from .classes import METRICS, mean_of_defined, unknown
 from .listed import ClassMetric, NumberMetric
 from .pairs import TABLES
 from .regression import REGRESSION_METRICS
@@ -55,31 +55,28 @@ class FunctionMetric:
     scalar = needs_class_scores = True
     table = None
     of_one_class = needs_two_classes = needs_spread = within_sets = False
-    #: Nobody knows.
-    chance = np.nan
+    chance = staticmethod(unknown)
 
     def score(self, tested):
-        """The values (t, ..., B) of what was tested."""
-        values = self.set_score(tested)
+        """The values (t, ..., B), NaN where none of the test sets has one."""
+        true, predicted = (
+            self.classes[np.broadcast_to(codes, tested.shape)]
+            for codes in (tested.true, tested.predicted)
+        )
+        values = np.empty(tested.shape[1:])
+        for at in np.ndindex(values.shape):
+            rows = (slice(None), *at)
+            scores = tested.class_scores[(slice(None), slice(None), 0, *at[1:])]
+            values[at] = self.mean(true[rows], predicted[rows], scores, tested.shapes)
+        return values
+
+    def fill(self, values):
+        """Refuse NaN."""
         if np.isnan(values).any():
             raise ValueError(
                 f"scoring's function {self.name!r} returned NaN for every test set: "
                 "all hold a single class. Use larger test sets, or return a number."
             )
-        return values
-
-    def set_score(self, tested):
-        """The values (t, ..., B), NaN where none of the test sets has one."""
-        shape = np.broadcast_shapes(tested.true.shape, tested.predicted.shape)
-        true, predicted = (
-            self.classes[np.broadcast_to(codes, shape)]
-            for codes in (tested.true, tested.predicted)
-        )
-        values = np.empty(shape[1:])
-        for at in np.ndindex(values.shape):
-            rows = (slice(None), *at)
-            scores = tested.class_scores[(slice(None), slice(None), 0, *at[1:])]
-            values[at] = self.mean(true[rows], predicted[rows], scores, tested.shapes)
         return values
 
     def mean(self, true, predicted, class_scores, shapes):
@@ -97,45 +94,41 @@ class FunctionMetric:
         defined = [value for value in values if not np.isnan(value)]
         return float(np.mean(defined)) if defined else np.nan
 
-    def _call(self, *arguments):
+    def _call(self, true, predicted, class_scores):
         """Call the function for one test set, and check what it returns."""
+
+        def error(what):
+            return ValueError(
+                f"scoring's function {self.name!r}, called with y_true="
+                f"{quoted(true.tolist(), 4)} and y_pred="
+                f"{quoted(predicted.tolist(), 4)}, {what}"
+            )
+
         try:
-            value = self.function(*arguments)
-        except Exception as error:
+            value = self.function(true, predicted, class_scores)
+        except Exception as failure:
             hint = ""
-            if "read-only" in str(error):
+            if "read-only" in str(failure):
                 hint = ". Change a copy, np.array(values), of what it is given"
-            raise ValueError(
-                f"{self._word(*arguments)} failed: {error}{hint}"
-            ) from error
+            raise error(f"failed: {failure}{hint}") from failure
         if isinstance(value, np.ndarray) and not value.ndim:
             value = value[()]
-        number = isinstance(value, Real | np.bool_) and not np.ma.is_masked(value)
-        alike = self.classes is not None and (arguments[0] == arguments[0][:1]).all()
-        if number and alike and np.isnan(float(value)):
-            return np.nan
-        if not number or not np.isfinite(float(value)):
-            raise ValueError(
-                f"{self._word(*arguments)} returned {value!r}. Allowed: one finite "
-                "number for any labels of a test set, also permuted ones; NaN for one "
-                "that holds a single class."
-            )
-        return float(value)
-
-    def _word(self, true, predicted, _):
-        """Word a call, for messages."""
-        return (
-            f"scoring's function {self.name!r}, called with y_true="
-            f"{quoted(true.tolist(), 4)} and y_pred={quoted(predicted.tolist(), 4)},"
+        if isinstance(value, Real | np.bool_) and not np.ma.is_masked(value):
+            alike = self.classes is not None and (true == true[:1]).all()
+            if np.isfinite(float(value)) or (alike and np.isnan(float(value))):
+                return float(value)
+        raise error(
+            f"returned {value!r}. Allowed: one finite number for any labels of a test "
+            "set, also permuted ones; NaN for one that holds a single class."
         )
 
 
 def name_functions(scoring):
-    """Return `scoring` with names in the place of functions, and these by name.
+    """The names in `scoring`, and by name what makes metrics of functions and pairs.
 
-    Chosen pairs of classes are among them.
+    Makers take the classes, or None for numbers.
     """
-    functions, names = {}, []
+    makers, names = {}, []
     several = isinstance(scoring, list | tuple)
     given = scoring if several else [scoring]
     known = [each for each in given if isinstance(each, str)]
@@ -143,31 +136,20 @@ def name_functions(scoring):
         if isinstance(each, Mapping):
             new = choose_pairs(each, known)
         elif callable(each):
-            new = {_name_of(each): each}
+            name = _name_of(each)
+            new = {name: partial(FunctionMetric, each, name)}
         else:
             names.append(each)
             continue
         for name in new:
-            if name in functions or name in (*METRICS, *REGRESSION_METRICS):
+            if name in makers or find_metric(name):
                 raise ValueError(
                     f"scoring has a function or pairs named {name!r}, which is the "
                     "name of another metric too. Use a different name."
                 )
-        functions.update(new)
+        makers.update(new)
         names += new
-    return names if several or len(names) > 1 else names[0], functions
-
-
-def function_metrics(functions, classes=None):
-    """Return metrics by name for functions by name, of classes or of numbers."""
-    metrics = {}
-    for name, each in functions.items():
-        metrics[name] = FunctionMetric(each, name, classes)
-        if isinstance(each, ChosenPairs):
-            (numbers,) = number_pairs({name: each.pairs}, classes).values()
-            labels = tuple(np.asarray(classes))
-            metrics[name] = PairsMetric(each.table, tuple(numbers), labels)
-    return metrics
+    return names if several or len(names) > 1 else names[0], makers
 
 
 def _name_of(function):
@@ -186,16 +168,16 @@ def _name_of(function):
     return "custom" if name == "<lambda>" else name
 
 
-def check_scoring(scoring, functions=()):
+def check_scoring(scoring, makers=()):
     """The list of metric names; the first one must be a single number.
 
     Before a table of pairs comes its mean over these.
     """
-    names = check_scoring_names(scoring, (*METRICS, *functions))
-    if names[0] in METRICS and METRICS[names[0]].summary:
-        first = METRICS[names[0]].summary
-        names = [first, *(name for name in names if name != first)]
-    if names[0] in METRICS and not METRICS[names[0]].scalar:
+    names = check_scoring_names(scoring, (*METRICS, *makers))
+    first = METRICS.get(names[0])
+    if first and first.summary:
+        names = [first.summary, *(name for name in names if name != first.summary)]
+    elif first and not first.scalar:
         raise ValueError(
             f"The first metric of scoring is the one that is tested and drawn; "
             f"{names[0]!r} is a table. Put a single-number metric first, e.g. "
@@ -204,15 +186,15 @@ def check_scoring(scoring, functions=()):
     return names
 
 
-def check_regression_scoring(scoring, functions=()):
+def check_regression_scoring(scoring, makers=()):
     """The list of names of regression metrics."""
-    for name, each in dict(functions).items():
-        if isinstance(each, ChosenPairs):
+    for name, maker in dict(makers).items():
+        if maker.func is not FunctionMetric:
             raise ValueError(
                 f"scoring has pairs of classes named {name!r}, and regression has no "
                 f"classes. Allowed: {quoted(REGRESSION_METRICS)}, or a function."
             )
-    return check_scoring_names(scoring, (*REGRESSION_METRICS, *functions))
+    return check_scoring_names(scoring, (*REGRESSION_METRICS, *makers))
 
 
 def find_metric(name):
@@ -293,57 +275,47 @@ def metric_limits(name):
 
 
 @dataclass(frozen=True)
-class ChosenPairs:
-    """What a user said: the mean over some pairs, (label, label), of a table."""
-
-    table: str
-    pairs: Any
-
-
-@dataclass(frozen=True)
 class PairsMetric:
     """The mean over some pairs of classes of one of the tables."""
 
     table_name: str
     #: Which pairs, in the order of `scipy.spatial.distance.squareform`.
     numbers: tuple
-    #: The labels of the classes.
-    classes: tuple
+    #: The labels of the pairs, a list of (label, label).
+    pairs: list
 
     scalar, table = True, None
     of_one_class = False
     needs_class_scores = needs_two_classes = True
+
+    @classmethod
+    def of(cls, table, name, pairs, classes):
+        """The metric of pairs (label, label) of classes, by its name."""
+        (numbers,) = number_pairs({name: pairs}, classes).values()
+        known = list(combinations(np.asarray(classes).tolist(), 2))
+        return cls(table, tuple(numbers), [known[number] for number in numbers])
 
     @property
     def within_sets(self):
         """Whether classes are compared within test sets alone."""
         return METRICS[self.table_name].within_sets
 
-    @property
-    def chance(self):
+    def chance(self, proportions):
         """The chance level of each pair, and so of the mean."""
-        return METRICS[self.table_name].chance(None)
-
-    @cached_property
-    def pairs(self):
-        """The labels of the pairs, a list of (label, label)."""
-        labels = [np.asarray(label).item() for label in self.classes]
-        known = list(combinations(labels, 2))
-        return [known[number] for number in self.numbers]
+        return METRICS[self.table_name].chance(proportions)
 
     def score(self, tested):
-        """The mean (t, ..., B) over pairs that are tested; chance of none."""
-        values = self.set_score(tested)
-        return np.where(np.isnan(values), self.chance, values)
-
-    def set_score(self, tested):
         """The mean (t, ..., B) over pairs that are tested; NaN of none."""
         values = METRICS[self.table_name].score(tested)
         return mean_of_defined(values[list(self.numbers)], axis=0)
 
+    def fill(self, values):
+        """Chance in the place of NaN."""
+        return np.where(np.isnan(values), self.chance(None), values)
+
 
 def choose_pairs(given, names):
-    """Return `ChosenPairs` by name, of what stands in scoring beside other names.
+    """What makes metrics of pairs, by name, of what stands in scoring beside `names`.
 
     They are of the distances, unless scoring has accuracies of pairs alone.
     """
@@ -353,7 +325,7 @@ def choose_pairs(given, names):
         kind for kind, of in TABLES.items() if {of, METRICS[of].summary} & set(names)
     ]
     table = TABLES[having[0] if having else "crossnobis"]
-    return {name: ChosenPairs(table, pairs) for name, pairs in given.items()}
+    return {name: partial(PairsMetric.of, table, name, p) for name, p in given.items()}
 
 
 def record_pairs(metrics):
@@ -366,7 +338,7 @@ def record_pairs(metrics):
 
 
 def name_pairs(pairs):
-    """Return pairs by name, each of a list by its labels."""
+    """Pairs by name, each of a list by its labels."""
     if isinstance(pairs, Mapping):
         return pairs
     if isinstance(pairs, str) or not isinstance(pairs, Sequence):
@@ -405,7 +377,7 @@ def number_pairs(pairs, classes):
 
 
 def _pairs_message(given):
-    """Say how pairs are given."""
+    """How pairs are given."""
     return (
         f"Invalid value for 'pairs': {given!r}. Allowed: pairs of classes by the name "
         'of the mean over them, such as {"between": [("face", "house"), ("hand", '

@@ -55,7 +55,7 @@ def n_pairs(n_classes):
 
 
 def squares(values, n_classes, diagonal):
-    """Return tables (..., c, c) of condensed ones (..., pairs)."""
+    """Tables (..., c, c) of condensed ones (..., pairs)."""
     out = np.full((*values.shape[:-1], n_classes, n_classes), diagonal)
     first, second = np.triu_indices(n_classes, 1)
     out[..., first, second] = out[..., second, first] = values
@@ -82,13 +82,12 @@ def pairwise_accuracy(tested):
 
 
 def _twice_above(tested, present):
-    """Return twice how many present classes (c, t, ..., B) a trial's own is above."""
+    """Twice how many present classes (c, t, ..., B) a trial's own is above."""
     scores = tested.class_scores
-    shape = np.broadcast_shapes(tested.true.shape, tested.predicted.shape)
-    own = np.empty(shape, scores.dtype)
+    own = np.empty(tested.shape, scores.dtype)
     for i in range(tested.n_classes):
         np.copyto(own, scores[:, i], where=tested.true == i)
-    above = np.zeros(shape, np.int32)
+    above = np.zeros(tested.shape, np.int32)
     for j in range(tested.n_classes):
         wins = (own > scores[:, j]).astype(np.int8)
         wins += own >= scores[:, j]
@@ -110,7 +109,7 @@ def pairwise_accuracies(tested):
         first, second = np.triu_indices(c, 1)
         found = (shares[..., first, second] + shares[..., second, first]) / 2
         out[..., part] = np.moveaxis(found, -1, 0)
-    return out.reshape(len(out), out.shape[1], *tested.shape)
+    return out.reshape(len(out), *tested.shape[1:])
 
 
 def crossnobis(tested):
@@ -148,7 +147,7 @@ def crossnobis_distances(tested):
                 count += is_there
         with np.errstate(invalid="ignore"):
             out[..., part] = total / count
-    return out.reshape(len(out), out.shape[1], *tested.shape)
+    return out.reshape(len(out), *tested.shape[1:])
 
 
 def _columns(tested):
@@ -171,7 +170,7 @@ def _columns(tested):
 
 
 def _class_means(true, values, k, n_classes):
-    """Return means over the test trials of every class, (t, M, B, k, c, c).
+    """The means over the test trials of every class, (t, M, B, k, c, c).
 
     Of k test sets' codes (k m, t, M or 1, B or 1) and values (k m, c, 1 or t, M, B).
     NaN for classes that a set does not hold.
@@ -185,7 +184,7 @@ def _class_means(true, values, k, n_classes):
 
 
 def _contrasts(means):
-    """Return contrasts (..., pairs) of class means (..., c, c) of class scores."""
+    """The contrasts (..., pairs) of class means (..., c, c) of class scores."""
     own = np.diagonal(means, axis1=-2, axis2=-1)[..., None]
     with np.errstate(invalid="ignore"):  # the scores of absent classes are infinite
         further = own - means

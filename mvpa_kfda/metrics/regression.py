@@ -3,10 +3,9 @@
 A metric is an entry of :data:`REGRESSION_METRICS`. All are the higher the better.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 import numpy as np
+
+from .classes import Metric, unknown, zero
 
 #: A spread of predictions below this many units of rounding is none.
 _ROUNDING = 64
@@ -40,55 +39,32 @@ def _pearsonr(true, predicted):
     return np.where(flat, 0, _sum_products(true, predicted) / np.where(flat, 1, scale))
 
 
-@dataclass(frozen=True)
-class RegressionMetric:
-    """How to score predicted numbers."""
-
-    #: ``f(true (n_test, B), predicted (n_test, B)) -> (B,)``, in double precision.
-    score: Callable
-    #: Its value where nothing can be predicted; NaN where that depends on the data.
-    chance: float
-    #: How to name it within a sentence; axes begin it with a capital letter.
-    label: str
-    #: The lowest and the highest value that is possible.
-    lowest: float
-    highest: float
-    #: The power of the unit of y that the score has.
-    power: int = 0
-    #: Whether it is undefined where the values to be predicted are all equal.
-    needs_spread: bool = True
-    #: How a text on methods calls it, and in short; None: as figures do.
-    words: str | None = None
-    short: str | None = None
-
-    #: Of numbers there are none.
-    needs_class_scores = of_one_class = False
-
-
 #: The metrics of regression known by name.
 REGRESSION_METRICS = {
-    "r2": RegressionMetric(
+    "r2": Metric(
         _r2,
-        np.nan,
+        unknown,
         "R²",
-        *(-np.inf, 1.0),
-        words="the coefficient of determination (R²)",
+        "the coefficient of determination (R²)",
+        lowest=-np.inf,
+        needs_spread=True,
     ),
-    "pearsonr": RegressionMetric(
+    "pearsonr": Metric(
         _pearsonr,
-        0.0,
+        zero,
         "Pearson correlation",
-        *(-1.0, 1.0),
-        words="the Pearson correlation",
+        "the Pearson correlation",
+        lowest=-1.0,
+        needs_spread=True,
     ),
-    "neg_mean_squared_error": RegressionMetric(
+    "neg_mean_squared_error": Metric(
         _neg_mean_squared_error,
-        np.nan,
+        unknown,
         "negative mean squared error",
-        *(-np.inf, 0.0),
+        "the negative mean squared error",
+        lowest=-np.inf,
+        highest=0.0,
         power=2,
-        needs_spread=False,
-        words="the negative mean squared error",
     ),
 }
 

@@ -14,9 +14,12 @@ import numpy as np
 
 from ..inference.corrections import CORRECTIONS, NAMED
 from ..metrics.names import mean_of_permuted, metric_in_text
-from ..results.base import Result, SubjectResult
+from ..results.base import ALPHA, Result, SubjectResult
 from ..results.comparison import ComparisonResult
+from ..results.finding import Finding
 from ..results.latency import Latency
+from ..utils.checks import capital
+from ..utils.rounding import brief, p_words
 from ..viz.common import (
     CORRECTION_LABELS,
     limits_of,
@@ -25,16 +28,7 @@ from ..viz.common import (
     score_in_text,
 )
 from .citations import REFERENCES, cited_in
-from .findings import place_noun, row_of, word_place
-from .html import equal_p
-from .summary import (
-    ALPHA,
-    by_name,
-    corrections_of,
-    has_scores,
-    level,
-)
-from .words import capital
+from .summary import by_name, corrections_of, has_scores
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -160,7 +154,7 @@ def _source(keys):
 
 def _level(result):
     """Return the significance level of a result."""
-    return ALPHA if isinstance(result, Latency) else level(result)
+    return ALPHA if isinstance(result, Latency) else result.significance_level
 
 
 # ------------------------------------------------------------------------ what to say
@@ -193,7 +187,7 @@ def _effect(result):
 
 def _none_significant(result):
     """Say that nothing was found, which is not that there is nothing."""
-    noun = place_noun(result.places, 1) if result.axes else ""
+    noun = result.places.noun(1) if result.axes else ""
     what = f"No {noun} is" if noun else "The score is not"
     return (
         f"{what} significant, which does not show that there is no effect. An upper "
@@ -214,23 +208,6 @@ def _untested(result):
     return ""
 
 
-def _p(result, correction):
-    """Return the p-values of a result, NaN where nothing was tested."""
-    return np.asarray(result.p_of_map(correction, result.scalar_metrics[0]))
-
-
-def _marked(result, correction):
-    """Return how many positions are significant, of how many, in words."""
-    p = _p(result, correction)
-    n, n_all = np.count_nonzero(p <= level(result)), np.count_nonzero(~np.isnan(p))
-    return n, f"{n:,} of {n_all:,} {place_noun(result.places, n_all)}"
-
-
-def _place(result, position):
-    """Word where a position is."""
-    return word_place(row_of(result.places, position))
-
-
 # ------------------------------------------------------------------------------ where
 
 
@@ -245,15 +222,12 @@ def _where(result, name=None):
             "The p-values are not corrected for testing many positions; choose a "
             'correction, such as correction="max".'
         )
-    try:
-        n, of_all = _marked(result, name)
-    except ValueError as error:  # a score of the permutations is NaN, for example
-        return str(error)
-    if not n:
-        return _none_significant(result)
-    effect = _effect(result)
+    found = Finding(result, name)
+    if found.untested or not found.n:
+        return found.untested or _none_significant(result)
+    n, of_all, effect = found.n, found.of_all, _effect(result)
     if not result.axes:
-        p = equal_p(float(_p(result, "none")))
+        p = p_words(found.smallest_p)
         return Said(f"{capital(effect)} ({p}).", np.nan, _test_of(result))
     method = f"{_test_of(result)}, {CORRECTION_LABELS[name]}"
     known = CORRECTIONS.get(name)
@@ -261,7 +235,7 @@ def _where(result, name=None):
         what = f"{of_all} are marked"
         if known is None:
             what = f"{of_all} are in the clusters that are marked"
-        at_most = f"{100 * level(result):g} %"
+        at_most = f"{100 * result.significance_level:g} %"
         statement = (
             f"{capital(what)}; of those marked, {at_most} are expected to be false "
             "at most."
@@ -275,7 +249,7 @@ def _where(result, name=None):
         each = "one cluster" if n_regions == 1 else f"each of {n_regions} clusters"
     statement = (
         f"In {each}, {effect} somewhere; at which of the {n:,} "
-        f"{place_noun(result.places, n)} marked is not shown."
+        f"{result.places.noun(n)} marked is not shown."
     )
     return Said(statement, n_regions, method, keys)
 
@@ -283,7 +257,7 @@ def _where(result, name=None):
 def _regions(result, correction):
     """Return the table of the significant clusters, or regions of a correction."""
     table = result.clusters(correction)
-    return table[table["p"] <= level(result)]
+    return table[table["p"] <= result.significance_level]
 
 
 def _test_of(result):
@@ -314,17 +288,16 @@ def _from_when(result, name=None):
             f"With correction={name!r} no single time is shown to have an effect. Test "
             f"with {_SINGLE_TIMES}."
         )
-    try:
-        p = _p(result, name)
-    except ValueError as error:
-        return str(error)
+    found = Finding(result, name)
+    if found.untested:
+        return found.untested
     others = tuple(k for k, axis in enumerate(result.axes) if axis != "times")
-    times = result.along("times")[(p <= level(result)).any(axis=others)]
+    times = result.times[found.marked.reshape(result.shape).any(axis=others)]
     if not len(times):
         return "No single time is significant."
     first = float(times.min())
     statement = (
-        f"By {first:.3f} s, {_effect(result)}. That this begins then is not shown: "
+        f"By {brief(first)} s, {_effect(result)}. That this begins then is not shown: "
         "more data may show it earlier, and filters and windows move it."
     )
     method = f"{_test_of(result)}, {CORRECTION_LABELS[name]}"
@@ -355,7 +328,7 @@ def _how_much(result, _=None):
         return untested
     if not result.axes:
         return "This result has a single position."
-    alpha = level(result)
+    alpha = result.significance_level
     try:
         found = result.true_discoveries(alpha=alpha)
     except ValueError as error:
@@ -397,10 +370,10 @@ def _how_many(result, _=None):
 def _by_order(result):
     """Say what an i-test found."""
     share = result.parameters["hypothesis"]
-    n, of_all = _marked(result, corrections_of(result)[0])
-    if not n:
+    found = Finding(result)
+    if not found.n:
         return _none_significant(result)
-    at = f"At each of {of_all}, " if result.axes else ""
+    at = f"At each of {found.of_all}, " if result.axes else ""
     method = f"i-test of order {result.order}"
     if result.axes:
         method += f", {CORRECTION_LABELS[corrections_of(result)[0]]}"
@@ -414,7 +387,7 @@ def _by_minimum(result):
         return "No share of the population is shown to have an effect."
     best = int(np.nanargmax(bound))
     share = float(np.ravel(bound)[best])
-    at = f" {_place(result, best)}" if result.axes else ""
+    at = f" {result.places.at(best)}" if result.axes else ""
     statement = f"More than {int(100 * share)} % of the population have an effect{at}."
     method = "prevalence bound by the product over subjects"
     if result.axes:
@@ -450,7 +423,7 @@ def _how_large(result, _=None):
     if isinstance(result, Latency):
         return _untested(result)
     try:
-        found = result.interval(1 - level(result), simultaneous=bool(result.axes))
+        found = result.interval(1 - _level(result), simultaneous=bool(result.axes))
     except ValueError as error:
         return str(error)
     # Outwards: no more is claimed than there is.
@@ -469,7 +442,7 @@ def _how_large(result, _=None):
     if not result.is_difference and np.isfinite(permuted := result.permuted_mean()):
         statement += f" ({mean_of_permuted(result.metric)} {permuted:.3f})"
     if result.axes:
-        statement = f"{_place(result, best)} {statement}"
+        statement = f"{result.places.at(best)} {statement}"
         if np.nanmax(high) < most:
             statement += f", and nowhere above {np.nanmax(high):.3f}"
     method, keys = "permuted differences", ()

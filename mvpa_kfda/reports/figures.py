@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..utils.axes import AXES
-from ..utils.checks import plural
+from ..utils.checks import capital, plural
 from ..viz.common import (
     NULL_COLOR,
     SCORE_COLOR,
@@ -12,7 +12,6 @@ from ..viz.common import (
     short_names,
 )
 from ..viz.maps import draw_topomap, why_no_topomaps
-from .words import capital
 
 #: Channel type -> what its unit is divided by, and what is then called.
 _UNITS = {

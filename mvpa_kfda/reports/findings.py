@@ -9,16 +9,12 @@ import numpy as np
 from ..inference.corrections import CORRECTIONS, NAMED, check_correction, is_of_clusters
 from ..inference.null import ALTERNATIVES
 from ..results.base import SubjectResult
-from ..utils.axes import AXES, BY_COLUMN, point_of_axes
-from ..utils.checks import check_option, plural
-from ..utils.rounding import number, rounded
+from ..results.finding import Finding
+from ..utils.axes import AXES
+from ..utils.checks import capital, check_option, enumerated
+from ..utils.rounding import number, p_words
 from .citations import name
-from .words import (
-    capital,
-    enumerated,
-    metric_words,
-    p_words,
-)
+from .words import metric_words
 
 #: Package -> what it is called, and what is cited for it.
 PACKAGES = {
@@ -29,13 +25,6 @@ PACKAGES = {
     "mne": ("MNE-Python", " [@Gramfort2013]"),
     "nilearn": ("Nilearn", " [@Abraham2014]"),
 }
-
-
-def place_noun(places, n):
-    """Return what so many positions of a map are called, without the number."""
-    if places.geometry is not None:
-        return plural(places.geometry.noun, n)
-    return point_of_axes(places.axes, n)
 
 
 def positions_of(places):
@@ -53,48 +42,6 @@ def positions_of(places):
             words = f"one {noun} ({number(values[0])}{unit})"
         parts.append(words)
     return f"each of {enumerated(parts)}".replace("each of one", "one")
-
-
-def word_place(row):
-    """Word one position, from the columns of a table that say where it is."""
-    if "region" in row:
-        return f"in region {name(row['region'])}"
-    for noun in ("feature", "parcel"):
-        if noun in row:
-            return f"at {noun} {name(row[noun])}"
-    if "structure" in row:
-        return _word_grayordinate(row)
-    if "hemisphere" in row:
-        return f"at vertex {row['vertex']} of the {row['hemisphere']} hemisphere"
-    if "x" in row:
-        return f"at {_coordinates(row)}"
-    axes = [BY_COLUMN[column] for column in row]
-    values = [
-        number(x) if axis.unit else name(x)
-        for axis, x in zip(axes, row.values(), strict=True)
-    ]
-    parts = [axis.place.format(x) for axis, x in zip(axes, values, strict=True)]
-    return f"at {enumerated(parts)}"
-
-
-def _word_grayordinate(row):
-    """Word one vertex or voxel of a CIFTI file."""
-    parts = [name(row["structure"])]
-    if row.get("vertex", -1) >= 0:
-        parts = [f"vertex {row['vertex']} of {parts[0]}"]
-    if "x" in row and np.isfinite(row["x"]):
-        parts.append(_coordinates(row))
-    return f"at {', '.join(parts)}"
-
-
-def _coordinates(row):
-    """Word where a position is in mm."""
-    return f"x, y, z = {', '.join(number(row[axis], 4) for axis in 'xyz')} mm"
-
-
-def row_of(places, position):
-    """Return the columns of one position, counted along the whole map."""
-    return {column: values[position] for column, values in places.columns().items()}
 
 
 # -------------------------------------------------------------------------- inference
@@ -158,12 +105,13 @@ def inference_of(result, asked):
 
 def correction_sentence(result, correction, n, n_tests=1, **words):
     """Say how p-values were corrected for n positions, by tests that all reject."""
-    places = place_noun(result.places, 2)
+    places = result.places.noun(2)
     words["threshold"] = number(words["threshold"])
     how = {"places": places, "Places": capital(places), **words}
-    how["n"] = f"{n:,} {place_noun(result.places, n)}"
+    how["n"] = f"{n:,} {result.places.noun(n)}"
     named = NAMED[correction]
-    return named.words.format(**how) + (named.shared if n_tests > 1 else "")
+    shared = f" {named.shared}" if named.shared and n_tests > 1 else ""
+    return named.words.format(**how) + shared
 
 
 def named_first(result, correction=None):
@@ -206,102 +154,54 @@ def named_first(result, correction=None):
 # ------------------------------------------------------------------------------ found
 
 
-def found_of(result, asked):
-    """Say how high scores were, and how many were significant."""
-    sentences, places = [], result.places
-    for metric in result.scalar_metrics:
-        scores, p, middle = np.asarray(result.metrics[metric]), None, 0
-        if result.has_p:
-            p = result.pvalues(asked.correction, metric=metric, **asked.options)
-            p = np.asarray(p)
-        side, chance = asked.alternative, result.chances[metric]
-        if side == "two-sided":
-            side = side if np.isfinite(chance) else "greater"
-            middle = result.null_level(metric)
-        how = metric_words(metric)[1], asked.correction, asked.alpha, side, middle
-        sentences += found(places, scores, p, *how)
+def found_of(result, correction, alpha, label=None, **options):
+    """Say how high scores were, and how many were significant.
+
+    `label` is what the score is called, if there is one that a name is not enough for.
+    """
+    sentences = []
+    for metric in result.scalar_metrics if label is None else [result.metric]:
+        found = Finding(result, correction, alpha, metric, name, **options)
+        if found.has_scores:
+            sentences += _found(found, label or metric_words(metric)[1])
     return sentences
 
 
-#: Alternative -> what the score is called that speaks most for it, and the difference.
-_EXTREMES = {
-    "greater": ("highest {noun}", "largest {noun}"),
-    "less": ("lowest {noun}", "smallest {noun}"),
-    "two-sided": ("{noun} furthest from chance", "largest {noun}"),
-}
-
-
-def most_extreme(result):
-    """Return what the score is called that speaks most for what a result tests."""
-    metric = result.scalar_metrics[0]
-    side = result.side_of(metric)
-    if not np.isfinite(result.chances[metric]):
-        side = "greater" if side == "two-sided" else side
-    return _EXTREMES[side][result.is_difference]
-
-
-def found(places, scores, p, noun, correction, alpha, alternative="greater", middle=0):
-    """Say where scores (positions...) peak, and where they are significant.
-
-    Differences have a `noun` that says so, and their sign.
-    """
-    tag, signed = NAMED[correction].tag, noun.startswith("difference")
-    sign = "+" if signed else ""
-    if scores.ndim == 0:
-        beside = "" if p is None else f" ({p_words(float(p))})"
-        return [f"The {noun} was {rounded(scores, sign=sign)}{beside}."]
-    flat = np.ravel(scores)
-    if not np.isfinite(flat).any():
-        return []
-    favour = {"less": -flat, "two-sided": np.abs(flat - middle)}.get(alternative, flat)
-    best, names = int(np.nanargmax(favour)), _EXTREMES[alternative]
-    place = word_place(row_of(places, best))
-    beside = "" if p is None else f" ({p_words(np.ravel(p)[best])}, {tag})"
-    which = names[signed].format(noun=noun)
-    peak = f"The {which} was {rounded(flat[best], sign=sign)}, {place}{beside}."
-    if p is None:
+def _found(found, label):
+    """Say where a map peaks, and where it is significant."""
+    tested, places = not found.untested, found.result.places
+    if found.result.has_p and not tested:
+        raise ValueError(found.untested)
+    p = p_words(found.p[found.position], "*p*") if tested else ""
+    if not found.result.axes:
+        return [f"The {label} was {found.score}{f' ({p})' if tested else ''}."]
+    beside = f" ({p}, {NAMED[found.correction].tag})" if tested else ""
+    peak = f"The {found.worded(label)} was {found.score},{found.place}{beside}."
+    if not tested:
         return [peak]
-    return [peak, significant(places, np.ravel(p), correction, alpha)]
-
-
-def significant(places, p, correction, alpha):
-    """Say how many positions are significant, and from when to when."""
-    n, marked = int(np.isfinite(p).sum()), np.flatnonzero(p <= alpha)
-    noun, level = place_noun(places, n), f"*p* ≤ {number(alpha)}"
-    of_clusters = is_of_clusters(correction)
-    if len(marked) == 0:
+    n, level = found.n_tested, f"*p* ≤ {number(found.alpha)}"
+    noun, of_clusters = places.noun(n), is_of_clusters(found.correction)
+    if not found.n:
         what = "No cluster" if of_clusters else f"None of the {n:,} {noun}"
-        if n == 1:
-            what = f"The only {noun}"
-            return f"{what} was not significant ({level})."
-        return f"{what} was significant ({level})."
-    were = "was" if len(marked) == 1 else "were"
-    lead = f"In all, {len(marked):,} of the {n:,} {noun}"
-    if len(marked) == n:
+        words = f"The only {noun} was not" if n == 1 else f"{what} was"
+        return [peak, f"{words} significant ({level})."]
+    lead = f"In all, {found.n:,} of the {n:,} {noun}"
+    if found.n == n:
         lead = f"The only {noun}" if n == 1 else f"All {n:,} {noun}"
     how = "part of significant clusters" if of_clusters else "significant"
-    sentence = f"{lead} {were} {how} ({level}{_span(places, marked)})."
+    were, spans = "was" if found.n == 1 else "were", found.spans and f": {found.spans}"
+    sentences = [peak, f"{lead} {were} {how} ({level}{spans})."]
     if of_clusters:
-        sentence += (
-            " Such a *p*-value is of a cluster as a whole and does not show when or "
+        sentences.append(
+            "Such a *p*-value is of a cluster as a whole and does not show when or "
             "where an effect begins and ends [@Sassenhagen2019]."
         )
-    elif correction in CORRECTIONS and CORRECTIONS[correction].of_courses:
-        sentence += (
-            f" Such a *p*-value is of a single {place_noun(places, 1)}, of the signal "
-            "as it was analysed: filters and windows spread an effect over time."
+    elif found.correction in CORRECTIONS and CORRECTIONS[found.correction].of_courses:
+        sentences.append(
+            f"Such a *p*-value is of a single {places.noun(1)}, of the signal as it "
+            "was analysed: filters and windows spread an effect over time."
         )
-    return sentence
-
-
-def _span(places, marked):
-    """Word the first and the last of the marked times of a time course."""
-    if tuple(places.axes) != ("times",):
-        return ""
-    times = places.columns()["time"][marked]
-    if len(times) == 1:
-        return f", at {number(times[0])} s"
-    return f", the first at {number(times[0])} s and the last at {number(times[-1])} s"
+    return sentences
 
 
 # --------------------------------------------------------------------------- software

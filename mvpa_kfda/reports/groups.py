@@ -10,27 +10,20 @@ from ..inference.corrections import ADJUSTMENTS
 from ..metrics.names import mean_of_permuted
 from ..results.comparison import COMPARISON_TESTS
 from ..results.group import GroupResult
-from ..utils.checks import check_option, counted, ranged, times_words
-from ..utils.rounding import number
+from ..utils.checks import check_option, counted, enumerated, ranged, times_words
+from ..utils.rounding import number, p_words
 from ..viz.common import DEFAULT_NAMES, DEFAULT_RESULTS
 from .citations import name
 from .findings import (
     correction_sentence,
-    found,
+    found_of,
     named_first,
-    place_noun,
     positions_of,
     software_of,
 )
 from .model import model_of
 from .subjects import differing, first_level_of
-from .words import (
-    enumerated,
-    metric_words,
-    p_words,
-    second_test,
-    splitter_words,
-)
+from .words import metric_words, second_test, splitter_words
 
 #: What scores are compared with, by the alternative.
 _SIDES = {
@@ -158,7 +151,7 @@ def _raised_variances(result):
         return []
     return [
         "Variances across subjects below a thousandth of the largest one, here at "
-        f"{n:,} {place_noun(result.places, n)}, were raised to that [@Ridgway2012]."
+        f"{n:,} {result.places.noun(n)}, were raised to that [@Ridgway2012]."
     ]
 
 
@@ -250,18 +243,9 @@ def _corrected(result, correction, alpha):
 
 def _group_found(result, correction, alpha):
     """Say where the scores over subjects peak, and where they are significant."""
-    difference = result.other_scores is not None
-    noun = (
-        f"difference in mean {_metric(result)}"
-        if difference
-        else (f"mean {_metric(result)}")
-    )
-    p = np.asarray(result.pvalues(correction))
-    scores = np.asarray(result.scores)
-    side, middle = result.alternative, np.ravel(result.null_level(result.metric))
-    if not np.isfinite(result.chance):  # nothing to be far from
-        side = "greater" if side == "two-sided" else side
-    return found(result.places, scores, p, noun, correction, alpha, side, middle)
+    label = f"mean {_metric(result)}"
+    label = f"difference in {label}" if result.is_difference else label
+    return found_of(result, correction, alpha, label)
 
 
 def _prevalence(result, alpha):
@@ -290,9 +274,9 @@ def _prevalence(result, alpha):
     if not result.axes:
         return [
             f"{sentence} That half of the population or less has an effect was "
-            f"rejected ({p_words(float(p[0]))})."
+            f"rejected ({p_words(p[0], '*p*')})."
         ]
-    at = f"{n:,} {place_noun(result.places, n)}"
+    at = f"{n:,} {result.places.noun(n)}"
     return [
         f"{sentence} That half of the population or less has an effect was rejected at "
         f"{at}, corrected by Holm's method [@Holm1979]."
@@ -305,8 +289,6 @@ def _prevalence(result, alpha):
 def comparison_paragraphs(result, asked):
     """Return the paragraphs of the comparison of two results of one subject."""
     correction, alpha = _chosen(result, asked)
-    scores = np.asarray(result.scores)
-    p = np.asarray(result.pvalues(correction))
     noun = f"difference in {_metric(result)}, {' minus '.join(_two(result))},"
     return _joined(
         [
@@ -316,9 +298,7 @@ def comparison_paragraphs(result, asked):
                 *_corrected(result, correction, alpha),
                 *named_first(result, correction),
             ],
-            found(
-                result.places, scores, p, noun, correction, alpha, result.alternative
-            ),
+            found_of(result, correction, alpha, noun),
             software_of(result.versions, result),
         ]
     )

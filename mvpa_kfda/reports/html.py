@@ -14,7 +14,7 @@ import numpy as np
 
 from ..metrics.names import mean_of_permuted
 from ..utils.axes import BY_COLUMN
-from ..utils.rounding import nearest, rounded
+from ..utils.rounding import brief, p_number, rounded
 from ..viz.common import cut_texts, metric_label
 
 #: Dots per inch of figures; they are shown at two thirds of it, and sharp.
@@ -214,25 +214,10 @@ def column_label(name):
 def _cell(name, value):
     """Word a value of a column."""
     if name == "p" or str(name).startswith("p_"):
-        return word_p(value)
+        return p_number(value)
     if name in SCORES and np.isfinite(value):
         return rounded(value)
     return worded(value)
-
-
-def word_p(p):
-    """Word a p-value: three decimals, four of small ones, and never 0."""
-    if np.isnan(p):
-        return _NONE
-    if p < 0.00005:
-        return "< 0.0001"
-    return rounded(p, 4 if p < 0.01 else 3)
-
-
-def equal_p(p):
-    """Word a p-value with its sign: "p = 0.012", "p < 0.0001"."""
-    words = word_p(p)
-    return f"p {words}" if words.startswith("<") else f"p = {words}"
 
 
 def worded(value):
@@ -244,7 +229,7 @@ def worded(value):
     if isinstance(value, Integral):
         return f"{value:,}" if abs(value) >= 10_000 else str(value)
     if isinstance(value, Real):
-        return f"{nearest(value):g}" if abs(value) >= 0.001 else f"{value:.3g}"
+        return brief(value) if abs(value) >= 0.001 else f"{value:.3g}"
     if isinstance(value, dict):
         return ", ".join(f"{name}: {worded(of)}" for name, of in value.items())
     if isinstance(value, np.ndarray):

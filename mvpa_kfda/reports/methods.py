@@ -21,7 +21,14 @@ from ..results.comparison import ComparisonResult
 from ..results.group import GroupResult
 from ..results.latency import Latency
 from ..utils.advice import advice
-from ..utils.checks import check_option, check_share, counted, ranged, times_words
+from ..utils.checks import (
+    check_option,
+    check_share,
+    counted,
+    enumerated,
+    ranged,
+    times_words,
+)
 from ..utils.record import is_record
 from ..utils.rounding import number
 from .citations import STYLES, name, render
@@ -30,20 +37,13 @@ from .findings import (
     found_of,
     inference_of,
     named_first,
-    place_noun,
     positions_of,
     software_of,
 )
 from .groups import comparison_paragraphs, group_paragraphs, latency_paragraphs
 from .model import folds_of, model_of, sample_noun, windows_of
 from .recordings import named_groups, recordings_of
-from .words import (
-    channels_words,
-    enumerated,
-    features_of_channels,
-    metric_words,
-    second_test,
-)
+from .words import channels_words, features_of_channels, metric_words, second_test
 
 #: Classes that are named one by one; of more only the range of their counts is told.
 _MOST_NAMED = 8
@@ -140,7 +140,7 @@ def _subject_paragraphs(result, asked):
         [*model_of(result.parameters, _has_groups(result), _has_subsets(result))],
         [*folds_of(result), *_metrics(result), *named_first(result)],
         [*_permutations(result, asked.alternative), *inference_of(result, asked)],
-        found_of(result, asked),
+        found_of(result, asked.correction, asked.alpha, **asked.options),
         [*software_of(result.versions, result), *_numerics(result.parameters)],
     ]
     texts = [" ".join(sentences) for sentences in paragraphs if sentences]
@@ -376,13 +376,13 @@ def _generalization(result):
 
 def _features_of_images(result):
     """Say which voxels, vertices or features were decoded together."""
-    p, noun, decoded = result.parameters, place_noun(result.places, 2), result.decoded
+    p, noun, decoded = result.parameters, result.places.noun(2), result.decoded
     sizes = result.n_features[decoded]
     if not len(sizes):
         return []
     base = result.geometry.base.noun
     many = ranged(sizes, base)
-    n = counted(int(decoded.sum()), place_noun(result.places, 1), ",")
+    n = counted(int(decoded.sum()), result.places.noun(1), ",")
     if base != "feature":
         many = f"{many} as features"
     if result.geometry.kind == "regions" or ("radius" not in p):
@@ -546,7 +546,7 @@ def _permutations(result, alternative):
         f"{_AS_EXTREME[alternative]} [@Phipson2010]."
     )
     if result.axes:
-        places = place_noun(result.places, 2)
+        places = result.places.noun(2)
         sentences.append(f"The same permutations were used at all {places}.")
     return sentences + _second_test(result)
 

@@ -8,17 +8,11 @@ from ..kfda.kernels import Kernel, kernel_words
 from ..kfda.penalties import Tuned, penalty_words
 from ..kfda.preprocess import step_words
 from ..kfda.rowmaps import LowRank
-from ..utils.checks import counted, ranged
+from ..utils.checks import capital, counted, enumerated, ranged
 from ..utils.record import is_record, known, recorded
 from ..utils.rounding import number
 from .citations import name
-from .words import (
-    auto_words,
-    capital,
-    enumerated,
-    splitter_words,
-    tuning_words,
-)
+from .words import auto_words, splitter_words, tuning_words
 
 
 def model_of(parameters, has_groups=None, of_folds=False):

@@ -13,13 +13,14 @@ import pandas as pd
 
 from ..inference.corrections import CorrectionNames, known_corrections
 from ..results.base import Result
+from ..results.finding import Finding
 from ..results.load import load_result
 from ..utils.checks import check_path, some_of
 from ..utils.files import check_target, write_whole
 from ..utils.problems import who_was_told
 from .html import paragraph, table_html
 from .sections import SECTIONS
-from .summary import by_name, corrections_of, heading, smallest_p, word_answer
+from .summary import by_name, corrections_of, heading, word_answer
 
 if TYPE_CHECKING:
     import mne
@@ -214,9 +215,8 @@ def _overview(named, asked):
     for name, result in named.items():
         p, corrections = np.nan, corrections_of(result, asked)
         if corrections:
-            p = smallest_p(result, result.scalar_metrics[0], corrections[0])
+            p = Finding(result, corrections[0]).smallest_p
         row = {"result": name, "analysis": heading(result)}
         row["what was found"] = word_answer(result, *corrections[:1])
-        row["p"] = np.nan if p is None else p
-        rows.append(row | {"warnings": len(result.warnings)})
+        rows.append(row | {"p": p, "warnings": len(result.warnings)})
     return pd.DataFrame(rows)

@@ -4,13 +4,10 @@ import re
 
 import numpy as np
 
-from ..utils.checks import counted, plural, ranged
+from ..utils.checks import capital, counted, enumerated, plural, ranged
 from ..utils.record import as_call
 from ..utils.rounding import number
 from .citations import name, outside_names
-from .words import (
-    enumerated,
-)
 
 #: What groups of trials are called where they are neither runs nor sessions.
 _GROUP = re.compile(r"\bgroup(?=s?\b)")
@@ -305,4 +302,4 @@ def _voxels(record):
         which = masks.get(record["mask"], "the voxels were those of a computed mask")
         parts.append(f"{which}{of}")
     words = "; ".join(parts)
-    return [f"{words[:1].upper()}{words[1:]}."] if words else []
+    return [f"{capital(words)}."] if words else []

@@ -16,9 +16,9 @@ from ..decoding.design import design_of
 from ..inference.corrections import is_of_clusters, is_of_maximum
 from ..metrics.names import mean_of_permuted
 from ..results.base import SubjectResult
+from ..results.finding import Finding
 from ..results.group import TestedMap
 from ..results.latency import Latency
-from ..utils.checks import plural
 from ..utils.record import as_call, is_record
 from ..utils.rounding import percent
 from ..viz.brains import fits_glass_brain, kinds_of
@@ -35,7 +35,7 @@ from ..viz.interactive import views_of
 from ..viz.patterns import part_to_draw
 from .claims import claims_of
 from .figures import plot_channel_patterns
-from .findings import most_extreme, named_first
+from .findings import named_first
 from .html import (
     SCORES,
     facts_html,
@@ -49,8 +49,6 @@ from .methods import methods_text
 from .summary import (
     has_scores,
     heading,
-    level,
-    position_noun,
     word_answer,
     word_question,
 )
@@ -208,7 +206,7 @@ def _null(result, corrections):
         _NULL_WORDS.format(label_of(result, metric)),
         "Each permutation contributes the highest score of its map.",
         metric=metric,
-        alpha=level(result),
+        alpha=result.significance_level,
     )
 
 
@@ -312,8 +310,7 @@ def _peaks(result, corrections):
     if not has_scores(result):
         return ""
     noun = "difference" if result.is_difference else "score"
-    kind = most_extreme(result).format(noun=noun)
-    html = [paragraph(f"The {kind} of the map.")]
+    html = [paragraph(f"The {Finding(result).worded(noun)} of the map.")]
     html.append(table_html(_best_of_metrics(result, *corrections[:1])))
     html += [_tested(result, correction) for correction in corrections]
     return "".join(html)
@@ -327,7 +324,7 @@ def _tested(result, correction):
         return paragraph(f"No test was possible: {error}", "warning")
     test = CORRECTION_LABELS[correction]
     if table.empty:
-        return paragraph(f"No {position_noun(result)} is significant ({test}).")
+        return paragraph(f"No {result.places.noun(1)} is significant ({test}).")
     return paragraph(f"{what} ({test}).") + table_html(table)
 
 
@@ -363,13 +360,13 @@ def _is_value(column, metric):
 
 def _significant(result, correction):
     """Return the table of peaks in a brain, or else of clusters, and what it is of."""
-    alpha = level(result)
+    alpha = result.significance_level
     if result.geometry is not None:
-        noun = plural(position_noun(result))
+        noun = result.places.noun(2)
         what = f"Peaks of the {noun} with p ≤ {alpha:g}"
         return result.peaks(correction, alpha=alpha), what
     of_clusters = is_of_clusters(correction)
-    connected = f"Connected {plural(position_noun(result))} with p ≤ {alpha:g}"
+    connected = f"Connected {result.places.noun(2)} with p ≤ {alpha:g}"
     unit = "s" if result.geometry is None else "mm"
     table = result.clusters(correction).rename(
         columns={name: f"{name} ({unit})" for name in ("from", "to")}
@@ -394,7 +391,7 @@ def _subjects(result):
         if name is not None:
             table.insert(0, "list", name)
         tables.append(table)
-    where = f" at {result.places.word(best)}" if result.axes else ""
+    where = f" {result.places.at(best)}" if result.axes else ""
     table = pd.concat(tables, ignore_index=True).assign(**_numbers(result))
     html = table_html(table)
     return folded(f"Scores of each subject{where}", html)

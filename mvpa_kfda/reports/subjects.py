@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from ..utils.checks import counted, plural, ranged, some_of, times_words
+from ..utils.checks import counted, enumerated, plural, ranged, some_of, times_words
 from ..utils.rounding import number
 from .citations import name
 from .model import model_of, windows_of
 from .recordings import named_groups, recordings_of
-from .words import (
-    SETTING_WORDS,
-    channels_words,
-    enumerated,
-    features_of_channels,
-    splitter_words,
-)
+from .words import SETTING_WORDS, channels_words, features_of_channels, splitter_words
 
 
 def first_level_of(result):

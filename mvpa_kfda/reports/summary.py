@@ -10,29 +10,20 @@ from os import PathLike
 
 import numpy as np
 
-from ..inference.corrections import is_of_clusters
 from ..metrics.names import metric_in_text
-from ..results.base import Result, SubjectResult
+from ..results.base import Result, ScoreMap, SubjectResult
 from ..results.comparison import ComparisonResult
+from ..results.fields import RESULTS
+from ..results.finding import Finding
 from ..results.group import GroupResult, TestedMap
-from ..results.kinds import RESULTS
 from ..results.latency import Latency
-from ..utils.axes import noun_of_axes
-from ..utils.checks import counted
+from ..utils.checks import capital, counted, enumerated
 from ..viz.common import (
-    CORRECTION_LABELS,
     DEFAULT_NAMES,
-    metric_label,
     names_of_results,
     names_of_two,
     score_in_text,
 )
-from .findings import most_extreme
-from .html import equal_p
-from .words import capital, enumerated
-
-#: Significance level of a subject's results; those of groups have one of their own.
-ALPHA = 0.05
 
 #: Class of a result -> what its analysis is called.
 HEADINGS = {
@@ -93,11 +84,6 @@ def has_scores(result):
     """Tell whether some position of a map has a score."""
     names = result.scalar_metrics[:1]
     return any(np.isfinite(result.metrics[name]).any() for name in names)
-
-
-def level(result):
-    """Return the significance level of a result."""
-    return result.alpha if isinstance(result, TestedMap) else ALPHA
 
 
 def corrections_of(result, asked=None):
@@ -195,23 +181,14 @@ def word_answer(result, correction=None):
 
 
 @word_answer.register
-def _(result: SubjectResult, correction=None):
+def _(result: ScoreMap, correction=None):
     if not result.scalar_metrics:
         return "The metrics are tables, which have no maximum and no p-value."
-    if not has_scores(result):
+    found = Finding(result, correction)
+    if not found.has_scores:
         return "Nothing could be decoded."
-    metric = result.scalar_metrics[0]
-    what = f"{metric_label(metric)} is"
-    return f"{what} {_found(result, metric, _above(result), correction)}."
-
-
-@word_answer.register
-def _(result: TestedMap, correction=None):
-    label, metric = score_in_text(result), result.metric
-    what = f"Mean {label} is" if result.has_subjects else f"{capital(label)} is"
-    if result.is_difference:
-        what = f"The difference in {label} is"
-    words = f"{what} {_found(result, metric, 'significant', correction)}"
+    label = found.worded(found.label)
+    words = f"The {label} is {found.best}; {found.test}"
     return f"{words}{_bound(result)}."
 
 
@@ -230,51 +207,6 @@ def _(result: Latency, correction=None):
     return f"{capital(' and '.join(words))}."
 
 
-def _found(result, metric, significant, correction):
-    """Word the highest score of a map, and where it is significant."""
-    best = result.worded_peak(metric)
-    if not result.axes:
-        p = result.has_p and smallest_p(result, metric, "none")
-        return f"{best}, {equal_p(p)}" if result.has_p and p is not None else best
-    most = most_extreme(result).format(noun="").strip()
-    where = _where_significant(result, metric, significant, correction)
-    return f"{most} at {best}, {where}"
-
-
-def _where_significant(result, metric, significant, correction):
-    """Word at how many positions a map is significant, and the smallest p-value."""
-    if not result.has_p:
-        return "and was not tested, as there are no permutations"
-    correction, alpha = correction or result.default_correction, level(result)
-    try:
-        p = np.asarray(result.p_of_map(correction, metric))
-    except ValueError:  # a score of the permutations is NaN, for example
-        return "and has no p-values"
-    p = p[~np.isnan(p)]
-    if not p.size:
-        return "and has no p-values"
-    n, noun = np.count_nonzero(p <= alpha), position_noun(result)
-    of_all = f"{n:,} of {counted(p.size, noun, ',')}"
-    where = f"{significant} at {of_all}" if n else f"{significant} at no {noun}"
-    if n and is_of_clusters(correction):  # p is of a cluster as a whole
-        where = f"significant clusters cover {of_all}"
-    test = f"p ≤ {alpha:g}, {CORRECTION_LABELS[correction]}"
-    words = f"and {where} ({test}; smallest {equal_p(p.min())})"
-    n_drawn = result.n_permutations
-    if n_drawn and result.smallest_p(correction, p.size, metric) > alpha:
-        words += " (too few permutations to reach this level)"
-    return words
-
-
-def smallest_p(result, metric, correction):
-    """Return the smallest p-value of a map; None without any."""
-    try:
-        p = np.asarray(result.p_of_map(correction, metric))
-    except ValueError:  # a score of the permutations is NaN, for example
-        return None
-    return None if np.isnan(p).all() else float(np.nanmin(p))
-
-
 def _bound(result):
     """Word the largest bound of the prevalence, if there is one."""
     if not result.is_prevalence:
@@ -287,18 +219,6 @@ def _bound(result):
     return f"; more than {share} % of the population have an effect{where}"
 
 
-def _above(result):
-    """Word which side the scores of a subject are tested for."""
-    return "above that of permuted " + ("labels" if len(result.classes) else "values")
-
-
-def position_noun(result):
-    """Return what one position of a map is called."""
-    if result.geometry is not None:
-        return result.geometry.noun
-    return noun_of_axes(result.axes)
-
-
 def _where(result):
     """Word the positions of a map."""
     return result.places.describe().replace(" x ", " by ")
@@ -308,7 +228,7 @@ def _at(result):
     """Word where scores are, as the end of a question; nothing for a single one."""
     if not result.axes:
         return ""
-    return f"{' in' if position_noun(result) == 'region' else ' at'} {_where(result)}"
+    return f"{' in' if result.places.noun(1) == 'region' else ' at'} {_where(result)}"
 
 
 def _classes(result):

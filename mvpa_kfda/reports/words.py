@@ -13,22 +13,8 @@ from ..kfda.penalties import MOST_OF_SECOND, N_OVER_SPECTRUM
 from ..metrics.names import find_metric
 from ..utils.checks import counted, enumerated, ranged
 from ..utils.record import is_record
-from ..utils.rounding import nearest, rounded
 from ..viz.common import channel_label
 from .citations import name
-
-# --------------------------------------------------------------------------- of words
-
-
-def capital(text):
-    """Return a text with its first letter large."""
-    return text[:1].upper() + text[1:]
-
-
-def p_words(p):
-    """Word a p-value: three decimals, or that it is below the last of them."""
-    return f"*p* = {rounded(p)}" if nearest(p) >= 0.001 else "*p* < 0.001"
-
 
 # ------------------------------------------------------------------------- of channels
 

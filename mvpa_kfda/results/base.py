@@ -29,18 +29,17 @@ from ..inference.corrections import (
     smallest_p_value,
 )
 from ..inference.null import ALTERNATIVES, Alternative
-from ..metrics.names import is_of_one_class, metric_in_text
-from ..utils.axes import AXES
-from ..utils.checks import check_option, check_share, counted
+from ..metrics.names import is_of_one_class
+from ..utils.checks import capital, check_option, check_share, counted
 from ..utils.files import refuse_image, same_content, write_result_file
-from ..utils.rounding import rounded
-from ..viz.common import CORRECTION_LABELS, make_figure, with_null
+from ..viz.common import make_figure
 from ..viz.notebook import make_html
 from ..viz.null import plot_map_null
 from .chance import ChanceMixin
 from .clusters import ClusterMaps, cluster_table, refuse_single
 from .discoveries import DiscoveriesMixin, RankedMixin
-from .kinds import arrays, figure_method, optional_array, plain, plain_values, record
+from .fields import arrays, figure_method, optional_array, plain, plain_values, record
+from .finding import Finding
 from .places import Places
 from .procedure import ChecksumMixin, OptionsMixin
 from .tables import make_dataset
@@ -53,6 +52,9 @@ if TYPE_CHECKING:
 
 #: What the scores and p-values of a result are: an array, or at one position a float.
 Scores = TypeVar("Scores")
+
+#: Significance level of the results of a subject; those of groups have their own.
+ALPHA = 0.05
 
 #: From so many scores of permutations on p-values take longer than a glance.
 _MANY_SCORES = 5_000_000
@@ -457,20 +459,22 @@ class ScoreMap(DiscoveriesMixin, ChanceMixin, Result):
     #: The correction of the figures.
     default_correction: ClassVar[str] = "max"
 
+    @property
+    def significance_level(self) -> float:
+        """The level of figures and texts, unless another one is requested."""
+        return ALPHA
+
     def _facts(self):
-        """Return what a notebook's table shows: name -> words."""
-        numbers = [name for name in self.scoring if self._is_scalar(name)]
-        facts = {self._named_best(x): self.worded_peak(x) for x in numbers[:1]}
-        if numbers and self.has_p and self._is_small:
-            facts |= self._worded_smallest_p(numbers[0])
+        """What a notebook's table shows: name -> words."""
+        facts = {}
+        if self.scalar_metrics:
+            found = Finding(self)
+            name = found.worded(found.label)
+            facts[capital(name)] = found.best
+            if self._is_small and self.has_p:
+                facts["Test"] = found.test
         facts["Positions"] = self.places.describe()
         return facts | {"Computed from": ", ".join(self.title_parts())}
-
-    def _named_best(self, metric):
-        """Name the score that speaks most for the alternative."""
-        side = self.side_of(metric)
-        best = {"less": "Lowest", "two-sided": "Most extreme"}.get(side, "Best")
-        return f"{'Largest' if self.is_difference else best} {metric_in_text(metric)}"
 
     def worded_peak(self, metric: str) -> str:
         """Describe the score that favours the alternative most, and its position.
@@ -483,16 +487,9 @@ class ScoreMap(DiscoveriesMixin, ChanceMixin, Result):
         Returns
         -------
         words : str
-            The score, its chance level, and its position.
+            The score, its position, and its chance level.
         """
-        scores, chance = np.ravel(self.metrics[metric]), self.worded_chance(metric)
-        if not np.isfinite(scores).any():
-            return "none"
-        best = self.best_position(metric)
-        words = rounded(scores[best], sign="+" if self.is_difference else "")
-        if chance and not self.is_difference:
-            words += f" ({chance})"
-        return f"{words} at {self.places.word(best)}" if self.axes else words
+        return Finding(self, metric=metric).best
 
     def worded_place(self, position: int) -> str:
         """Describe a position of the flattened map.
@@ -505,23 +502,9 @@ class ScoreMap(DiscoveriesMixin, ChanceMixin, Result):
         Returns
         -------
         words : str
-            The position, e.g. "time 0.12 s".
+            The position, e.g. "at 0.12 s".
         """
-        return self.places.word(position)
-
-    def _worded_smallest_p(self, metric):
-        """Word the smallest p-value, by the name of its row; nothing without any."""
-        correction = self.default_correction if self.axes else "none"
-        try:
-            p = self.p_of_map(correction, metric)
-        except ValueError:  # a score of the permutations is NaN, for example
-            return {}
-        words = with_null(self, CORRECTION_LABELS[correction])
-        if np.isnan(p).all():
-            return {}
-        if not self.axes:
-            return {with_null(self, "p"): f"{float(p):.2g}"}
-        return {"Smallest p": f"{np.nanmin(p):.2g} ({words})"}
+        return self.places.at(position)
 
 
 @record
@@ -1091,10 +1074,8 @@ class SubjectResult(
     def _words(self):
         """Return parts of a line: best score, positions, trials, folds, draws."""
         name = self.scoring[0]
-        parts = [f"{name} {_peak(self.scores)}" if self._is_scalar(name) else name]
-        chance = self.worded_chance(name)
-        parts[0] += f" ({chance})" if chance else ""
-        parts += self._worded_positions()
+        found = Finding(self, metric=name).headline if self._is_scalar(name) else name
+        parts = [found, *([self.places.describe()] if self.axes else [])]
         tested = ", ".join(self.worded_folds())
         if self.tests_other_trials:
             tested = f"tested on {counted(self.n_tested, 'other')}"
@@ -1164,27 +1145,3 @@ class SubjectResult(
         if self.members is None:
             return f"{counted(n, 'trial')} (trained on averages of {k})"
         return f"{counted(n, 'average')} of {k} trials ({n * k})"
-
-    def _worded_positions(self):
-        """Word the positions of the map, one text per axis."""
-        parts = []
-        for name in self.axes:
-            values, axis = self.along(name), AXES[name]
-            if len(values):
-                first, last = (_worded(value) for value in values[[0, -1]])
-                ends = first if len(values) == 1 else f"{first} to {last}"
-                parts.append(f"{axis.count(len(values))}, {ends}{axis.end}")
-        return parts
-
-
-def _peak(scores):
-    """Word the highest score; positions without one are NaN."""
-    if np.ndim(scores) == 0:
-        return rounded(scores)
-    scores = scores[~np.isnan(scores)]
-    return f"peak {rounded(np.max(scores))}" if np.size(scores) else "without positions"
-
-
-def _worded(coordinate):
-    """Word a coordinate: a name, or a number with three decimals."""
-    return coordinate if isinstance(coordinate, str) else rounded(coordinate)

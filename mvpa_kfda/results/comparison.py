@@ -11,9 +11,9 @@ from ..inference.exchange import interval_of_difference
 from ..inference.null import ALTERNATIVES, Alternative
 from ..utils.checks import check_flag, check_option, check_share, counted, quoted
 from ..viz.common import DEFAULT_RESULTS
+from .fields import optional_array, plain, result_kind
 from .group import TestedMap
-from .kinds import optional_array, plain, result_kind
-from .people import MeanInterval
+from .population import MeanInterval
 
 #: Metrics whose scores vary most without an effect.
 WIDEST_AT_CHANCE = ("accuracy", "balanced_accuracy", "roc_auc", "pearsonr")
@@ -260,7 +260,3 @@ class ComparisonResult(TestedMap):
     def _worded_draws(self):
         """Return the words for how often labels were permuted."""
         return [counted(self.n_permutations, "permutation", ",")]
-
-    def _worded_best(self):
-        """Word the difference that speaks most for the alternative."""
-        return self._worded_extreme(self.metric)

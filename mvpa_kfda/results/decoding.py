@@ -21,7 +21,7 @@ from ..viz.time import plot_time
 from .base import Scores, SubjectResult
 from .dissimilarity import DissimilarityMixin
 from .evidence import EvidenceMixin
-from .kinds import figure_method, record, result_kind
+from .fields import figure_method, record, result_kind
 from .onset import OnsetMixin
 
 

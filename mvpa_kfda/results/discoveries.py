@@ -19,7 +19,7 @@ from ..inference.discoveries import Calibration, calibrate, n_true
 from ..inference.null import (
     ALTERNATIVES,
     Alternative,
-    FullNull,
+    Null,
     NullSummary,
     at_positions,
 )
@@ -332,7 +332,7 @@ def calibrate_map(tests, alternative):
         observed = np.asarray(observed, dtype=float).ravel()
         where = np.flatnonzero(np.isfinite(observed))
         mask = np.zeros(len(observed), bool) if mask is None else np.ravel(mask)
-        full = FullNull(
+        full = Null(
             observed[where],
             at_positions(null, where),
             alternative=alternative,

@@ -20,7 +20,7 @@ from ..metrics.names import NamedPairs, name_pairs, number_pairs
 from ..metrics.pairs import TABLES, n_pairs, squares
 from ..utils.checks import check_option
 from ..viz.rdm import plot_mds, plot_rdm
-from .kinds import figure_method, record
+from .fields import figure_method, record
 
 if TYPE_CHECKING:
     from rsatoolbox.rdm import RDMs

@@ -22,7 +22,7 @@ from ..viz.time import plot_time
 from .base import SubjectResult
 from .dissimilarity import DissimilarityMixin
 from .evidence import EvidenceMixin
-from .kinds import arrays, figure_method, record, result_kind
+from .fields import arrays, figure_method, record, result_kind
 from .onset import OnsetMixin
 from .patterns import PatternsMixin, unpack_info
 from .places import sensor_time_adjacency

@@ -6,7 +6,7 @@ from scipy.special import softmax
 
 from ..metrics.auc import count_trained
 from ..viz.confusion import plot_confusion
-from .kinds import figure_method, record
+from .fields import figure_method, record
 
 
 @record

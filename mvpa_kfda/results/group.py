@@ -29,11 +29,11 @@ from .chance import TestedChanceMixin
 from .clusters import ClusterMaps, cluster_table, refuse_single
 from .discoveries import levels_of, of_sides
 from .dissimilarity import MatricesMixin
+from .fields import arrays, figure_method, optional_array, plain, record, result_kind
+from .finding import Finding
 from .images import make_image_of, map_of_p, peak_table
-from .kinds import arrays, figure_method, optional_array, plain, record, result_kind
-from .people import PeopleMixin
 from .places import Places, unpack_places
-from .prevalence import BY_HOLM, NULLS, PrevalenceMixin, share_of
+from .population import BY_HOLM, NULLS, PopulationMixin, share_of
 from .procedure import OptionsMixin
 from .sources import make_source_estimate
 from .views import ViewMixin
@@ -552,6 +552,11 @@ class TestedMap(ViewMixin, TestedChanceMixin, ScoreMap):
         return make_source_estimate(self, map_of_p(name, p, self.n_permutations))
 
     @property
+    def significance_level(self) -> float:
+        """The level that was tested at."""
+        return self.alpha
+
+    @property
     def default_correction(self) -> str:
         """The correction of the figures."""
         return self.correction[0]
@@ -561,7 +566,8 @@ class TestedMap(ViewMixin, TestedChanceMixin, ScoreMap):
 
     def _words(self):
         """Return parts of a line: best score, positions, and what was tested how."""
-        return [self._worded_best(), self.places.describe(), *self.description()]
+        where = [self.places.describe()] if self.axes else []
+        return [Finding(self).headline, *where, *self.description()]
 
     def side_of(self, metric: str) -> str:
         """Return the alternative that a map is tested for.
@@ -578,18 +584,6 @@ class TestedMap(ViewMixin, TestedChanceMixin, ScoreMap):
         """
         tested = metric in (self.metric, "statistic")
         return self.alternative if tested else "greater"
-
-    def _worded_best(self):
-        """Word the score that speaks most for the alternative."""
-        return self._worded_extreme(self.metric, "")
-
-    def _worded_extreme(self, what, sign="+"):
-        """Word the score, or the difference, that speaks most for the alternative."""
-        scores, best = np.ravel(self.scores), np.nan
-        if np.isfinite(scores).any():
-            best = scores[self.best_position(self.metric)]
-        words = "lowest " if self.alternative == "less" else "peak "
-        return f"{what} {words if self.axes else ''}{rounded(best, sign=sign)}"
 
 
 def _unpacked(places):
@@ -629,7 +623,7 @@ GROUP_TESTS = {
 
 
 @result_kind
-class GroupResult(OptionsMixin, PeopleMixin, MatricesMixin, PrevalenceMixin, TestedMap):
+class GroupResult(OptionsMixin, MatricesMixin, PopulationMixin, TestedMap):
     """Group inference across subjects, see :func:`group_inference`.
 
     Parameters
@@ -981,12 +975,6 @@ class GroupResult(OptionsMixin, PeopleMixin, MatricesMixin, PrevalenceMixin, Tes
         name = self.correction_name(correction)
         alpha = self.alpha if alpha is None else alpha
         return peak_table(self, name, alpha, self.metric, min_distance, None)
-
-    def _worded_best(self):
-        """Word the score, or the difference, that speaks most for the alternative."""
-        if self.other_scores is None:
-            return super()._worded_best()
-        return self._worded_extreme(f"{self.metric} difference")
 
     @property
     def is_prevalence(self) -> bool:

@@ -32,7 +32,7 @@ from ..viz.interactive import view_map
 from ..viz.patterns import plot_patterns
 from .base import SubjectResult
 from .dissimilarity import DissimilarityMixin
-from .kinds import figure_method, result_kind
+from .fields import figure_method, result_kind
 from .patterns import RegionPatternsMixin
 from .summaries import SummariesMixin
 
@@ -457,8 +457,8 @@ class VolumeResult(
                 "or number in the atlas, others by their number in result.positions."
             )
         if not self.decoded[region]:
-            where = self.places.word(region)
-            raise ValueError(f"Nothing could be decoded at {where}.")
+            where = self.places.at(region)
+            raise ValueError(f"Nothing could be decoded {where}.")
         return int(region)
 
     def peaks(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..viz.common import DEFAULT_NAMES
 from ..viz.group import plot_latency
 from .base import Result
-from .kinds import figure_method, result_kind
+from .fields import figure_method, result_kind
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..utils.files import read_result_file
 from . import comparison, decoding, epochs, group, images, latency, sources  # noqa: F401
-from .kinds import RESULTS
+from .fields import RESULTS
 
 
 def load_result(path: str | PathLike[str]) -> Any:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..utils.checks import check_option
 from ..utils.record import as_call
-from .kinds import record
+from .fields import record
 
 if TYPE_CHECKING:
     from mne import Info

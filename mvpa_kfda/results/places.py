@@ -12,10 +12,10 @@ from scipy import sparse
 
 from ..data.space import VolumeSpace, same_places, unpack_space
 from ..inference.clusters import adjacency_among
-from ..utils.axes import AXES
-from ..utils.checks import counted, plural
+from ..utils.axes import AXES, BY_COLUMN, point_of_axes
+from ..utils.checks import counted, enumerated, plural
 from ..utils.files import same_content
-from ..utils.rounding import nearest, rounded
+from ..utils.rounding import brief, number, rounded
 from .patterns import unpack_info
 
 #: Coordinates that differ by less are the same; times are in seconds, places in mm.
@@ -118,18 +118,41 @@ class Places:
             return self.geometry.describe()
         return " x ".join(self._worded(name) for name in self.axes) or "one position"
 
-    def word(self, position):
-        """Describe one position of the flattened map, e.g. "time 0.12 s"."""
+    def noun(self, n):
+        """What so many positions are called, without the number."""
         if self.geometry is not None:
-            values = {name: of[position] for name, of in self.columns().items()}
-            return ", ".join(f"{name} {_number(x)}" for name, x in values.items())
-        words = []
-        for name, i in zip(
-            self.axes, np.unravel_index(position, self.shape), strict=True
-        ):
-            value = _number(self.coordinates[name][i])
-            words.append(f"{AXES[name].noun} {value}{AXES[name].end}")
-        return ", ".join(words)
+            return plural(self.geometry.noun, n)
+        return point_of_axes(self.axes, n)
+
+    def at(self, position, name=str):
+        """Where a position of the flattened map is, e.g. "at 0.12 s".
+
+        `name` prints names that come from data.
+        """
+        row = {column: values[position] for column, values in self.columns().items()}
+        if "region" in row:
+            return f"in region {name(row['region'])}"
+        for noun in ("feature", "parcel"):
+            if noun in row:
+                return f"at {noun} {name(row[noun])}"
+        mm = ""
+        if np.isfinite(row.get("x", np.nan)):
+            mm = f"x, y, z = {', '.join(number(row[axis], 4) for axis in 'xyz')} mm"
+        if "structure" in row:
+            part = name(row["structure"])
+            if row.get("vertex", -1) >= 0:
+                part = f"vertex {row['vertex']} of {part}"
+            return f"at {part}, {mm}" if mm else f"at {part}"
+        if "hemisphere" in row:
+            return f"at vertex {row['vertex']} of the {row['hemisphere']} hemisphere"
+        if mm:
+            return f"at {mm}"
+        axes = [(BY_COLUMN[column], value) for column, value in row.items()]
+        parts = [
+            axis.place.format(brief(value) if axis.unit else name(value))
+            for axis, value in axes
+        ]
+        return f"at {enumerated(parts)}"
 
     def _worded(self, name):
         """Word the coordinates along one axis."""
@@ -203,11 +226,6 @@ class Places:
             "info_fif": self.info_fif,
             "sources": self.sources,
         }
-
-
-def _number(value):
-    """Word a number with as many of three decimals as it has, or a name."""
-    return str(value) if isinstance(value, str) else f"{nearest(value):g}"
 
 
 def unpack_places(packed):

@@ -13,7 +13,7 @@ from ..kfda import kernels, penalties, rowmaps
 from ..kfda.folds import SPLITTERS as KNOWN_SPLITTERS
 from ..utils.fingerprints import PROJECTIONS, checksum_of
 from ..utils.record import as_call, is_record, recorded
-from .kinds import record
+from .fields import record
 
 #: Options that no result depends on.
 _OF_THE_RUN = ("n_jobs", "verbose", "checkpoint")

@@ -16,8 +16,8 @@ from .base import SubjectResult
 from .dissimilarity import DissimilarityMixin
 from .epochs import TimeResult
 from .evidence import EvidenceMixin
+from .fields import figure_method, result_kind
 from .images import map_values
-from .kinds import figure_method, result_kind
 from .onset import OnsetMixin
 from .places import sensor_time_adjacency
 from .summaries import SummariesMixin

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..inference.corrections import KeptTest
 from ..inference.null import NullSummary
-from .kinds import record
+from .fields import record
 
 
 @record

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..inference.corrections import CorrectionName
 from ..viz.interactive import view_map
-from .kinds import record
+from .fields import record
 
 if TYPE_CHECKING:
     from ..viz.interactive import Colormap

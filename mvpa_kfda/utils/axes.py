@@ -6,7 +6,7 @@ shows a result asks the entry. Positions of a brain are worded by their space.
 
 from dataclasses import dataclass
 
-from .checks import counted, enumerated, plural
+from .checks import capital, counted, enumerated, plural
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Axis:
     @property
     def label(self):
         """What figures and tables write at the axis, "Time (s)"."""
-        noun = self.noun[:1].upper() + self.noun[1:]
+        noun = capital(self.noun)
         return f"{noun} ({self.unit})" if self.unit else noun
 
     def count(self, number):

@@ -43,6 +43,11 @@ def enumerated(parts, last="and"):
     return f"{', '.join(parts[:-1])}, {last} {parts[-1]}"
 
 
+def capital(text):
+    """A text with its first letter large."""
+    return text[:1].upper() + text[1:]
+
+
 def some_of(names, most=3):
     """Return names, or the first of them and how many more there are."""
     names = list(names)
@@ -126,6 +131,11 @@ def warn(message, category=RuntimeWarning, of_result=True):
     warnings.warn(message, category, stacklevel=level)
 
 
+def invalid(name, value, allowed, kind=ValueError):
+    """The error for a value that is not allowed."""
+    return kind(f"Invalid value for {name!r}: {value!r}. Allowed: {allowed}.")
+
+
 def check_option(name, value, allowed, also=()):
     """Return a value of `allowed`; `also` words what else the caller takes."""
     try:
@@ -134,8 +144,7 @@ def check_option(name, value, allowed, also=()):
     except (TypeError, ValueError):
         known = False
     if not known:
-        choices = ", ".join(filter(None, [quoted(allowed), *also]))
-        raise ValueError(f"Invalid value for {name!r}: {value!r}. Allowed: {choices}.")
+        raise invalid(name, value, ", ".join(filter(None, [quoted(allowed), *also])))
     return value
 
 
@@ -170,6 +179,19 @@ def expand_pattern(pattern, where=""):
     if not paths:
         raise FileNotFoundError(f"No file matches the pattern {str(pattern)!r}{where}.")
     return paths
+
+
+def read_file(path, name, read, what, errors=Exception):
+    """What is read of a file; say which one is not there, or is no `what`."""
+    file = Path(path).expanduser()
+    given = ("" if name == str(path) else f"{name}: ") + repr(str(file))
+    refuse_long_name(file, name)
+    if not file.is_file():
+        raise FileNotFoundError(f"{given} is no file.")
+    try:
+        return read(file)
+    except errors as error:
+        raise ValueError(f"{given} is no {what}: {error}") from error
 
 
 def name_items(name, items):
@@ -364,14 +386,14 @@ def refuse_long_name(path, name="path"):
         return
 
 
-def check_share(name, value, below=1, zero=False):
+def check_share(name, value, below=1, zero=False, such_as=""):
     """Return `value` as a float above 0, or 0 if `zero`, and below `below`."""
     real = isinstance(value, Real) and not isinstance(value, bool)
     if not real or not (0 < value < below or (zero and value == 0)):
         least = "of at least 0" if zero else "above 0"
         raise ValueError(
             f"Invalid value for {name!r}: {value!r}. Allowed: a number {least} and "
-            f"below {below:g}."
+            f"below {below:g}{such_as}."
         )
     return float(value)
 
@@ -558,6 +580,12 @@ def check_symmetric(K, subject):
             f"{subject} must be a symmetric kernel matrix; the largest difference "
             f"between K and its transpose is {np.abs(K - K.T).max():.3g}."
         )
+
+
+def check_shape(values, shape, what, mend=""):
+    """Refuse an array of another shape; `what` words what it must hold."""
+    if values.shape != shape:
+        raise ValueError(f"{what}, shape {shape}; got {values.shape}.{mend}")
 
 
 def _missing(values):

@@ -6,10 +6,26 @@ A problem is worded where it is found, once. A decoding function warns of it;
 
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from .checks import some_of, warn
 
+#: Where another text of a file stands, "<its name>".
+_OTHER = re.compile("<([a-z][^<>]*)>")
+
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+
+
+def read_texts(path):
+    """The texts of a file by name, each in one line, with fields for what was seen."""
+    table = Path(path).read_text(encoding="utf-8")
+    found = (each.partition("]\n") for each in table.split("\n\n[")[1:])
+    texts = {name: " ".join(text.split()) for name, _, text in found}
+
+    def whole(text):
+        return _OTHER.sub(lambda other: whole(texts[other[1]]), text)
+
+    return {name: whole(text) for name, text in texts.items()}
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,17 @@ def nearest(value):
     return float(rounded(value, 3))
 
 
+def brief(value):
+    """Word a number with as many of three decimals as it has, such as a time.
+
+    Examples
+    --------
+    >>> brief(0.12), brief(1.2345), brief(10)
+    ('0.12', '1.235', '10')
+    """
+    return f"{nearest(value):g}"
+
+
 def to_digits(value, digits=3):
     """Return a number that is rounded to so many significant digits, as a float.
 
@@ -89,6 +100,31 @@ def number(value, digits=3):
         mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
         return f"{float(mantissa):g} \N{MULTIPLICATION SIGN} 10^{int(power)}"
     return f"{value:.{digits}g}" if abs(value) < 10**digits else rounded(value, 0)
+
+
+def p_number(p):
+    """Word a p-value: three decimals, four of small ones, never 0; NaN is a dash.
+
+    Examples
+    --------
+    >>> p_number(0.05), p_number(0.00999), p_number(1e-6)
+    ('0.050', '0.0100', '< 0.0001')
+    """
+    if np.isnan(p):
+        return "\N{EN DASH}"
+    return "< 0.0001" if p < 0.00005 else rounded(p, 4 if p < 0.01 else 3)
+
+
+def p_words(p, symbol="p"):
+    """Word a p-value with its sign, as every text, table and figure does.
+
+    Examples
+    --------
+    >>> p_words(0.0123), p_words(1e-6, "*p*")
+    ('p = 0.012', '*p* < 0.0001')
+    """
+    words = p_number(p)
+    return f"{symbol} {words}" if words.startswith("<") else f"{symbol} = {words}"
 
 
 def percent(share, decimals=0):

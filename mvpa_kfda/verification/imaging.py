@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..data.atlas import read_regions
-from ..data.images import choose_images, process_positions, read_images, read_labels
+from ..data.images import process_positions, read_images, read_labels
 from ..data.neighbours import (
     adjacency_members,
     centre_features,
@@ -52,8 +52,8 @@ def _of_images(result, images, members, own, y, given):
     def was(name):
         return given.get(name, options.get(name))
 
-    read = read_labels(y, was("groups"), was("confounds"), was("train_on"))
-    labels = choose_images(read, options.get("classes"))
+    known = was("groups"), was("confounds"), was("train_on")
+    labels = read_labels(y, *known, options.get("classes"))
     X, (all_y, all_groups) = np.array(images.X), labels.given
     reading = Reading(None, (members.shape[0],), labels.trials.y, labels.trials.groups)
     reading.note(data=X)

@@ -136,10 +136,9 @@ def reread_sources(result, stcs, y, given):
     starts, width = window_starts(parameters, data.shape[2])
     near = None
     if given.get("src") is not None:
-        found = find_source_neighbours(
-            reader.form, given["src"], result.options["radius"]
-        )
-        columns = [found.members[[i]].indices for i in range(len(result.scores))]
+        radius = result.options["radius"]
+        _, members, _ = find_source_neighbours(reader.form, given["src"], radius)
+        columns = [members[[i]].indices for i in range(len(result.scores))]
         values = np.arange(n_values)
         near = [np.add.outer(each * n_values, values).ravel() for each in columns]
     elif "radius" in parameters:

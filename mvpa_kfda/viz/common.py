@@ -18,7 +18,14 @@ from ..inference.corrections import NAMED
 from ..inference.null import ALTERNATIVES, check_level
 from ..metrics.names import mean_of_permuted, metric_in_text, metric_limits
 from ..utils.axes import AXES
-from ..utils.checks import check_finite, check_flag, check_option, check_share, counted
+from ..utils.checks import (
+    capital,
+    check_finite,
+    check_flag,
+    check_option,
+    check_share,
+    counted,
+)
 from ..utils.text import plain_text
 
 if TYPE_CHECKING:
@@ -112,7 +119,7 @@ def metric_label(metric):
     'Balanced accuracy'
     """
     words = metric_in_text(metric)
-    return words[:1].upper() + words[1:]
+    return capital(words)
 
 
 #: Characters of a name that figures show, and the share of them that is its end.

@@ -16,7 +16,7 @@ from ..metrics.classes import chance_level
 from ..metrics.classes import confusion_matrix as count_confusions
 from ..metrics.names import metric_in_text
 from ..utils.axes import AXES
-from ..utils.checks import plural, quoted
+from ..utils.checks import capital, plural, quoted
 from ..utils.rounding import percent
 from .common import (
     COLORS,
@@ -322,7 +322,7 @@ def find_places(result, at):
     if axes == ["positions"]:
         place = _position(result, at)
         mask[place] = True
-        return mask, f"At {result.worded_place(place)}"
+        return mask, capital(result.worded_place(place))
     parts = [at]
     if len(axes) > 1:
         if not isinstance(at, list | tuple) or len(at) != len(axes):
@@ -333,7 +333,7 @@ def find_places(result, at):
     ]
     mask[np.ix_(*chosen)] = True
     if mask.sum() == 1:
-        return mask, f"At {result.worded_place(int(np.flatnonzero(mask)[0]))}"
+        return mask, capital(result.worded_place(int(np.flatnonzero(mask)[0])))
     words = [
         _worded_range(result, name, part, along)
         for name, part, along in zip(axes, parts, chosen, strict=True)
@@ -348,7 +348,7 @@ def _peak(result):
         raise ValueError("This result has no scores, and so no peak.")
     place = int(np.nanargmax(scores))
     label = metric_in_text(result.scoring[0])
-    return place, f"At {result.worded_place(place)}, where {label} is highest"
+    return place, f"{capital(result.worded_place(place))}, where {label} is highest"
 
 
 def _words_of(result):

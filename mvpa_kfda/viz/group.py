@@ -15,7 +15,7 @@ from ..inference.corrections import CorrectionName
 from ..inference.null import against_maximum
 from ..utils.axes import AXES
 from ..utils.checks import counted, plural
-from ..utils.rounding import rounded_down
+from ..utils.rounding import p_words, rounded, rounded_down
 from .brains import plot_volume
 from .common import (
     BOUND,
@@ -312,8 +312,8 @@ def _worded_p(result, correction):
     """Word the p-value of a single position."""
     p = float(result.p_of_map(correction, result.metric))
     if result.is_difference:
-        return f"difference {float(result.scores):.3g}, p = {p:.2g}"
-    return with_null(result, f"p = {p:.2g}")
+        return f"difference {rounded(result.scores, sign='+')}, {p_words(p)}"
+    return with_null(result, p_words(p))
 
 
 # --------------------------------------------------------------------- kinds of figures
@@ -409,7 +409,7 @@ def plot_null_max(
         observed,
         color=SCORE_COLOR,
         lw=2.2,
-        label=with_null(result, f"observed, {observed:.3g} (p = {p:.2g})"),
+        label=with_null(result, f"observed, {observed:.3g} ({p_words(p)})"),
     )
     label = label_of(result, "statistic")
     if result.alternative == "less":

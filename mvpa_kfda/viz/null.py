@@ -11,7 +11,7 @@ import numpy as np
 
 from ..inference.null import ALTERNATIVES, Alternative, NullSummary
 from ..utils.checks import check_flag, check_option, check_share, check_text
-from ..utils.rounding import rounded
+from ..utils.rounding import p_words, rounded
 from .common import (
     ALTERNATIVE_LABELS,
     COLORS,
@@ -110,7 +110,7 @@ def plot_null(
     draw_chance(ax, result.chances[metric], metric, upright=True)
     draw_permuted(ax, result.permuted_mean(metric), metric, upright=True)
     side = ALTERNATIVE_LABELS.get(alternative)
-    words = f"p = {p:.2g}, {side}" if side else f"p = {p:.2g}"
+    words = f"{p_words(p)}, {side}" if side else p_words(p)
     named = f"{label or 'observed'}, {rounded(observed)} ({words})"
     ax.axvline(observed, color=color, lw=2.2, label=named, gid=CURVE)
     if single is not None:
@@ -207,7 +207,7 @@ def plot_map_null(
         if bound is not None:
             style = {"lw": 1.4, "ls": "--", "color": line}
             ax.axvline(bound, label=f"p ≤ {alpha:g} above {rounded(bound)}", **style)
-    label = f"observed, {rounded(observed)} (p = {np.nanmin(p):.2g})"
+    label = f"observed, {rounded(observed)} ({p_words(np.nanmin(p))})"
     ax.axvline(observed, color=SCORE_COLOR, lw=2.2, label=label)
     if len(tests) > 1 and not np.array_equal(tests[1].scores, tests[0].scores):
         second = np.nanmax(tests[1].scores)
