@@ -700,7 +700,7 @@ def test_a_subject_that_fails_does_not_stop_the_others(epochs, capsys, tmp_path)
     assert "mvpa-kfda: error: sub-01 task-faces: " in said.err
     assert "sub-03 task-faces: there are no runs of task 'faces'" in said.err
     assert "Traceback" not in said.err
-    assert "sub-02 task-faces: accuracy" in said.out
+    assert "sub-02 task-faces: highest accuracy" in said.out
     assert "2 of 3 failed" in said.out
     assert [p.name[:6] for p in (tmp_path / "new").rglob("*.h5")] == ["sub-02"]
 

@@ -526,7 +526,7 @@ def test_running_again_replaces_the_output(folder, tmp_path):
             ["words", "--generalize", "--test-file", "half-epo.fif"],
             "are also in epochs",
         ),
-        (["words", "--generalize", "--test-file", "late-epo.fif"], "use --same-trials"),
+        (["words", "--generalize", "--test-file", "late-epo.fif"], "Use --same-trials"),
         (["words", "--generalize", "--null", "some"], "invalid choice: 'some'.*max"),
         (
             ["words", "--generalize", "--null", "max", "--correction", "tfce"],

@@ -253,7 +253,7 @@ def test_a_figure_and_a_table_of_a_function():
     result = decode_arrays(DATA, Y, cv=3, scoring=auc, n_permutations=5)
     assert result.plot().get_ylabel() == "AUC"
     assert "auc" in result.to_dataframe().columns
-    assert repr(result).startswith("<TimeResult: auc peak")
+    assert repr(result).startswith("<TimeResult: highest AUC ")
 
 
 def test_a_checkpoint_knows_functions_by_what_they_return(tmp_path):

@@ -400,9 +400,10 @@ def test_results_survive_files_and_pickles(tmp_path, by_null, null):
 def test_repr(by_null):
     for result in by_null.values():
         assert repr(result) == (
-            f"<GeneralizationResult: accuracy peak {result.scores.max():.3f} (chance "
-            "0.500) | 6 training times, 0.000 to 5.000 s | 6 test times, 0.000 to "
-            "5.000 s | 40 trials, 2 classes, 5 folds, 60 permutations>"
+            f"<GeneralizationResult: highest accuracy {result.scores.max():.3f} at "
+            "training time 4 s and test time 5 s (chance 0.500) | 6 training times "
+            "from 0.000 to 5.000 s x 6 test times from 0.000 to 5.000 s | "
+            "40 trials, 2 classes, 5 folds, 60 permutations>"
         )
 
 
@@ -737,12 +738,12 @@ def test_two_ends_of_the_same_epochs_are_asked_about():
     """Nothing in common to compare, but the same events."""
     epochs = noise_epochs()
     early, late = epochs.copy().crop(None, -0.01), epochs.copy().crop(0.0, None)
-    with pytest.raises(ValueError, match=r"40 of the events .* use same_trials=True"):
+    with pytest.raises(ValueError, match=r"40 of the events .* Use same_trials=True"):
         generalize_epochs(early, test_epochs=late)
     result = generalize_epochs(early, test_epochs=late, same_trials=True)
     assert_array_equal(result.scores, generalize_epochs(epochs).scores[:3, 3:])
     part = late[:20]
-    with pytest.raises(ValueError, match=r"20 of the events .* use same_trials=True"):
+    with pytest.raises(ValueError, match=r"20 of the events .* Use same_trials=True"):
         generalize_epochs(early, test_epochs=part)
 
 

@@ -585,10 +585,10 @@ def test_table_and_words_of_differences(eight):
     assert_allclose(table["accuracy_second"], second, **EXACT)
     assert_allclose(table["accuracy_difference"], first - second, **EXACT)
     largest = max(group.scores, key=abs)
-    words = f"accuracy difference peak {rounded(largest, sign='+')} |"
+    words = f"largest difference in accuracy {rounded(largest, sign='+')} at"
     assert words in repr(group)
     turned = group_inference(eight[4:], "t", "none", other=eight[:4])
-    assert f"peak {rounded(-largest, sign='+')} |" in repr(turned)
+    assert f"{rounded(-largest, sign='+')} at " in repr(turned)
     assert "accuracy" in group_inference(eight, "t", "none").to_dataframe()
 
 

@@ -554,11 +554,11 @@ def test_results_of_a_hold_out_survive_a_file(make, tmp_path):
 
 def test_repr_has_no_classes():
     text = repr(one_result())
-    assert text.startswith("<RegressionResult: r2 0.")
+    assert text.startswith("<RegressionResult: R² 0.")
     assert text.endswith("| 40 trials, 10 folds, 30 permutations>")
     text = repr(time_result())
-    assert text.startswith("<TimeRegressionResult: r2 peak 0.")
-    assert "6 time points, 0.000 to 0.500 s" in text
+    assert text.startswith("<TimeRegressionResult: highest R² 0.")
+    assert "6 times from 0.000 to 0.500 s" in text
 
 
 def test_histogram_shows_the_null():

@@ -202,14 +202,17 @@ def test_table_of_a_single_position_has_one_row():
 
 def test_repr_is_one_informative_line():
     assert repr(decoding_result()) == (
-        f"<DecodingResult: roc_auc {decoding_result().scores:.3f} (chance 0.500) | "
+        f"<DecodingResult: ROC AUC {decoding_result().scores:.3f} (chance 0.500) | "
         "12 trials, 3 classes, 4 folds, 19 permutations>"
     )
     text = repr(time_result())
     assert "\n" not in text
-    assert f"roc_auc peak {time_result().scores.max():.3f} (chance 0.500)" in text
-    assert "5 time points, -0.100 to 0.100 s" in text
-    words = "3 training times, 0.000 to 2.000 s | 3 test times, 0.000 to 2.000 s |"
+    assert (
+        f"highest ROC AUC {time_result().scores.max():.3f} at 0 s (chance 0.500)"
+        in text
+    )
+    assert "5 times from -0.100 to 0.100 s" in text
+    words = "3 training times from 0.000 to 2.000 s x 3 test times from 0.000 to"
     assert words in repr(build.result("GeneralizationResult"))
 
 

@@ -473,7 +473,7 @@ def test_labels_and_folds_at_a_time_do_not_matter(p, inner, monkeypatch):
         assert_array_equal(got.predicted, expected.predicted[:, [i]])
         scores = expected.class_scores[:, :, [i]]
         assert_allclose(got.class_scores, scores, rtol=0, atol=1e-12)
-    assert len(plan._observed) == 1 + len(plan.batches)  # of the last labels
+    assert len(plan._observed) <= 3  # what was made of one labelling
 
 
 def test_the_unit_of_the_data_does_not_matter():

@@ -141,13 +141,14 @@ def test_result_is_described_in_one_line():
     best = np.nanmax(result.scores)
     n = len(result.positions)
     assert repr(result) == (
-        f"<VolumeResult: accuracy peak {best:.3f} (chance 0.500) | {n} voxels, "
-        f"{n - 2} of them decoded | 12 trials, 2 classes, 4 folds, 99 permutations>"
+        f"<VolumeResult: highest accuracy {best:.3f} at x, y, z = -3, -27, 14 mm "
+        f"(chance 0.500) | {n} voxels, {n - 2} of them decoded | "
+        "12 trials, 2 classes, 4 folds, 99 permutations>"
     )
     assert "| 5 regions | 12 trials" in repr(make(regions(), undecoded=[]))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert "without positions" in repr(make(regions(), undecoded=range(5)))
+        assert "highest accuracy none |" in repr(make(regions(), undecoded=range(5)))
 
 
 def test_places_and_what_was_decoded():

@@ -88,7 +88,7 @@ REFERENCES = {
     key: Reference.of(kind, bibtex)
     for bibtex, kind, key in re.findall(
         r"(?ms)^(@(\w+)\{(\w+),$.*?^\}$)",
-        files(__package__).joinpath("references.bib").read_text("utf-8"),
+        files(__package__).joinpath("references.bib").read_text(encoding="utf-8"),
     )
 }
 

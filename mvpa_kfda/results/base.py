@@ -1075,7 +1075,7 @@ class SubjectResult(
         """Return parts of a line: best score, positions, trials, folds, draws."""
         name = self.scoring[0]
         found = Finding(self, metric=name).headline if self._is_scalar(name) else name
-        parts = [found, *([self.places.describe()] if self.axes else [])]
+        parts = [found, *self._worded_positions()]
         tested = ", ".join(self.worded_folds())
         if self.tests_other_trials:
             tested = f"tested on {counted(self.n_tested, 'other')}"
@@ -1121,6 +1121,10 @@ class SubjectResult(
         r = self.n_repeats
         folds = [counted(len(self.tests) // r, "fold")]
         return folds if r == 1 else [*folds, counted(r, "repeat")]
+
+    def _worded_positions(self):
+        """Word the positions of the map, if there are several."""
+        return [self.places.describe()] if self.axes else []
 
     def worded_trials(self) -> str:
         """Describe the number of trials, and the number averaged into each.

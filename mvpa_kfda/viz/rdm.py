@@ -98,7 +98,7 @@ def plot_rdm(
     >>> options = {"scoring": "crossnobis_distances", "step": 0.1, "reg": 0.1}
     >>> figure = plot_rdm(decode_epochs(epochs, **options), at=[0.1, 0.2])
     >>> [ax.get_title() for ax in figure.axes[:2]]
-    ['time 0.1 s', 'time 0.2 s']
+    ['0.1 s', '0.2 s']
     """
     found = [_matrix(result, kind, each) for each in _each_place(result, at)]
     matrices = [matrix for matrix, _ in found]
@@ -208,7 +208,7 @@ def _matrix(result, kind, at):
     """Return the mean matrix (c, c) at a place, and words for the place."""
     mask, where = find_places(result, at)
     values = np.atleast_2d(result.rdm(kind)[mask]).mean(axis=0)
-    where = where.removeprefix("At ").removesuffix(", pooled")
+    where = where.removeprefix("At ").removeprefix("In ").removesuffix(", pooled")
     return squares(values, len(result.classes), 0.0), where
 
 
