@@ -447,7 +447,8 @@ def _refuse_singular(what, run):
     raise ValueError(
         f"The design is singular: the response to {what} in {run.name} is a sum of "
         "other regressors. Look for events that always come together, confounds that "
-        "hold the task, and trials too close in time for method='lsa'."
+        "hold the task, and trials too close in time for method='lsa' "
+        "(use 'lss')."
     )
 
 

@@ -363,7 +363,8 @@ def _find_t_r(names, headers, in_files, given):
         if None in told:
             raise ValueError(
                 "t_r is not given, and not all headers of imgs tell it in seconds, nor "
-                ".json files beside them. Pass t_r, the seconds from scan to scan."
+                ".json files beside them. Pass t_r, the seconds from scan to scan "
+                "(RepetitionTime in the .json file of BIDS)."
             )
         if max(told) > 1.001 * min(told):
             raise ValueError(

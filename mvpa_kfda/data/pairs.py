@@ -162,7 +162,8 @@ def check_alone(name, test, y_test):
         other = "test_epochs" if name == "epochs" else "X_test"
         raise ValueError(
             f"train_on splits {name} into those to train on and those to test on; it "
-            f"cannot be combined with {other} or y_test. To train on some, pass these."
+            f"cannot be combined with {other} or y_test. To train on a part, pass only "
+            f"that part of {name} and y."
         )
 
 
