@@ -88,7 +88,9 @@ class KernelMap(Kernel):
 
     #: The rows (r, p) that others are compared with, once fitted: of landmarks less the
     #: offset.
-    basis: np.ndarray | None = field(**_FITTED)
+    basis: np.ndarray | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
 
     @property
     def shift_free(self) -> bool:
