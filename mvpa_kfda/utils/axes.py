@@ -109,14 +109,11 @@ AXES = {
 #: Column of a table -> the axis.
 BY_COLUMN = {axis.column: axis for axis in AXES.values()}
 
-#: Axes of a map -> what one of its positions is called, here and in a paper, where that
-#: is not "pair of sensor and time" and the like.
+#: Axes of a map -> what one of its positions is called, where that is not "pair of
+#: sensor and time" and the like.
 _POSITIONS = {
-    ("freqs", "times"): ("pair of frequency and time", "time-frequency point"),
-    ("train_times", "test_times"): (
-        "pair of training and test time",
-        "pair of training and test times",
-    ),
+    ("freqs", "times"): "time-frequency point",
+    ("train_times", "test_times"): "pair of training and test times",
 }
 
 
@@ -125,19 +122,11 @@ def axes_of(*names):
     return {name: AXES[name].column for name in names}
 
 
-def noun_of_axes(names):
-    """Return what a position of a map with these axes is called."""
-    if tuple(names) in _POSITIONS:
-        return _POSITIONS[tuple(names)][0]
-    nouns = [AXES[name].noun for name in names]
-    return nouns[0] if len(nouns) == 1 else f"pair of {enumerated(nouns)}"
-
-
 def point_of_axes(names, number=1):
-    """Return what so many positions are called in a paper, "time points"."""
+    """What so many positions are called, "time points"."""
     noun = "position"
     if tuple(names) in _POSITIONS:
-        noun = _POSITIONS[tuple(names)][1]
+        noun = _POSITIONS[tuple(names)]
     elif names:
         points = [AXES[name].point or AXES[name].noun for name in names]
         noun = points[0] if len(points) == 1 else f"pair of {enumerated(points)}"
