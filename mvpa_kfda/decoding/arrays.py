@@ -93,10 +93,8 @@ def cross_validate(
     Warns
     -----
     UserWarning
-        If the order of trials predicts their class: it is similar across groups,
-        classes come in blocks or repeat, the previous class predicts the next one,
-        classes have a trend, or test trials are next to training trials of their class;
-        if trials of one class are more variable, and scores of predicted labels are
+        If the order of trials lets noise pass for an effect, by simulation (see
+        :func:`check_design`); if trials of one class are more variable, and scores of predicted labels are
         tested; or if one trial is 100 or more times as far from the mean of the others
         as they are. See the guide.
 
@@ -215,8 +213,7 @@ def regress(
     Warns
     -----
     UserWarning
-        If the order of trials predicts their values: these are correlated from trial to
-        trial, have a trend, or are similar at the same position in all groups.
+        If the order of trials lets noise pass for an effect, by simulation.
 
     Notes
     -----

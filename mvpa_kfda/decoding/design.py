@@ -235,11 +235,11 @@ def check_design(
 
     Detects problems that the decoding functions would warn about or reject, and some
     more, from labels alone: classes missing from runs, unequal classes, folds that cut
-    through runs, an order of trials that predicts their class (the same in all runs, in
-    blocks, without repeats, or with a trend), runs of patients and controls passed as
-    groups, classes missing from training sets or from most test sets, too few
-    arrangements of the labels for the permutations, and confounds that covary with the
-    classes.
+    through runs, classes missing from training sets or from most test sets, too few
+    arrangements of the labels for the permutations, confounds that covary with the
+    classes, and an order of trials that lets noise pass for an effect. The latter is
+    found out by simulation: recordings without an effect, of noise that lasts, drifts,
+    or carries over from the previous trial, are decoded with these folds and labels.
 
     Parameters
     ----------

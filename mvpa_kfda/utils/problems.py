@@ -35,7 +35,7 @@ class Problem:
     Parameters
     ----------
     name : str
-        One word for it, e.g. "order", "blocks", "absent", "leak" or "few".
+        One word for it, e.g. "order", "lasting", "absent", "leak" or "few".
     text : str
         What was seen, why it matters and what to do.
     numbers : dict
