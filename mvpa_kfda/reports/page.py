@@ -18,7 +18,7 @@ from ..results.load import load_result
 from ..utils.checks import check_path, some_of
 from ..utils.files import check_target, write_whole
 from ..utils.problems import who_was_told
-from .html import paragraph, table_html
+from .html import paragraph, part, table_html
 from .sections import SECTIONS
 from .summary import by_name, corrections_of, heading, word_answer
 
@@ -105,10 +105,8 @@ def report(
     if len(named) > 1:
         html = paragraph(_intro(named, len(sections) < len(SECTIONS)))
         html += table_html(_overview(named, correction))
-        html += "".join(
-            paragraph(f"{some_of(names)}: {text}", "warning")
-            for text, names in shared.items()
-        )
+        for text, names in shared.items():
+            html += paragraph(f"{some_of(names)}: {text}", "warning")
         _add(page, html, "All results", "summary")
     for name, result in named.items():
         corrections = corrections_of(result, correction)
@@ -199,7 +197,7 @@ def check_page(path, overwrite):
 
 def _add(page, html, title, tag, section=None):
     """Add a part to the page."""
-    html = f'<div class="mvpa">{html}</div>'
+    html = part("wrapped", html)
     page.add_html(html, title=title, tags=(tag,), section=section)
 
 

@@ -2,13 +2,12 @@
 
 import json
 import shlex
-from html import escape
 from pathlib import Path, PurePosixPath
 
 from ..results.base import SubjectResult
 from ..results.group import GroupResult
 from ..verification.verdict import read_record
-from .html import paragraph
+from .html import paragraph, part
 
 #: What stands for a file whose name is not known.
 _DATA = "DATA"
@@ -37,9 +36,8 @@ def _how(result, path):
     """Return the command, and where it is to be run."""
     line = _line_of_dataset(path)
     if line is not None:
-        return paragraph("In the folder of the output, this command verifies it:") + (
-            f"<pre>{escape(line)}</pre>"
-        )
+        what = "In the folder of the output, this command verifies it:"
+        return paragraph(what) + part("code", line)
     files = result.inputs.get("files")
     files = files if isinstance(files, list | tuple) else ()
     names = [str(each).rpartition(", ")[0] for each in files]
@@ -50,9 +48,8 @@ def _how(result, path):
     more = ""
     if isinstance(result, SubjectResult):
         more = " Labels are given as in the analysis, see mvpa-kfda verify --help."
-    return paragraph(f"This command verifies it from the data.{more}") + (
-        f"<pre>{escape(line)}</pre>"
-    )
+    what = f"This command verifies it from the data.{more}"
+    return paragraph(what) + part("code", line)
 
 
 def _line_of_dataset(path):
