@@ -30,7 +30,7 @@ class Page(mne.Report):
 
     def __init__(self, title):
         super().__init__(title=title, image_format="png", verbose="error")
-        self.include += part("for_phones")
+        self.include = f"{self.include}{part('for_phones')}"  # + would escape it
         self.add_custom_css(STYLE)
         self.add_custom_js(source("page.js"))
 

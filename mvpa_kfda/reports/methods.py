@@ -119,25 +119,28 @@ def _subject_paragraphs(result, asked):
         names = ("correction", "alpha", "threshold", "alternative")
         asked.refuse(names, "has no label permutations, so no p-values")
     asked = asked.completed("max" if result.axes else "none")
-    p, repeats, groups = Record(result.parameters), result.n_repeats, result.groups
+    p, repeats = Record(result.parameters), result.n_repeats
     averaged = result.members is not None and np.shape(result.members)[1] > 1
     noun = "pseudo-trial" if averaged else "trial"
     n_folds = len(result.tests) // repeats
     sizes = [[*map(len, fold)] for fold in result.folds]
     trained, tested = _trained_and_tested(result)
-    types = []
+    groups = np.empty(0) if result.groups is None else result.groups
+    of_groups = [result.y[groups == each] for each in np.unique(groups)]
+    has_groups = len(of_groups) < len(groups)
+    used = {*map(sum, sizes)}  # trials of training and test sets
+    has_subsets = not result.tests_other_trials and used != {len(result.y) // repeats}
+    types, channels = [], ""
     if result.places.info_fif is not None:
         types = result.info.get_channel_types()
-    n_groups = 0 if groups is None else len(np.unique(groups))
-    has_subsets = not result.tests_other_trials and {*map(sum, sizes)} != {
-        len(result.y) // repeats
-    }
-    has_groups = groups is not None and n_groups < len(groups)
+    if "ch_names" in p:
+        by_type = {kind: [types.count(kind)] for kind in types}
+        channels = channels_words([len(p["ch_names"])], by_type)
     texts = written(
         "subject.txt",
         result=result,
         p=p,
-        asked=asked,
+        alternative=asked.alternative,
         places=result.places,
         at=positions_of(result.places),
         columns=tuple(result.axes.values()),
@@ -145,23 +148,15 @@ def _subject_paragraphs(result, asked):
         trained=trained,
         tested=tested,
         recordings=recordings_of(p),
-        channels=channels_words(
-            [len(p["ch_names"])], {kind: [types.count(kind)] for kind in types}
-        )
-        if "ch_names" in p
-        else None,
-        has_runs=any(
-            len(np.unique(result.y[groups == each])) > 1 for each in np.unique(groups)
-        )
-        if n_groups
-        else False,
+        channels=channels,
+        has_runs=any(len(np.unique(codes)) > 1 for codes in of_groups),
         is_scaled=len({*types}) > 1 or _presumes_unit_scale(p["kernel"]),
         model=" ".join(model_of(p, has_groups, has_subsets)),
         splitter=splitter_words(p["cv"], n_folds) if p["cv"] else None,
         n_folds=n_folds,
         training_sizes=[train for train, _ in sizes[:n_folds]],
         test_sizes=[test for _, test in sizes[:n_folds]],
-        n_groups=n_groups,
+        n_groups=len(of_groups),
         is_foldwise=is_foldwise(p),
         is_tuned=is_tuned(p),
         metrics=[_measured(result, metric) for metric in result.scoring],
