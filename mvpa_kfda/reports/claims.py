@@ -19,7 +19,7 @@ from ..results.comparison import ComparisonResult
 from ..results.finding import Finding
 from ..results.latency import Latency
 from ..utils.checks import capital
-from ..utils.rounding import brief, p_words
+from ..utils.rounding import brief, p_words, rounded
 from ..viz.common import (
     CORRECTION_LABELS,
     limits_of,
@@ -291,11 +291,15 @@ def _of_latency(result):
     onset, (low, high) = result.when("onset")
     if not np.isfinite([onset, low, high]).all():
         return "There is no onset, or too few resamples have one."
-    metric = metric_in_text(result.metric)
-    what = f"The onset of mean {metric} lies between {low:.3f} and {high:.3f} s"
+    what = f"The onset of mean {metric_in_text(result.metric)} lies between"
+    first, last, link = rounded(low), rounded(high), "and"
     if result.parts:
-        what = f"The onsets of mean {metric} are {low:+.3f} to {high:+.3f} s apart"
-    return Said(f"{what}.", low, "bootstrap over subjects", (), result.confidence)
+        what = f"The onsets of mean {metric_in_text(result.metric)} are"
+        first, last, link = rounded(low, sign="+"), rounded(high, sign="+"), "to"
+    where = f"{first} {link} {last} s{' apart' if result.parts else ''}"
+    return Said(
+        f"{what} {where}.", low, "bootstrap over subjects", (), result.confidence
+    )
 
 
 # --------------------------------------------------------------------------- how much
@@ -387,13 +391,13 @@ def _how_large(result, _=None):
     if result.is_difference:
         what = f"the difference in {score_in_text(result)}"
     best = result.best_position(result.metric)
-    statement = f"{what} is between {low[best]:.3f} and {high[best]:.3f}"
+    statement = f"{what} is between {rounded(low[best])} and {rounded(high[best])}"
     if not result.is_difference and np.isfinite(permuted := result.permuted_mean()):
-        statement += f" ({mean_of_permuted(result.metric)} {permuted:.3f})"
+        statement += f" ({mean_of_permuted(result.metric)} {rounded(permuted)})"
     if result.axes:
         statement = f"{result.places.at(best)} {statement}"
         if np.nanmax(high) < most:
-            statement += f", and nowhere above {np.nanmax(high):.3f}"
+            statement += f", and nowhere above {rounded(np.nanmax(high))}"
     method, keys = "permuted differences", ()
     if not isinstance(result, ComparisonResult):
         draws, condition, key = _INVERTED[result.is_difference and not result.paired]

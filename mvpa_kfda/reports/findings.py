@@ -29,7 +29,7 @@ PACKAGES = {
 
 
 def positions_of(places):
-    """Word all positions of a map, "100 time points from -0.2 to 0.79 s"."""
+    """All positions of a map, "100 time points from -0.2 to 0.79 s"."""
     if places.geometry is not None:
         return f"each of {places.geometry.describe()}"
     parts = []
@@ -67,7 +67,7 @@ class Asked(NamedTuple):
                 )
 
     def completed(self, correction):
-        """Return the same with what figures of one subject's result have."""
+        """The same with what figures of one subject's result have."""
         correction = correction if self.correction is None else self.correction
         alternative = "greater" if self.alternative is None else self.alternative
         return Asked(
@@ -158,7 +158,7 @@ def found_of(result, correction, alpha, label=None, **options):
 
 
 def _is_of_epochs(result):
-    """Tell whether what was decoded came from MNE-Python."""
+    """Whether what was decoded came from MNE-Python."""
     known = result.places.info_fif is not None or result.places.sources is not None
     return known or "ch_names" in result.parameters
 

@@ -50,7 +50,7 @@ class Page(mne.Report):
 
 
 def framed(html):
-    """Return a page of MNE-Python with our own head and foot."""
+    """A page of MNE-Python with our own head and foot."""
     content, _, foot = _LOGO.sub("", html, count=1).rpartition("<footer>")
     end = foot.partition("</footer>")[2]
     date = time.strftime("%Y-%m-%d %H:%M")

@@ -134,7 +134,7 @@ def column_label(name):
 
 
 def _cell(name, value):
-    """Word a value of a column."""
+    """A value of a column, in words."""
     if name == "p" or str(name).startswith("p_"):
         return p_number(value)
     if name in SCORES and np.isfinite(value):
@@ -143,7 +143,7 @@ def _cell(name, value):
 
 
 def worded(value):
-    """Word a value: numbers are rounded, long lists cut short."""
+    """A value in words: numbers are rounded, long lists cut short."""
     if value is None or (isinstance(value, Real) and np.isnan(value)):
         return _NONE
     if isinstance(value, (bool, np.bool_)):

@@ -16,7 +16,7 @@ _PLACES = ("--bids-dir", "--derivatives", "--mask", "--atlas", "--atlas-names")
 
 
 def verification_html(result, path=None):
-    """Return the command that verifies a result, and what it found in a file."""
+    """The command that verifies a result, and what it found in a file."""
     if not isinstance(result, SubjectResult | GroupResult):
         return ""
     if not result.inputs:
@@ -33,7 +33,7 @@ def verification_html(result, path=None):
 
 
 def _how(result, path):
-    """Return the command, and where it is to be run."""
+    """The command, and where it is to be run."""
     line = _line_of_dataset(path)
     if line is not None:
         what = "In the folder of the output, this command verifies it:"
@@ -53,7 +53,7 @@ def _how(result, path):
 
 
 def _line_of_dataset(path):
-    """Return the command that stands in the file beside a result, if there is one.
+    """The command that stands in the file beside a result, if there is one.
 
     It is put together anew, of the result and the places that it names, which are the
     values of some options; any other text is no command that verifies.
@@ -77,12 +77,12 @@ def _line_of_dataset(path):
 
 
 def _is_name(text):
-    """Tell what may be the name of a file in a command, and no option."""
+    """Whether a text may be the name of a file in a command, and is no option."""
     return bool(text) and not text.startswith("-") and text.isprintable()
 
 
 def _status(path):
-    """Return what was found when the file was verified, as it is now."""
+    """What was found when the file was verified, as it is now."""
     try:
         record = read_record(path)
     except ValueError as error:

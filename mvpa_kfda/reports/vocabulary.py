@@ -19,7 +19,7 @@ from .templating import source
 
 
 def channels_words(n, by_type):
-    """Word the channels of a subject or of several, (S,), in all and by their types.
+    """The channels of a subject or of several, (S,), in all and by their types.
 
     Types are left out where they are not those of all channels.
     """
@@ -60,7 +60,7 @@ SETTING_WORDS = dict(
 
 
 def splitter_words(recorded, n_folds=None):
-    """Word a splitter as it is recorded, with a number of folds or one per subject."""
+    """The words for a recorded splitter, with a number of folds or one per subject."""
     given = recorded if is_record(recorded) else {"name": recorded}
     kind = given["name"]
     if n_folds is None:
@@ -77,7 +77,7 @@ def splitter_words(recorded, n_folds=None):
 
 
 def metric_words(metric):
-    """Return the long and the short words of a metric; a function has its name."""
+    """The long and the short words of a metric; a function has its name."""
     entry = find_metric(metric)
     if entry is None:
         custom = f"custom metric {name(metric)}"
