@@ -291,15 +291,12 @@ def _of_latency(result):
     onset, (low, high) = result.when("onset")
     if not np.isfinite([onset, low, high]).all():
         return "There is no onset, or too few resamples have one."
-    what = f"The onset of mean {metric_in_text(result.metric)} lies between"
-    first, last, link = rounded(low), rounded(high), "and"
+    metric, sign = metric_in_text(result.metric), "+" if result.parts else ""
+    first, last = rounded(low, sign=sign), rounded(high, sign=sign)
+    statement = f"The onset of mean {metric} lies between {first} and {last} s."
     if result.parts:
-        what = f"The onsets of mean {metric_in_text(result.metric)} are"
-        first, last, link = rounded(low, sign="+"), rounded(high, sign="+"), "to"
-    where = f"{first} {link} {last} s{' apart' if result.parts else ''}"
-    return Said(
-        f"{what} {where}.", low, "bootstrap over subjects", (), result.confidence
-    )
+        statement = f"The onsets of mean {metric} are {first} to {last} s apart."
+    return Said(statement, low, "bootstrap over subjects", (), result.confidence)
 
 
 # --------------------------------------------------------------------------- how much
