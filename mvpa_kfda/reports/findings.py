@@ -136,20 +136,20 @@ def found_of(result, correction, alpha, label=None, **options):
 
     `label` is what the score is called, if there is one that a name is not enough for.
     """
-    several = []
+    correction, several = correction if result.axes else "none", []
     for metric in result.scalar_metrics if label is None else [result.metric]:
         found = Finding(result, correction, alpha, metric, name, **options)
         if found.has_scores:
             if result.has_p and found.untested:
                 raise ValueError(found.untested)
             several.append((found, label or metric_words(metric)[1]))
-    known = CORRECTIONS.get(several[0][0].correction) if several else None
+    known = CORRECTIONS.get(correction)
     parts = written(
         "found.txt",
         several=several,
         of_courses=known is not None and known.of_courses,
-        of_clusters=bool(several) and is_of_clusters(several[0][0].correction),
-        tag=NAMED[several[0][0].correction].tag if several else "",
+        of_clusters=is_of_clusters(correction),
+        tag=NAMED[correction].tag,
     )
     return "".join(parts)
 
