@@ -11,7 +11,7 @@ from pathlib import Path
 
 #: In a wheel there are the package and its metadata, nothing else.
 WHEEL = re.compile(
-    r"mvpa_kfda/(__init__\.pyi|py\.typed|([a-z]+/)?[a-z_]+\.(py|txt|bib))"
+    r"mvpa_kfda/(__init__\.pyi|py\.typed|([a-z]+/){0,2}[a-z_]+\.(py|txt|bib|html|css|js))"
     r"|mvpa_kfda-[^/]+\.dist-info/(licenses/)?[\w.]+"
 )
 NEEDED = {
@@ -21,6 +21,11 @@ NEEDED = {
         *("mvpa_kfda/inference/corrections.txt", "mvpa_kfda/inference/null.txt"),
         "mvpa_kfda/inference/permutation.txt",
         "mvpa_kfda/reports/references.bib",
+        *(
+            "mvpa_kfda/reports/templates/page.html",
+            "mvpa_kfda/reports/templates/page.css",
+        ),
+        "mvpa_kfda/reports/templates/subject.txt",
     ),
     ".gz": (
         *("LICENSE", "CHANGES.rst", "CITATION.cff", "codemeta.json"),

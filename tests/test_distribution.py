@@ -293,6 +293,9 @@ class TestContents:
             "mvpa_kfda/inference/null.txt",
             "mvpa_kfda/inference/permutation.txt",
             "mvpa_kfda/reports/references.bib",
+            "mvpa_kfda/reports/templates/page.html",
+            "mvpa_kfda/reports/templates/page.css",
+            "mvpa_kfda/reports/templates/subject.txt",
             "mvpa_kfda-0.1.dist-info/licenses/LICENSE",
         ),
     )

@@ -71,7 +71,7 @@ from mvpa_kfda.reports.citations import REFERENCES, STYLES, cited_in
 from mvpa_kfda.reports.findings import PACKAGES
 from mvpa_kfda.reports.sections import SECTIONS
 from mvpa_kfda.reports.summary import HEADINGS
-from mvpa_kfda.reports.words import (
+from mvpa_kfda.reports.vocabulary import (
     NOT_SAID,
     SETTING_WORDS,
     metric_words,

@@ -742,6 +742,7 @@ def test_pages_say_who_made_them(tmp_path, monkeypatch, undrawn):
         reader = Reader(text)
         assert reader.texts.count("MNE-Python") == 0
         assert reader.inside == []  # all that was opened is closed
+        assert "&lt;script" not in text  # no code of the page is shown as text
     assert "<footer>mine</footer> stays" in text
     page.save(tmp_path / "page.html", overwrite=True, open_browser=False)
     assert len(opened) == 1

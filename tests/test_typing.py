@@ -96,6 +96,7 @@ def test_stub_marker_and_texts_are_packaged():
         "decoding/problems.txt",
         *texts,
         "reports/references.bib",
+        "reports/templates/*",
     ]
     assert packaged == ["__init__.pyi", "py.typed", *texts]
-    assert all((PACKAGE / name).is_file() for name in packaged)
+    assert all([*PACKAGE.glob(name)] for name in packaged)

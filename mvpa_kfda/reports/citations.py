@@ -94,7 +94,7 @@ REFERENCES = {
 
 
 def name(given):
-    """Return a name that comes from data, to be printed as it is, in one line."""
+    """A name that comes from data, to be printed as it is, in one line."""
     words = " ".join(str(given).replace(_OPEN, "").replace(_CLOSE, "").split())
     return f"{_OPEN}{words}{_CLOSE}"
 

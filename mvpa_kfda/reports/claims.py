@@ -14,21 +14,19 @@ import numpy as np
 
 from ..inference.corrections import CORRECTIONS, NAMED
 from ..metrics.names import mean_of_permuted, metric_in_text
-from ..results.base import ALPHA, Result, SubjectResult
+from ..results.base import Result, SubjectResult
 from ..results.comparison import ComparisonResult
 from ..results.finding import Finding
 from ..results.latency import Latency
 from ..utils.checks import capital
-from ..utils.rounding import brief, p_words
+from ..utils.rounding import brief, p_words, rounded
 from ..viz.common import (
     CORRECTION_LABELS,
     limits_of,
-    names_of_results,
-    names_of_two,
     score_in_text,
 )
 from .citations import REFERENCES, cited_in
-from .summary import by_name, corrections_of, has_scores
+from .summary import by_name, corrections_of, has_scores, two_names
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -46,9 +44,7 @@ class Said(NamedTuple):
     method: str
     #: Keys of the references.
     keys: Sequence[str] = ()
-    #: Whether it is wrong with a probability of the level at most.
-    has_confidence: bool = True
-    #: The confidence, where it is not that of the level.
+    #: The confidence, if it is not that of the significance level; NaN for none.
     confidence: float | None = None
 
 
@@ -123,82 +119,49 @@ def claims(
 
 
 def claims_of(result, corrections):
-    """Return the rows of a result, tested with the first of some corrections."""
+    """The rows of a result, tested with the first of some corrections."""
     rows = []
     for claim, find in LADDER.items():
-        said = find(result, *corrections[:1])
+        said = _out_of_reach(result, claim) or find(result, *corrections[:1])
         row = dict.fromkeys(COLUMNS, "") | {"bound": np.nan, "confidence": np.nan}
+        row["claim"] = claim
         if isinstance(said, str):
-            rows.append(row | {"claim": claim, "missing": said})
-            continue
-        confidence = 1 - _level(result) if said.has_confidence else np.nan
-        rows.append(
-            row
-            | {
-                "claim": claim,
+            row["missing"] = said
+        else:
+            works = [REFERENCES[key] for key in said.keys]
+            row |= {
                 "statement": said.statement,
                 "bound": float(said.bound),
-                "confidence": said.confidence or confidence,
+                "confidence": said.confidence,
                 "method": said.method,
-                "source": _source(said.keys),
+                "source": "; ".join(f"{w.families} ({w.year})" for w in works),
             }
-        )
+            if said.confidence is None:
+                row["confidence"] = 1 - result.significance_level
+        rows.append(row)
     return rows
 
 
-def _source(keys):
-    """Return authors and year of references."""
-    works = (REFERENCES[key] for key in keys)
-    return "; ".join(f"{work.families} ({work.year})" for work in works)
+#: What results of one subject do not allow, and what does.
+_ASK_PEOPLE = 'group_inference(results, method="i-test", order=...)'
+_OF_SEVERAL = {
+    "how many": f"This is one subject. Of several, {_ASK_PEOPLE} says how many.",
+    "how large": "Of one subject there is no interval, as folds share their training "
+    "trials. Of several, group_inference(...).interval() has one.",
+}
 
 
-def _level(result):
-    """Return the significance level of a result."""
-    return ALPHA if isinstance(result, Latency) else result.significance_level
-
-
-# ------------------------------------------------------------------------ what to say
-
-
-def _effect(result):
-    """Word what a position with an effect has, as a clause."""
-    if isinstance(result, SubjectResult):
-        permuted = "labels" if len(result.classes) else "values"
-        metric = metric_in_text(result.scalar_metrics[0])
-        return f"{metric} is above that of permuted {permuted}"
-    label, side = score_in_text(result), result.alternative
-    if result.is_difference:
-        is_comparison = isinstance(result, ComparisonResult)
-        first, second = (names_of_results if is_comparison else names_of_two)(result)
-        mean, verb = "" if is_comparison else "mean ", {"greater": "higher"}.get(side)
-        if side == "two-sided":
-            return f"{mean}{label} differs between {first} and {second}"
-        return f"{mean}{label} is {verb or 'lower'} in {first} than in {second}"
-    if result.method == "i-test":
-        share = 100 * result.parameters["hypothesis"]
-        return f"more than {share:g} % of the population have an effect"
-    if result.method == "prevalence":
-        return "at least one person of the population has an effect"
-    if result.method == "bootstrap":
-        return "at least one of these subjects has an effect"
-    where = {"greater": "above", "less": "below"}.get(side, "different from")
-    return f"mean {label} over the population is {where} {result.worded_level}"
-
-
-def _none_significant(result):
-    """Say that nothing was found, which is not that there is nothing."""
-    noun = result.places.noun(1) if result.axes else ""
-    what = f"No {noun} is" if noun else "The score is not"
-    return (
-        f"{what} significant, which does not show that there is no effect. An upper "
-        "bound would: see how large."
-    )
-
-
-def _untested(result):
-    """Say why a result has no p-values; nothing if it has some."""
+def _out_of_reach(result, claim):
+    """Why no result of its kind allows a claim, or this one has no p-values."""
+    if isinstance(result, SubjectResult) and claim in _OF_SEVERAL:
+        return _OF_SEVERAL[claim]
+    if isinstance(result, ComparisonResult) and claim == "how many":
+        return "This compares results of the same trials, not people."
     if isinstance(result, Latency):
-        return "A latency is of when only; take the results that it was made of."
+        what = "A latency is of when only; take the results that it was made of."
+        return "" if claim == "from when" else what
+    if claim == "how large":
+        return ""
     if not result.scalar_metrics:
         return "The metrics are tables, which are not tested."
     if not has_scores(result):
@@ -208,45 +171,84 @@ def _untested(result):
     return ""
 
 
+# ------------------------------------------------------------------------ what to say
+
+
+def _effect(result):
+    """What a position with an effect has, as a clause."""
+    if isinstance(result, SubjectResult):
+        permuted = "labels" if len(result.classes) else "values"
+        metric = metric_in_text(result.scalar_metrics[0])
+        return f"{metric} is above that of permuted {permuted}"
+    label, side = score_in_text(result), result.alternative
+    if result.is_difference:
+        first, second = two_names(result)
+        mean = "" if isinstance(result, ComparisonResult) else "mean "
+        if side == "two-sided":
+            return f"{mean}{label} differs between {first} and {second}"
+        more = "higher" if side == "greater" else "lower"
+        return f"{mean}{label} is {more} in {first} than in {second}"
+    if result.method in ("i-test", "prevalence", "bootstrap"):
+        share = 100 * (result.parameters.get("hypothesis") or 0)
+        who = {
+            "i-test": f"more than {share:g} % of the population have",
+            "prevalence": "at least one person of the population has",
+            "bootstrap": "at least one of these subjects has",
+        }
+        return f"{who[result.method]} an effect"
+    where = {"greater": "above", "less": "below"}.get(side, "different from")
+    return f"mean {label} over the population is {where} {result.worded_level}"
+
+
+def _none_significant(result):
+    """That nothing was found, which is not that there is nothing."""
+    what = f"No {result.places.noun(1)} is" if result.axes else "The score is not"
+    return (
+        f"{what} significant, which does not show that there is no effect. An upper "
+        "bound would: see how large."
+    )
+
+
+def _method(result, name):
+    """What a test, corrected so, is called."""
+    of_one = isinstance(result, SubjectResult)
+    test = "label permutations" if of_one else result.title_parts()[0]
+    return f"{test}, {CORRECTION_LABELS[name]}" if result.axes else test
+
+
 # ------------------------------------------------------------------------------ where
 
 
-def _where(result, name=None):
-    """Say where there is an effect."""
-    untested = _untested(result)
-    if untested:
-        return untested
-    keys = cited_in(NAMED[name].words)
+def _where(result, name):
+    """Where there is an effect."""
     if result.axes and name == "none":
         return (
             "The p-values are not corrected for testing many positions; choose a "
             'correction, such as correction="max".'
         )
-    found = Finding(result, name)
+    found, alpha = Finding(result, name), result.significance_level
     if found.untested or not found.n:
         return found.untested or _none_significant(result)
     n, of_all, effect = found.n, found.of_all, _effect(result)
+    method, keys = _method(result, name), cited_in(NAMED[name].words)
+    known = CORRECTIONS.get(name)
     if not result.axes:
         p = p_words(found.smallest_p)
-        return Said(f"{capital(effect)} ({p}).", np.nan, _test_of(result))
-    method = f"{_test_of(result)}, {CORRECTION_LABELS[name]}"
-    known = CORRECTIONS.get(name)
+        return Said(f"{capital(effect)} ({p}).", np.nan, method)
     if known is None or known.false_discovery:
-        what = f"{of_all} are marked"
-        if known is None:
-            what = f"{of_all} are in the clusters that are marked"
-        at_most = f"{100 * result.significance_level:g} %"
+        what = f"{of_all} are {'in the clusters that are ' if known is None else ''}"
         statement = (
-            f"{capital(what)}; of those marked, {at_most} are expected to be false "
-            "at most."
+            f"{capital(what)}marked; of those marked, {100 * alpha:g} % are expected "
+            "to be false at most."
         )
-        return Said(statement, n, method, keys, has_confidence=False)
+        return Said(statement, n, method, keys, confidence=np.nan)
     if known.of_positions:
         return Said(f"At each of {of_all}, {effect}.", n, method, keys)
-    n_regions = len(_regions(result, name))
-    each = "one connected region" if n_regions == 1 else f"each of {n_regions} regions"
-    if known.of_clusters:
-        each = "one cluster" if n_regions == 1 else f"each of {n_regions} clusters"
+    n_regions = np.count_nonzero(result.clusters(name)["p"] <= alpha)
+    what = "cluster" if known.of_clusters else "connected region"
+    if n_regions > 1:
+        what = "clusters" if known.of_clusters else "regions"
+    each = f"one {what}" if n_regions == 1 else f"each of {n_regions} {what}"
     statement = (
         f"In {each}, {effect} somewhere; at which of the {n:,} "
         f"{result.places.noun(n)} marked is not shown."
@@ -254,39 +256,20 @@ def _where(result, name=None):
     return Said(statement, n_regions, method, keys)
 
 
-def _regions(result, correction):
-    """Return the table of the significant clusters, or regions of a correction."""
-    table = result.clusters(correction)
-    return table[table["p"] <= result.significance_level]
-
-
-def _test_of(result):
-    """Return what the test is called."""
-    if isinstance(result, SubjectResult):
-        return "label permutations"
-    return result.title_parts()[0]
-
-
 # -------------------------------------------------------------------------- from when
-
-#: What shows single times of a group.
-_SINGLE_TIMES = 'correction="cluster-depth" (of time courses) or correction="max"'
 
 
 def _from_when(result, name=None):
-    """Say by when there is an effect."""
+    """By when there is an effect."""
     if isinstance(result, Latency):
         return _of_latency(result)
-    untested = _untested(result)
-    if untested:
-        return untested
     if "times" not in result.axes:
         return "This result is not over time."
     known = CORRECTIONS.get(name)
     if known is None or not known.of_positions:
         return (
             f"With correction={name!r} no single time is shown to have an effect. Test "
-            f"with {_SINGLE_TIMES}."
+            'with correction="cluster-depth" (of time courses) or correction="max".'
         )
     found = Finding(result, name)
     if found.untested:
@@ -300,37 +283,31 @@ def _from_when(result, name=None):
         f"By {brief(first)} s, {_effect(result)}. That this begins then is not shown: "
         "more data may show it earlier, and filters and windows move it."
     )
-    method = f"{_test_of(result)}, {CORRECTION_LABELS[name]}"
-    return Said(statement, first, method, cited_in(NAMED[name].words))
+    return Said(statement, first, _method(result, name), cited_in(NAMED[name].words))
 
 
 def _of_latency(result):
-    """Say between which times an onset lies."""
+    """Between which times an onset lies."""
     onset, (low, high) = result.when("onset")
     if not np.isfinite([onset, low, high]).all():
         return "There is no onset, or too few resamples have one."
-    metric = metric_in_text(result.metric)
-    what = f"The onset of mean {metric} lies between {low:.3f} and {high:.3f} s"
+    metric, sign = metric_in_text(result.metric), "+" if result.parts else ""
+    first, last = rounded(low, sign=sign), rounded(high, sign=sign)
+    statement = f"The onset of mean {metric} lies between {first} and {last} s."
     if result.parts:
-        what = f"The onsets of mean {metric} are {low:+.3f} to {high:+.3f} s apart"
-    return Said(
-        f"{what}.", low, "bootstrap over subjects", (), confidence=result.confidence
-    )
+        statement = f"The onsets of mean {metric} are {first} to {last} s apart."
+    return Said(statement, low, "bootstrap over subjects", (), result.confidence)
 
 
 # --------------------------------------------------------------------------- how much
 
 
 def _how_much(result, _=None):
-    """Say how many positions have an effect, at least."""
-    untested = _untested(result)
-    if untested:
-        return untested
+    """How many positions have an effect, at least."""
     if not result.axes:
         return "This result has a single position."
-    alpha = result.significance_level
     try:
-        found = result.true_discoveries(alpha=alpha)
+        found = result.true_discoveries(alpha=result.significance_level)
     except ValueError as error:
         return str(error)
     if not found.n_true:
@@ -345,54 +322,34 @@ def _how_much(result, _=None):
 
 # --------------------------------------------------------------------------- how many
 
-_ASK_PEOPLE = 'group_inference(results, method="i-test", order=...)'
 
-
-def _how_many(result, _=None):
-    """Say how many people have an effect."""
-    if isinstance(result, SubjectResult):
-        return f"This is one subject. Of several, {_ASK_PEOPLE} says how many."
-    if isinstance(result, ComparisonResult):
-        return "This compares results of the same trials, not people."
-    untested = _untested(result)
-    if untested:
-        return untested
+def _how_many(result, name=None):
+    """How many people have an effect."""
     if result.method == "i-test":
-        return _by_order(result)
+        found = Finding(result)
+        if not found.n:
+            return _none_significant(result)
+        at = f"At each of {found.of_all}, " if result.axes else ""
+        method = f"i-test of order {result.order}"
+        method += f", {CORRECTION_LABELS[name]}" if result.axes else ""
+        share = result.parameters["hypothesis"]
+        return Said(capital(f"{at}{_effect(result)}."), share, method, ("Hirose2021",))
     if result.method == "prevalence":
-        return _by_minimum(result)
+        if np.isnan(result.gamma_0).all():
+            return "No share of the population is shown to have an effect."
+        best = int(np.nanargmax(result.gamma_0))
+        share = float(np.ravel(result.gamma_0)[best])
+        at = f" {result.places.at(best)}" if result.axes else ""
+        statement = (
+            f"More than {int(100 * share)} % of the population have an effect{at}."
+        )
+        method = "prevalence bound by the product over subjects"
+        method += ", Bonferroni-corrected" if result.axes else ""
+        return Said(statement, share, method, ("Allefeld2016",))
     return (
         "This test does not show how many people have an effect: a few may carry it. "
         f"Use {_ASK_PEOPLE}, with the order chosen before scores are seen."
     )
-
-
-def _by_order(result):
-    """Say what an i-test found."""
-    share = result.parameters["hypothesis"]
-    found = Finding(result)
-    if not found.n:
-        return _none_significant(result)
-    at = f"At each of {found.of_all}, " if result.axes else ""
-    method = f"i-test of order {result.order}"
-    if result.axes:
-        method += f", {CORRECTION_LABELS[corrections_of(result)[0]]}"
-    return Said(capital(f"{at}{_effect(result)}."), share, method, ("Hirose2021",))
-
-
-def _by_minimum(result):
-    """Say how many people have an effect by the prevalence bound."""
-    bound = np.asarray(result.gamma_0)
-    if np.isnan(bound).all():
-        return "No share of the population is shown to have an effect."
-    best = int(np.nanargmax(bound))
-    share = float(np.ravel(bound)[best])
-    at = f" {result.places.at(best)}" if result.axes else ""
-    statement = f"More than {int(100 * share)} % of the population have an effect{at}."
-    method = "prevalence bound by the product over subjects"
-    if result.axes:
-        method += ", Bonferroni-corrected"
-    return Said(statement, share, method, ("Allefeld2016",))
 
 
 # -------------------------------------------------------------------------- how large
@@ -414,16 +371,10 @@ _INVERTED = {
 
 
 def _how_large(result, _=None):
-    """Say between which bounds a mean is."""
-    if isinstance(result, SubjectResult):
-        return (
-            "Of one subject there is no interval, as folds share their training "
-            "trials. Of several, group_inference(...).interval() has one."
-        )
-    if isinstance(result, Latency):
-        return _untested(result)
+    """Between which bounds a mean is."""
+    confidence = 1 - result.significance_level
     try:
-        found = result.interval(1 - _level(result), simultaneous=bool(result.axes))
+        found = result.interval(confidence, simultaneous=bool(result.axes))
     except ValueError as error:
         return str(error)
     # Outwards: no more is claimed than there is.
@@ -433,20 +384,19 @@ def _how_large(result, _=None):
     low, high = np.maximum(low, least), np.minimum(high, most)
     if np.isnan(high).all():
         return "No position has an interval."
-    is_comparison = isinstance(result, ComparisonResult)
     what = f"mean {score_in_text(result)} over the population"
     if result.is_difference:
         what = f"the difference in {score_in_text(result)}"
     best = result.best_position(result.metric)
-    statement = f"{what} is between {low[best]:.3f} and {high[best]:.3f}"
+    statement = f"{what} is between {rounded(low[best])} and {rounded(high[best])}"
     if not result.is_difference and np.isfinite(permuted := result.permuted_mean()):
-        statement += f" ({mean_of_permuted(result.metric)} {permuted:.3f})"
+        statement += f" ({mean_of_permuted(result.metric)} {rounded(permuted)})"
     if result.axes:
         statement = f"{result.places.at(best)} {statement}"
         if np.nanmax(high) < most:
-            statement += f", and nowhere above {np.nanmax(high):.3f}"
+            statement += f", and nowhere above {rounded(np.nanmax(high))}"
     method, keys = "permuted differences", ()
-    if not is_comparison:
+    if not isinstance(result, ComparisonResult):
         draws, condition, key = _INVERTED[result.is_difference and not result.paired]
         method, keys = f"inverted {draws}", (key,)
         if result.axes:

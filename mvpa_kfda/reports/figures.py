@@ -83,12 +83,12 @@ def _draw_courses(axes, times, values, largest, label):
 
 
 def _at(data, place):
-    """Return data (n_channels, [n_freqs,] n_times) at places (frequency, time)."""
+    """Data (n_channels, [n_freqs,] n_times) at places (frequency, time)."""
     return data[(slice(None), *place)]
 
 
 def best_place(result):
-    """Return where a result scores best, as an index of its patterns' positions."""
+    """Where a result scores best, as an index of its patterns' positions."""
     scores = np.asarray(result.metrics[result.scalar_metrics[0]], dtype=float)
     best = np.unravel_index(np.nanargmax(scores), scores.shape)
     return best[: len(result.pattern_axes)]

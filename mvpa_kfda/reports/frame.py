@@ -9,10 +9,8 @@ import mne
 
 from .. import __version__
 from ..utils.files import write_text, write_whole
-from .html import SCRIPT, STYLE
-
-#: What lets phones show a page at their own width.
-_FOR_PHONES = '<meta name="viewport" content="width=device-width, initial-scale=1">'
+from .html import STYLE, part
+from .templating import source
 
 #: The logo of MNE-Python in a page's head.
 _LOGO = re.compile(r'\s*<img src="data:image/png;base64,[^"]*" alt="MNE"[^>]*>')
@@ -32,9 +30,9 @@ class Page(mne.Report):
 
     def __init__(self, title):
         super().__init__(title=title, image_format="png", verbose="error")
-        self.include += _FOR_PHONES
+        self.include = f"{self.include}{part('for_phones')}"  # + would escape it
         self.add_custom_css(STYLE)
-        self.add_custom_js(SCRIPT)
+        self.add_custom_js(source("page.js"))
 
     def save(
         self, fname=None, open_browser=True, overwrite=False, sort_content=False, **more
@@ -52,10 +50,9 @@ class Page(mne.Report):
 
 
 def framed(html):
-    """Return a page of MNE-Python with our own head and foot."""
+    """A page of MNE-Python with our own head and foot."""
     content, _, foot = _LOGO.sub("", html, count=1).rpartition("<footer>")
     end = foot.partition("</footer>")[2]
-    made = f"Made on {time.strftime('%Y-%m-%d %H:%M')} with mvpa_kfda {__version__}."
-    words = f"{made} Page layout by MNE-Python {mne.__version__}."
-    foot = f'<footer class="mvpa-foot">{words}</footer>'
+    date = time.strftime("%Y-%m-%d %H:%M")
+    foot = part("foot", date, __version__, mne.__version__)
     return f"{content}{foot}{end}"

@@ -18,7 +18,7 @@ from ..results.load import load_result
 from ..utils.checks import check_path, some_of
 from ..utils.files import check_target, write_whole
 from ..utils.problems import who_was_told
-from .html import paragraph, table_html
+from .html import paragraph, part, table_html
 from .sections import SECTIONS
 from .summary import by_name, corrections_of, heading, word_answer
 
@@ -103,22 +103,29 @@ def report(
     texts = who_was_told({name: result.warnings for name, result in named.items()})
     shared = {text: names for text, names in texts.items() if len(names) > 1}
     if len(named) > 1:
-        html = paragraph(_intro(named, len(sections) < len(SECTIONS)))
-        html += table_html(_overview(named, correction))
-        html += "".join(
-            paragraph(f"{some_of(names)}: {text}", "warning")
-            for text, names in shared.items()
-        )
-        _add(page, html, "All results", "summary")
+        words = f"{len(named)} results."
+        in_brains = (getattr(x, "geometry", None) is not None for x in named.values())
+        if len(sections) < len(SECTIONS) and any(in_brains):
+            words += (
+                " Interactive views are left out of pages about more than "
+                f"{_MOST_LARGE} results; result.view() makes them."
+            )
+        html = paragraph(words) + table_html(_overview(named, correction))
+        for text, names in shared.items():
+            html += paragraph(f"{some_of(names)}: {text}", "warning")
+        page.add_html(part("wrapped", html), title="All results", tags=("summary",))
     for name, result in named.items():
         corrections = corrections_of(result, correction)
+        # Selectors, by which the page finds its parts, begin with no digit.
+        of_name = f"Result {name}" if re.match(r"[^A-Za-z]", name) else name
+        place = {"section": of_name if len(named) > 1 else None}
         for section in sections:
             html = section.html(result, corrections, paths.get(name))
             for text in shared:
                 html = html.replace(paragraph(text, "warning"), "")
             if html:
-                own = None if len(named) == 1 else _identifier(name)
-                _add(page, html, section.title, section.tag, own)
+                place |= {"title": section.title, "tags": (section.tag,)}
+                page.add_html(part("wrapped", html), **place)
     if fname is not None:
         options = {"open_browser": False, "overwrite": True, "verbose": "error"}
         write_whole(fname, lambda draft: page.save(draft, **options))
@@ -126,42 +133,23 @@ def report(
 
 
 def _read(results):
-    """Return results by name, and the paths of those that are read from files."""
+    """The results by name, and the paths of those that are read from files."""
     if isinstance(results, str | PathLike):
         results = [results]
-    if isinstance(results, Mapping):
-        given = results = {name: _loaded(each) for name, each in results.items()}
-        named = by_name({name: each for name, (each, _) in given.items()}, "report")
-    elif isinstance(results, Sequence):
-        given = [_loaded(each) for each in results]
-        named = by_name([each for each, _ in given], "report")
-        given = dict(zip(named, given, strict=True))
-    else:
+    if not isinstance(results, Mapping | Sequence):
         return by_name(results, "report"), {}
-    return named, {name: path for name, (_, path) in given.items()}
-
-
-def _loaded(entry):
-    """Return a result, and its path if it is read from there."""
-    if isinstance(entry, str | PathLike):
-        return load_result(entry), entry
-    return entry, None
-
-
-def _intro(named, is_shortened):
-    """Word how many results a page has, and what of them it leaves out."""
-    words = f"{len(named)} results."
-    in_brains = (getattr(x, "geometry", None) is not None for x in named.values())
-    if is_shortened and any(in_brains):
-        words += (
-            " Interactive views are left out of pages about more than "
-            f"{_MOST_LARGE} results; result.view() makes them."
-        )
-    return words
+    given = [*(results.values() if isinstance(results, Mapping) else results)]
+    is_path = [isinstance(entry, str | PathLike) for entry in given]
+    read = [load_result(x) if of else x for x, of in zip(given, is_path, strict=True)]
+    if isinstance(results, Mapping):
+        read = dict(zip(results, read, strict=True))
+    named = by_name(read, "report")
+    of_files = zip(named, given, is_path, strict=True)
+    return named, {name: path for name, path, of in of_files if of}
 
 
 def _check_title(title, named):
-    """Return the title of the page."""
+    """The title of the page."""
     if title is None:
         kinds = dict.fromkeys(map(heading, named.values()))
         return "Decoding results" if len(kinds) > 1 else next(iter(kinds))
@@ -174,7 +162,7 @@ def _check_title(title, named):
 
 
 def _check_correction(correction, named):
-    """Return the corrections that are asked for, which all results must have."""
+    """The corrections that are asked for, which all results must have."""
     correction = tuple(known_corrections(correction, "correction"))
     for name, result in named.items():
         for each in corrections_of(result, correction):
@@ -197,20 +185,8 @@ def check_page(path, overwrite):
         )
 
 
-def _add(page, html, title, tag, section=None):
-    """Add a part to the page."""
-    html = f'<div class="mvpa">{html}</div>'
-    page.add_html(html, title=title, tags=(tag,), section=section)
-
-
-def _identifier(name):
-    """Return the title of a part, of which MNE-Python makes an id in HTML."""
-    # Selectors, by which the page finds its parts, begin with no digit.
-    return f"Result {name}" if re.match(r"[^A-Za-z]", name) else name
-
-
 def _overview(named, asked):
-    """Return a table with a row for every result."""
+    """A table with a row for every result."""
     rows = []
     for name, result in named.items():
         p, corrections = np.nan, corrections_of(result, asked)

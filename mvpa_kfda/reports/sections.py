@@ -1,13 +1,12 @@
 """The sections of a page about a result, in their order.
 
-A new section is one entry of SECTIONS: a function that returns HTML, or "" for results
-that have nothing to show there.
+A new section is one entry of SECTIONS: a function that yields pieces of HTML, none for
+results that have nothing to show there.
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from html import escape
 
 import numpy as np
 import pandas as pd
@@ -41,7 +40,9 @@ from .html import (
     facts_html,
     figure_html,
     folded,
+    joined,
     paragraph,
+    part,
     table_html,
     view_html,
 )
@@ -62,23 +63,22 @@ class Section:
     title: str
     #: What it is filtered by, a word.
     tag: str
-    #: Result -> HTML, "" without anything to show.
-    make: Callable[..., str]
-    #: Whether that also takes the corrections whose p-values are shown, a tuple.
-    by_correction: bool = False
+    #: Result and what it needs -> pieces of HTML.
+    make: Callable[..., Iterable[str]]
+    #: What it needs besides: the corrections whose p-values are shown, a tuple, or the
+    #: path of the file that a result was read from, or None.
+    needs: str = ""
     #: Whether it is left out of pages about many results.
     is_large: bool = False
-    #: Whether that also takes the file that a result was read from, or None.
-    by_file: bool = False
 
     def html(self, result, corrections, path=None):
-        """Return what the section has of a result."""
-        more = (corrections,) if self.by_correction else ()
-        return self.make(result, *more, *((path,) if self.by_file else ()))
+        """What the section has of a result."""
+        more = {"": (), "corrections": (corrections,), "path": (path,)}[self.needs]
+        return joined(self.make(result, *more))
 
 
 def _draw(plot, alternative, caption="", **options):
-    """Return the HTML of what a function or method plots."""
+    """What a function or method plots."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of fonts without some letter
@@ -93,75 +93,67 @@ def _draw(plot, alternative, caption="", **options):
 
 
 def _summary(result, corrections):
-    """Return what was asked, what was found, and what of it can be claimed."""
-    words = "" if isinstance(result, Latency) else " ".join(named_first(result))
-    answer = word_answer(result, *corrections[:1])
-    lead = paragraph(word_question(result)) + paragraph(answer, "lead")
-    return lead + (paragraph(words) if words else "") + _claims(result, corrections)
-
-
-def _claims(result, corrections):
-    """Return what can be claimed, and below it what cannot."""
+    """What was asked, what was found, and what of it can be claimed."""
+    yield paragraph(word_question(result))
+    yield paragraph(word_answer(result, *corrections[:1]), "lead")
+    if words := "" if isinstance(result, Latency) else named_first(result):
+        yield paragraph(words)
     table = pd.DataFrame(claims_of(result, corrections))
     said = table[table["statement"] != ""].drop(columns="missing")
     missing = table[table["statement"] == ""][["claim", "missing"]]
     said["confidence"] = [
         "" if np.isnan(each) else f"{100 * each:g} %" for each in said["confidence"]
     ]
-    html = ""
     if len(said):
-        shown = table_html(said.drop(columns="bound"))
-        html = paragraph("What can be claimed:") + shown
+        yield paragraph("What can be claimed:")
+        yield table_html(said.drop(columns="bound"))
     if len(missing):
-        html += folded("What cannot be claimed, and why", table_html(missing))
-    return html
+        yield folded("What cannot be claimed, and why", table_html(missing))
 
 
 def _warnings(result):
-    """Return what the run warned of, and what the runs of subjects of a group did."""
-    return "".join(paragraph(text, "warning") for text in result.warnings)
+    """What the run warned of, and what the runs of subjects of a group did."""
+    return (paragraph(text, "warning") for text in result.warnings)
 
 
 # ----------------------------------------------------------------------------- figures
 
 
 def _scores(result, corrections):
-    """Return the figures of the scores, for every correction."""
+    """The figures of the scores, for every correction."""
     if not isinstance(result, Latency):
         if not has_scores(result) or not (result.axes or result.has_p):
-            return ""  # or a number without permutations: there is nothing to draw
-    views = {None: ""}
-    if result.geometry is not None:
-        views = _brain_views(result)
-    found = []
+            return  # or a number without permutations: there is nothing to draw
+    kinds = {None: ""} if result.geometry is None else _brain_views(result)
     for name in corrections or (None,):
-        answer, options = word_answer(result, name), {}
-        if name is not None and result.axes:
-            options["correction"] = name
-        for kind, view in views.items():
-            options |= {} if kind is None else {"kind": kind}
+        answer = word_answer(result, name)
+        for kind, view in kinds.items():
+            options = {
+                "correction": name if name and result.axes else None,
+                "kind": kind,
+            }
+            options = {key: value for key, value in options.items() if value}
             alternative = f"{heading(result)}{view and f', {view}'}. {answer}"
-            found.append(_draw(result.plot, alternative, **options))
-    return "".join(found)
+            yield _draw(result.plot, alternative, **options)
 
 
 def _view(result):
-    """Return an interactive view of the scores in a brain, if there is one."""
+    """An interactive view of the scores in a brain, if there is one."""
     space = result.geometry
     if space is None or not views_of(space) or not has_scores(result):
-        return ""
+        return
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of many views in one process
-            return view_html(result.view())
+            yield view_html(result.view())
     except ImportError as error:  # of plotly
-        return paragraph(f"{error}")
+        yield paragraph(f"{error}")
     except Exception as error:  # of nilearn: all else is worth showing
-        return paragraph(f"There is no interactive view: {error}", "warning")
+        yield paragraph(f"There is no interactive view: {error}", "warning")
 
 
 def _brain_views(result):
-    """Return the figures of a map in a brain: kind -> what it shows."""
+    """The figures of a map in a brain: kind -> what it shows."""
     space = result.geometry
     words = {
         "bar": f"one row per {space.noun}",
@@ -177,74 +169,56 @@ def _brain_views(result):
 
 
 def _maps(result):
-    """Return the other maps of a group: of its statistic, and of its prevalence."""
-    if not isinstance(result, TestedMap) or len(result.axes) == 0:
-        return ""
+    """The other maps of a group: of its statistic, and of its prevalence."""
+    if not isinstance(result, TestedMap) or not result.axes:
+        return
     names = ["statistic", BOUND] if result.axes != {"times": "time"} else ["statistic"]
-    return "".join(
-        _draw(result.plot, f"{label_of(result, name)} over positions.", metric=name)
-        for name in names
-        if name in result.metrics
-    )
+    for name in names:
+        if name in result.metrics:
+            words = f"{label_of(result, name)} over positions."
+            yield _draw(result.plot, words, metric=name)
 
 
 def _null(result, corrections):
-    """Return the null distribution that the whole map is tested against."""
+    """The null distribution that the whole map is tested against."""
     if isinstance(result, Latency) or not result.has_p:
-        return ""
+        return
     if result.axes and not any(map(is_of_maximum, corrections)):
-        return ""  # it is not the one that the p-values of the page come from
-    if isinstance(result, TestedMap):
-        if not len(result.null_max):
-            return ""
-        return _draw(result.plot_null, _NULL_WORDS.format("the tested statistic"))
-    if not result.axes or not result.scalar_metrics:
-        return ""  # a single number is drawn on its null already
-    metric = result.scalar_metrics[0]
-    return _draw(
-        result.plot_null,
-        _NULL_WORDS.format(label_of(result, metric)),
-        "Each permutation contributes the highest score of its map.",
-        metric=metric,
-        alpha=result.significance_level,
+        return  # it is not the one that the p-values of the page come from
+    words = (
+        "Histogram of the largest value of {} over all positions, one for each "
+        "permutation, with that of the data as a line."
     )
-
-
-_NULL_WORDS = (
-    "Histogram of the largest value of {} over all positions, one for each "
-    "permutation, with that of the data as a line."
-)
-
-#: Name of a figure of single trials -> what draws it, and what it shows.
-_MORE_FIGURES = {
-    "plot_roc": (
-        plot_roc,
-        "ROC curve: true positive rate against false positive rate.",
-    ),
-    "plot_predictions": (
-        plot_predictions,
-        "Predicted against true values of all trials.",
-    ),
-}
+    if isinstance(result, TestedMap):
+        if len(result.null_max):
+            yield _draw(result.plot_null, words.format("the tested statistic"))
+    elif result.axes and result.scalar_metrics:  # else the null is drawn already
+        metric = result.scalar_metrics[0]
+        yield _draw(
+            result.plot_null,
+            words.format(label_of(result, metric)),
+            "Each permutation contributes the highest score of its map.",
+            metric=metric,
+            alpha=result.significance_level,
+        )
 
 
 def _trials(result):
-    """Return the figures of single trials' predictions."""
-    found = []
-    for name in result.trial_figures:
-        draw, alternative = _MORE_FIGURES[name]
-        if name == "plot_roc" and len(result.classes) > 2:
-            continue
-        found.append(_draw(draw, alternative, result=result))
-    return "".join(found)
+    """The figures of single trials' predictions."""
+    if "plot_roc" in result.trial_figures and len(result.classes) <= 2:
+        words = "ROC curve: true positive rate against false positive rate."
+        yield _draw(plot_roc, words, result=result)
+    if "plot_predictions" in result.trial_figures:
+        words = "Predicted against true values of all trials."
+        yield _draw(plot_predictions, words, result=result)
 
 
 def _confusion(result):
-    """Return what was taken for what where scores are highest, and recall over time."""
+    """What was taken for what where scores are highest, and recall over time."""
     if not isinstance(result, SubjectResult) or not len(result.classes):
-        return ""
+        return
     if not has_scores(result):
-        return ""
+        return
     found = find_confusion(result)
     shares = (
         f"{name} {percent(share)}"
@@ -252,84 +226,63 @@ def _confusion(result):
     )
     where = f" {found.where[:1].lower()}{found.where[1:]}" if found.where else ""
     words = f"Confusion matrix{where}. Recall: {', '.join(shares)}."
-    html = _draw(plot_confusion, words, result=result)
+    yield _draw(plot_confusion, words, result=result)
     if [*result.axes] == ["times"]:
-        html += _draw(plot_recall, "Recall of each class over time.", result=result)
-    return html
+        yield _draw(plot_recall, "Recall of each class over time.", result=result)
 
 
 def _patterns(result):
-    """Return the activation patterns where the scores are highest."""
+    """The activation patterns where the scores are highest, or those of regions."""
     if not result.has_patterns or not result.scalar_metrics:
-        return ""
+        return
+    signal = (
+        "Difference between the signal of each class and the mean of all trials, as "
+        "represented in the model"
+    )
     if result.geometry is not None:
-        return _region_patterns(result)
-    if result.places.info_fif is None:
-        return ""
-    return _draw(
-        plot_channel_patterns,
-        "Activation pattern of each class at the position with the highest score.",
-        "Difference between the signal of each class and the mean of all trials, as "
-        "represented in the model, at the highest score.",
-        result=result,
-    )
-
-
-def _region_patterns(result):
-    """Return the activation patterns of regions, if they have a place in a brain."""
-    if part_to_draw(result.geometry.base)[0] is None:
-        return ""
-    return _draw(
-        result.plot_patterns,
-        "Activation pattern of each class in the brain.",
-        "Difference between the signal of each class and the mean of all trials, as "
-        "represented in the model of each region. Only patterns of regions with scores "
-        "above chance can be interpreted.",
-    )
+        if part_to_draw(result.geometry.base)[0] is not None:
+            yield _draw(
+                result.plot_patterns,
+                "Activation pattern of each class in the brain.",
+                f"{signal} of each region. Only patterns of regions with scores above "
+                "chance can be interpreted.",
+            )
+    elif result.places.info_fif is not None:
+        yield _draw(
+            plot_channel_patterns,
+            "Activation pattern of each class at the position with the highest score.",
+            f"{signal}, at the highest score.",
+            result=result,
+        )
 
 
 def _penalty(result):
-    """Return how the penalty was chosen, where it was."""
-    if not result.is_tuned:
-        return ""
-    return _draw(
-        result.plot_tuning, "Selection of the penalty within the training sets."
-    )
+    """How the penalty was chosen, where it was."""
+    if result.is_tuned:
+        words = "Selection of the penalty within the training sets."
+        yield _draw(result.plot_tuning, words)
 
 
 # ------------------------------------------------------------------------------ tables
 
 
 def _peaks(result, corrections):
-    """Return the highest scores, and the peaks or clusters of what is significant."""
+    """The highest scores, and the peaks or clusters of what is significant."""
     if isinstance(result, Latency):
         names = {"low": "from (s)", "high": "to (s)", "without": "resamples without"}
-        return table_html(result.to_dataframe().rename(columns=names))
-    if not result.axes:
-        return table_html(result.to_dataframe())
-    if not has_scores(result):
-        return ""
-    noun = "difference" if result.is_difference else "score"
-    html = [paragraph(f"The {Finding(result).worded(noun)} of the map.")]
-    html.append(table_html(_best_of_metrics(result, *corrections[:1])))
-    html += [_tested(result, correction) for correction in corrections]
-    return "".join(html)
-
-
-def _tested(result, correction):
-    """Return the peaks or clusters of what is significant under a correction."""
-    try:
-        table, what = _significant(result, correction)
-    except ValueError as error:  # a score of the permutations is NaN, for example
-        return paragraph(f"No test was possible: {error}", "warning")
-    test = CORRECTION_LABELS[correction]
-    if table.empty:
-        return paragraph(f"No {result.places.noun(1)} is significant ({test}).")
-    return paragraph(f"{what} ({test}).") + table_html(table)
+        yield table_html(result.to_dataframe().rename(columns=names))
+    elif not result.axes:
+        yield table_html(result.to_dataframe())
+    elif has_scores(result):
+        noun = "difference" if result.is_difference else "score"
+        yield paragraph(f"The {Finding(result).worded(noun)} of the map.")
+        yield table_html(_best_of_metrics(result, *corrections[:1]))
+        for correction in corrections:
+            yield from _significant(result, correction)
 
 
 def _best_of_metrics(result, correction=None):
-    """Return a table with the highest score of every metric, and where it is."""
+    """A table with the highest score of every metric, and where it is."""
     correction = correction or result.default_correction
     of_one = isinstance(result, TestedMap)
     rows = []
@@ -337,8 +290,8 @@ def _best_of_metrics(result, correction=None):
         chance = result.chances[name]
         options = {} if of_one else {"metric": name}
         peak = result.peak(correction, **options)
-        place = {key: value for key, value in peak.items() if not _is_value(key, name)}
         p = {key: value for key, value in peak.items() if _is_p(key)}
+        place = {k: value for k, value in peak.items() if k not in (name, *p)}
         best = {"metric": label_of(result, name), "score": peak[name], "chance": chance}
         best[mean_of_permuted(name)] = result.permuted_mean(name)
         rows.append(best | place | p)
@@ -349,118 +302,101 @@ def _best_of_metrics(result, correction=None):
 
 
 def _is_p(column):
-    """Tell whether a column holds p-values."""
+    """Whether a column holds p-values."""
     return column == "p" or column.startswith("p_")
 
 
-def _is_value(column, metric):
-    """Tell what was found from where it was found."""
-    return _is_p(column) or column == metric
-
-
 def _significant(result, correction):
-    """Return the table of peaks in a brain, or else of clusters, and what it is of."""
-    alpha = result.significance_level
-    if result.geometry is not None:
-        noun = result.places.noun(2)
-        what = f"Peaks of the {noun} with p ≤ {alpha:g}"
-        return result.peaks(correction, alpha=alpha), what
-    of_clusters = is_of_clusters(correction)
-    connected = f"Connected {result.places.noun(2)} with p ≤ {alpha:g}"
-    unit = "s" if result.geometry is None else "mm"
-    table = result.clusters(correction).rename(
-        columns={name: f"{name} ({unit})" for name in ("from", "to")}
-    )
-    return table, "Clusters" if of_clusters else connected
+    """The peaks in a brain, or else the clusters, of what is significant."""
+    alpha, test = result.significance_level, CORRECTION_LABELS[correction]
+    noun, in_brain = result.places.noun(2), result.geometry is not None
+    try:
+        if in_brain:
+            what = f"Peaks of the {noun} with p ≤ {alpha:g}"
+            table = result.peaks(correction, alpha=alpha)
+        else:
+            what = f"Connected {noun} with p ≤ {alpha:g}"
+            what = "Clusters" if is_of_clusters(correction) else what
+            table = result.clusters(correction)
+            table = table.rename(columns={x: f"{x} (s)" for x in ("from", "to")})
+    except ValueError as error:  # a score of the permutations is NaN, for example
+        yield paragraph(f"No test was possible: {error}", "warning")
+        return
+    if table.empty:
+        yield paragraph(f"No {result.places.noun(1)} is significant ({test}).")
+    else:
+        yield paragraph(f"{what} ({test}).")
+        yield table_html(table)
+
+
+#: Numbers that a group keeps of each subject, which make scores more or less precise.
+_NUMBERS = ("trials", "groups", "folds", "confounds", "permutations")
 
 
 def _subjects(result):
-    """Return the scores of every subject where those of the group are highest."""
+    """The scores of every subject where those of the group are highest."""
     if not result.has_subjects:
-        return ""
+        return
     best = result.best_position(result.metric)
-    lists = {None: (result.subjects, result.subject_scores)}
+    lists = [(result.subjects, result.subject_scores)]
+    names = names_of_two(result) if result.other_scores is not None else [None]
     if result.other_scores is not None:
-        first, second = names_of_two(result)
-        lists = {first: lists[None]}
-        lists[second] = (result.other_subjects, result.other_scores)
+        lists.append((result.other_subjects, result.other_scores))
     tables = []
-    for name, (subjects, scores) in lists.items():
-        table = pd.DataFrame({"subject": subjects})
-        table["score"] = scores.reshape(len(subjects), -1)[:, best]
-        if name is not None:
-            table.insert(0, "list", name)
-        tables.append(table)
-    where = f" {result.places.at(best)}" if result.axes else ""
-    table = pd.concat(tables, ignore_index=True).assign(**_numbers(result))
-    html = table_html(table)
-    return folded(f"Scores of each subject{where}", html)
-
-
-#: Numbers that a group keeps of each subject -> their column.
-_NUMBERS = {
-    "n_trials": "trials",
-    "n_groups": "groups",
-    "n_folds": "folds",
-    "n_confounds": "confounds",
-    "n_permutations": "permutations",
-}
-
-
-def _numbers(result):
-    """Return numbers of each subject, which make scores more or less precise."""
+    for name, (subjects, scores) in zip(names, lists, strict=True):
+        columns = {} if name is None else {"list": name}
+        columns |= {"subject": subjects}
+        columns |= {"score": scores.reshape(len(subjects), -1)[:, best]}
+        tables.append(pd.DataFrame(columns))
+    table = pd.concat(tables, ignore_index=True)
     shared = result.parameters.get("first_level") or {}
-    numbers = {column: shared.get(name) for name, column in _NUMBERS.items()}
-    return {column: values for column, values in numbers.items() if np.any(values)}
+    for column in _NUMBERS:
+        if np.any(shared.get(f"n_{column}")):
+            table[column] = shared[f"n_{column}"]
+    where = f" {result.places.at(best)}" if result.axes else ""
+    yield folded(f"Scores of each subject{where}", table_html(table))
 
 
 def _design(result):
-    """Return the trials by group, class and fold, and what was exchanged."""
+    """The trials by group, class and fold, and what was exchanged."""
     if not isinstance(result, SubjectResult):
-        return ""
+        return
     design = design_of(result)
-    alternative = (
+    yield _draw(
+        design.plot,
         "Trials by group, class and fold, and the sets within which labels are "
-        f"permuted: {design.facts['Trials']}."
+        f"permuted: {design.facts['Trials']}.",
     )
-    new = [each.text for each in design.problems if each.text not in result.warnings]
-    return (
-        _draw(design.plot, alternative)
-        + folded("Trials in numbers", table_html(design.table.reset_index()))
-        + "".join(paragraph(text, "warning") for text in new)
-    )
+    yield folded("Trials in numbers", table_html(design.table.reset_index()))
+    for problem in design.problems:
+        if problem.text not in result.warnings:
+            yield paragraph(problem.text, "warning")
 
 
 def _methods(result, corrections):
-    """Return the paragraphs for a paper, and what they cite."""
-    options = {}
-    if corrections and result.axes:
-        options["correction"] = corrections[0]
-    text, _, references = methods_text(result, **options).partition(
-        "\n\nReferences\n\n"
-    )
-    cited = folded("References", _paragraphs(references))
-    bibtex = f"<pre>{escape(methods_text(result, style='bibtex', **options))}</pre>"
-    return _paragraphs(text) + cited + folded("BibTeX", bibtex)
+    """The paragraphs for a paper, and what they cite."""
+    options = {"correction": corrections[0]} if corrections and result.axes else {}
+    text = methods_text(result, **options)
+    text, _, references = text.partition("\n\nReferences\n\n")
+    yield from map(paragraph, text.split("\n\n"))
+    yield folded("References", joined(map(paragraph, references.split("\n\n"))))
+    yield folded("BibTeX", part("code", methods_text(result, "bibtex", **options)))
 
 
-def _paragraphs(text):
-    """Return a text of paragraphs as HTML."""
-    return "".join(map(paragraph, text.split("\n\n")))
+def _verification(result, path):
+    yield verification_html(result, path)
 
 
 def _details(result):
-    """Return the parameters, and the versions of the packages."""
-    parameters = dict(_flat(result.parameters))
-    made = facts_html(parameters) if parameters else ""
-    versions = facts_html(result.versions) if result.versions else ""
-    return folded("Parameters", made) * bool(made) + (
-        folded("Versions of the packages", versions) * bool(versions)
-    )
+    """The parameters, and the versions of the packages."""
+    if parameters := dict(_flat(result.parameters)):
+        yield folded("Parameters", facts_html(parameters))
+    if result.versions:
+        yield folded("Versions of the packages", facts_html(result.versions))
 
 
 def _flat(parameters, before=""):
-    """Return the names and values of nested parameters, in pairs."""
+    """The names and values of nested parameters, in pairs."""
     for name, value in parameters.items():
         words = f"{before}{name}"
         if is_record(value):
@@ -475,20 +411,20 @@ def _flat(parameters, before=""):
 
 #: The sections of a page, in their order.
 SECTIONS = (
-    Section("Summary", "summary", _summary, by_correction=True),
+    Section("Summary", "summary", _summary, needs="corrections"),
     Section("Warnings of the run", "warnings", _warnings),
-    Section("Scores", "scores", _scores, by_correction=True),
+    Section("Scores", "scores", _scores, needs="corrections"),
     Section("Interactive view", "scores", _view, is_large=True),
     Section("Statistic", "scores", _maps),
-    Section("Null distribution", "inference", _null, by_correction=True),
-    Section("Peaks", "inference", _peaks, by_correction=True),
+    Section("Null distribution", "inference", _null, needs="corrections"),
+    Section("Peaks", "inference", _peaks, needs="corrections"),
     Section("Subjects", "scores", _subjects),
     Section("Predictions", "predictions", _trials),
     Section("Confusion", "predictions", _confusion),
     Section("Activation patterns", "patterns", _patterns),
     Section("Design", "design", _design),
     Section("Penalty", "methods", _penalty),
-    Section("Methods", "methods", _methods, by_correction=True),
-    Section("Verification", "methods", verification_html, by_file=True),
+    Section("Methods", "methods", _methods, needs="corrections"),
+    Section("Verification", "methods", _verification, needs="path"),
     Section("Parameters and versions", "methods", _details),
 )

@@ -1,29 +1,29 @@
 """What was asked and what was found, in a sentence each, for every kind of result.
 
-A new kind of result registers its sentences with `word_question` and `word_answer`, and
-gets its heading in HEADINGS.
+A new kind of result gets a question in `question.txt`, an answer in `word_answer`, and
+a heading in HEADINGS.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import singledispatch
 from os import PathLike
 
 import numpy as np
 
-from ..metrics.names import metric_in_text
-from ..results.base import Result, ScoreMap, SubjectResult
+from ..results.base import Result, SubjectResult
 from ..results.comparison import ComparisonResult
 from ..results.fields import RESULTS
 from ..results.finding import Finding
-from ..results.group import GroupResult, TestedMap
+from ..results.group import TestedMap
 from ..results.latency import Latency
-from ..utils.checks import capital, counted, enumerated
+from ..utils.checks import capital, counted
+from ..utils.rounding import rounded
 from ..viz.common import (
     DEFAULT_NAMES,
     names_of_results,
     names_of_two,
     score_in_text,
 )
+from .templating import written
 
 #: Class of a result -> what its analysis is called.
 HEADINGS = {
@@ -42,17 +42,14 @@ HEADINGS = {
     "Latency": "Latency",
 }
 
-#: Classes are named up to so many.
-_MOST_NAMES = 8
-
 
 def heading(result):
-    """Return what the analysis of a result is called."""
+    """What the analysis of a result is called."""
     return HEADINGS[type(result).__name__]
 
 
 def by_name(results, function):
-    """Return the results by name, or refuse what are none."""
+    """The results by name; what are none is refused."""
     if isinstance(results, Result):
         results = [results]
     if isinstance(results, (str, PathLike)):
@@ -81,13 +78,13 @@ def by_name(results, function):
 
 
 def has_scores(result):
-    """Tell whether some position of a map has a score."""
+    """Whether some position of a map has a score."""
     names = result.scalar_metrics[:1]
     return any(np.isfinite(result.metrics[name]).any() for name in names)
 
 
 def corrections_of(result, asked=None):
-    """Return the corrections whose p-values are shown of a result, the first one first.
+    """The corrections whose p-values are shown of a result, the first one first.
 
     Those that a group was tested with; of a subject those that are asked for, a list,
     and none of a result without p-values.
@@ -96,150 +93,77 @@ def corrections_of(result, asked=None):
         return ()
     if not result.axes:
         return ("none",)
-    own = result.correction if isinstance(result, TestedMap) else None
-    return own or asked or (result.default_correction,)
+    tested = result.correction if isinstance(result, TestedMap) else None
+    return tested or asked or (result.default_correction,)
 
 
-# ------------------------------------------------------------------ what was asked
+def two_names(result):
+    """What the two sides of a difference are called; nothing of a single list."""
+    if isinstance(result, ComparisonResult):
+        return names_of_results(result)
+    if isinstance(result, Latency):
+        default = tuple(result.labels or ()) == DEFAULT_NAMES
+        return [f"the {each}" if default else each for each in result.labels or ()]
+    return names_of_two(result) if result.is_difference else ()
 
 
-@singledispatch
 def word_question(result):
-    """Word what an analysis asked."""
-    raise TypeError(f"There is no question for a {type(result).__name__}.")
-
-
-@word_question.register
-def _(result: SubjectResult):
-    details = ", ".join([result.worded_trials(), *_folds(result)])
-    if [*result.axes] == ["train_times", "test_times"]:
-        what = (
-            f"Does a classifier of {_classes(result)} trained at one time generalize "
-            "to others"
-        )
-        return f"{what}, over {_where(result)}? ({capital(details)}.)"
-    if len(result.classes):
-        what = f"Can {_classes(result)} be discriminated"
+    """What an analysis asked."""
+    at, words = "", {}
+    if isinstance(result, SubjectResult):
+        kind, details = "subject", [result.worded_trials()]
+        words = {"classes": [*map(str, result.classes)]}
+        if not result.tests_other_trials:
+            n = counted(result.n_permutations, "permutation", ",")
+            details += [*result.worded_folds(), n]
     else:
-        low, high = np.min(result.y), np.max(result.y)
-        what = f"Can values from {low:.3g} to {high:.3g} be predicted"
-    return f"{what}{_at(result)}? ({capital(details)}.)"
-
-
-@word_question.register
-def _(result: GroupResult):
-    label, details = score_in_text(result), ", ".join(result.title_parts())
-    if result.is_difference:
-        first, second = names_of_two(result)
-        verb = {"greater": "higher in", "less": "lower in"}.get(result.alternative)
-        what = f"Is mean {label} {verb} {first} than {second}"
-        if verb is None:
-            what = f"Does mean {label} differ between {first} and {second}"
-    elif result.method == "prevalence":
-        level = result.worded_level
-        what = f"Does anyone in the population have {label} above {level}{_at(result)}"
-        return f"{what}, and how many people do? ({details}.)"
-    else:
-        side = {"greater": "above", "less": "below"}.get(result.alternative, "unlike")
-        what = f"Is mean {label} over the population {side} {result.worded_level}"
-    return f"{what}{_at(result)}? ({details}.)"
-
-
-@word_question.register
-def _(result: ComparisonResult):
-    label, details = score_in_text(result), ", ".join(result.title_parts())
-    a, b = names_of_results(result)
-    verb = {"greater": "higher", "less": "lower"}.get(result.alternative)
-    what = f"Is {label} of {a} {verb} than of {b}" if verb else ""
-    what = what or f"Does {label} differ between {a} and {b}"
-    return f"{what}{_at(result)}? ({details}.)"
-
-
-@word_question.register
-def _(result: Latency):
-    label, n = metric_in_text(result.metric), result.n_subjects
-    if result.parts:
-        names = [f"the {each}" for each in result.labels]
-        if tuple(result.labels) != DEFAULT_NAMES:
-            names = result.labels
-        return (
-            f"By how much do onset and peak of mean {label} differ between "
-            f"{' and '.join(names)}? ({counted(n, 'subject')}.)"
-        )
-    return f"When does mean {label} rise, and when does it peak? " + (
-        f"({counted(n, 'subject')}.)"
-    )
+        words = {"label": score_in_text(result), "names": two_names(result)}
+        kind = "comparison" if isinstance(result, ComparisonResult) else "group"
+        if isinstance(result, Latency):
+            kind, details = "latency", [counted(result.n_subjects, "subject")]
+        else:
+            details = result.title_parts()
+    if kind != "latency" and result.axes:
+        where = result.places.describe().replace(" x ", " by ")
+        at = f" {'in' if result.places.noun(1) == 'region' else 'at'} {where}"
+    words |= {"result": result, "kind": kind, "at": at, "details": ", ".join(details)}
+    return "".join(written("question.txt", **words))
 
 
 # ------------------------------------------------------------------ what was found
 
 
-@singledispatch
 def word_answer(result, correction=None):
-    """Word what an analysis found, with p-values under a correction."""
-    raise TypeError(f"There is no answer for a {type(result).__name__}.")
-
-
-@word_answer.register
-def _(result: ScoreMap, correction=None):
+    """What an analysis found, with p-values under a correction."""
+    if isinstance(result, Latency):
+        return _answer_of_latency(result)
     if not result.scalar_metrics:
         return "The metrics are tables, which have no maximum and no p-value."
     found = Finding(result, correction)
     if not found.has_scores:
         return "Nothing could be decoded."
-    label = found.worded(found.label)
-    words = f"The {label} is {found.best}; {found.test}"
-    return f"{words}{_bound(result)}."
+    words = f"The {found.worded(found.label)} is {found.best}; {found.test}"
+    if result.is_prevalence:
+        if np.isnan(result.gamma_0).all():
+            return f"{words}; no lower bound on the prevalence could be established."
+        where = " somewhere" if result.axes else ""
+        share = int(100 * np.nanmax(result.gamma_0))  # rounded down: it is a bound
+        words += f"; more than {share} % of the population have an effect{where}"
+    return f"{words}."
 
 
-@word_answer.register
-def _(result: Latency, correction=None):
+def _answer_of_latency(result):
+    """When onset and peak were, or by how much they are apart."""
     words = []
     for which in ("onset", "peak"):
-        time, (low, high) = result.when(which)
-        interval = f"{100 * result.confidence:g} % interval {low:.3f} to {high:.3f} s"
+        time, interval = result.when(which)
+        low, high = map(rounded, interval)
+        share = f"{100 * result.confidence:g} % interval {low} to {high} s"
         if np.isnan(time):
             words.append(f"there is no {which}")
         elif result.parts:
-            words.append(f"the {which}s are {time:+.3f} s apart ({interval})")
+            apart = rounded(time, sign="+")
+            words.append(f"the {which}s are {apart} s apart ({share})")
         else:
-            words.append(f"the {which} is at {time:.3f} s ({interval})")
+            words.append(f"the {which} is at {rounded(time)} s ({share})")
     return f"{capital(' and '.join(words))}."
-
-
-def _bound(result):
-    """Word the largest bound of the prevalence, if there is one."""
-    if not result.is_prevalence:
-        return ""
-    bound = np.asarray(result.gamma_0)
-    if np.isnan(bound).all():
-        return "; no lower bound on the prevalence could be established"
-    where = " somewhere" if result.axes else ""
-    share = int(100 * np.nanmax(bound))  # rounded down: it is a bound
-    return f"; more than {share} % of the population have an effect{where}"
-
-
-def _where(result):
-    """Word the positions of a map."""
-    return result.places.describe().replace(" x ", " by ")
-
-
-def _at(result):
-    """Word where scores are, as the end of a question; nothing for a single one."""
-    if not result.axes:
-        return ""
-    return f"{' in' if result.places.noun(1) == 'region' else ' at'} {_where(result)}"
-
-
-def _classes(result):
-    """Name the classes, or say how many there are."""
-    if len(result.classes) > _MOST_NAMES:
-        return f"{len(result.classes)} classes"
-    return enumerated(map(str, result.classes))
-
-
-def _folds(result):
-    """Word the folds of a result, if it has any."""
-    if result.tests_other_trials:
-        return []
-    return [*result.worded_folds(), counted(result.n_permutations, "permutation", ",")]

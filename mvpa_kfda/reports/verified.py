@@ -2,13 +2,12 @@
 
 import json
 import shlex
-from html import escape
 from pathlib import Path, PurePosixPath
 
 from ..results.base import SubjectResult
 from ..results.group import GroupResult
 from ..verification.verdict import read_record
-from .html import paragraph
+from .html import paragraph, part
 
 #: What stands for a file whose name is not known.
 _DATA = "DATA"
@@ -17,7 +16,7 @@ _PLACES = ("--bids-dir", "--derivatives", "--mask", "--atlas", "--atlas-names")
 
 
 def verification_html(result, path=None):
-    """Return the command that verifies a result, and what it found in a file."""
+    """The command that verifies a result, and what it found in a file."""
     if not isinstance(result, SubjectResult | GroupResult):
         return ""
     if not result.inputs:
@@ -34,12 +33,11 @@ def verification_html(result, path=None):
 
 
 def _how(result, path):
-    """Return the command, and where it is to be run."""
+    """The command, and where it is to be run."""
     line = _line_of_dataset(path)
     if line is not None:
-        return paragraph("In the folder of the output, this command verifies it:") + (
-            f"<pre>{escape(line)}</pre>"
-        )
+        what = "In the folder of the output, this command verifies it:"
+        return paragraph(what) + part("code", line)
     files = result.inputs.get("files")
     files = files if isinstance(files, list | tuple) else ()
     names = [str(each).rpartition(", ")[0] for each in files]
@@ -50,13 +48,12 @@ def _how(result, path):
     more = ""
     if isinstance(result, SubjectResult):
         more = " Labels are given as in the analysis, see mvpa-kfda verify --help."
-    return paragraph(f"This command verifies it from the data.{more}") + (
-        f"<pre>{escape(line)}</pre>"
-    )
+    what = f"This command verifies it from the data.{more}"
+    return paragraph(what) + part("code", line)
 
 
 def _line_of_dataset(path):
-    """Return the command that stands in the file beside a result, if there is one.
+    """The command that stands in the file beside a result, if there is one.
 
     It is put together anew, of the result and the places that it names, which are the
     values of some options; any other text is no command that verifies.
@@ -80,12 +77,12 @@ def _line_of_dataset(path):
 
 
 def _is_name(text):
-    """Tell what may be the name of a file in a command, and no option."""
+    """Whether a text may be the name of a file in a command, and is no option."""
     return bool(text) and not text.startswith("-") and text.isprintable()
 
 
 def _status(path):
-    """Return what was found when the file was verified, as it is now."""
+    """What was found when the file was verified, as it is now."""
     try:
         record = read_record(path)
     except ValueError as error:
