@@ -152,7 +152,7 @@ def make_analysis(
     _note(trials)
     method, repeating = procedure.method, procedure.repeating
     permuting, scoring = procedure.permuting, procedure.scores.scoring
-    values, reg, groups, cv = None, method.reg, trials.groups, procedure.splitting.cv
+    values, reg, groups, cv = None, method.reg, trials.groups, repeating.cv
     if task == "regression":
         refuse_class_options(procedure, trials)
         if isinstance(scoring, str) and scoring == "accuracy":
@@ -174,7 +174,7 @@ def make_analysis(
         folds = _folds_of_values(cv, values, groups, trials.numbers)
     else:
         others = trials.test, trials.train_on
-        cv = repeating.splitter(cv, groups, *others)
+        cv = repeating.splitter(groups, *others)
         folds = draw_folds(cv, codes, groups, classes, *others, trials.numbers)
     learned = _learned(trials, procedure, folds)
     others = trials.test and trials.test.confounds
@@ -302,9 +302,9 @@ def _learned(trials, procedure, folds):
     Not of confounds that explain all, or are unknown of other trials.
     """
     kernel, average = procedure.method.kernel, procedure.repeating.average
-    given, learned = "confounds", FoldPreprocessing(procedure.learning.steps)
+    given, learned = "confounds", FoldPreprocessing(procedure.method.steps)
     if learned.steps:
-        given = f"preprocess={procedure.learning.preprocess!r}"
+        given = f"preprocess={procedure.method.preprocess!r}"
     confounds, others = trials.confounds, trials.test and trials.test.confounds
     if confounds is not None:
         if folds is None and others is None:

@@ -51,6 +51,7 @@ from ..inference.permutation import BLIND, find_price
 from ..kfda.direct import Plan, prepare_sorted
 from ..kfda.folds import (
     DEFAULT_FOLDS,
+    CrossValidation,
     Folds,
     find_cut_groups,
     left_out_folds,
@@ -85,10 +86,21 @@ MATRIX_BYTES = 2**24
 
 @dataclass(frozen=True)
 class Repeating:
-    """The samples that trials are made into, and how the procedure is repeated.
+    """The folds, the samples that trials are made into, and how both are repeated.
 
     Parameters
     ----------
+    cv : None | int | splitter | iterable of (train, test)
+        None: leave one group out if `groups` are given, else 10 folds. An int: the
+        number of folds of neighbouring trials, made without the labels; it is increased
+        if a training set would lack a class. Of rows sorted by class, each fold tests
+        the same part of each class, with a warning. Training sets may contain any
+        trials outside their test set; if some do not contain all of these, a relative
+        `reg` and the bandwidth of a kernel refer to each training set. Test sets may
+        overlap or miss trials. All permutations share the folds, unless the splitter
+        uses the labels (StratifiedKFold): then it is run on the labels of each
+        permutation, which requires a separate model for each. A list of index arrays is
+        shared by all.
     average : int | "max" | None
         Number of trials of one class that are averaged, within test sets (and groups),
         into one pseudo-trial; pseudo-trials replace trials in the result. They are
@@ -109,6 +121,7 @@ class Repeating:
         single trials.
     """
 
+    cv: CrossValidation = None
     average: int | str | None = None
     n_repeats: int = 1
     equalize: bool = False
@@ -120,10 +133,10 @@ class Repeating:
         for name in ("equalize", "average_test"):
             check_flag(name, getattr(self, name))
 
-    def splitter(self, cv, groups, n_test=None, train_on=None):
+    def splitter(self, groups, test=None, train_on=None):
         """`cv`, or for a number of folds that are drawn again and again a splitter."""
-        once = self.n_repeats == 1 or self.average is not None
-        if once or n_test is not None or train_on is not None:
+        cv, once = self.cv, self.n_repeats == 1 or self.average is not None
+        if once or test is not None or train_on is not None:
             return cv
         if cv is None and groups is None:
             cv = DEFAULT_FOLDS

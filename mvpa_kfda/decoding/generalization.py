@@ -202,7 +202,7 @@ def generalize(trials, procedure, train, test, *, parameters, info=None, scale=N
     """
     (data, windows), (data_test, windows_test) = train, test
     kernel, reg = procedure.method.kernel, procedure.method.reg
-    with_folds = procedure.splitting.cv is not None or trials.groups is not None
+    with_folds = procedure.repeating.cv is not None or trials.groups is not None
     if trials.train_on is not None:
         parameters["train_on"] = trials.train_on.record
         if not with_folds:  # the others are as good as other trials

@@ -1,7 +1,7 @@
 """What is done with trials: one record, and how public functions are told of it.
 
-A `Procedure` is made of parts: the method, what every fold learns before it, the folds,
-the samples that trials are made into, the scores, the permutations, and how it runs.
+A `Procedure` is made of parts: the method, the folds and the samples that trials are
+made into, the scores, the permutations, and how it runs.
 Each part is checked when it is made, and says what its options mean. Nothing in it is
 about data: what is known of these are `Trials`.
 
@@ -58,7 +58,7 @@ from .run import NULLS, KeptNull
 
 @dataclass(frozen=True)
 class Method:
-    """The classifier, or what predicts numbers; `kernel` and `reg` become objects.
+    """What every fold learns; `kernel`, `reg` and steps of `preprocess` become objects.
 
     Parameters
     ----------
@@ -89,28 +89,6 @@ class Method:
         (n, n) matrix for many trials; None: use the exact kernel.
     precomputed : bool
         Whether the data may be a kernel matrix.
-    """
-
-    kernel: KernelLike = "linear"
-    reg: PenaltyLike = "auto"
-    n_components: int | None = None
-    approx: Nystrom | None = None
-    precomputed: bool = False
-
-    def __post_init__(self):
-        """Check kernel and penalty, and make objects of their names."""
-        method = resolve_method(self.kernel, self.reg, self.approx, self.precomputed)
-        for name, value in zip(("kernel", "reg"), method, strict=True):
-            # The one way to set a field of a frozen object.
-            object.__setattr__(self, name, value)
-
-
-@dataclass(frozen=True)
-class Learning:
-    """What every fold learns before the model.
-
-    Parameters
-    ----------
     preprocess : str | transformer | list of these | None
         Preprocessing steps fitted to the training trials of each fold, separately at
         each position, and applied to its test trials: ``"zscore"`` (each feature),
@@ -120,35 +98,22 @@ class Learning:
         refer to each training set. None: no preprocessing.
     """
 
+    kernel: KernelLike = "linear"
+    reg: PenaltyLike = "auto"
+    n_components: int | None = None
+    approx: Nystrom | None = None
+    precomputed: bool = False
     preprocess: Preprocess = None
     #: The transformers.
     steps: tuple = field(init=False)
 
     def __post_init__(self):
-        """Check the steps."""
-        object.__setattr__(self, "steps", check_steps(self.preprocess))
-
-
-@dataclass(frozen=True)
-class Splitting:
-    """How trials are parted into training and test sets.
-
-    Parameters
-    ----------
-    cv : None | int | splitter | iterable of (train, test)
-        None: leave one group out if `groups` are given, else 10 folds. An int: the
-        number of folds of neighbouring trials, made without the labels; it is increased
-        if a training set would lack a class. Of rows sorted by class, each fold tests
-        the same part of each class, with a warning. Training sets may contain any
-        trials outside their test set; if some do not contain all of these, a relative
-        `reg` and the bandwidth of a kernel refer to each training set. Test sets may
-        overlap or miss trials. All permutations share the folds, unless the splitter
-        uses the labels (StratifiedKFold): then it is run on the labels of each
-        permutation, which requires a separate model for each. A list of index arrays is
-        shared by all.
-    """
-
-    cv: CrossValidation = None
+        """Check kernel, penalty and steps, and make objects of their names."""
+        method = resolve_method(self.kernel, self.reg, self.approx, self.precomputed)
+        made = *method, check_steps(self.preprocess)
+        for name, value in zip(("kernel", "reg", "steps"), made, strict=True):
+            # The one way to set a field of a frozen object.
+            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True)
@@ -284,8 +249,6 @@ class Procedure:
     """All that is done with trials."""
 
     method: Method = field(default_factory=Method)
-    learning: Learning = field(default_factory=Learning)
-    splitting: Splitting = field(default_factory=Splitting)
     repeating: Repeating = field(default_factory=Repeating)
     scores: Scores = field(default_factory=Scores)
     permuting: Permuting = field(default_factory=Permuting)
