@@ -8,7 +8,6 @@ place of classes.
 
 from dataclasses import dataclass, replace
 from dataclasses import fields as dataclass_fields
-from functools import partial
 
 import numpy as np
 
@@ -87,20 +86,13 @@ class Analysis:
     parameters: dict
     #: The single trials, where all else is about pseudo-trials.
     trials: Draw
-    #: Which trials are averaged; None for none.
-    averaging: Draw | None
     #: What was asked for.
     procedure: Procedure
 
     @property
-    def train_mask(self):
-        """Which trials are trained with (n,), all others tested; None: any may be."""
-        return None if self.samples.folds is None else self.samples.folds.train_mask
-
-    @property
     def trained_trials(self):
-        """The same of single trials."""
-        return None if self.trials.folds is None else self.trials.folds.train_mask
+        """Which trials are trained with (n,), all others tested; None: any may be."""
+        return self.trials.train_mask
 
     def of_trained(self, data):
         """The data (..., n, p) of the trials that are trained with."""
@@ -114,30 +106,10 @@ class Analysis:
         same = crossed and np.array_equal(self.tested, self.samples.codes)
         return None if same else self.tested
 
-    def task_for(self, positions):
-        """The task of some positions.
-
-        Where a model is tested at other positions than its own, there are two tests in
-        cross-validation: in the first null the tested labels are permuted along with
-        the trained ones, in the second they stay. Where no trial is both trained with
-        and tested, the tested labels stay, and that is all.
-        """
-        permuted = self.permutations.n_permutations
-        if not positions.row or self.train_mask is not None or not permuted:
-            return self.task
-        second = self.permuted_test_labels
-        if self.test_labels is None:
-            second = self.tested[None]
-        return replace(self.task, second=second)
-
-    def average(self, data, kernel, axis=0):
-        """Data and kernel of pseudo-trials, if trials are to be averaged.
-
-        A linear kernel is given averaged features, others average their values.
-        """
-        if self.averaging is None:
-            return data, kernel
-        return self.averaging.both(data, kernel, axis)
+    @property
+    def averages(self):
+        """The samples if trials are averaged once, else the trials."""
+        return self.samples if self.task.draws is None else self.trials
 
 
 def make_analysis(
@@ -209,14 +181,16 @@ def make_analysis(
         random_state=seed,
         check=check,
     )
-    inner = partial(_make_inner_folds, reg)
-    samples = averaging or Draw(None, targets, groups, folds)
-    if draws is None:
-        inner = inner(None if values else codes, groups, folds)
-    else:
-        draws = draws.of(labels, inner)
-        inner, samples = draws.inner_folds[0], draws.samples()
+    samples, tuned = (
+        averaging or Draw(None, targets, groups, folds),
+        isinstance(reg, Tuned),
+    )
+    observed = [samples]
+    if draws is not None:
+        draws = draws.of(labels)
+        observed, samples = draws.observed, draws.samples()
         tested = samples.codes
+    inner = _make_inner_folds(observed, values is not None) if tuned else None
     known = {
         "folds": samples.folds,
         "scoring": scoring,
@@ -243,7 +217,7 @@ def make_analysis(
         "dtype": procedure.running.dtype.name,
         "random_state": seed,
     }
-    if isinstance(reg, Tuned):
+    if tuned:
         parameters["kernels"] = [recorded(each) for each in kernels_of(method.kernel)]
     if values is not None:
         known |= {"mean": values.mean, "scale": values.scale, "n_classes": None}
@@ -269,7 +243,7 @@ def make_analysis(
         parameters["class_sizes"] = np.bincount(of_trials.codes).tolist()
     analysis = Analysis(
         *(classes, samples, tested, permuted_test_labels, permutations, task),
-        *(parameters, of_trials, averaging, procedure),
+        *(parameters, of_trials, procedure),
     )
     if values is not None:
         warn_of(*find_in_values(values.given, groups, trials.numbers, folds))
@@ -506,16 +480,16 @@ def _check_tested(trials, classes, codes):
     return np.searchsorted(classes, y_test).astype(np.intp)
 
 
-def _make_inner_folds(reg, codes, groups, folds):
+def _make_inner_folds(draws, of_values):
     """The folds within training sets, where labels choose a penalty.
 
-    Of classes (n,), or None for values. Training sets without such folds are refused.
+    Of the draws of all repeats; training sets without such folds are refused.
     """
-    if not isinstance(reg, Tuned):
-        return None
-    inner = InnerFolds(groups, codes is None)
-    if groups is not None:
-        for train, _ in folds.pairs if folds else ((np.arange(len(groups)), None),):
+    groups = draws[0].groups
+    inner = InnerFolds(groups, of_values)
+    for draw in () if groups is None else draws:
+        pairs = draw.folds.pairs if draw.folds else [(np.arange(len(groups)), None)]
+        for train, _ in pairs:
             inner.within(train)
     return inner
 
@@ -566,7 +540,16 @@ def decode(
     if analysis.permutations.n_permutations and analysis.classes is not None:
         warn_of_spread(positions, analysis)
     running, samples = analysis.procedure.running, analysis.samples
-    task, kept = analysis.task_for(positions), analysis.procedure.permuting.kept
+    task, kept = analysis.task, analysis.procedure.permuting.kept
+    if positions.row and samples.train_mask is None and len(task.labels) > 1:
+        # A model is tested at other positions than its own, in two tests: in the first
+        # null the tested labels are permuted along with the trained ones, in the second
+        # they stay. Where no trial is both trained with and tested, the tested labels
+        # stay, and that is all.
+        second = analysis.permuted_test_labels
+        if analysis.test_labels is None:
+            second = analysis.tested[None]
+        task = replace(task, second=second)
     null = check_null(kept, task, positions, len(analysis.tested), running.n_jobs)
     if checkpoint:
         first, described = positions.blocks()[0][0], parameters | {"null": null}
@@ -579,8 +562,8 @@ def decode(
         if "criterion" in penalty:
             penalty["criterion"] = penalty["criterion"] * task.scale**2
     else:
-        if analysis.train_mask is not None:
-            tested = tested[~analysis.train_mask]
+        if samples.train_mask is not None:
+            tested = tested[~samples.train_mask]
         proportions = np.bincount(tested, minlength=len(analysis.classes)) / len(tested)
     chances = {
         name: float(metric.chance(proportions)) for name, metric in task.metrics.items()

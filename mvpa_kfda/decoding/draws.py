@@ -309,6 +309,11 @@ class Draw:
         """Trials in each row (m, k), where all rows are averages of k trials."""
         return None if self.sides is None else self.sides[0]
 
+    @property
+    def train_mask(self):
+        """Which rows are trained with (m,), all others tested; None: any may be."""
+        return None if self.folds is None else self.folds.train_mask
+
     def apply(self, data, axis=0):
         """The data with the trials along an axis averaged, (..., m, ...)."""
         data = np.asarray(data)
@@ -316,10 +321,12 @@ class Draw:
         return means[0] if len(means) == 1 else np.concatenate(means, axis)
 
     def both(self, data, kernel, axis=0):
-        """Data and kernel of averages.
+        """Data and kernel of the rows.
 
         A linear kernel is given averaged features, others average their values.
         """
+        if self.sides is None:
+            return data, kernel
         if kernel.is_linear:
             return self.apply(data, axis), kernel
         if isinstance(kernel, KernelChoice):  # stays one, among averaged kernels
@@ -558,8 +565,6 @@ class Draws:
         ``split[j](labels)``: the folds of repeat j for labels (n,).
     shown : bool | list of Folds
         Whether a splitter is shown all labels, for one repeat; the folds of each.
-    inner : callable | None
-        ``inner(codes, groups, folds)``: the folds within the training sets.
     """
 
     folds: Folds
@@ -571,7 +576,6 @@ class Draws:
     average_test: bool = True
     split: tuple = ()
     shown: bool | list = False
-    inner: object = None
 
     # --------------------------------------------------------- what is permuted, drawn
 
@@ -592,17 +596,17 @@ class Draws:
         one_model = chosen and left_out_folds(self.folds) is None
         return "free" if one_model else "within_folds"
 
-    def of(self, labels, inner):
-        """The same for label vectors (P + 1, n), and folds within training sets."""
+    def of(self, labels):
+        """The same for label vectors (P + 1, n)."""
         if not self.shown:
-            return replace(self, labels=labels, inner=inner)
+            return replace(self, labels=labels)
         # Drawn here, once: the splitter may draw others the next time.
         drawn = {labels[0].tobytes(): self.folds}
         for each in labels[1:]:
             if each.tobytes() not in drawn:
                 drawn[each.tobytes()] = self.split[0](each)
         shown = [drawn[each.tobytes()] for each in labels]
-        draws = replace(self, labels=labels, shown=shown, inner=inner)
+        draws = replace(self, labels=labels, shown=shown)
         if draws.sees_labels:
             find_price(self.folds).warn()
         return draws
@@ -623,46 +627,37 @@ class Draws:
             return [self.folds]
         return [split(self.labels[0]) for split in self.split]
 
-    @cached_property
-    def inner_folds(self):
-        """What `inner` returns for every repeat of the observed labels."""
-        if self.cells is not None:
-            first = self.draw(0, 0)
-            return [self.inner(first.codes, first.groups, first.folds)] * self.n_repeats
-        trials = self.labels[0], self.groups
-        return [self.inner(*trials, folds) for folds in self._observed_folds]
+    @property
+    def observed(self):
+        """The draws of all repeats of the observed labels."""
+        return [self.draw(0, j) for j in range(self.n_repeats)]
 
     def samples(self):
         """The `Draw` that a result is about: tested rows, repeat after repeat."""
-        r, codes, groups = self.n_repeats, self.labels[0], self.groups
-        if self.cells is None:
-            all_folds, members = self._observed_folds, None
-            if r == 1:
-                return Draw(None, codes, groups, all_folds[0])
-        else:
-            members = [self.members(0, j) for j in range(r)]
-            first = self.draw(0, 0)
-            codes, groups, all_folds = first.codes, first.groups, [first.folds] * r
+        draws, members = self.observed, None
+        if self.cells is None and len(draws) == 1:
+            return draws[0]
         if not self.average_test:  # trials, trained with those in some average
-            codes, groups, trained = self.labels[0], self.groups, self._folds_of_one
-            all_folds = []
-            for each in members:
-                trains = (np.sort(each[rows], axis=None) for rows, _ in trained.pairs)
-                all_folds.append(replace(self.folds, trains=tuple(trains)))
-            members = None
-        n, pairs, first = len(codes), [], all_folds[0]
-        for j, folds in enumerate(all_folds):
-            pairs += [(j * n + train, j * n + test) for train, test in folds.pairs]
+            trials = Draw(None, self.labels[0], self.groups)
+            for j, draw in enumerate(draws):
+                each = (draw.members[rows] for rows in draw.folds.trains)
+                trains = tuple(np.sort(trained, axis=None) for trained in each)
+                folds = replace(self.folds, trains=trains)
+                draws[j] = replace(trials, folds=folds)
+        elif self.cells is not None:
+            members = (np.concatenate([draw.members for draw in draws]),)
+        first, r, pairs = draws[0], len(draws), []
+        n = len(first.codes)
+        for j, draw in enumerate(draws):
+            pairs += [(j * n + train, j * n + test) for train, test in draw.folds.pairs]
         trains, tests = zip(*pairs, strict=True)
-        mask = first.train_mask
-        if mask is not None:
-            mask = np.concatenate([each.train_mask for each in all_folds])
-        return Draw(
-            None if members is None else (np.concatenate(members),),
-            np.tile(codes, r),
-            None if groups is None else np.tile(groups, r),
-            replace(first, tests=tests, n=r * n, trains=trains, train_mask=mask),
+        groups, mask = (
+            None if values is None else np.tile(values, r)
+            for values in (first.groups, first.train_mask)
         )
+        sets = {"tests": tests, "trains": trains, "train_mask": mask, "n": r * n}
+        folds = replace(first.folds, **sets)
+        return Draw(members, np.tile(first.codes, r), groups, folds)
 
     def draw(self, b, j, tested_as=None):
         """The `Draw` of labelling b, repeat j.
@@ -747,9 +742,8 @@ class Draws:
         if second and not averaged:  # predictions serve both tests
             task = replace(task, second=self.labels[:1])
         parts = []
-        for j in range(r):
-            draw = self.draw(0, j)
-            single = self._task(task, draw, self.inner_folds[j])
+        for draw in self.observed:
+            single = self._task(task, draw)
             if alike:
                 single = replace(single, labels=self.labels)
             each = positions
@@ -776,19 +770,18 @@ class Draws:
                 part |= {f"second_scores/{name}": each[0], f"second/{name}": each[1:]}
         return part
 
-    def _task(self, task, draw, inner):
+    def _task(self, task, draw):
         """The task of a draw."""
         learned = task.learned if draw.sides is None else task.learned.averaged(draw)
-        labels = draw.codes[np.newaxis]
-        own = {"folds": draw.folds, "groups": draw.groups, "inner": inner}
-        return replace(task, labels=labels, learned=learned, **own)
+        own = {"folds": draw.folds, "groups": draw.groups, "learned": learned}
+        return replace(task, labels=draw.codes[np.newaxis], **own)
 
     def _means(self, task, positions, block, numbers, tested_as=None):
         """Mean scores (., cells) over repeats of some labellings, by name.
 
         A list of these, one for each test.
         """
-        first = self._task(task, self.draw(0, 0), self.inner_folds[0])
+        first = self._task(task, self.draw(0, 0))
         hats = BlockHats.of(positions, block, first)
         pairs, step = list(product(numbers, range(self.n_repeats))), 1
         if self.cells is not None and not positions.row:
@@ -820,16 +813,12 @@ class Draws:
         if models is None:
             models = []
             for draw, (_, j) in zip(draws, pairs, strict=True):
-                if draw.sides is None:
-                    inner = self.inner(draw.codes, draw.groups, draw.folds)
-                    single, each = self._task(task, draw, inner), positions
-                else:
-                    single = self._task(task, draw, self.inner_folds[0])
-                    tested = {}
-                    if tested_as is not None and both is None:
-                        tested = {"tested": self.draw(tested_as, j)}
+                each, tested = positions, {}
+                if tested_as is not None and both is None:
+                    tested = {"tested": self.draw(tested_as, j)}
+                if draw.sides is not None:
                     each = positions.grouped(draw, block, **tested)
-                models += models_of(each, block, single)
+                models += models_of(each, block, self._task(task, draw))
         plans = [each for model in models for each in getattr(model, "plans", (model,))]
         if all(isinstance(plan, Plan) for plan in plans):
             models = [Stack(tuple(plans))]  # as one they take a fraction of the time

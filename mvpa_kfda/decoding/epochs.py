@@ -344,7 +344,7 @@ def decode_epochs(epochs, y=None, *, sensors=None, task="classification", **opti
     data = scaling.apply(data)
     data = data.reshape(-1, *data.shape[-2:])
     kernel = for_channels(method.kernel, info["ch_names"])
-    data, kernel = analysis.average(data, kernel, axis=1)
+    data, kernel = analysis.averages.both(data, kernel, axis=1)
     return decode(
         replace(positions, data=data, kernel=kernel),
         analysis,
@@ -480,7 +480,7 @@ def decode_arrays(
         windows.starts.shape,
         task=task,
     )
-    data, kernel = analysis.average(data, method.kernel, axis=1)
+    data, kernel = analysis.averages.both(data, method.kernel, axis=1)
     return decode(
         WindowPositions(data, windows, kernel, method.reg),
         analysis,
@@ -673,7 +673,7 @@ def decode_sources(
         recorded |= {"n_features": data.shape[2], **windows.record()}
         if method.kernel.assumes_unit_scale:
             rescale(data, analysis.trained_trials)
-        data, kernel = analysis.average(data, method.kernel, axis=1)
+        data, kernel = analysis.averages.both(data, method.kernel, axis=1)
         return decode(
             replace(positions, data=data, kernel=kernel),
             analysis,

@@ -228,7 +228,7 @@ def generalize(trials, procedure, train, test, *, parameters, info=None, scale=N
     average = analysis.parameters["average"]
     if average is not None and not kernel.is_linear:
         raise refusal("average: generalization", average=average, kernel=kernel)
-    arrays = [analysis.average(each, kernel, axis=1)[0] for each in arrays]
+    arrays = [analysis.averages.both(each, kernel, axis=1)[0] for each in arrays]
     if kernel.shift_free:
         # This changes no kernel value that counts; a large offset would cost digits.
         mean = arrays[0].mean(axis=(0, 1))
@@ -238,12 +238,12 @@ def generalize(trials, procedure, train, test, *, parameters, info=None, scale=N
     kind = "plain" if len(arrays) == 1 else "same_trials"
     if analysis.samples.folds is None:
         kind = "other_trials"
-    elif analysis.train_mask is not None:
+    elif analysis.samples.train_mask is not None:
         kind = "cross_decoding"
     elif analysis.test_labels is not None:
         kind = "other_labels"
     times = windows.times, windows_test.times
-    chosen, n_trained = analysis.train_mask, len(analysis.samples.codes)
+    chosen, n_trained = analysis.samples.train_mask, len(analysis.samples.codes)
     n_trained = n_trained if chosen is None else int(chosen.sum())
     return decode(
         GeneralizationPositions(

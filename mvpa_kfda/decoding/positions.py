@@ -379,6 +379,8 @@ class RunScaling:
 
     def grouped(self, grouping, columns=slice(None)):
         """The same for pseudo-trials, each of one run, and some features."""
+        if grouping.sides is None:
+            return RunScaling(self.deviations[:, columns], self.run_of)
         first = np.concatenate([members[:, 0] for members in grouping.sides])
         return RunScaling(self.deviations[:, columns], self.run_of[first])
 

@@ -489,7 +489,7 @@ def warn_of_spread(positions, analysis):
     if not len(some):
         return
     signals = [_thinned(positions.signal(number)) for number in some]
-    codes, chosen = analysis.samples.codes, analysis.train_mask
+    codes, chosen = analysis.samples.codes, analysis.samples.train_mask
     if len(codes) != len(signals[0]):  # in repeats these are of averages, drawn later
         codes, chosen = analysis.trials.codes, analysis.trained_trials
     if chosen is not None:
