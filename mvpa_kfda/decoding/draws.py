@@ -67,7 +67,7 @@ from ..kfda.kernels import (
     gram_of,
     needs_gram,
 )
-from ..kfda.models import Stack, plan_of_features
+from ..kfda.models import Stack
 from ..kfda.penalties import MOST_OF_SECOND, Auto, of_trials
 from ..metrics.classes import METRICS
 from ..utils.checks import check_count, check_flag
@@ -896,11 +896,6 @@ class GramPositions(Positions):
     reg: object
     #: Returns how to begin a message about a position.
     where: object
-
-    def models(self, block, task):
-        """Yield the model of every position in a block."""
-        for position in block:
-            yield plan_of_features(*self.grams[position], self.reg, task)
 
     def samples(self, position):
         """The matrix of a position, and the kernel that says of what it is."""
