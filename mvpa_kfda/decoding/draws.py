@@ -460,17 +460,19 @@ def count_cells(
     if largest.min() < k:
         code = largest.argmin()
         raise refused("class", code, largest.min(), n=counts[:, code].sum())
+    if equalize:
+        check_all_present("equalize=True")
+    smallest = np.repeat(counts.min(axis=1, keepdims=True), n_classes, 1)
+    n_averages = (smallest if equalize else counts) // k
     trains, tests = zip(*folds.pairs, strict=True)
     sets = [("test", tests)] if average_test else []
     for kind, each in [*sets, ("training", trains)]:
         for fold, rows in enumerate(each):
-            most = counts[unit[rows]].max()
-            if most < k:
-                raise refused("fold", most=most, fold=fold, n=len(rows), kind=kind)
-    n_averages = counts // k
-    if equalize:
-        check_all_present("equalize=True")
-        n_averages = np.repeat(counts.min(axis=1, keepdims=True) // k, n_classes, 1)
+            words = {"fold": fold, "n": len(rows), "kind": kind}
+            for case, sizes in (("fold", counts), ("equal fold", smallest)):
+                most = sizes[unit[rows]].max()
+                if most < k and (equalize or case == "fold"):
+                    raise refused(case, most=most, **words)
     lost = np.zeros(n_classes, bool)  # some model has trials and no average of them
     for train in trains:
         units = np.unique(unit[train])
