@@ -170,14 +170,17 @@ def make_analysis(
             map_of = permuting.kept, shape, positions.fewer
             check_labellings(*map_of, n_scalar, n_permutations)
 
+    kept_folds, scheme = folds, permuting.permute
+    if draws is not None:
+        kept_folds, scheme = draws.exchange(scheme)
     permutations, labels, permuted_test_labels = _permute(
         codes,
         None if values or trials.test else tested,
         permuting.n_permutations,
-        folds=folds if draws is None else draws.kept_folds,
+        folds=kept_folds,
         groups=groups,
         alike=values is None,
-        permute=draws.scheme(permuting.permute) if draws else permuting.permute,
+        permute=scheme,
         random_state=seed,
         check=check,
     )

@@ -228,7 +228,6 @@ class Repeating:
             options = {"groups": groups, "classes": classes}
             split = tuple(partial(make_folds, each, **options) for each in splitters)
             return None, replace(draws, split=split, shown=shown)
-        check_disjoint(self.average, folds)
         options = {"equalize": self.equalize, "average_test": self.average_test}
         cells = count_cells(self.average, folds, codes, groups, classes, **options)
         if permuted and (cells.counts > 0).sum(axis=1).max() < 2:
@@ -426,8 +425,11 @@ def count_cells(
 ):
     """The `Cells` of averages of k trials, "max" for as many as there can be.
 
-    Refused are averages that leave a class or a fold without samples.
+    Refused are averages that leave a class or a fold without samples, and test sets
+    that overlap, where each fold trains on all other trials.
     """
+    if folds.trains is None and np.bincount(np.concatenate(folds.tests)).max() > 1:
+        raise refusal("average: overlap", k=k, name=folds.name)
     if isinstance(k, str) and k != "max":
         raise refusal("average: not a number", k=k)
     if not isinstance(k, str):
@@ -486,7 +488,6 @@ def count_cells(
 def average_trials(k, folds, codes, groups=None, seed=None, classes=None, **options):
     """The `Draw` of k trials of one class within test sets (and groups), by a seed."""
     codes = np.asarray(codes)
-    check_disjoint(k, folds)
     cells = count_cells(k, folds, codes, groups, classes, **options)
     members, group = cells.group(codes, seed), number_groups(groups, len(codes))
     first = members[:, 0]
@@ -500,12 +501,6 @@ def average_trials(k, folds, codes, groups=None, seed=None, classes=None, **opti
     )
     groups = None if groups is None else np.asarray(groups)[first]
     return Draw((members,), codes[first], groups, new)
-
-
-def check_disjoint(k, folds):
-    """Refuse test sets that overlap, where each fold trains on all other trials."""
-    if folds.trains is None and np.bincount(np.concatenate(folds.tests)).max() > 1:
-        raise refusal("average: overlap", k=k, name=folds.name)
 
 
 def folds_of_averages(folds, first):
@@ -581,22 +576,17 @@ class Draws:
 
     # --------------------------------------------------------- what is permuted, drawn
 
-    @property
-    def kept_folds(self):
-        """Folds that all permutations share, None where there are none."""
-        return None if self.cells is None else self.folds
-
-    def scheme(self, permute):
-        """What may be exchanged, for `permute`."""
+    def exchange(self, permute):
+        """The folds that all permutations share, if any, and the scheme for these."""
         if self.cells is None:
             if permute == "within_folds":
                 raise refusal("repeats: scheme")
-            return permute
+            return None, permute
         if permute not in ("auto", "within_folds"):
             raise refusal("regrouped: scheme", permute=permute)
         chosen = self.folds.train_mask is not None
         one_model = chosen and left_out_folds(self.folds) is None
-        return "free" if one_model else "within_folds"
+        return self.folds, "free" if one_model else "within_folds"
 
     def of(self, labels):
         """The same for label vectors (P + 1, n)."""
@@ -687,20 +677,24 @@ class Draws:
         """What was drawn for one block of positions, kept for the others."""
         return {}
 
-    def _keep(self, key, drawn, n_bytes):
-        """Keep what was drawn if memory allows."""
-        if (len(self._kept) + 1) * n_bytes <= DRAWN_BYTES:
-            self._kept[key] = drawn
+    def _once(self, b, j, draw):
+        """What is drawn in repeat j of labelling b, kept if memory allows."""
+        drawn = self._kept.get((b, j))
+        if drawn is None:
+            drawn = draw()
+            if len(self._kept) < DRAWN_BYTES // (8 * self.folds.n):
+                self._kept[b, j] = drawn
+        return drawn
 
     def members(self, b, j):
         """The trials of every average (m, k), in repeat j of labelling b."""
-        members = self._kept.get((b, j))
-        if members is None:
+
+        def draw():
             key = np.random.SeedSequence(self.seed, spawn_key=(2, b, j))
             order = self.cells.draw(self.labels[b], np.random.default_rng(key))
-            members = order[self.cells.slots]
-            self._keep((b, j), members, members.nbytes)
-        return members
+            return order[self.cells.slots]
+
+        return self._once(b, j, draw)
 
     @cached_property
     def _folds_of_one(self):
@@ -726,10 +720,10 @@ class Draws:
         """The folds of repeat j that a label vector has."""
         if b == 0:
             return self._observed_folds[j]
-        folds = self.shown[b] if self.shown else self._kept.get((b, j))
-        if folds is None:
-            folds = self.split[j](self.labels[b])
-            self._keep((b, j), folds, sum(test.nbytes for test in folds.tests))
+        if self.shown:
+            folds = self.shown[b]
+        else:
+            folds = self._once(b, j, lambda: self.split[j](self.labels[b]))
         return replace(folds)  # without the layout that it will have, which is larger
 
     # ------------------------------------------------------------------------ the loop
@@ -872,21 +866,19 @@ def with_grams(positions, block, task):
         sizes = [np.shape(positions.samples(each)[0]) for each in block]
         if task.learned or any(p <= n for n, p in sizes):
             return positions
-    grams = {position: gram_at(positions, position) for position in block}
+    grams = {}
+    for position in block:
+        X, kernel = positions.samples(position)
+        if kernel.shift_free:
+            X = X - X.mean(axis=0)
+        try:
+            with config_context(assume_finite=True, skip_parameter_validation=True):
+                K = gram_of(X, kernel.fit(X))
+        except ValueError as error:  # of the user's own kernel
+            raise ValueError(f"{positions.where(position)}{error}") from error
+        of_gram = InnerProducts(X.shape[1]) if kernel.is_linear else Precomputed()
+        grams[position] = K, of_gram
     return GramPositions(grams, positions.reg, positions.where)
-
-
-def gram_at(positions, position):
-    """The kernel matrix of a position, and a kernel for it."""
-    X, kernel = positions.samples(position)
-    if kernel.shift_free:
-        X = X - X.mean(axis=0)
-    try:
-        with config_context(assume_finite=True, skip_parameter_validation=True):
-            K = gram_of(X, kernel.fit(X))
-    except ValueError as error:  # of the user's own kernel
-        raise ValueError(f"{positions.where(position)}{error}") from error
-    return K, InnerProducts(X.shape[1]) if kernel.is_linear else Precomputed()
 
 
 @dataclass(frozen=True)
@@ -905,10 +897,10 @@ class GramPositions(Positions):
 
     def grouped(self, draw, block):
         """The same positions of pseudo-trials."""
-        grams = {}
-        for position in block:
-            K, kernel = self.grams[position]
-            grams[position] = draw.apply(draw.apply(K), axis=1), kernel
+        grams = {
+            position: (draw.apply(draw.apply(K), axis=1), kernel)
+            for position, (K, kernel) in self.grams.items()
+        }
         return replace(self, grams=grams)
 
 
