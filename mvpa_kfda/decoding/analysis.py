@@ -89,14 +89,9 @@ class Analysis:
     #: What was asked for.
     procedure: Procedure
 
-    @property
-    def trained_trials(self):
-        """Which trials are trained with (n,), all others tested; None: any may be."""
-        return self.trials.train_mask
-
     def of_trained(self, data):
         """The data (..., n, p) of the trials that are trained with."""
-        trained = self.trained_trials
+        trained = self.trials.train_mask
         return data if trained is None else data[..., trained, :]
 
     @property
@@ -260,16 +255,12 @@ def make_analysis(
 def _note(trials):
     """Let the result keep the fingerprints of what is known of trials."""
     test = trials.test or Trials(y=trials.y_test, n=trials.n)
-    known = {
-        "y": trials.y,
-        "groups": trials.groups,
-        "y_test": test.y,
-        "confounds": trials.confounds and trials.confounds.columns,
-        "confounds_test": test.confounds and test.confounds.columns,
-        "train_on": trials.train_on and trials.train_on.mask,
-    }
-    for name, values in known.items():
-        note_input(name, values)
+    note_input("y", trials.y)
+    note_input("groups", trials.groups)
+    note_input("y_test", test.y)
+    note_input("confounds", trials.confounds and trials.confounds.columns)
+    note_input("confounds_test", test.confounds and test.confounds.columns)
+    note_input("train_on", trials.train_on and trials.train_on.mask)
 
 
 def _learned(trials, procedure, folds):
@@ -592,10 +583,8 @@ def decode(
             if not np.array_equal(scores, outcome.metrics[name], equal_nan=True)
         },
     }
-    for first in ("null", "second"):
-        summaries = vars(outcome)[f"{first}_summaries"]
-        arrays = {name: summary.to_arrays() for name, summary in summaries.items()}
-        found[f"{first}_summaries"] = arrays
+    for name in ("null_summaries", "second_summaries"):
+        found[name] = {metric: x.to_arrays() for metric, x in found[name].items()}
     names = {field.name for field in dataclass_fields(kind)} & found.keys()
     if analysis.classes is None:
         names.remove("classes")

@@ -688,7 +688,7 @@ def decode_sources(
         data = reader.read()
         recorded |= {"n_features": data.shape[2], **windows.record()}
         if method.kernel.assumes_unit_scale:
-            rescale(data, analysis.trained_trials)
+            rescale(data, analysis.trials.train_mask)
         data, kernel = analysis.averages.both(data, method.kernel, axis=1)
         return decode(
             replace(positions, data=data, kernel=kernel),

@@ -526,11 +526,6 @@ class RunScaling:
         return RunScaling(self.deviations[:, columns], self.run_of[first])
 
 
-def _by_number(position):
-    """The name of a position that has none."""
-    return f"position {position}"
-
-
 @dataclass(frozen=True)
 class SubsetPositions(Positions):
     """A map whose positions are decoded from some columns of one array each.
@@ -562,7 +557,7 @@ class SubsetPositions(Positions):
     indices: np.ndarray
     kernel: object
     reg: object
-    name: Callable = _by_number
+    name: Callable = "position {}".format
     folds: Folds | None = None
     adjacency: Callable | None = None
     words: str = "positions"

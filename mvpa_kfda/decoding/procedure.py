@@ -37,7 +37,7 @@ from ..kfda.penalties import PenaltyLike
 from ..kfda.preprocess import Preprocess, check_steps
 from ..kfda.rowmaps import Nystrom
 from ..metrics.names import Scoring
-from ..results.procedure import passed_on
+from ..results.procedure import OF_THE_RUN
 from ..utils.checks import (
     Precision,
     Seed,
@@ -402,6 +402,9 @@ class CheckpointOptions(TypedDict, total=False):
 #: The functions that were made by `decodes`, by name.
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
+#: Options that are data, unless they name columns or ask for trials in words.
+_OF_TRIALS = ("groups", "confounds", "train_on")
+
 _PARAMETERS = re.compile(r"(?ms)(^Parameters\n-+\n)(.*?)(?=\n\n\S[^\n]*\n---|\Z)")
 #: How the text of an argument begins that is added to the shared one.
 _MORE = "    ... "
@@ -448,7 +451,7 @@ def decodes(
             files = files_of(read.values())
             kept = {
                 "warnings": tuple(dict.fromkeys(texts)),
-                "options": passed_on(bound, data, result.parameters),
+                "options": _passed_on(bound, data, result.parameters),
                 "inputs": {"function": function.__name__, **inputs, "files": files},
             }
             for name, value in kept.items():
@@ -463,6 +466,31 @@ def decodes(
         return call
 
     return decorate
+
+
+def _passed_on(bound, data, parameters):
+    """The options of a call that say what was done, with what was drawn.
+
+    `bound` are its arguments, `data` the names of those that are data beside the
+    positional ones, and `parameters` is what its result records.
+    """
+    keywords, options = bound.signature.parameters, {}
+    for name, value in bound.arguments.items():
+        named = value is None or isinstance(value, str)  # columns, or a query
+        if name == "confounds" and isinstance(value, list | tuple):
+            # Texts may be categories of the trials, which have no name.
+            known = [each["name"] for each in parameters["confounds"] or ()]
+            named = known == list(value)
+        of_data = name in data or (name in _OF_TRIALS and not named)
+        is_option = keywords[name].kind is inspect.Parameter.KEYWORD_ONLY
+        if is_option and not of_data and name not in OF_THE_RUN:
+            options[name] = value
+    options["random_state"] = parameters["random_state"]
+    if options.get("approx") is not None:
+        kernel = parameters["kernel"]
+        first = kernel["kernels"][0] if "kernels" in kernel else kernel
+        options["approx"] = first["approx"]
+    return options
 
 
 def describes_options(function: Function) -> Function:
