@@ -18,13 +18,12 @@ from sklearn.model_selection import (
 import build
 from mvpa_kfda import RBF, Linear, Polynomial, Ridge, cross_validate
 from mvpa_kfda.decoding.draws import (
-    AveragedKernel,
     Cells,
-    Draw,
     average_trials,
     count_cells,
     find_left_out,
 )
+from mvpa_kfda.decoding.run import AveragedKernel, Draw
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda import direct
 from mvpa_kfda.kfda.folds import make_folds

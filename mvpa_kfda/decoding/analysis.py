@@ -47,7 +47,6 @@ from ..utils.fingerprints import note_input
 from ..utils.memory import check_memory
 from ..utils.parallel import one_blas_thread
 from ..utils.record import recorded, versions
-from .draws import Draw
 from .orders import warn_of_order
 from .problems import (
     check_distances,
@@ -61,7 +60,7 @@ from .problems import (
     warn_of_spread,
 )
 from .procedure import Procedure
-from .run import RegressionTask, Task, check_labellings, check_null, run
+from .run import Draw, RegressionTask, Task, check_labellings, check_null, run
 
 
 @dataclass(frozen=True)

@@ -39,29 +39,18 @@ References
 
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import product
-from numbers import Integral
 
 import numpy as np
 from sklearn import config_context
-from sklearn.model_selection import KFold
 
-from ..inference.permutation import BLIND, find_price
+from ..inference.permutation import find_price
 from ..kfda.direct import Plan, prepare_sorted
-from ..kfda.folds import (
-    DEFAULT_FOLDS,
-    CrossValidation,
-    Folds,
-    find_cut_groups,
-    left_out_folds,
-    make_folds,
-    may_see_labels,
-)
+from ..kfda.folds import Folds, left_out_folds
 from ..kfda.hat import make_hat
 from ..kfda.kernels import (
     InnerProducts,
-    Kernel,
     KernelChoice,
     Precomputed,
     gram_of,
@@ -70,187 +59,15 @@ from ..kfda.kernels import (
 from ..kfda.models import Stack
 from ..kfda.penalties import MOST_OF_SECOND, Auto, of_trials
 from ..metrics.classes import METRICS
-from ..utils.checks import check_count, check_flag
-from ..utils.memory import check_many
+from ..utils.checks import check_count
 from .positions import Positions
 from .problems import number_groups, refusal, say
-from .run import models_of, score_models
+from .run import Draw, average, models_of, score_models
 
-#: Repeats that are enough for a mean score.
-_ENOUGH = 100
 #: Bytes of draws that are kept, so that they are not drawn again in every block.
 DRAWN_BYTES = 2**25
 #: Bytes that the matrices of several draws may take, to be handled together.
 MATRIX_BYTES = 2**24
-
-
-@dataclass(frozen=True)
-class Repeating:
-    """The folds, the samples that trials are made into, and how both are repeated.
-
-    Parameters
-    ----------
-    cv : None | int | splitter | iterable of (train, test)
-        None: leave one group out if `groups` are given, else 10 folds. An int: the
-        number of folds of neighbouring trials, made without the labels; it is increased
-        if a training set would lack a class. Of rows sorted by class, each fold tests
-        the same part of each class, with a warning. Training sets may contain any
-        trials outside their test set; if some do not contain all of these, a relative
-        `reg` and the bandwidth of a kernel refer to each training set. Test sets may
-        overlap or miss trials. All permutations share the folds, unless the splitter
-        uses the labels (StratifiedKFold): then it is run on the labels of each
-        permutation, which requires a separate model for each. A list of index arrays is
-        shared by all.
-    average : int | "max" | None
-        Number of trials of one class that are averaged, within test sets (and groups),
-        into one pseudo-trial; pseudo-trials replace trials in the result. They are
-        drawn with `random_state`; remaining trials are left out. ``"max"``: the size of
-        the smallest class in any test set (and group).
-    n_repeats : int
-        Number of repeats, whose scores are averaged: with `average`, trials are
-        regrouped at random, without it new random folds are drawn (`cv` is a number, or
-        a splitter with random folds). All repeats of a permutation use the same
-        permuted labels of trials. ``result.repeats`` has the score of each repeat.
-    equalize : bool
-        With `average`, make equal numbers of pseudo-trials of all classes in each test
-        set (and group), as many as the smallest class allows; each repeat leaves out
-        different trials. With ``average=1`` this is random undersampling: trials are
-        left out at random until class sizes are equal.
-    average_test : bool
-        With `average`, test on averages; False tests models trained on averages on
-        single trials.
-    """
-
-    cv: CrossValidation = None
-    average: int | str | None = None
-    n_repeats: int = 1
-    equalize: bool = False
-    average_test: bool = True
-
-    def __post_init__(self):
-        """Check what does not depend on folds."""
-        check_count("n_repeats", self.n_repeats, minimum=1)
-        for name in ("equalize", "average_test"):
-            check_flag(name, getattr(self, name))
-
-    def splitter(self, groups, test=None, train_on=None):
-        """`cv`, or for a number of folds that are drawn again and again a splitter."""
-        cv, once = self.cv, self.n_repeats == 1 or self.average is not None
-        if once or test is not None or train_on is not None:
-            return cv
-        if cv is None and groups is None:
-            cv = DEFAULT_FOLDS
-        if not isinstance(cv, Integral):
-            return cv
-        leak = find_cut_groups(cv, groups)
-        if leak:
-            leak.warn()
-        n_folds = check_count("cv", cv, minimum=2)
-        return KFold(n_folds, shuffle=True, random_state=0)
-
-    def check(self, folds, y_test, kernel):
-        """Refuse what cannot be repeated; folds are None for tests on other trials."""
-        r = self.n_repeats
-        check_many(
-            r,
-            _ENOUGH,
-            8 * (1 if folds is None else folds.n),
-            f"n_repeats={r:,} times other folds or averages",
-            f"fewer repeats; with {_ENOUGH} the mean score hardly changes any more",
-        )
-        given = f"average={self.average!r}"
-        advice = "average out, and average such trials before you decode them"
-        if self.average is None:
-            if self.equalize or not self.average_test:
-                given = "equalize=True" if self.equalize else "average_test=False"
-                raise refusal("average: none", given=given)
-            if r > 1 and folds is not None and folds.train_mask is not None:
-                raise refusal("repeats: train_on", r=r)
-            given, advice = f"n_repeats={r}", "n_repeats out"
-        what = "y_test, a second label for each trial"
-        if folds is None:
-            what = (
-                "tests on other trials (test_epochs, X_test, in time generalization "
-                "train_on without groups or cv)"
-            )
-        repeated = r > 1 or self.average is not None
-        if repeated and (folds is None or y_test is not None):
-            raise refusal("repeats: no folds", given=given, what=what, advice=advice)
-        chooses = isinstance(kernel, KernelChoice) and not kernel.is_linear
-        if self.is_two_sided(folds) and chooses:
-            raise refusal("average: kernels", average=self.average)
-
-    def is_two_sided(self, folds):
-        """Whether trained and tested samples differ, or folds have training sets."""
-        parted = not self.average_test or (folds is not None and folds.trains)
-        return self.average is not None and bool(parted)
-
-    def is_shown(self, cv, folds, permute, y_test):
-        """Whether a splitter is shown the permuted labels, which may be refused.
-
-        It is if it may look at labels. Of repeats with other folds each is shown them
-        anyway.
-        """
-        kept = permute == "within_folds" or not may_see_labels(cv)
-        if kept or folds is None or folds.sees_labels is False:
-            return False
-        if self.n_repeats > 1 and self.average is None:
-            return False
-        given = None if self.average is None else f"average={self.average!r}"
-        if folds.train_mask is not None:
-            given = "train_on"
-        if y_test is not None:
-            given = "y_test, a second label for each trial"
-        if given is not None:
-            looks = "looks" if folds.sees_labels else "may look"
-            words = {"name": folds.name, "looks": looks, "given": given}
-            raise refusal("folds by labels", blind=BLIND, **words)
-        return True
-
-    def prepare(self, cv, folds, codes, groups, seed, classes, permuting, y_test):
-        """The `Draw` of averages, if there is one, and the `Draws`, if there are any.
-
-        If labels are permuted, some cells of averages must hold several classes.
-        """
-        permuted = permuting.n_permutations > 0
-        shown = permuted and self.is_shown(cv, folds, permuting.permute, y_test)
-        once = self.n_repeats == 1 and not self.is_two_sided(folds) and not shown
-        if once and self.average is None:
-            return None, None
-        if once:
-            trials = folds, codes, groups, seed, classes
-            return average_trials(self.average, *trials, equalize=self.equalize), None
-        draws = Draws(folds, groups, seed, self.n_repeats, codes[np.newaxis])
-        if self.average is None:
-            splitters = (cv,)
-            if self.n_repeats > 1:
-                splitters = seeded_splitters(cv, folds, groups, self.n_repeats, seed)
-            options = {"groups": groups, "classes": classes}
-            split = tuple(partial(make_folds, each, **options) for each in splitters)
-            return None, replace(draws, split=split, shown=shown)
-        options = {"equalize": self.equalize, "average_test": self.average_test}
-        cells = count_cells(self.average, folds, codes, groups, classes, **options)
-        if permuted and (cells.counts > 0).sum(axis=1).max() < 2:
-            raise refusal("regrouped: one class")
-        left_out = find_left_out(cells, folds, groups, classes)
-        if left_out:
-            left_out.warn()
-        return None, replace(draws, cells=cells, average_test=self.average_test)
-
-    def record(self, averages, draws):
-        """What a result records of it."""
-        k = self.average  # maybe "max"
-        if averages is not None:
-            k = averages.members.shape[1]
-        elif draws is not None:
-            k = draws.cells and draws.cells.k
-        return {
-            "average": k,
-            "n_repeats": self.n_repeats,
-            "equalize": self.equalize,
-            "average_test": self.average_test,
-            "folds_by_labels": draws is not None and draws.sees_labels,
-        }
 
 
 def seeded_splitters(cv, folds, groups, n_repeats, seed):
@@ -271,111 +88,6 @@ def seeded_splitters(cv, folds, groups, n_repeats, seed):
 
 
 # ----------------------------------------------------------------------- pseudo-trials
-
-
-def average(data, members, axis=0):
-    """The means of some entries of an axis, those of an average in each row."""
-    total = np.take(data, members[:, 0], axis).astype(np.float64, copy=False)
-    for each in members.T[1:]:
-        total += np.take(data, each, axis)
-    total /= members.shape[1]
-    return total
-
-
-@dataclass(frozen=True, eq=False)
-class Draw:
-    """What a procedure runs on once: rows that are means of trials, or trials.
-
-    Attributes
-    ----------
-    sides : tuple of ndarray of int | None
-        The trials in each row, arrays (m, k) of one k or of several; None: the trials.
-    codes : ndarray of int, shape (m,) | None
-        The classes of the rows.
-    groups : ndarray, shape (m,) | None
-        Their groups.
-    folds : Folds | None
-        Their test sets.
-    """
-
-    sides: tuple[np.ndarray, ...] | None
-    codes: np.ndarray | None = None
-    groups: np.ndarray | None = None
-    folds: Folds | None = None
-
-    @property
-    def members(self):
-        """Trials in each row (m, k), where all rows are averages of k trials."""
-        return None if self.sides is None else self.sides[0]
-
-    @property
-    def train_mask(self):
-        """Which rows are trained with (m,), all others tested; None: any may be."""
-        return None if self.folds is None else self.folds.train_mask
-
-    def apply(self, data, axis=0):
-        """The data with the trials along an axis averaged, (..., m, ...)."""
-        data = np.asarray(data)
-        means = [average(data, members, axis) for members in self.sides]
-        return means[0] if len(means) == 1 else np.concatenate(means, axis)
-
-    def both(self, data, kernel, axis=0):
-        """Data and kernel of the rows.
-
-        A linear kernel is given averaged features, others average their values.
-        """
-        if self.sides is None:
-            return data, kernel
-        if kernel.is_linear:
-            return self.apply(data, axis), kernel
-        if isinstance(kernel, KernelChoice):  # stays one, among averaged kernels
-            return data, kernel.map(lambda each: AveragedKernel(each, self))
-        return data, AveragedKernel(kernel, self)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class AveragedKernel(Kernel):
-    """A kernel between averages of trials, in feature space; it is given the trials."""
-
-    kernel: Kernel
-    draw: Draw
-
-    def __post_init__(self):
-        """Have the properties of the kernel that is averaged."""
-        for name in ("shift_free", "assumes_unit_scale", "is_linear", "low_rank"):
-            object.__setattr__(self, name, getattr(self.kernel, name))
-
-    def fit(self, X):
-        """The kernel with its numbers fixed by the single trials."""
-        return replace(self, kernel=self.kernel.fit(X))
-
-    def __call__(self, X, Y=None):
-        """The matrix S K S' (m, m) of trials X and Y (or X).
-
-        Y holds the same trials as X, as at another time.
-        """
-        return self.draw.apply(self.draw.apply(self.kernel(X, Y)), 1)
-
-    def features(self, X):
-        """The averaged columns (m, r)."""
-        return self.draw.apply(self.kernel.features(X))
-
-    def of_samples(self, X):
-        """The kernel matrix of the averages of trials X."""
-        return self.fit(X)(X), Precomputed()
-
-    def take(self, columns):
-        """The kernel for some columns of the features."""
-        return replace(self, kernel=self.kernel.take(columns))
-
-    def repeated(self, times):
-        """The kernel for `times` blocks of the columns, side by side."""
-        return replace(self, kernel=self.kernel.repeated(times))
-
-    def __repr__(self):
-        """Say what is averaged, not which trials."""
-        each = " or ".join(str(side.shape[1]) for side in self.draw.sides)
-        return f"AveragedKernel({self.kernel!r}, {each} trials each)"
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,5 +1,8 @@
 """The run loop: the same decoding at every position of a map.
 
+A :class:`Draw` says of which rows, trials or averages of these, and a :class:`Task`
+what is asked.
+
 What to decode where is said by the map's positions
 (:mod:`mvpa_kfda.decoding.positions`), and how label vectors are predicted there by
 their models. The loop scores the observed labels and the permuted ones, block by block,
@@ -12,7 +15,7 @@ import math
 import shutil
 import tempfile
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -21,6 +24,7 @@ from joblib import cpu_count
 from ..inference.null import Null, NullSummary, summarize_null
 from ..kfda.direct import Predictions
 from ..kfda.folds import Folds, InnerFolds
+from ..kfda.kernels import Kernel, KernelChoice, Precomputed
 from ..kfda.patterns import pattern_weights, patterns_of
 from ..kfda.penalties import AtMost, Auto, Tuned
 from ..kfda.preprocess import FoldPreprocessing
@@ -44,6 +48,111 @@ NULLS = get_args(KeptNull)
 
 #: What is kept of a null in memory, in units of all its scores in single precision.
 _TIMES_KEPT = {"all": 2, "full": 1}
+
+
+def average(data, members, axis=0):
+    """The means of some entries of an axis, those of an average in each row."""
+    total = np.take(data, members[:, 0], axis).astype(np.float64, copy=False)
+    for each in members.T[1:]:
+        total += np.take(data, each, axis)
+    total /= members.shape[1]
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """What a procedure runs on once: rows that are means of trials, or trials.
+
+    Attributes
+    ----------
+    sides : tuple of ndarray of int | None
+        The trials in each row, arrays (m, k) of one k or of several; None: the trials.
+    codes : ndarray of int, shape (m,) | None
+        The classes of the rows.
+    groups : ndarray, shape (m,) | None
+        Their groups.
+    folds : Folds | None
+        Their test sets.
+    """
+
+    sides: tuple[np.ndarray, ...] | None
+    codes: np.ndarray | None = None
+    groups: np.ndarray | None = None
+    folds: Folds | None = None
+
+    @property
+    def members(self):
+        """Trials in each row (m, k), where all rows are averages of k trials."""
+        return None if self.sides is None else self.sides[0]
+
+    @property
+    def train_mask(self):
+        """Which rows are trained with (m,), all others tested; None: any may be."""
+        return None if self.folds is None else self.folds.train_mask
+
+    def apply(self, data, axis=0):
+        """The data with the trials along an axis averaged, (..., m, ...)."""
+        data = np.asarray(data)
+        means = [average(data, members, axis) for members in self.sides]
+        return means[0] if len(means) == 1 else np.concatenate(means, axis)
+
+    def both(self, data, kernel, axis=0):
+        """Data and kernel of the rows.
+
+        A linear kernel is given averaged features, others average their values.
+        """
+        if self.sides is None:
+            return data, kernel
+        if kernel.is_linear:
+            return self.apply(data, axis), kernel
+        if isinstance(kernel, KernelChoice):  # stays one, among averaged kernels
+            return data, kernel.map(lambda each: AveragedKernel(each, self))
+        return data, AveragedKernel(kernel, self)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AveragedKernel(Kernel):
+    """A kernel between averages of trials, in feature space; it is given the trials."""
+
+    kernel: Kernel
+    draw: Draw
+
+    def __post_init__(self):
+        """Have the properties of the kernel that is averaged."""
+        for name in ("shift_free", "assumes_unit_scale", "is_linear", "low_rank"):
+            object.__setattr__(self, name, getattr(self.kernel, name))
+
+    def fit(self, X):
+        """The kernel with its numbers fixed by the single trials."""
+        return replace(self, kernel=self.kernel.fit(X))
+
+    def __call__(self, X, Y=None):
+        """The matrix S K S' (m, m) of trials X and Y (or X).
+
+        Y holds the same trials as X, as at another time.
+        """
+        return self.draw.apply(self.draw.apply(self.kernel(X, Y)), 1)
+
+    def features(self, X):
+        """The averaged columns (m, r)."""
+        return self.draw.apply(self.kernel.features(X))
+
+    def of_samples(self, X):
+        """The kernel matrix of the averages of trials X."""
+        return self.fit(X)(X), Precomputed()
+
+    def take(self, columns):
+        """The kernel for some columns of the features."""
+        return replace(self, kernel=self.kernel.take(columns))
+
+    def repeated(self, times):
+        """The kernel for `times` blocks of the columns, side by side."""
+        return replace(self, kernel=self.kernel.repeated(times))
+
+    def __repr__(self):
+        """Say what is averaged, not which trials."""
+        each = " or ".join(str(side.shape[1]) for side in self.draw.sides)
+        return f"AveragedKernel({self.kernel!r}, {each} trials each)"
 
 
 @dataclass(frozen=True)
