@@ -127,8 +127,13 @@ class Channels:
             check_option("scale", self.scale, allowed, also=("a noise covariance",))
 
 
-class EpochTrials:
-    """What is known of trials that are epochs.
+def logged(options):
+    """Whether progress is wanted, for a level of MNE-Python's log."""
+    return {"verbose": progress_wanted(options.get("verbose"))}
+
+
+class TrialOptions(TypedDict, total=False):
+    """What is known of trials that are epochs, beside their labels.
 
     Parameters
     ----------
@@ -147,15 +152,6 @@ class EpochTrials:
         example ``"position == 'upper'"``; of an array also what `y` leaves out.
     """
 
-
-def logged(options):
-    """Whether progress is wanted, for a level of MNE-Python's log."""
-    return {"verbose": progress_wanted(options.get("verbose"))}
-
-
-class _TrialOptions(TypedDict, total=False):
-    """What is known of epochs beside their labels."""
-
     groups: ArrayLike | None
     confounds: Confounds
     train_on: ArrayLike | str | None
@@ -173,7 +169,7 @@ class TimeOptions(
     """What functions may be told that decode data of MNE-Python."""
 
 
-class _Options(_TrialOptions, ChannelOptions, TimeOptions, total=False):
+class _Options(TrialOptions, ChannelOptions, TimeOptions, total=False):
     """What `decode_epochs` may be told, whatever it decodes."""
 
 
@@ -230,7 +226,7 @@ def decode_epochs(
 ) -> TimeRegressionResult: ...
 
 
-@decodes(_Options, EpochTrials, Channels, Predicted, LoggedJobOptions)
+@decodes(_Options, TrialOptions, Channels, Predicted, LoggedJobOptions)
 def decode_epochs(epochs, y=None, *, sensors=None, task="classification", **options):
     """Decode class labels from epochs at each time point, without retraining.
 
@@ -336,7 +332,7 @@ def decode_epochs(epochs, y=None, *, sensors=None, task="classification", **opti
     procedure = Procedure.of(options | logged(options), keep_all=True)
     channels = taken(Channels, options)
     method, sensors = procedure.method, None if sensors is False else sensors
-    known = {name: options.get(name) for name in _TrialOptions.__annotations__}
+    known = {name: options.get(name) for name in TrialOptions.__annotations__}
     recording = read_epoch_data(epochs, y, channels.picks, power=True, **known)
     windows = taken(Windowing, options).cut(recording.times, recording.sfreq)
     if task == "regression":
@@ -928,7 +924,7 @@ def generalize_arrays(
 
 @decodes(
     _EpochOptions,
-    *(EpochTrials, Channels, LoggedJobOptions, _PairsOfTimes),
+    *(TrialOptions, Channels, LoggedJobOptions, _PairsOfTimes),
     data=("test_epochs", "y_test", "same_trials"),
 )
 def generalize_epochs(

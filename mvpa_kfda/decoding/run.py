@@ -267,8 +267,11 @@ class Task:
         if self.keep_class_scores:
             part["class_scores"] = class_scores
         if once:
-            predicted = [_tested_once(model, piece) for piece in observed]
-            return part | {"predicted": np.concatenate(predicted)}
+            rows = [x.predicted.reshape(len(x.predicted), -1).T for x in observed]
+            values = np.concatenate(rows)  # no trial is in two test sets
+            predicted = np.full((len(values), model.n_rows), -1, values.dtype)
+            predicted[:, model.rows] = values
+            return part | {"predicted": predicted}
         tested = ~np.isnan(class_scores).any(axis=-1)
         small = np.int8 if self.n_classes < 128 else np.int16
         winners = np.where(tested, class_scores.argmax(axis=-1), -1).astype(small)
@@ -600,17 +603,6 @@ def _evaluate(metrics, scored, model, task, trues=(None,)):
         {name: np.concatenate([one[name] for one in test], axis=1) for name in metrics}
         for test in zip(*pieces, strict=True)
     ]
-
-
-def _tested_once(model, scored):
-    """Predictions by trial, (cells of the row, n); -1 for trials never tested.
-
-    From (n_test, *row, 1), with no trial in two test sets.
-    """
-    values = scored.predicted[..., 0].reshape(len(scored.predicted), -1)
-    predicted = np.full((values.shape[1], model.n_rows), -1, values.dtype)
-    predicted[:, model.rows] = values.T
-    return predicted
 
 
 def _per_trial(model, values):
