@@ -10,8 +10,8 @@ from .decoding.design import check_design as check_design
 from .decoding.epochs import decode_arrays as decode_arrays
 from .decoding.epochs import decode_epochs as decode_epochs
 from .decoding.epochs import decode_sources as decode_sources
-from .decoding.generalization import generalize_arrays as generalize_arrays
-from .decoding.generalization import generalize_epochs as generalize_epochs
+from .decoding.epochs import generalize_arrays as generalize_arrays
+from .decoding.epochs import generalize_epochs as generalize_epochs
 from .decoding.images import decode_regions as decode_regions
 from .decoding.images import searchlight as searchlight
 from .group.comparison import compare as compare

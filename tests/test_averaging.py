@@ -18,13 +18,12 @@ from sklearn.model_selection import (
 import build
 from mvpa_kfda import RBF, Linear, Polynomial, Ridge, cross_validate
 from mvpa_kfda.decoding.draws import (
-    AveragedKernel,
     Cells,
-    Draw,
     average_trials,
     count_cells,
     find_left_out,
 )
+from mvpa_kfda.decoding.run import AveragedKernel, Draw
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda import direct
 from mvpa_kfda.kfda.folds import make_folds
@@ -337,6 +336,25 @@ def test_no_test_set_is_left_empty():
     with pytest.raises(ValueError, match=message):
         average_trials(3, folds, codes)
     average_trials(2, folds, codes)
+
+
+@pytest.mark.parametrize("n_repeats", [1, 2])
+@pytest.mark.parametrize("cv", [None, 4])
+def test_no_test_set_is_left_empty_by_equal_classes(cv, n_repeats):
+    groups, y = np.repeat(np.arange(4), 8), np.tile([0, 1], 16)
+    y[:8] = np.arange(8) == 7  # a single trial of a class
+    X = np.random.default_rng(0).standard_normal((32, 3))
+    message = (
+        r"^average=2 with equalize=True leaves fold 0 of .* without samples: each "
+        r"group in a test set has .* none for the 8 test trials of this fold\. "
+        r"Use fewer, larger test sets\. Or leave equalize out\.$"
+    )
+    given = {"groups": groups, "cv": cv, "average": 2, "equalize": True}
+    with pytest.raises(ValueError, match=message):
+        cross_validate(X, y, n_repeats=n_repeats, **given)
+    given["average_test"] = False  # single trials there are
+    result = cross_validate(X, y, n_repeats=n_repeats, **given)
+    assert 0 <= result.scores <= 1
 
 
 def overlapping(*tests):

@@ -33,7 +33,7 @@ from mvpa_kfda import (
     generalize_epochs,
     load_result,
 )
-from mvpa_kfda.decoding import generalization
+from mvpa_kfda.decoding import positions
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda.folds import make_folds
 
@@ -289,15 +289,15 @@ def test_what_was_not_kept_is_refused_with_advice(by_null, null):
 def test_test_features_are_kept_for_all_folds_up_to_a_limit(monkeypatch):
     X, codes = build.trials((9, 9, 9), 5, 3)
     gathered, results = [], []
-    gather = generalization.GeneralizationPositions._test_features
+    gather = positions.GeneralizationPositions._test_features
 
     def spy(self, windows, order):
         gathered.append(isinstance(order, slice))
         return gather(self, windows, order)
 
-    monkeypatch.setattr(generalization.GeneralizationPositions, "_test_features", spy)
+    monkeypatch.setattr(positions.GeneralizationPositions, "_test_features", spy)
     for limit in (8 * X.size, 8 * X.size - 1):
-        monkeypatch.setattr(generalization.Chunks, "MOST", limit)
+        monkeypatch.setattr(positions.Chunks, "MOST", limit)
         options = {"cv": 3, "preprocess": "zscore", "reg": 0.3}
         results.append(generalize_arrays(X, codes, **options))
         assert any(gathered) == (limit == 8 * X.size)

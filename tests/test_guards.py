@@ -12,7 +12,8 @@ from sklearn.model_selection import KFold
 import build
 from mvpa_kfda import regress
 from mvpa_kfda.data.volumes import check_mesh
-from mvpa_kfda.decoding.draws import Draw, average_trials
+from mvpa_kfda.decoding.draws import average_trials
+from mvpa_kfda.decoding.run import Draw
 from mvpa_kfda.group.comparison import _other_permutations
 from mvpa_kfda.group.second_level import parametric_p
 from mvpa_kfda.kfda.folds import make_folds

@@ -31,7 +31,7 @@ from mvpa_kfda import (
     searchlight,
 )
 from mvpa_kfda.decoding import procedure
-from mvpa_kfda.results.procedure import _OF_THE_RUN
+from mvpa_kfda.results.procedure import OF_THE_RUN
 
 DECODING = [
     name
@@ -88,7 +88,7 @@ def test_every_option_is_in_the_procedure_or_data_or_of_the_run(entry):
     keywords = {k for k, p in named.items() if p.kind is p.KEYWORD_ONLY}
     left = keywords - result.procedure.keys()
     data = {"groups", "confounds", "train_on", "process_mask_img", "tmin_test"}
-    assert left <= {*data, *OF_DATA, *_OF_THE_RUN}
+    assert left <= {*data, *OF_DATA, *OF_THE_RUN}
     assert result.procedure.keys() <= keywords
 
 

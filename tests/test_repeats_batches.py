@@ -88,7 +88,7 @@ def test_shared_matrices_change_nothing(n_features, options, n_grams, monkeypatc
         return lambda *args: made.append(name) or function(*args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(draws, "gram_at", counted("gram", draws.gram_at))
+        patch.setattr(draws, "gram_of", counted("gram", draws.gram_of))
         of_block = counted("block", draws.BlockHats.of)
         patch.setattr(draws.BlockHats, "of", of_block)
         together = decode_arrays(X + 5, y, verbose=False, **options)

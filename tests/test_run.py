@@ -170,7 +170,7 @@ class GridPositions(Positions):
     def models(self, block, task):
         for position in block:
             hat = make_hat(self.X[position], Linear(), 0.3)
-            yield prepare(hat, *task.settings)
+            yield prepare(hat, task.folds, task.dtype, task.rank)
 
     def where(self, position):
         return f"At cell {np.unravel_index(position, self.shape)}: "

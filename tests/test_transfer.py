@@ -25,8 +25,11 @@ from sklearn.preprocessing import StandardScaler
 import reference
 from build import codes_of, words
 from mvpa_kfda import RBF, Linear, Polynomial, Ridge
-from mvpa_kfda.decoding.generalization import GeneralizationPositions
-from mvpa_kfda.decoding.positions import WindowPositions, cut_windows
+from mvpa_kfda.decoding.positions import (
+    GeneralizationPositions,
+    WindowPositions,
+    cut_windows,
+)
 from mvpa_kfda.decoding.run import Task, run
 from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda import transfer

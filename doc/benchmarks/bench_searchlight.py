@@ -181,7 +181,7 @@ def our_decoding(problem, images, n_permutations, centres, dtype):
     analysis = make_analysis(trials, procedure)
     data = np.ascontiguousarray(read.X.T)
     source = SubsetPositions(data, spheres.indptr, spheres.indices, Linear(), 0.3)
-    task = analysis.task_for(source)
+    task = analysis.task
     return lambda: run(source, task, verbose=False)
 
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..decoding.epochs import decode_epochs
-from ..decoding.generalization import generalize_epochs
+from ..decoding.epochs import decode_epochs, generalize_epochs
 from ..decoding.images import decode_regions, searchlight
 from ..inference.corrections import CORRECTIONS
 from .epochs import picks_of

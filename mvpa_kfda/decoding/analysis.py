@@ -8,7 +8,6 @@ place of classes.
 
 from dataclasses import dataclass, replace
 from dataclasses import fields as dataclass_fields
-from functools import partial
 
 import numpy as np
 
@@ -48,7 +47,6 @@ from ..utils.fingerprints import note_input
 from ..utils.memory import check_memory
 from ..utils.parallel import one_blas_thread
 from ..utils.record import recorded, versions
-from .draws import Draw
 from .orders import warn_of_order
 from .problems import (
     check_distances,
@@ -62,7 +60,7 @@ from .problems import (
     warn_of_spread,
 )
 from .procedure import Procedure
-from .run import RegressionTask, Task, check_labellings, check_null, run
+from .run import Draw, RegressionTask, Task, check_labellings, check_null, run
 
 
 @dataclass(frozen=True)
@@ -87,24 +85,12 @@ class Analysis:
     parameters: dict
     #: The single trials, where all else is about pseudo-trials.
     trials: Draw
-    #: Which trials are averaged; None for none.
-    averaging: Draw | None
     #: What was asked for.
     procedure: Procedure
 
-    @property
-    def train_mask(self):
-        """Which trials are trained with (n,), all others tested; None: any may be."""
-        return None if self.samples.folds is None else self.samples.folds.train_mask
-
-    @property
-    def trained_trials(self):
-        """The same of single trials."""
-        return None if self.trials.folds is None else self.trials.folds.train_mask
-
     def of_trained(self, data):
         """The data (..., n, p) of the trials that are trained with."""
-        trained = self.trained_trials
+        trained = self.trials.train_mask
         return data if trained is None else data[..., trained, :]
 
     @property
@@ -114,30 +100,10 @@ class Analysis:
         same = crossed and np.array_equal(self.tested, self.samples.codes)
         return None if same else self.tested
 
-    def task_for(self, positions):
-        """The task of some positions.
-
-        Where a model is tested at other positions than its own, there are two tests in
-        cross-validation: in the first null the tested labels are permuted along with
-        the trained ones, in the second they stay. Where no trial is both trained with
-        and tested, the tested labels stay, and that is all.
-        """
-        permuted = self.permutations.n_permutations
-        if not positions.row or self.train_mask is not None or not permuted:
-            return self.task
-        second = self.permuted_test_labels
-        if self.test_labels is None:
-            second = self.tested[None]
-        return replace(self.task, second=second)
-
-    def average(self, data, kernel, axis=0):
-        """Data and kernel of pseudo-trials, if trials are to be averaged.
-
-        A linear kernel is given averaged features, others average their values.
-        """
-        if self.averaging is None:
-            return data, kernel
-        return self.averaging.both(data, kernel, axis)
+    @property
+    def averages(self):
+        """The samples if trials are averaged once, else the trials."""
+        return self.samples if self.task.draws is None else self.trials
 
 
 def make_analysis(
@@ -152,7 +118,7 @@ def make_analysis(
     _note(trials)
     method, repeating = procedure.method, procedure.repeating
     permuting, scoring = procedure.permuting, procedure.scores.scoring
-    values, reg, groups, cv = None, method.reg, trials.groups, procedure.splitting.cv
+    values, reg, groups, cv = None, method.reg, trials.groups, repeating.cv
     if task == "regression":
         refuse_class_options(procedure, trials)
         if isinstance(scoring, str) and scoring == "accuracy":
@@ -174,7 +140,7 @@ def make_analysis(
         folds = _folds_of_values(cv, values, groups, trials.numbers)
     else:
         others = trials.test, trials.train_on
-        cv = repeating.splitter(cv, groups, *others)
+        cv = repeating.splitter(groups, *others)
         folds = draw_folds(cv, codes, groups, classes, *others, trials.numbers)
     learned = _learned(trials, procedure, folds)
     others = trials.test and trials.test.confounds
@@ -198,25 +164,30 @@ def make_analysis(
             map_of = permuting.kept, shape, positions.fewer
             check_labellings(*map_of, n_scalar, n_permutations)
 
+    kept_folds, scheme = folds, permuting.permute
+    if draws is not None:
+        kept_folds, scheme = draws.exchange(scheme)
     permutations, labels, permuted_test_labels = _permute(
         codes,
         None if values or trials.test else tested,
         permuting.n_permutations,
-        folds=folds if draws is None else draws.kept_folds,
+        folds=kept_folds,
         groups=groups,
         alike=values is None,
-        permute=draws.scheme(permuting.permute) if draws else permuting.permute,
+        permute=scheme,
         random_state=seed,
         check=check,
     )
-    inner = partial(_make_inner_folds, reg)
-    samples = averaging or Draw(None, targets, groups, folds)
-    if draws is None:
-        inner = inner(None if values else codes, groups, folds)
-    else:
-        draws = draws.of(labels, inner)
-        inner, samples = draws.inner_folds[0], draws.samples()
+    samples, tuned = (
+        averaging or Draw(None, targets, groups, folds),
+        isinstance(reg, Tuned),
+    )
+    observed = [samples]
+    if draws is not None:
+        draws = draws.of(labels)
+        observed, samples = draws.observed, draws.samples()
         tested = samples.codes
+    inner = _make_inner_folds(observed, values is not None) if tuned else None
     known = {
         "folds": samples.folds,
         "scoring": scoring,
@@ -243,7 +214,7 @@ def make_analysis(
         "dtype": procedure.running.dtype.name,
         "random_state": seed,
     }
-    if isinstance(reg, Tuned):
+    if tuned:
         parameters["kernels"] = [recorded(each) for each in kernels_of(method.kernel)]
     if values is not None:
         known |= {"mean": values.mean, "scale": values.scale, "n_classes": None}
@@ -269,7 +240,7 @@ def make_analysis(
         parameters["class_sizes"] = np.bincount(of_trials.codes).tolist()
     analysis = Analysis(
         *(classes, samples, tested, permuted_test_labels, permutations, task),
-        *(parameters, of_trials, averaging, procedure),
+        *(parameters, of_trials, procedure),
     )
     warn_of_order(analysis, trials.numbers)
     if values is not None:
@@ -283,16 +254,12 @@ def make_analysis(
 def _note(trials):
     """Let the result keep the fingerprints of what is known of trials."""
     test = trials.test or Trials(y=trials.y_test, n=trials.n)
-    known = {
-        "y": trials.y,
-        "groups": trials.groups,
-        "y_test": test.y,
-        "confounds": trials.confounds and trials.confounds.columns,
-        "confounds_test": test.confounds and test.confounds.columns,
-        "train_on": trials.train_on and trials.train_on.mask,
-    }
-    for name, values in known.items():
-        note_input(name, values)
+    note_input("y", trials.y)
+    note_input("groups", trials.groups)
+    note_input("y_test", test.y)
+    note_input("confounds", trials.confounds and trials.confounds.columns)
+    note_input("confounds_test", test.confounds and test.confounds.columns)
+    note_input("train_on", trials.train_on and trials.train_on.mask)
 
 
 def _learned(trials, procedure, folds):
@@ -301,9 +268,9 @@ def _learned(trials, procedure, folds):
     Not of confounds that explain all, or are unknown of other trials.
     """
     kernel, average = procedure.method.kernel, procedure.repeating.average
-    given, learned = "confounds", FoldPreprocessing(procedure.learning.steps)
+    given, learned = "confounds", FoldPreprocessing(procedure.method.steps)
     if learned.steps:
-        given = f"preprocess={procedure.learning.preprocess!r}"
+        given = f"preprocess={procedure.method.preprocess!r}"
     confounds, others = trials.confounds, trials.test and trials.test.confounds
     if confounds is not None:
         if folds is None and others is None:
@@ -505,16 +472,16 @@ def _check_tested(trials, classes, codes):
     return np.searchsorted(classes, y_test).astype(np.intp)
 
 
-def _make_inner_folds(reg, codes, groups, folds):
+def _make_inner_folds(draws, of_values):
     """The folds within training sets, where labels choose a penalty.
 
-    Of classes (n,), or None for values. Training sets without such folds are refused.
+    Of the draws of all repeats; training sets without such folds are refused.
     """
-    if not isinstance(reg, Tuned):
-        return None
-    inner = InnerFolds(groups, codes is None)
-    if groups is not None:
-        for train, _ in folds.pairs if folds else ((np.arange(len(groups)), None),):
+    groups = draws[0].groups
+    inner = InnerFolds(groups, of_values)
+    for draw in () if groups is None else draws:
+        pairs = draw.folds.pairs if draw.folds else [(np.arange(len(groups)), None)]
+        for train, _ in pairs:
             inner.within(train)
     return inner
 
@@ -565,7 +532,16 @@ def decode(
     if analysis.permutations.n_permutations and analysis.classes is not None:
         warn_of_spread(positions, analysis)
     running, samples = analysis.procedure.running, analysis.samples
-    task, kept = analysis.task_for(positions), analysis.procedure.permuting.kept
+    task, kept = analysis.task, analysis.procedure.permuting.kept
+    if positions.row and samples.train_mask is None and len(task.labels) > 1:
+        # A model is tested at other positions than its own, in two tests: in the first
+        # null the tested labels are permuted along with the trained ones, in the second
+        # they stay. Where no trial is both trained with and tested, the tested labels
+        # stay, and that is all.
+        second = analysis.permuted_test_labels
+        if analysis.test_labels is None:
+            second = analysis.tested[None]
+        task = replace(task, second=second)
     null = check_null(kept, task, positions, len(analysis.tested), running.n_jobs)
     if checkpoint:
         first, described = positions.blocks()[0][0], parameters | {"null": null}
@@ -578,8 +554,8 @@ def decode(
         if "criterion" in penalty:
             penalty["criterion"] = penalty["criterion"] * task.scale**2
     else:
-        if analysis.train_mask is not None:
-            tested = tested[~analysis.train_mask]
+        if samples.train_mask is not None:
+            tested = tested[~samples.train_mask]
         proportions = np.bincount(tested, minlength=len(analysis.classes)) / len(tested)
     chances = {
         name: float(metric.chance(proportions)) for name, metric in task.metrics.items()
@@ -606,10 +582,8 @@ def decode(
             if not np.array_equal(scores, outcome.metrics[name], equal_nan=True)
         },
     }
-    for first in ("null", "second"):
-        summaries = vars(outcome)[f"{first}_summaries"]
-        arrays = {name: summary.to_arrays() for name, summary in summaries.items()}
-        found[f"{first}_summaries"] = arrays
+    for name in ("null_summaries", "second_summaries"):
+        found[name] = {metric: x.to_arrays() for metric, x in found[name].items()}
     names = {field.name for field in dataclass_fields(kind)} & found.keys()
     if analysis.classes is None:
         names.remove("classes")

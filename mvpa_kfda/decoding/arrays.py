@@ -139,7 +139,7 @@ def cross_validate(
     X = read_features(X, procedure)
     trials = make_trials(y, len(X), groups, confounds, train_on)
     analysis = make_analysis(trials, procedure)
-    data, kernel = analysis.average(X, procedure.method.kernel)
+    data, kernel = analysis.averages.both(X, procedure.method.kernel)
     return decode(
         FeaturePositions(data, kernel, procedure.method.reg),
         analysis,

@@ -39,7 +39,6 @@ from ..utils.record import as_call, is_record
 from ..viz.design import plot_design
 from ..viz.notebook import make_html
 from .analysis import draw_folds
-from .draws import Repeating
 from .orders import find_in_order
 from .problems import (
     count_by_group,
@@ -54,7 +53,7 @@ from .problems import (
     find_unequal,
     measure_confounds,
 )
-from .procedure import describes_options
+from .procedure import Repeating, describes_options
 
 if TYPE_CHECKING:
     from pandas import DataFrame

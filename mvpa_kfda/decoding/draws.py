@@ -39,206 +39,35 @@ References
 
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import product
-from numbers import Integral
 
 import numpy as np
 from sklearn import config_context
-from sklearn.model_selection import KFold
 
-from ..inference.permutation import BLIND, find_price
+from ..inference.permutation import find_price
 from ..kfda.direct import Plan, prepare_sorted
-from ..kfda.folds import (
-    DEFAULT_FOLDS,
-    Folds,
-    find_cut_groups,
-    left_out_folds,
-    make_folds,
-    may_see_labels,
-)
+from ..kfda.folds import Folds, left_out_folds
 from ..kfda.hat import make_hat
 from ..kfda.kernels import (
     InnerProducts,
-    Kernel,
     KernelChoice,
     Precomputed,
     gram_of,
     needs_gram,
 )
-from ..kfda.models import Stack, plan_of_features
+from ..kfda.models import Stack
 from ..kfda.penalties import MOST_OF_SECOND, Auto, of_trials
 from ..metrics.classes import METRICS
-from ..utils.checks import check_count, check_flag
-from ..utils.memory import check_many
+from ..utils.checks import check_count
 from .positions import Positions
 from .problems import number_groups, refusal, say
-from .run import models_of, score_models
+from .run import Draw, average, models_of, score_models
 
-#: Repeats that are enough for a mean score.
-_ENOUGH = 100
 #: Bytes of draws that are kept, so that they are not drawn again in every block.
 DRAWN_BYTES = 2**25
 #: Bytes that the matrices of several draws may take, to be handled together.
 MATRIX_BYTES = 2**24
-
-
-@dataclass(frozen=True)
-class Repeating:
-    """The samples that trials are made into, and how the procedure is repeated.
-
-    Parameters
-    ----------
-    average : int | "max" | None
-        Number of trials of one class that are averaged, within test sets (and groups),
-        into one pseudo-trial; pseudo-trials replace trials in the result. They are
-        drawn with `random_state`; remaining trials are left out. ``"max"``: the size of
-        the smallest class in any test set (and group).
-    n_repeats : int
-        Number of repeats, whose scores are averaged: with `average`, trials are
-        regrouped at random, without it new random folds are drawn (`cv` is a number, or
-        a splitter with random folds). All repeats of a permutation use the same
-        permuted labels of trials. ``result.repeats`` has the score of each repeat.
-    equalize : bool
-        With `average`, make equal numbers of pseudo-trials of all classes in each test
-        set (and group), as many as the smallest class allows; each repeat leaves out
-        different trials. With ``average=1`` this is random undersampling: trials are
-        left out at random until class sizes are equal.
-    average_test : bool
-        With `average`, test on averages; False tests models trained on averages on
-        single trials.
-    """
-
-    average: int | str | None = None
-    n_repeats: int = 1
-    equalize: bool = False
-    average_test: bool = True
-
-    def __post_init__(self):
-        """Check what does not depend on folds."""
-        check_count("n_repeats", self.n_repeats, minimum=1)
-        for name in ("equalize", "average_test"):
-            check_flag(name, getattr(self, name))
-
-    def splitter(self, cv, groups, n_test=None, train_on=None):
-        """`cv`, or for a number of folds that are drawn again and again a splitter."""
-        once = self.n_repeats == 1 or self.average is not None
-        if once or n_test is not None or train_on is not None:
-            return cv
-        if cv is None and groups is None:
-            cv = DEFAULT_FOLDS
-        if not isinstance(cv, Integral):
-            return cv
-        leak = find_cut_groups(cv, groups)
-        if leak:
-            leak.warn()
-        n_folds = check_count("cv", cv, minimum=2)
-        return KFold(n_folds, shuffle=True, random_state=0)
-
-    def check(self, folds, y_test, kernel):
-        """Refuse what cannot be repeated; folds are None for tests on other trials."""
-        r = self.n_repeats
-        check_many(
-            r,
-            _ENOUGH,
-            8 * (1 if folds is None else folds.n),
-            f"n_repeats={r:,} times other folds or averages",
-            f"fewer repeats; with {_ENOUGH} the mean score hardly changes any more",
-        )
-        given = f"average={self.average!r}"
-        advice = "average out, and average such trials before you decode them"
-        if self.average is None:
-            if self.equalize or not self.average_test:
-                given = "equalize=True" if self.equalize else "average_test=False"
-                raise refusal("average: none", given=given)
-            if r > 1 and folds is not None and folds.train_mask is not None:
-                raise refusal("repeats: train_on", r=r)
-            given, advice = f"n_repeats={r}", "n_repeats out"
-        what = "y_test, a second label for each trial"
-        if folds is None:
-            what = (
-                "tests on other trials (test_epochs, X_test, in time generalization "
-                "train_on without groups or cv)"
-            )
-        repeated = r > 1 or self.average is not None
-        if repeated and (folds is None or y_test is not None):
-            raise refusal("repeats: no folds", given=given, what=what, advice=advice)
-        chooses = isinstance(kernel, KernelChoice) and not kernel.is_linear
-        if self.is_two_sided(folds) and chooses:
-            raise refusal("average: kernels", average=self.average)
-
-    def is_two_sided(self, folds):
-        """Whether trained and tested samples differ, or folds have training sets."""
-        parted = not self.average_test or (folds is not None and folds.trains)
-        return self.average is not None and bool(parted)
-
-    def is_shown(self, cv, folds, permute, y_test):
-        """Whether a splitter is shown the permuted labels, which may be refused.
-
-        It is if it may look at labels. Of repeats with other folds each is shown them
-        anyway.
-        """
-        kept = permute == "within_folds" or not may_see_labels(cv)
-        if kept or folds is None or folds.sees_labels is False:
-            return False
-        if self.n_repeats > 1 and self.average is None:
-            return False
-        given = None if self.average is None else f"average={self.average!r}"
-        if folds.train_mask is not None:
-            given = "train_on"
-        if y_test is not None:
-            given = "y_test, a second label for each trial"
-        if given is not None:
-            looks = "looks" if folds.sees_labels else "may look"
-            words = {"name": folds.name, "looks": looks, "given": given}
-            raise refusal("folds by labels", blind=BLIND, **words)
-        return True
-
-    def prepare(self, cv, folds, codes, groups, seed, classes, permuting, y_test):
-        """The `Draw` of averages, if there is one, and the `Draws`, if there are any.
-
-        If labels are permuted, some cells of averages must hold several classes.
-        """
-        permuted = permuting.n_permutations > 0
-        shown = permuted and self.is_shown(cv, folds, permuting.permute, y_test)
-        once = self.n_repeats == 1 and not self.is_two_sided(folds) and not shown
-        if once and self.average is None:
-            return None, None
-        if once:
-            trials = folds, codes, groups, seed, classes
-            return average_trials(self.average, *trials, equalize=self.equalize), None
-        draws = Draws(folds, groups, seed, self.n_repeats, codes[np.newaxis])
-        if self.average is None:
-            splitters = (cv,)
-            if self.n_repeats > 1:
-                splitters = seeded_splitters(cv, folds, groups, self.n_repeats, seed)
-            options = {"groups": groups, "classes": classes}
-            split = tuple(partial(make_folds, each, **options) for each in splitters)
-            return None, replace(draws, split=split, shown=shown)
-        check_disjoint(self.average, folds)
-        options = {"equalize": self.equalize, "average_test": self.average_test}
-        cells = count_cells(self.average, folds, codes, groups, classes, **options)
-        if permuted and (cells.counts > 0).sum(axis=1).max() < 2:
-            raise refusal("regrouped: one class")
-        left_out = find_left_out(cells, folds, groups, classes)
-        if left_out:
-            left_out.warn()
-        return None, replace(draws, cells=cells, average_test=self.average_test)
-
-    def record(self, averages, draws):
-        """What a result records of it."""
-        k = self.average  # maybe "max"
-        if averages is not None:
-            k = averages.members.shape[1]
-        elif draws is not None:
-            k = draws.cells and draws.cells.k
-        return {
-            "average": k,
-            "n_repeats": self.n_repeats,
-            "equalize": self.equalize,
-            "average_test": self.average_test,
-            "folds_by_labels": draws is not None and draws.sees_labels,
-        }
 
 
 def seeded_splitters(cv, folds, groups, n_repeats, seed):
@@ -259,104 +88,6 @@ def seeded_splitters(cv, folds, groups, n_repeats, seed):
 
 
 # ----------------------------------------------------------------------- pseudo-trials
-
-
-def average(data, members, axis=0):
-    """The means of some entries of an axis, those of an average in each row."""
-    total = np.take(data, members[:, 0], axis).astype(np.float64, copy=False)
-    for each in members.T[1:]:
-        total += np.take(data, each, axis)
-    total /= members.shape[1]
-    return total
-
-
-@dataclass(frozen=True, eq=False)
-class Draw:
-    """What a procedure runs on once: rows that are means of trials, or trials.
-
-    Attributes
-    ----------
-    sides : tuple of ndarray of int | None
-        The trials in each row, arrays (m, k) of one k or of several; None: the trials.
-    codes : ndarray of int, shape (m,) | None
-        The classes of the rows.
-    groups : ndarray, shape (m,) | None
-        Their groups.
-    folds : Folds | None
-        Their test sets.
-    """
-
-    sides: tuple[np.ndarray, ...] | None
-    codes: np.ndarray | None = None
-    groups: np.ndarray | None = None
-    folds: Folds | None = None
-
-    @property
-    def members(self):
-        """Trials in each row (m, k), where all rows are averages of k trials."""
-        return None if self.sides is None else self.sides[0]
-
-    def apply(self, data, axis=0):
-        """The data with the trials along an axis averaged, (..., m, ...)."""
-        data = np.asarray(data)
-        means = [average(data, members, axis) for members in self.sides]
-        return means[0] if len(means) == 1 else np.concatenate(means, axis)
-
-    def both(self, data, kernel, axis=0):
-        """Data and kernel of averages.
-
-        A linear kernel is given averaged features, others average their values.
-        """
-        if kernel.is_linear:
-            return self.apply(data, axis), kernel
-        if isinstance(kernel, KernelChoice):  # stays one, among averaged kernels
-            return data, kernel.map(lambda each: AveragedKernel(each, self))
-        return data, AveragedKernel(kernel, self)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class AveragedKernel(Kernel):
-    """A kernel between averages of trials, in feature space; it is given the trials."""
-
-    kernel: Kernel
-    draw: Draw
-
-    def __post_init__(self):
-        """Have the properties of the kernel that is averaged."""
-        for name in ("shift_free", "assumes_unit_scale", "is_linear", "low_rank"):
-            object.__setattr__(self, name, getattr(self.kernel, name))
-
-    def fit(self, X):
-        """The kernel with its numbers fixed by the single trials."""
-        return replace(self, kernel=self.kernel.fit(X))
-
-    def __call__(self, X, Y=None):
-        """The matrix S K S' (m, m) of trials X and Y (or X).
-
-        Y holds the same trials as X, as at another time.
-        """
-        return self.draw.apply(self.draw.apply(self.kernel(X, Y)), 1)
-
-    def features(self, X):
-        """The averaged columns (m, r)."""
-        return self.draw.apply(self.kernel.features(X))
-
-    def of_samples(self, X):
-        """The kernel matrix of the averages of trials X."""
-        return self.fit(X)(X), Precomputed()
-
-    def take(self, columns):
-        """The kernel for some columns of the features."""
-        return replace(self, kernel=self.kernel.take(columns))
-
-    def repeated(self, times):
-        """The kernel for `times` blocks of the columns, side by side."""
-        return replace(self, kernel=self.kernel.repeated(times))
-
-    def __repr__(self):
-        """Say what is averaged, not which trials."""
-        each = " or ".join(str(side.shape[1]) for side in self.draw.sides)
-        return f"AveragedKernel({self.kernel!r}, {each} trials each)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -406,8 +137,11 @@ def count_cells(
 ):
     """The `Cells` of averages of k trials, "max" for as many as there can be.
 
-    Refused are averages that leave a class or a fold without samples.
+    Refused are averages that leave a class or a fold without samples, and test sets
+    that overlap, where each fold trains on all other trials.
     """
+    if folds.trains is None and np.bincount(np.concatenate(folds.tests)).max() > 1:
+        raise refusal("average: overlap", k=k, name=folds.name)
     if isinstance(k, str) and k != "max":
         raise refusal("average: not a number", k=k)
     if not isinstance(k, str):
@@ -440,17 +174,19 @@ def count_cells(
     if largest.min() < k:
         code = largest.argmin()
         raise refused("class", code, largest.min(), n=counts[:, code].sum())
+    if equalize:
+        check_all_present("equalize=True")
+    smallest = np.repeat(counts.min(axis=1, keepdims=True), n_classes, 1)
+    n_averages = (smallest if equalize else counts) // k
     trains, tests = zip(*folds.pairs, strict=True)
     sets = [("test", tests)] if average_test else []
     for kind, each in [*sets, ("training", trains)]:
         for fold, rows in enumerate(each):
-            most = counts[unit[rows]].max()
-            if most < k:
-                raise refused("fold", most=most, fold=fold, n=len(rows), kind=kind)
-    n_averages = counts // k
-    if equalize:
-        check_all_present("equalize=True")
-        n_averages = np.repeat(counts.min(axis=1, keepdims=True) // k, n_classes, 1)
+            words = {"fold": fold, "n": len(rows), "kind": kind}
+            for case, sizes in (("fold", counts), ("equal fold", smallest)):
+                most = sizes[unit[rows]].max()
+                if most < k and (equalize or case == "fold"):
+                    raise refused(case, most=most, **words)
     lost = np.zeros(n_classes, bool)  # some model has trials and no average of them
     for train in trains:
         units = np.unique(unit[train])
@@ -464,7 +200,6 @@ def count_cells(
 def average_trials(k, folds, codes, groups=None, seed=None, classes=None, **options):
     """The `Draw` of k trials of one class within test sets (and groups), by a seed."""
     codes = np.asarray(codes)
-    check_disjoint(k, folds)
     cells = count_cells(k, folds, codes, groups, classes, **options)
     members, group = cells.group(codes, seed), number_groups(groups, len(codes))
     first = members[:, 0]
@@ -478,12 +213,6 @@ def average_trials(k, folds, codes, groups=None, seed=None, classes=None, **opti
     )
     groups = None if groups is None else np.asarray(groups)[first]
     return Draw((members,), codes[first], groups, new)
-
-
-def check_disjoint(k, folds):
-    """Refuse test sets that overlap, where each fold trains on all other trials."""
-    if folds.trains is None and np.bincount(np.concatenate(folds.tests)).max() > 1:
-        raise refusal("average: overlap", k=k, name=folds.name)
 
 
 def folds_of_averages(folds, first):
@@ -545,8 +274,6 @@ class Draws:
         ``split[j](labels)``: the folds of repeat j for labels (n,).
     shown : bool | list of Folds
         Whether a splitter is shown all labels, for one repeat; the folds of each.
-    inner : callable | None
-        ``inner(codes, groups, folds)``: the folds within the training sets.
     """
 
     folds: Folds
@@ -558,38 +285,32 @@ class Draws:
     average_test: bool = True
     split: tuple = ()
     shown: bool | list = False
-    inner: object = None
 
     # --------------------------------------------------------- what is permuted, drawn
 
-    @property
-    def kept_folds(self):
-        """Folds that all permutations share, None where there are none."""
-        return None if self.cells is None else self.folds
-
-    def scheme(self, permute):
-        """What may be exchanged, for `permute`."""
+    def exchange(self, permute):
+        """The folds that all permutations share, if any, and the scheme for these."""
         if self.cells is None:
             if permute == "within_folds":
                 raise refusal("repeats: scheme")
-            return permute
+            return None, permute
         if permute not in ("auto", "within_folds"):
             raise refusal("regrouped: scheme", permute=permute)
         chosen = self.folds.train_mask is not None
         one_model = chosen and left_out_folds(self.folds) is None
-        return "free" if one_model else "within_folds"
+        return self.folds, "free" if one_model else "within_folds"
 
-    def of(self, labels, inner):
-        """The same for label vectors (P + 1, n), and folds within training sets."""
+    def of(self, labels):
+        """The same for label vectors (P + 1, n)."""
         if not self.shown:
-            return replace(self, labels=labels, inner=inner)
+            return replace(self, labels=labels)
         # Drawn here, once: the splitter may draw others the next time.
         drawn = {labels[0].tobytes(): self.folds}
         for each in labels[1:]:
             if each.tobytes() not in drawn:
                 drawn[each.tobytes()] = self.split[0](each)
         shown = [drawn[each.tobytes()] for each in labels]
-        draws = replace(self, labels=labels, shown=shown, inner=inner)
+        draws = replace(self, labels=labels, shown=shown)
         if draws.sees_labels:
             find_price(self.folds).warn()
         return draws
@@ -610,46 +331,37 @@ class Draws:
             return [self.folds]
         return [split(self.labels[0]) for split in self.split]
 
-    @cached_property
-    def inner_folds(self):
-        """What `inner` returns for every repeat of the observed labels."""
-        if self.cells is not None:
-            first = self.draw(0, 0)
-            return [self.inner(first.codes, first.groups, first.folds)] * self.n_repeats
-        trials = self.labels[0], self.groups
-        return [self.inner(*trials, folds) for folds in self._observed_folds]
+    @property
+    def observed(self):
+        """The draws of all repeats of the observed labels."""
+        return [self.draw(0, j) for j in range(self.n_repeats)]
 
     def samples(self):
         """The `Draw` that a result is about: tested rows, repeat after repeat."""
-        r, codes, groups = self.n_repeats, self.labels[0], self.groups
-        if self.cells is None:
-            all_folds, members = self._observed_folds, None
-            if r == 1:
-                return Draw(None, codes, groups, all_folds[0])
-        else:
-            members = [self.members(0, j) for j in range(r)]
-            first = self.draw(0, 0)
-            codes, groups, all_folds = first.codes, first.groups, [first.folds] * r
+        draws, members = self.observed, None
+        if self.cells is None and len(draws) == 1:
+            return draws[0]
         if not self.average_test:  # trials, trained with those in some average
-            codes, groups, trained = self.labels[0], self.groups, self._folds_of_one
-            all_folds = []
-            for each in members:
-                trains = (np.sort(each[rows], axis=None) for rows, _ in trained.pairs)
-                all_folds.append(replace(self.folds, trains=tuple(trains)))
-            members = None
-        n, pairs, first = len(codes), [], all_folds[0]
-        for j, folds in enumerate(all_folds):
-            pairs += [(j * n + train, j * n + test) for train, test in folds.pairs]
+            trials = Draw(None, self.labels[0], self.groups)
+            for j, draw in enumerate(draws):
+                each = (draw.members[rows] for rows in draw.folds.trains)
+                trains = tuple(np.sort(trained, axis=None) for trained in each)
+                folds = replace(self.folds, trains=trains)
+                draws[j] = replace(trials, folds=folds)
+        elif self.cells is not None:
+            members = (np.concatenate([draw.members for draw in draws]),)
+        first, r, pairs = draws[0], len(draws), []
+        n = len(first.codes)
+        for j, draw in enumerate(draws):
+            pairs += [(j * n + train, j * n + test) for train, test in draw.folds.pairs]
         trains, tests = zip(*pairs, strict=True)
-        mask = first.train_mask
-        if mask is not None:
-            mask = np.concatenate([each.train_mask for each in all_folds])
-        return Draw(
-            None if members is None else (np.concatenate(members),),
-            np.tile(codes, r),
-            None if groups is None else np.tile(groups, r),
-            replace(first, tests=tests, n=r * n, trains=trains, train_mask=mask),
+        groups, mask = (
+            None if values is None else np.tile(values, r)
+            for values in (first.groups, first.train_mask)
         )
+        sets = {"tests": tests, "trains": trains, "train_mask": mask, "n": r * n}
+        folds = replace(first.folds, **sets)
+        return Draw(members, np.tile(first.codes, r), groups, folds)
 
     def draw(self, b, j, tested_as=None):
         """The `Draw` of labelling b, repeat j.
@@ -677,20 +389,24 @@ class Draws:
         """What was drawn for one block of positions, kept for the others."""
         return {}
 
-    def _keep(self, key, drawn, n_bytes):
-        """Keep what was drawn if memory allows."""
-        if (len(self._kept) + 1) * n_bytes <= DRAWN_BYTES:
-            self._kept[key] = drawn
+    def _once(self, b, j, draw):
+        """What is drawn in repeat j of labelling b, kept if memory allows."""
+        drawn = self._kept.get((b, j))
+        if drawn is None:
+            drawn = draw()
+            if len(self._kept) < DRAWN_BYTES // (8 * self.folds.n):
+                self._kept[b, j] = drawn
+        return drawn
 
     def members(self, b, j):
         """The trials of every average (m, k), in repeat j of labelling b."""
-        members = self._kept.get((b, j))
-        if members is None:
+
+        def draw():
             key = np.random.SeedSequence(self.seed, spawn_key=(2, b, j))
             order = self.cells.draw(self.labels[b], np.random.default_rng(key))
-            members = order[self.cells.slots]
-            self._keep((b, j), members, members.nbytes)
-        return members
+            return order[self.cells.slots]
+
+        return self._once(b, j, draw)
 
     @cached_property
     def _folds_of_one(self):
@@ -716,10 +432,10 @@ class Draws:
         """The folds of repeat j that a label vector has."""
         if b == 0:
             return self._observed_folds[j]
-        folds = self.shown[b] if self.shown else self._kept.get((b, j))
-        if folds is None:
-            folds = self.split[j](self.labels[b])
-            self._keep((b, j), folds, sum(test.nbytes for test in folds.tests))
+        if self.shown:
+            folds = self.shown[b]
+        else:
+            folds = self._once(b, j, lambda: self.split[j](self.labels[b]))
         return replace(folds)  # without the layout that it will have, which is larger
 
     # ------------------------------------------------------------------------ the loop
@@ -734,9 +450,8 @@ class Draws:
         if second and not averaged:  # predictions serve both tests
             task = replace(task, second=self.labels[:1])
         parts = []
-        for j in range(r):
-            draw = self.draw(0, j)
-            single = self._task(task, draw, self.inner_folds[j])
+        for draw in self.observed:
+            single = self._task(task, draw)
             if alike:
                 single = replace(single, labels=self.labels)
             each = positions
@@ -763,19 +478,18 @@ class Draws:
                 part |= {f"second_scores/{name}": each[0], f"second/{name}": each[1:]}
         return part
 
-    def _task(self, task, draw, inner):
+    def _task(self, task, draw):
         """The task of a draw."""
         learned = task.learned if draw.sides is None else task.learned.averaged(draw)
-        labels = draw.codes[np.newaxis]
-        own = {"folds": draw.folds, "groups": draw.groups, "inner": inner}
-        return replace(task, labels=labels, learned=learned, **own)
+        own = {"folds": draw.folds, "groups": draw.groups, "learned": learned}
+        return replace(task, labels=draw.codes[np.newaxis], **own)
 
     def _means(self, task, positions, block, numbers, tested_as=None):
         """Mean scores (., cells) over repeats of some labellings, by name.
 
         A list of these, one for each test.
         """
-        first = self._task(task, self.draw(0, 0), self.inner_folds[0])
+        first = self._task(task, self.draw(0, 0))
         hats = BlockHats.of(positions, block, first)
         pairs, step = list(product(numbers, range(self.n_repeats))), 1
         if self.cells is not None and not positions.row:
@@ -807,16 +521,12 @@ class Draws:
         if models is None:
             models = []
             for draw, (_, j) in zip(draws, pairs, strict=True):
-                if draw.sides is None:
-                    inner = self.inner(draw.codes, draw.groups, draw.folds)
-                    single, each = self._task(task, draw, inner), positions
-                else:
-                    single = self._task(task, draw, self.inner_folds[0])
-                    tested = {}
-                    if tested_as is not None and both is None:
-                        tested = {"tested": self.draw(tested_as, j)}
+                each, tested = positions, {}
+                if tested_as is not None and both is None:
+                    tested = {"tested": self.draw(tested_as, j)}
+                if draw.sides is not None:
                     each = positions.grouped(draw, block, **tested)
-                models += models_of(each, block, single)
+                models += models_of(each, block, self._task(task, draw))
         plans = [each for model in models for each in getattr(model, "plans", (model,))]
         if all(isinstance(plan, Plan) for plan in plans):
             models = [Stack(tuple(plans))]  # as one they take a fraction of the time
@@ -868,21 +578,19 @@ def with_grams(positions, block, task):
         sizes = [np.shape(positions.samples(each)[0]) for each in block]
         if task.learned or any(p <= n for n, p in sizes):
             return positions
-    grams = {position: gram_at(positions, position) for position in block}
+    grams = {}
+    for position in block:
+        X, kernel = positions.samples(position)
+        if kernel.shift_free:
+            X = X - X.mean(axis=0)
+        try:
+            with config_context(assume_finite=True, skip_parameter_validation=True):
+                K = gram_of(X, kernel.fit(X))
+        except ValueError as error:  # of the user's own kernel
+            raise ValueError(f"{positions.where(position)}{error}") from error
+        of_gram = InnerProducts(X.shape[1]) if kernel.is_linear else Precomputed()
+        grams[position] = K, of_gram
     return GramPositions(grams, positions.reg, positions.where)
-
-
-def gram_at(positions, position):
-    """The kernel matrix of a position, and a kernel for it."""
-    X, kernel = positions.samples(position)
-    if kernel.shift_free:
-        X = X - X.mean(axis=0)
-    try:
-        with config_context(assume_finite=True, skip_parameter_validation=True):
-            K = gram_of(X, kernel.fit(X))
-    except ValueError as error:  # of the user's own kernel
-        raise ValueError(f"{positions.where(position)}{error}") from error
-    return K, InnerProducts(X.shape[1]) if kernel.is_linear else Precomputed()
 
 
 @dataclass(frozen=True)
@@ -895,21 +603,16 @@ class GramPositions(Positions):
     #: Returns how to begin a message about a position.
     where: object
 
-    def models(self, block, task):
-        """Yield the model of every position in a block."""
-        for position in block:
-            yield plan_of_features(*self.grams[position], self.reg, task)
-
     def samples(self, position):
         """The matrix of a position, and the kernel that says of what it is."""
         return self.grams[position]
 
     def grouped(self, draw, block):
         """The same positions of pseudo-trials."""
-        grams = {}
-        for position in block:
-            K, kernel = self.grams[position]
-            grams[position] = draw.apply(draw.apply(K), axis=1), kernel
+        grams = {
+            position: (draw.apply(draw.apply(K), axis=1), kernel)
+            for position, (K, kernel) in self.grams.items()
+        }
         return replace(self, grams=grams)
 
 

@@ -171,9 +171,9 @@ def _decode(imgs, known, mask_img, lay_out, options, with_patterns=False):
         X, members, scaling = _standardize(
             images, geometry, labels, reading.standardize, with_patterns
         )
-        data, kernel = analysis.average(X, method.kernel)
-        if scaling and analysis.averaging:
-            scaling = scaling.grouped(analysis.averaging)
+        data, kernel = analysis.averages.both(X, method.kernel)
+        if scaling:
+            scaling = scaling.grouped(analysis.averages)
         filled = np.flatnonzero(np.diff(members.indptr))
         touch = geometry.pairs, space.n_positions, filled
         positions = SubsetPositions(

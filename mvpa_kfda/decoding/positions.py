@@ -11,16 +11,19 @@ class with these parts.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from sklearn import config_context
 
 from ..kfda.direct import prepare_sorted
 from ..kfda.folds import Folds, lay_out
+from ..kfda.foldwise import FoldwisePlan
 from ..kfda.hat import make_hat, prefers_features
+from ..kfda.kernels import Linear
 from ..kfda.models import Stack, check_size, plan_of_features
-from ..kfda.penalties import Tuned, of_trials
+from ..kfda.penalties import MOST_OF_SECOND, Tuned, of_trials
+from ..kfda.transfer import Chunks, Transfer, expand, kernel_columns
 from ..utils.checks import check_positive, counted, plural
 from .problems import refusal
 
@@ -92,8 +95,8 @@ class Positions:
         allows.
         """
         plans = (self.plan(position, task) for position in block)
-        if not task.stacks:
-            yield from plans
+        if task.inner is not None or task.n_classes is None:
+            yield from plans  # tuning takes long by itself, numbers are of one position
             return
         stack, n_bytes = [], 0
         try:
@@ -361,6 +364,144 @@ class WindowPositions(Positions):
         return samples.astype(np.float64, copy=False)
 
 
+@dataclass(frozen=True)
+class GeneralizationPositions(WindowPositions):
+    """Training windows as positions, each tested in all windows of other data."""
+
+    #: One row of test windows; their kernel and penalty do not matter.
+    test: WindowPositions = None
+    #: The labels to be predicted; None: those trained with, (n_test,).
+    test_labels: np.ndarray | None = None
+    #: The cells that are tested against one null only (n_train_times, n_test_times).
+    exempt: np.ndarray | None = None
+
+    def describe(self):
+        """Word the size of the map."""
+        return f"{self.n_windows} x {self.width} times"
+
+    @property
+    def width(self):
+        """Number of cells in each row of the map."""
+        return self.test.n_windows
+
+    @property
+    def row(self):
+        """The cells that every position fills."""
+        return (self.width,)
+
+    @property
+    def n_test(self):
+        """The number of test trials."""
+        return self.test.data.shape[1]
+
+    @property
+    def worker_bytes(self):
+        """Memory for the matrix of a training window, and for test rows that stay."""
+        if self.kernel.low_rank:
+            return 0
+        rows = 4 * self.width * self.n_test * min(self.data.shape[1:])
+        return super().worker_bytes + min(rows, Chunks.MOST)
+
+    def grouped(self, grouping, block, tested=None):
+        """The same of pseudo-trials; of all test windows, perhaps of others."""
+        test = self.test.grouped(tested or grouping, range(self.width))
+        return replace(super().grouped(grouping, block), test=test)
+
+    def same(self, position):
+        """The cell of the same time; None where none is."""
+        times, time = self.test.windows.times, self.windows.times[position]
+        same = times.round(6) == time.round(6)
+        return int(same.argmax()) if same.any() else None
+
+    def models(self, block, task):
+        """Yield the transfer from every training window in a block."""
+        of_second = replace(task, at_most=MOST_OF_SECOND)
+        for position in block:
+            plan = self.plan(position, task)
+            model = self._transfer(position, plan, task)
+            if task.second is not None and plan.is_above(MOST_OF_SECOND):
+                second = self.plan(position, of_second)
+                model = replace(model, second=replace(model, plan=second))
+            yield model
+
+    def _transfer(self, position, plan, task):
+        """The transfer from one training window."""
+        order = plan.order if plan.batches else np.arange(self.n_test)
+        tested = self.test_labels, self.n_test, self.width
+        learned = task.learned if plan.batches else task.learned.of_others
+        if isinstance(plan, FoldwisePlan):
+
+            def of_fold(fold, order=None):
+                order = fold.test if order is None else order
+                columns = fold.columns, fold.n_columns
+                return self._chunks(plan, order, *columns, learned)
+
+            if plan.scores_features:
+                chunks = self._feature_chunks(order, plan)
+            elif plan.is_shared or not plan.batches:
+                chunks = of_fold(plan.whole, order)
+            else:
+                chunks = of_fold
+            return Transfer(plan, chunks, *tested)
+        (values, kernel), unit = self.samples(position), None
+        if self._uses_features(values, task):
+            chunks = self._feature_chunks(order, plan)
+        else:
+            columns, values, unit = kernel_columns(values, kernel, plan.hat.lam)
+            chunks = self._chunks(plan, order, columns, values.shape[1], learned)
+        expansion = partial(expand, values=values, unit=unit)
+        return Transfer(plan, chunks, *tested, expansion)
+
+    def _chunks(self, plan, order, columns, n_columns, learned):
+        """The test rows of some trials, by what makes columns of features."""
+
+        def rows(windows):
+            # Folds that have columns of their own ask for the same features.
+            if isinstance(plan, FoldwisePlan) and self._test_windows is not None:
+                features = self._test_windows[list(windows)][:, order]
+            else:
+                features = self._test_features(windows, order)
+            features = learned.augmented(features, order)
+            values = columns(features.reshape(-1, features.shape[2]))
+            return values.reshape(*features.shape[:2], -1)
+
+        return Chunks(rows, (len(order), n_columns), self.width, plan)
+
+    def _uses_features(self, X, task):
+        """Whether weights on features are cheaper than kernels between times."""
+        (n, p), columns = X.shape, (task.n_classes - 1) * len(task.labels)
+        return isinstance(self.kernel, Linear) and p * columns <= n * (columns + p)
+
+    def _feature_chunks(self, order, plan):
+        """The test features, arranged once for all training windows."""
+        key = order.tobytes(), len(plan.rows), plan.dtype.name
+        if key not in self._arranged:
+            rows = partial(self._test_features, order=order)
+            self._arranged.clear()  # of another run
+            shape = self.test.features(0).shape
+            self._arranged[key] = Chunks(rows, shape, self.width, plan)
+        return self._arranged[key]
+
+    def _test_features(self, windows, order):
+        """The features of test trials in some windows, (C, n, p)."""
+        return np.stack([self.test.features(window)[order] for window in windows])
+
+    @cached_property
+    def _test_windows(self):
+        """The features of all test trials in all windows, (windows, n, p).
+
+        None where they take much memory.
+        """
+        shape = (self.width, *self.test.features(0).shape)
+        if 8 * np.prod(shape) > Chunks.MOST:
+            return None
+        return self._test_features(range(self.width), slice(None))
+
+    @cached_property
+    def _arranged(self):
+        return {}
+
+
 # ----------------------------------------------------------------------------- columns
 
 
@@ -379,13 +520,10 @@ class RunScaling:
 
     def grouped(self, grouping, columns=slice(None)):
         """The same for pseudo-trials, each of one run, and some features."""
+        if grouping.sides is None:
+            return RunScaling(self.deviations[:, columns], self.run_of)
         first = np.concatenate([members[:, 0] for members in grouping.sides])
         return RunScaling(self.deviations[:, columns], self.run_of[first])
-
-
-def _by_number(position):
-    """The name of a position that has none."""
-    return f"position {position}"
 
 
 @dataclass(frozen=True)
@@ -419,7 +557,7 @@ class SubsetPositions(Positions):
     indices: np.ndarray
     kernel: object
     reg: object
-    name: Callable = _by_number
+    name: Callable = "position {}".format
     folds: Folds | None = None
     adjacency: Callable | None = None
     words: str = "positions"

@@ -489,9 +489,9 @@ def warn_of_spread(positions, analysis):
     if not len(some):
         return
     signals = [_thinned(positions.signal(number)) for number in some]
-    codes, chosen = analysis.samples.codes, analysis.train_mask
+    codes, chosen = analysis.samples.codes, analysis.samples.train_mask
     if len(codes) != len(signals[0]):  # in repeats these are of averages, drawn later
-        codes, chosen = analysis.trials.codes, analysis.trained_trials
+        codes, chosen = analysis.trials.codes, analysis.trials.train_mask
     if chosen is not None:
         codes, signals = codes[chosen], [signal[chosen] for signal in signals]
     warn_of(find_spread(signals, codes, analysis.classes))

@@ -1,7 +1,7 @@
 """What is done with trials: one record, and how public functions are told of it.
 
-A `Procedure` is made of parts: the method, what every fold learns before it, the folds,
-the samples that trials are made into, the scores, the permutations, and how it runs.
+A `Procedure` is made of parts: the method, the folds and the samples that trials are
+made into, the scores, the permutations, and how it runs.
 Each part is checked when it is made, and says what its options mean. Nothing in it is
 about data: what is known of these are `Trials`.
 
@@ -20,24 +20,32 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from difflib import get_close_matches
-from functools import wraps
+from functools import partial, wraps
 from importlib import import_module
+from numbers import Integral
 from os import PathLike
 from typing import Any, Literal, TypedDict, TypeVar, get_args
 
 import numpy as np
+from sklearn.model_selection import KFold
 
 from ..data.epochs import is_even
 from ..data.trials import Trials
-from ..inference.permutation import Permute
-from ..kfda.folds import CrossValidation
-from ..kfda.kernels import KernelLike
+from ..inference.permutation import BLIND, Permute
+from ..kfda.folds import (
+    DEFAULT_FOLDS,
+    CrossValidation,
+    find_cut_groups,
+    make_folds,
+    may_see_labels,
+)
+from ..kfda.kernels import KernelChoice, KernelLike
 from ..kfda.models import resolve_method
 from ..kfda.penalties import PenaltyLike
 from ..kfda.preprocess import Preprocess, check_steps
 from ..kfda.rowmaps import Nystrom
 from ..metrics.names import Scoring
-from ..results.procedure import passed_on
+from ..results.procedure import OF_THE_RUN
 from ..utils.checks import (
     Precision,
     Seed,
@@ -50,7 +58,14 @@ from ..utils.checks import (
     collected_warnings,
 )
 from ..utils.fingerprints import collected_inputs, files_of
-from .draws import Repeating
+from ..utils.memory import check_many
+from .draws import (
+    Draws,
+    average_trials,
+    count_cells,
+    find_left_out,
+    seeded_splitters,
+)
 from .positions import cut_windows
 from .problems import refusal
 from .run import NULLS, KeptNull
@@ -58,7 +73,7 @@ from .run import NULLS, KeptNull
 
 @dataclass(frozen=True)
 class Method:
-    """The classifier, or what predicts numbers; `kernel` and `reg` become objects.
+    """What every fold learns; `kernel`, `reg` and steps of `preprocess` become objects.
 
     Parameters
     ----------
@@ -89,28 +104,6 @@ class Method:
         (n, n) matrix for many trials; None: use the exact kernel.
     precomputed : bool
         Whether the data may be a kernel matrix.
-    """
-
-    kernel: KernelLike = "linear"
-    reg: PenaltyLike = "auto"
-    n_components: int | None = None
-    approx: Nystrom | None = None
-    precomputed: bool = False
-
-    def __post_init__(self):
-        """Check kernel and penalty, and make objects of their names."""
-        method = resolve_method(self.kernel, self.reg, self.approx, self.precomputed)
-        for name, value in zip(("kernel", "reg"), method, strict=True):
-            # The one way to set a field of a frozen object.
-            object.__setattr__(self, name, value)
-
-
-@dataclass(frozen=True)
-class Learning:
-    """What every fold learns before the model.
-
-    Parameters
-    ----------
     preprocess : str | transformer | list of these | None
         Preprocessing steps fitted to the training trials of each fold, separately at
         each position, and applied to its test trials: ``"zscore"`` (each feature),
@@ -120,18 +113,31 @@ class Learning:
         refer to each training set. None: no preprocessing.
     """
 
+    kernel: KernelLike = "linear"
+    reg: PenaltyLike = "auto"
+    n_components: int | None = None
+    approx: Nystrom | None = None
+    precomputed: bool = False
     preprocess: Preprocess = None
     #: The transformers.
     steps: tuple = field(init=False)
 
     def __post_init__(self):
-        """Check the steps."""
-        object.__setattr__(self, "steps", check_steps(self.preprocess))
+        """Check kernel, penalty and steps, and make objects of their names."""
+        method = resolve_method(self.kernel, self.reg, self.approx, self.precomputed)
+        made = *method, check_steps(self.preprocess)
+        for name, value in zip(("kernel", "reg", "steps"), made, strict=True):
+            # The one way to set a field of a frozen object.
+            object.__setattr__(self, name, value)
+
+
+#: Repeats that are enough for a mean score.
+_ENOUGH = 100
 
 
 @dataclass(frozen=True)
-class Splitting:
-    """How trials are parted into training and test sets.
+class Repeating:
+    """The folds, the samples that trials are made into, and how both are repeated.
 
     Parameters
     ----------
@@ -146,9 +152,156 @@ class Splitting:
         uses the labels (StratifiedKFold): then it is run on the labels of each
         permutation, which requires a separate model for each. A list of index arrays is
         shared by all.
+    average : int | "max" | None
+        Number of trials of one class that are averaged, within test sets (and groups),
+        into one pseudo-trial; pseudo-trials replace trials in the result. They are
+        drawn with `random_state`; remaining trials are left out. ``"max"``: the size of
+        the smallest class in any test set (and group).
+    n_repeats : int
+        Number of repeats, whose scores are averaged: with `average`, trials are
+        regrouped at random, without it new random folds are drawn (`cv` is a number, or
+        a splitter with random folds). All repeats of a permutation use the same
+        permuted labels of trials. ``result.repeats`` has the score of each repeat.
+    equalize : bool
+        With `average`, make equal numbers of pseudo-trials of all classes in each test
+        set (and group), as many as the smallest class allows; each repeat leaves out
+        different trials. With ``average=1`` this is random undersampling: trials are
+        left out at random until class sizes are equal.
+    average_test : bool
+        With `average`, test on averages; False tests models trained on averages on
+        single trials.
     """
 
     cv: CrossValidation = None
+    average: int | str | None = None
+    n_repeats: int = 1
+    equalize: bool = False
+    average_test: bool = True
+
+    def __post_init__(self):
+        """Check what does not depend on folds."""
+        check_count("n_repeats", self.n_repeats, minimum=1)
+        for name in ("equalize", "average_test"):
+            check_flag(name, getattr(self, name))
+
+    def splitter(self, groups, test=None, train_on=None):
+        """`cv`, or for a number of folds that are drawn again and again a splitter."""
+        cv, once = self.cv, self.n_repeats == 1 or self.average is not None
+        if once or test is not None or train_on is not None:
+            return cv
+        if cv is None and groups is None:
+            cv = DEFAULT_FOLDS
+        if not isinstance(cv, Integral):
+            return cv
+        leak = find_cut_groups(cv, groups)
+        if leak:
+            leak.warn()
+        n_folds = check_count("cv", cv, minimum=2)
+        return KFold(n_folds, shuffle=True, random_state=0)
+
+    def check(self, folds, y_test, kernel):
+        """Refuse what cannot be repeated; folds are None for tests on other trials."""
+        r = self.n_repeats
+        check_many(
+            r,
+            _ENOUGH,
+            8 * (1 if folds is None else folds.n),
+            f"n_repeats={r:,} times other folds or averages",
+            f"fewer repeats; with {_ENOUGH} the mean score hardly changes any more",
+        )
+        given = f"average={self.average!r}"
+        advice = "average out, and average such trials before you decode them"
+        if self.average is None:
+            if self.equalize or not self.average_test:
+                given = "equalize=True" if self.equalize else "average_test=False"
+                raise refusal("average: none", given=given)
+            if r > 1 and folds is not None and folds.train_mask is not None:
+                raise refusal("repeats: train_on", r=r)
+            given, advice = f"n_repeats={r}", "n_repeats out"
+        what = "y_test, a second label for each trial"
+        if folds is None:
+            what = (
+                "tests on other trials (test_epochs, X_test, in time generalization "
+                "train_on without groups or cv)"
+            )
+        repeated = r > 1 or self.average is not None
+        if repeated and (folds is None or y_test is not None):
+            raise refusal("repeats: no folds", given=given, what=what, advice=advice)
+        chooses = isinstance(kernel, KernelChoice) and not kernel.is_linear
+        if self.is_two_sided(folds) and chooses:
+            raise refusal("average: kernels", average=self.average)
+
+    def is_two_sided(self, folds):
+        """Whether trained and tested samples differ, or folds have training sets."""
+        parted = not self.average_test or (folds is not None and folds.trains)
+        return self.average is not None and bool(parted)
+
+    def is_shown(self, cv, folds, permute, y_test):
+        """Whether a splitter is shown the permuted labels, which may be refused.
+
+        It is if it may look at labels. Of repeats with other folds each is shown them
+        anyway.
+        """
+        kept = permute == "within_folds" or not may_see_labels(cv)
+        if kept or folds is None or folds.sees_labels is False:
+            return False
+        if self.n_repeats > 1 and self.average is None:
+            return False
+        given = None if self.average is None else f"average={self.average!r}"
+        if folds.train_mask is not None:
+            given = "train_on"
+        if y_test is not None:
+            given = "y_test, a second label for each trial"
+        if given is not None:
+            looks = "looks" if folds.sees_labels else "may look"
+            words = {"name": folds.name, "looks": looks, "given": given}
+            raise refusal("folds by labels", blind=BLIND, **words)
+        return True
+
+    def prepare(self, cv, folds, codes, groups, seed, classes, permuting, y_test):
+        """The `Draw` of averages, if there is one, and the `Draws`, if there are any.
+
+        If labels are permuted, some cells of averages must hold several classes.
+        """
+        permuted = permuting.n_permutations > 0
+        shown = permuted and self.is_shown(cv, folds, permuting.permute, y_test)
+        once = self.n_repeats == 1 and not self.is_two_sided(folds) and not shown
+        if once and self.average is None:
+            return None, None
+        if once:
+            trials = folds, codes, groups, seed, classes
+            return average_trials(self.average, *trials, equalize=self.equalize), None
+        draws = Draws(folds, groups, seed, self.n_repeats, codes[np.newaxis])
+        if self.average is None:
+            splitters = (cv,)
+            if self.n_repeats > 1:
+                splitters = seeded_splitters(cv, folds, groups, self.n_repeats, seed)
+            options = {"groups": groups, "classes": classes}
+            split = tuple(partial(make_folds, each, **options) for each in splitters)
+            return None, replace(draws, split=split, shown=shown)
+        options = {"equalize": self.equalize, "average_test": self.average_test}
+        cells = count_cells(self.average, folds, codes, groups, classes, **options)
+        if permuted and (cells.counts > 0).sum(axis=1).max() < 2:
+            raise refusal("regrouped: one class")
+        left_out = find_left_out(cells, folds, groups, classes)
+        if left_out:
+            left_out.warn()
+        return None, replace(draws, cells=cells, average_test=self.average_test)
+
+    def record(self, averages, draws):
+        """What a result records of it."""
+        k = self.average  # maybe "max"
+        if averages is not None:
+            k = averages.members.shape[1]
+        elif draws is not None:
+            k = draws.cells and draws.cells.k
+        return {
+            "average": k,
+            "n_repeats": self.n_repeats,
+            "equalize": self.equalize,
+            "average_test": self.average_test,
+            "folds_by_labels": draws is not None and draws.sees_labels,
+        }
 
 
 @dataclass(frozen=True)
@@ -284,8 +437,6 @@ class Procedure:
     """All that is done with trials."""
 
     method: Method = field(default_factory=Method)
-    learning: Learning = field(default_factory=Learning)
-    splitting: Splitting = field(default_factory=Splitting)
     repeating: Repeating = field(default_factory=Repeating)
     scores: Scores = field(default_factory=Scores)
     permuting: Permuting = field(default_factory=Permuting)
@@ -439,6 +590,9 @@ class CheckpointOptions(TypedDict, total=False):
 #: The functions that were made by `decodes`, by name.
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
+#: Options that are data, unless they name columns or ask for trials in words.
+_OF_TRIALS = ("groups", "confounds", "train_on")
+
 _PARAMETERS = re.compile(r"(?ms)(^Parameters\n-+\n)(.*?)(?=\n\n\S[^\n]*\n---|\Z)")
 #: How the text of an argument begins that is added to the shared one.
 _MORE = "    ... "
@@ -485,7 +639,7 @@ def decodes(
             files = files_of(read.values())
             kept = {
                 "warnings": tuple(dict.fromkeys(texts)),
-                "options": passed_on(bound, data, result.parameters),
+                "options": _passed_on(bound, data, result.parameters),
                 "inputs": {"function": function.__name__, **inputs, "files": files},
             }
             for name, value in kept.items():
@@ -500,6 +654,31 @@ def decodes(
         return call
 
     return decorate
+
+
+def _passed_on(bound, data, parameters):
+    """The options of a call that say what was done, with what was drawn.
+
+    `bound` are its arguments, `data` the names of those that are data beside the
+    positional ones, and `parameters` is what its result records.
+    """
+    keywords, options = bound.signature.parameters, {}
+    for name, value in bound.arguments.items():
+        named = value is None or isinstance(value, str)  # columns, or a query
+        if name == "confounds" and isinstance(value, list | tuple):
+            # Texts may be categories of the trials, which have no name.
+            known = [each["name"] for each in parameters["confounds"] or ()]
+            named = known == list(value)
+        of_data = name in data or (name in _OF_TRIALS and not named)
+        is_option = keywords[name].kind is inspect.Parameter.KEYWORD_ONLY
+        if is_option and not of_data and name not in OF_THE_RUN:
+            options[name] = value
+    options["random_state"] = parameters["random_state"]
+    if options.get("approx") is not None:
+        kernel = parameters["kernel"]
+        first = kernel["kernels"][0] if "kernels" in kernel else kernel
+        options["approx"] = first["approx"]
+    return options
 
 
 def describes_options(function: Function) -> Function:

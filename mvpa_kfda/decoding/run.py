@@ -1,5 +1,8 @@
 """The run loop: the same decoding at every position of a map.
 
+A :class:`Draw` says of which rows, trials or averages of these, and a :class:`Task`
+what is asked.
+
 What to decode where is said by the map's positions
 (:mod:`mvpa_kfda.decoding.positions`), and how label vectors are predicted there by
 their models. The loop scores the observed labels and the permuted ones, block by block,
@@ -12,7 +15,7 @@ import math
 import shutil
 import tempfile
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -21,6 +24,7 @@ from joblib import cpu_count
 from ..inference.null import Null, NullSummary, summarize_null
 from ..kfda.direct import Predictions
 from ..kfda.folds import Folds, InnerFolds
+from ..kfda.kernels import Kernel, KernelChoice, Precomputed
 from ..kfda.patterns import pattern_weights, patterns_of
 from ..kfda.penalties import AtMost, Auto, Tuned
 from ..kfda.preprocess import FoldPreprocessing
@@ -44,6 +48,111 @@ NULLS = get_args(KeptNull)
 
 #: What is kept of a null in memory, in units of all its scores in single precision.
 _TIMES_KEPT = {"all": 2, "full": 1}
+
+
+def average(data, members, axis=0):
+    """The means of some entries of an axis, those of an average in each row."""
+    total = np.take(data, members[:, 0], axis).astype(np.float64, copy=False)
+    for each in members.T[1:]:
+        total += np.take(data, each, axis)
+    total /= members.shape[1]
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """What a procedure runs on once: rows that are means of trials, or trials.
+
+    Attributes
+    ----------
+    sides : tuple of ndarray of int | None
+        The trials in each row, arrays (m, k) of one k or of several; None: the trials.
+    codes : ndarray of int, shape (m,) | None
+        The classes of the rows.
+    groups : ndarray, shape (m,) | None
+        Their groups.
+    folds : Folds | None
+        Their test sets.
+    """
+
+    sides: tuple[np.ndarray, ...] | None
+    codes: np.ndarray | None = None
+    groups: np.ndarray | None = None
+    folds: Folds | None = None
+
+    @property
+    def members(self):
+        """Trials in each row (m, k), where all rows are averages of k trials."""
+        return None if self.sides is None else self.sides[0]
+
+    @property
+    def train_mask(self):
+        """Which rows are trained with (m,), all others tested; None: any may be."""
+        return None if self.folds is None else self.folds.train_mask
+
+    def apply(self, data, axis=0):
+        """The data with the trials along an axis averaged, (..., m, ...)."""
+        data = np.asarray(data)
+        means = [average(data, members, axis) for members in self.sides]
+        return means[0] if len(means) == 1 else np.concatenate(means, axis)
+
+    def both(self, data, kernel, axis=0):
+        """Data and kernel of the rows.
+
+        A linear kernel is given averaged features, others average their values.
+        """
+        if self.sides is None:
+            return data, kernel
+        if kernel.is_linear:
+            return self.apply(data, axis), kernel
+        if isinstance(kernel, KernelChoice):  # stays one, among averaged kernels
+            return data, kernel.map(lambda each: AveragedKernel(each, self))
+        return data, AveragedKernel(kernel, self)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AveragedKernel(Kernel):
+    """A kernel between averages of trials, in feature space; it is given the trials."""
+
+    kernel: Kernel
+    draw: Draw
+
+    def __post_init__(self):
+        """Have the properties of the kernel that is averaged."""
+        for name in ("shift_free", "assumes_unit_scale", "is_linear", "low_rank"):
+            object.__setattr__(self, name, getattr(self.kernel, name))
+
+    def fit(self, X):
+        """The kernel with its numbers fixed by the single trials."""
+        return replace(self, kernel=self.kernel.fit(X))
+
+    def __call__(self, X, Y=None):
+        """The matrix S K S' (m, m) of trials X and Y (or X).
+
+        Y holds the same trials as X, as at another time.
+        """
+        return self.draw.apply(self.draw.apply(self.kernel(X, Y)), 1)
+
+    def features(self, X):
+        """The averaged columns (m, r)."""
+        return self.draw.apply(self.kernel.features(X))
+
+    def of_samples(self, X):
+        """The kernel matrix of the averages of trials X."""
+        return self.fit(X)(X), Precomputed()
+
+    def take(self, columns):
+        """The kernel for some columns of the features."""
+        return replace(self, kernel=self.kernel.take(columns))
+
+    def repeated(self, times):
+        """The kernel for `times` blocks of the columns, side by side."""
+        return replace(self, kernel=self.kernel.repeated(times))
+
+    def __repr__(self):
+        """Say what is averaged, not which trials."""
+        each = " or ".join(str(side.shape[1]) for side in self.draw.sides)
+        return f"AveragedKernel({self.kernel!r}, {each} trials each)"
 
 
 @dataclass(frozen=True)
@@ -118,14 +227,6 @@ class Task:
         trains = self.folds is not None and self.folds.trains is not None
         return bool(self.learned) or trains
 
-    @property
-    def stacks(self):
-        """Whether positions are stacked, to share what depends on labels only.
-
-        Numbers are of single positions, and tuning takes long by itself.
-        """
-        return self.inner is None and self.n_classes is not None
-
     def penalty(self, reg):
         """A penalty for the trials of this task."""
         if isinstance(reg, Auto):
@@ -134,11 +235,6 @@ class Task:
         if self.at_most is None or isinstance(reg, Tuned):
             return reg
         return AtMost(reg, self.at_most)
-
-    @property
-    def settings(self):
-        """What a model needs to know before it sees labels."""
-        return self.folds, self.dtype, self.rank
 
     @property
     def metrics(self):
@@ -164,16 +260,22 @@ class Task:
 
     def by_trial(self, model, observed):
         """The predictions of the observed labels in the order of trials, by name."""
-        once, class_scores = np.bincount(model.rows).max() == 1, None
+        once, part = np.bincount(model.rows).max() == 1, {}
         if self.keep_class_scores or not once:
             found = [_per_trial(model, each.class_scores[..., 0]) for each in observed]
             class_scores = np.concatenate(found)
+        if self.keep_class_scores:
+            part["class_scores"] = class_scores
         if once:
-            predicted = [_tested_once(model, piece) for piece in observed]
-            part = {"predicted": np.concatenate(predicted)}
-        else:
-            part = {"predicted": _winners(class_scores)}
-        return part | ({"class_scores": class_scores} if self.keep_class_scores else {})
+            rows = [x.predicted.reshape(len(x.predicted), -1).T for x in observed]
+            values = np.concatenate(rows)  # no trial is in two test sets
+            predicted = np.full((len(values), model.n_rows), -1, values.dtype)
+            predicted[:, model.rows] = values
+            return part | {"predicted": predicted}
+        tested = ~np.isnan(class_scores).any(axis=-1)
+        small = np.int8 if self.n_classes < 128 else np.int16
+        winners = np.where(tested, class_scores.argmax(axis=-1), -1).astype(small)
+        return part | {"predicted": winners}
 
     def run_block(self, positions, block):
         """Decode the positions of one block; return its part, with whole nulls."""
@@ -219,10 +321,8 @@ class RegressionTask(Task):
     def metrics(self):
         """The metrics by name."""
         known = REGRESSION_METRICS | self.functions
-        return {
-            name: _OfStandardised(known[name], self.mean, self.scale)
-            for name in self.scoring
-        }
+        unit = self.mean, self.scale
+        return {name: _of_standardised(known[name], *unit) for name in self.scoring}
 
     def penalty(self, reg):
         """A penalty for values: their size tells how much to shrink."""
@@ -257,41 +357,20 @@ class RegressionTask(Task):
         return {"predicted": self.mean + self.scale * average}
 
 
-@dataclass(frozen=True)
-class _OfStandardised:
+def _of_standardised(metric, mean, scale):
     """A metric of standardised values, in the unit of the given ones."""
 
-    metric: Metric | FunctionMetric
-    mean: float
-    scale: float
-
-    scalar, table, needs_class_scores = True, None, False
-
-    @property
-    def chance(self):
-        """Its value where nothing can be predicted."""
-        return self.metric.chance
-
-    @property
-    def needs_two_classes(self):
-        """Whether it is undefined where all values to be predicted are equal."""
-        return self.metric.needs_spread
-
-    @staticmethod
-    def fill(values):
-        """The scores as they are."""
-        return values
-
-    def score(self, tested):
-        """The scores (1, B) of what was tested; functions are shown given values."""
-        true, predicted, metric = tested.true[:, 0], tested.predicted[:, 0], self.metric
+    def score(tested):
+        true, predicted = tested.true[:, 0], tested.predicted[:, 0]
         if not isinstance(metric, FunctionMetric):
-            scores = metric.score(true, predicted) * self.scale**metric.power
-        else:
-            true, predicted = (self.mean + self.scale * v.T for v in (true, predicted))
-            pairs = zip(true, predicted, strict=True)
-            scores = [metric.mean(*pair, None, tested.shapes) for pair in pairs]
-        return np.array([scores])
+            return metric.score(true, predicted)[np.newaxis] * scale**metric.power
+        # Functions are shown the given values.
+        pairs = zip(mean + scale * true.T, mean + scale * predicted.T, strict=True)
+        return np.array([[metric.mean(*pair, None, tested.shapes) for pair in pairs]])
+
+    # Numbers that are all equal are as one class.
+    undefined = {"needs_two_classes": metric.needs_spread}
+    return Metric(score, metric.chance, "", **undefined)
 
 
 def run(positions, task, n_jobs=None, verbose=None, checkpoint=None):
@@ -468,7 +547,8 @@ def _decode(task, model):
         part[f"metrics/{name}"] = values[0].reshape(-1, *extra)
     if task.second is not None:
         if model.second is not None:
-            (scores,) = _scores_of(model.second, task, slice(1))
+            observed_again = task.predict(model.second, task.labels[:1], want_scores)
+            (scores,) = _evaluate(metrics, observed_again, model.second, task)
         for name in task.scalar_metrics:
             part[f"second_scores/{name}"] = scores[name][0].ravel()
     shape = len(task.labels) - 1, len(part[f"metrics/{task.scoring[0]}"])
@@ -489,26 +569,17 @@ def _need_class_scores(metrics):
 
 def _in_tests(model, task, block):
     """The scores (B, *row) of some label vectors by name, for each test."""
-    second = task.second
-    if second is None:
-        return _scores_of(model, task, block)
-    trues = [None, second]  # these stay
-    if len(second) > 1:  # one for each permutation: these move
-        trues = [second[block], None]
-    if model.second is None:
-        return _scores_of(model, task, block, trues)
-    return [
-        *_scores_of(model, task, block, trues[:1]),
-        *_scores_of(model.second, task, block, trues[1:]),
-    ]
-
-
-def _scores_of(model, task, block, trues=(None,)):
-    """The scores (B, *row) of some label vectors by name, a list as `trues`."""
-    metrics = task.scalar_metrics
-    want_scores = _need_class_scores(metrics)
-    scored = task.predict(model, task.labels[block], want_scores)
-    return _evaluate(metrics, scored, model, task, trues)
+    second, trues = task.second, [None]
+    if second is not None:  # labels that stay, or one for each permutation, that move
+        trues = [None, second] if len(second) == 1 else [second[block], None]
+    asked = [(model, trues)]
+    if second is not None and model.second is not None:
+        asked = [(model, trues[:1]), (model.second, trues[1:])]
+    metrics, labels, found = task.scalar_metrics, task.labels[block], []
+    for each, against in asked:
+        scored = task.predict(each, labels, _need_class_scores(metrics))
+        found += _evaluate(metrics, scored, each, task, against)
+    return found
 
 
 def _evaluate(metrics, scored, model, task, trues=(None,)):
@@ -534,17 +605,6 @@ def _evaluate(metrics, scored, model, task, trues=(None,)):
     ]
 
 
-def _tested_once(model, scored):
-    """Predictions by trial, (cells of the row, n); -1 for trials never tested.
-
-    From (n_test, *row, 1), with no trial in two test sets.
-    """
-    values = scored.predicted[..., 0].reshape(len(scored.predicted), -1)
-    predicted = np.full((values.shape[1], model.n_rows), -1, values.dtype)
-    predicted[:, model.rows] = values.T
-    return predicted
-
-
 def _per_trial(model, values):
     """Average values of the observed labels over the folds that test a trial.
 
@@ -556,13 +616,6 @@ def _per_trial(model, values):
     np.add.at(total, (slice(None), model.rows), values)
     with np.errstate(invalid="ignore"):
         return total / times[:, None]  # 0 / 0 is NaN: never tested
-
-
-def _winners(class_scores):
-    """The best class of every trial (..., n), -1 for trials never tested."""
-    tested = ~np.isnan(class_scores).any(axis=-1)
-    small = np.int8 if class_scores.shape[-1] < 128 else np.int16
-    return np.where(tested, class_scores.argmax(axis=-1), -1).astype(small)
 
 
 @dataclass(frozen=True)

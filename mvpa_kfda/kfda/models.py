@@ -90,7 +90,7 @@ def plan_of_features(X, kernel, reg, task):
     """The plan of features (n, p), or of a precomputed kernel matrix (n, n).
 
     The task has the `folds`, the `inner` folds of a tuned penalty, the `dtype` and the
-    `rank`; `settings` are all of these but the inner folds. It makes a `penalty` one
+    `rank`. It makes a `penalty` one
     for its trials. Where folds have matrices of their own (`is_foldwise`), it has what
     is `learned` in each.
     """
@@ -102,7 +102,7 @@ def plan_of_features(X, kernel, reg, task):
         dtype = np.dtype(task.dtype)
         X = learned.augmented(X)
         return FoldwisePlan(X, kernel, reg, learned, *trials, dtype, task.rank)
-    return prepare(make_hat(X, kernel, reg), *task.settings)
+    return prepare(make_hat(X, kernel, reg), task.folds, task.dtype, task.rank)
 
 
 @dataclass(frozen=True)

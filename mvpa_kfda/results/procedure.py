@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from dataclasses import field
 from typing import Any
@@ -16,9 +15,7 @@ from ..utils.record import as_call, is_record, recorded
 from .fields import record
 
 #: Options that no result depends on.
-_OF_THE_RUN = ("n_jobs", "verbose", "checkpoint")
-#: Options that are data, unless they name columns or ask for trials in words.
-_OF_TRIALS = ("groups", "confounds", "train_on")
+OF_THE_RUN = ("n_jobs", "verbose", "checkpoint")
 #: Options that hold names of the user's alone.
 _NAMES_ONLY = ("classes",)
 
@@ -111,7 +108,7 @@ class OptionsMixin:
                 "result it was made of."
             )
         options = revived(
-            {k: v for k, v in self.options.items() if k not in _OF_THE_RUN}
+            {k: v for k, v in self.options.items() if k not in OF_THE_RUN}
         )
         if options.get("cv", self) is None and self._leaves_unnamed_groups:
             options["cv"] = model_selection.LeaveOneGroupOut()
@@ -141,41 +138,6 @@ class ChecksumMixin:
         for name in ("files", PROJECTIONS):  # called otherwise elsewhere, and rounded
             read.pop(name, None)
         return checksum_of(arrays, read)
-
-
-def passed_on(bound, data, parameters):
-    """Return the options of a call that say what was done, with what was drawn.
-
-    `bound` are its arguments, `data` the names of those that are data beside the
-    positional ones, and `parameters` is what its result records.
-    """
-    left_out = {*data, *_OF_THE_RUN}
-    options = {
-        name: value
-        for name, value in bound.arguments.items()
-        if name not in left_out
-        and bound.signature.parameters[name].kind is inspect.Parameter.KEYWORD_ONLY
-        and (name not in _OF_TRIALS or _names_columns(name, value, parameters))
-    }
-    options["random_state"] = parameters["random_state"]
-    if options.get("approx") is not None:
-        options["approx"] = _approximation(parameters["kernel"])
-    return options
-
-
-def _names_columns(option, value, parameters):
-    """Tell names of columns, and queries, from one value for each trial."""
-    if value is None or isinstance(value, str):
-        return True
-    if option != "confounds" or not isinstance(value, list | tuple):
-        return False
-    # Texts may be categories of the trials, which have no name.
-    return [each["name"] for each in parameters["confounds"] or ()] == list(value)
-
-
-def _approximation(kernel):
-    """Return the recorded approximation of a recorded kernel, or of several."""
-    return kernel["kernels"][0]["approx"] if "kernels" in kernel else kernel["approx"]
 
 
 def revived(options):
