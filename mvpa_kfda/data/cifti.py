@@ -229,9 +229,8 @@ def _load_meshes(mesh):
             "nilearn, a dict {'left': ..., 'right': ...} or (left, right), of .surf.gii"
             " files or meshes."
         )
-    if unknown := [part for part in parts if part not in ("left", "right")]:
-        there = quoted(unknown)
-        raise ValueError(f"Invalid parts of mesh: {there}. Allowed: 'left', 'right'.")
+    if unknown := quoted(part for part in parts if part not in ("left", "right")):
+        raise ValueError(f"Invalid parts of mesh: {unknown}. Allowed: 'left', 'right'.")
     given = {part: each for part, each in parts.items() if each is not None}
     return {part: _load_mesh(each, part) for part, each in given.items()}
 

@@ -249,9 +249,7 @@ def rescale(data, chosen=None):
     rows = slice(None) if chosen is None else chosen
     mean = np.mean([sample[rows].mean(dtype=np.float64) for sample in data])
     squares = [np.square(sample[rows] - mean).mean(dtype=float) for sample in data]
-    deviation = np.sqrt(np.mean(squares))
-    if deviation > 0:
-        data /= deviation
+    data /= np.sqrt(np.mean(squares)) or 1.0
 
 
 # ---------------------------------------------------------------------- neighbourhoods

@@ -69,9 +69,8 @@ class NilearnWarnings(catch_warnings):
 
     def __exit__(self, *error):
         super().__exit__(*error)
-        for message, kind in dict.fromkeys(
-            (str(w.message), w.category) for w in self._caught
-        ):
+        caught = dict.fromkeys((str(w.message), w.category) for w in self._caught)
+        for message, kind in caught:
             # Not its news of later versions, nor what numbers do inside of it.
             ours = issubclass(kind, UserWarning) and not issubclass(kind, FutureWarning)
             if ours and error[0] is None:
@@ -81,9 +80,8 @@ class NilearnWarnings(catch_warnings):
 def listed(imgs):
     """Images as a list, one path for every file that a pattern stands for."""
     single = str | os.PathLike | SpatialImage | SurfaceImage | Cifti2Image | GiftiImage
-    if isinstance(imgs, single) or (
-        isinstance(imgs, dict) and _by_hemisphere(imgs) is not None
-    ):
+    parts = isinstance(imgs, dict) and _by_hemisphere(imgs) is not None
+    if parts or isinstance(imgs, single):
         imgs = [imgs]
     first = imgs[0] if isinstance(imgs, list | tuple) and imgs else imgs
     is_image = isinstance(first, SpatialImage | SurfaceImage)
@@ -223,9 +221,8 @@ def aligned(image, other):
     """
     if np.array_equal(image.affine, other.affine):
         return image
-    return image.__class__(
-        image.dataobj, other.affine, image.header, file_map=image.file_map
-    )
+    parts = image.dataobj, other.affine, image.header
+    return image.__class__(*parts, file_map=image.file_map)
 
 
 def grid_words(image):
@@ -266,9 +263,7 @@ def load_3d(item, name):
     image = load_volume(item, name)
     if n_volumes(image) != 1:
         raise ValueError(f"{name} must be a 3D image; its shape is {image.shape}.")
-    if len(image.shape) == 3:
-        return image
-    return on_grid(read(image, name)[..., 0], image)
+    return image if len(image.shape) == 3 else on_grid(read(image, name)[..., 0], image)
 
 
 def scaling_step(image):
@@ -278,6 +273,11 @@ def scaling_step(image):
     """
     step = getattr(image.dataobj, "slope", None)
     return None if step in (None, 0, 1) else abs(float(step))
+
+
+def finite(data):
+    """Data in which what is not finite is 0."""
+    return np.nan_to_num(data, nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def whole_numbers(data, name, step=None):
@@ -290,7 +290,7 @@ def whole_numbers(data, name, step=None):
     """
     if data.dtype.kind in "biu":
         return data
-    data = np.nan_to_num(data, nan=0.0, posinf=0.0, neginf=0.0)
+    data = finite(data)
     whole = np.rint(data)
     if not (apart := np.abs(data - whole)).any():
         return whole
@@ -314,7 +314,7 @@ def whole_numbers(data, name, step=None):
 
 def as_mask(data, name, step=None):
     """Booleans for data of zeros and one other value; NaN counts as zero."""
-    selected = np.nan_to_num(data, nan=0.0, posinf=0.0, neginf=0.0)
+    selected = finite(data)
     values = np.unique(selected[selected != 0])
     if len(values) > 1 and (whole := whole_numbers(selected, name, step)) is not None:
         selected, values = whole, np.unique(whole[whole != 0])
@@ -468,9 +468,8 @@ def on_mesh(values, image, name):
         try:
             data = np.asarray(load_surf_data(found[part]))
         except Exception as error:  # what is raised depends on the kind of file
-            raise ValueError(
-                f"{name}: the {part} hemisphere cannot be read: {error}"
-            ) from error
+            what = f"the {part} hemisphere cannot be read"
+            raise ValueError(f"{name}: {what}: {error}") from error
         if len(data) != len(mesh.coordinates):
             raise ValueError(
                 f"{name} has {len(data)} vertices in its map of the {part} hemisphere, "
@@ -615,13 +614,11 @@ def _column_blocks(X, rows):
 
 def find_runs(groups, codes):
     """The rows of every run within which to z-score."""
-    everything = [np.arange(len(codes))]
-    if groups is None:
-        return everything
-    runs = {name: np.flatnonzero(groups == name) for name in np.unique(groups)}
+    names = [] if groups is None else np.unique(groups)
+    runs = {name: np.flatnonzero(groups == name) for name in names}
     of_one = [name for name, rows in runs.items() if len(set(codes[rows])) == 1]
-    if len(of_one) == len(runs):
-        return everything  # patients and controls, say, whose difference would go
+    if len(of_one) == len(runs):  # none, or patients and controls, say
+        return [np.arange(len(codes))]
     if of_one:
         name = of_one[0].item() if isinstance(of_one[0], np.generic) else of_one[0]
         more = f" (and {len(of_one) - 1} more)" if len(of_one) > 1 else ""
@@ -638,9 +635,8 @@ def flat_within_runs(X, usable, runs):
     for rows in runs:
         here = usable & ~X[rows].any(axis=0)
         if np.array_equal(here, usable):
-            raise ValueError(
-                f"Nothing varies in the group of image {rows[0]} (from 0). Drop it."
-            )
+            group = f"the group of image {rows[0]} (from 0)"
+            raise ValueError(f"Nothing varies in {group}. Drop it.")
         flat |= here
     return flat
 
@@ -654,9 +650,8 @@ def _zscores(data):
         # nilearn takes a deviation below 2e-16 for none, whatever the unit.
         data /= np.abs(data).max(axis=0)
         with np.errstate(invalid="ignore"):  # its check for a mean of zero: 0 / 0
-            scores[:, varying] = clean(
-                data, detrend=False, standardize="zscore_sample", filter=False
-            )
+            asked = {"standardize": "zscore_sample", "detrend": False, "filter": False}
+            scores[:, varying] = clean(data, **asked)
     return scores
 
 
