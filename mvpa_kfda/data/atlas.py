@@ -48,8 +48,7 @@ def read_regions(imgs, labels_img, mask_img=None, lut=None, mesh=None):
     labels, ids, names = _labels_on(opened.space, labels_img)
     if lut is None or is_table(imgs):
         lut = names or lut
-    chosen = labels != 0
-    if not chosen.any():
+    if not (chosen := labels != 0).any():
         raise ValueError(
             "No region of labels_img holds a voxel of the images and of mask_img. Are "
             "they aligned, and are there labels other than 0?"
@@ -60,11 +59,9 @@ def read_regions(imgs, labels_img, mask_img=None, lut=None, mesh=None):
     ids = ids[ids != 0]
     regions = RegionSpace(_names(ids, lut, listed), ids, images.space, labels)
     if empty := regions.names[~np.isin(ids, labels)].tolist():
-        warn(
-            f"{len(empty)} of {len(ids)} regions hold no voxel of the images "
-            f"and of mask_img: {quoted(empty, 5)}. They cannot be decoded.",
-            UserWarning,
-        )
+        which = f"of the images and of mask_img: {quoted(empty, 5)}"
+        what = f"{len(empty)} of {len(ids)} regions hold no voxel {which}"
+        warn(f"{what}. They cannot be decoded.", UserWarning)
     return images, regions
 
 

@@ -360,8 +360,7 @@ def _warn_of_missed_trials(runs, t_r):
     for run in runs:
         trials, times, n = run.trials, run.frame_times, len(run.frame_times)
         ends = (trials["onset"] + trials["duration"]).to_numpy() + RESPONSE
-        near = np.flatnonzero((ends > times[-1]) | (run.n_kept < n))
-        if len(near) == 0:
+        if len(near := np.flatnonzero((ends > times[-1]) | (run.n_kept < n))) == 0:
             continue
         more = int(np.ceil((ends.max() - times[-1]) / t_r))
         longer = times[0] + np.arange(n + max(more, 1)) * t_r
@@ -385,8 +384,7 @@ def _lay_out(run, options):
         )
     of_all_scans = _regressors(run.trials, run.kernels, run.frame_times)
     X = of_all_scans[:, run.kept]
-    silent = np.flatnonzero(~X[:, :, 0].any(axis=1))
-    if len(silent):
+    if len(silent := np.flatnonzero(~X[:, :, 0].any(axis=1))):
         raise ValueError(
             "No scan that is kept holds anything of the response to the trial "
             f"{run.label(silent[0])} ({counted(len(silent), 'such trial')}). Drop it "

@@ -120,8 +120,7 @@ class _Runs:
 
     def check_finite(self, values, name):
         """Which columns of scans (n_scans, n_positions) are finite, not none."""
-        finite = np.isfinite(values).all(axis=0)
-        if not finite.any():
+        if not (finite := np.isfinite(values).all(axis=0)).any():
             raise ValueError(
                 f"All {plural(self.space.noun)} of the mask hold NaN or infinite "
                 f"values somewhere in {name}. Leave such scans or the run out."
@@ -281,8 +280,7 @@ def sidecar_beside(item):
         # Of CIFTI files both ..._bold.dtseries.json and ..._bold.json are in use.
         whole = re.sub(r"\.nii(\.gz)?$", "", path.name)
         for stem in (whole, path.name.partition(".")[0]):
-            sidecar = path.with_name(f"{stem}.json")
-            if sidecar.is_file():
+            if (sidecar := path.with_name(f"{stem}.json")).is_file():
                 return read_sidecar(sidecar)
     return None, None
 
@@ -325,8 +323,7 @@ def find_timing(names, headers, sidecars, t_r=None, slice_time_ref=None):
     t_r = _find_t_r(names, headers, in_files, t_r)
     known = [start / t_r for start in starts if start is not None]
     if slice_time_ref is not None:
-        other = [share for share in known if abs(share - slice_time_ref) > _SAME]
-        if other:
+        if other := [share for share in known if abs(share - slice_time_ref) > _SAME]:
             warn(
                 f"slice_time_ref={slice_time_ref:g}, but by the StartTime in the .json "
                 f"file of a run {other[0]:g}. The first is used."
@@ -462,8 +459,7 @@ def _seconds(column, name, in_file):
 
 def check_lasting(table, name, length):
     """Refuse events that last longer than the whole run, as milliseconds would."""
-    long = table[table["duration"] > length]
-    if len(long):
+    if len(long := table[table["duration"] > length]):
         first = long.iloc[0]
         raise ValueError(
             f"{name}: the event at {first['onset']:g} s lasts {first['duration']:g} s, "
@@ -511,15 +507,13 @@ def check_trials(trials, name, length):
     if len(trials) == 0:
         raise ValueError(f"{name} holds no trials of interest. Leave the run out.")
     onsets = trials["onset"].to_numpy()
-    outside = onsets[(onsets < 0) | (onsets >= length)]
-    if len(outside):
+    if len(outside := onsets[(onsets < 0) | (onsets >= length)]):
         raise ValueError(
             f"{name} lasts from 0 to {length:g} s, and does not contain "
             f"{counted(len(outside), 'trial')} (the first: onset {outside[0]:g} s). "
             "Drop them from events, or from conditions."
         )
-    twice = onsets[trials.duplicated(["onset", "duration"])]
-    if len(twice):
+    if len(twice := onsets[trials.duplicated(["onset", "duration"])]):
         raise ValueError(
             f"{name}: two trials have the onset {twice[0]:g} s and the same duration "
             f"({counted(len(twice), 'such pair')}), and cannot be distinguished. Drop "
@@ -547,8 +541,7 @@ def check_durations(trials):
         )
     ends = (trials["onset"] + trials["duration"]).groupby(trials["run"], sort=False)
     before = ends.shift().to_numpy()
-    n_early = np.count_nonzero(trials["onset"].to_numpy() < before - 1e-6)
-    if n_early:
+    if n_early := np.count_nonzero(trials["onset"].to_numpy() < before - 1e-6):
         warn(
             f"{counted(n_early, 'trial')} of {len(trials)} began before the previous "
             "one had ended; their overlapping responses cannot be separated."
@@ -601,8 +594,7 @@ def read_bold_confounds(item, name, n_scans):
         values = item.astype(float)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must hold numbers only: {error}.") from None
-    broken = ~np.isfinite(values).all()
-    if broken.any():
+    if (broken := ~np.isfinite(values).all()).any():
         raise ValueError(
             f"{name} holds NaN or infinite values in {broken.sum()} of "
             f"{counted(len(broken), 'column')}: {quoted(values.columns[broken], 5)}. "

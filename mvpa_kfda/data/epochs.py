@@ -129,8 +129,7 @@ def _in_both(trials, kept, record, epochs, y, owner):
     labels, kept_test, record_test = None, np.arange(len(epochs)), {}
     if y is not None:
         labels, kept_test, record_test = _classes_of(epochs, y, "y_test", owner)
-    both = np.intersect1d(kept, kept_test)
-    if len(both) == 0:
+    if len(both := np.intersect1d(kept, kept_test)) == 0:
         raise ValueError(
             "y and y_test name classes that have no epoch in common, and are to label "
             "the same epochs. To test on others, pass test_epochs=epochs."

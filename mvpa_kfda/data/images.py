@@ -199,8 +199,7 @@ def _column(table, column, name):
             f"{column!r}, given for {name}, {what} column of the table. The columns "
             f"are: {quoted(table.columns.tolist())}."
         )
-    missing = table[column].isna().to_numpy()
-    if missing.any():
+    if (missing := table[column].isna().to_numpy()).any():
         raise ValueError(
             f"{name}: the column {column!r} is empty in {sum(missing)} of {len(table)} "
             f"rows (first: row {np.flatnonzero(missing)[0]}, counted from 0). Fill in "

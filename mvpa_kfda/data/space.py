@@ -392,8 +392,7 @@ class RegionSpace(Space, kind="regions", noun="region"):
             raise invalid("region", region, allowed, TypeError)
         by_name = isinstance(region, str)
         known, what = (self.names, "name") if by_name else (self.ids, "number")
-        found = np.flatnonzero(known == region)
-        if len(found) > 1:
+        if len(found := np.flatnonzero(known == region)) > 1:
             mend = f"choose by number: {quoted(self.ids[found].tolist(), 10)}"
             raise ValueError(f"{len(found)} regions are called {region!r}; {mend}.")
         if len(found) == 0:
@@ -617,10 +616,9 @@ class GrayordinateSpace(
     @property
     def points(self):
         """Places of the positions in mm, NaN without a mesh; None if all are so."""
-        points = np.full((len(self.mask), 3), np.nan)
-        if self.affine is not None:
+        points, affine = np.full((len(self.mask), 3), np.nan), self.affine
+        if affine is not None:
             inside = self.vertex < 0
-            affine = self.affine
             points[inside] = self.voxel[inside] @ affine[:3, :3].T + affine[:3, 3]
         for part, corners in self.coordinates.items():
             within = self.structures[self.structure] == cortex(part)

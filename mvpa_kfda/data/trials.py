@@ -127,8 +127,7 @@ class TrainOn:
 
     def check_labels(self, y):
         """Refuse classes (n,) of tested trials that no trial to train on has."""
-        absent = np.setdiff1d(y[~self.mask], y[self.mask])
-        if len(absent):
+        if len(absent := np.setdiff1d(y[~self.mask], y[self.mask])):
             raise ValueError(
                 f"{self.given} selects no trial of class {str(absent[0])!r}, which is "
                 "among the trials to be tested. Leave these out, or select some."

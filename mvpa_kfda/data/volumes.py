@@ -156,8 +156,7 @@ def load_volume(item, name):
         )
     if len(item.shape) not in (3, 4) or 0 in item.shape:
         raise ValueError(f"{name} must be a 3D or 4D image; its shape is {item.shape}.")
-    kind = np.dtype(item.dataobj.dtype).kind
-    if kind not in "biuf":
+    if (kind := np.dtype(item.dataobj.dtype).kind) not in "biuf":
         raise ValueError(
             f"{name} holds {'complex' if kind == 'c' else 'no real'} numbers, dtype "
             f"{item.dataobj.dtype}; kernels need real ones, such as the magnitude: "
@@ -260,8 +259,7 @@ def load_mask(mask_img, image, name="mask_img"):
 
 def load_3d(item, name):
     """A 3D image; a 4D one that holds one volume will do."""
-    image = load_volume(item, name)
-    if n_volumes(image) != 1:
+    if n_volumes(image := load_volume(item, name)) != 1:
         raise ValueError(f"{name} must be a 3D image; its shape is {image.shape}.")
     return image if len(image.shape) == 3 else on_grid(read(image, name)[..., 0], image)
 
@@ -481,8 +479,7 @@ def on_mesh(values, image, name):
 
 def load_surface_mask(mask_img, image, name="mask_img"):
     """A mask of booleans by part, for the mesh of an image."""
-    mask_img = on_mesh(mask_img, image, name)
-    if n_maps(mask_img) != 1:
+    if n_maps(mask_img := on_mesh(mask_img, image, name)) != 1:
         raise ValueError(f"{name} must hold one map; its shape is {mask_img.shape}.")
     parts = mask_img.data.parts
     chosen = as_mask(np.concatenate([data.ravel() for data in parts.values()]), name)
@@ -644,8 +641,7 @@ def flat_within_runs(X, usable, runs):
 def _zscores(data):
     """Z-scores (n_rows, n_features); 0 for constant and for NaN."""
     scores = np.zeros_like(data)
-    varying = usable_columns(data)
-    if varying.any():
+    if (varying := usable_columns(data)).any():
         data = data[:, varying]
         # nilearn takes a deviation below 2e-16 for none, whatever the unit.
         data /= np.abs(data).max(axis=0)

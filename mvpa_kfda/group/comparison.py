@@ -146,8 +146,7 @@ def compare(
     metric, places = _shared_metric(a, b, metric), a.places
     _check_permutations(a, b, metric)
     scores = [np.asarray(each.metrics[metric]) for each in (a, b)]
-    shown = np.asarray(np.isfinite(scores).all(axis=0))
-    if not shown.any():
+    if not (shown := np.asarray(np.isfinite(scores).all(axis=0))).any():
         raise ValueError("There is no position at which both results have a score.")
 
     which, tests = np.ravel(shown), []
@@ -221,8 +220,7 @@ def _read(result, name):
 
 def _check_comparable(a, b):
     """Refuse results that do not belong together."""
-    difference = a.places.difference(b.places)
-    if difference:
+    if difference := a.places.difference(b.places):
         verb = "has" if a.places.kind == b.places.kind else "is"
         raise ValueError(
             "The results must be of one kind and have the same positions, but result_b "
@@ -261,8 +259,7 @@ def _check_comparable(a, b):
 
 def _shared_metric(a, b, metric):
     """The name of a metric, which both results need for every position."""
-    shared = [name for name in a.scalar_metrics if name in b.scalar_metrics]
-    if not shared:
+    if not (shared := [name for name in a.scalar_metrics if name in b.scalar_metrics]):
         raise ValueError(
             "The results have no metric in common: result_a has "
             f"{quoted(a.scalar_metrics)}, result_b {quoted(b.scalar_metrics)}. Run "
@@ -289,8 +286,7 @@ def _check_permutations(a, b, metric):
                 "with n_permutations=1000 or so and random_state=0 (maps with "
                 "null='full', which keeps them)."
             )
-    differ = _other_permutations(a, b)
-    if differ:
+    if differ := _other_permutations(a, b):
         raise ValueError(
             "Both results need scores of the same label permutations, but they differ "
             f"in: {'; '.join(differ)}. Run both analyses with the same groups, cv, "

@@ -570,8 +570,7 @@ def _warn(latency, n_early):
             "interval is based on the others and too narrow. The effect is not in all "
             "subjects, or too short: see min_duration, window and criterion."
         )
-    share = n_early / len(latency.onsets)
-    if share <= MOST_WITHOUT:
+    if (share := n_early / len(latency.onsets)) <= MOST_WITHOUT:
         return
     first = max(part.window[0] for part in latency.parts or (latency,))
     onset, before = ONSETS[latency.parameters["criterion"]], ""

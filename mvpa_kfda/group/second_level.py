@@ -323,8 +323,7 @@ def _heights(null, threshold):
     """The heights (C,) above which a score is in a cluster."""
     n_maps = len(null) + 1
     # A product that should be whole may fall short of it by a rounding error.
-    allowed = int(threshold * n_maps * (1 + 1e-12))
-    if allowed < 1:
+    if (allowed := int(threshold * n_maps * (1 + 1e-12))) < 1:
         raise ValueError(
             f"No score can pass threshold={threshold:g} with {len(null)} second-level "
             "permutations. Take more of them (n_permutations="
@@ -1094,8 +1093,7 @@ def _check_alternative(alternative, method, corrections):
 def _check_order(order, share, n_subjects, alpha):
     """The order of an i-test; refuse one that cannot reach alpha."""
     order = check_count("order", 1 if order is None else order, minimum=1)
-    largest = largest_order(n_subjects, share, alpha)
-    if largest < 1:
+    if (largest := largest_order(n_subjects, share, alpha)) < 1:
         raise ValueError(
             f"With {n_subjects} subjects no order of the i-test can reject a "
             f"proportion of {share:g} at alpha={alpha:g}. Use more subjects or a "

@@ -578,8 +578,7 @@ def level_to_test(subjects, alternative, also=""):
     where classes are equal. `also` words what else the caller offers.
     """
     members, name = subjects.members, subjects.first.metric
-    chance = float(subjects.first.chance)
-    if np.isnan(chance):
+    if np.isnan(chance := float(subjects.first.chance)):
         raise ValueError(
             f"The metric {name!r} has no chance level to test against. Choose another "
             "metric, or use method='prevalence' or 'bootstrap', which compare with "

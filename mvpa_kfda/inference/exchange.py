@@ -261,8 +261,7 @@ def interval_of_mean(
     halved = alternative == "two-sided" and not simultaneous
     share = (1 - confidence) / (2 if halved else 1)
     # A product that should be whole may fall short of it by a rounding error.
-    n_outside = int(share * (len(exchanges) + 1) * (1 + 1e-12))
-    if n_outside < 1:
+    if (n_outside := int(share * (len(exchanges) + 1) * (1 + 1e-12))) < 1:
         raise ValueError(
             f"{counted(len(exchanges) + 1, 'arrangement', ',')} of these subjects are "
             f"too few for an interval with confidence={confidence:g}: it would have no "
@@ -276,8 +275,7 @@ def interval_of_mean(
 
 def interval_of_difference(difference, null, *, confidence, alternative, simultaneous):
     """Both ends (C,) around differences (C,), from permuted ones (P, C)."""
-    n_outside = int((1 - confidence) * (len(null) + 1) * (1 + 1e-12))
-    if n_outside < 1:
+    if (n_outside := int((1 - confidence) * (len(null) + 1) * (1 + 1e-12))) < 1:
         raise ValueError(
             f"{counted(len(null), 'permutation', ',')} are too few for an interval "
             f"with confidence={confidence:g}: it would have no end. Run both analyses "

@@ -398,8 +398,7 @@ class NullSummary:
         """
         known = {field.name for field in fields(cls)}
         needed = {"n_permutations", "exceedances", "maximum", "threshold"}
-        wrong = sorted(needed - set(arrays)) + sorted(set(arrays) - known)
-        if wrong:
+        if wrong := sorted(needed - set(arrays)) + sorted(set(arrays) - known):
             raise ValueError(
                 _TEXTS["summary: names"].format(names=", ".join(map(repr, wrong)))
             )

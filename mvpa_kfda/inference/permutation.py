@@ -476,8 +476,7 @@ def _groups(codes, folds, groups):
     if len(names) < 2:
         raise ValueError(_TEXTS["one group"].format(group=names[0].item()))
     unit_codes = codes[first]
-    mixed = groups[unit_codes[unit] != codes]
-    if len(mixed):
+    if len(mixed := groups[unit_codes[unit] != codes]):
         raise ValueError(_TEXTS["mixed groups"].format(group=mixed[0].item()))
     return Units(unit_codes, np.zeros(len(names), dtype=np.intp), unit)
 

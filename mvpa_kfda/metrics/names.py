@@ -262,8 +262,7 @@ def metric_in_text(name):
     >>> metric_in_text("balanced_accuracy"), metric_in_text("mean_mcc")
     ('balanced accuracy', 'mean MCC')
     """
-    known = find_metric(name)
-    if known:
+    if known := find_metric(name):
         return known.label
     if name.endswith("_difference"):
         return f"{metric_in_text(name.removesuffix('_difference'))} difference"
