@@ -207,17 +207,12 @@ def _check_options(options):
     if width is not None and width > _WIDEST:
         allowed = f"None, or up to {_WIDEST} mm; wider kernels leave no pattern"
         raise invalid("smoothing_fwhm", width, allowed)
-    if scaling is not False and not (_is_number(scaling) and scaling == 0):
+    if scaling is not False and not (bold.is_number(scaling) and scaling == 0):
         allowed = "0 for percent of each voxel's mean over its run, False for raw units"
         raise invalid("signal_scaling", scaling, allowed)
-    if share is not None and not (_is_number(share) and 0 <= share <= 1):
+    if share is not None and not (bold.is_number(share) and 0 <= share <= 1):
         allowed = "from 0 to 1, a fraction of t_r, or None for that in the .json files"
         raise invalid("slice_time_ref", share, allowed)
-
-
-def _is_number(value):
-    """Whether a value is a number, and neither true nor false."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _find_kernels(hrf_model):

@@ -273,6 +273,11 @@ class Timing:
     told_by: str  #: who says the latter: "given", "StartTime" or "default"
 
 
+def is_number(value):
+    """Whether a value is a number, and neither true nor false."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def sidecar_beside(item):
     """What the .json file beside a run says, as `read_sidecar`."""
     if isinstance(item, str | PathLike):
@@ -298,8 +303,7 @@ def read_sidecar(path):
     names = "RepetitionTime", "StartTime"
     for name in names:
         value = content.get(name, 0.0)
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not 0 <= value < float("inf"):
+        if not is_number(value) or not 0 <= value < float("inf"):
             word = repr(value) if isinstance(value, str) else json.dumps(value)
             raise ValueError(
                 f"{path}: {name} is {word}, but must be a number of seconds. Correct "

@@ -322,8 +322,7 @@ class SurfaceSpace(Space, kind="surface", noun="vertex"):
         }
 
     def _shaped(self, places):
-        ends = np.cumsum([*map(len, self.mask.values())])
-        return dict(zip(self.mask, np.split(places, ends[:-1]), strict=True))
+        return by_part(places, self.mask)
 
     def _image(self, values, outside, dtype, name):
         from nilearn.surface import InMemoryMesh, SurfaceImage
@@ -768,6 +767,12 @@ def cifti_image(rows, columns, names=None):
 def _xyz(points):
     """The columns of a table with places in mm; none for None."""
     return {} if points is None else dict(zip("xyz", points.T, strict=True))
+
+
+def by_part(values, parts):
+    """Values of vertices, one part of a surface after the other, by part."""
+    ends = np.cumsum([*map(len, parts.values())])
+    return dict(zip(parts, np.split(values, ends[:-1]), strict=True))
 
 
 def numbered(mask):

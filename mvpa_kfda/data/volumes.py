@@ -37,7 +37,7 @@ from ..utils.checks import (
     read_file,
     warn,
 )
-from .space import HEMISPHERES, SurfaceSpace, VolumeSpace, same_places
+from .space import HEMISPHERES, SurfaceSpace, VolumeSpace, by_part, same_places
 
 #: Values of whole images that are masked at once, so that copies stay small.
 MASKED_AT_ONCE = 2**22
@@ -483,8 +483,7 @@ def load_surface_mask(mask_img, image, name="mask_img"):
         raise ValueError(f"{name} must hold one map; its shape is {mask_img.shape}.")
     parts = mask_img.data.parts
     chosen = as_mask(np.concatenate([data.ravel() for data in parts.values()]), name)
-    ends = np.cumsum([*map(len, parts.values())])
-    return dict(zip(parts, np.split(chosen, ends[:-1]), strict=True))
+    return by_part(chosen, parts)
 
 
 def mask_surfaces(images, mask):

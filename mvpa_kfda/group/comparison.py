@@ -193,10 +193,10 @@ def compare(
     )
     # Renamed classes have the same difference, as all that is compared is.
     n, renamings = comparison.n_permutations, a.parameters.get("renamings", 1)
+    advice = f"{n} permutations", "Use more permutations."
     for name in corrections:
         least = smallest_p_value((n + 1) / renamings - 1, int(which.sum()), name)
-        drawn = f"{n} permutations"
-        warn_if_above(alpha, least, name, drawn, "Use more permutations.")
+        warn_if_above(alpha, least, name, *advice)
     return comparison
 
 

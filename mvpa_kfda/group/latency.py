@@ -419,15 +419,14 @@ def bootstrap_latency(
     latency = parts[0]
     if len(parts) > 1:
         (onsets, peaks, n), (other_onsets, other_peaks, n_others) = found
-        difference = onsets - other_onsets, peaks - other_peaks
-        samples = [(onsets, n), (other_onsets, n_others)]
-        samples = [(difference[0], n)] if paired else samples
+        onset = onsets - other_onsets
+        samples = [(onset, n)] if paired else [(onsets, n), (other_onsets, n_others)]
         latency = replace(
             latency,
-            **_located(*difference, confidence, samples),
+            **_located(onset, peaks - other_peaks, confidence, samples),
             times=np.empty(0),
             mean=np.empty(0),
-            n_subjects=n + (0 if paired else n_others),
+            n_subjects=sum(n for _, n in samples),
             parts=tuple(parts),
             labels=labels,
         )
@@ -461,6 +460,7 @@ def _read(results, other, paired, metric, subjects, labels, baseline):
         levels, mean = results.permuted_means, results.permuted_mean()
         if levels is None and np.isfinite(mean):
             levels = np.full(scores.shape, mean)
+        levels = levels if baseline is None else None
     else:
         if other is None and paired:
             raise ValueError("paired=True needs a second list of results; pass other=.")
@@ -482,8 +482,6 @@ def _read(results, other, paired, metric, subjects, labels, baseline):
             f"results are of the kind {places.kind}, {places.describe()}. The diagonal "
             "of a generalization map is result.diagonal()."
         )
-    if baseline is not None:
-        levels = None
     if levels is not None:  # over times, as chance is one number
         levels = levels.mean(axis=1, keepdims=True)
     for part in parts:

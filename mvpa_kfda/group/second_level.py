@@ -919,13 +919,10 @@ def group_inference(
     if method.statistic == "order":
         order = _check_order(order, hypothesis, n_first, alpha)
     elif order is not None or hypothesis is not None:
-        given = ("hypothesis", hypothesis) if order is None else ("order", order)
-        raise ValueError(
-            f"{given[0]}={given[1]!r} is for method='i-test' only; leave it out."
-        )
+        given = f"hypothesis={hypothesis!r}" if order is None else f"order={order!r}"
+        raise ValueError(f"{given} is for method='i-test' only; leave it out.")
     if threshold is not None:
-        n_means = 1 if paired or other is None else 2
-        dof = len(names) // (2 if paired else 1) - n_means
+        dof = n_first - 1 if paired or other is None else len(names) - 2
         check_threshold(threshold, dof if method.statistic == "t" else None)
     asked = {"need_nulls": method.by_labels, "resample": resample}
     group = Subjects(entries, n_first, names, metric=metric, **asked)
@@ -1014,14 +1011,13 @@ def group_inference(
 
 def check_threshold(threshold, dof=None):
     """A p-level that forms clusters of t with `dof`, or of normal deviates."""
-    real = isinstance(threshold, Real) and not isinstance(threshold, bool)
+    real, hint = isinstance(threshold, Real) and not isinstance(threshold, bool), ""
     if real and 0 < threshold < 0.5:
         return float(threshold)
-    hint = ""
     if real and 1 < threshold < 1000:
-        name = "z" if dof is None else f"t({dof})"
-        p = stats.norm.sf(threshold) if dof is None else stats.t.sf(threshold, dof)
-        hint = f" It is no t or z: {name} = {threshold:g} is a p of {p:.2g}, one-sided."
+        name, null = ("z", stats.norm) if dof is None else (f"t({dof})", stats.t(dof))
+        what = f"{name} = {threshold:g} is a p of {null.sf(threshold):.2g}, one-sided"
+        hint = f" It is no t or z: {what}."
     raise ValueError(
         f"Invalid value for 'threshold': {threshold!r}. Allowed: a p-level above 0 and "
         f"below 0.5, such as 0.001 or 0.05.{hint}"
@@ -1114,9 +1110,8 @@ def _check_order(order, share, n_subjects, alpha):
 def _warn_if_out_of_reach(result):
     """Warn if no p-value can be as small as alpha, whatever the scores."""
     n, alpha = result.n_permutations, result.alpha
-    drawn = f"{result.n_subjects} subjects"
+    drawn, told = f"{result.n_subjects} subjects", False
     drawn += f" and {counted(n, 'second-level permutation')}" if n else ""
-    told = False
     for name in result.correction:
         advice = "Use a larger alpha."
         if alpha > _LEAST_ALPHA:
@@ -1137,9 +1132,8 @@ def _warn_if_out_of_reach(result):
         if n_tested > 1:
             at = f" at {counted(n_tested, 'position', ',')} at once"
             advice += ", and so can fewer positions, chosen before scores are seen"
-        largest = result.largest_gamma_0
-        bound = f"the prevalence bound cannot exceed {largest:.2f}"
-        if np.isnan(largest):
+        bound = f"the prevalence bound cannot exceed {result.largest_gamma_0:.2f}"
+        if np.isnan(result.largest_gamma_0):
             bound = "there can be no prevalence bound"
         warn(
             f"With {result.n_subjects} subjects {bound}{at}, so an effect in the "

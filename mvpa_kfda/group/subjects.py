@@ -357,8 +357,7 @@ def check_list_names(labels, other):
 
 def check_two_names(labels, whose, example):
     """Return two different names as text."""
-    several = isinstance(labels, list | tuple)
-    names = tuple(map(str, labels)) if several else ()
+    names = tuple(map(str, labels)) if isinstance(labels, list | tuple) else ()
     if len(names) != 2 or names[0] == names[1] or not all(map(str.strip, names)):
         allowed = f"two different names, of {whose}, such as {example}"
         raise invalid("labels", labels, allowed)

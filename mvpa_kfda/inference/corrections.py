@@ -259,9 +259,8 @@ def cluster_depth_p(null):
     observed = null.maps(null.observed[np.newaxis])
     nodes, run, depths, n_cut = _whole_clusters(observed > null.height)
     if n_cut:
-        reach = "reaches" if n_cut == 1 else "reach"
-        found = counted(n_cut, "cluster")
-        warn(_TEXTS["cut off"].format(clusters=found, reach=reach))
+        words = {"reach": "reaches" if n_cut == 1 else "reach"}
+        warn(_TEXTS["cut off"].format(clusters=counted(n_cut, "cluster"), **words))
     p = np.ones(observed.size)
     if len(nodes):
         values = observed.ravel()[nodes]

@@ -81,11 +81,9 @@ class FunctionMetric:
 
     def mean(self, true, predicted, class_scores, shapes):
         """The mean over test sets, of one label vector's rows (n_test,)."""
+        # What is scored is nobody else's to write to.
         given = [true, predicted, class_scores]
-        for i, each in enumerate(given):
-            if each is not None:  # what is scored is nobody else's to write to
-                given[i] = each.view()
-                given[i].flags.writeable = False
+        given = [None if x is None else np.broadcast_to(x, x.shape) for x in given]
         values = [
             self._call(*(None if each is None else each[i : i + m] for each in given))
             for rows, (_, m, _) in set_batches(shapes)
