@@ -9,7 +9,7 @@ import build
 import islands
 from entries import everywhere
 from mvpa_kfda import compare, group_inference, searchlight
-from mvpa_kfda.group.recombined import RecombinedNull, draw_recombinations
+from mvpa_kfda.group.second_level import RecombinedNull, draw_recombinations
 from mvpa_kfda.inference.corrections import nearest_to_zero
 from mvpa_kfda.inference.null import Null
 from mvpa_kfda.results.decoding import TimeRegressionResult

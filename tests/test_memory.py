@@ -19,9 +19,9 @@ from mvpa_kfda import (
     regress,
 )
 from mvpa_kfda.decoding.positions import FeaturePositions
-from mvpa_kfda.group import latency, recombined
+from mvpa_kfda.group import latency, second_level
 from mvpa_kfda.group.latency import draw_subjects
-from mvpa_kfda.group.recombined import draw_recombinations
+from mvpa_kfda.group.second_level import draw_recombinations
 from mvpa_kfda.inference import exchange, permutation
 from mvpa_kfda.inference.exchange import draw_labels, draw_signs
 from mvpa_kfda.inference.permutation import Units, permute_labels
@@ -208,7 +208,7 @@ def test_very_many_are_told_before_they_are_drawn(monkeypatch, draw):
     def batches(*shape):
         raise Drawn("begun")
 
-    for module in (permutation, exchange, recombined, latency):
+    for module in (permutation, exchange, second_level, latency):
         monkeypatch.setattr(module, "batches", batches)
     message = r"^To draw 1,00\d,00\d .* takes long .*: 100 times .* with 10,000\."
     begun = pytest.raises(Drawn, match="begun")

@@ -10,7 +10,7 @@ from scipy import stats
 
 import build
 from mvpa_kfda import TimeResult, group_inference
-from mvpa_kfda.group.recombined import (
+from mvpa_kfda.group.second_level import (
     RecombinedNull,
     draw_recombinations,
     p_of_scores,

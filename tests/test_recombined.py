@@ -9,7 +9,7 @@ from scipy import sparse
 from scipy.stats import false_discovery_control
 
 import islands
-from mvpa_kfda.group.recombined import (
+from mvpa_kfda.group.second_level import (
     RecombinedNull,
     _heights,
     cluster_size_p,

@@ -35,7 +35,7 @@ from mvpa_kfda import (
     group_inference,
     searchlight,
 )
-from mvpa_kfda.group.recombined import (
+from mvpa_kfda.group.second_level import (
     RecombinedNull,
     draw_recombinations,
     p_of_scores,

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 from scipy.signal import lfilter
 
-from mvpa_kfda.group.recombined import p_of_scores, test_each_subject
+from mvpa_kfda.group.second_level import p_of_scores, test_each_subject
 from mvpa_kfda.inference.corrections import holm
 from mvpa_kfda.inference.exchange import interval_of_mean
 from mvpa_kfda.inference.prevalence import Share, densest, order_p, quantile

@@ -48,8 +48,7 @@ def read_regions(imgs, labels_img, mask_img=None, lut=None, mesh=None):
     labels, ids, names = _labels_on(opened.space, labels_img)
     if lut is None or is_table(imgs):
         lut = names or lut
-    chosen = labels != 0
-    if not chosen.any():
+    if not (chosen := labels != 0).any():
         raise ValueError(
             "No region of labels_img holds a voxel of the images and of mask_img. Are "
             "they aligned, and are there labels other than 0?"
@@ -60,11 +59,9 @@ def read_regions(imgs, labels_img, mask_img=None, lut=None, mesh=None):
     ids = ids[ids != 0]
     regions = RegionSpace(_names(ids, lut, listed), ids, images.space, labels)
     if empty := regions.names[~np.isin(ids, labels)].tolist():
-        warn(
-            f"{len(empty)} of {len(ids)} regions hold no voxel of the images "
-            f"and of mask_img: {quoted(empty, 5)}. They cannot be decoded.",
-            UserWarning,
-        )
+        which = f"of the images and of mask_img: {quoted(empty, 5)}"
+        what = f"{len(empty)} of {len(ids)} regions hold no voxel {which}"
+        warn(f"{what}. They cannot be decoded.", UserWarning)
     return images, regions
 
 
@@ -113,9 +110,8 @@ def _labels_on(space, labels_img):
                 "volumes; pass a 3D image of whole numbers, or the path of one."
             )
         atlas = volumes.load_volume(labels_img, "labels_img")
-        whole = _one_map(
-            volumes.read(atlas, "labels_img"), 3, volumes.scaling_step(atlas)
-        )
+        data = volumes.read(atlas, "labels_img")
+        whole = _one_map(data, 3, volumes.scaling_step(atlas))
         return _on_grid_of(whole, atlas, space)[space.mask], np.unique(whole), None
     if isinstance(space, SurfaceSpace):
         like = space.to_img(np.zeros(space.n_positions))
@@ -137,7 +133,7 @@ def _labels_on(space, labels_img):
         )
     else:
         labels, atlas, names = load_cifti_labels(labels_img, space.axis())
-        labels = np.rint(_finite(labels)).astype(np.int64)
+        labels = np.rint(volumes.finite(labels)).astype(np.int64)
     ids = np.unique(_whole(atlas))
     if names:  # numbers that the file has no name for are names themselves
         names = {i: names.get(i, str(i)) for i in ids.tolist()}
@@ -179,18 +175,13 @@ def _one_map(data, n_axes, step=None):
 def _whole(data, step=None):
     """Whole numbers; NaN counts as 0, and files may have changed them a bit."""
     if (labels := volumes.whole_numbers(data, "labels_img", step)) is None:
-        data = _finite(data)
+        data = volumes.finite(data)
         raise ValueError(
             "labels_img must hold whole numbers, one per region and 0 for none; got "
             f"e.g. {data[data != np.rint(data)][0]:g}. Maps of probabilities must be "
             "thresholded first; resampled or 8-bit labels, rounded first: np.rint."
         )
     return labels.astype(np.int64)
-
-
-def _finite(data):
-    """Data in which what is not finite is 0."""
-    return np.nan_to_num(data, nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def _on_grid_of(labels, atlas, like):
@@ -245,10 +236,8 @@ def _names(ids, lut, listed):
     if not isinstance(lut, dict):
         table = read_table(lut, "lut")
         if not {"index", "name"} <= {*table.columns}:
-            there = quoted(table.columns.tolist())
-            raise ValueError(
-                f"lut needs the columns 'index' and 'name'; it has {there}."
-            )
+            there = f"it has {quoted(table.columns.tolist())}"
+            raise ValueError(f"lut needs the columns 'index' and 'name'; {there}.")
         if len(again := table["index"][table["index"].duplicated()]):
             what = f"the region {again.iloc[0]} more than once"
             raise ValueError(f"lut names {what}; every index needs one row.")

@@ -181,13 +181,10 @@ def opened(imgs, y, groups=None, mask_img=None):
     """
     if not isinstance(imgs, Betas):
         return imgs, y, mask_img, {}
-    table, called = imgs.table, None
-    if isinstance(groups, str):
-        called = groups if groups in _GROUPS else None
-    elif groups is not None:
-        same = [n for n in _GROUPS if n in table and np.array_equal(groups, table[n])]
-        called = same[0] if same else None
-    record = {"recordings": imgs.record() | {"group": called}}
+    table = imgs.table
+    same = [n for n in _GROUPS if n in table and np.array_equal(groups, table[n])]
+    same = [n for n in _GROUPS if n == groups] if isinstance(groups, str) else same
+    record = {"recordings": imgs.record() | {"group": same[0] if same else None}}
     y = (table, y) if isinstance(y, str) else y
     return imgs.imgs, y, imgs.mask_img if mask_img is None else mask_img, record
 
@@ -205,22 +202,17 @@ def _check_options(options):
     for name in ("t_r", "smoothing_fwhm"):
         if options[name] is not None:
             options[name] = check_positive(name, options[name])
-    width, scaling = options["smoothing_fwhm"], options["signal_scaling"]
-    share = options["slice_time_ref"]
+    names = "smoothing_fwhm", "signal_scaling", "slice_time_ref"
+    width, scaling, share = map(options.get, names)
     if width is not None and width > _WIDEST:
         allowed = f"None, or up to {_WIDEST} mm; wider kernels leave no pattern"
         raise invalid("smoothing_fwhm", width, allowed)
-    if scaling is not False and not (_is_number(scaling) and scaling == 0):
+    if scaling is not False and not (bold.is_number(scaling) and scaling == 0):
         allowed = "0 for percent of each voxel's mean over its run, False for raw units"
         raise invalid("signal_scaling", scaling, allowed)
-    if share is not None and not (_is_number(share) and 0 <= share <= 1):
+    if share is not None and not (bold.is_number(share) and 0 <= share <= 1):
         allowed = "from 0 to 1, a fraction of t_r, or None for that in the .json files"
         raise invalid("slice_time_ref", share, allowed)
-
-
-def _is_number(value):
-    """Whether a value is a number, and neither true nor false."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _find_kernels(hrf_model):
@@ -323,10 +315,9 @@ def _regressors(trials, kernels, frame_times):
     for i, trial in enumerate(trials.itertuples()):
         event = [trial.onset], [trial.duration], [1.0]
         for j, kernel in enumerate(kernels):
+            asked = event, kernel, frame_times
             try:
-                found, _ = first_level.compute_regressor(
-                    event, kernel, frame_times, min_onset=_MIN_ONSET
-                )
+                found, _ = first_level.compute_regressor(*asked, min_onset=_MIN_ONSET)
             except Exception as error:  # of anybody's function
                 if kernel in (None, *chain(*HRF_MODELS.values())):
                     raise
@@ -353,9 +344,8 @@ def _design_matrix(run, events, options):
             min_onset=_MIN_ONSET,
         )
     except ValueError as error:
-        raise ValueError(
-            f"nilearn makes no design matrix of {run.name}: {error}"
-        ) from error
+        what = f"nilearn makes no design matrix of {run.name}"
+        raise ValueError(f"{what}: {error}") from error
     return matrix.iloc[run.kept]
 
 
@@ -365,8 +355,7 @@ def _warn_of_missed_trials(runs, t_r):
     for run in runs:
         trials, times, n = run.trials, run.frame_times, len(run.frame_times)
         ends = (trials["onset"] + trials["duration"]).to_numpy() + RESPONSE
-        near = np.flatnonzero((ends > times[-1]) | (run.n_kept < n))
-        if len(near) == 0:
+        if len(near := np.flatnonzero((ends > times[-1]) | (run.n_kept < n))) == 0:
             continue
         more = int(np.ceil((ends.max() - times[-1]) / t_r))
         longer = times[0] + np.arange(n + max(more, 1)) * t_r
@@ -390,8 +379,7 @@ def _lay_out(run, options):
         )
     of_all_scans = _regressors(run.trials, run.kernels, run.frame_times)
     X = of_all_scans[:, run.kept]
-    silent = np.flatnonzero(~X[:, :, 0].any(axis=1))
-    if len(silent):
+    if len(silent := np.flatnonzero(~X[:, :, 0].any(axis=1))):
         raise ValueError(
             "No scan that is kept holds anything of the response to the trial "
             f"{run.label(silent[0])} ({counted(len(silent), 'such trial')}). Drop it "
@@ -442,13 +430,12 @@ def _inverse(A, lengths):
     return P / lengths[..., np.newaxis], np.where(singular, column, -1)
 
 
-def _refuse_singular(what, run):
-    """Say of which trials the responses cannot be told from other regressors."""
-    raise ValueError(
+def _singular(what, run):
+    """The error of a response that cannot be told from other regressors."""
+    return ValueError(
         f"The design is singular: the response to {what} in {run.name} is a sum of "
         "other regressors. Look for events that always come together, confounds that "
-        "hold the task, and trials too close in time for method='lsa' "
-        "(use 'lss')."
+        "hold the task, and trials too close in time for method='lsa' (use 'lss')."
     )
 
 
@@ -463,12 +450,12 @@ def _weigh_separately(X, basis, run):
     X, S = (A - basis @ (basis.T @ A) for A in (X, total))
     P, column = _inverse(S, length_of_total)
     if column >= 0:
-        _refuse_singular(f"{_OTHER_TRIALS!r}", run)
+        raise _singular(f"{_OTHER_TRIALS!r}", run)
     if len(X) == 1:  # the trial is the sum
         return P[np.newaxis]
     D, columns = _inverse(X - S @ (P @ X), lengths)
     if (columns >= 0).any():
-        _refuse_singular(run.label(np.flatnonzero(columns >= 0)[0]), run)
+        raise _singular(run.label(np.flatnonzero(columns >= 0)[0]), run)
     return P + D - (P @ X) @ D
 
 
@@ -480,7 +467,7 @@ def _weigh_together(X, basis, run):
     columns = (X - basis @ (basis.T @ X)).transpose(1, 0, 2).reshape(n_scans, -1)
     P, column = _inverse(columns, lengths)
     if column >= 0:
-        _refuse_singular(run.label(column // k), run)
+        raise _singular(run.label(column // k), run)
     return P.reshape(n_trials, k, n_scans)
 
 
@@ -490,10 +477,10 @@ def _fit_by_nilearn(Y, run, options, progress):
     named = run.events["trial_type"].to_numpy(dtype=object, copy=True)
     others = np.where(run.is_trial, _OTHER_TRIALS, named)
     named[trials] = run.trial_names
-    separately, labels = options["method"] == "lss", named
+    separately = options["method"] == "lss"
     for row in trials:
-        if separately:
-            labels = np.where(np.arange(len(named)) == row, named, others)
+        here = np.arange(len(named)) == row
+        labels = np.where(here, named, others) if separately else named
         if separately or not values:
             events = run.events.assign(trial_type=labels)
             with catch_warnings():
@@ -548,14 +535,14 @@ def _estimate_all(scans, runs, weights, options, verbose):
         f"Estimating {n_trials} trials in {n_voxels} {plural(scans.space.noun)}",
         "dtype='float32', fewer runs at a time or a smaller mask",
     )
-    values, start = np.empty((n_trials, n_voxels), options["dtype"]), 0
-    odd = np.zeros((len(_ODD), n_voxels), bool)
+    values, odd = np.empty((n_trials, n_voxels), options["dtype"]), False
+    parts = np.split(values, np.cumsum([*map(len, weights)])[:-1])  # of every run
     with Progress(n_trials, verbose=verbose, noun="trial") as progress:
-        for number, (run, each) in enumerate(zip(runs, weights, strict=True)):
-            rows = slice(start, start + len(each))
+        each = zip(parts, runs, weights, strict=True)
+        for number, (part, run, of_run) in enumerate(each):
             data = scans.read(number, run.kept, run.name)
-            values[rows], here = _estimate(*data, run, each, options, progress)
-            start, odd = rows.stop, odd | here
+            part[:], here = _estimate(*data, run, of_run, options, progress)
+            odd = odd | here
     for what, n in zip(_ODD, odd.sum(axis=1), strict=True):
         if n:
             warn(f"{n} of {n_voxels} {plural(scans.space.noun)} of the mask {what}.")

@@ -120,8 +120,7 @@ class _Runs:
 
     def check_finite(self, values, name):
         """Which columns of scans (n_scans, n_positions) are finite, not none."""
-        finite = np.isfinite(values).all(axis=0)
-        if not finite.any():
+        if not (finite := np.isfinite(values).all(axis=0)).any():
             raise ValueError(
                 f"All {plural(self.space.noun)} of the mask hold NaN or infinite "
                 f"values somewhere in {name}. Leave such scans or the run out."
@@ -131,7 +130,10 @@ class _Runs:
     def to_imgs(self, values):
         """Estimates (n_trials, n_positions) as images."""
         with volumes.NilearnWarnings():
-            return self._masker.inverse_transform(values)
+            image = self._masker.inverse_transform(values)
+        if isinstance(image, nibabel.Nifti1Image):
+            image.set_data_dtype(values.dtype)  # older nilearn would save as double
+        return image
 
 
 class VolumeRuns(_Runs):
@@ -181,17 +183,11 @@ class VolumeRuns(_Runs):
         data = volumes.read(self.images[number], name)
         finite = self.check_finite(data[self.space.mask][:, kept].T, name)
         if data.dtype.kind == "f" and not np.isfinite(data).all():
-            data = np.nan_to_num(data, posinf=0, neginf=0)  # as nilearn has them
+            data = volumes.finite(data)  # as nilearn has it
         with volumes.NilearnWarnings():
             # The masker's affine: nilearn resamples where one was rounded otherwise.
             image = volumes.on_grid(data, self.mask_img)
             return self._masker.transform(image)[kept], finite
-
-    def to_imgs(self, values):
-        """Estimates (n_trials, n_voxels) as a 4D image."""
-        image = super().to_imgs(values)
-        image.set_data_dtype(values.dtype)  # older nilearn would write single as double
-        return image
 
 
 class SurfaceRuns(_Runs):
@@ -215,9 +211,7 @@ class SurfaceRuns(_Runs):
         image = self.images[number]
         rows = volumes.mask_surfaces([image], self.space.mask)
         finite = self.check_finite(rows[kept], name)
-        filled = {
-            p: np.nan_to_num(x, posinf=0, neginf=0) for p, x in image.data.parts.items()
-        }
+        filled = {p: volumes.finite(x) for p, x in image.data.parts.items()}
         with volumes.NilearnWarnings():
             data = self._masker.transform(SurfaceImage(image.mesh, filled))
         return data[kept], finite
@@ -257,7 +251,7 @@ class CiftiRuns(_Runs):
         """Data (n_scans, n_columns) of a run, and which columns are finite."""
         data = volumes.read(self.images[number], name)[kept][:, self.space.mask]
         data = data.astype(np.float64)
-        return np.nan_to_num(data, posinf=0, neginf=0), self.check_finite(data, name)
+        return volumes.finite(data), self.check_finite(data, name)
 
     def to_imgs(self, values):
         """Estimates (n_trials, n_columns) as a CIFTI image of scalars."""
@@ -279,6 +273,11 @@ class Timing:
     told_by: str  #: who says the latter: "given", "StartTime" or "default"
 
 
+def is_number(value):
+    """Whether a value is a number, and neither true nor false."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def sidecar_beside(item):
     """What the .json file beside a run says, as `read_sidecar`."""
     if isinstance(item, str | PathLike):
@@ -286,8 +285,7 @@ def sidecar_beside(item):
         # Of CIFTI files both ..._bold.dtseries.json and ..._bold.json are in use.
         whole = re.sub(r"\.nii(\.gz)?$", "", path.name)
         for stem in (whole, path.name.partition(".")[0]):
-            sidecar = path.with_name(f"{stem}.json")
-            if sidecar.is_file():
+            if (sidecar := path.with_name(f"{stem}.json")).is_file():
                 return read_sidecar(sidecar)
     return None, None
 
@@ -305,8 +303,7 @@ def read_sidecar(path):
     names = "RepetitionTime", "StartTime"
     for name in names:
         value = content.get(name, 0.0)
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not 0 <= value < float("inf"):
+        if not is_number(value) or not 0 <= value < float("inf"):
             word = repr(value) if isinstance(value, str) else json.dumps(value)
             raise ValueError(
                 f"{path}: {name} is {word}, but must be a number of seconds. Correct "
@@ -330,8 +327,7 @@ def find_timing(names, headers, sidecars, t_r=None, slice_time_ref=None):
     t_r = _find_t_r(names, headers, in_files, t_r)
     known = [start / t_r for start in starts if start is not None]
     if slice_time_ref is not None:
-        other = [share for share in known if abs(share - slice_time_ref) > _SAME]
-        if other:
+        if other := [share for share in known if abs(share - slice_time_ref) > _SAME]:
             warn(
                 f"slice_time_ref={slice_time_ref:g}, but by the StartTime in the .json "
                 f"file of a run {other[0]:g}. The first is used."
@@ -358,8 +354,7 @@ def find_timing(names, headers, sidecars, t_r=None, slice_time_ref=None):
 def _find_t_r(names, headers, in_files, given):
     """The seconds from scan to scan; warn where somebody says another number."""
     if given is None:
-        pairs = zip(in_files, headers, strict=True)
-        told = [header if value is None else value for value, header in pairs]
+        told = [y if x is None else x for x, y in zip(in_files, headers, strict=True)]
         if None in told:
             raise ValueError(
                 "t_r is not given, and not all headers of imgs tell it in seconds, nor "
@@ -434,11 +429,10 @@ def read_events(item, name):
             f"{name} has no {f'column {quoted(missing)}' if missing else 'rows'}; it "
             f"has {quoted(table.columns)}. It needs {quoted(COLUMNS)}, in seconds."
         )
-    unnamed = table["trial_type"].isna()
-    if n := int(unnamed.sum()):
+    if n := int(table["trial_type"].isna().sum()):
         without = f"{counted(n, 'event')} without a trial_type (n/a)"
         warn(f"{name}: {without} {'is' if n == 1 else 'are'} not modelled.")
-        table = table[~unnamed]
+        table = table.dropna(subset="trial_type")
     in_file = not isinstance(item, pd.DataFrame)
     for column in ("onset", "duration", *({"modulation"} & {*table.columns})):
         table = table.assign(**{column: _seconds(table[column], name, in_file)})
@@ -455,12 +449,9 @@ def _seconds(column, name, in_file):
     Durations must not be negative. Rows are counted as lines of a file, or from 0.
     """
     values = pd.to_numeric(column, errors="coerce").astype(float)
-    wrong = ~np.isfinite(values.to_numpy())
-    if column.name == "duration":
-        wrong |= values.to_numpy() < 0
+    wrong = ~np.isfinite(values) | ((values < 0) & (column.name == "duration"))
     if wrong.any():
-        first = np.flatnonzero(wrong)[0]
-        row, value = column.index[first], column.iloc[first]
+        row, value = wrong.idxmax(), column[wrong].iloc[0]
         value = "n/a" if in_file and pd.isna(value) else str(value)
         place = f"line {row + 2}" if in_file else f"row {row} (counted from 0)"
         raise ValueError(
@@ -472,12 +463,11 @@ def _seconds(column, name, in_file):
 
 def check_lasting(table, name, length):
     """Refuse events that last longer than the whole run, as milliseconds would."""
-    long = (table["duration"] > length).to_numpy()
-    if long.any():
-        first = table.iloc[np.flatnonzero(long)[0]]
+    if len(long := table[table["duration"] > length]):
+        first = long.iloc[0]
         raise ValueError(
             f"{name}: the event at {first['onset']:g} s lasts {first['duration']:g} s, "
-            f"but the whole run {length:g} s ({counted(sum(long), 'such event')} of "
+            f"but the whole run {length:g} s ({counted(len(long), 'such event')} of "
             f"{len(table)}). Durations are in seconds; correct the table."
         )
 
@@ -504,10 +494,8 @@ def mark_trials(tables, conditions):
     """Which events of every table are trials of interest."""
     types = [table["trial_type"].astype(str) for table in tables]
     known = sorted(set().union(*types))
-    if conditions is None:
-        conditions = known
-    elif isinstance(conditions, str | int) or not np.iterable(conditions):
-        conditions = [conditions]
+    if isinstance(conditions, str | int) or not np.iterable(conditions):
+        conditions = known if conditions is None else [conditions]
     names = [str(name) for name in all_items("conditions", conditions)]
     unknown = [name for name in names if name not in known]
     if unknown or (known and not names):
@@ -523,19 +511,17 @@ def check_trials(trials, name, length):
     if len(trials) == 0:
         raise ValueError(f"{name} holds no trials of interest. Leave the run out.")
     onsets = trials["onset"].to_numpy()
-    outside = (onsets < 0) | (onsets >= length)
-    if outside.any():
+    if len(outside := onsets[(onsets < 0) | (onsets >= length)]):
         raise ValueError(
             f"{name} lasts from 0 to {length:g} s, and does not contain "
-            f"{counted(sum(outside), 'trial')} (the first: onset "
-            f"{onsets[outside][0]:g} s). Drop them from events, or from conditions."
+            f"{counted(len(outside), 'trial')} (the first: onset {outside[0]:g} s). "
+            "Drop them from events, or from conditions."
         )
-    twice = trials.duplicated(["onset", "duration"]).to_numpy()
-    if twice.any():
+    if len(twice := onsets[trials.duplicated(["onset", "duration"])]):
         raise ValueError(
-            f"{name}: two trials have the onset {onsets[twice][0]:g} s and the same "
-            f"duration ({counted(sum(twice), 'such pair')}), and cannot be "
-            "distinguished. Drop one, or name the types of interest as conditions."
+            f"{name}: two trials have the onset {twice[0]:g} s and the same duration "
+            f"({counted(len(twice), 'such pair')}), and cannot be distinguished. Drop "
+            "one, or name the types of interest as conditions."
         )
     if "modulation" in trials and (trials["modulation"] != 1).any():
         raise ValueError(
@@ -559,8 +545,7 @@ def check_durations(trials):
         )
     ends = (trials["onset"] + trials["duration"]).groupby(trials["run"], sort=False)
     before = ends.shift().to_numpy()
-    n_early = np.count_nonzero(trials["onset"].to_numpy() < before - 1e-6)
-    if n_early:
+    if n_early := np.count_nonzero(trials["onset"].to_numpy() < before - 1e-6):
         warn(
             f"{counted(n_early, 'trial')} of {len(trials)} began before the previous "
             "one had ended; their overlapping responses cannot be separated."
@@ -569,24 +554,23 @@ def check_durations(trials):
 
 def table_of_trials(tables, is_trial):
     """The table of all trials."""
-    parts = []
+    parts, first = [], ["run", *COLUMNS]
     for table, marked, name in zip(tables, is_trial, name_runs(tables), strict=True):
         trials = table[marked].drop(columns="run", errors="ignore").assign(run=name)
-        first = ["run", *COLUMNS]
         parts.append(trials[[*first, *trials.columns.difference(first, sort=False)]])
     return pd.concat(parts, ignore_index=True)
 
 
 def name_runs(tables):
     """What to call every run in the table: 1, 2, ... or the events' own name."""
-    names = [t["run"].unique().tolist() if "run" in t.columns else None for t in tables]
-    if not any(name is not None for name in names):
+    if not any("run" in table.columns for table in tables):
         return list(range(1, len(tables) + 1))
-    firsts = [name[0] for name in names if name is not None and len(name) == 1]
+    names = [t["run"].unique().tolist() if "run" in t.columns else [] for t in tables]
+    firsts = [name[0] for name in names if len(name) == 1]
     if len(set(firsts)) < len(tables):
         raise ValueError(
             "The column 'run' of events must have one value in each table, another in "
-            f"each run; got {quoted(name or [] for name in names)}. Or drop it."
+            f"each run; got {quoted(names)}. Or drop it."
         )
     return firsts
 
@@ -614,8 +598,7 @@ def read_bold_confounds(item, name, n_scans):
         values = item.astype(float)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must hold numbers only: {error}.") from None
-    broken = ~np.isfinite(values).all()
-    if broken.any():
+    if (broken := ~np.isfinite(values).all()).any():
         raise ValueError(
             f"{name} holds NaN or infinite values in {broken.sum()} of "
             f"{counted(len(broken), 'column')}: {quoted(values.columns[broken], 5)}. "
@@ -626,8 +609,8 @@ def read_bold_confounds(item, name, n_scans):
 
 def warn_of_drifts_twice(confounds, drift_model):
     """Warn of fMRIPrep's drifts among confounds, where drifts are modelled anyway."""
-    names = [n for table in confounds if table is not None for n in table]
-    cosines = sorted({name for name in names if name.startswith("cosine")})
+    names = {n for table in confounds if table is not None for n in table}
+    cosines = sorted(name for name in names if name.startswith("cosine"))
     if cosines and drift_model is not None:
         warn(
             f"Drifts are modelled twice: by drift_model={drift_model!r} and confounds, "
@@ -695,10 +678,8 @@ def read_fmriprep(paths, strategy, tuned, flag):
     option by which the strategy was given.
     """
     tuned = check_tuned(strategy, tuned, flag)
-    complete = tuple(strategy)
-    if _COMPONENTS in strategy and _DRIFTS not in strategy:
-        complete += (_DRIFTS,)
-    confounds, kept = [], []
+    drifts = (_DRIFTS,) if models_drifts(strategy) and _DRIFTS not in strategy else ()
+    complete, confounds, kept = (*strategy, *drifts), [], []
     for path in paths:
         # nilearn looks at the name alone, and knows that of compressed files that
         # fMRIPrep wrote. The same confounds are of what others made of these.

@@ -45,11 +45,9 @@ def is_cifti(imgs):
     """Whether images are CIFTI files; refuse a mixture with others."""
     several = isinstance(imgs, list | tuple | np.ndarray) and getattr(imgs, "ndim", 1)
     items = list(imgs) if several and len(imgs) else [imgs]
-    named = [
-        isinstance(item, Cifti2Image)
-        or (isinstance(item, _PATH) and bool(_ENDING.search(str(item))))
-        for item in items
-    ]
+    paths = [str(item) if isinstance(item, _PATH) else "" for item in items]
+    pairs = zip(items, paths, strict=True)
+    named = [isinstance(x, Cifti2Image) or bool(_ENDING.search(p)) for x, p in pairs]
     first = named[0] or _holds_cifti(items[0])
     if any(named) and not first:
         other = items[0] if isinstance(items[0], str) else type(items[0]).__name__
@@ -101,8 +99,7 @@ def load_ciftis(imgs):
     items, files = listed(imgs), []
     names = name_items("imgs", items)
     for item, name in zip(items, names, strict=True):
-        file = load_cifti(item, name)
-        if isinstance(file.rows, LabelAxis):
+        if isinstance((file := load_cifti(item, name)).rows, LabelAxis):
             mend = "Pass it to decode_regions as labels_img."
             raise ValueError(f"{name} holds the labels of an atlas, no data. {mend}")
         files.append(file)
@@ -229,9 +226,8 @@ def _load_meshes(mesh):
             "nilearn, a dict {'left': ..., 'right': ...} or (left, right), of .surf.gii"
             " files or meshes."
         )
-    if unknown := [part for part in parts if part not in ("left", "right")]:
-        there = quoted(unknown)
-        raise ValueError(f"Invalid parts of mesh: {there}. Allowed: 'left', 'right'.")
+    if unknown := quoted(part for part in parts if part not in ("left", "right")):
+        raise ValueError(f"Invalid parts of mesh: {unknown}. Allowed: 'left', 'right'.")
     given = {part: each for part, each in parts.items() if each is not None}
     return {part: _load_mesh(each, part) for part, each in given.items()}
 
@@ -278,8 +274,7 @@ def load_cifti_labels(labels_img, axis):
 
 def _only_row(item, name):
     """The one row of a file, (n_columns,), and the `Cifti` itself."""
-    file = load_cifti(item, name)
-    if len(file.rows) != 1:
+    if len((file := load_cifti(item, name)).rows) != 1:
         raise ValueError(
             f"{name} must hold one map; it holds {len(file.rows)}. Take one of them, "
             "e.g. with wb_command -cifti-merge -column."
@@ -291,8 +286,7 @@ def _at_columns(values, axis, other, name):
     """The values (n,) of the columns of an axis at those of another, else 0."""
     if _same_columns(axis, other):
         return values
-    misfit = _misfit(axis, other)
-    if misfit or isinstance(axis, ParcelsAxis):
+    if (misfit := _misfit(axis, other)) or isinstance(axis, ParcelsAxis):
         what = misfit or "other parcels, or the same in another order"
         raise ValueError(
             f"{name} does not fit the images: it has {what}. Use their surfaces and "

@@ -114,8 +114,8 @@ def label_epochs(
     labels, kept, record = _classes_of(epochs, y, name, owner)
     if isinstance(groups, str):
         groups = _metadata_column(epochs, groups, "groups", owner).to_numpy()
-    given, known = (groups, confounds, train_on), (epochs.metadata, OF_EPOCHS)
-    trials = make_trials(labels, n, *given, *known, column_of=column_of)
+    given = groups, confounds, train_on, epochs.metadata, OF_EPOCHS
+    trials = make_trials(labels, n, *given, column_of=column_of)
     if second is not None:
         trials, kept, record = _in_both(trials, kept, record, *second)
     if len(kept) < n:
@@ -129,8 +129,7 @@ def _in_both(trials, kept, record, epochs, y, owner):
     labels, kept_test, record_test = None, np.arange(len(epochs)), {}
     if y is not None:
         labels, kept_test, record_test = _classes_of(epochs, y, "y_test", owner)
-    both = np.intersect1d(kept, kept_test)
-    if len(both) == 0:
+    if len(both := np.intersect1d(kept, kept_test)) == 0:
         raise ValueError(
             "y and y_test name classes that have no epoch in common, and are to label "
             "the same epochs. To test on others, pass test_epochs=epochs."
@@ -283,8 +282,7 @@ def _named(given, n_epochs, name):
 
 def _match(event_id, texts, n_epochs, name, owner):
     """The events that have the tags of any of some texts, in their order."""
-    found = []
-    trimmed = {event: event.strip() for event in event_id}
+    found, trimmed = [], {event: event.strip() for event in event_id}
     for text in texts:
         names = list(trimmed.values())
         matched = mne.event.match_event_names(names, text, on_missing="ignore")
@@ -421,21 +419,19 @@ def fit_scaling(info, data, scale, kernel):
     """The `Scaling` of data ([n_freqs,] n_samples, n_epochs, n_channels)."""
     if data.ndim == 4:
         # Power differs by orders of magnitude between frequencies.
-        scalings = [fit_scaling(info, power, scale, kernel) for power in data]
-        if scalings[0].divisors is None:
-            return Scaling()
-        return Scaling(np.stack([each.divisors for each in scalings])[:, None, None])
+        found = [fit_scaling(info, power, scale, kernel).divisors for power in data]
+        return Scaling(None if found[0] is None else np.stack(found)[:, None, None])
     if isinstance(scale, mne.Covariance):
         return Scaling(whitener=_whitener(scale, info))
     if scale == "channel":
         return Scaling(_deviation(data, axis=(0, 1)))
     types = np.array(info.get_channel_types())
-    if scale == "auto" and (len(set(types)) > 1 or kernel.assumes_unit_scale):
-        divisors = np.ones(len(types))
-        for kind in set(types):
-            divisors[types == kind] = _deviation(data[:, :, types == kind])
-        return Scaling(divisors)
-    return Scaling()
+    if scale != "auto" or not (len(set(types)) > 1 or kernel.assumes_unit_scale):
+        return Scaling()
+    divisors = np.ones(len(types))
+    for kind in set(types):
+        divisors[types == kind] = _deviation(data[:, :, types == kind])
+    return Scaling(divisors)
 
 
 def _deviation(data, axis=None):

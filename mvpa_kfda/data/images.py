@@ -29,21 +29,10 @@ from ..utils.checks import (
     read_file,
 )
 from . import volumes
-from .cifti import (
-    cifti_space,
-    is_cifti,
-    load_cifti_mask,
-    load_ciftis,
-    mask_ciftis,
-)
+from .cifti import cifti_space, is_cifti, load_cifti_mask, load_ciftis, mask_ciftis
 from .space import FeatureSpace, Space, SurfaceSpace, VolumeSpace
 from .tables import read_text_table
-from .trials import (
-    OF_IMAGES,
-    Trials,
-    read_confounds,
-    read_train_on,
-)
+from .trials import OF_IMAGES, Trials, make_trials
 
 #: What parts the columns of a table, by the ending of its name.
 _SEPARATORS = {".tsv": "\t", ".csv": ","}
@@ -91,28 +80,29 @@ def read_labels(y, groups=None, confounds=None, train_on=None, classes=None):
             f"y={y!r} holds no labels. Pass an array with one label per image, or "
             "(table, column) with a DataFrame or the path of a .tsv or .csv file."
         )
-    if isinstance(groups, str):
-        if table is None:
-            raise TypeError(
-                f"groups={groups!r} names a column, but y is not (table, column). Pass "
-                "groups as an array, or as (table, column) too."
-            )
-        groups = table, groups
+    if isinstance(groups, str) and table is None:
+        raise TypeError(
+            f"groups={groups!r} names a column, but y is not (table, column). Pass "
+            "groups as an array, or as (table, column) too."
+        )
+    groups = (table, groups) if isinstance(groups, str) else groups
     if _is_reference(groups):
         groups = _column(read_table(groups[0], "groups"), groups[1], "groups")
-    y = _plain(y, "y")
-    train_on = read_train_on(train_on, len(y), table, OF_IMAGES)
+    y, of_confounds = _plain(y, "y"), table
     if _is_reference(confounds):
-        table, confounds = read_table(confounds[0], "confounds"), confounds[1]
-    column_of = None if table is None else partial(_column, table, name="confounds")
-    trials = Trials(
-        y=y,
-        n=len(y),
-        confounds=read_confounds(confounds, len(y), column_of),
-        groups=None if groups is None else _plain(groups, "groups"),
-        train_on=train_on,
-        numbers=np.arange(len(y)),  # images follow each other in time
+        of_confounds, confounds = read_table(confounds[0], "confounds"), confounds[1]
+    columns = partial(_column, of_confounds, name="confounds")
+    trials = make_trials(
+        y,
+        len(y),
+        None if groups is None else _plain(groups, "groups"),
+        confounds,
+        train_on,
+        table,
+        OF_IMAGES,
+        column_of=None if of_confounds is None else columns,
     )
+    trials = replace(trials, numbers=np.arange(len(y)))  # in time
     given = y, trials.groups
     if classes is None:
         return ImageLabels(trials, given)
@@ -134,20 +124,18 @@ def _named_labels(classes, y):
         allowed = f"a list of two or more labels, or {_NAMED}"
         raise invalid("classes", classes, allowed, TypeError)
     if isinstance(classes, Mapping):
-        names = {name: _listed(several) for name, several in classes.items()}
-        for name, several in names.items():
+        listed = {name: _listed(several) for name, several in classes.items()}
+        for name, several in listed.items():
             if not isinstance(name, str) or not several:
-                given = classes[name]
-                raise TypeError(
-                    f"classes names {name!r}: {given!r}. Allowed: {_NAMED}."
-                )
-        labels = [label for several in names.values() for label in several]
-        names = {name.strip(): several for name, several in names.items()}
+                given = f"{name!r}: {classes[name]!r}"
+                raise TypeError(f"classes names {given}. Allowed: {_NAMED}.")
+        names = {name.strip(): several for name, several in listed.items()}
         if len(names) < len(classes):
             raise ValueError(
                 f"classes names {len(classes)} classes, some with the same name but "
                 "for blanks. Put the labels of a class together."
             )
+        labels = [label for several in names.values() for label in several]
     else:
         labels = _listed(all_items("classes", classes))
         names = {label: [label] for label in labels}
@@ -159,13 +147,11 @@ def _named_labels(classes, y):
                 f"{quoted(sorted(there), _LISTED)}."
             )
         if labels.count(label) > 1:
-            raise ValueError(
-                f"classes names the label {label!r} twice. Put each into one class."
-            )
+            what = f"the label {label!r} twice. Put each into one class"
+            raise ValueError(f"classes names {what}.")
     if len(names) < 2:
-        raise ValueError(
-            f"classes names {counted(len(names), 'class')}; decoding needs two or more."
-        )
+        what = f"{counted(len(names), 'class')}; decoding needs two or more"
+        raise ValueError(f"classes names {what}.")
     return names
 
 
@@ -213,8 +199,7 @@ def _column(table, column, name):
             f"{column!r}, given for {name}, {what} column of the table. The columns "
             f"are: {quoted(table.columns.tolist())}."
         )
-    missing = table[column].isna().to_numpy()
-    if missing.any():
+    if (missing := table[column].isna().to_numpy()).any():
         raise ValueError(
             f"{name}: the column {column!r} is empty in {sum(missing)} of {len(table)} "
             f"rows (first: row {np.flatnonzero(missing)[0]}, counted from 0). Fill in "
@@ -235,9 +220,8 @@ def _plain(values, name):
     try:
         n = len(values)
     except TypeError:
-        raise TypeError(
-            f"{name} must hold one value per image; got {values!r}."
-        ) from None
+        text = f"{name} must hold one value per image; got {values!r}."
+        raise TypeError(text) from None
     return check_per_trial(values, n, name)
 
 
@@ -278,9 +262,8 @@ class OpenImages:
             n_broken = int((~finite.all(axis=0)).sum())
             hint = "Look whether the mask lies on the brain in these images."
             if 0 < len(empty) < len(finite):
-                hint = (
-                    f"Image {empty[0]} (counted from 0) holds no finite value: drop it."
-                )
+                image = f"Image {empty[0]} (counted from 0)"
+                hint = f"{image} holds no finite value: drop it."
             raise ValueError(
                 f"None of the {space.describe()} can be decoded: {n_broken} hold NaN "
                 f"or infinity and {finite.shape[1] - n_broken} are constant. {hint}"

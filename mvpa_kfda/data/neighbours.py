@@ -265,8 +265,9 @@ def check_adjacency(matrix, n, name, noun, mend=""):
             "square matrix of real numbers, sparse or dense, or a tuple of a matrix "
             f"and names, such as mne.channels.find_ch_adjacency returns.{mend}"
         ) from None
-    what = f"{name} must be a matrix with one row per {noun}"
-    check_shape(matrix, (n, n), what, mend)
+    check_shape(
+        matrix, (n, n), f"{name} must be a matrix with one row per {noun}", mend
+    )
     return matrix
 
 

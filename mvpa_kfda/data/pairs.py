@@ -39,12 +39,9 @@ def shared_trials(data, times, data_test, times_test):
     keys = [digest(trial) for trial in data[here].transpose(1, 0, 2)]
     test = [digest(trial) for trial in data_test[there].transpose(1, 0, 2)]
     first = {key: i for i, key in reversed(list(enumerate(keys))) if key is not None}
+    common = [(j, key) for j, key in enumerate(test) if key in first]
     # A trial that is there twice is first of all itself.
-    pairs = [
-        (j if keys[j : j + 1] == [key] else first[key], j)
-        for j, key in enumerate(test)
-        if key in first
-    ]
+    pairs = [(j if keys[j : j + 1] == [key] else first[key], j) for j, key in common]
     return np.array(pairs, int).reshape(-1, 2)
 
 
@@ -140,12 +137,10 @@ def read_pairs(
     kept_test = train.kept if "second" in known else kept_test
     picked = [test_epochs.ch_names.index(name) for name in names]
     data_test = samples_first(test_epochs, picked, kept_test, owner)
-    trials, times = train.trials, (epochs.times, test_epochs.times)
-    same = check_same_trials(
-        same_trials, train.data, times[0], data_test, times[1], ("epochs", owner)
-    )
-    if same:
-        data_test = without_copy(train.data, times[0], data_test, times[1])
+    trials, times = train.trials, test_epochs.times
+    sides = train.data, epochs.times, data_test, times
+    if check_same_trials(same_trials, *sides, ("epochs", owner)):
+        data_test = without_copy(*sides)
         trials = trials if test is None else replace(trials, y_test=test.y)
     else:
         trials = replace(trials, test=test)
@@ -153,7 +148,7 @@ def read_pairs(
             _ask_if_the_same(epochs, test_epochs, train.kept, kept_test)
     record = {f"{name}_test": value for name, value in record.items()}
     train = replace(train, trials=trials, record=train.record | record)
-    return train, data_test, times[1]
+    return train, data_test, times
 
 
 def check_alone(name, test, y_test):
@@ -176,8 +171,7 @@ def _common_channels(epochs, test_epochs, picks):
             "Resample one of them with epochs.resample."
         )
     picked = [epochs.ch_names[i] for i in pick_channels(epochs.info, picks)]
-    missing = [name for name in picked if name not in test_epochs.ch_names]
-    if missing:
+    if missing := [name for name in picked if name not in test_epochs.ch_names]:
         raise ValueError(
             f"test_epochs lacks {len(missing)} of the {len(picked)} channels, e.g. "
             f"{', '.join(missing[:5])}. Name the channels that both have in picks."
@@ -220,10 +214,8 @@ def _ask_if_the_same(epochs, test_epochs, kept, kept_test):
         # Do they overlap one by one, more or less shifted? A constant shift is more
         # likely that of another recording with the same timing.
         distance = there[:, 0] - here[:, 0]
-        (first, last), ends = (
-            np.rint(each.times[[0, -1]] * epochs.info["sfreq"])
-            for each in (epochs, test_epochs)
-        )
+        times = [each.times[[0, -1]] for each in (epochs, test_epochs)]
+        (first, last), ends = np.rint(np.array(times) * epochs.info["sfreq"])
         start, stop = (distance[:, None] + ends).T
         overlap = (first <= stop) & (start <= last)
         alike = overlap.all() and np.ptp(distance) > 0

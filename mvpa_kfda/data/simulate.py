@@ -11,6 +11,7 @@ from typing import Literal
 
 import mne
 import numpy as np
+from pandas import DataFrame
 
 from ..utils.checks import (
     Seed,
@@ -164,28 +165,28 @@ def simulate_epochs(
         "fewer trials, a lower sfreq or shorter epochs",
     )
     times = np.arange(round(tmin * sfreq), round(tmax * sfreq) + 1) / sfreq
-
-    codes, blocks = _make_design(n_trials, n_classes, n_blocks, rng)
+    blocks = np.sort(np.arange(n_trials) % n_blocks)
+    # Counting on from block to block keeps the totals equal as well.
+    codes = np.arange(n_trials) % n_classes
+    for block in range(n_blocks):
+        codes[blocks == block] = rng.permutation(codes[blocks == block])
     shared, by_class, background = _make_patterns(info, n_classes, snr, rng)
-    courses = _time_courses(times)
-    answers = (shared + by_class) @ courses  # (n_classes, n_channels, n_times)
+    answers = (shared + by_class) @ _time_courses(times)  # (n_classes, n_channels, .)
     amplitude = 1 + AMPLITUDE_SPREAD * rng.standard_normal((n_trials, 1, 1))
     noise = NOISE_SIZE * _make_noise(background, n_trials, times.size, sfreq, rng)
     data = amplitude * answers[codes] + noise  # (n_trials, n_channels, n_times)
-    return _make_epochs(data, info, codes, blocks, times[0], n_classes)
 
-
-def _make_design(n_trials, n_classes, n_blocks, rng):
-    """Class code and block number of every trial, in time order."""
-    blocks = np.sort(np.arange(n_trials) % n_blocks)
-    codes = np.empty(n_trials, dtype=int)
-    start = 0
-    for block in range(n_blocks):
-        rows = np.flatnonzero(blocks == block)
-        # Counting on from block to block keeps the totals equal as well.
-        codes[rows] = rng.permutation((start + np.arange(rows.size)) % n_classes)
-        start += rows.size
-    return codes, blocks
+    names = [f"class_{k + 1}" for k in range(n_classes)]
+    trials = np.arange(1, n_trials + 1)
+    events = np.column_stack([n_times * trials, 0 * trials, codes + 1])
+    event_id = {name: k + 1 for k, name in enumerate(names)}
+    metadata = DataFrame({"condition": [names[code] for code in codes]})
+    metadata = metadata.assign(block=blocks + 1, trial=trials)
+    asked = {"tmin": times[0], "event_id": event_id, "metadata": metadata}
+    with mne.use_log_level("WARNING"):
+        epochs = mne.EpochsArray(data, info, events, **asked)
+        epochs.set_eeg_reference("average", projection=False)
+        return epochs.apply_baseline((None, 0))
 
 
 def _make_patterns(info, n_classes, snr, rng):
@@ -209,8 +210,10 @@ def _make_patterns(info, n_classes, snr, rng):
     # Whatever the cap and the seed: the differences have the asked size. The epochs'
     # own times do not enter, so a shorter epoch is a piece of the longer one's signal.
     courses = _time_courses(np.arange(1, 1001) / 1000)
-    shared *= EVOKED_SIZE / _peak_size(shared @ courses)
-    by_class *= snr * NOISE_SIZE / _peak_size(by_class @ courses)
+    for patterns, size in ((shared, EVOKED_SIZE), (by_class, snr * NOISE_SIZE)):
+        fields = patterns @ courses  # (..., n_channels, n_times)
+        mean_squares = np.mean(fields**2, axis=tuple(range(fields.ndim - 1)))
+        patterns *= size / np.sqrt(mean_squares.max())
     return shared, by_class, background
 
 
@@ -253,26 +256,3 @@ def _make_noise(background, n_trials, n_times, sfreq, rng):
     field /= np.sqrt(np.mean(field**2))
     sensors = rng.standard_normal(field.shape)
     return np.sqrt(1 - SENSOR_SHARE**2) * field + SENSOR_SHARE * sensors
-
-
-def _peak_size(fields):
-    """Root mean square over maps and channels, at the largest time point."""
-    mean_squares = np.mean(fields**2, axis=tuple(range(fields.ndim - 1)))
-    return np.sqrt(mean_squares.max())
-
-
-def _make_epochs(data, info, codes, blocks, tmin, n_classes):
-    """Pack arrays into epochs: events, metadata, reference and baseline."""
-    # Loaded with MNE-Python anyway, and not needed by the rest of this module.
-    from pandas import DataFrame
-
-    names = [f"class_{k + 1}" for k in range(n_classes)]
-    trials = np.arange(1, len(data) + 1)
-    events = np.column_stack([data.shape[2] * trials, 0 * trials, codes + 1])
-    event_id = {name: k + 1 for k, name in enumerate(names)}
-    metadata = DataFrame({"condition": [names[code] for code in codes]})
-    metadata = metadata.assign(block=blocks + 1, trial=trials)
-    with mne.use_log_level("WARNING"):
-        epochs = mne.EpochsArray(data, info, events, tmin, event_id, metadata=metadata)
-        epochs.set_eeg_reference("average", projection=False)
-        return epochs.apply_baseline((None, 0))

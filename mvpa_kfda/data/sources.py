@@ -69,11 +69,10 @@ class SourceForm:
         if kind is None or type(stc) is not getattr(mne, type(stc).__name__):
             raise TypeError(f"{name} is a {described(stc)}. stcs must be {_ALLOWED}.")
         vertices = tuple(np.array(each, np.int64) for each in stc.vertices)
-        structures = () if kind == "volume" else _HEMISPHERES
-        n_volumes = len(vertices) - len(structures)
-        numbered = tuple(f"volume {i + 1}" for i in range(n_volumes))
-        structures += ("volume",) if n_volumes == 1 else numbered
-        return cls(kind, vector, vertices, stc.subject, structures)
+        names = [] if kind == "volume" else [*_HEMISPHERES]
+        n = len(vertices) - len(names)
+        names += ["volume"] if n == 1 else [f"volume {i + 1}" for i in range(n)]
+        return cls(kind, vector, vertices, stc.subject, tuple(names))
 
     @property
     def n_vertices(self):
@@ -152,8 +151,7 @@ class SourceReader:
         except TypeError:
             what = f"one label for each trial; got {described(y)}"
             raise TypeError(f"y must be an array or list with {what}.") from None
-        first = next(rest, None)
-        if first is None:
+        if (first := next(rest, None)) is None:
             raise ValueError(f"stcs is empty: no trial. It must be {_ALLOWED}.")
         self._stcs = itertools.chain([first], rest)
         self.form = SourceForm.of(first, "stcs[0]")
@@ -249,9 +247,7 @@ def rescale(data, chosen=None):
     rows = slice(None) if chosen is None else chosen
     mean = np.mean([sample[rows].mean(dtype=np.float64) for sample in data])
     squares = [np.square(sample[rows] - mean).mean(dtype=float) for sample in data]
-    deviation = np.sqrt(np.mean(squares))
-    if deviation > 0:
-        data /= deviation
+    data /= np.sqrt(np.mean(squares)) or 1.0
 
 
 # ---------------------------------------------------------------------- neighbourhoods
@@ -313,13 +309,10 @@ def _check_source_space(form, src):
     found = ["surface" if space["type"] == "surf" else "volume" for space in src]
     mend = "Pass the source space that they were computed with, inverse['src']."
     if found != expected:
-        found, expected = (
-            " and ".join(counted(n, noun) for noun, n in Counter(each).items())
-            for each in (found, expected)
-        )
-        raise ValueError(
-            f"src has {found}, but the source estimates are of {expected}. {mend}"
-        )
+        counts = (Counter(each).items() for each in (found, expected))
+        here, there = (" and ".join(counted(n, x) for x, n in of) for of in counts)
+        what = f"src has {here}, but the source estimates are of {there}"
+        raise ValueError(f"{what}. {mend}")
     subject = src[0].get("subject_his_id")
     if None not in (form.subject, subject) and form.subject != subject:
         raise ValueError(

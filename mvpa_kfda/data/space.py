@@ -322,8 +322,7 @@ class SurfaceSpace(Space, kind="surface", noun="vertex"):
         }
 
     def _shaped(self, places):
-        ends = np.cumsum([*map(len, self.mask.values())])
-        return dict(zip(self.mask, np.split(places, ends[:-1]), strict=True))
+        return by_part(places, self.mask)
 
     def _image(self, values, outside, dtype, name):
         from nilearn.surface import InMemoryMesh, SurfaceImage
@@ -392,8 +391,7 @@ class RegionSpace(Space, kind="regions", noun="region"):
             raise invalid("region", region, allowed, TypeError)
         by_name = isinstance(region, str)
         known, what = (self.names, "name") if by_name else (self.ids, "number")
-        found = np.flatnonzero(known == region)
-        if len(found) > 1:
+        if len(found := np.flatnonzero(known == region)) > 1:
             mend = f"choose by number: {quoted(self.ids[found].tolist(), 10)}"
             raise ValueError(f"{len(found)} regions are called {region!r}; {mend}.")
         if len(found) == 0:
@@ -617,10 +615,9 @@ class GrayordinateSpace(
     @property
     def points(self):
         """Places of the positions in mm, NaN without a mesh; None if all are so."""
-        points = np.full((len(self.mask), 3), np.nan)
-        if self.affine is not None:
+        points, affine = np.full((len(self.mask), 3), np.nan), self.affine
+        if affine is not None:
             inside = self.vertex < 0
-            affine = self.affine
             points[inside] = self.voxel[inside] @ affine[:3, :3].T + affine[:3, 3]
         for part, corners in self.coordinates.items():
             within = self.structures[self.structure] == cortex(part)
@@ -770,6 +767,12 @@ def cifti_image(rows, columns, names=None):
 def _xyz(points):
     """The columns of a table with places in mm; none for None."""
     return {} if points is None else dict(zip("xyz", points.T, strict=True))
+
+
+def by_part(values, parts):
+    """Values of vertices, one part of a surface after the other, by part."""
+    ends = np.cumsum([*map(len, parts.values())])
+    return dict(zip(parts, np.split(values, ends[:-1]), strict=True))
 
 
 def numbered(mask):

@@ -54,10 +54,8 @@ def _read_text(path):
         return content.decode(encoding)
     except UnicodeDecodeError:
         text = content.decode("cp1252")  # Latin-1 and what Windows adds; may fail too
-    warn(
-        f"{path.name} is not in UTF-8 and was read as Latin-1. Check names with "
-        "special letters, and save the file as UTF-8."
-    )
+    mend = "Check names with special letters, and save the file as UTF-8."
+    warn(f"{path.name} is not in UTF-8 and was read as Latin-1. {mend}")
     return text
 
 
@@ -156,15 +154,13 @@ def _parse(text):
     names = {}
 
     def replaced(piece):
-        if piece["text"] is not None:
-            return piece["text"]
         if piece["name"] is not None:
             name = f"{stem}{len(names)}"
             names[name] = piece["name"]
             return f" {name} "
-        if piece["sign"] not in _SIGNS:
+        if piece["sign"] is not None and piece["sign"] not in _SIGNS:
             raise _refusal(piece["sign"])
-        return _SIGNS[piece["sign"]]
+        return piece["text"] or _SIGNS[piece["sign"]]
 
     plain = _PIECES.sub(replaced, text).strip()
     try:
@@ -226,13 +222,11 @@ def _evaluate(node, column):
 
 def _truth(value):
     """Truth values, which may be missing."""
-    if isinstance(value, bool):
+    column = isinstance(value, pd.Series)
+    if isinstance(value, bool) or (column and is_bool_dtype(value.dtype)):
         return value
-    if isinstance(value, pd.Series) and is_bool_dtype(value.dtype):
-        return value
-    if isinstance(value, pd.Series) and value.dtype == object:
-        if value.dropna().isin([True, False]).all():
-            return value.where(value.notna(), None).astype("boolean")
+    if column and value.dtype == object and value.dropna().isin([True, False]).all():
+        return value.where(value.notna(), None).astype("boolean")
     raise ExpressionError("and, or and not join true or false. Compare, e.g. rt > 0.")
 
 

@@ -80,10 +80,10 @@ class Trials:
         """Some of the trials, by a mask or indices."""
         taken = {"n": len(np.arange(self.n)[rows])}
         for name in ("y", "groups", "y_test", "confounds", "numbers", "train_on"):
-            values = getattr(self, name)
-            if name in ("y", "groups", "y_test") and values is not None:
-                values = check_per_trial(values, self.n, name)
-            taken[name] = None if values is None else values[rows]
+            if (values := getattr(self, name)) is not None:
+                given = name in ("y", "groups", "y_test")  # as users give them
+                values = check_per_trial(values, self.n, name) if given else values
+                taken[name] = values[rows]
         return replace(self, **taken)
 
     def parted(self):
@@ -127,8 +127,7 @@ class TrainOn:
 
     def check_labels(self, y):
         """Refuse classes (n,) of tested trials that no trial to train on has."""
-        absent = np.setdiff1d(y[~self.mask], y[self.mask])
-        if len(absent):
+        if len(absent := np.setdiff1d(y[~self.mask], y[self.mask])):
             raise ValueError(
                 f"{self.given} selects no trial of class {str(absent[0])!r}, which is "
                 "among the trials to be tested. Leave these out, or select some."
@@ -142,26 +141,15 @@ OF_IMAGES = "the table of y", "y is not given as (table, column)", "images"
 
 
 def make_trials(
-    y,
-    n,
-    groups=None,
-    confounds=None,
-    train_on=None,
-    table=None,
-    words=_NO_TABLE,
-    **more,
+    y, n, groups=None, confounds=None, train_on=None, *of_table, column_of=None
 ):
-    """The `Trials` of values, or of columns of a table that `words` are about.
+    """The `Trials` of values, or of columns of a table and words about this.
 
-    `more` is what else `read_confounds` takes.
+    `column_of` is what `read_confounds` takes.
     """
-    return Trials(
-        y=y,
-        n=n,
-        groups=groups,
-        confounds=read_confounds(confounds, n, **more),
-        train_on=read_train_on(train_on, n, table, words),
-    )
+    confounds = read_confounds(confounds, n, column_of)
+    train_on = read_train_on(train_on, n, *of_table)
+    return Trials(y=y, n=n, groups=groups, confounds=confounds, train_on=train_on)
 
 
 def read_train_on(given, n, table=None, words=_NO_TABLE):

@@ -37,7 +37,7 @@ from ..utils.checks import (
     read_file,
     warn,
 )
-from .space import HEMISPHERES, SurfaceSpace, VolumeSpace, same_places
+from .space import HEMISPHERES, SurfaceSpace, VolumeSpace, by_part, same_places
 
 #: Values of whole images that are masked at once, so that copies stay small.
 MASKED_AT_ONCE = 2**22
@@ -69,9 +69,8 @@ class NilearnWarnings(catch_warnings):
 
     def __exit__(self, *error):
         super().__exit__(*error)
-        for message, kind in dict.fromkeys(
-            (str(w.message), w.category) for w in self._caught
-        ):
+        caught = dict.fromkeys((str(w.message), w.category) for w in self._caught)
+        for message, kind in caught:
             # Not its news of later versions, nor what numbers do inside of it.
             ours = issubclass(kind, UserWarning) and not issubclass(kind, FutureWarning)
             if ours and error[0] is None:
@@ -81,9 +80,8 @@ class NilearnWarnings(catch_warnings):
 def listed(imgs):
     """Images as a list, one path for every file that a pattern stands for."""
     single = str | os.PathLike | SpatialImage | SurfaceImage | Cifti2Image | GiftiImage
-    if isinstance(imgs, single) or (
-        isinstance(imgs, dict) and _by_hemisphere(imgs) is not None
-    ):
+    parts = isinstance(imgs, dict) and _by_hemisphere(imgs) is not None
+    if parts or isinstance(imgs, single):
         imgs = [imgs]
     first = imgs[0] if isinstance(imgs, list | tuple) and imgs else imgs
     is_image = isinstance(first, SpatialImage | SurfaceImage)
@@ -158,8 +156,7 @@ def load_volume(item, name):
         )
     if len(item.shape) not in (3, 4) or 0 in item.shape:
         raise ValueError(f"{name} must be a 3D or 4D image; its shape is {item.shape}.")
-    kind = np.dtype(item.dataobj.dtype).kind
-    if kind not in "biuf":
+    if (kind := np.dtype(item.dataobj.dtype).kind) not in "biuf":
         raise ValueError(
             f"{name} holds {'complex' if kind == 'c' else 'no real'} numbers, dtype "
             f"{item.dataobj.dtype}; kernels need real ones, such as the magnitude: "
@@ -223,9 +220,8 @@ def aligned(image, other):
     """
     if np.array_equal(image.affine, other.affine):
         return image
-    return image.__class__(
-        image.dataobj, other.affine, image.header, file_map=image.file_map
-    )
+    parts = image.dataobj, other.affine, image.header
+    return image.__class__(*parts, file_map=image.file_map)
 
 
 def grid_words(image):
@@ -263,12 +259,9 @@ def load_mask(mask_img, image, name="mask_img"):
 
 def load_3d(item, name):
     """A 3D image; a 4D one that holds one volume will do."""
-    image = load_volume(item, name)
-    if n_volumes(image) != 1:
+    if n_volumes(image := load_volume(item, name)) != 1:
         raise ValueError(f"{name} must be a 3D image; its shape is {image.shape}.")
-    if len(image.shape) == 3:
-        return image
-    return on_grid(read(image, name)[..., 0], image)
+    return image if len(image.shape) == 3 else on_grid(read(image, name)[..., 0], image)
 
 
 def scaling_step(image):
@@ -278,6 +271,11 @@ def scaling_step(image):
     """
     step = getattr(image.dataobj, "slope", None)
     return None if step in (None, 0, 1) else abs(float(step))
+
+
+def finite(data):
+    """Data in which what is not finite is 0."""
+    return np.nan_to_num(data, nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def whole_numbers(data, name, step=None):
@@ -290,7 +288,7 @@ def whole_numbers(data, name, step=None):
     """
     if data.dtype.kind in "biu":
         return data
-    data = np.nan_to_num(data, nan=0.0, posinf=0.0, neginf=0.0)
+    data = finite(data)
     whole = np.rint(data)
     if not (apart := np.abs(data - whole)).any():
         return whole
@@ -314,7 +312,7 @@ def whole_numbers(data, name, step=None):
 
 def as_mask(data, name, step=None):
     """Booleans for data of zeros and one other value; NaN counts as zero."""
-    selected = np.nan_to_num(data, nan=0.0, posinf=0.0, neginf=0.0)
+    selected = finite(data)
     values = np.unique(selected[selected != 0])
     if len(values) > 1 and (whole := whole_numbers(selected, name, step)) is not None:
         selected, values = whole, np.unique(whole[whole != 0])
@@ -468,9 +466,8 @@ def on_mesh(values, image, name):
         try:
             data = np.asarray(load_surf_data(found[part]))
         except Exception as error:  # what is raised depends on the kind of file
-            raise ValueError(
-                f"{name}: the {part} hemisphere cannot be read: {error}"
-            ) from error
+            what = f"the {part} hemisphere cannot be read"
+            raise ValueError(f"{name}: {what}: {error}") from error
         if len(data) != len(mesh.coordinates):
             raise ValueError(
                 f"{name} has {len(data)} vertices in its map of the {part} hemisphere, "
@@ -482,13 +479,11 @@ def on_mesh(values, image, name):
 
 def load_surface_mask(mask_img, image, name="mask_img"):
     """A mask of booleans by part, for the mesh of an image."""
-    mask_img = on_mesh(mask_img, image, name)
-    if n_maps(mask_img) != 1:
+    if n_maps(mask_img := on_mesh(mask_img, image, name)) != 1:
         raise ValueError(f"{name} must hold one map; its shape is {mask_img.shape}.")
     parts = mask_img.data.parts
     chosen = as_mask(np.concatenate([data.ravel() for data in parts.values()]), name)
-    ends = np.cumsum([*map(len, parts.values())])
-    return dict(zip(parts, np.split(chosen, ends[:-1]), strict=True))
+    return by_part(chosen, parts)
 
 
 def mask_surfaces(images, mask):
@@ -615,13 +610,11 @@ def _column_blocks(X, rows):
 
 def find_runs(groups, codes):
     """The rows of every run within which to z-score."""
-    everything = [np.arange(len(codes))]
-    if groups is None:
-        return everything
-    runs = {name: np.flatnonzero(groups == name) for name in np.unique(groups)}
+    names = [] if groups is None else np.unique(groups)
+    runs = {name: np.flatnonzero(groups == name) for name in names}
     of_one = [name for name, rows in runs.items() if len(set(codes[rows])) == 1]
-    if len(of_one) == len(runs):
-        return everything  # patients and controls, say, whose difference would go
+    if len(of_one) == len(runs):  # none, or patients and controls, say
+        return [np.arange(len(codes))]
     if of_one:
         name = of_one[0].item() if isinstance(of_one[0], np.generic) else of_one[0]
         more = f" (and {len(of_one) - 1} more)" if len(of_one) > 1 else ""
@@ -638,9 +631,8 @@ def flat_within_runs(X, usable, runs):
     for rows in runs:
         here = usable & ~X[rows].any(axis=0)
         if np.array_equal(here, usable):
-            raise ValueError(
-                f"Nothing varies in the group of image {rows[0]} (from 0). Drop it."
-            )
+            group = f"the group of image {rows[0]} (from 0)"
+            raise ValueError(f"Nothing varies in {group}. Drop it.")
         flat |= here
     return flat
 
@@ -648,15 +640,13 @@ def flat_within_runs(X, usable, runs):
 def _zscores(data):
     """Z-scores (n_rows, n_features); 0 for constant and for NaN."""
     scores = np.zeros_like(data)
-    varying = usable_columns(data)
-    if varying.any():
+    if (varying := usable_columns(data)).any():
         data = data[:, varying]
         # nilearn takes a deviation below 2e-16 for none, whatever the unit.
         data /= np.abs(data).max(axis=0)
         with np.errstate(invalid="ignore"):  # its check for a mean of zero: 0 / 0
-            scores[:, varying] = clean(
-                data, detrend=False, standardize="zscore_sample", filter=False
-            )
+            asked = {"standardize": "zscore_sample", "detrend": False, "filter": False}
+            scores[:, varying] = clean(data, **asked)
     return scores
 
 

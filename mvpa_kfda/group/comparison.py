@@ -21,12 +21,7 @@ from ..utils.checks import check_option, check_share, counted, quoted, warn
 from ..utils.memory import LazyRows
 from ..utils.record import as_call, versions
 from ..viz.common import DEFAULT_RESULTS
-from .second_level import (
-    MapTest,
-    check_corrections,
-    check_threshold,
-    warn_if_above,
-)
+from .second_level import MapTest, check_corrections, check_threshold, warn_if_above
 from .subjects import ResultOrPath, check_two_names, is_path
 
 #: The packages that draw the permutations.
@@ -151,8 +146,7 @@ def compare(
     metric, places = _shared_metric(a, b, metric), a.places
     _check_permutations(a, b, metric)
     scores = [np.asarray(each.metrics[metric]) for each in (a, b)]
-    shown = np.asarray(np.isfinite(scores).all(axis=0))
-    if not shown.any():
+    if not (shown := np.asarray(np.isfinite(scores).all(axis=0))).any():
         raise ValueError("There is no position at which both results have a score.")
 
     which, tests = np.ravel(shown), []
@@ -199,10 +193,10 @@ def compare(
     )
     # Renamed classes have the same difference, as all that is compared is.
     n, renamings = comparison.n_permutations, a.parameters.get("renamings", 1)
+    advice = f"{n} permutations", "Use more permutations."
     for name in corrections:
         least = smallest_p_value((n + 1) / renamings - 1, int(which.sum()), name)
-        drawn = f"{n} permutations"
-        warn_if_above(alpha, least, name, drawn, "Use more permutations.")
+        warn_if_above(alpha, least, name, *advice)
     return comparison
 
 
@@ -226,8 +220,7 @@ def _read(result, name):
 
 def _check_comparable(a, b):
     """Refuse results that do not belong together."""
-    difference = a.places.difference(b.places)
-    if difference:
+    if difference := a.places.difference(b.places):
         verb = "has" if a.places.kind == b.places.kind else "is"
         raise ValueError(
             "The results must be of one kind and have the same positions, but result_b "
@@ -266,8 +259,7 @@ def _check_comparable(a, b):
 
 def _shared_metric(a, b, metric):
     """The name of a metric, which both results need for every position."""
-    shared = [name for name in a.scalar_metrics if name in b.scalar_metrics]
-    if not shared:
+    if not (shared := [name for name in a.scalar_metrics if name in b.scalar_metrics]):
         raise ValueError(
             "The results have no metric in common: result_a has "
             f"{quoted(a.scalar_metrics)}, result_b {quoted(b.scalar_metrics)}. Run "
@@ -294,8 +286,7 @@ def _check_permutations(a, b, metric):
                 "with n_permutations=1000 or so and random_state=0 (maps with "
                 "null='full', which keeps them)."
             )
-    differ = _other_permutations(a, b)
-    if differ:
+    if differ := _other_permutations(a, b):
         raise ValueError(
             "Both results need scores of the same label permutations, but they differ "
             f"in: {'; '.join(differ)}. Run both analyses with the same groups, cv, "

@@ -27,6 +27,7 @@ from ..utils.checks import (
     check_positive,
     check_share,
     draw_seed,
+    invalid,
     warn,
 )
 from ..utils.memory import batches, check_many
@@ -76,17 +77,16 @@ def locate(times, scores, chance, counts, rule, levels=None):
     for it. The `levels` (S, 1) of subjects take the place of chance.
     """
     tie = _TIE * np.abs(scores).max()
-    if levels is not None:
-        scores, chance = scores - levels, 0.0
     if rule["baseline"] is not None:  # of each, so that errors are those of both
         base = _within("baseline", times, rule["baseline"])
-        scores, chance = scores - scores[:, base].mean(axis=1, keepdims=True), 0.0
+        levels = scores[:, base].mean(axis=1, keepdims=True)
+    if levels is not None:
+        scores, chance = scores - levels, 0.0
     window = _within("window", times, rule["window"])
-    at = times[window]
+    at, min_duration = times[window], rule["min_duration"]
     step = np.median(np.diff(at)) if len(at) > 1 else np.inf
-    min_duration = rule["min_duration"]
-    least = FEWEST_SAMPLES if min_duration > 0 else 1
     # Samples in a row that last for the duration; each lasts one step.
+    least = FEWEST_SAMPLES if min_duration > 0 else 1
     n_stay = max(least, int(np.ceil(min_duration / step - _ROUNDING)))
     if n_stay > len(at):
         raise ValueError(
@@ -95,8 +95,7 @@ def locate(times, scores, chance, counts, rule, levels=None):
         )
 
     before = slice(0, min(window.start, np.searchsorted(times, -_ROUNDING)))
-    onsets, peaks = np.empty((2, len(counts)))
-    early = np.zeros(len(counts), dtype=bool)
+    onsets, peaks, early = *np.empty((2, len(counts))), np.zeros(len(counts), bool)
     criterion = ONSETS[rule["criterion"]]
     asked = rule["fraction"], student.isf(rule["level"], len(scores) - 1)
     for rows in batches(len(counts), len(times)):
@@ -116,7 +115,7 @@ def locate(times, scores, chance, counts, rule, levels=None):
 
 
 def _mean_and_error(scores, counts):
-    """Compute means (m, T) over resampled subjects, and their standard errors."""
+    """Means (m, T) over resampled subjects, and their standard errors."""
     n, centre = len(scores), scores.mean(axis=0)
     deviations = scores - centre  # without the centre, squares keep their digits
     mean = counts @ deviations / n
@@ -128,10 +127,10 @@ def _mean_and_error(scores, counts):
 
 def _within(name, times, span):
     """A slice of the samples in a span of time."""
-    far = [abs(end) for end in span if np.isfinite(end)]
     first, last = np.searchsorted(times, (span[0] - _ROUNDING, span[1] + _ROUNDING))
     wrong = f"No sample lies in {name}={span}; the times" if first >= last else ""
-    if max(far, default=0) > _OTHER_UNIT * max(1.0, np.abs(times).max()):
+    farthest = _OTHER_UNIT * max(1.0, np.abs(times).max())
+    if any(farthest < abs(end) < np.inf for end in span):
         wrong = f"{name}={span} is far from the times, which"
     if wrong:
         raise ValueError(
@@ -177,14 +176,14 @@ ONSETS = {
 
 
 def _stays(above, n_stay):
-    """Tell from which samples on courses (m, T) stay above for so many samples."""
+    """From which samples on courses (m, T) stay above for so many samples."""
     if above.shape[1] < n_stay:
         return np.zeros((len(above), 1), dtype=bool)
     return sliding_window_view(above, n_stay, axis=1).all(axis=2)
 
 
 def _first_stay(excess, stays, times):
-    """Return when courses (m, T) first rise above zero to stay, NaN if never."""
+    """When courses (m, T) first rise above zero to stay, NaN if never."""
     # The crossing is interpolated between the last sample below and the first above.
     first, rows = stays.argmax(axis=1), np.arange(len(excess))
     before = np.maximum(first - 1, 0)  # the same at the start of the window
@@ -385,10 +384,8 @@ def bootstrap_latency(
     paired, labels = check_flag("paired", paired), check_list_names(labels, other)
     read = paired, metric, subjects, labels, baseline
     (times, metric, chance), lists = _read(results, other, *read)
-    window, seed = rule["window"], draw_seed(random_state)
-    if window is None:
-        start = 0.0 if times[0] < 0 < times[-1] else float(times[0])
-        window = start, float(times[-1])
+    seed, start = draw_seed(random_state), 0.0 if times[0] < 0 < times[-1] else times[0]
+    window = rule["window"] or (float(start), float(times[-1]))
     rng, parts, found, n_early = np.random.default_rng(seed), [], [], 0
     for scores, levels in lists:
         n = len(scores)
@@ -402,9 +399,8 @@ def bootstrap_latency(
             )
         # The subjects themselves come first, each of them once.
         counts = np.concatenate([np.ones((1, n), drawn.dtype), drawn])
-        levels = None if baseline is not None else levels
-        searched = rule | {"window": window}
-        onsets, peaks, early = locate(times, scores, chance, counts, searched, levels)
+        asked = counts, rule | {"window": window}, levels
+        onsets, peaks, early = locate(times, scores, chance, *asked)
         n_early = max(n_early, int(np.count_nonzero(early[1:])))
         found.append((onsets, peaks, n))
         part = Latency(
@@ -423,15 +419,14 @@ def bootstrap_latency(
     latency = parts[0]
     if len(parts) > 1:
         (onsets, peaks, n), (other_onsets, other_peaks, n_others) = found
-        difference = onsets - other_onsets, peaks - other_peaks
-        samples = [(onsets, n), (other_onsets, n_others)]
-        samples = [(difference[0], n)] if paired else samples
+        onset = onsets - other_onsets
+        samples = [(onset, n)] if paired else [(onsets, n), (other_onsets, n_others)]
         latency = replace(
             latency,
-            **_located(*difference, confidence, samples),
+            **_located(onset, peaks - other_peaks, confidence, samples),
             times=np.empty(0),
             mean=np.empty(0),
-            n_subjects=n + (0 if paired else n_others),
+            n_subjects=sum(n for _, n in samples),
             parts=tuple(parts),
             labels=labels,
         )
@@ -443,7 +438,7 @@ def bootstrap_latency(
 
 
 def _read(results, other, paired, metric, subjects, labels, baseline):
-    """Return times, metric and chance level, and scores and levels of each list.
+    """Times, metric and chance level, and scores and levels of each list.
 
     Scores (S, T) are those of subjects, and levels (S, 1) the means of their permuted
     labels in place of chance, or None.
@@ -465,6 +460,7 @@ def _read(results, other, paired, metric, subjects, labels, baseline):
         levels, mean = results.permuted_means, results.permuted_mean()
         if levels is None and np.isfinite(mean):
             levels = np.full(scores.shape, mean)
+        levels = levels if baseline is None else None
     else:
         if other is None and paired:
             raise ValueError("paired=True needs a second list of results; pass other=.")
@@ -477,9 +473,7 @@ def _read(results, other, paired, metric, subjects, labels, baseline):
             also = " Or pass baseline=, a period before the effect, e.g. (-0.2, 0)."
             levels = level_to_test(group, "greater", also)
             levels = group.expand(levels) if np.ndim(levels) else None
-        parts = [slice(n_first)]
-        if other is not None:
-            parts.append(slice(n_first, None))
+        parts = [slice(n_first), slice(n_first, None)][: 1 if other is None else 2]
 
     places, lists = of_all.places, []
     if tuple(places.axes) != ("times",):
@@ -505,26 +499,21 @@ def _read(results, other, paired, metric, subjects, labels, baseline):
 
 def _loaded(results):
     """The result of a group if this is its file, and all else as it is."""
-    if is_path(results) and os.path.isfile(results):
-        result = load_result(results)
-        return result if isinstance(result, GroupResult) else results
-    return results
+    is_file = is_path(results) and os.path.isfile(results)
+    result = load_result(results) if is_file else None
+    return result if isinstance(result, GroupResult) else results
 
 
 def _check_span(name, span):
-    """Return first and last time as floats, or None."""
-    if span is None:
-        return None
+    """First and last time as floats, or None."""
     try:
-        first, last = map(float, span)
+        first, last = (0.0, 0.0) if span is None else map(float, span)
     except (TypeError, ValueError):
         first, last = 1.0, 0.0
     if not first <= last:
-        raise ValueError(
-            f"Invalid value for {name!r}: {span!r}. Allowed: None, or a tuple of first "
-            "and last time in seconds."
-        )
-    return first, last
+        allowed = "None, or a tuple of first and last time in seconds"
+        raise invalid(name, span, allowed)
+    return None if span is None else (first, last)
 
 
 # ---------------------------------------------------------------------- the latencies
@@ -579,8 +568,7 @@ def _warn(latency, n_early):
             "interval is based on the others and too narrow. The effect is not in all "
             "subjects, or too short: see min_duration, window and criterion."
         )
-    share = n_early / len(latency.onsets)
-    if share <= MOST_WITHOUT:
+    if (share := n_early / len(latency.onsets)) <= MOST_WITHOUT:
         return
     first = max(part.window[0] for part in latency.parts or (latency,))
     onset, before = ONSETS[latency.parameters["criterion"]], ""

@@ -1,6 +1,23 @@
 """Group inference: the results of many subjects, or their files, to one result.
 
 A new method is an entry of `METHODS`, and its words in `results.group.GROUP_TESTS`.
+
+Clusters of second-level permutations, of one first-level map of every subject, taken
+together, are tested by the procedure of Stelzer, Chen and Turner (2013, NeuroImage 65),
+on n = P + 1 group maps, the mean over subjects of one map each:
+
+1. At every position v a height of its own: the largest score that more than
+   `threshold` of the n maps reach. A position is in a cluster where its score is
+   larger; hence no more than this share of the maps passes there.
+2. With n_s clusters of size s in all n maps, a cluster of size S has the p-value
+   sum(n_s for s >= S) / sum(n_s).
+3. The p-values of the observed clusters are adjusted with the procedure of Benjamini
+   and Hochberg.
+
+In the paper group maps are made of permuted maps only. Here the observed map of a
+subject is among its maps that are drawn, and the observed group map counts among the
+group maps: without an effect it is a map like any other, also with few first-level
+permutations, and no p-value is zero.
 """
 
 from __future__ import annotations
@@ -9,14 +26,16 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from itertools import chain
 from numbers import Real
 from types import SimpleNamespace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy import stats
 
 from ..inference import listed
+from ..inference.clusters import find_clusters
 from ..inference.corrections import (
     ADJUSTMENTS,
     CORRECTIONS,
@@ -27,14 +46,22 @@ from ..inference.corrections import (
     smallest_p_value,
 )
 from ..inference.discoveries import calibrate
-from ..inference.exchange import (
-    Exchange,
-    draw_labels,
-    draw_signs,
-    tidied,
-)
+from ..inference.exchange import Exchange, draw_labels, draw_signs, tidied
 from ..inference.listed import CLUSTER_FDR
-from ..inference.null import ALTERNATIVES, Alternative, Null, count_p, level_of_side
+from ..inference.null import (
+    ALTERNATIVES,
+    TIES,
+    Alternative,
+    Null,
+    as_precise_as,
+    as_scores,
+    check_finite_scores,
+    check_level,
+    count_p,
+    level_of_side,
+    tie_bound,
+)
+from ..inference.permutation import check_permutations
 from ..inference.prevalence import largest_order, order_p, prevalence_p
 from ..results.fields import keeps_warnings
 from ..results.group import GroupResult
@@ -47,19 +74,13 @@ from ..utils.checks import (
     check_share,
     counted,
     draw_seed,
+    generator,
     quoted,
     warn,
 )
 from ..utils.fingerprints import files_of
-from ..utils.memory import LazyRows
+from ..utils.memory import LazyRows, batches
 from ..utils.record import versions
-from .recombined import (
-    RecombinedNull,
-    cluster_size_p,
-    draw_recombinations,
-    p_of_scores,
-    test_each_subject,
-)
 from .subjects import (
     ResultOrPath,
     Subjects,
@@ -86,6 +107,241 @@ _EXACT_GROUP = 8
 #: Scores that a group ranks for true discoveries, about: those of as many permutations
 #: as there are, or of the first ones, but of a thousand at least.
 _RANKED, _LEAST_RANKED = 2**25, 1000
+
+
+# ------------------------------------------------ permuted maps of subjects, together
+
+
+class RecombinedNull(LazyRows):
+    """Group maps (P, C) of second-level permutations, computed when they are read."""
+
+    # Nothing of the size of all group maps is ever held: what is asked for is made of
+    # the first-level maps, in parts that fit the processor's cache. Map 0 of subject s
+    # is its row of `scores` (S, C), maps 1 to P_s are `nulls[s]` (P_s, C), and `draws`
+    # (P, S) are those that go into each second-level permutation. The `statistic` over
+    # subjects is "min", that of prevalence inference, or "mean". Subjects are taken one
+    # after the other, so a row does not depend on which are read with it.
+
+    def __init__(self, scores, nulls, draws, statistic):
+        # In one piece each, or every read would copy the whole null.
+        self._nulls = [np.ascontiguousarray(as_scores(null)) for null in nulls]
+        dtype = _least_precise(self._nulls)
+        self._scores = as_precise_as(dtype, scores)
+        self._draws, self._statistic = np.asarray(draws), statistic
+        super().__init__(len(self._draws), self._scores.shape[1:], dtype, None)
+        self.observed = self._over_subjects(self._scores).astype(float)
+
+    def __getitem__(self, key):
+        """Group maps (rows, positions) of one slice, or of two of them."""
+        rows, part = key if isinstance(key, tuple) else (key, slice(None))
+        draws = self._draws[rows]
+        maps = np.empty((len(draws), self._scores[0, part].size), self.dtype)
+        for batch in batches(*maps.shape):
+            of_each = enumerate(draws[batch].T)
+            maps[batch] = self._over_subjects(self._drawn(*x, part) for x in of_each)
+        return maps
+
+    def _drawn(self, s, index, part):
+        """The maps (m, part) of subject s with these numbers; 0 is observed."""
+        index = index.astype(np.intp) - 1
+        # Index -1 takes any row, the last one, and is put right.
+        maps = self._nulls[s][:, part].take(index, axis=0)
+        observed = np.flatnonzero(index < 0)
+        maps[observed] = self._scores[s, part]
+        return maps
+
+    def _over_subjects(self, maps):
+        """The statistic of maps that come one subject after the other."""
+        maps, of_minimum = iter(maps), self._statistic == "min"
+        join, dtype = (np.minimum, self.dtype) if of_minimum else (np.add, float)
+        total = next(maps).astype(dtype)
+        for part in maps:
+            join(total, part, out=total)
+        return total if of_minimum else (total / len(self._nulls)).astype(self.dtype)
+
+
+def _least_precise(nulls):
+    """Precision of the least precise null, which decides which scores are ties."""
+    return min((null.dtype for null in nulls), key=lambda dtype: dtype.itemsize)
+
+
+# ------------------------------------------------- by the permutations of each subject
+
+
+def p_of_scores(scores, nulls):
+    """The p-values (S, C) of one map of scores (C,) by each subject's null.
+
+    That of subject s is (1 + b) / (1 + P_s), where b of its P_s permuted maps reach the
+    scores. Of the minimum over subjects, which all observed maps reach, this is the
+    share of the subject's maps, the observed one among them, that reach it, and the
+    product over subjects the share of all recombinations.
+    """
+    nulls = [as_scores(null) for null in nulls]
+    dtype = _least_precise(nulls)
+    scores = as_precise_as(dtype, scores)
+    p = np.empty((len(nulls), len(scores)))
+    for s, null in enumerate(nulls):
+        for part in batches(p.shape[1], len(null)):
+            p[s, part] = _p_of(null[:, part], scores[part], dtype)
+    return p
+
+
+def _p_of(null, observed, dtype):
+    """The p-values (C,) of observed scores (C,) by permuted ones (P, C)."""
+    size = np.maximum(np.abs(observed), np.abs(null).max(axis=0))
+    reached = np.count_nonzero(null >= tie_bound(observed, size, dtype), axis=0)
+    return count_p(reached, len(null))
+
+
+class SubjectTests(NamedTuple):
+    """Tests of S subjects, each against the permutations of that subject alone.
+
+    A subject is significant at a position if p <= alpha there, and *anywhere* if the
+    smallest p-value corrected by the maximum over positions is. Scores come in steps,
+    so that a test of level alpha may reject less often without an effect. How often it
+    does is its attained size: the share of a subject's maps, the observed one among
+    them, that would be significant if they were the observed one.
+    """
+
+    #: At each position (S, C).
+    p: np.ndarray
+    sizes: np.ndarray
+    #: Anywhere (S,).
+    p_anywhere: np.ndarray
+    sizes_anywhere: np.ndarray
+
+
+def test_each_subject(subjects, alpha):
+    """The `SubjectTests` of subjects at a level.
+
+    Where two tests have to reject, the larger p-value counts, and the larger size.
+    """
+    n, n_positions = subjects.scores.shape
+    p, sizes, corrected = np.zeros((3, n, n_positions))
+    sizes_anywhere = np.zeros(n)
+    for scores, nulls, exempt in subjects.tests:
+        counted = ~exempt
+        for s, null in enumerate(nulls):
+            null = as_scores(null)
+            observed = as_precise_as(null.dtype, scores[s])
+            rows = np.concatenate([observed[np.newaxis].astype(null.dtype), null])
+            for part in batches(n_positions, len(rows)):
+                here, maps = counted[part], rows[:, part]
+                p_here = _p_of(maps[1:], maps[0].astype(float), null.dtype)
+                p[s, part] = np.maximum(p[s, part], np.where(here, p_here, 0.0))
+                sizes[s, part] = np.maximum(sizes[s, part], _size(maps, alpha) * here)
+            if not counted.any():
+                continue
+            largest = rows[:, counted].max(axis=1)[:, np.newaxis]
+            p_here = _p_of(largest[1:], observed, null.dtype)
+            corrected[s] = np.maximum(corrected[s], np.where(counted, p_here, 0.0))
+            sizes_anywhere[s] = max(sizes_anywhere[s], _size(largest, alpha)[0])
+    return SubjectTests(p, sizes, corrected.min(axis=1), sizes_anywhere)
+
+
+def _size(rows, alpha):
+    """The attained sizes (C,) of tests of maps (P + 1, C)."""
+    # A row is significant if no more than so many rows reach it, itself among them: if
+    # it is above the first that is too many.
+    n_most = min(int(alpha * len(rows) * (1 + 1e-12)), len(rows) - 1)
+    if n_most < 1:
+        return np.zeros(rows.shape[1])
+    too_many = np.partition(rows, len(rows) - 1 - n_most, axis=0)[-1 - n_most]
+    size = np.abs(rows).max(axis=0)
+    significant = tie_bound(rows.astype(float), size, rows.dtype) > too_many
+    return np.count_nonzero(significant, axis=0) / len(rows)
+
+
+# ------------------------------------------------------------ second-level permutations
+
+
+def draw_recombinations(n_maps, n_permutations, random_state=None):
+    """Which of the `n_maps` (S,) of subjects go together, 0 observed: (P, S)."""
+    # The observed map of a subject is one of those drawn: without an effect it is a map
+    # like the others. Only the observed maps of all subjects together are left out.
+    n_maps = [int(number) for number in n_maps]
+    n_others = math.prod(n_maps) - 1
+    shape = min(n_permutations, n_others), len(n_maps)
+    check_permutations(shape[0], 4 * shape[1])
+    rng, draws = generator(random_state), np.empty(shape, np.int32)
+    for rows in batches(*shape):
+        if n_others <= n_permutations:
+            others = np.arange(rows.start, rows.stop) + 1
+            draws[rows] = np.transpose(np.unravel_index(others, n_maps))
+        else:
+            draws[rows] = rng.integers(0, n_maps, draws[rows].shape, np.int32)
+    return draws
+
+
+def cluster_size_p(
+    nulls, threshold=0.001, adjacency=None, shape=None, exempt=(None, None)
+):
+    """The p-values (C,) of nulls of means, with a height for each position.
+
+    They are those of clusters, adjusted, and 1 outside of them. Where several tests
+    have to reject, a cluster is where the means are above the heights of all, and has
+    the largest of its p-values. Positions that are `exempt` from a test are above its
+    heights, and count in no size there.
+    """
+    n_positions = nulls[0].shape[1]
+    lattice = shape if adjacency is None and shape else (n_positions,)
+    threshold = check_level(threshold)
+    tests = [
+        (null, _heights(null, threshold), False if mask is None else mask)
+        for null, mask in zip(nulls, exempt, strict=False)
+    ]
+
+    def labelled(high):
+        """The clusters of positions that are above (m, C) from 1; 0 is none."""
+        maps = high.reshape(len(high), *lattice)
+        return find_clusters(maps, 0.5, adjacency)[0].reshape(high.shape)
+
+    def sizes_of(labels, mask):
+        """Count the positions of clusters by their labels (..., C)."""
+        ones = np.broadcast_to(np.logical_not(mask), labels.shape)
+        return np.bincount(labels.ravel(), ones.ravel())[1:].astype(int)
+
+    high = [(null.observed > heights) | mask for null, heights, mask in tests]
+    labels = labelled(np.all(high, axis=0)[np.newaxis]).ravel()
+    p = 0.0
+    for null, heights, mask in tests:
+        count = np.zeros(n_positions + 1, int)
+        rows = (null[part] for part in batches(*null.shape))
+        for maps in chain([null.observed[np.newaxis]], rows):
+            sizes = sizes_of(labelled((maps > heights) | mask), mask)
+            count += np.bincount(sizes, minlength=n_positions + 1)
+        as_large = np.cumsum(count[::-1])[::-1]  # clusters of each size or more
+        sizes = sizes_of(labels, mask)  # 0 where all positions are exempt
+        share = as_large[sizes] / max(1, int(as_large[1]))
+        p = np.maximum(p, np.where(sizes > 0, share, 0.0))
+    if not labels.any():
+        return np.ones(n_positions)
+    return np.concatenate([[1.0], stats.false_discovery_control(p)])[labels]
+
+
+def _heights(null, threshold):
+    """The heights (C,) above which a score is in a cluster."""
+    n_maps = len(null) + 1
+    # A product that should be whole may fall short of it by a rounding error.
+    if (allowed := int(threshold * n_maps * (1 + 1e-12))) < 1:
+        raise ValueError(
+            f"No score can pass threshold={threshold:g} with {len(null)} second-level "
+            "permutations. Take more of them (n_permutations="
+            f"{int(np.ceil(1 / threshold)) - 1} or more), or a larger threshold."
+        )
+    row = n_maps - 1 - allowed  # in ascending order: the largest that too many reach
+    heights = np.empty(null.shape[1])
+    for part in batches(len(heights), n_maps):
+        maps = np.concatenate([null.observed[np.newaxis, part], null[:, part]])
+        size = np.abs(maps).max(axis=0)
+        check_finite_scores(size)
+        # What is larger by a rounding error is a tie, and does not pass.
+        heights[part] = np.partition(maps, row, axis=0)[row]
+        heights[part] += TIES[null.dtype] * size
+    return heights
+
+
+# ------------------------------------------------------------------------ the methods
 
 
 @dataclass(frozen=True)
@@ -136,14 +392,14 @@ class MapTest:
 
     def fields(self, expand):
         """What results record of it; `expand` makes maps of values (..., C)."""
-        of_clusters = self.cluster_scores
+        formed_of = self.cluster_scores
         return {
             "statistic": expand(self.statistic),
             "p_maps": {name: expand(p) for name, p in self.p.items()},
             "observed_max": self.observed_max,
             "null_max": self.null_max,
             "n_permutations": len(self.null_max),
-            "cluster_scores": None if of_clusters is None else expand(of_clusters),
+            "cluster_scores": None if formed_of is None else expand(formed_of),
             "cluster_height": self.cluster_height,
         }
 
@@ -219,7 +475,7 @@ def take_in_order(subjects, test):
 
 
 def _p_by_subject(maps, subjects):
-    """Return p-values (S, C) by each subject's null; the larger of two tests."""
+    """The p-values (S, C) by each subject's null; the larger of two tests."""
     by_test = [
         np.where(exempt, 0.0, p_of_scores(scores, nulls))
         for scores, (_, nulls, exempt) in zip(maps, subjects.tests, strict=True)
@@ -237,10 +493,8 @@ def exchange(subjects, test):
         labels = draw_labels(n_first, len(others), *drawn)
         null = Exchange(scores, labels, statistic)
     else:
-        base = others
-        if not test.paired:
-            base = level_to_test(subjects, test.alternative)
-            maps = {"permuted_means": base} if np.ndim(base) else {}
+        base = others if test.paired else level_to_test(subjects, test.alternative)
+        maps = {"permuted_means": base} if np.ndim(base) and not test.paired else {}
         samples, dof = (first - base,), n_first - 1
         null = Exchange(*samples, draw_signs(n_first, *drawn), statistic)
     level, p = level_of_side(test.threshold, test.alternative), {}
@@ -254,11 +508,9 @@ def exchange(subjects, test):
             )
         asked = {"statistic": statistic, "alternative": test.alternative}
         p["none"] = parametric_p(*samples, **asked)
-    of_t = statistic == "t"
-    height = float(stats.t.isf(level, dof) if of_t else stats.norm.isf(level))
-    tested = _test([null], subjects, test, {"none"}, height, p)
-    n_alike = int(np.count_nonzero(null.alike))
-    return replace(tested, n_alike=n_alike, maps=maps)
+    height = (stats.t(dof) if statistic == "t" else stats.norm()).isf(level)
+    tested = _test([null], subjects, test, {"none"}, float(height), p)
+    return replace(tested, n_alike=int(np.count_nonzero(null.alike)), maps=maps)
 
 
 def _test(nulls, subjects, test, always, height=None, p=()):
@@ -276,35 +528,32 @@ def _test(nulls, subjects, test, always, height=None, p=()):
     if not names:
         observed = nulls[0].observed
         return MapTest(observed, p, np.empty(0), np.nan, observed, height)
-    tests = list(zip(nulls, exempt, strict=True))
-    asked = test.threshold, test.alternative, height
-    tested = MapTest.of(tests, names, places, counted, *asked)
+    asked = places, counted, test.threshold, test.alternative, height
+    tested = MapTest.of([*zip(nulls, exempt, strict=True)], names, *asked)
     return replace(tested, p=p | tested.p)
 
 
 def parametric_p(first, second=None, statistic="t", alternative="greater"):
-    """Return p-values (C,) of values (S, C), against 0 or (S2, C), by distribution."""
-    values = tidied(first if second is None else np.concatenate([first, second]))
-    spread = values if second is None else values - values[0]
-    varied = np.flatnonzero(spread.any(axis=0))
-    p = np.ones(values.shape[1])
-    if len(varied):
-        test = _one_group if second is None else _two_groups
+    """The p-values (C,) of values (S, C), against 0 or (S2, C), by distribution."""
+    alone = second is None
+    values = tidied(first if alone else np.concatenate([first, second]))
+    varied = (values if alone else values - values[0]).any(axis=0)
+    p, test = np.ones(len(varied)), _one_group if alone else _two_groups
+    if varied.any():
         p[varied] = test(values[:, varied], len(first), statistic, alternative)
     return p
 
 
 def _one_group(values, n, statistic, alternative):
     """The p-values (C,) of n subjects against 0."""
-    flips = Exchange(values, np.ones((1, n)), statistic)
-    if statistic == "t":
-        return _tail(flips.observed, stats.t(n - 1), alternative)
-    p = _tail(flips.observed, stats.norm(), alternative)
+    of_t, flips = statistic == "t", Exchange(values, np.ones((1, n)), statistic)
+    p = _tail(flips.observed, stats.t(n - 1) if of_t else stats.norm(), alternative)
+    if of_t:
+        return p
     tied = _tied(np.abs(values)) | (values == 0).any(axis=0)
     if n <= _EXACT and not tied.all():
-        p[~tied] = stats.wilcoxon(
-            values[:, ~tied], alternative=alternative, method="exact", axis=0
-        ).pvalue
+        asked = {"alternative": alternative, "method": "exact", "axis": 0}
+        p[~tied] = stats.wilcoxon(values[:, ~tied], **asked).pvalue
     if n <= _LISTED and tied.any():
         flips = Exchange(values[:, tied], draw_signs(n, 2**n), statistic)
         null = Null(flips.observed, flips, alternative=alternative, height=1.0)
@@ -315,17 +564,15 @@ def _one_group(values, n, statistic, alternative):
 def _two_groups(values, n, statistic, alternative):
     """The p-values (C,) of the first n subjects against the others."""
     if statistic == "t":
-        labels = np.arange(len(values))[np.newaxis] < n
-        t = Exchange(values, labels).observed
+        t = Exchange(values, np.arange(len(values))[np.newaxis] < n).observed
         return _tail(t, stats.t(len(values) - 2), alternative)
     p = np.empty(values.shape[1])
     approximate = _tied(values) | (min(n, len(values) - n) > _EXACT_GROUP)
     for method, chosen in (("exact", ~approximate), ("asymptotic", approximate)):
         if chosen.any():
-            first, second = np.split(values[:, chosen], [n])
-            p[chosen] = stats.mannwhitneyu(
-                first, second, alternative=alternative, method=method, axis=0
-            ).pvalue
+            asked = {"alternative": alternative, "method": method, "axis": 0}
+            pair = np.split(values[:, chosen], [n])
+            p[chosen] = stats.mannwhitneyu(*pair, **asked).pvalue
     return p
 
 
@@ -337,7 +584,7 @@ def _tail(statistic, distribution, alternative):
 
 
 def _tied(values):
-    """Tell which columns hold a value twice."""
+    """Which columns hold a value twice."""
     return (np.diff(np.sort(values, axis=0), axis=0) == 0).any(axis=0)
 
 
@@ -672,20 +919,16 @@ def group_inference(
     if method.statistic == "order":
         order = _check_order(order, hypothesis, n_first, alpha)
     elif order is not None or hypothesis is not None:
-        given = ("hypothesis", hypothesis) if order is None else ("order", order)
-        raise ValueError(
-            f"{given[0]}={given[1]!r} is for method='i-test' only; leave it out."
-        )
+        given = f"hypothesis={hypothesis!r}" if order is None else f"order={order!r}"
+        raise ValueError(f"{given} is for method='i-test' only; leave it out.")
     if threshold is not None:
-        n_means = 1 if paired or other is None else 2
-        dof = len(names) // (2 if paired else 1) - n_means
+        dof = n_first - 1 if paired or other is None else len(names) - 2
         check_threshold(threshold, dof if method.statistic == "t" else None)
     asked = {"need_nulls": method.by_labels, "resample": resample}
     group = Subjects(entries, n_first, names, metric=metric, **asked)
     first, compared = group.first, other is not None
     if threshold is None:
-        in_brain = first.places.geometry is not None
-        threshold = _LEVEL_OF_IMAGES if in_brain else _LEVEL
+        threshold = _LEVEL if first.places.geometry is None else _LEVEL_OF_IMAGES
     #: What was asked, as results record it. Of the i-test there is the subject from
     #: below, and the share of the null hypothesis.
     test = SimpleNamespace(
@@ -723,10 +966,9 @@ def group_inference(
     if method.by_labels:
         alone = test_each_subject(group, alpha)
         maps = maps | {"subject_p": alone.p, "subject_sizes": alone.sizes}
-        sizes = list(alone.sizes_anywhere)
-        parameters["anywhere"] = {"p": list(alone.p_anywhere), "size": sizes}
-    off = off_chance(group, "permuted_means" in maps)
-    if off:
+        anywhere = {"p": alone.p_anywhere, "size": alone.sizes_anywhere}
+        parameters["anywhere"] = {name: list(of) for name, of in anywhere.items()}
+    if off := off_chance(group, "permuted_means" in maps):
         parameters["permuted_mean"] = off
     sums = [one.checksum for one in group.members]
     inputs = {"function": "group_inference", "files": files_of(entries)}
@@ -742,14 +984,11 @@ def group_inference(
     # Second-level permutations are many more than a bound of many positions needs, and
     # to rank all of them may take longer than all else. Which rows are taken depends on
     # the number of positions alone, and so leaves them exchangeable.
-    n_ranked = max(_LEAST_RANKED, _RANKED // max(1, tested.statistic.size))
-    ranked = [
-        calibrate(null if n_ranked >= null.n_permutations else null.first(n_ranked))
-        for null in tested.nulls
-    ]
-    kept = ("method", "correction", "metric", "alternative", "alpha", "paired")
+    n = max(_LEAST_RANKED, _RANKED // max(1, tested.statistic.size))
+    ranked = [calibrate(null.first(n)) for null in tested.nulls]
+    kept = "method", "correction", "metric", "alternative", "alpha", "paired", "labels"
     result = GroupResult(
-        **{name: vars(test)[name] for name in (*kept, "labels")},
+        **{name: vars(test)[name] for name in kept},
         places=first.places,
         chance=0.0 if compared else float(first.chance),
         score_chance=float(first.chance),
@@ -772,14 +1011,13 @@ def group_inference(
 
 def check_threshold(threshold, dof=None):
     """A p-level that forms clusters of t with `dof`, or of normal deviates."""
-    real = isinstance(threshold, Real) and not isinstance(threshold, bool)
+    real, hint = isinstance(threshold, Real) and not isinstance(threshold, bool), ""
     if real and 0 < threshold < 0.5:
         return float(threshold)
-    hint = ""
     if real and 1 < threshold < 1000:
-        name = "z" if dof is None else f"t({dof})"
-        p = stats.norm.sf(threshold) if dof is None else stats.t.sf(threshold, dof)
-        hint = f" It is no t or z: {name} = {threshold:g} is a p of {p:.2g}, one-sided."
+        name, null = ("z", stats.norm) if dof is None else (f"t({dof})", stats.t(dof))
+        what = f"{name} = {threshold:g} is a p of {null.sf(threshold):.2g}, one-sided"
+        hint = f" It is no t or z: {what}."
     raise ValueError(
         f"Invalid value for 'threshold': {threshold!r}. Allowed: a p-level above 0 and "
         f"below 0.5, such as 0.001 or 0.05.{hint}"
@@ -851,8 +1089,7 @@ def _check_alternative(alternative, method, corrections):
 def _check_order(order, share, n_subjects, alpha):
     """The order of an i-test; refuse one that cannot reach alpha."""
     order = check_count("order", 1 if order is None else order, minimum=1)
-    largest = largest_order(n_subjects, share, alpha)
-    if largest < 1:
+    if (largest := largest_order(n_subjects, share, alpha)) < 1:
         raise ValueError(
             f"With {n_subjects} subjects no order of the i-test can reject a "
             f"proportion of {share:g} at alpha={alpha:g}. Use more subjects or a "
@@ -873,9 +1110,8 @@ def _check_order(order, share, n_subjects, alpha):
 def _warn_if_out_of_reach(result):
     """Warn if no p-value can be as small as alpha, whatever the scores."""
     n, alpha = result.n_permutations, result.alpha
-    drawn = f"{result.n_subjects} subjects"
+    drawn, told = f"{result.n_subjects} subjects", False
     drawn += f" and {counted(n, 'second-level permutation')}" if n else ""
-    told = False
     for name in result.correction:
         advice = "Use a larger alpha."
         if alpha > _LEAST_ALPHA:
@@ -890,16 +1126,14 @@ def _warn_if_out_of_reach(result):
         told |= warn_if_above(alpha, _smallest_p(result, name), name, drawn, advice)
     if result.method != "prevalence" or told:
         return
-    n_tested = result.n_positions_tested()
+    n_tested, at, advice = result.n_positions_tested(), "", "More subjects can show it"
     least = prevalence_p(result.smallest_p_by_subject, NULLS["majority"])
     if n_tested * least > alpha:
-        at = f" at {counted(n_tested, 'position', ',')} at once" if n_tested > 1 else ""
-        advice = "More subjects can show it"
         if n_tested > 1:
+            at = f" at {counted(n_tested, 'position', ',')} at once"
             advice += ", and so can fewer positions, chosen before scores are seen"
-        largest = result.largest_gamma_0
-        bound = f"the prevalence bound cannot exceed {largest:.2f}"
-        if np.isnan(largest):
+        bound = f"the prevalence bound cannot exceed {result.largest_gamma_0:.2f}"
+        if np.isnan(result.largest_gamma_0):
             bound = "there can be no prevalence bound"
         warn(
             f"With {result.n_subjects} subjects {bound}{at}, so an effect in the "
@@ -913,9 +1147,8 @@ def _smallest_p(result, correction):
         return 0.0
     method, two_sided = METHODS[result.method], result.alternative == "two-sided"
     n_counted = int(np.count_nonzero(result.counted))
-    n, n_others = result.n_subjects, 0
-    if result.other_scores is not None and not result.paired:
-        n_others = len(result.other_subjects)
+    two_groups = result.other_scores is not None and not result.paired
+    n, n_others = result.n_subjects, len(result.other_subjects) if two_groups else 0
     n_exchanges = math.comb(n + n_others, n) if n_others else 2**n
     if method.parametric and correction in ("none", *ADJUSTMENTS):
         if method.statistic == "t":
@@ -924,15 +1157,13 @@ def _smallest_p(result, correction):
         if n_others:
             # With ties the rank sum is tested by an approximation, which goes lowest
             # where all subjects of a group are equal.
-            apart = np.ones((n, 1)), np.zeros((n_others, 1))
-            side = "two-sided" if two_sided else "greater"
-            least = min(least, float(parametric_p(*apart, "wilcoxon", side)[0]))
+            asked = "wilcoxon", "two-sided" if two_sided else "greater"
+            p = parametric_p(np.ones((n, 1)), np.zeros((n_others, 1)), *asked)
+            least = min(least, float(p[0]))
         return smallest_p_value(1 / least - 1, n_counted, correction)
     least = result.smallest_p(correction, n_counted)
     # Of all sign flips, and of all exchanges between equal groups, two are equally far
     # out: the observed one and its mirror image.
     mirrored = not method.by_labels and n_others in (0, n)
     exact = result.n_permutations < result.parameters["n_permutations"]
-    if mirrored and exact and two_sided:
-        least = min(1.0, 2 * least)
-    return least
+    return min(1.0, 2 * least) if mirrored and exact and two_sided else least

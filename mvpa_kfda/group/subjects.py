@@ -34,6 +34,7 @@ from ..utils.checks import (
     all_items,
     check_flag,
     counted,
+    invalid,
     keep_warning,
     quoted,
     some_of,
@@ -85,7 +86,14 @@ class Subject:
         self.centre = centre_of(kept[0].null) if kept else None
         if need_nulls:
             _refuse_lack_of_nulls(result, kept, metric, words, first)
-            self.tests = [_flat(*test) for test in kept]
+            self.tests = [
+                KeptTest(
+                    np.ravel(observed).astype(np.float64),
+                    as_scores(null.reshape(len(null), -1)),
+                    None if exempt is None else np.ravel(exempt),
+                )
+                for observed, null, exempt in kept
+            ]
         elif kept and (means := permuted_means(kept[0].null)) is not None:
             whole = means.size == scores.size
             where = slice(None) if whole else ~np.isnan(scores)  # of summaries
@@ -106,8 +114,7 @@ class Subject:
         self.scoring, self.warnings = list(result.scalar_metrics), result.warnings
         self.record, self.checksum = record_of(result), result.checksum
         # Times may be a fraction of a sample apart.
-        apart = first.places.apart(self.places) if first else 0.0
-        if apart:
+        if first and (apart := first.places.apart(self.places)):
             self.record["times"] = f"up to {apart:.2g} s apart"
 
     def keep(self, take):
@@ -124,13 +131,6 @@ def _mode_of(result):
     """Which trials a map of generalization tests; None for other results."""
     # The diagonal of such a map keeps its parameters, but is tested at each time alone.
     return result.mode if "test_times" in result.axes else None
-
-
-def _flat(scores, null, exempt):
-    """A `KeptTest` of flat maps, the null (P, V) in its own precision."""
-    exempt = None if exempt is None else np.ravel(exempt)
-    scores = np.ravel(scores).astype(np.float64)
-    return KeptTest(scores, as_scores(null.reshape(len(null), -1)), exempt)
 
 
 def _refuse_lack_of_nulls(result, tests, metric, who, first):
@@ -187,7 +187,13 @@ class Subjects:
             }
             # Of voxels of another grid, resampling was asked for.
             if k and first.places.difference(subject.places, within_sample=True):
-                nearest = _nearest(subject, first)
+                nearest = nearest_voxels(result.places.geometry, first.places.geometry)
+                if (nearest < 0).all():
+                    raise ValueError(
+                        f"The voxels of {_inside(who)} do not overlap with those of "
+                        "the first subject; are both in the same space? Images have to "
+                        "be warped to one space, such as MNI, before they are decoded."
+                    )
                 subject.keep(partial(take_voxels, nearest=nearest))
                 matrices = {x: take_voxels(matrices[x].T, nearest).T for x in matrices}
             if k == 0:
@@ -351,13 +357,10 @@ def check_list_names(labels, other):
 
 def check_two_names(labels, whose, example):
     """Return two different names as text."""
-    several = isinstance(labels, list | tuple)
-    names = tuple(map(str, labels)) if several else ()
+    names = tuple(map(str, labels)) if isinstance(labels, list | tuple) else ()
     if len(names) != 2 or names[0] == names[1] or not all(map(str.strip, names)):
-        raise ValueError(
-            f"Invalid value for 'labels': {labels!r}. Allowed: two different names, of "
-            f"{whose}, such as {example}."
-        )
+        allowed = f"two different names, of {whose}, such as {example}"
+        raise invalid("labels", labels, allowed)
     return names
 
 
@@ -407,12 +410,10 @@ def is_path(entry):
 def name_subjects(subjects, entries):
     """The names of the subjects as a tuple of different strings."""
     if subjects is None:  # those in the paths; results that have none are counted
-        numbers = [f"subject {number}" for number, _ in enumerate(entries, start=1)]
+        numbers = [f"subject {i + 1}" for i in range(len(entries))]
         in_paths = iter(_names_in(filter(is_path, entries)))
-        names = [
-            next(in_paths, number) if is_path(entry) else number
-            for entry, number in zip(entries, numbers, strict=True)
-        ]
+        pairs = zip(entries, numbers, strict=True)
+        names = [next(in_paths, i) if is_path(entry) else i for entry, i in pairs]
         return tuple(names if len(set(names)) == len(names) else numbers)
     several = np.iterable(subjects) and not isinstance(subjects, str)
     names = tuple(map(str, all_items("subjects", subjects))) if several else ()
@@ -440,14 +441,11 @@ def _names_in(paths):
 
 def _refuse_repeats(entries, words):
     """Raise a ValueError if a file or an object is there twice."""
-    for (entry, who), (other, whom) in combinations(
-        zip(entries, words, strict=True), 2
-    ):
-        are_paths, same = is_path(entry) and is_path(other), ""
-        if entry is other and not is_path(entry):
-            same = "object"
+    pairs = combinations(zip(entries, words, strict=True), 2)
+    for (entry, who), (other, whom) in pairs:
+        same = "object" if entry is other and not is_path(entry) else ""
         with suppress(OSError):  # loading complains of missing files
-            if are_paths and os.path.samefile(entry, other):
+            if is_path(entry) and is_path(other) and os.path.samefile(entry, other):
                 same = "file"
         if same:
             raise ValueError(
@@ -458,9 +456,8 @@ def _refuse_repeats(entries, words):
 
 def _word_subject(name, entry):
     """Word a subject at the start of a sentence, e.g. "Subject sub-01 (a/b.h5)"."""
-    words = name if name.startswith("subject ") else f"subject {name}"
     path = f" ({os.fspath(entry)})" if is_path(entry) else ""
-    return f"S{words[1:]}{path}"
+    return f"Subject {name.removeprefix('subject ')}{path}"
 
 
 def _inside(who):
@@ -471,26 +468,12 @@ def _inside(who):
 # -------------------------------------------------------------------------- one subject
 
 
-def _nearest(subject, first):
-    """The voxels of a subject that are nearest to those of the first (V,)."""
-    nearest = nearest_voxels(subject.places.geometry, first.places.geometry)
-    if (nearest < 0).all():
-        raise ValueError(
-            f"The voxels of {_inside(subject.words)} do not overlap with those of the "
-            "first subject; are both in the same space? Images have to be warped to "
-            "one space, such as MNI, before they are decoded."
-        )
-    return nearest
-
-
 def _load(entry, who):
     """The result of one subject, loaded from its file if need be."""
-    result = entry
-    if is_path(entry):
-        try:
-            result = load_result(entry)
-        except (OSError, ValueError) as error:
-            raise type(error)(f"{who}: {error}") from error
+    try:
+        result = load_result(entry) if is_path(entry) else entry
+    except (OSError, ValueError) as error:
+        raise type(error)(f"{who}: {error}") from error
     kind = type(result).__name__
     if isinstance(result, SubjectResult):
         return result
@@ -512,13 +495,10 @@ def _check_kind(result, who, first, metric, resample):
         try:
             return result.check_metric(metric)
         except ValueError as error:
-            again = ""
-            known = METRICS if len(result.classes) else REGRESSION_METRICS
+            again, known = "", METRICS if len(result.classes) else REGRESSION_METRICS
             if isinstance(metric, str) and metric in {*known} - {*result.scoring}:
-                again = (
-                    " For other metrics decode again, with "
-                    f"scoring={[*result.scoring, metric]}."
-                )
+                scoring = [*result.scoring, metric]
+                again = f" For other metrics decode again, with scoring={scoring}."
             raise ValueError(f"{who}: {error}{again}") from None
     difference = first.places.difference(places, within_sample=True)
     voxels, wrong = first.places.in_voxels and places.in_voxels, ""
@@ -543,15 +523,14 @@ def _check_kind(result, who, first, metric, resample):
             f"{quoted(result.scalar_metrics)}: pass a metric that all have, or run its "
             f"analysis again with scoring={first.metric!r}."
         )
-    elif not np.isclose(
-        result.chances[first.metric], first.chance, 0, _SAME_CHANCE, equal_nan=True
-    ):
-        wrong = (
-            f"has another chance level of {first.metric!r} than the first subject: "
-            f"{result.chances[first.metric]:.6g} instead of {first.chance:.6g}. All "
-            "must have decoded the same number of classes; leave it out, or take "
-            "another metric."
-        )
+    else:
+        chance = result.chances[first.metric]
+        if not np.isclose(chance, first.chance, 0, _SAME_CHANCE, equal_nan=True):
+            wrong = (
+                f"has another chance level of {first.metric!r} than the first subject: "
+                f"{chance:.6g} instead of {first.chance:.6g}. All must have decoded "
+                "the same number of classes; leave it out, or take another metric."
+            )
     if wrong:
         raise ValueError(f"{who} {wrong}")
     return first.metric
@@ -598,8 +577,7 @@ def level_to_test(subjects, alternative, also=""):
     where classes are equal. `also` words what else the caller offers.
     """
     members, name = subjects.members, subjects.first.metric
-    chance = float(subjects.first.chance)
-    if np.isnan(chance):
+    if np.isnan(chance := float(subjects.first.chance)):
         raise ValueError(
             f"The metric {name!r} has no chance level to test against. Choose another "
             "metric, or use method='prevalence' or 'bootstrap', which compare with "
@@ -666,9 +644,7 @@ def off_chance(subjects, tested):
             )
         if differ:
             warn(text)
-    found = [
-        centre.mean if tested or centre.is_off(chance) else np.nan for centre in pooled
-    ]
+    found = [x.mean if tested or x.is_off(chance) else np.nan for x in pooled]
     return found if np.isfinite(found).any() else []
 
 
@@ -731,12 +707,12 @@ _COMPARED_AS = {
 def record_of(result):
     """Record how a result was made, and the numbers of its trials."""
     record = _fields_of(result.parameters)
-    groups, n_repeats = result.groups, result.parameters.get("n_repeats", 1)
+    groups = result.groups
     record["groups"] = groups is not None
     record["class_names"] = list(map(str, result.classes))
     record["n_groups"] = None if groups is None else len(np.unique(groups))
     if record.get("train_on") is None:
-        record["n_trials"] = result.n_tested // n_repeats
+        record["n_trials"] = result.n_tested // result.parameters.get("n_repeats", 1)
     if record.get("ch_names") is not None:  # in all, and by type where it is known
         known = result.places.info_fif is not None
         types = result.info.get_channel_types() if known else []
@@ -760,10 +736,8 @@ def _compared(record):
     """The fields that have to be the same, as they are compared."""
     free = (*MAY_DIFFER, *NUMBERS)
     names = dict.fromkeys((*record, *_COMPARED_AS))
-    as_given = {name: record.get(name) for name in names if _last(name) not in free}
-    return as_given | {
-        name: convert(as_given[name], record) for name, convert in _COMPARED_AS.items()
-    }
+    given = {name: record.get(name) for name in names if _last(name) not in free}
+    return given | {x: convert(given[x], record) for x, convert in _COMPARED_AS.items()}
 
 
 def _last(name):
@@ -773,19 +747,16 @@ def _last(name):
 
 def shared(records):
     """The fields that all have alike, and the numbers (S,) of each subject."""
-    first, *others = records
     alike = {
         name: value
-        for name, value in first.items()
-        if all(name in other and is_same(other[name], value) for other in others)
+        for name, value in records[0].items()
+        if all(name in other and is_same(other[name], value) for other in records[1:])
     }
     for name in dict.fromkeys(x for each in records for x in each):
-        if _last(name) not in NUMBERS:
-            continue
-        numbers = [each.get(name) for each in records]
-        alike.pop(name, None)
-        if None not in numbers:
-            alike[name] = numbers
+        if _last(name) in NUMBERS:
+            alike.pop(name, None)
+            if None not in (numbers := [each.get(name) for each in records]):
+                alike[name] = numbers
     cv = [_splitter(each.get("cv"), each) for each in records]
     if cv[0] is not None and all(is_same(each, cv[0]) for each in cv):
         alike["cv"] = cv[0]
@@ -818,8 +789,6 @@ def tell_differences(found, words):
     """
     found = {_CALLED.get(x, x): found[x] for x in found if x not in TOLD}
     differing = {who for of in found.values() for names in of.values() for who in names}
-    if not differing:
-        return
     told, of_one = [], len(differing) == 1
     for field, values in found.items():
         pairs = [f"{some_of(names)}: {value}" for value, names in values.items()]
@@ -828,10 +797,11 @@ def tell_differences(found, words):
         told.append(f"{field} ({text})")
     who = f"{len(differing)} of {len(words)} subjects were"
     who = f"{words[differing.pop()]} was" if of_one else who
-    warn(
-        f"{who} analysed differently from the first: {', '.join(told)}. If this is not "
-        "on purpose, run the analysis again."
-    )
+    if told:
+        warn(
+            f"{who} analysed differently from the first: {', '.join(told)}. If this is "
+            "not on purpose, run the analysis again."
+        )
 
 
 def is_same(value, other):
@@ -842,9 +812,8 @@ def is_same(value, other):
     if all(isinstance(each, list | tuple | np.ndarray) for each in pair):
         return len(value) == len(other) and all(map(is_same, value, other))
     if all(isinstance(each, dict) for each in pair):
-        return value.keys() == other.keys() and all(
-            is_same(value[key], other[key]) for key in value
-        )
+        alike = value.keys() == other.keys()
+        return alike and all(is_same(value[key], other[key]) for key in value)
     return _worded(value) == _worded(other)
 
 
@@ -853,15 +822,14 @@ def _instead(value, usual):
     if _are_names(value) and _are_names(usual) and 0 < len({*value} & {*usual}):
         lost = [name for name in usual if name not in value]
         new = [name for name in value if name not in usual]
-        parts = [f"without {some_of(lost)}"] if lost else []
-        return " and ".join([*parts, *([f"with {some_of(new)}"] if new else [])])
+        parts = {"without": lost, "with": new}
+        return " and ".join(f"{k} {some_of(x)}" for k, x in parts.items() if x)
     return f"{_worded(value)} instead of {_worded(usual)}"
 
 
 def _are_names(value):
     """Whether a value is a list of names."""
-    several = isinstance(value, list | tuple)
-    return several and all(isinstance(each, str) for each in value)
+    return isinstance(value, list | tuple) and all(isinstance(x, str) for x in value)
 
 
 def _worded(value):

@@ -420,8 +420,7 @@ def _merge(n_names, ranks, one, other):
     """
     ends = np.full(n_names, _NEVER, dtype=np.int32)
     heirs, rounds = np.arange(n_names, dtype=np.int32), np.zeros(n_names, np.int32)
-    apart = np.flatnonzero(one != other)
-    if len(apart):
+    if len(apart := np.flatnonzero(one != other)):
         apart = apart[_sorting(ranks[apart], int(ranks.max()) + 1)]
     ranks, one, other = ranks[apart], one[apart], other[apart]
     left, k = np.arange(n_names, dtype=np.int32), 0

@@ -32,6 +32,7 @@ from ..utils.checks import (
     check_finite,
     check_option,
     counted,
+    invalid,
     quoted,
     warn,
     word_bytes,
@@ -128,10 +129,8 @@ def _cluster(nulls, maximum="cluster_maximum"):
     """The p-values of the mass or size of the cluster that holds a position."""
     labels, masses, sizes = find_islands(nulls)
     values = masses if maximum == "cluster_maximum" else sizes
-    p = [
-        _p_of(value, getattr(null, maximum), null, size)
-        for value, null, size in zip(values, nulls, sizes, strict=True)
-    ]
+    of_each = zip(values, nulls, sizes, strict=True)
+    p = [_p_of(value, getattr(null, maximum), null, n) for value, null, n in of_each]
     return np.concatenate([[1.0], reduce(np.maximum, p)])[labels]
 
 
@@ -260,9 +259,8 @@ def cluster_depth_p(null):
     observed = null.maps(null.observed[np.newaxis])
     nodes, run, depths, n_cut = _whole_clusters(observed > null.height)
     if n_cut:
-        reach = "reaches" if n_cut == 1 else "reach"
-        found = counted(n_cut, "cluster")
-        warn(_TEXTS["cut off"].format(clusters=found, reach=reach))
+        words = {"reach": "reaches" if n_cut == 1 else "reach"}
+        warn(_TEXTS["cut off"].format(clusters=counted(n_cut, "cluster"), **words))
     p = np.ones(observed.size)
     if len(nodes):
         values = observed.ravel()[nodes]
@@ -492,10 +490,8 @@ def names_in(names, argument):
     if isinstance(names, str):
         return [names]
     if not isinstance(names, list | tuple | set | frozenset):
-        raise TypeError(
-            f"Invalid value for {argument!r}: {names!r}. Allowed: the name of a "
-            f"correction or a list of names, of {quoted(CORRECTIONS)}."
-        )
+        allowed = "the name of a correction or a list of names, of "
+        raise invalid(argument, names, allowed + quoted(CORRECTIONS), TypeError)
     return [*names]
 
 
@@ -555,8 +551,16 @@ def correct(null, correction="none"):
     nulls = null if isinstance(null, list) else [null]
     known = CORRECTIONS[correction]
     for each in nulls:
-        if each.summary is not None:
-            _check_kept(each.summary, correction, each.threshold)
+        if each.summary is None:
+            continue
+        if known.needs is None or getattr(each.summary, known.needs) is None:
+            also = _TEXTS["or auto"] if known.needs else ""
+            what = f"The correction {correction!r} needs"
+            raise not_whole(each.summary, what, also)
+        kept, threshold = each.summary.threshold, each.threshold
+        if known.needs == "cluster_maximum" and check_level(threshold) != kept:
+            text = _TEXTS["other threshold"]
+            raise ValueError(text.format(kept=kept, threshold=threshold))
     p = known.test(nulls)
     return known.adjust(p) if known.adjust else p
 
@@ -602,10 +606,7 @@ def smallest_p_value(n_permutations, n_positions=1, correction="none"):
     """
     # Any number above zero: sign flips and bootstraps give what would be one.
     if check_finite("n_permutations", n_permutations) < 0:
-        raise ValueError(
-            f"Invalid value for 'n_permutations': {n_permutations!r}. Allowed: zero or "
-            "more."
-        )
+        raise invalid("n_permutations", n_permutations, "zero or more")
     n_positions = check_count("n_positions", n_positions, minimum=1)
     factor = CORRECTIONS[check_correction(correction)].factor(n_positions)
     return float(min(1.0, factor / (n_permutations + 1)))
@@ -823,10 +824,7 @@ def p_values_from_summary(
     array([0.92, 0.01, 0.01])
     """
     if not isinstance(summary, NullSummary):
-        raise TypeError(
-            f"Invalid value for 'summary': {summary!r}. Allowed: what summarize_null "
-            "returns."
-        )
+        raise invalid("summary", summary, "what summarize_null returns", TypeError)
     how = {"adjacency": adjacency, "threshold": threshold}
     return corrected_p_values(observed, summary, correction, **how)
 
@@ -859,17 +857,6 @@ def nulls_of(
                 kept = at_positions(kept, np.flatnonzero(where))
         nulls.append(Null(observed, kept, *how, exempt=exempt))
     return nulls
-
-
-def _check_kept(summary, correction, threshold):
-    """Refuse a correction for which too little was kept."""
-    needed = CORRECTIONS[correction].needs
-    if needed is None or getattr(summary, needed) is None:
-        also = _TEXTS["or auto"] if needed else ""
-        raise not_whole(summary, f"The correction {correction!r} needs", also)
-    if needed == "cluster_maximum" and check_level(threshold) != summary.threshold:
-        words = {"kept": summary.threshold, "threshold": threshold}
-        raise ValueError(_TEXTS["other threshold"].format(**words))
 
 
 def not_whole(summary, what, also=""):
@@ -944,12 +931,11 @@ def clusters(observed, null, *, adjacency=None, threshold=0.05, alternative="gre
     p = _p_of(masses, null.cluster_maximum, null, True)
     z = null.maps(null.observed[np.newaxis])[0].reshape(labels.shape)
     z = -z if null.alternative == "less" else z
-    in_order = []
-    for k in np.argsort(-masses, kind="stable"):
-        mask = labels == k + 1
-        mass = float(np.copysign(masses[k], z[mask].sum()))
-        in_order.append(Cluster(mask, mass, float(p[k])))
-    return in_order
+    masks = {k: labels == k + 1 for k in np.argsort(-masses, kind="stable")}
+    return [
+        Cluster(mask, float(np.copysign(masses[k], z[mask].sum())), float(p[k]))
+        for k, mask in masks.items()
+    ]
 
 
 def cluster_scores(where, tests, threshold, alternative):
@@ -967,10 +953,9 @@ def cluster_scores(where, tests, threshold, alternative):
 
 def nearest_to_zero(nulls):
     """The scores of all tests nearest to zero, 0 where their signs differ."""
-    maps = [null.scaled(null.observed[np.newaxis])[0] for null in nulls]
-    sides = [
-        [null.connected(sign * each) for null, each in zip(nulls, maps, strict=True)]
+    maps = [(null, null.scaled(null.observed[np.newaxis])[0]) for null in nulls]
+    high, low = (
+        reduce(np.minimum, [null.connected(sign * each) for null, each in maps])
         for sign in (1, -1)
-    ]
-    high, low = (reduce(np.minimum, side) for side in sides)
+    )
     return np.where(high > 0, high, np.minimum(0.0, -low))

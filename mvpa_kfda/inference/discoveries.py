@@ -213,10 +213,10 @@ def _by_position(null, where):
     n_rows, available = null.n_permutations + 1, usable_memory() or 0
     n_values = max(_PART, available // 8 // null.dtype.itemsize)
     step = max(1, n_values // n_rows)
+    dtype = null.dtype if null.alternative != "two-sided" else np.float64
     for start in range(0, len(where), step):
         part = slice(start, min(start + step, len(where)))
         chosen = where[part]
-        dtype = null.dtype if null.alternative != "two-sided" else np.float64
         values = np.empty((len(chosen), n_rows), dtype)
         values[:, 0] = null.values.ravel()[chosen]
         for rows, scores in null.rows():

@@ -116,18 +116,16 @@ class Exchange(LazyRows):
             # Equal values have no spread, whatever rounding their mean has.
             spread[(values == values[0]).all(axis=0)] = 0.0
             norm = np.sqrt(n_first * (n - n_first) / n * spread)
-            self._dof, centre, self._as_is = (
-                n - 2,
-                n_first * mean,
-                np.arange(n) < n_first,
-            )
+            self._dof, centre = n - 2, n_first * mean
+            self._as_is = np.arange(n) < n_first
         else:
             if ranked:  # of the sizes among those that are not 0, with the signs
                 ranks = rankdata(np.abs(values), axis=0)
                 ranks -= np.count_nonzero(values == 0, axis=0)
                 values = np.sign(values) * ranks
             norm = np.sqrt(n * np.square(values).sum(axis=0))
-            self._dof, centre, self._as_is = n - 1, 0.0, np.ones(n)
+            self._dof, centre = n - 1, 0.0
+            self._as_is = np.ones(n)
         self._flat = flat = norm == 0  # where the statistic is 0
         self._values = np.where(flat, 0.0, values)
         self._centre = np.where(flat, 0.0, centre)
@@ -199,10 +197,9 @@ def draw_signs(n_subjects, n_permutations, random_state=None):
     if 2**n - 1 <= n_permutations:
         codes = np.arange(1, 2**n)[:, np.newaxis]
         return (1 - 2 * (codes >> np.arange(n) & 1)).astype(np.int8)
-    rng = generator(random_state)
-    identity = np.ones(n, dtype=np.int8)
-    coin = np.array([1, -1], dtype=np.int8)
-    return _distinct(lambda m: rng.choice(coin, (m, n)), n_permutations, identity)
+    rng, coin = generator(random_state), np.array([1, -1], dtype=np.int8)
+    as_is = np.ones(n, dtype=np.int8)
+    return _distinct(lambda m: rng.choice(coin, (m, n)), n_permutations, as_is)
 
 
 def draw_labels(n_first, n_second, n_permutations, random_state=None):
@@ -220,11 +217,11 @@ def draw_labels(n_first, n_second, n_permutations, random_state=None):
         np.put_along_axis(labels, first, True, axis=1)
         return labels[1:]
     rng = generator(random_state)
-    return _distinct(
-        lambda m: rng.permuted(np.tile(observed, (m, 1)), axis=1),
-        n_permutations,
-        observed,
-    )
+
+    def draw(m):
+        return rng.permuted(np.tile(observed, (m, 1)), axis=1)
+
+    return _distinct(draw, n_permutations, observed)
 
 
 def _distinct(draw, n_rows, observed):
@@ -255,18 +252,16 @@ def interval_of_mean(
     upper end, and "less" no lower one: inf.
     """
     n_first = len(values)
-    drawn = N_DRAWN, random_state
     if others is None:
-        exchanges = draw_signs(n_first, *drawn)
+        exchanges = draw_signs(n_first, N_DRAWN, random_state)
     else:
-        exchanges = draw_labels(n_first, len(others), *drawn)
+        exchanges = draw_labels(n_first, len(others), N_DRAWN, random_state)
         values = np.concatenate([values, others])
     # The largest |t| of all positions has both sides in it.
     halved = alternative == "two-sided" and not simultaneous
     share = (1 - confidence) / (2 if halved else 1)
     # A product that should be whole may fall short of it by a rounding error.
-    n_outside = int(share * (len(exchanges) + 1) * (1 + 1e-12))
-    if n_outside < 1:
+    if (n_outside := int(share * (len(exchanges) + 1) * (1 + 1e-12))) < 1:
         raise ValueError(
             f"{counted(len(exchanges) + 1, 'arrangement', ',')} of these subjects are "
             f"too few for an interval with confidence={confidence:g}: it would have no "
@@ -280,8 +275,7 @@ def interval_of_mean(
 
 def interval_of_difference(difference, null, *, confidence, alternative, simultaneous):
     """Both ends (C,) around differences (C,), from permuted ones (P, C)."""
-    n_outside = int((1 - confidence) * (len(null) + 1) * (1 + 1e-12))
-    if n_outside < 1:
+    if (n_outside := int((1 - confidence) * (len(null) + 1) * (1 + 1e-12))) < 1:
         raise ValueError(
             f"{counted(len(null), 'permutation', ',')} are too few for an interval "
             f"with confidence={confidence:g}: it would have no end. Run both analyses "
@@ -303,11 +297,8 @@ def interval_of_difference(difference, null, *, confidence, alternative, simulta
 
 def _open(low, high, alternative):
     """Both ends, one of them open if the alternative has one side."""
-    if alternative == "greater":
-        high = np.full_like(high, np.inf)
-    elif alternative == "less":
-        low = np.full_like(low, -np.inf)
-    return low, high
+    low = np.where(alternative == "less", -np.inf, low)
+    return low, np.where(alternative == "greater", np.inf, high)
 
 
 def _at_each(values, n_first, exchanges, n_outside, _):
@@ -339,11 +330,10 @@ def _at_once(values, n_first, exchanges, n_outside, alternative):
     variance = np.maximum(variance, LEAST_VARIANCE * variance.max(initial=0.0))
     error = np.sqrt(variance * sum(1 / len(each) for each in groups))
     null = Exchange(rest, exchanges)
-    largest = np.empty(len(null))
+    largest, last = np.empty(len(null)), len(null) - n_outside
     for rows in batches(*null.shape):
         t = null[rows]
-        t = np.abs(t) if alternative == "two-sided" else t
-        largest[rows] = t.max(axis=1)
-    far = np.partition(largest, len(largest) - n_outside)[len(largest) - n_outside]
+        largest[rows] = (np.abs(t) if alternative == "two-sided" else t).max(axis=1)
+    far = np.partition(largest, last)[last]
     difference = means[0] if flips else means[0] - means[1]
     return difference - far * error, difference + far * error

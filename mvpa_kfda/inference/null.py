@@ -160,9 +160,11 @@ class Null:
             return self.size.max()  # a distance is as exact as the scores it is of
         return np.maximum(np.abs(self.values), np.abs(self.maximum).max())
 
-    def first(self, n_permutations):
-        """The null of the first permutations."""
-        n, null = min(n_permutations, self.n_permutations), self.null
+    def first(self, n):
+        """The null of the first permutations; itself if there are no more."""
+        if n >= self.n_permutations:
+            return self
+        null = self.null
         rows = LazyRows(n, null.shape[1:], null.dtype, null.__getitem__)
         how = self.adjacency, self.threshold, self.alternative
         return Null(self.observed, rows, *how, height=self._height, exempt=self.exempt)
@@ -201,14 +203,10 @@ class Null:
     def maximum(self):
         """Largest turned score of each permutation, (P,)."""
         _, _, highest, lowest = self._extremes
-        if self.alternative == "greater":
-            return highest
-        if self.alternative == "less":
-            return -lowest
+        if self.alternative != "two-sided":
+            return highest if self.alternative == "greater" else -lowest
         turned = (self.turned(scores) for _, scores in self.rows())
-        return np.concatenate(
-            [each.reshape(len(each), -1).max(axis=1) for each in turned]
-        )
+        return np.concatenate([x.reshape(len(x), -1).max(axis=1) for x in turned])
 
     @cached_property
     def moments(self):
@@ -348,17 +346,14 @@ class NullSummary:
         put(self, "threshold", check_level(float(self.threshold)))
         put(self, "exceedances", np.asarray(self.exceedances))
         put(self, "maximum", as_scores(self.maximum))
-        maxima = "maximum", "cluster_maximum", "tfce_maximum"
-        for name in (*maxima, "moments", "permuted_moments"):
-            shape = (self.n_permutations,)
-            if name.endswith("moments"):
-                shape = 2, *self.exceedances.shape
+        n, positions = self.n_permutations, self.exceedances.shape
+        needed = dict.fromkeys(("maximum", "cluster_maximum", "tfce_maximum"), (n,))
+        needed |= dict.fromkeys(("moments", "permuted_moments"), (2, *positions))
+        for name, shape in needed.items():
             got = np.shape(getattr(self, name))
             if getattr(self, name) is not None and got != shape:
-                n, positions = self.n_permutations, self.exceedances.shape
-                words = {"name": name, "shape": shape, "got": got}
-                text = _TEXTS["summary: shape"]
-                raise ValueError(text.format(n=n, positions=positions, **words))
+                words = {"n": n, "positions": positions, "name": name, "shape": shape}
+                raise ValueError(_TEXTS["summary: shape"].format(got=got, **words))
 
     def to_arrays(self):
         """Return the values by name, only arrays and numbers, for a file.
@@ -403,10 +398,10 @@ class NullSummary:
         """
         known = {field.name for field in fields(cls)}
         needed = {"n_permutations", "exceedances", "maximum", "threshold"}
-        wrong = sorted(needed - set(arrays)) + sorted(set(arrays) - known)
-        if wrong:
-            names = ", ".join(map(repr, wrong))
-            raise ValueError(_TEXTS["summary: names"].format(names=names))
+        if wrong := sorted(needed - set(arrays)) + sorted(set(arrays) - known):
+            raise ValueError(
+                _TEXTS["summary: names"].format(names=", ".join(map(repr, wrong)))
+            )
         return cls(**arrays)
 
 
@@ -463,21 +458,16 @@ def summarize_null(
     """
     shape = np.shape(observed)
     if exempt is not None:
-        mask = np.asarray(exempt) if isinstance(exempt, np.ndarray | list) else None
-        if mask is None or mask.dtype != bool or mask.shape != shape:
+        mask = np.asarray(exempt if isinstance(exempt, np.ndarray | list) else None)
+        if mask.dtype != bool or mask.shape != shape:
             raise ValueError(_TEXTS["exempt"].format(exempt=exempt, shape=shape))
         exempt = mask
     null = Null(observed, null, adjacency, check_level(threshold), exempt=exempt)
-    with_clusters = check_flag("with_clusters", with_clusters)
-    names = ("moments", "cluster_maximum", "tfce_maximum") if with_clusters else ()
-    return NullSummary(
-        null.n_permutations,
-        null.exceedances,
-        null.maximum,
-        **{name: getattr(null, name) for name in names},
-        threshold=threshold,
-        permuted_moments=null.permuted_moments,
-    )
+    names = ["n_permutations", "exceedances", "maximum"]
+    if check_flag("with_clusters", with_clusters):
+        names += ["moments", "cluster_maximum", "tfce_maximum"]
+    kept = {name: getattr(null, name) for name in (*names, "permuted_moments")}
+    return NullSummary(**kept, threshold=threshold)
 
 
 # ------------------------------------------------------- where permuted scores lie

@@ -200,8 +200,7 @@ def permute_labels(
         return Permutations(found.codes[np.newaxis].copy(), scheme, exact=False)
     count, renamings = units.count, found.renamings
     n_rows = 1 + found.check(n_permutations)
-    biased = find_biased(permute, folds)
-    if biased:
+    if biased := find_biased(permute, folds):
         biased.warn(RuntimeWarning)
     dependent = folds is not None and folds.sees_labels and not folds.balanced
     if permute == "auto" and dependent:
@@ -268,10 +267,8 @@ def check_permutations(number, each, what=""):
 
 def find_biased(permute, folds):
     """The `Problem` of a scheme asked for that does not fit the folds."""
-    within = permute == "within_folds"
-    if permute == "auto" or folds is None:
-        return None
-    if not (folds.sees_labels or (folds.balanced and not within)):
+    within, asked = permute == "within_folds", permute != "auto" and folds is not None
+    if not asked or not (folds.sees_labels or (folds.balanced and not within)):
         return None
     name = "lasting" if within else "biased"
     return Problem(name, _TEXTS[name].format(permute=permute, folds=folds))
@@ -292,7 +289,7 @@ def find_few(count, n_permutations, scheme, renamings=1):
     if drawn and not (n_permutations and coarse):
         return None
     numbers = {"arrangements": count, "n_permutations": n_permutations}
-    numbers |= {"renamings": renamings}
+    numbers["renamings"] = renamings
     smallest = _TEXTS["luck" if drawn else "no p-value"].format(**numbers)
     if renamings > 1:
         words = {"smallest": smallest, "share": renamings / count}
@@ -350,10 +347,9 @@ class Arrangements:
         """How many of so many permutations there are; refuse none and too many."""
         if self.units.count == 1:
             raise self.only_one()
-        n_permutations = min(n_permutations, self.units.count - 1)
-        each, n = _COPIES * self.codes.nbytes, len(self.codes)
-        check_permutations(n_permutations, each, f" for {n} trials")
-        return n_permutations
+        n, each = min(n_permutations, self.units.count - 1), _COPIES * self.codes.nbytes
+        check_permutations(n, each, f" for {len(self.codes)} trials")
+        return n
 
     def only_one(self):
         """The error of a scheme that allows the observed labels only."""
@@ -377,9 +373,8 @@ def arrangements_of(
     codes = codes.astype(np.min_scalar_type(-int(codes.max(initial=0)) - 1))
     if groups is not None:
         groups = check_per_trial(groups, len(codes), "groups")
-    scheme = permute
-    if permute == "auto":
-        scheme = _choose(codes, folds, groups, n_permutations > 0)
+    auto = permute == "auto"
+    scheme = _choose(codes, folds, groups, n_permutations > 0) if auto else permute
     if groups is None and SCHEMES[scheme].needs_groups:
         raise ValueError(_TEXTS["no groups"].format(scheme=scheme))
     units = SCHEMES[scheme].units(codes, folds, groups)
@@ -401,8 +396,8 @@ class Units:
     #: Class of each unit (u,), which changes places inside blocks (u,).
     codes: np.ndarray
     blocks: np.ndarray
-    #: Which unit holds a trial (n,).
-    of_trial: np.ndarray
+    #: Which unit holds a trial (n,); by default every trial is one.
+    of_trial: Any = ...
 
     @cached_property
     def count(self):
@@ -472,12 +467,7 @@ def _within_folds(codes, folds, groups):
     if groups is not None:
         group = _number(groups)
         blocks = _number(blocks * (group.max() + 1) + group)
-    return Units(codes, blocks, np.arange(len(codes)))
-
-
-def _within_groups(codes, folds, groups):
-    """The trials, in blocks of a group."""
-    return Units(codes, _number(groups), np.arange(len(codes)))
+    return Units(codes, blocks)
 
 
 def _groups(codes, folds, groups):
@@ -486,16 +476,9 @@ def _groups(codes, folds, groups):
     if len(names) < 2:
         raise ValueError(_TEXTS["one group"].format(group=names[0].item()))
     unit_codes = codes[first]
-    mixed = groups[unit_codes[unit] != codes]
-    if len(mixed):
+    if len(mixed := groups[unit_codes[unit] != codes]):
         raise ValueError(_TEXTS["mixed groups"].format(group=mixed[0].item()))
     return Units(unit_codes, np.zeros(len(names), dtype=np.intp), unit)
-
-
-def _free(codes, folds, groups):
-    """The trials, all in one block."""
-    blocks = np.zeros(len(codes), dtype=np.intp)
-    return Units(codes, blocks, np.arange(len(codes)))
 
 
 @dataclass(frozen=True)
@@ -519,10 +502,16 @@ SCHEMES = {
         "that share a fold of {name} (and a group, if given)",
     ),
     "within_groups": Scheme(
-        _within_groups, "among {trials} of the same group", "of a group", True
+        lambda codes, folds, groups: Units(codes, _number(groups)),
+        "among {trials} of the same group",
+        "of a group",
+        needs_groups=True,
     ),
     "groups": Scheme(_groups, "across whole groups", needs_groups=True),
-    "free": Scheme(_free, "among all {trials}"),
+    "free": Scheme(
+        lambda codes, folds, groups: Units(codes, np.zeros(len(codes), np.intp)),
+        "among all {trials}",
+    ),
 }
 
 

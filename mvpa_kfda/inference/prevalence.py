@@ -2,7 +2,7 @@ r"""In what share of the population is there an effect: prevalence and its poste
 
 *Prevalence inference* [1]_, on arrays of p-values. The statistic is the minimum m over
 N subjects. :math:`p_k` is the probability that subject k reaches m without an effect,
-see `group.recombined`.
+see `group.second_level`.
 
 If a share of at most gamma of the population has an effect, a random subject reaches m
 with a probability of at most :math:`\gamma + (1 - \gamma) p_k`: with an effect with

@@ -122,8 +122,7 @@ def mean_areas(true, class_scores, shapes):
                 total[j, :, part] += total_in_order(areas)
                 count[j, :, part] += defined.sum(axis=0)
     means = total / np.maximum(count, 1)
-    undefined = np.flatnonzero((count == 0).any(axis=(0, 1)))
-    if len(undefined):
+    if len(undefined := np.flatnonzero((count == 0).any(axis=(0, 1)))):
         odds = log_odds(scores[..., undefined], shapes)[:, None]
         for j, number in enumerate(wanted):
             positive = true[..., undefined] == number
@@ -160,8 +159,7 @@ def log_odds(class_scores, shapes):
         odds = log - np.log(_over_others(np.add, np.exp(log)))
     # Where a class is all but certain the others underflow: there, add up logarithms.
     limit = -0.9 * np.log(np.finfo(log.dtype).tiny)
-    certain = (odds > limit).any(axis=0)
-    if certain.any():
+    if (certain := (odds > limit).any(axis=0)).any():
         log = log[:, certain]
         odds[:, certain] = log - _over_others(np.logaddexp, log)
     return odds

@@ -87,15 +87,9 @@ class Tested:
             found.append([_count(each) for each in (true & predicted, true, predicted)])
         return [np.stack(each) for each in zip(*found, strict=True)]
 
-    @cached_property
-    def pair_accuracies(self):
-        """The accuracy of every pair of classes, (pairs, t, ..., B)."""
-        return pairs.pairwise_accuracies(self)
-
-    @cached_property
-    def pair_distances(self):
-        """The distance of every pair of classes, (pairs, t, ..., B)."""
-        return pairs.crossnobis_distances(self)
+    #: The accuracy, and the distance, of every pair of classes, (pairs, t, ..., B).
+    pair_accuracies = cached_property(pairs.pairwise_accuracies)
+    pair_distances = cached_property(pairs.crossnobis_distances)
 
 
 def _count(flags):
@@ -122,11 +116,10 @@ def _macro(rate, of_second=False):
     """
 
     def metric(tested):
-        rates = rate(*tested.counts)
+        hits, true, predicted = tested.counts
+        rates, seen = rate(hits, true, predicted), (true + predicted) > 0
         if of_second and tested.n_classes == 2:
             return rates[1]
-        _, true, predicted = tested.counts
-        seen = (true + predicted) > 0
         return total_in_order(rates * seen) / seen.sum(axis=0)
 
     return metric
@@ -156,10 +149,6 @@ def _confusion(tested):
     return confusion.reshape(*confusion.shape[:2], *tested.shape[1:])
 
 
-def _roc_auc(tested):
-    return mean_areas(tested.true, tested.class_scores[:, :, 0], tested.shapes)
-
-
 def mean_of_defined(values, axis):
     """The mean of what is not NaN; NaN of nothing."""
     with warnings.catch_warnings():
@@ -179,18 +168,9 @@ def _second_or_mean(values):
     return values[1] if len(values) == 2 else values.mean()
 
 
-def _half(p):
-    return 0.5
-
-
-def zero(p):
-    """The chance level of what is zero on average."""
-    return 0.0
-
-
-def unknown(p):
-    """The chance level of what is not known to have one."""
-    return np.nan
+def always(level):
+    """A chance level that is the same whatever is guessed; NaN if it is not known."""
+    return lambda p: level
 
 
 @dataclass(frozen=True)
@@ -257,8 +237,10 @@ METRICS = {
     "accuracy": Metric(_accuracy, _chance_class, "accuracy", of_frequencies=True),
     "balanced_accuracy": Metric(_balanced_accuracy, _chance_class, "balanced accuracy"),
     "roc_auc": Metric(
-        _roc_auc,
-        _half,
+        lambda tested: mean_areas(
+            tested.true, tested.class_scores[:, :, 0], tested.shapes
+        ),
+        always(0.5),
         "ROC AUC",
         "the area under the receiver operating characteristic (ROC AUC) [@Forman2010]",
         **_OF_SCORES,
@@ -307,10 +289,10 @@ METRICS = {
         "average F1 score",
         of_frequencies=True,
     ),
-    "kappa": Metric(_kappa, zero, "Cohen's kappa", short="kappa", lowest=-1.0),
+    "kappa": Metric(_kappa, always(0.0), "Cohen's kappa", short="kappa", lowest=-1.0),
     "confusion_matrix": Metric(
         _confusion,
-        unknown,
+        always(np.nan),
         "confusion matrix",
         "the confusion matrix",
         highest=np.inf,
@@ -319,7 +301,7 @@ METRICS = {
     ),
     "pairwise_accuracy": Metric(
         pairs.pairwise_accuracy,
-        _half,
+        always(0.5),
         "pairwise accuracy",
         "pairwise accuracy, the mean over pairs of classes of the share of trials "
         "whose class scored above the other one [@Guggenmos2018]",
@@ -327,7 +309,7 @@ METRICS = {
     ),
     "pairwise_accuracies": Metric(
         lambda tested: tested.pair_accuracies,
-        _half,
+        always(0.5),
         "accuracies of pairs",
         "the accuracy of every pair of classes",
         summary="pairwise_accuracy",
@@ -335,7 +317,7 @@ METRICS = {
     ),
     "crossnobis": Metric(
         pairs.crossnobis,
-        zero,
+        always(0.0),
         "crossnobis distance",
         "the cross-validated squared Mahalanobis distance (crossnobis) in units of "
         "the variance within classes, the mean over pairs of classes [@Walther2016]",
@@ -344,7 +326,7 @@ METRICS = {
     ),
     "crossnobis_distances": Metric(
         lambda tested: tested.pair_distances,
-        zero,
+        always(0.0),
         "crossnobis distances",
         "the crossnobis distance of every pair of classes",
         summary="crossnobis",
@@ -371,10 +353,9 @@ def chance_level(name, codes, n_classes=None):
     chance : float
         E.g. 1 / n_classes for accuracy, 0.5 for the ROC AUC; NaN for a function.
     """
-    counts = np.bincount(codes, minlength=n_classes or 0)
-    if name not in METRICS:  # a function of the user's
-        return np.nan
-    return float(METRICS[name].chance(counts / len(codes)))
+    proportions = np.bincount(codes, minlength=n_classes or 0) / len(codes)
+    known = METRICS.get(name)  # None for a function of the user's
+    return float(known.chance(proportions)) if known else np.nan
 
 
 def depends_on_frequencies(name, n_classes):
@@ -427,9 +408,8 @@ def evaluate_labellings(metrics, scored, trues, shapes, n_classes):
     found = [{} for _ in trues]
     for name, metric in metrics.items():
         value = np.moveaxis(metric.fill(metric.score(tested)), -1, 0)
-        if not metric.scalar:  # (B, *table, t, ...)
-            axes = range(1, 1 + len(metric.table(n_classes)))
-            value = np.moveaxis(value, axes, [axis - 1 - len(axes) for axis in axes])
+        n_axes = 0 if metric.scalar else len(metric.table(n_classes))
+        value = np.moveaxis(value, range(1, 1 + n_axes), range(-n_axes, 0))
         for number, each in enumerate(found):
             each[name] = value[:, number]
     return found
@@ -445,17 +425,14 @@ def evaluate_sets(metrics, scored, shapes, n_classes):
     for rows, (k, m, n_train) in set_batches(shapes):
         true, predicted, scores = (
             None
-            if values is None  # the test sets in place of the label vectors
-            else np.moveaxis(values[rows].reshape(k, m, *values.shape[1:-1]), 0, -1)
-            for values in (scored.true, scored.predicted, scored.class_scores)
+            if x is None  # the test sets in place of the label vectors
+            else np.moveaxis(x[rows].reshape(k, m, *x.shape[1:-1]), 0, -1)
+            for x in (scored.true, scored.predicted, scored.class_scores)
         )
-        shape = ((1, m, n_train),)
-        tested = Tested(true[:, None], predicted, scores, shape, n_classes)
+        tested = Tested(true[:, None], predicted, scores, ((1, m, n_train),), n_classes)
         one_class = (true == true[:1]).all(axis=0)
         for name, values in found.items():
             metric = metrics[name]
-            value = metric.score(tested)[0]
-            if metric.needs_two_classes:
-                value = np.where(one_class, np.nan, value)
-            values.append(value)
+            undefined = one_class & metric.needs_two_classes
+            values.append(np.where(undefined, np.nan, metric.score(tested)[0]))
     return {name: np.concatenate(values, axis=-1) for name, values in found.items()}

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..utils.checks import check_scoring_names, quoted
 from .auc import set_batches
-from .classes import METRICS, mean_of_defined, unknown
+from .classes import METRICS, Metric, always, mean_of_defined
 from .listed import ClassMetric, NumberMetric
 from .pairs import TABLES
 from .regression import REGRESSION_METRICS
@@ -55,7 +55,7 @@ class FunctionMetric:
     scalar = needs_class_scores = True
     table = None
     of_one_class = needs_two_classes = needs_spread = within_sets = False
-    chance = staticmethod(unknown)
+    chance = staticmethod(always(np.nan))
 
     def score(self, tested):
         """The values (t, ..., B), NaN where none of the test sets has one."""
@@ -81,11 +81,9 @@ class FunctionMetric:
 
     def mean(self, true, predicted, class_scores, shapes):
         """The mean over test sets, of one label vector's rows (n_test,)."""
+        # What is scored is nobody else's to write to.
         given = [true, predicted, class_scores]
-        for i, each in enumerate(given):
-            if each is not None:  # what is scored is nobody else's to write to
-                given[i] = each.view()
-                given[i].flags.writeable = False
+        given = [None if x is None else np.broadcast_to(x, x.shape) for x in given]
         values = [
             self._call(*(None if each is None else each[i : i + m] for each in given))
             for rows, (_, m, _) in set_batches(shapes)
@@ -131,10 +129,16 @@ def name_functions(scoring):
     makers, names = {}, []
     several = isinstance(scoring, list | tuple)
     given = scoring if several else [scoring]
-    known = [each for each in given if isinstance(each, str)]
+    known = {each for each in given if isinstance(each, str)}
     for each in given:
         if isinstance(each, Mapping):
-            new = choose_pairs(each, known)
+            if not each or not all(isinstance(name, str) and name for name in each):
+                raise ValueError(_pairs_message(each))
+            # Of the distances, unless scoring has accuracies of pairs alone.
+            of = TABLES.values()
+            having = [table for table in of if {table, METRICS[table].summary} & known]
+            make = partial(PairsMetric.of, [*having, TABLES["crossnobis"]][0])
+            new = {name: partial(make, name, pairs) for name, pairs in each.items()}
         elif callable(each):
             name = _name_of(each)
             new = {name: partial(FunctionMetric, each, name)}
@@ -256,8 +260,7 @@ def metric_in_text(name):
     >>> metric_in_text("balanced_accuracy"), metric_in_text("mean_mcc")
     ('balanced accuracy', 'mean MCC')
     """
-    known = find_metric(name)
-    if known:
+    if known := find_metric(name):
         return known.label
     if name.endswith("_difference"):
         return f"{metric_in_text(name.removesuffix('_difference'))} difference"
@@ -274,58 +277,35 @@ def metric_limits(name):
 # ------------------------------------------------------------- means over chosen pairs
 
 
-@dataclass(frozen=True)
-class PairsMetric:
+@dataclass(frozen=True, kw_only=True)
+class PairsMetric(Metric):
     """The mean over some pairs of classes of one of the tables."""
 
     table_name: str
     #: Which pairs, in the order of `scipy.spatial.distance.squareform`.
-    numbers: tuple
+    numbers: list
     #: The labels of the pairs, a list of (label, label).
     pairs: list
 
-    scalar, table = True, None
-    of_one_class = False
-    needs_class_scores = needs_two_classes = True
-
     @classmethod
-    def of(cls, table, name, pairs, classes):
+    def of(cls, table_name, name, pairs, classes):
         """The metric of pairs (label, label) of classes, by its name."""
         (numbers,) = number_pairs({name: pairs}, classes).values()
         known = list(combinations(np.asarray(classes).tolist(), 2))
-        return cls(table, tuple(numbers), [known[number] for number in numbers])
-
-    @property
-    def within_sets(self):
-        """Whether classes are compared within test sets alone."""
-        return METRICS[self.table_name].within_sets
-
-    def chance(self, proportions):
-        """The chance level of each pair, and so of the mean."""
-        return METRICS[self.table_name].chance(proportions)
-
-    def score(self, tested):
-        """The mean (t, ..., B) over pairs that are tested; NaN of none."""
-        values = METRICS[self.table_name].score(tested)
-        return mean_of_defined(values[list(self.numbers)], axis=0)
-
-    def fill(self, values):
-        """Chance in the place of NaN."""
-        return np.where(np.isnan(values), self.chance(None), values)
-
-
-def choose_pairs(given, names):
-    """What makes metrics of pairs, by name, of what stands in scoring beside `names`.
-
-    They are of the distances, unless scoring has accuracies of pairs alone.
-    """
-    if not given or not all(isinstance(name, str) and name for name in given):
-        raise ValueError(_pairs_message(given))
-    having = [
-        kind for kind, of in TABLES.items() if {of, METRICS[of].summary} & set(names)
-    ]
-    table = TABLES[having[0] if having else "crossnobis"]
-    return {name: partial(PairsMetric.of, table, name, p) for name, p in given.items()}
+        table = METRICS[table_name]
+        return cls(
+            # Of the pairs that are tested; chance where none is.
+            lambda tested: mean_of_defined(table.score(tested)[numbers], axis=0),
+            table.chance,
+            name,
+            needs_class_scores=True,
+            needs_two_classes=True,
+            within_sets=table.within_sets,
+            fill=lambda values: np.where(np.isnan(values), table.chance(None), values),
+            table_name=table_name,
+            numbers=numbers,
+            pairs=[known[number] for number in numbers],
+        )
 
 
 def record_pairs(metrics):

@@ -72,7 +72,12 @@ def pairwise_accuracy(tested):
     counts = np.stack([each.sum(axis=0) for each in tested_classes])  # (c, t, ..., B)
     present = counts > 0
     # Twice how many of the tested classes a trial's own one scores above, ties once.
-    above = _twice_above(tested, present) - 1  # of itself
+    own = _own_scores(true, tested.class_scores)
+    above = np.full(tested.shape, -1, np.int32)  # of itself
+    for j in range(n_classes):
+        wins = (own > tested.class_scores[:, j]).astype(np.int8)
+        wins += own >= tested.class_scores[:, j]
+        above += wins * present[j]
     sums = np.stack([(above * each).sum(axis=0) for each in tested_classes])
     shares = sums / np.maximum(2 * counts, 1)
     n_present = present.sum(axis=0)
@@ -81,18 +86,12 @@ def pairwise_accuracy(tested):
     return np.where(n_ordered > 0, mean, 0.5)
 
 
-def _twice_above(tested, present):
-    """Twice how many present classes (c, t, ..., B) a trial's own is above."""
-    scores = tested.class_scores
-    own = np.empty(tested.shape, scores.dtype)
-    for i in range(tested.n_classes):
-        np.copyto(own, scores[:, i], where=tested.true == i)
-    above = np.zeros(tested.shape, np.int32)
-    for j in range(tested.n_classes):
-        wins = (own > scores[:, j]).astype(np.int8)
-        wins += own >= scores[:, j]
-        above += wins * present[j]
-    return above
+def _own_scores(true, scores):
+    """The scores of each trial's own class, by codes and scores per class."""
+    own = np.zeros(np.broadcast_shapes(true.shape, scores[:, 0].shape), scores.dtype)
+    for i in range(scores.shape[1]):
+        np.copyto(own, scores[:, i], where=true == i)
+    return own
 
 
 def pairwise_accuracies(tested):
@@ -100,9 +99,7 @@ def pairwise_accuracies(tested):
     c = tested.n_classes
     out, parts = _columns(tested)
     for part, true, scores in parts:
-        own = np.zeros(np.broadcast_shapes(true.shape, scores[:, 0].shape))
-        for i in range(c):
-            np.copyto(own, scores[:, i], where=true == i)
+        own = _own_scores(true, scores)
         # Trials of i count one for every j that they are above, ties one half.
         wins = (own[:, None] > scores) + 0.5 * (own[:, None] == scores)
         shares = _class_means(true, wins, 1, c)[..., 0, :, :]
@@ -140,7 +137,12 @@ def crossnobis_distances(tested):
             freedom = n_train - np.moveaxis(n_seen, 0, -1)[..., None]
             if not (freedom > 0).all():
                 raise ValueError(_NO_VARIANCE)
-            found = freedom * _contrasts(means)  # (t, M, B, k, pairs)
+            own = np.diagonal(means, axis1=-2, axis2=-1)[..., None]
+            with np.errstate(invalid="ignore"):  # absent classes' scores are infinite
+                further = own - means
+            first, second = np.triu_indices(c, 1)
+            contrasts = further[..., first, second] + further[..., second, first]
+            found = freedom * contrasts  # (t, M, B, k, pairs)
             for fold in np.moveaxis(found, (-2, -1), (0, 1)):
                 is_there = np.isfinite(fold)
                 total += np.where(is_there, fold, 0)
@@ -181,12 +183,3 @@ def _class_means(true, values, k, n_classes):
     members = true[..., None, :] == np.arange(n_classes)[:, None]
     with np.errstate(invalid="ignore"):
         return members.astype(float) @ values / members.sum(axis=-1)[..., None]
-
-
-def _contrasts(means):
-    """The contrasts (..., pairs) of class means (..., c, c) of class scores."""
-    own = np.diagonal(means, axis1=-2, axis2=-1)[..., None]
-    with np.errstate(invalid="ignore"):  # the scores of absent classes are infinite
-        further = own - means
-    first, second = np.triu_indices(means.shape[-1], 1)
-    return further[..., first, second] + further[..., second, first]

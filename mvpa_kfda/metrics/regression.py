@@ -5,7 +5,7 @@ A metric is an entry of :data:`REGRESSION_METRICS`. All are the higher the bette
 
 import numpy as np
 
-from .classes import Metric, unknown, zero
+from .classes import Metric, always
 
 #: A spread of predictions below this many units of rounding is none.
 _ROUNDING = 64
@@ -43,7 +43,7 @@ def _pearsonr(true, predicted):
 REGRESSION_METRICS = {
     "r2": Metric(
         _r2,
-        unknown,
+        always(np.nan),
         "R²",
         "the coefficient of determination (R²)",
         lowest=-np.inf,
@@ -51,7 +51,7 @@ REGRESSION_METRICS = {
     ),
     "pearsonr": Metric(
         _pearsonr,
-        zero,
+        always(0.0),
         "Pearson correlation",
         "the Pearson correlation",
         lowest=-1.0,
@@ -59,7 +59,7 @@ REGRESSION_METRICS = {
     ),
     "neg_mean_squared_error": Metric(
         _neg_mean_squared_error,
-        unknown,
+        always(np.nan),
         "negative mean squared error",
         "the negative mean squared error",
         lowest=-np.inf,
