@@ -666,7 +666,7 @@ def test_matrices_of_folds_are_kept_if_memory_allows(reg, monkeypatch):
     def watch(plan, train, test):
         fold = make(plan, train, test)
         if len(test):  # not the model of all trials
-            made.append(weakref.ref(fold))
+            made.append(weakref.ref(fold.transform))
             alive.append(sum(each() is not None for each in made))
         return fold
 

@@ -109,7 +109,15 @@ class Fold:
         kernel, lam = self.chosen(fit)
         T = T[:, self.places]
         T = T - T.mean(axis=1, keepdims=True)
-        return T - self.sets[kernel].residuals(lam, T, fit.explained[kernel])
+        each = replace(self.sets[kernel], U=self.rows(kernel))
+        return T - each.residuals(lam, T, fit.explained[kernel])
+
+    def rows(self, kernel=0):
+        """The training trials on directions, made again where they are not kept."""
+        each = self.sets[kernel]
+        if each.U is not None:
+            return each.U
+        return (self.columns(self.X[self.train]) - each.offset) @ each.root
 
     def weights(self, fit, of_features=False):
         """Weights (q, d + 1, B) of columns and of one, for scores."""
@@ -152,10 +160,9 @@ class FoldwisePlan(PlanMixin):
     inner: InnerFolds | None
     dtype: np.dtype
     rank: int | None = None
-    #: By number the folds, and by their identity what coefficients are made with; the
-    #: last contrasts and their products; and what there is of observed ones.
+    #: By number the folds; the last contrasts and their products; and what there is of
+    #: observed ones.
     _kept: dict = field(default_factory=dict, init=False)
-    _lefts: dict = field(default_factory=dict, init=False)
     _products: dict = field(default_factory=dict, init=False)
     _observed: dict = field(default_factory=dict, init=False)
 
@@ -243,9 +250,9 @@ class FoldwisePlan(PlanMixin):
                 if self.learned:
                     transform = self.learned.fit(self.X[train])
                 rows, n = np.concatenate([train, test]), len(train)
-                X = self.X[np.ix_(rows, rows)] if precomputed else self.X[rows]
                 among = slice(n), slice(n, len(rows))
-                compared = self._compare(transform(X), among[0])
+                rows = np.ix_(rows, rows) if precomputed else rows
+                compared = self._compare(transform(self.X[rows]), among[0])
                 centred = [each.centred(among[0]) for each in compared]
                 penalties = self._penalties([each[1] for each in centred], train)
         grid, _, usable = penalties
@@ -341,30 +348,23 @@ class FoldwisePlan(PlanMixin):
 
     def _project(self, fold, T):
         """The coefficients (q, r, B) of contrasts T (q, n, B)."""
-        each, n = fold.sets[0], self.n_rows
-        if self._shares and fold.is_near and not each.is_dual:
-            if T.shape[2] == 1:
-                return each.U.T.astype(self.dtype, copy=False) @ T[:, fold.places]
+        if T.shape[2] > 1 and self._shares(fold):
             return self._project_together(fold, T)
-        left = self._lefts.get(id(fold))
-        if left is None:  # a product with zeros is cheaper than a copy of trials
-            left = np.zeros((each.U.shape[1], n), self.dtype)
-            left[:, fold.places] = each.U.T
-            if self._kept:
-                self._lefts[id(fold)] = left
-        return left @ T
+        return fold.rows().T.astype(self.dtype, copy=False) @ T.take(
+            fold.places, axis=1
+        )
 
-    @cached_property
-    def _shares(self):
+    def _shares(self, fold):
         """Whether a product with all trials, and small ones for folds, are cheaper.
 
         Folds have z-scores of their own, and are all trials but a few.
         """
-        if self.folds is None or self.folds.trains is not None:
+        if self.is_tuned or self.folds is None or self.folds.trains is not None:
             return False
         (n, p), n_folds = self.X.shape, len(self.folds.tests)
         zscores = self.learned.is_zscores and isinstance(self.kernel, Linear)
-        return zscores and n_folds * (n - p) > 2 * n
+        cheaper = zscores and n_folds * (n - p) > 2 * n
+        return cheaper and fold.is_near and not fold.sets[0].is_dual
 
     def _project_together(self, fold, T):
         r"""The same from what all folds share, :math:`X^\top T` and :math:`1^\top T`.
@@ -443,9 +443,12 @@ class FoldwisePlan(PlanMixin):
         """A fold with a matrix of its own, the i-th of a batch, and its fit."""
         number = start + i
         fold, make = self._numbered(number), partial(self._fit, terms=terms, number=i)
-        if number in self._kept:
-            return fold, self._once(number, T, lambda: make(fold, T))
-        return fold, make(fold, T)
+        if number not in self._kept:
+            return fold, make(fold, T)
+        fit = self._once(number, T, lambda: make(fold, T))
+        if self._shares(fold):  # permuted labels do without its rows
+            self._kept[number] = replace(fold, sets=(replace(fold.sets[0], U=None),))
+        return fold, fit
 
     def models(self, targets):
         """Yield every fold, its fit, and the rule's terms; without folds of all."""

@@ -50,8 +50,8 @@ from .rules import usable
 class TrainingSet:
     """The rows of a training set on their directions, under one kernel."""
 
-    #: The rows on directions, each of which sums to zero, (n, r).
-    U: np.ndarray
+    #: The rows on directions, each of which sums to zero, (n, r); None: not kept.
+    U: np.ndarray | None
     #: With data-dependent numbers fixed, and what is subtracted from features first.
     kernel: object
     shift: np.ndarray | float
