@@ -60,8 +60,7 @@ from mvpa_kfda.decoding.analysis import make_analysis
 from mvpa_kfda.decoding.arrays import read_features
 from mvpa_kfda.decoding.procedure import Procedure
 from mvpa_kfda.kfda import foldwise
-from mvpa_kfda.kfda.foldwise import FoldwisePlan
-from mvpa_kfda.kfda.models import plan_of_features
+from mvpa_kfda.kfda.foldwise import FoldwisePlan, plan_of_features
 from mvpa_kfda.kfda.patterns import class_patterns
 from mvpa_kfda.kfda.preprocess import RemoveConfounds, check_steps, fit_steps
 from mvpa_kfda.utils.record import recorded

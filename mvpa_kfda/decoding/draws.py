@@ -48,7 +48,7 @@ from sklearn import config_context
 from sklearn.model_selection import KFold
 
 from ..inference.permutation import BLIND, find_price
-from ..kfda.direct import Plan, prepare_sorted
+from ..kfda.direct import Plan, Stack, prepare_sorted
 from ..kfda.folds import (
     DEFAULT_FOLDS,
     Folds,
@@ -57,6 +57,7 @@ from ..kfda.folds import (
     make_folds,
     may_see_labels,
 )
+from ..kfda.foldwise import plan_of_features
 from ..kfda.hat import make_hat
 from ..kfda.kernels import (
     InnerProducts,
@@ -66,7 +67,6 @@ from ..kfda.kernels import (
     gram_of,
     needs_gram,
 )
-from ..kfda.models import Stack, plan_of_features
 from ..kfda.penalties import MOST_OF_SECOND, Auto, of_trials
 from ..metrics.classes import METRICS
 from ..utils.checks import check_count, check_flag
@@ -720,7 +720,7 @@ class Draws:
         if folds is None:
             folds = self.split[j](self.labels[b])
             self._keep((b, j), folds, sum(test.nbytes for test in folds.tests))
-        return replace(folds)  # without the layout that it will have, which is larger
+        return replace(folds)  # without the order that they will have, which is larger
 
     # ------------------------------------------------------------------------ the loop
 
@@ -947,10 +947,10 @@ class BlockHats:
 
         It is for a single label vector.
         """
-        layout = draws[0].folds.layout
+        folds = draws[0].folds
         try:
             plans = prepare_sorted(
-                self._hats(draws, layout.order), layout, task.dtype, task.rank
+                self._hats(draws, folds.order), folds, task.dtype, task.rank
             )
         except ValueError:  # one by one they say where it is
             return None

@@ -21,7 +21,7 @@ from ..data.epochs import (
 )
 from ..data.sources import SourceReader, find_source_neighbours, rescale
 from ..data.trials import Confounds, make_trials
-from ..kfda.models import for_channels
+from ..kfda.kernels import for_channels
 from ..kfda.rowmaps import Adjacency
 from ..results.decoding import TimeRegressionResult
 from ..results.epochs import SensorTimeResult, TimeFrequencyResult, TimeResult

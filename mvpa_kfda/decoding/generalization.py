@@ -19,8 +19,7 @@ from ..data.pairs import (
 )
 from ..data.trials import Confounds, Trials, make_trials
 from ..kfda.foldwise import FoldwisePlan
-from ..kfda.kernels import Linear
-from ..kfda.models import for_channels
+from ..kfda.kernels import Linear, for_channels
 from ..kfda.penalties import MOST_OF_SECOND
 from ..kfda.transfer import Chunks, Transfer, expand, kernel_columns
 from ..results.epochs import GeneralizationResult, exempt_cells

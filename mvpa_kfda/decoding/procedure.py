@@ -32,10 +32,9 @@ from ..data.trials import Trials
 from ..inference.permutation import Permute
 from ..kfda.folds import CrossValidation
 from ..kfda.kernels import KernelLike
-from ..kfda.models import resolve_method
 from ..kfda.penalties import PenaltyLike
 from ..kfda.preprocess import Preprocess, check_steps
-from ..kfda.rowmaps import Nystrom
+from ..kfda.rowmaps import Nystrom, resolve_method
 from ..metrics.names import Scoring
 from ..results.procedure import passed_on
 from ..utils.checks import (
