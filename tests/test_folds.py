@@ -62,15 +62,11 @@ def test_the_folds_of_the_batches_have_the_numbers_that_they_were_given():
         (np.arange(12, 12 + b), np.arange(i, i + a)) for i, (a, b) in enumerate(sizes)
     ]
     folds = make_folds(pairs, CODES)
-    numbers, layout = folds.numbers, folds.layout
+    numbers = folds.numbers
     np.testing.assert_array_equal(numbers, [3, 1, 4, 2, 0])
-    np.testing.assert_array_equal(
-        [batch.m for batch in layout.batches], [2, 2, 3, 4, 4]
-    )
-    for number, batch in zip(numbers, layout.batches, strict=True):
-        np.testing.assert_array_equal(
-            folds.layout.rows[batch.rows], folds.tests[number]
-        )
+    np.testing.assert_array_equal([batch.m for batch in folds.batches], [2, 2, 3, 4, 4])
+    for number, batch in zip(numbers, folds.batches, strict=True):
+        np.testing.assert_array_equal(folds.rows[batch.rows], folds.tests[number])
         np.testing.assert_array_equal(batch.trains[0], folds.trains[number])
 
 
@@ -253,18 +249,18 @@ def test_folds_with_training_sets_of_their_own_are_sorted_into_batches():
     folds = make_folds(PURGED, CODES)
     assert folds.is_partition
     np.testing.assert_array_equal(folds.numbers, [1, 2, 0, 3])
-    np.testing.assert_array_equal(folds.layout.order, np.arange(24))
+    np.testing.assert_array_equal(folds.order, np.arange(24))
     found = [
         (train, test)
-        for batch in folds.layout.batches
+        for batch in folds.batches
         for train, test in zip(batch.trains, batch.index(24), strict=True)
     ]
-    assert [batch.k for batch in folds.layout.batches] == [2, 2]
+    assert [batch.k for batch in folds.batches] == [2, 2]
     for (train, test), number in zip(found, folds.numbers, strict=True):
         np.testing.assert_array_equal(train, PURGED[number][0])
         np.testing.assert_array_equal(test, PURGED[number][1])
     np.testing.assert_array_equal(
-        folds.layout.rows, np.concatenate([test for _, test in found])
+        folds.rows, np.concatenate([test for _, test in found])
     )
 
 

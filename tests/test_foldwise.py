@@ -60,8 +60,7 @@ from mvpa_kfda.decoding.analysis import make_analysis
 from mvpa_kfda.decoding.arrays import read_features
 from mvpa_kfda.decoding.procedure import Procedure
 from mvpa_kfda.kfda import foldwise
-from mvpa_kfda.kfda.foldwise import FoldwisePlan
-from mvpa_kfda.kfda.models import plan_of_features
+from mvpa_kfda.kfda.foldwise import FoldwisePlan, plan_of_features
 from mvpa_kfda.kfda.patterns import class_patterns
 from mvpa_kfda.kfda.preprocess import RemoveConfounds, check_steps, fit_steps
 from mvpa_kfda.utils.record import recorded
@@ -666,7 +665,7 @@ def test_matrices_of_folds_are_kept_if_memory_allows(reg, monkeypatch):
     def watch(plan, train, test):
         fold = make(plan, train, test)
         if len(test):  # not the model of all trials
-            made.append(weakref.ref(fold))
+            made.append(weakref.ref(fold.transform))
             alive.append(sum(each() is not None for each in made))
         return fold
 

@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from mvpa_kfda import RBF, Linear, Polynomial, Ridge
+from mvpa_kfda.kfda.foldwise import compare_rows
 from mvpa_kfda.kfda.hat import (
     hat_from_features,
     hat_from_gram,
@@ -12,7 +13,6 @@ from mvpa_kfda.kfda.hat import (
     make_hat,
 )
 from mvpa_kfda.kfda.kernels import Callable
-from mvpa_kfda.kfda.training import compare_rows
 
 
 def textbook(K, lam):

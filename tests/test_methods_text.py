@@ -60,7 +60,7 @@ from mvpa_kfda.inference.listed import (
     Permute,
 )
 from mvpa_kfda.inference.permutation import SCHEMES
-from mvpa_kfda.kfda import kernels, listed, penalties, rowmaps
+from mvpa_kfda.kfda import kernels, penalties, preprocess, rowmaps
 from mvpa_kfda.kfda.folds import GIVEN, PARTS, SPLITTERS
 from mvpa_kfda.kfda.kernels import kernel_words
 from mvpa_kfda.kfda.penalties import penalty_words
@@ -938,9 +938,9 @@ def test_everything_that_has_a_name_has_words_of_its_own():
 
 def test_names_that_are_listed_are_those_of_the_entries():
     for names, there in (
-        (listed.KernelName, kernels.KERNELS),
-        (listed.PenaltyName, (*penalties._NAMED, *penalties.ESTIMATED)),
-        (listed.StepName, STEPS),
+        (kernels.KernelName, kernels.KERNELS),
+        (penalties.PenaltyName, (*penalties._NAMED, *penalties.ESTIMATED)),
+        (preprocess.StepName, STEPS),
         (CorrectionName, CORRECTIONS),
         (Permute, ("auto", *SCHEMES)),
         (MethodName, GROUP_METHODS),

@@ -198,7 +198,7 @@ def test_two_classes_are_told_apart_alike_with_and_without_scores(seed):
 def test_exactly_fitted_trials_are_refused():
     codes = np.repeat([0, 1], 6)
     plan = direct.prepare(make_hat(np.eye(12), Linear(), 1.0), make_folds(3, codes))
-    targets = direct.make_targets(codes[None], 2, plan.layout, plan.dtype)
+    targets = direct.make_targets(codes[None], 2, plan.folds, plan.dtype)
     terms = targets.folds[0].terms
     E = np.zeros_like(targets.folds[0].T)
     with pytest.raises(ValueError, match=r"lambda is too small.*fitted exactly"):
@@ -333,7 +333,7 @@ def test_an_error_of_the_scoring_rule_names_its_position(monkeypatch):
             raise ValueError("lambda is too small.")
         return apply_targets(plan, *args)
 
-    monkeypatch.setattr("mvpa_kfda.kfda.models.apply_targets", refuse)
+    monkeypatch.setattr("mvpa_kfda.kfda.direct.apply_targets", refuse)
     with pytest.raises(ValueError, match=r"^At position 2: lambda is too small"):
         run(positions, task, 1, False)
 

@@ -7,11 +7,10 @@ from sklearn.model_selection import KFold, LeaveOneOut, ShuffleSplit
 
 from mvpa_kfda import RBF, KernelFDA, Ridge
 from mvpa_kfda.kfda import direct
-from mvpa_kfda.kfda.direct import make_targets
+from mvpa_kfda.kfda.direct import Stack, make_targets
 from mvpa_kfda.kfda.folds import make_folds
 from mvpa_kfda.kfda.hat import make_hat
 from mvpa_kfda.kfda.kernels import Linear
-from mvpa_kfda.kfda.models import Stack
 from mvpa_kfda.kfda.rules import (
     FITTED_EXACTLY,
     RuleTerms,
@@ -40,7 +39,7 @@ def apply(X, labels, c, folds, rank, kernel=None, dtype="float64"):
     """Return the plan's rows and the direct predictions of reduced rank."""
     hat = make_hat(X, Linear() if kernel is None else kernel, Ridge(LAM))
     plan = direct.prepare(hat, folds, dtype)
-    targets = make_targets(labels, c, plan.layout, plan.dtype, rank)
+    targets = make_targets(labels, c, plan.folds, plan.dtype, rank)
     return plan.rows, direct.apply_targets(plan, targets, want_scores=True)
 
 
@@ -162,8 +161,8 @@ def test_many_positions_are_one_model():
         direct.prepare(make_hat(part, Linear(), Ridge(LAM)), folds)
         for part in (X, X[:, :4], X[:, 2:])
     )
-    layout, dtype = plans[0].layout, plans[0].dtype
-    targets = make_targets(labels[:1], 4, layout, dtype, 2)
+    folds, dtype = plans[0].folds, plans[0].dtype
+    targets = make_targets(labels[:1], 4, folds, dtype, 2)
     together = direct.apply_targets(Stack(plans), targets, True)
     for s, plan in enumerate(plans):
         alone = direct.apply_targets(plan, targets, True)
@@ -179,7 +178,7 @@ def test_two_classes_have_one_discriminant():
     X, labels = problem(2, 5)
     folds = make_folds(KFold(5), labels[0])
     plan = direct.prepare(make_hat(X, Linear(), Ridge(LAM)), folds)
-    targets = make_targets(labels, 2, plan.layout, plan.dtype, 1)
+    targets = make_targets(labels, 2, plan.folds, plan.dtype, 1)
     usual = direct.apply(plan, labels, 2)
     assert_array_equal(direct.apply_targets(plan, targets).predicted, usual.predicted)
 

@@ -106,7 +106,7 @@ def test_features_are_one_position_without_axes():
     assert positions.blocks() == [range(1)]
     assert positions.where(0) == ""
     hat = next(positions.models(range(1), TASK)).hat
-    order = TASK.folds.layout.order
+    order = TASK.folds.order
     expected = make_hat(X, Linear(), 0.3).reordered(order)
     assert_array_equal(hat.matrix, expected.matrix)
     outcome = run(positions, TASK, n_jobs=1, verbose=False)
@@ -149,7 +149,7 @@ def test_hats_equal_those_of_the_windows_features(kernel, mode, width, step, reg
                 plan.hat,
                 make_hat(features(positions, position), kernel, reg),
             )
-            expected = expected.reordered(TASK.folds.layout.order)
+            expected = expected.reordered(TASK.folds.order)
             assert_allclose(hat.matrix, expected.matrix, rtol=0, atol=1e-10)
             assert hat.lam == pytest.approx(expected.lam, rel=1e-10)
 

@@ -27,7 +27,7 @@ from sklearn.model_selection import (
 import reference
 from mvpa_kfda import RBF, KernelFDA, Polynomial, Ridge, Tuned, cross_validate
 from mvpa_kfda.kfda.direct import apply
-from mvpa_kfda.kfda.folds import InnerFolds, make_folds
+from mvpa_kfda.kfda.folds import Folds, InnerFolds, make_folds
 from mvpa_kfda.kfda.foldwise import FoldwisePlan
 from mvpa_kfda.kfda.kernels import KernelChoice, Linear, Precomputed
 from mvpa_kfda.kfda.preprocess import FoldPreprocessing
@@ -256,7 +256,7 @@ def test_models_of_folds_score_rows_that_are_no_trials(many, p, kernels, monkeyp
     n, plan, numbers = len(X), problem.plan(), set()
     targets = plan.targets(problem.labels, 3)
     T = np.empty((2, n, len(problem.labels)))
-    T[:, plan.layout.order] = targets.T
+    T[:, plan.folds.order] = targets.T
     for fold, fit, _ in plan.models(targets):
         train, rows = np.setdiff1d(np.arange(n), fold.test), np.arange(n, n + 6)
         for b, number in enumerate(fit.number):
@@ -288,7 +288,7 @@ def test_values_choose_as_in_a_nested_loop(many, p, inner, monkeypatch):
         K_rows, T = K[:, train], values[train, None]
         predicted = reference.regress(K_rows[train], K_rows[test], T, lam)
         expected.append((values[test, None] - predicted).T)
-    found = plan.fold_residuals(values[plan.layout.order][None, :, None])
+    found = plan.fold_residuals(values[plan.folds.order][None, :, None])
     got = np.concatenate([E.ravel() for _, E in found])
     expected = in_order_of_results(problem.folds, expected)[0]
     assert_allclose(got, expected, rtol=0, atol=1e-9)
@@ -380,7 +380,9 @@ def test_choice_on_all_trials(p, inner):
     assert choice.lam == model.lambda_ == pytest.approx(lam, rel=1e-12)
     assert_allclose(choice.lambdas, problem.lambdas, rtol=1e-12, atol=0)
     assert_allclose(choice.criterion, criteria, rtol=1e-8, atol=0)
-    without_folds = problem.plan(folds=None).penalty(problem.labels[:1], 3)
+    without_folds = problem.plan(folds=Folds((), len(rows))).penalty(
+        problem.labels[:1], 3
+    )
     assert_allclose(without_folds["lambda"], [[lam]], rtol=1e-12, atol=0)
     assert_allclose(without_folds["criterion"][0, 0], criteria, rtol=1e-8, atol=0)
 
@@ -466,7 +468,7 @@ def test_names_and_defaults():
 def test_labels_and_folds_at_a_time_do_not_matter(p, inner, monkeypatch):
     problem = Problem(3, p, "unequal", inner, n_permutations=5)
     expected = apply(problem.plan(), problem.labels, 3, want_scores=True)
-    monkeypatch.setattr("mvpa_kfda.kfda.training._PIECE", 1)
+    monkeypatch.setattr("mvpa_kfda.kfda.foldwise._PIECE", 1)
     plan = problem.plan()
     for i, labels in enumerate(problem.labels):  # the plan is asked again and again
         got = apply(plan, labels[None], 3, want_scores=True)
@@ -501,7 +503,7 @@ def test_memory_of_many_trials(cv, grouped):
 
 
 def test_memory_of_many_folds(monkeypatch):
-    monkeypatch.setattr("mvpa_kfda.kfda.training._PIECE", 2**16)
+    monkeypatch.setattr("mvpa_kfda.kfda.foldwise._PIECE", 2**16)
     # It would hide what is looked at here.
     monkeypatch.setattr("mvpa_kfda.decoding.run.keep_freed_memory", lambda: None)
     n = 1000

@@ -14,7 +14,7 @@ import mvpa_kfda
 from mvpa_kfda.decoding import epochs
 from mvpa_kfda.group.second_level import METHODS, MethodName
 from mvpa_kfda.inference import corrections, permutation
-from mvpa_kfda.kfda import kernels, listed, penalties
+from mvpa_kfda.kfda import kernels, penalties
 from mvpa_kfda.metrics.classes import METRICS
 from mvpa_kfda.metrics.names import MetricName, RegressionMetricName
 from mvpa_kfda.metrics.regression import REGRESSION_METRICS
@@ -22,8 +22,8 @@ from test_package import PACKAGE, PUBLIC, read_metadata
 
 NAMES = {
     "correction": (corrections.CorrectionName, corrections.CORRECTIONS),
-    "kernel": (listed.KernelName | str, kernels.KERNELS),
-    "penalty": (listed.PenaltyName | str, (*penalties._NAMED, *penalties.ESTIMATED)),
+    "kernel": (kernels.KernelName | str, kernels.KERNELS),
+    "penalty": (penalties.PenaltyName | str, (*penalties._NAMED, *penalties.ESTIMATED)),
     "metric": (MetricName, METRICS),
     "regression metric": (RegressionMetricName, REGRESSION_METRICS),
     "group method": (MethodName, METHODS),

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import get_args
 
 from ..inference.listed import OF_COURSES, CorrectionName
-from ..kfda.listed import KernelName, PenaltyName, StepName
 from ..metrics.listed import ClassMetric, NumberMetric
 from ..utils.text import tell
 
@@ -27,11 +26,11 @@ CORRECTIONS = get_args(CorrectionName)
 NULLS = ("auto", "full", "max")
 METRICS, REGRESSION_METRICS = get_args(ClassMetric), get_args(NumberMetric)
 #: What ``--reg`` takes beside numbers.
-PENALTIES = get_args(PenaltyName)
+PENALTIES = ("auto", "tuned", "ledoit_wolf", "oas")
 #: Steps that every fold learns.
-STEPS = get_args(StepName)
+STEPS = ("zscore", "pca", "whiten")
 #: Files hold features, and no kernel matrices.
-KERNELS = tuple(name for name in get_args(KernelName) if name != "precomputed")
+KERNELS = ("linear", "rbf", "polynomial")
 
 #: The p-level that forms clusters, the only one where not all maps are kept.
 CLUSTER_LEVEL = 0.05

@@ -21,8 +21,7 @@ from ..kfda.folds import (
     may_see_labels,
     sees_labels,
 )
-from ..kfda.kernels import RBF, Linear, Polynomial
-from ..kfda.models import kernels_of
+from ..kfda.kernels import RBF, Linear, Polynomial, kernels_of
 from ..kfda.penalties import Auto, Tuned, name_of_rule
 from ..kfda.preprocess import FoldPreprocessing, check_kernel_after
 from ..metrics.classes import METRICS

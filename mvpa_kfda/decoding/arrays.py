@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from numpy.typing import ArrayLike
 
 from ..data.trials import Confounds, make_trials
-from ..kfda.kernels import needs_gram
-from ..kfda.models import kernels_of
+from ..kfda.kernels import kernels_of, needs_gram
 from ..metrics.names import RegressionScoring
 from ..results.decoding import DecodingResult, RegressionResult
 from ..utils.checks import check_array, check_gram, warn, warn_of_angles, word_bytes

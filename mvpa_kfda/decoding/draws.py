@@ -46,7 +46,7 @@ import numpy as np
 from sklearn import config_context
 
 from ..inference.permutation import find_price
-from ..kfda.direct import Plan, prepare_sorted
+from ..kfda.direct import Plan, Stack, prepare_sorted
 from ..kfda.folds import Folds, left_out_folds
 from ..kfda.hat import make_hat
 from ..kfda.kernels import (
@@ -56,7 +56,6 @@ from ..kfda.kernels import (
     gram_of,
     needs_gram,
 )
-from ..kfda.models import Stack
 from ..kfda.penalties import MOST_OF_SECOND, Auto, of_trials
 from ..metrics.classes import METRICS
 from ..utils.checks import check_count
@@ -436,7 +435,7 @@ class Draws:
             folds = self.shown[b]
         else:
             folds = self._once(b, j, lambda: self.split[j](self.labels[b]))
-        return replace(folds)  # without the layout that it will have, which is larger
+        return replace(folds)  # without the order that they will have, which is larger
 
     # ------------------------------------------------------------------------ the loop
 
@@ -650,10 +649,10 @@ class BlockHats:
 
         It is for a single label vector.
         """
-        layout = draws[0].folds.layout
+        folds = draws[0].folds
         try:
             plans = prepare_sorted(
-                self._hats(draws, layout.order), layout, task.dtype, task.rank
+                self._hats(draws, folds.order), folds, task.dtype, task.rank
             )
         except ValueError:  # one by one they say where it is
             return None

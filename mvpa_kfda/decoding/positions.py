@@ -16,12 +16,11 @@ from functools import cached_property, partial
 import numpy as np
 from sklearn import config_context
 
-from ..kfda.direct import prepare_sorted
-from ..kfda.folds import Folds, lay_out
-from ..kfda.foldwise import FoldwisePlan
+from ..kfda.direct import Stack, prepare_sorted
+from ..kfda.folds import Folds, folds_of
+from ..kfda.foldwise import FoldwisePlan, plan_of_features
 from ..kfda.hat import make_hat, prefers_features
-from ..kfda.kernels import Linear
-from ..kfda.models import Stack, check_size, plan_of_features
+from ..kfda.kernels import Linear, check_size
 from ..kfda.penalties import MOST_OF_SECOND, Tuned, of_trials
 from ..kfda.transfer import Chunks, Transfer, expand, kernel_columns
 from ..utils.checks import check_positive, counted, plural
@@ -674,15 +673,15 @@ class SubsetPositions(Positions):
 
     def _plans(self, block, task, reg):
         """The plans of some positions, with the trials in the order of the folds."""
-        layout = lay_out(task.folds, self.data.shape[1])
-        reg, hats = of_trials(reg, layout.order), []
+        folds = folds_of(task.folds, self.data.shape[1])
+        reg, hats = of_trials(reg, folds.order), []
         with config_context(assume_finite=True, skip_parameter_validation=True):
             for columns in map(self._columns, block):
                 features = self._rows(columns)
-                if not layout.is_sorted:
-                    features = features[:, layout.order]
+                if (np.diff(folds.order) < 0).any():
+                    features = features[:, folds.order]
                 hats.append(make_hat(features.T, self.kernel.take(columns), reg))
-        return tuple(prepare_sorted(hats, layout, task.dtype, task.rank))
+        return tuple(prepare_sorted(hats, folds, task.dtype, task.rank))
 
     def _columns(self, position):
         """The columns of a position."""

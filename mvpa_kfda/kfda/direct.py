@@ -39,7 +39,7 @@ from itertools import chain
 
 import numpy as np
 
-from .folds import Layout, lay_out
+from .folds import Folds, folds_of
 from .hat import Hat, invert_blocks
 from .penalties import Farthest
 from .rules import (
@@ -66,14 +66,14 @@ class FoldTargets:
 
 @dataclass(frozen=True)
 class Targets:
-    """B label vectors, in a layout's order of rows."""
+    """B label vectors, in the folds' order of rows."""
 
     #: Class codes (n, B), and their q = c - 1 contrasts (q, n, B).
     codes: np.ndarray
     T: np.ndarray
     #: Of all rows, with k = 1.
     terms: RuleTerms
-    #: Of the layout's batches.
+    #: Of the folds' batches.
     folds: tuple[FoldTargets, ...]
 
     @property
@@ -87,21 +87,23 @@ class Targets:
         return self.codes.shape[1]
 
 
-def make_targets(labels, n_classes, layout, dtype, rank=None):
-    """The targets of labels (B, n), for every position with this layout."""
+def make_targets(labels, n_classes, folds, dtype, rank=None):
+    """The targets of labels (B, n), for every position with these folds."""
     Q = contrasts(n_classes).astype(dtype)
-    codes = np.ascontiguousarray(labels.T[layout.order], dtype=code_dtype(n_classes))
+    codes = np.ascontiguousarray(labels.T[folds.order], dtype=code_dtype(n_classes))
     T = np.stack([Q[:, i].take(codes) for i in range(n_classes - 1)])
     terms = RuleTerms(count_classes(codes[None], n_classes, dtype), Q, rank)
-    folds = []
-    for batch in layout.batches:
+    of_batches = []
+    for batch in folds.batches:
         tested = codes[batch.take].reshape(batch.k, batch.m, -1)
         if batch.trains is None:
             counts = terms.counts - count_classes(tested, n_classes, dtype)
         else:
             counts = count_classes(codes[batch.trains], n_classes, dtype)
-        folds.append(FoldTargets(tested, batch.of(T), replace(terms, counts=counts)))
-    return Targets(codes, T, terms, tuple(folds))
+        of_batches.append(
+            FoldTargets(tested, batch.of(T), replace(terms, counts=counts))
+        )
+    return Targets(codes, T, terms, tuple(of_batches))
 
 
 def count_classes(codes, n_classes, dtype):
@@ -189,9 +191,14 @@ def cross_product(left, right):
 
 
 class PlanMixin:
-    """What follows from a `layout` of folds, `residuals(T)` and `solve(number, R)`.
+    """What follows from `folds`, `residuals(T)` and `solve(number, R)`.
 
-    It makes a plan of one position the run loop's model.
+    It makes a plan of one position the run loop's model, which predicts label vectors
+    (B, n) in pieces that follow each other along a row of the map (`predict`), as many
+    at a time as suits speed and memory (`block_size`); it knows the trial behind every
+    test row (`rows`) and how many rows train and are tested (`shapes`), and its `plan`
+    what the penalty is recorded of. A model of several positions (:class:`Stack`) can
+    be `split` into those of single ones, to find which one fails.
     """
 
     #: A plan is of one position.
@@ -205,17 +212,17 @@ class PlanMixin:
     @property
     def order(self):
         """The order in which trials are processed."""
-        return self.layout.order
+        return self.folds.order
 
     @property
     def rows(self):
         """The trial behind every test row, in the order results come out."""
-        return self.layout.rows
+        return self.folds.rows
 
     @property
     def batches(self):
         """The folds, in batches of equal size."""
-        return self.layout.batches
+        return self.folds.batches
 
     @property
     def n_rows(self):
@@ -229,6 +236,11 @@ class PlanMixin:
             (b.k, b.m, self.n_rows - b.m if b.trains is None else b.trains.shape[1])
             for b in self.batches
         )
+
+    def targets(self, labels, n_classes):
+        """The targets of labels (B, n)."""
+        labels, known = np.asarray(labels), (self.folds, self.dtype, self.rank)
+        return make_targets(labels, n_classes, *known)
 
     def predict(self, labels, n_classes, want_scores=False):
         """Yield the predictions, all in one piece, see :func:`apply`."""
@@ -274,12 +286,12 @@ class Plan(PlanMixin):
     Attributes
     ----------
     hat : Hat
-        The residual maker with its trials in the layout's order, in the computing
+        The residual maker with its trials in the folds' order, in the computing
         precision.
-    layout : Layout
-        The folds, and the order of trials that makes them views where possible.
+    folds : Folds
+        They know the order of trials that makes them views where possible.
     inverses : tuple of FoldInverses
-        (I - G_te,te)^-1 of every fold, by batches of the layout.
+        (I - G_te,te)^-1 of every fold, by their batches.
     rank : int | None
         How many discriminants to use; None: all.
     exact_hat : Hat | None
@@ -287,7 +299,7 @@ class Plan(PlanMixin):
     """
 
     hat: Hat
-    layout: Layout
+    folds: Folds
     inverses: tuple
     rank: int | None = None
     exact_hat: Hat | None = None
@@ -378,27 +390,27 @@ def prepare(hat, folds, dtype="float64", rank=None):
         If lambda is so small that some I - G_te,te is singular, or so large that
         rounding would decide the predictions.
     """
-    layout = lay_out(folds, hat.n)
-    if not layout.is_sorted:
-        hat = hat.reordered(layout.order)
-    return prepare_sorted([hat], layout, dtype, rank)[0]
+    folds = folds_of(folds, hat.n)
+    if (np.diff(folds.order) < 0).any():
+        hat = hat.reordered(folds.order)
+    return prepare_sorted([hat], folds, dtype, rank)[0]
 
 
-def prepare_sorted(hats, layout, dtype, rank=None):
-    """The plans of several hats, with trials in the layout's order."""
+def prepare_sorted(hats, folds, dtype, rank=None):
+    """The plans of several hats, with trials in the folds' order."""
     dtype = np.dtype(dtype)
     for hat in hats:
         refuse_too_large(hat.lam, hat.scale, dtype)
-        _refuse_far(hat, layout, dtype)
+        _refuse_far(hat, folds, dtype)
     inverses = []
-    for batch in layout.batches:
+    for batch in folds.batches:
         of_hats, ok = invert_folds(hats, batch)
         for hat, all_ok in zip(hats, ok.all(axis=1), strict=True):
             if not all_ok:
-                raise ValueError(_too_small(hat, layout))
+                raise ValueError(_too_small(hat, folds))
         inverses.append([inverse.astype(dtype) for inverse in of_hats])
     return [
-        Plan(hat.astype(dtype), layout, tuple(of_batches), rank, hat)
+        Plan(hat.astype(dtype), folds, tuple(of_batches), rank, hat)
         for hat, *of_batches in zip(hats, *inverses, strict=True)
     ]
 
@@ -409,7 +421,7 @@ def refuse_too_large(lam, scale, dtype):
         raise ValueError(_TOO_LARGE.format(lam, lam / scale, scale))
 
 
-def hides_others(lam, squares, layout, dtype):
+def hides_others(lam, squares, folds, dtype):
     """The :class:`Farthest` trial if a penalty leaves nothing of others.
 
     Of those that are tested with it. Of squared norms (n,) of centred trials.
@@ -417,18 +429,18 @@ def hides_others(lam, squares, layout, dtype):
     if squares.max() < squares.sum() / 2:
         return None  # it is not far, and the penalty not too large for any
     far = Farthest.of(squares)
-    tested = [batch.index(len(squares)) for batch in layout.batches if batch.m > 1]
+    tested = [batch.index(len(squares)) for batch in folds.batches if batch.m > 1]
     is_tested = any((rows == far.trial).any() for rows in tested)
     return far if is_tested and lam > _LARGEST_OF_REST[dtype] * far.rest else None
 
 
-def _refuse_far(hat, layout, dtype):
+def _refuse_far(hat, folds, dtype):
     """Refuse the penalty of a trial that hides others."""
-    far = hides_others(hat.lam, hat.squares, layout, dtype)
+    far = hides_others(hat.lam, hat.squares, folds, dtype)
     if far:
         more = " dtype='float64' keeps more digits." if dtype == np.float32 else ""
         raise ValueError(
-            f"{far.words(layout.order[far.trial])}, so that it alone sets the penalty, "
+            f"{far.words(folds.order[far.trial])}, so that it alone sets the penalty, "
             f"lambda = {hat.lam:.3g}. Where it is tested, this leaves nothing but "
             f"rounding of the others. {_MEND}{more}"
         )
@@ -438,12 +450,12 @@ def _refuse_far(hat, layout, dtype):
 _MEND = "Check the trial for artefacts and for its unit; repair it, or leave it out."
 
 
-def _too_small(hat, layout):
+def _too_small(hat, folds):
     """What is wrong with a penalty that fits test trials exactly."""
     far = Farthest.of(hat.squares)
     if hat.lam > SINGULAR * hat.n * far.rest:
         return (
-            f"{far.words(layout.order[far.trial])}. With the penalty of the others, "
+            f"{far.words(folds.order[far.trial])}. With the penalty of the others, "
             f"lambda = {hat.lam:.3g}, it is fitted exactly, so that its prediction is "
             f"not defined in double precision. {_MEND}"
         )
@@ -498,17 +510,14 @@ def apply(plan, labels, n_classes, want_scores=False):
     Near ties (within rounding of the scores) go to the class that sorts first, so that
     the prediction does not depend on the order of floating-point operations.
     """
-    targets = make_targets(
-        np.asarray(labels), n_classes, plan.layout, plan.dtype, rank=plan.rank
-    )
-    return apply_targets(plan, targets, want_scores)
+    return apply_targets(plan, plan.targets(labels, n_classes), want_scores)
 
 
 def apply_targets(plan, targets, want_scores=False):
     """Do as :func:`apply` with label vectors that are targets already.
 
     `plan` may stand for several positions: their results then take the place of the
-    label vectors' (:class:`mvpa_kfda.kfda.models.Stack`); the true labels are one
+    label vectors' (:class:`Stack`); the true labels are one
     column.
     """
     n_classes, n_test = targets.n_classes, len(plan.rows)
@@ -528,3 +537,83 @@ def apply_targets(plan, targets, want_scores=False):
         predicted[batch.rows] = best.reshape(-1, n_columns)
         true[batch.rows] = of_folds.codes.reshape(-1, targets.n_labels)
     return Predictions(true, predicted, scores)
+
+
+@dataclass(frozen=True)
+class Stack(PlanMixin):
+    """Plans of S positions with the same folds.
+
+    The observed labels are one vector, and at a single position its arrays are so small
+    that most of the time would go into calling NumPy. So they are predicted at all
+    positions together, with the positions in place of the label vectors: arrays that
+    end with the label vectors, B, then end with the positions. Permuted labels are
+    many, and are predicted position by position, from targets that are worked out once.
+    """
+
+    plans: tuple
+
+    @property
+    def n_positions(self):
+        """The number of positions S."""
+        return len(self.plans)
+
+    @property
+    def folds(self):
+        """The folds."""
+        return self.plans[0].folds
+
+    @property
+    def dtype(self):
+        """The precision in which labels are processed."""
+        return self.plans[0].dtype
+
+    def split(self):
+        """Each position as a stack of its own."""
+        return [Stack((plan,)) for plan in self.plans]
+
+    def penalty(self, labels, n_classes):
+        """What is to be recorded of the penalties, arrays (S, ...)."""
+        records = [plan.penalty(labels, n_classes) for plan in self.plans]
+        return {
+            key: np.concatenate([record[key] for record in records])
+            for key in records[0]
+        }
+
+    def block_size(self, n_classes, want_scores=False):
+        """How many label vectors to process at a time."""
+        return self.plans[0].block_size(n_classes, want_scores)
+
+    def predict(self, labels, n_classes, want_scores=False):
+        """Yield the predictions for labels (B, n), some positions at a time.
+
+        They have `true` (n_test, 1, B), `predicted` (n_test, positions, B) and
+        `class_scores` (n_test, c, positions, B) or None.
+        """
+        first = self.plans[0]
+        targets = first.targets(labels, n_classes)
+        joint = targets.n_labels == 1 and isinstance(first, Plan)
+        true, axis = None, -1 if joint else -2
+        for plan in [self] if joint else self.plans:
+            made, scores = apply_targets(plan, targets, want_scores), None
+            true = made.true[:, None] if true is None else true
+            if want_scores:
+                scores = np.expand_dims(made.class_scores, axis)
+            yield Predictions(true, np.expand_dims(made.predicted, axis), scores)
+
+    def residuals(self, T):
+        """The in-sample residuals of contrasts T (q, n, 1), as (q, n, S)."""
+        columns = np.ascontiguousarray(T[:, :, 0].T)  # (n, q)
+        R = np.empty((*T.shape[:2], len(self.plans)), self.dtype)
+        for s, plan in enumerate(self.plans):
+            R[:, :, s] = plan.hat.residuals(columns).T
+        return R
+
+    def solve(self, number, R):
+        """The out-of-sample residuals of a batch of folds, (q, k, m, S) both."""
+        inverses = [plan.inverses[number] for plan in self.plans]
+        if any(each.rows is not None for each in inverses):
+            columns = [each.solve(R[..., [i]]) for i, each in enumerate(inverses)]
+            return np.concatenate(columns, axis=3)
+        matrices = np.stack([each.core for each in inverses])  # (S, k, m, m)
+        E = matrices @ R.transpose(3, 1, 2, 0)  # (S, k, m, q)
+        return np.ascontiguousarray(E.transpose(3, 1, 2, 0), R.dtype)

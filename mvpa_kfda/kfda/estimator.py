@@ -3,7 +3,7 @@ r"""Kernel Fisher discriminant analysis as a scikit-learn estimator.
 :class:`KernelFDA` is trained the ordinary way, by one fit. What looks at the labels in
 the training folds, such as features that are selected by class, is at home here: in a
 pipeline that is refitted. A fit finds the discriminants of the rows' training set
- (:mod:`mvpa_kfda.kfda.training`).
+ (:mod:`mvpa_kfda.kfda.foldwise`).
 
 With the N training rows, the centred kernel :math:`K_c = JKJ` and contrast-coded labels
 :math:`T = YQ` centred to :math:`T_c`, ridge regression in the kernel's feature space
@@ -59,8 +59,8 @@ from ..utils.checks import (
     check_per_trial,
     plain_labels,
 )
-from .folds import InnerFolds
-from .foldwise import FoldwisePlan
+from .folds import Folds, InnerFolds
+from .foldwise import FoldwisePlan, compare_rows
 from .kernels import (
     KernelChoice,
     KernelLike,
@@ -81,7 +81,6 @@ from .penalties import (
 from .preprocess import FoldPreprocessing
 from .rowmaps import EmpiricalMap, Nystrom, approximated
 from .rules import contrasts
-from .training import compare_rows
 
 #: From which share of features to trials a kernel matrix is the cheaper way.
 _BY_GRAM = 3 / 4
@@ -343,8 +342,8 @@ class KernelFDA(
             reg = Auto(groups=groups) if isinstance(reg, Auto) else reg
             centred = compared[0].centred()
             return compared[0], centred, resolve_penalty(reg, centred[1])
-        inner, dtype = InnerFolds(groups), np.dtype("float64")
-        plan = FoldwisePlan(X, kernel, reg, FoldPreprocessing(), None, inner, dtype)
+        trials = Folds((), len(X)), InnerFolds(groups), np.dtype("float64")
+        plan = FoldwisePlan(X, kernel, reg, FoldPreprocessing(), *trials)
         record = plan.penalty(codes[None], len(self.classes_))
         self.tuning_ = Choice(
             int(record["kernel"][0, 0]),

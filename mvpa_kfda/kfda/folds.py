@@ -9,8 +9,8 @@ within each of their training sets.
 A splitter of scikit-learn has an entry in `SPLITTERS`: whether it uses the labels, and
 words for reports. Nothing is known of others.
 
-Folds become a :class:`Layout`: the order in which rows are processed, and batches of
-folds with equally large test sets, each of them handled by one call of NumPy.
+They know the order in which rows are processed, and batches of folds with equally large
+test sets, each of them handled by one call of NumPy.
 """
 
 import warnings
@@ -52,7 +52,7 @@ PARTS = "Parts"
 class FoldBatch:
     """Folds with equally large test sets, handled in one batch."""
 
-    #: The test rows in the layout's order, fold after fold.
+    #: The test rows in the folds' order, fold after fold.
     take: slice | np.ndarray
     #: The number of folds and of test rows in each.
     k: int
@@ -92,23 +92,6 @@ def set_sizes(tests, trains=None):
     """The size of every test set, and of every training set that is given."""
     trains = () if trains is None else (trains,)
     return [tuple(map(len, sets)) for sets in zip(tests, *trains, strict=True)]
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The order in which rows are processed, so that a fold is a view if possible."""
-
-    #: Rows (n,) sorted by fold where the folds are a partition, else as they are.
-    order: np.ndarray
-    #: The row behind every test row (n_test,), in the order results come out.
-    rows: np.ndarray
-    #: The folds; none for one model of all rows.
-    batches: tuple[FoldBatch, ...]
-
-    @property
-    def is_sorted(self):
-        """Whether the rows are processed in the order they have."""
-        return bool((self.order[:-1] < self.order[1:]).all())
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +142,7 @@ class Folds:
     ----------
     tests : tuple of ndarray of int
         The row indices of each test set; training is on all other rows unless there are
-        training sets.
+        training sets. None for one model of all rows.
     n : int
         The number of rows (trials).
     sees_labels : bool | None
@@ -217,31 +200,43 @@ class Folds:
         if self.trains is not None:
             rows = np.unique(np.concatenate(self.trains))
         else:
-            times = np.bincount(np.concatenate(self.tests), minlength=self.n)
-            rows = np.flatnonzero(times < len(self.tests))
+            times = np.bincount(self.rows, minlength=self.n)
+            rows = np.flatnonzero(times < max(1, len(self.tests)))
         return None if len(rows) == self.n else rows
 
     @cached_property
     def is_partition(self):
         """Whether every row is in exactly one test set."""
-        rows = np.concatenate(self.tests)
-        return len(rows) == self.n and len(np.unique(rows)) == self.n
-
-    @cached_property
-    def layout(self):
-        """The order in which rows are processed, worked out once."""
-        batches = batch_tests(self.tests, self.trains)
-        rows = np.concatenate([batch.take for batch in batches])
-        if self.trains is not None or not self.is_partition:
-            return Layout(np.arange(self.n), rows, batches)
-        views = tuple(replace(batch, take=batch.rows) for batch in batches)
-        return Layout(rows, rows, views)
+        return len(self.rows) == self.n == len(np.unique(self.rows))
 
     @cached_property
     def numbers(self):
-        """The number of every fold of the layout's batches among the test sets."""
+        """The number of every fold of the batches among the test sets."""
         sizes = set_sizes(self.tests, self.trains)
-        return np.lexsort(np.transpose(sizes)[::-1])
+        return sorted(range(len(sizes)), key=sizes.__getitem__)
+
+    @cached_property
+    def rows(self):
+        """The row behind every test row (n_test,), in the order results come out."""
+        tests = [self.tests[number] for number in self.numbers]
+        return np.concatenate([*tests, np.arange(0)])
+
+    @cached_property
+    def order(self):
+        """The rows (n,) as they are processed, so that a fold is a view if possible.
+
+        Sorted by fold where the folds are a partition, else as they are.
+        """
+        views = self.trains is None and self.is_partition
+        return self.rows if views else np.arange(self.n)
+
+    @cached_property
+    def batches(self):
+        """The folds, in batches of equal size."""
+        batches = batch_tests(self.tests, self.trains)
+        if self.order is not self.rows:
+            return batches
+        return tuple(replace(batch, take=batch.rows) for batch in batches)
 
     @cached_property
     def blocks(self):
@@ -286,11 +281,9 @@ def left_out_folds(folds):
     return replace(left_out, rule=rule) if tests else None
 
 
-def lay_out(folds, n):
-    """The layout of folds, or that of one model of all n rows for None."""
-    if folds is None:
-        return Layout(np.arange(n), np.arange(0), ())
-    return folds.layout
+def folds_of(folds, n):
+    """The folds; for None those of one model of all n rows."""
+    return Folds((), n) if folds is None else folds
 
 
 #: Trials that test sets may hold beyond those of a partition, as 1000 times 2000.
@@ -616,13 +609,6 @@ def _check_rows(rows, subject, n):
     return rows.astype(np.intp)
 
 
-def shared_groups(groups):
-    """Each trial's group (n,); None where no group holds two trials."""
-    if groups is None or len(np.unique(groups)) == len(groups):
-        return None
-    return groups
-
-
 @dataclass(frozen=True)
 class InnerFolds:
     """Which training trials are left out together, where labels choose a penalty."""
@@ -635,7 +621,7 @@ class InnerFolds:
     @property
     def leaves_one_out(self):
         """Whether trials are left out one by one."""
-        return shared_groups(self.groups) is None
+        return self.groups is None or len(np.unique(self.groups)) == len(self.groups)
 
     def within(self, rows):
         """Test sets (k, m) by their size, of numbers among training trials `rows`."""

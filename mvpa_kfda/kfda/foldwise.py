@@ -2,35 +2,449 @@ r"""Folds with a matrix of their own: custom training sets, steps, penalties by 
 
 Where a fold trains on fewer rows than all the others, on features that steps have
 learned from its training rows, or with a penalty that its training labels choose, no
-matrix of all rows serves all folds. But each fold still has one
-:class:`~mvpa_kfda.kfda.training.TrainingSet`, whatever the labels are, so that
-permutations stay columns of one product.
+matrix of all rows serves all folds. But each fold still has one :class:`TrainingSet`,
+whatever the labels are, so that permutations stay columns of one product.
 
 What no label has a part in, penalties that are relative, grids of them, and numbers of
 kernels such as widths, is that of the trials that the matrix is made of: where folds
 have matrices of their own, no test trial has a part in any of their numbers.
+
+A training set is ridge regression by its directions, for any labels and test rows.
+With F the centred features of n training rows and
+:math:`F^\top F = V \,\mathrm{diag}(w)\, V^\top`, or with their centred kernel matrix
+:math:`K = V \,\mathrm{diag}(w)\, V^\top`, the rows U on directions, the coefficients c
+of centred contrasts T and their gain g are
+
+.. math::
+
+    U = F V \quad\text{or}\quad U = V, \qquad
+    c = U^\top T, \qquad g = \frac{1}{w + \lambda},
+
+a test row at u on the same directions has the score :math:`u^\top (g \circ c)` above
+the mean of T, and with C the cross-product of T the training rows leave
+
+.. math::
+
+    R = T - U (g \circ c), \quad A = C - c^\top (g \circ c)
+    \qquad\text{or}\qquad
+    R = \lambda\, U (g \circ c), \quad A = \lambda\, c^\top (g \circ c).
+
+For one lambda Cholesky's factors do, in a fraction of the time: with
+:math:`F^\top F + \lambda I = L L^\top` or :math:`K + \lambda I = L L^\top` directions
+are the columns of :math:`V = L^{-\top}`, with a gain of one. Penalties that labels
+choose are judged by the residuals R alone (:func:`choose`): Golub, Heath & Wahba
+(1979), Technometrics 21(2), for trials that are taken as equal; Cawley & Talbot (2003),
+Pattern Recognition 36(11), for trials, or groups of them, that are left out exactly.
 """
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import chain
 
 import numpy as np
+from scipy.linalg import blas, lapack
 from sklearn import config_context
 
 from .direct import (
     SINGULAR,
     PlanMixin,
     count_classes,
+    cross_product,
     hides_others,
+    invertible,
     is_too_large,
-    make_targets,
+    prepare,
     refuse_too_large,
 )
-from .folds import Folds, InnerFolds, lay_out
-from .kernels import Linear, kernels_of, needs_gram
+from .folds import Folds, InnerFolds, folds_of
+from .hat import (
+    NOT_POSITIVE,
+    SINGULAR_SCATTER,
+    centre_gram,
+    count_features,
+    invert_blocks,
+    make_hat,
+    scatter_moments,
+)
+from .kernels import KernelChoice, Linear, Precomputed, gram_of, kernels_of, needs_gram
 from .penalties import Auto, Tuned, candidates, of_trials, resolve_penalty
 from .preprocess import FoldPreprocessing
-from .training import Fit, TrainingSet, choose, compare_rows
+from .rules import usable
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSet:
+    """The rows of a training set on their directions, under one kernel."""
+
+    #: The rows on directions, each of which sums to zero, (n, r); None: not kept.
+    U: np.ndarray | None
+    #: With data-dependent numbers fixed, and what is subtracted from features first.
+    kernel: object
+    shift: np.ndarray | float
+    #: Columns less the offset (d,), times the root (d, r), are on the directions.
+    offset: np.ndarray
+    root: np.ndarray
+    #: The eigenvalues (r,); None where the directions are for one lambda.
+    w: np.ndarray | None = None
+    #: Whether directions are of a kernel matrix, and so all that there are.
+    is_dual: bool = False
+    #: What lambdas are divided by, a power of two.
+    unit: float = 1.0
+    #: The trace of the hat matrix, where directions are for one lambda.
+    freedom: float | None = None
+
+    def columns(self, rows, trained):
+        """The columns (m, d) of test rows: features, or kernel values.
+
+        The latter with the training rows `trained`, less the shift already.
+        """
+        if not self.is_dual:
+            return self.kernel.features(rows - self.shift)
+        if not isinstance(self.kernel, Precomputed):
+            rows = self.kernel(rows - self.shift, trained)
+        return rows / self.unit
+
+    def gain(self, lam):
+        """The gain (r,) of every direction; without eigenvalues it is one."""
+        return 1.0 if self.w is None else 1 / (self.w + lam / self.unit)
+
+    def degrees_of_freedom(self, lam):
+        """The trace of the hat matrix, the intercept's included."""
+        if self.w is None:
+            return self.freedom
+        return float(1 + (self.w * self.gain(lam)).sum())
+
+    def left(self, lam, c, explained, total):
+        """A (q, q, B) of coefficients, and of them times their gain, (q, r, B).
+
+        `total` is C, the cross-product of the centred contrasts.
+        """
+        A = cross_product(c[:, None], explained[:, None])[:, :, 0]
+        return (lam / self.unit) * A if self.is_dual else total - A
+
+    def residuals(self, lam, T, explained):
+        """The residuals R (q, n, B) of centred contrasts T."""
+        fitted = self.U @ explained
+        return (lam / self.unit) * fitted if self.is_dual else T - fitted
+
+    def makers(self, lam, index, twice=False):
+        """Blocks (k, m, m) of what makes residuals M, or of MM, at rows (k, m)."""
+        U, gain = self.U[index], self._of_makers(lam, twice)
+        if index.shape[1] == 1:
+            blocks = (np.square(U[:, 0]) @ gain)[:, None, None]
+        else:
+            blocks = (U * gain) @ U.swapaxes(1, 2)
+        if self.is_dual:
+            return blocks
+        return np.eye(index.shape[1]) - 1 / len(self.U) - blocks
+
+    def cross(self, lam, index):
+        """Of M, the columns of rows (k, m), but for these rows: (k, n, m)."""
+        U = self.U[index] * self._of_makers(lam)
+        products = self.U @ U.swapaxes(1, 2)
+        return products if self.is_dual else -1 / len(self.U) - products
+
+    def _of_makers(self, lam, twice=False):
+        """What directions have in M, or MM, or are short of where there are others."""
+        gain = self.gain(lam)
+        if self.is_dual:
+            return (gain * lam / self.unit) ** (1 + twice)
+        return gain * (2 - self.w * gain) if twice else gain
+
+    def weights(self, explained, of_features=False):
+        """Weights (q, d + 1, B) of columns and of one, for scores less their mean.
+
+        Of coefficients times their gain (q, r, B); or weights of features as given.
+        """
+        weights = self.root @ explained
+        offset = self.offset + self.shift if of_features else self.offset
+        constant = offset @ weights
+        return np.concatenate([weights, -constant[:, None]], axis=1)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Trials under one kernel: by features, or by a matrix."""
+
+    #: With data-dependent numbers fixed, and what is subtracted from features first.
+    kernel: object
+    shift: np.ndarray | float
+    #: The features (n, d) that stand for the kernel, or its matrix (n, n).
+    values: np.ndarray
+    is_dual: bool
+    #: The number of features of a linear kernel, or of one that stands for it.
+    n_features: int | None
+
+    def centred(self, trials=slice(None)):
+        """Some trials' centred values, :class:`~.penalties.Moments`, and what is taken.
+
+        The latter is the mean of the features, or of every column of the matrix.
+        """
+        if self.is_dual:
+            values = block_of(self.values, trials, trials)
+            centred = centre_gram(values, n_features=self.n_features)
+        else:
+            values = self.values[trials]
+            centred = scatter_moments(values, self.n_features)
+        return *centred, values.mean(axis=0)
+
+    def training_set(self, centred, lam=None):
+        """The :class:`TrainingSet` of `centred` trials; with lambda for that alone."""
+        (values, moments, offset), unit = centred, 1.0
+        n, matrix, scale = moments.n, moments.matrix, moments.scale
+        if self.is_dual:
+            # Values of data in a small unit would leave the range of single precision.
+            unit = 2.0 ** np.frexp(scale)[1]
+            matrix, scale = matrix / unit, scale / unit
+        known = {"kernel": self.kernel, "shift": self.shift, "offset": offset / unit}
+        known |= {"is_dual": self.is_dual, "unit": unit}
+        if lam is None:
+            w, V = np.linalg.eigh(matrix)
+            if self.is_dual:
+                V -= V.mean(axis=0)
+            U = V if self.is_dual else values @ V
+            return TrainingSet(U=U, root=V, w=np.maximum(w, 0), **known)
+        if self.is_dual:
+            # The constant vector, which is taken out again, is lifted to ordinary size.
+            matrix = matrix + scale / n
+        penalised = matrix + lam / unit * np.eye(len(matrix))
+        L, failed = lapack.dpotrf(penalised, lower=1, clean=1, overwrite_a=1)
+        if failed and self.is_dual:
+            raise ValueError(NOT_POSITIVE.format(lam))
+        if failed:
+            raise ValueError(SINGULAR_SCATTER.format(lam, len(matrix)))
+        inverse, lam = lapack.dtrtri(L, lower=1)[0], lam / unit
+        missing = lam * np.square(inverse).sum()
+        if self.is_dual:
+            freedom = n - missing + lam / (scale + lam)
+            inverse -= inverse.mean(axis=1, keepdims=True)
+            U = root = np.ascontiguousarray(inverse.T)
+        else:
+            freedom, root = 1 + len(inverse) - missing, inverse.T
+            U = blas.dtrsm(1.0, L, values.T, lower=1).T
+        return TrainingSet(U=U, root=root, freedom=freedom, **known)
+
+    def tested(self, each, train, test):
+        """Tested trials on the directions of a training set, (m, r)."""
+        if self.is_dual:
+            rows = block_of(self.values, test, train) / each.unit
+        else:
+            rows = self.values[test]
+        return (rows - each.offset) @ each.root
+
+
+def block_of(K, rows, columns):
+    """Some rows and columns of a matrix, by slices or by numbers."""
+    sliced = isinstance(rows, slice)
+    return K[rows, columns] if sliced else K[np.ix_(rows, columns)]
+
+
+def compare_rows(Z, kernel, by_gram, trained=slice(None)):
+    """All trials (n, p), or a kernel matrix (n, n), :class:`Compared` by a kernel.
+
+    Its data-dependent numbers are those of the rows that are trained with; of all where
+    the kernel averages some. Without eigenvalues a matrix is needed less often:
+    `by_gram` says from which share of features to rows.
+    """
+    n_features = count_features(kernel, Z.shape[1])
+    if isinstance(kernel, Precomputed):
+        return Compared(kernel, 0.0, Z, True, n_features)
+    if needs_gram(kernel):  # a map, whose features are the values with these trials
+        Z = Z[:, trained]
+    # An offset common to all trials drops out, and the digits it costs with it.
+    moves = kernel.shift_free and not kernel.low_rank  # which takes care of it itself
+    shift = Z[trained].mean(axis=0) if moves else 0.0
+    Z = Z - shift
+    few = kernel.is_linear and Z.shape[1] < by_gram * len(Z[trained])
+    kernel = kernel.fit(Z[trained])
+    few = few or kernel.low_rank
+    values = kernel.features(Z) if few else gram_of(Z, kernel)
+    return Compared(kernel, shift, values, not few, n_features)
+
+
+#: Numbers in an array over folds and trials that is handled at a time.
+_PIECE = 2**20
+#: A candidate is better only by more than rounding: a share of the best so far.
+_BETTER = 1e-9
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The models of B label vectors of one training set."""
+
+    #: Coefficients times their gain for each kernel, (q, r, B).
+    explained: list
+    #: The mean contrasts, (q, B).
+    mean: np.ndarray
+    #: What models leave, (q, q, B); None where nothing is classified.
+    A: np.ndarray | None
+    #: Where labels choose: the candidates (B,), kernel by kernel the largest lambda
+    #: first, and what the first label vector minimises (n_kernels, n_lambdas), NaN
+    #: where a candidate cannot be used.
+    number: np.ndarray | None = None
+    criterion: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What label vectors choose, and the models that they choose."""
+
+    #: Contrasts (q, n, B) as given, and less their means; the tests (k, m).
+    T: np.ndarray
+    centred: np.ndarray
+    tests: np.ndarray
+    #: The same trials under each kernel, and the lambdas (n_kernels, n_lambdas).
+    sets: tuple
+    lambdas: np.ndarray
+    #: The out-of-sample residuals of the tests (q, k, m, B), and A (q, q, k, B).
+    E: np.ndarray
+    A: np.ndarray
+    #: The candidates (k, B); and the criteria (k, n_kernels, n_lambdas), see `Fit`.
+    number: np.ndarray
+    criterion: np.ndarray
+
+    def fit(self, i):
+        """The :class:`Fit` of a training set, also for rows that are no trials.
+
+        Subtracting its residuals from the contrasts of trials that it is without makes
+        these fitted exactly, so that they have no part in the model of all trials.
+        """
+        te, E, explained = self.tests[i], self.E[:, i], []
+        chosen, at = np.divmod(self.number[i], self.lambdas.shape[1])
+        for kernel, each in enumerate(self.sets):
+            c = each.U.T @ self.centred - each.U[te].T @ E
+            gains = np.stack([each.gain(lam) for lam in self.lambdas[kernel]], axis=1)
+            explained.append(gains[:, at] * c * (chosen == kernel))
+        mean = (self.T.sum(axis=1) - E.sum(axis=1)) / self.T.shape[1]
+        return Fit(explained, mean, self.A[:, :, i], self.number[i], self.criterion[i])
+
+
+def choose(T, tests, terms, left_out, sets, lambdas):
+    """What label vectors choose by squared left-out errors, :class:`Chosen`.
+
+    Parameters
+    ----------
+    T : ndarray, shape (q, n, B)
+        Contrasts of classes, or values, of all trials.
+    tests : ndarray of int, shape (k, m)
+        The trials that each training set is without; m may be 0.
+    terms : RuleTerms | None
+        The scoring rule's, of models that have to tell classes apart.
+    left_out : list of list of ndarray, shape (k_inner, m_inner) | "alone" | "equal"
+        For each training set, trials that are left out together; or trials are left out
+        alone, or taken as equal, as in generalized cross-validation.
+    sets : tuple of TrainingSet
+        All trials under each kernel.
+    lambdas : ndarray, shape (n_kernels, n_lambdas)
+        The candidates; NaN are not to be used.
+    """
+    given, T = T, T.astype(np.float64)
+    T = T - T.mean(axis=1, keepdims=True)
+    (k, m), (q, _, n_labels) = tests.shape, T.shape
+    total = cross_product(T[:, None], T[:, None])[:, :, 0]
+    coefficients = [each.U.T @ T for each in sets]
+    best, number = np.full((k, n_labels), np.inf), np.full((k, n_labels), -1)
+    best_E, best_A = np.zeros((q, k, m, n_labels)), np.zeros((q, q, k, n_labels))
+    criterion = np.full((k, *lambdas.shape), np.nan)
+    for i, lam in np.ndenumerate(lambdas):
+        if np.isnan(lam):
+            continue
+        each, c = sets[i[0]], coefficients[i[0]]
+        explained = each.gain(lam)[:, None] * c
+        A = each.left(lam, c, explained, total)[:, :, None]
+        R = each.residuals(lam, T, explained)
+        inverses = invert_blocks(each.makers(lam, tests)[None])[0]
+        ok = invertible(inverses) if m else np.ones(k, bool)
+        inverses[~ok] = 0
+        R_te = R[:, tests]
+        E = inverses @ R_te
+        A = A - cross_product(R_te, E)
+        if left_out == "equal":
+            errors = _errors_of_equals(tests, each, lam, explained, R, E, inverses)
+        elif left_out == "alone":
+            errors = _errors_alone(tests, each, lam, R, E, inverses)
+        else:
+            errors = _errors_together(tests, left_out, each, lam, R, E, inverses)
+        errors[~ok] = np.nan
+        if terms is not None:
+            errors = np.where(usable(A, terms), errors, np.nan)
+        criterion[(slice(None), *i)] = errors[:, 0]
+        better = errors < best * (1 - _BETTER)
+        np.copyto(best, errors, where=better)
+        np.copyto(best_E, E, where=better[:, None])
+        np.copyto(best_A, A, where=better)
+        number[better] = np.ravel_multi_index(i, lambdas.shape)
+    return Chosen(given, T, tests, sets, lambdas, best_E, best_A, number, criterion)
+
+
+def _errors_of_equals(tests, each, lam, explained, R, E, inverses):
+    r"""Estimated squared errors (k, B) of new trials.
+
+    The squared residuals of a training set over the squared share of the trace of what
+    makes them, from those of all trials:
+
+    .. math::
+
+        \lVert R \rVert^2 - 2\, E^\top (MR)_{te} + E^\top (M^2)_{te,te} E, \qquad
+        \mathrm{tr}\, M - \mathrm{tr}\, M_{te,te}^{-1} (M^2)_{te,te} .
+    """
+    n = len(each.U) - tests.shape[1]
+    squares = np.einsum("qnb,qnb->b", R, R)
+    traces = len(each.U) - each.degrees_of_freedom(lam)
+    if tests.shape[1]:
+        of_R = (lam / each.unit) * each.gain(lam)[:, None] * explained
+        MR = each.residuals(lam, R, of_R)
+        twice = each.makers(lam, tests, twice=True)
+        squares = squares - 2 * np.einsum("qkmb,qkmb->kb", E, MR[:, tests])
+        squares = squares + np.einsum("qkmb,qkmb->kb", E, twice @ E)
+        traces = traces - np.einsum("kij,kji->k", inverses, twice)
+    shares = np.broadcast_to(traces / n, len(tests))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        errors = np.maximum(squares, 0) / n / np.square(shares)[:, None]
+    return np.where((shares > SINGULAR)[:, None], errors, np.nan)
+
+
+def _errors_alone(tests, each, lam, R, E, inverses):
+    """Squared errors (k, B) of trials that are left out one by one, as below."""
+    _, n, n_labels = R.shape
+    (k, m), errors = tests.shape, np.empty((len(tests), n_labels))
+    of_all = each.makers(lam, np.arange(n)[:, None])[:, 0, 0]
+    step = max(1, _PIECE // (n * max(m, n_labels)))
+    for start in range(0, k, step):
+        folds = slice(start, start + step)
+        te, cross = tests[folds], each.cross(lam, tests[folds])
+        left = of_all - np.einsum("knm,knm->kn", cross @ inverses[folds], cross)
+        np.put_along_axis(left, te, np.inf, axis=1)
+        weights = 1 / np.square(np.where(left > SINGULAR, left, np.nan))
+        within = np.square(R[:, None] - cross @ E[:, folds]).sum(axis=0)
+        errors[folds] = (weights[:, None] @ within)[:, 0]
+    return errors / (n - m)
+
+
+def _errors_together(tests, left_out, each, lam, R, E, inverses):
+    r"""Squared errors (k, B) of left-out trials; NaN where some are fitted exactly.
+
+    A training set has the residuals :math:`R - M_{\cdot,te} E` and their maker
+    :math:`M - M_{\cdot,te} M_{te,te}^{-1} M_{te,\cdot}`.
+    """
+    errors = np.zeros((len(tests), R.shape[2]))
+    for i, blocks_out in enumerate(left_out):
+        cross = each.cross(lam, tests[i : i + 1])[0]
+        within = R - cross @ E[:, i]
+        for index in blocks_out:
+            part = cross[index]
+            fitted = part @ inverses[i] @ part.swapaxes(1, 2)
+            blocks = invert_blocks((each.makers(lam, index) - fitted)[None])[0]
+            if not invertible(blocks).all():
+                errors[i] = np.nan
+                break
+            left = blocks @ within[:, index]
+            errors[i] += np.einsum("qkmb,qkmb->b", left, left)
+        errors[i] /= sum(index.size for index in blocks_out)
+    return errors
+
+
+# ------------------------------------------------------------------------------- folds
 
 #: Bytes of matrices that are kept for the next label vectors.
 _MOST = 2**28
@@ -53,7 +467,7 @@ class Fold:
     """One fold: its training set under each kernel, and its test trials."""
 
     #: All trials as they were given, which of them train, in the order they were given
-    #: and in the layout's, and which are tested.
+    #: and in the folds', and which are tested.
     X: np.ndarray
     train: np.ndarray
     places: np.ndarray
@@ -104,12 +518,20 @@ class Fold:
     def fitted(self, fit, T):
         """The scores (q, n_train, 1) of training trials, less their mean.
 
-        Of contrasts T (q, n, 1) in the layout's order.
+        Of contrasts T (q, n, 1) in the folds' order.
         """
         kernel, lam = self.chosen(fit)
         T = T[:, self.places]
         T = T - T.mean(axis=1, keepdims=True)
-        return T - self.sets[kernel].residuals(lam, T, fit.explained[kernel])
+        each = replace(self.sets[kernel], U=self.rows(kernel))
+        return T - each.residuals(lam, T, fit.explained[kernel])
+
+    def rows(self, kernel=0):
+        """The training trials on directions, made again where they are not kept."""
+        each = self.sets[kernel]
+        if each.U is not None:
+            return each.U
+        return (self.columns(self.X[self.train]) - each.offset) @ each.root
 
     def weights(self, fit, of_features=False):
         """Weights (q, d + 1, B) of columns and of one, for scores."""
@@ -134,7 +556,7 @@ class FoldwisePlan(PlanMixin):
         Resolved kernel and regularisation.
     learned : FoldPreprocessing
         What every fold learns from its training trials first.
-    folds : Folds | None
+    folds : Folds
         The training and test sets.
     inner : InnerFolds | None
         Which training trials are left out to choose a penalty.
@@ -148,21 +570,15 @@ class FoldwisePlan(PlanMixin):
     kernel: object
     reg: object
     learned: FoldPreprocessing
-    folds: Folds | None
+    folds: Folds
     inner: InnerFolds | None
     dtype: np.dtype
     rank: int | None = None
-    #: By number the folds, and by their identity what coefficients are made with; the
-    #: last contrasts and their products; and what there is of observed ones.
+    #: By number the folds; the last contrasts and their products; and what there is of
+    #: observed ones.
     _kept: dict = field(default_factory=dict, init=False)
-    _lefts: dict = field(default_factory=dict, init=False)
     _products: dict = field(default_factory=dict, init=False)
     _observed: dict = field(default_factory=dict, init=False)
-
-    @property
-    def layout(self):
-        """The folds, as results come out."""
-        return lay_out(self.folds, len(self.X))
 
     @property
     def is_tuned(self):
@@ -171,7 +587,7 @@ class FoldwisePlan(PlanMixin):
 
     @cached_property
     def pairs(self):
-        """The folds' (train, test) trials, in the order of the layout's batches."""
+        """The folds' (train, test) trials, in the order of the folds' batches."""
         pairs = self.folds.pairs
         return [pairs[number] for number in self.folds.numbers]
 
@@ -183,13 +599,13 @@ class FoldwisePlan(PlanMixin):
     @property
     def is_of_all(self):
         """Whether folds are all trials but some, under the same kernels."""
-        return not self.learned and (self.folds is None or self.folds.trains is None)
+        return not self.learned and self.folds.trains is None
 
     @property
     def is_shared(self):
         """Whether what folds choose follows from all trials: they are without few."""
-        tests = () if self.folds is None else self.folds.tests
-        return self.is_of_all and max(map(len, tests), default=0) < _MANY_TESTED
+        most = max(map(len, self.folds.tests), default=0)
+        return self.is_of_all and most < _MANY_TESTED
 
     @property
     def scores_features(self):
@@ -229,8 +645,8 @@ class FoldwisePlan(PlanMixin):
     @cached_property
     def whole(self):
         """The fold that trains on all trials that are to be trained with."""
-        rows = self.order if self.folds is None else self.folds.rows_of_all
-        return self._fold(self.order if self.is_shared else rows, self.order[:0])
+        rows = self.order if self.is_shared else self.folds.rows_of_all
+        return self._fold(rows, self.order[:0])
 
     def _fold(self, train, test):
         """The fold that trains on some trials and tests others."""
@@ -243,9 +659,9 @@ class FoldwisePlan(PlanMixin):
                 if self.learned:
                     transform = self.learned.fit(self.X[train])
                 rows, n = np.concatenate([train, test]), len(train)
-                X = self.X[np.ix_(rows, rows)] if precomputed else self.X[rows]
                 among = slice(n), slice(n, len(rows))
-                compared = self._compare(transform(X), among[0])
+                rows = np.ix_(rows, rows) if precomputed else rows
+                compared = self._compare(transform(self.X[rows]), among[0])
                 centred = [each.centred(among[0]) for each in compared]
                 penalties = self._penalties([each[1] for each in centred], train)
         grid, _, usable = penalties
@@ -268,13 +684,15 @@ class FoldwisePlan(PlanMixin):
         if precomputed:  # the columns that belong to training trials
             transform = partial(np.take, indices=train, axis=1)
         trials, penalties = (self.X, train, self._places[train], test), penalties[:2]
-        return Fold(
-            *trials, transform, tuple(sets), tested, *penalties, usable, left_out
-        )
+        sets = tuple(sets), tested
+        fold = Fold(*trials, transform, *sets, *penalties, usable, left_out)
+        if self._shares(fold):  # labels do without its rows
+            return replace(fold, sets=(replace(fold.sets[0], U=None),))
+        return fold
 
     @cached_property
     def _places(self):
-        """Where every trial is in the layout's order."""
+        """Where every trial is in the folds' order."""
         return np.argsort(self.order)
 
     def _compare(self, Z, trained=slice(None)):
@@ -298,22 +716,21 @@ class FoldwisePlan(PlanMixin):
             refuse_too_large(lam, scales[0], self.dtype)
             grid = np.array([[lam]])
             return grid, scales, grid
-        trained = None if self.folds is None else self.folds.trained
-        auto = of_trials(Auto(trained, self.inner.groups), trials)
+        auto = of_trials(Auto(self.folds.trained, self.inner.groups), trials)
         spectrum = self.inner.of_values or any(m.n_features is None for m in moments)
         grid = np.stack([candidates(self.reg, m, auto, spectrum) for m in moments])
         too_large = is_too_large(grid, scales[:, None], self.dtype)
         if self.is_shared and len(trials) == self.n_rows:
             for i, lam in np.ndenumerate(grid):
                 squares = moments[i[0]].diagonal[self.order]
-                if hides_others(lam, squares, self.layout, self.dtype):
+                if hides_others(lam, squares, self.folds, self.dtype):
                     too_large[i] = True
         return grid, scales, np.where(too_large, np.nan, grid)
 
     # ------------------------------------------------------------------ labels
 
     def _fit(self, fold, T, terms=None, number=0):
-        """The :class:`~.training.Fit` of contrasts T (q, n, B), in the layout's order.
+        """The :class:`Fit` of contrasts T (q, n, B), in the folds' order.
 
         Of classes by the terms of the rule, of fold `number` among theirs; else of
         values.
@@ -332,7 +749,7 @@ class FoldwisePlan(PlanMixin):
         return Fit([c], mean, A)
 
     def _choose(self, fold, *question):
-        """What label vectors choose, once every one of them has chosen."""
+        """What label vectors choose, if each of them can choose."""
         chosen = choose(*question, fold.sets, fold.usable)
         if (chosen.number < 0).any():
             bounds = fold.grid.min(), fold.grid.max(), fold.scales[0]
@@ -341,30 +758,23 @@ class FoldwisePlan(PlanMixin):
 
     def _project(self, fold, T):
         """The coefficients (q, r, B) of contrasts T (q, n, B)."""
-        each, n = fold.sets[0], self.n_rows
-        if self._shares and fold.is_near and not each.is_dual:
-            if T.shape[2] == 1:
-                return each.U.T.astype(self.dtype, copy=False) @ T[:, fold.places]
+        if self._shares(fold):
             return self._project_together(fold, T)
-        left = self._lefts.get(id(fold))
-        if left is None:  # a product with zeros is cheaper than a copy of trials
-            left = np.zeros((each.U.shape[1], n), self.dtype)
-            left[:, fold.places] = each.U.T
-            if self._kept:
-                self._lefts[id(fold)] = left
-        return left @ T
+        return fold.rows().T.astype(self.dtype, copy=False) @ T.take(
+            fold.places, axis=1
+        )
 
-    @cached_property
-    def _shares(self):
+    def _shares(self, fold):
         """Whether a product with all trials, and small ones for folds, are cheaper.
 
         Folds have z-scores of their own, and are all trials but a few.
         """
-        if self.folds is None or self.folds.trains is not None:
+        if self.is_tuned or self.folds.trains is not None:
             return False
         (n, p), n_folds = self.X.shape, len(self.folds.tests)
         zscores = self.learned.is_zscores and isinstance(self.kernel, Linear)
-        return zscores and n_folds * (n - p) > 2 * n
+        cheaper = zscores and n_folds * (n - p) > 2 * n
+        return cheaper and fold.is_near and not fold.sets[0].is_dual
 
     def _project_together(self, fold, T):
         r"""The same from what all folds share, :math:`X^\top T` and :math:`1^\top T`.
@@ -393,25 +803,33 @@ class FoldwisePlan(PlanMixin):
         return self.X.mean(axis=0)
 
     def _batches(self, T, fold_targets=None):
-        """Yield every batch, the rule's terms, what is chosen, and makers of the fits.
+        """Yield every batch, its targets, what is chosen, and folds and fits.
 
-        Of contrasts T (q, n, B) in the layout's order, and of classes the targets. A
-        maker returns a fold and its fit. Choices are made at once where they follow
-        from all trials.
+        Of contrasts T (q, n, B) in the folds' order, and of classes the targets.
+        Choices are made at once where they follow from all trials, and fits as they
+        are asked for.
         """
-        terms = [None] * len(self.batches)
-        if fold_targets is not None:
-            terms = [each.terms for each in fold_targets]
-        start, make = 0, self._fit_shared if self.is_shared else self._fit_numbered
-        for batch, of_batch in zip(self.batches, terms, strict=True):
-            chosen, arguments = None, (start, T, of_batch)
+        start, chosen = 0, None
+        fold_targets = fold_targets or [None] * len(self.batches)
+        for batch, of_folds in zip(self.batches, fold_targets, strict=True):
+            terms = of_folds and of_folds.terms
             if self.is_shared:
-                choosing = partial(self._choose_shared, batch, T, of_batch)
+                choosing = partial(self._choose_shared, batch, T, terms)
                 chosen = self._once(start, T, choosing)
-                arguments = batch, chosen
-            makers = [partial(make, *arguments, i) for i in range(batch.k)]
-            yield batch, of_batch, chosen, makers
+            yield batch, of_folds, chosen, self._fits(batch, start, T, terms, chosen)
             start += batch.k
+
+    def _fits(self, batch, start, T, terms, chosen):
+        """Yield the folds of a batch, the first of number `start`, and their fits."""
+        for i in range(batch.k):
+            if chosen is not None:
+                test = self.order[chosen.tests[i]]
+                yield replace(self.whole, test=test), chosen.fit(i)
+                continue
+            fold = self._numbered(start + i)
+            make = partial(self._fit, fold, T, terms, i)
+            kept = start + i in self._kept
+            yield fold, self._once(start + i, T, make) if kept else make()
 
     def _once(self, key, T, make):
         """What is made of contrasts; the observed ones, which come first, are kept."""
@@ -435,25 +853,13 @@ class FoldwisePlan(PlanMixin):
                 left_out.append([places[index] for index in inner])
         return self._choose(self.whole, T, tests, terms, left_out)
 
-    def _fit_shared(self, batch, chosen, i):
-        """Such a fold and its fit."""
-        return replace(self.whole, test=self.order[chosen.tests[i]]), chosen.fit(i)
-
-    def _fit_numbered(self, start, T, terms, i):
-        """A fold with a matrix of its own, the i-th of a batch, and its fit."""
-        number = start + i
-        fold, make = self._numbered(number), partial(self._fit, terms=terms, number=i)
-        if number in self._kept:
-            return fold, self._once(number, T, lambda: make(fold, T))
-        return fold, make(fold, T)
-
     def models(self, targets):
         """Yield every fold, its fit, and the rule's terms; without folds of all."""
         if not self.batches:
             yield self.whole, self.of_all(targets), self._terms_of_all(targets)
-        for _, terms, _, makers in self._batches(targets.T, targets.folds):
-            for i, make in enumerate(makers):
-                yield *make(), terms.of(i)
+        for _, of_folds, _, fits in self._batches(targets.T, targets.folds):
+            for i, (fold, fit) in enumerate(fits):
+                yield fold, fit, of_folds.terms.of(i)
 
     def of_all(self, targets):
         """The fit of the model of all trials that are to be trained with."""
@@ -466,41 +872,35 @@ class FoldwisePlan(PlanMixin):
         return replace(targets.terms, counts=counts)
 
     def fold_models(self, targets):
-        """Yield the models of every batch of folds, as a plan does."""
-        found = self._residuals(targets.T, targets.folds)
-        for (batch, E, A), of_folds in zip(found, targets.folds, strict=True):
-            yield batch, of_folds, E, A
+        """The models of every batch of folds, as a plan yields them."""
+        return self._residuals(targets.T, targets.folds)
 
     def fold_residuals(self, T):
         """Yield the batches and out-of-sample residuals (q, k, m, B) of T (q, n, B)."""
-        for batch, E, _ in self._residuals(T):
+        for batch, _, E, _ in self._residuals(T):
             yield batch, E
 
     def _residuals(self, T, fold_targets=None):
-        """Yield every batch, its out-of-sample residuals, and A or None."""
-        for batch, terms, chosen, makers in self._batches(T, fold_targets):
+        """Yield every batch, its targets, out-of-sample residuals, and A or None."""
+        for batch, of_folds, chosen, fits in self._batches(T, fold_targets):
             if chosen is not None:
-                yield batch, *(x.astype(self.dtype) for x in (chosen.E, chosen.A))
+                arrays = (x.astype(self.dtype) for x in (chosen.E, chosen.A))
+                yield batch, of_folds, *arrays
                 continue
             E, A = batch.of(T).copy(), []
-            for i, make in enumerate(makers):
-                fold, fit = make()
+            for i, (fold, fit) in enumerate(fits):
                 E[:, i] -= fit.mean[:, None]
                 for tested, explained in zip(fold.tested, fit.explained, strict=True):
                     E[:, i] -= tested @ explained
                 A.append(fit.A)
-            yield batch, E, None if terms is None else np.stack(A, 2, dtype=T.dtype)
-
-    def targets(self, labels, n_classes):
-        """The targets of labels (B, n)."""
-        layout, labels = self.layout, np.asarray(labels)
-        return make_targets(labels, n_classes, layout, self.dtype, rank=self.rank)
+            A = None if of_folds is None else np.stack(A, 2, dtype=T.dtype)
+            yield batch, of_folds, E, A
 
     def is_above(self, times):
         """Whether lambda is above so many times trace(K_c)/n; not if labels choose."""
         if self.is_tuned:
             return False
-        folds = self.each if self.folds is not None else [self.whole]
+        folds = self.each if self.batches else [self.whole]
         return any(fold.grid[0, 0] > times * fold.scales[0] for fold in folds)
 
     def penalty(self, labels, n_classes):
@@ -511,7 +911,7 @@ class FoldwisePlan(PlanMixin):
         labels, back = np.asarray(labels)[:1], slice(None)
         if n_classes is None:
             T = labels.T[self.order][None].astype(self.dtype)
-            found = (make() for *_, makers in self._batches(T) for make in makers)
+            found = chain.from_iterable(fits for *_, fits in self._batches(T))
         else:
             found = self.models(self.targets(labels, n_classes))
         if self.batches:
@@ -547,3 +947,22 @@ def _fits_exactly(sets, tested, grid):
             gain = sets[i[0]].gain(lam) * (w < _UNSEEN * w.max())
             found[i] = (np.square(rows) @ gain).max() > 1 / SINGULAR
     return found
+
+
+def plan_of_features(X, kernel, reg, task):
+    """The plan of features (n, p), or of a precomputed kernel matrix (n, n).
+
+    The task has the `folds`, the `inner` folds of a tuned penalty, the `dtype` and the
+    `rank`. It makes a `penalty` one for its trials. Where folds have matrices of their
+    own (`is_foldwise`), it has what is `learned` in each.
+    """
+    reg = task.penalty(reg)
+    if task.is_foldwise or isinstance(reg, Tuned):
+        if not isinstance(kernel, KernelChoice):
+            X, kernel = kernel.of_samples(X)
+        learned, folds = task.learned, folds_of(task.folds, len(X))
+        dtype = np.dtype(task.dtype)
+        X = learned.augmented(X)
+        trials = folds, task.inner, dtype, task.rank
+        return FoldwisePlan(X, kernel, reg, learned, *trials)
+    return prepare(make_hat(X, kernel, reg), task.folds, task.dtype, task.rank)

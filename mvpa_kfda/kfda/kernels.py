@@ -13,7 +13,7 @@ from collections.abc import Callable as _CallableType
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,7 +30,6 @@ from ..utils.checks import (
 )
 from ..utils.record import Recorded, known
 from ..utils.rounding import number
-from .listed import KernelName
 
 #: Squares below this, and above its inverse, have lost digits or are about to; and
 #: those of values that are to be handled in single precision.
@@ -358,6 +357,7 @@ class KernelChoice:
         return self.map(lambda kernel: kernel.repeated(times))
 
 
+KernelName = Literal["linear", "rbf", "polynomial", "precomputed"]
 OneKernel = KernelName | str | Kernel | _CallableType[[Any, Any], Any]
 KernelLike = OneKernel | Sequence[OneKernel]
 
@@ -472,3 +472,26 @@ def check_feature_kernel(kernel):
             "kernel to compute from them, or call cross_validate with your own matrix."
         )
     return kernel
+
+
+def for_channels(kernel, ch_names):
+    """The kernel for some channels, where it knows channels by name."""
+    if isinstance(kernel, KernelChoice):
+        return kernel.map(lambda choice: for_channels(choice, ch_names))
+    inner = getattr(kernel, "kernel", None)
+    if isinstance(inner, Kernel):  # as an approximation has one, or an empirical map
+        return replace(kernel, kernel=for_channels(inner, ch_names))
+    named = getattr(kernel, "for_channels", None)
+    return named(ch_names) if named and kernel.names is not None else kernel
+
+
+def check_size(kernel, n_features):
+    """Refuse kernels that are for another number of features than there are in all."""
+    for inner in map(innermost, kernels_of(kernel)):
+        size = getattr(inner, "n_features", n_features)
+        if size != n_features:
+            raise ValueError(
+                f"{inner!r} is for {size} features, and the data have {n_features} "
+                "that are decoded: voxels in the mask and in regions, picked channels. "
+                "Build it for these, in their order, e.g. with its method take."
+            )

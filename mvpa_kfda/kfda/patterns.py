@@ -41,9 +41,8 @@ from itertools import islice
 
 import numpy as np
 
-from .direct import make_targets
+from .direct import Stack
 from .foldwise import FoldwisePlan
-from .models import Stack
 from .rules import contrasts, discriminant_axes
 
 #: Below this share of the scores' variance, their correlation is rounding error. The
@@ -135,8 +134,8 @@ def pattern_weights(plans, codes, n_classes):
     """
     if isinstance(plans[0], FoldwisePlan):
         return [_foldwise_weights(plan, codes, n_classes) for plan in plans]
-    stack, labels = Stack(tuple(plans)), np.asarray(codes)[None]
-    targets = make_targets(labels, n_classes, stack.layout, stack.dtype)
+    stack = Stack(tuple(plans))
+    targets = plans[0].targets(np.asarray(codes)[None], n_classes)
     R, A = regression = stack.fit_targets(targets)
     fitted = (targets.T - R).astype(float)  # (q, n, S)
     fitted = np.ascontiguousarray(fitted.transpose(2, 0, 1))

@@ -31,7 +31,6 @@ from ..utils.record import Recorded, is_record, known
 from ..utils.rounding import number
 from .automatic import Unseen
 from .kernels import KernelChoice
-from .listed import PenaltyName
 
 #: The power of two from which a number that is squared twice may leave the range.
 _SQUARED_TWICE = 200
@@ -49,8 +48,6 @@ class Moments:
         The diagonal of the centred kernel matrix.
     n_features : int | None
         p, None where the kernel is not linear.
-    known : ndarray, shape (n,) | (p,) | None
-        The eigenvalues in ascending order, where they are known already.
     features : ndarray, shape (n, p) | None
         The centred features of which it is the scatter matrix.
     """
@@ -58,7 +55,6 @@ class Moments:
     given: np.ndarray | None
     diagonal: np.ndarray
     n_features: int | None = None
-    known: np.ndarray | None = None
     features: np.ndarray | None = None
 
     @property
@@ -79,8 +75,6 @@ class Moments:
     @cached_property
     def eigenvalues(self):
         """Eigenvalues of the matrix, in ascending order."""
-        if self.known is not None:
-            return self.known
         return eigvalsh(self.matrix, check_finite=False)
 
     @property
@@ -569,6 +563,7 @@ _REG_HINT = (
     "Also allowed: Shrinkage(gamma), DegreesOfFreedom(df), 'auto', 'tuned', "
     "'ledoit_wolf', 'oas', and a list of penalties to choose from."
 )
+PenaltyName = Literal["auto", "tuned", "ledoit_wolf", "oas"]
 OnePenalty = float | PenaltyName | str | Ridge | Shrinkage | DegreesOfFreedom | Tuned
 PenaltyLike = OnePenalty | Sequence[float | Ridge] | NDArray[Any]
 

@@ -7,7 +7,7 @@ but not its labels, so that all label permutations share them.
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from scipy.linalg import lstsq
@@ -26,7 +26,6 @@ from ..utils.checks import counted, quoted
 from ..utils.record import is_record, recorded
 from ..utils.rounding import number
 from .kernels import innermost, kernels_of, needs_gram
-from .listed import StepName
 
 #: Steps by name.
 STEPS = {
@@ -48,6 +47,7 @@ class Transformer(Protocol):
         ...
 
 
+StepName = Literal["zscore", "pca", "whiten"]
 Step = StepName | str | Transformer
 Preprocess = Step | Sequence[Step] | None
 

@@ -58,10 +58,12 @@ from .kernels import (
     KernelChoice,
     KernelLike,
     Precomputed,
+    check_feature_kernel,
     check_kernel,
     kernel_words,
     needs_gram,
 )
+from .penalties import check_method, check_reg
 
 Matrix = ArrayLike | sparse.sparray | sparse.spmatrix
 Adjacency = Matrix | tuple[Matrix, Sequence[str]]
@@ -88,9 +90,7 @@ class KernelMap(Kernel):
 
     #: The rows (r, p) that others are compared with, once fitted: of landmarks less the
     #: offset.
-    basis: np.ndarray | None = field(
-        default=None, init=False, repr=False, compare=False
-    )
+    basis: np.ndarray | None = field(**_FITTED)
 
     @property
     def shift_free(self) -> bool:
@@ -341,6 +341,25 @@ def approximated(kernel, approx):
     return approx.approximate(kernel)
 
 
+def resolve_method(kernel, reg, approx=None, precomputed=False):
+    """The kernel and `reg` that a decoding function was given, checked.
+
+    The kernel is of low rank if it is to be approximated. Only where the data may be a
+    kernel matrix it may be precomputed.
+    """
+    kernel = check_kernel(kernel) if precomputed else check_feature_kernel(kernel)
+    reg = check_reg(reg)
+    check_method(kernel, reg)
+    if isinstance(approx, Nystrom) and approx.random_state is None:
+        # The same landmarks whenever they are drawn.
+        seed = int(np.random.default_rng().integers(2**31))
+        approx = replace(approx, random_state=seed)
+    if approx is not None:
+        kernel = approximated(kernel, approx)
+    check_method(kernel, reg)
+    return kernel, reg
+
+
 @dataclass(frozen=True)
 class LowRank(KernelMap):
     """The Nystrom approximation of a kernel, made by :meth:`Nystrom.approximate`."""
@@ -354,11 +373,6 @@ class LowRank(KernelMap):
     #: The columns of U S^(-1/2) that are not null directions of Z, (r, rank).
     whitening: np.ndarray | None = field(**_FITTED)
     low_rank: ClassVar[bool] = True
-
-    @property
-    def landmarks(self):
-        """The landmarks (r, p), less the offset."""
-        return self.basis
 
     @staticmethod
     def _words(given):

@@ -33,7 +33,7 @@ from itertools import islice
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from .direct import Plan, Predictions, make_targets
+from .direct import Plan, Predictions
 from .foldwise import FoldwisePlan
 from .rules import class_rule, code_dtype
 
@@ -207,9 +207,7 @@ class Transfer:
             the first class.
         """
         plan = self.plan
-        targets = make_targets(
-            labels, n_classes, plan.layout, plan.dtype, rank=plan.rank
-        )
+        targets = plan.targets(labels, n_classes)
         true = labels if self.true is None else self.true[None]
         true = true[:, self.rows].T[:, None].astype(targets.codes.dtype)
         bytes_each = len(true) * n_classes * len(labels) * plan.dtype.itemsize
