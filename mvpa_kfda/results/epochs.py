@@ -20,12 +20,11 @@ from ..viz.diagnostics import plot_flexibility
 from ..viz.maps import plot_generalization, plot_sensors, plot_time_frequency
 from ..viz.time import plot_time
 from .base import SubjectResult
-from .dissimilarity import DissimilarityMixin
 from .evidence import EvidenceMixin
 from .fields import arrays, figure_method, record, result_kind
 from .onset import OnsetMixin
 from .patterns import PatternsMixin, unpack_info
-from .places import sensor_time_adjacency
+from .places import check_pairs
 from .summaries import SummariesMixin
 
 if TYPE_CHECKING:
@@ -94,7 +93,6 @@ class TimeResult(
     SecondTestMixin,
     OnsetMixin,
     PatternsMixin,
-    DissimilarityMixin,
     EvidenceMixin,
     SubjectResult[NDArray],
 ):
@@ -138,7 +136,6 @@ class TimeResult(
 class TimeFrequencyResult(
     OnsetMixin,
     PatternsMixin,
-    DissimilarityMixin,
     EvidenceMixin,
     SubjectResult[NDArray],
 ):
@@ -185,9 +182,7 @@ class TimeFrequencyResult(
 
 
 @result_kind
-class SensorTimeResult(
-    OnsetMixin, DissimilarityMixin, EvidenceMixin, SubjectResult[NDArray]
-):
+class SensorTimeResult(OnsetMixin, EvidenceMixin, SubjectResult[NDArray]):
     """Decoding from each sensor's neighbourhood over time, see :func:`decode_epochs`.
 
     Parameters
@@ -236,22 +231,12 @@ class SensorTimeResult(
         """Normalize the arrays and check that their shapes belong together."""
         self._convert(np.asarray, "adjacency", "info_fif")
         super().__post_init__()
-        pairs, n_sensors = self.adjacency, len(self.ch_names)
-        known = pairs.dtype.kind in "iu" and np.isin(pairs, np.arange(n_sensors)).all()
-        if pairs.ndim != 2 or len(pairs) != 2 or not known:
-            raise ValueError(
-                "adjacency must have shape (2, n_pairs) and hold indices of the "
-                f"{n_sensors} sensors; got shape {pairs.shape}, dtype {pairs.dtype}."
-            )
+        check_pairs(self.adjacency, len(self.ch_names), "sensors")
 
     @property
     def info(self) -> Info:
         """The sensors' types and positions, an `mne.Info`."""
         return unpack_info(self.info_fif)
-
-    def _adjacency(self):
-        """Return which positions are neighbours: in space, or one step in time."""
-        return sensor_time_adjacency(self.adjacency, *self.shape)
 
     plot = figure_method(plot_sensors)
 
@@ -261,7 +246,6 @@ class GeneralizationResult(
     SecondTestMixin,
     PatternsMixin,
     SummariesMixin,
-    DissimilarityMixin,
     EvidenceMixin,
     SubjectResult[NDArray],
 ):

@@ -6,11 +6,12 @@ from scipy.special import softmax
 
 from ..metrics.auc import count_trained
 from ..viz.confusion import plot_confusion
+from .dissimilarity import DissimilarityMixin
 from .fields import figure_method, record
 
 
 @record
-class EvidenceMixin:
+class EvidenceMixin(DissimilarityMixin):
     """A result that may hold class scores; comes before `SubjectResult` as a base.
 
     Parameters

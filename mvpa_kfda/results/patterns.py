@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..utils.checks import check_option
 from ..utils.record import as_call
-from .fields import record
+from .fields import arrays, record
 
 if TYPE_CHECKING:
     from mne import Info
@@ -39,13 +39,6 @@ class PatternMaps:
     def has_patterns(self) -> bool:
         """Whether there are activation patterns."""
         return len(self.pattern_maps) > 0
-
-    def _convert_maps(self):
-        """Make arrays of the maps."""
-        self._convert(
-            lambda maps: {kind: np.asarray(values) for kind, values in maps.items()},
-            "pattern_maps",
-        )
 
     def _check_asked(self, kind, average):
         """Refuse patterns that no result has."""
@@ -115,7 +108,7 @@ class PatternsMixin(PatternMaps):
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
-        self._convert_maps()
+        self._convert(arrays, "pattern_maps")
         if self.info_fif is not None:
             self._convert(np.asarray, "info_fif")
         super().__post_init__()
@@ -231,7 +224,7 @@ class RegionPatternsMixin(PatternMaps):
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
-        self._convert_maps()
+        self._convert(arrays, "pattern_maps")
         features = np.asarray(self.pattern_features)
         features = features if features.size else np.empty(0, int)
         object.__setattr__(self, "pattern_features", features)

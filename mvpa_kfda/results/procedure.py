@@ -11,7 +11,6 @@ from sklearn import model_selection
 
 from ..kfda import kernels, penalties, rowmaps
 from ..kfda.folds import SPLITTERS as KNOWN_SPLITTERS
-from ..utils.fingerprints import PROJECTIONS, checksum_of
 from ..utils.record import as_call, is_record, recorded
 from .fields import record
 
@@ -122,25 +121,6 @@ class OptionsMixin:
         """Whether groups were left out that were given as an array."""
         named = self.options.get("groups") is not None
         return self.groups is not None and self.parameters["cv"] and not named
-
-
-class ChecksumMixin:
-    """A result of a subject, which groups recognise."""
-
-    @property
-    def checksum(self) -> str:
-        """SHA-256 of scores, permuted scores, predictions and recorded inputs.
-
-        Groups record it of each subject, see :func:`~mvpa_kfda.verify`.
-        """
-        maps = {"predicted": {"": self.predicted}}
-        for kind in ("metrics", "nulls", "second_scores", "second_nulls"):
-            maps[kind] = getattr(self, kind, {})
-        arrays = {f"{k} {n}": x for k, each in maps.items() for n, x in each.items()}
-        read = {k: [v] if isinstance(v, str) else v for k, v in self.inputs.items()}
-        for name in ("files", PROJECTIONS):  # called otherwise elsewhere, and rounded
-            read.pop(name, None)
-        return checksum_of(arrays, read)
 
 
 def passed_on(bound, data, parameters):

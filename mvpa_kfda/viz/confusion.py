@@ -7,7 +7,6 @@ helpers only, so that decoding never loads it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from ..metrics.classes import chance_level
 from ..metrics.classes import confusion_matrix as count_confusions
 from ..metrics.names import metric_in_text
 from ..utils.axes import AXES
-from ..utils.checks import capital, plural, quoted
+from ..utils.checks import capital, plural
 from ..utils.rounding import percent
 from .common import (
     COLORS,
@@ -29,7 +28,6 @@ from .common import (
     label_times,
     make_room,
     maybe_show,
-    sample_edges,
     set_title,
     short_names,
     word_scale,
@@ -305,200 +303,31 @@ def _count(result, predicted):
 
 
 def find_places(result, at):
-    """Return which positions of a map (shape) are meant, and words for them."""
-    axes = list(result.axes)
-    if not axes:
-        if not (isinstance(at, str) and at == "peak"):
-            raise ValueError(
-                f"Invalid value for 'at': {at!r}. This result has one position; leave "
-                "at out."
-            )
-        return (), ""
-    mask = np.zeros(result.shape, bool)
+    """Which positions of a map (shape) are meant, and words for them."""
+    axes, label = list(result.axes), ""
     if isinstance(at, str) and at == "peak":
-        place, words = _peak(result)
-        mask.flat[place] = True
-        return mask, words
-    if axes == ["positions"]:
-        place = _position(result, at)
-        mask[place] = True
-        return mask, capital(result.worded_place(place))
-    parts = [at]
-    if len(axes) > 1:
-        if not isinstance(at, list | tuple) or len(at) != len(axes):
-            raise ValueError(_wanted(result, at))
-        parts = at
-    chosen = [
-        _along(result, name, part, at) for name, part in zip(axes, parts, strict=True)
-    ]
-    mask[np.ix_(*chosen)] = True
+        scores, mask = np.ravel(result.scores), np.zeros(result.shape, bool)
+        if axes and not np.isfinite(scores).any():
+            raise ValueError("This result has no scores, and so no peak.")
+        mask.flat[int(np.nanargmax(scores)) if axes else 0] = True
+        label = f", where {metric_in_text(result.scoring[0])} is highest"
+    else:
+        mask = result.places.find(at, "at", one=True)
+    if not axes:
+        return mask, ""
     if mask.sum() == 1:
-        return mask, capital(result.worded_place(int(np.flatnonzero(mask)[0])))
-    words = [
-        _worded_range(result, name, part, along)
-        for name, part, along in zip(axes, parts, chosen, strict=True)
-    ]
+        return mask, capital(result.places.at(int(mask.argmax()))) + label
+    words = []
+    for k, name in enumerate(axes):
+        others = tuple(i for i in range(mask.ndim) if i != k)
+        values, axis = result.along(name)[mask.any(axis=others)], AXES[name]
+        first, last = (x if isinstance(x, str) else f"{x:.3g}" for x in values[[0, -1]])
+        span = f"{axis.noun} {first}{axis.end}"
+        if len(values) > 1:
+            nouns = plural(axis.noun)
+            span = f"{len(values)} {nouns} from {first} to {last}{axis.end}"
+        words.append(span)
     return mask, f"{', '.join(words)}, pooled".capitalize()
-
-
-def _peak(result):
-    """Return the position where the first metric is highest, and words for it."""
-    scores = np.ravel(result.scores)
-    if not np.isfinite(scores).any():
-        raise ValueError("This result has no scores, and so no peak.")
-    place = int(np.nanargmax(scores))
-    label = metric_in_text(result.scoring[0])
-    return place, f"{capital(result.worded_place(place))}, where {label} is highest"
-
-
-def _words_of(result):
-    """Word what `at` may be for a result."""
-    axes = list(result.axes)
-    if axes == ["positions"]:
-        return {
-            "volume": "at=(x, y, z) in mm",
-            "surface": "at=(hemisphere, vertex)",
-            "regions": "at= the name or the number of a region",
-            "features": "at= the name of a feature, or its number from 0",
-        }[result.geometry.kind]
-    if axes == ["times"]:
-        return "at= a time in seconds, or (start, stop)"
-    words = ", ".join(AXES[name].asked for name in axes)
-    return f"at=({words}), each a number or (start, stop)"
-
-
-def _wanted(result, at):
-    """Word that `at` is nothing that this result has."""
-    return f"Invalid value for 'at': {at!r}. Allowed: \"peak\", or {_words_of(result)}."
-
-
-def _along(result, name, part, at):
-    """Return which coordinates (n,) along an axis a part of `at` means."""
-    values = result.along(name)
-    if values.dtype.kind in "US":
-        if not isinstance(part, str):
-            raise ValueError(_wanted(result, at))
-        if part not in values:
-            noun = AXES[name].noun
-            raise ValueError(
-                f"Invalid value for 'at': no {noun} is named {part!r}. The "
-                f"{plural(noun)} are: {quoted(values.tolist(), 20)}."
-            )
-        return values == part
-    ends = part if isinstance(part, list | tuple) else (part, part)
-    numbers = [isinstance(x, Real) and -np.inf < x < np.inf for x in ends]
-    if len(ends) != 2 or not all(numbers) or ends[0] > ends[1]:
-        raise ValueError(_wanted(result, at))
-    edges = sample_edges(values)
-    noun, unit = plural(AXES[name].noun), AXES[name].end
-    span = f"the {noun} go from {values[0]:g} to {values[-1]:g}{unit}"
-    if isinstance(part, list | tuple):
-        inside = (values >= ends[0] - 1e-9) & (values <= ends[1] + 1e-9)
-        if not inside.any():
-            raise ValueError(
-                f"Invalid value for 'at': {at!r}. None of the {noun} is between "
-                f"{ends[0]:g} and {ends[1]:g}{unit}; {span}."
-            )
-        return inside
-    if not edges[0] - 1e-9 <= part <= edges[-1] + 1e-9:
-        raise ValueError(f"Invalid value for 'at': {at!r}. {span.capitalize()}.")
-    return np.arange(len(values)) == np.abs(values - part).argmin()
-
-
-def _worded_range(result, name, part, along):
-    """Word the coordinates that were chosen along an axis."""
-    values, axis = result.along(name)[along], AXES[name]
-    noun, unit = axis.noun, axis.end
-    if len(values) == 1:
-        value = values[0] if isinstance(values[0], str) else f"{values[0]:.3g}{unit}"
-        return f"{noun} {value}"
-    return (
-        f"{len(values)} {plural(noun)} from {values[0]:.3g} to {values[-1]:.3g}{unit}"
-    )
-
-
-def _position(result, at):
-    """Return the position of a brain or of features that `at` means."""
-    space = result.geometry
-    columns = space.columns()
-    found = _FINDERS[space.kind](space, columns, at)
-    if found is None:
-        raise ValueError(_wanted(result, at))
-    return found
-
-
-def _find_voxel(space, columns, at):
-    """Return the voxel nearest to (x, y, z) in mm; None if `at` is no place."""
-    if not _is_numbers(at, 3):
-        return None
-    if not len(space.points):
-        return None
-    distance = np.linalg.norm(space.points - np.asarray(at, float), axis=1)
-    nearest = int(distance.argmin())
-    if distance[nearest] > np.linalg.norm(space.voxel_size):
-        raise ValueError(
-            f"Invalid value for 'at': {at!r}. The nearest voxel of the mask is "
-            f"{distance[nearest]:.0f} mm away. Choose a position inside it."
-        )
-    return nearest
-
-
-def _find_vertex(space, columns, at):
-    """Return the position of (hemisphere, vertex); None if there is none."""
-    if not isinstance(at, list | tuple) or len(at) != 2:
-        return None
-    there = np.flatnonzero(
-        (columns["hemisphere"] == str(at[0])) & (columns["vertex"] == at[1])
-    )
-    return int(there[0]) if len(there) else None
-
-
-def _find_region(space, columns, at):
-    """Return the position of a region by its name or number; None if there is none."""
-    return _find_named(space.names, at, space.ids, "regions")
-
-
-def _find_feature(space, columns, at):
-    """Return the position of a feature by its name or number; None if there is none."""
-    return _find_named(space.names, at, np.arange(space.n), "features")
-
-
-def _find_named(names, at, numbers, noun):
-    """Return the place of a name or of a number; None if `at` is neither."""
-    if isinstance(at, str) and names is not None:
-        there = np.flatnonzero(names == at)
-        if not len(there):
-            raise ValueError(
-                f"Invalid value for 'at': there is no {at!r} among the {noun}: "
-                f"{quoted(names.tolist(), 20)}."
-            )
-        if len(there) > 1:
-            raise ValueError(
-                f"Invalid value for 'at': {len(there)} {noun} are named {at!r}. Choose "
-                f"one by its number: {quoted(numbers[there].tolist(), 20)}."
-            )
-        return int(there[0])
-    if isinstance(at, Integral) and not isinstance(at, bool):
-        there = np.flatnonzero(numbers == at)
-        return int(there[0]) if len(there) else None
-    return None
-
-
-def _is_numbers(at, n):
-    """Tell whether something is n finite numbers."""
-    if isinstance(at, np.ndarray):
-        at = at.tolist()  # of no dimension it has no length
-    several = isinstance(at, list | tuple) and len(at) == n
-    return several and all(isinstance(x, Real) and -np.inf < x < np.inf for x in at)
-
-
-#: How a place is found, by the kind of space.
-_FINDERS = {
-    "volume": _find_voxel,
-    "surface": _find_vertex,
-    "regions": _find_region,
-    "features": _find_feature,
-}
 
 
 # --------------------------------------------------------------------------- in figures

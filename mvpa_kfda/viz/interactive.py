@@ -58,18 +58,17 @@ def view_map(
     result,
     name,
     values,
-    *,
-    metric: str | None = None,
-    correction="max",
-    alpha=None,
-    threshold=None,
-    min_score=None,
-    kind=None,
-    hemi="both",
-    cut_coords=None,
-    bg_img=None,
-    vlim=None,
-    cmap=None,
+    metric,
+    correction,
+    alpha,
+    min_score,
+    options,
+    kind,
+    hemi,
+    cut_coords,
+    bg_img,
+    vlim,
+    cmap,
 ) -> Any:
     """Return nilearn's interactive view of a map.
 
@@ -83,8 +82,10 @@ def view_map(
         Its values, NaN where there are none.
     metric : str or None
         The metric of the p-values.
-    correction, alpha, threshold, min_score, kind, hemi, cut_coords, bg_img, vlim, cmap
-        As in `VolumeResult.view`; `threshold` None leaves it to the result.
+    correction, alpha, min_score, kind, hemi, cut_coords, bg_img, vlim, cmap
+        As in `VolumeResult.view`.
+    options : dict
+        Further options of the p-values that are shown.
 
     Returns
     -------
@@ -100,7 +101,6 @@ def view_map(
     kind = kinds[0] if kind is None else check_option("kind", kind, kinds)
     if np.isnan(values).all():
         raise ValueError(f"There is nothing to view: no position has a {name}.")
-    options = {} if threshold is None else {"threshold": threshold}
     shown, words = _shown(result, metric, correction, alpha, min_score, options)
     level = result.chances.get(name, _LEVELS.get(name, np.nan))
     if name in result.metrics:

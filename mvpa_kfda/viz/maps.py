@@ -17,7 +17,7 @@ from scipy.spatial import ConvexHull
 from ..inference.corrections import CorrectionName
 from ..inference.null import Alternative
 from ..utils.axes import AXES
-from ..utils.checks import check_flag, check_numbers
+from ..utils.checks import check_flag, check_numbers, invalid
 from ..utils.rounding import nearest
 from .common import (
     BOUND,
@@ -330,7 +330,7 @@ def plot_sensors(
     picture = make_picture(
         result, metric, correction, alpha, vlim, cmap, "sensor or time", **options
     )
-    samples = topomap_samples(result.times, times, picture.favour)
+    samples = topomap_samples(result.places, times, picture.favour)
     info = sensor_info(result)
     missing = why_no_topomaps(info)
     size = (7.6, 4.2) if missing else (max(7.6, 1.25 * len(samples)), 5.6)
@@ -631,23 +631,20 @@ RING = MARKED | {
 EMPTY = {"color": "#BBBBBB", "s": 4, "linewidths": 0}
 
 
-def topomap_samples(times, wanted, values):
-    """Return the indices of the samples that get a topomap."""
+def topomap_samples(places, wanted, values):
+    """The indices of the samples that get a topomap."""
+    n = len(places.coordinates["times"])
     if wanted is None:
-        count = min(N_TOPOMAPS, len(times))
-        samples = np.linspace(0, len(times) - 1, count).round().astype(int)
+        samples = np.linspace(0, n - 1, min(N_TOPOMAPS, n)).round().astype(int)
         best = np.nan_to_num(values, nan=-np.inf).max(axis=0).argmax()
         samples[np.abs(samples - best).argmin()] = best
         return samples
-    seconds = np.atleast_1d(check_numbers(wanted, "times")).ravel()
-    start, end = sample_edges(times)[[0, -1]]
-    in_range = (start <= seconds) & (seconds <= end)
-    if not (in_range.all() and 0 < len(seconds) <= MOST_TOPOMAPS):
-        raise ValueError(
-            f"Invalid value for 'times': {wanted!r}. Allowed: None, or 1 to "
-            f"{MOST_TOPOMAPS} times in seconds between {times[0]:g} and {times[-1]:g}."
-        )
-    return np.unique(np.abs(times[:, None] - seconds).argmin(axis=0))
+    allowed = f"None, or 1 to {MOST_TOPOMAPS} times in seconds"
+    seconds = np.atleast_1d(check_numbers(wanted, "times")).ravel().tolist()
+    if not 0 < len(seconds) <= MOST_TOPOMAPS:
+        raise invalid("times", wanted, allowed)
+    found = [places.find_along("times", each, "times", allowed) for each in seconds]
+    return np.flatnonzero(np.any(found, axis=0))
 
 
 def sensor_info(result):

@@ -140,7 +140,12 @@ def plot_sources(
         result, metric, correction, alpha, vlim, cmap, "vertex or time", **options
     )
     times = result.times
-    sample = _sample(times, time, picture.favour)
+    # The sample that is seen from all sides.
+    sample = np.nan_to_num(picture.favour, nan=-np.inf).max(axis=0).argmax()
+    if time is not None:
+        allowed = "None, or a time in seconds"
+        wanted = time if isinstance(time, Real) else None
+        sample = result.places.find_along("times", wanted, "time", allowed).argmax()
     figure = new_figure((8.4, 6.4), "constrained")
     points = result.sources["points"]
     ratios = {"height_ratios": [3, 1.6], "width_ratios": _widths(points)}
@@ -161,19 +166,6 @@ def plot_sources(
     if legend:
         add_figure_legend(figure, handles)
     return maybe_show(figure, show)
-
-
-def _sample(times, wanted, values):
-    """Return the index of the sample that is seen from all sides."""
-    if wanted is None:
-        return int(np.nan_to_num(values, nan=-np.inf).max(axis=0).argmax())
-    start, end = sample_edges(times)[[0, -1]]
-    if not (isinstance(wanted, Real) and start <= wanted <= end):
-        raise ValueError(
-            f"Invalid value for 'time': {wanted!r}. Allowed: None, or a time in "
-            f"seconds between {times[0]:g} and {times[-1]:g}."
-        )
-    return int(np.abs(times - float(wanted)).argmin())
 
 
 def _draw_rows(ax, sources, times, picture):
