@@ -23,7 +23,6 @@ from ..utils.rounding import brief, p_words
 from ..viz.common import (
     CORRECTION_LABELS,
     limits_of,
-    names_of_results,
     names_of_two,
     score_in_text,
 )
@@ -169,7 +168,7 @@ def _effect(result):
     label, side = score_in_text(result), result.alternative
     if result.is_difference:
         is_comparison = isinstance(result, ComparisonResult)
-        first, second = (names_of_results if is_comparison else names_of_two)(result)
+        first, second = names_of_two(result)
         mean, verb = "" if is_comparison else "mean ", {"greater": "higher"}.get(side)
         if side == "two-sided":
             return f"{mean}{label} differs between {first} and {second}"

@@ -20,7 +20,6 @@ from ..results.latency import Latency
 from ..utils.checks import capital, counted, enumerated
 from ..viz.common import (
     DEFAULT_NAMES,
-    names_of_results,
     names_of_two,
     score_in_text,
 )
@@ -148,7 +147,7 @@ def _(result: GroupResult):
 @word_question.register
 def _(result: ComparisonResult):
     label, details = score_in_text(result), ", ".join(result.title_parts())
-    a, b = names_of_results(result)
+    a, b = names_of_two(result)
     verb = {"greater": "higher", "less": "lower"}.get(result.alternative)
     what = f"Is {label} of {a} {verb} than of {b}" if verb else ""
     what = what or f"Does {label} differ between {a} and {b}"

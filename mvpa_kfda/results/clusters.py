@@ -72,33 +72,22 @@ def cluster_table(maps):
 
     columns, sets = maps.places.columns(), _members(maps)
     rows = [_row(maps, columns, members) for members in sets]
-    order = sorted(range(len(rows)), key=lambda k: _rank(rows[k]))
-    types = {"mass": float, "size": int, "p": float}
-    names, bounded = list(COLUMNS), maps.levels is not None
-    if bounded:
-        names, types = (
-            [*names, *TRUE],
-            types | dict(zip(TRUE, (int, float), strict=True)),
-        )
-        for row, bound in zip(rows, _bounds(maps.levels, sets), strict=True):
+    # By p, and of equal ones by mass, or else by size.
+    keys = [(r["p"], -np.nan_to_num(abs(r["mass"])), -r["size"]) for r in rows]
+    order = sorted(range(len(rows)), key=keys.__getitem__)
+    names, types = list(COLUMNS), {"mass": float, "size": int, "p": float}
+    if maps.levels is not None:
+        numbers = np.repeat(np.arange(len(sets)), [len(members) for members in sets])
+        inside = np.concatenate([np.empty(0, int), *sets])
+        bounds = n_true(maps.levels[:, inside], numbers).tolist()
+        for row, bound in zip(rows, bounds, strict=True):
             row |= dict(zip(TRUE, (bound, bound / row["size"]), strict=True))
+        names, types = [*names, *TRUE], types | {TRUE[0]: int, TRUE[1]: float}
     table = pd.DataFrame([rows[k] for k in order], columns=names)
     # By this a row may stand for its positions, see `true_discoveries`.
     table.attrs["shape"] = list(maps.p.shape)
     table.attrs["positions"] = [sets[k].tolist() for k in order]
     return table.astype(types)  # without rows, too
-
-
-def _bounds(levels, sets):
-    """Return how many positions of each set have an effect, at least, as a list."""
-    numbers = np.repeat(np.arange(len(sets)), [len(members) for members in sets])
-    inside = np.concatenate([np.empty(0, int), *sets])
-    return n_true(levels[:, inside], numbers).tolist()
-
-
-def _rank(row):
-    """Return what rows are sorted by: p, and of equal ones mass, or else size."""
-    return row["p"], -np.nan_to_num(abs(row["mass"])), -row["size"]
 
 
 def _members(maps):

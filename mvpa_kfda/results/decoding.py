@@ -19,9 +19,9 @@ from ..viz.diagnostics import (
 from ..viz.null import plot_null
 from ..viz.time import plot_time
 from .base import Scores, SubjectResult
-from .evidence import EvidenceMixin
+from .dissimilarity import EvidenceMixin
+from .epochs import OnsetMixin
 from .fields import figure_method, record, result_kind
-from .onset import OnsetMixin
 
 
 @result_kind

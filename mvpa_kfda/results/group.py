@@ -105,7 +105,7 @@ class TestedMap(Placed, ScoreMap):
     made_by: ClassVar[str]
 
     #: Mean scores of permuted labels (S, positions...) that were tested against.
-    permuted_means: NDArray | None = None
+    permuted_means = None
 
     def _permuted_mean(self, metric):
         """Return the mean score of permuted labels where it is not the chance level."""
@@ -838,14 +838,11 @@ class GroupResult(OptionsMixin, MatricesMixin, PopulationMixin, TestedMap):
         self._convert(optional_array, "classes", "permuted_means")
         self._convert(arrays, "mean_matrices")
         super().__post_init__()
-        for names, scores in (
-            (self.subjects, self.subject_scores),
-            (self.other_subjects, self.other_scores),
-            (self.subjects, self.p_of_minimum),
-            (self.subjects, self.subject_p),
-            (self.subjects, self.subject_sizes),
-            (self.subjects, self.permuted_means),
-        ):
+        of_first = self.p_of_minimum, self.subject_p, self.subject_sizes
+        pairs = [(self.other_subjects, self.other_scores)]
+        for each in (self.subject_scores, *of_first, self.permuted_means):
+            pairs.append((self.subjects, each))
+        for names, scores in pairs:
             if scores is not None and scores.shape != (len(names), *self.shape):
                 raise ValueError(
                     f"{len(names)} subjects with positions {self.shape} need scores of "

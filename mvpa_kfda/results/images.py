@@ -524,7 +524,8 @@ def find_peaks(space, scores, marked, pairs, min_distance):
     # every region is one. Peaks come by cluster, the highest scores first.
     where = np.flatnonzero(marked)
     # From here on, the marked positions are all there are: they are numbered anew.
-    scores, edges = scores[where], _among(marked, pairs)
+    edges = (np.cumsum(marked) - 1)[pairs[:, marked[pairs].all(axis=0)]]
+    scores = scores[where]
     cluster = components(len(where), edges)
     sizes = np.bincount(cluster)
     if space.kind == "volume":
@@ -543,12 +544,6 @@ def find_peaks(space, scores, marked, pairs, min_distance):
     rank[cluster[peaks[np.sort(first)]]] = np.arange(len(sizes))
     peaks = peaks[np.argsort(rank[cluster[peaks]], kind="stable")]
     return where[peaks], rank[cluster[peaks]] + 1, sizes[cluster[peaks]]
-
-
-def _among(marked, pairs):
-    """Return the pairs of marked positions, as indices into the marked ones."""
-    number = np.cumsum(marked) - 1
-    return number[pairs[:, marked[pairs].all(axis=0)]]
 
 
 def _volume_maxima(voxels, affine, scores, cluster, min_distance):

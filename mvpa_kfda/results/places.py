@@ -368,10 +368,12 @@ class Places:
         if one and self.geometry is not None:
             noun, columns = self.geometry.noun, self.geometry.columns()
             words = _ONE.get(self.geometry.kind, "")
-            if noun in columns and not self._has_regions:
+            if noun in columns and columns[noun].dtype.kind == "U":
                 names = quoted(columns[noun].tolist(), 20)
                 words = f"the name of one {noun} ({names})"
-            if not self._has_regions:
+            if self._has_regions:
+                words = "the name or the number of a region"
+            else:
                 words += f"{', or ' * bool(words)}its number in result.positions"
             return f'"peak", or {words}' if option == "at" else words
         if one and not self.axes:
@@ -409,7 +411,6 @@ class Places:
 _ONE = {
     "volume": "(x, y, z) in mm",
     "surface": "(hemisphere, vertex)",
-    "regions": "the name or the number of a region",
 }
 
 

@@ -139,7 +139,8 @@ def passed_on(bound, data, parameters):
     }
     options["random_state"] = parameters["random_state"]
     if options.get("approx") is not None:
-        options["approx"] = _approximation(parameters["kernel"])
+        kernel = parameters["kernel"]  # or several with the same one
+        options["approx"] = kernel.get("kernels", [kernel])[0]["approx"]
     return options
 
 
@@ -151,11 +152,6 @@ def _names_columns(option, value, parameters):
         return False
     # Texts may be categories of the trials, which have no name.
     return [each["name"] for each in parameters["confounds"] or ()] == list(value)
-
-
-def _approximation(kernel):
-    """Return the recorded approximation of a recorded kernel, or of several."""
-    return kernel["kernels"][0]["approx"] if "kernels" in kernel else kernel["approx"]
 
 
 def revived(options):

@@ -13,10 +13,9 @@ from ..inference.null import Alternative
 from ..utils.axes import axes_of
 from ..viz.sources import plot_sources
 from .base import SubjectResult
-from .epochs import TimeResult
-from .evidence import EvidenceMixin
+from .dissimilarity import EvidenceMixin
+from .epochs import OnsetMixin, TimeResult
 from .fields import figure_method, result_kind
-from .onset import OnsetMixin
 from .places import check_pairs
 from .summaries import SummariesMixin
 from .views import MAPS, make_source_estimate, map_of

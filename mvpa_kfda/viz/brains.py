@@ -140,7 +140,12 @@ def plot_volume(
     check_flag("legend", legend)
     options = {"threshold": threshold, "alternative": alternative}
     options |= {"min_score": min_score, "vlim": vlim, "cmap": cmap}
-    picture = _make_picture(result, metric, correction, alpha, options)
+    metric = shown_metric(result, metric)
+    check_request(result, metric, correction, alpha)
+    if not result.decoded.any():
+        raise ValueError("There is nothing to plot: no position could be decoded.")
+    noun = result.geometry.noun
+    picture = make_picture(result, metric, correction, alpha, position=noun, **options)
     if kind == "bar":
         figure = _plot_bars(result, picture, legend)
     else:
@@ -215,16 +220,6 @@ def on_part(result, picture, kind):
     return _Part(part, decoded, scores), replace(picture, **drawn)
 
 
-def _make_picture(result, metric, correction, alpha, options):
-    """Check the arguments and collect what is to be drawn."""
-    metric = shown_metric(result, metric)
-    check_request(result, metric, correction, alpha)
-    if not result.decoded.any():
-        raise ValueError("There is nothing to plot: no position could be decoded.")
-    noun = result.geometry.noun
-    return make_picture(result, metric, correction, alpha, position=noun, **options)
-
-
 def _colors_and_marks(figure, picture, outlined):
     """Add the colorbar; return what the legend shows: an outline or what is shown."""
     from matplotlib.cm import ScalarMappable
@@ -233,7 +228,9 @@ def _colors_and_marks(figure, picture, outlined):
     colors = ScalarMappable(picture.norm, picture.cmap)
     cax = figure.add_axes(_COLORBAR)
     handles = add_colorbar(figure, colors, picture, cax=cax)
-    _fit_colorbar(figure, cax)
+    # To the left until its label is in the figure.
+    beyond = cax.get_tightbbox().x1 / figure.bbox.width - _RIGHTMOST
+    cax.set_position((_COLORBAR[0] - max(0.0, beyond), *_COLORBAR[1:]))
     if picture.marked is not None:
         style, label = {"ls": ""}, picture.label
         if picture.marked.any() and outlined:
@@ -253,13 +250,6 @@ def _finish_brains(figure, result, handles):
     figure.suptitle(title, x=0.02, ha="left", fontsize="medium")
 
 
-def _fit_colorbar(figure, cax):
-    """Move the colorbar to the left until its label is in the figure."""
-    right = cax.get_tightbbox().x1 / figure.bbox.width
-    left, *rest = _COLORBAR
-    cax.set_position((left - max(0.0, right - _RIGHTMOST), *rest))
-
-
 # --------------------------------------------------------------------------- in volumes
 
 
@@ -269,6 +259,7 @@ N_SLICES = 7
 
 def plot_slices(result, picture, views, cut_coords, bg_img):
     """Draw slices, with an outline around what is marked."""
+    from nibabel import Nifti1Image
     from nilearn.plotting import plot_anat
 
     space = result.geometry
@@ -294,18 +285,13 @@ def plot_slices(result, picture, views, cut_coords, bg_img):
     )
     _overlay(display, space, picture, picture.values)
     if picture.marked is not None and picture.marked.any():
-        img = _padded(space.to_img(picture.marked.astype(np.float32)))
+        img = space.to_img(picture.marked.astype(np.float32))
+        # A rim of zeros, so that outlines close at the border of the image.
+        affine = img.affine.copy()
+        affine[:3, 3] -= affine[:3, :3].sum(axis=1)
+        img = Nifti1Image(np.pad(img.get_fdata(dtype=np.float32), 1), affine)
         display.add_contours(img, levels=[0.5], colors="black", linewidths=1.2)
     return figure
-
-
-def _padded(img):
-    """Return an image with a rim of zeros, so that outlines close at its border."""
-    from nibabel import Nifti1Image
-
-    affine = img.affine.copy()
-    affine[:3, 3] -= affine[:3, :3].sum(axis=1)
-    return Nifti1Image(np.pad(img.get_fdata(dtype=np.float32), 1), affine)
 
 
 def plot_glass_brain(result, picture, views, cut_coords, bg_img):
@@ -490,10 +476,8 @@ def plot_surface(result, picture, views, cut_coords, bg_img):
     return figure
 
 
-def _grown(left, bottom, width, height, by=0.12):
-    """Return a box that is larger to all sides: 3-D axes keep wide margins."""
-    rim = by * width, by * height
-    return left - rim[0], bottom - rim[1], width + 2 * rim[0], height + 2 * rim[1]
+#: The share by which 3-D axes are larger than their box, as they keep wide margins.
+_MARGIN = 0.12
 
 
 def draw_hemisphere(figure, box, surface, part, view, values, bg_img, colors):
@@ -501,7 +485,10 @@ def draw_hemisphere(figure, box, surface, part, view, values, bg_img, colors):
     from nilearn.plotting import plot_surf
     from nilearn.surface import InMemoryMesh
 
-    ax = figure.add_axes(_grown(*box), projection="3d")
+    left, bottom, width, height = box
+    across, up = _MARGIN * width, _MARGIN * height
+    grown = left - across, bottom - up, width + 2 * across, height + 2 * up
+    ax = figure.add_axes(grown, projection="3d")
     ax.patch.set_visible(False)  # or it hides parts of its neighbours
     # Copies, because nilearn moves the coordinates it is given.
     mesh = InMemoryMesh(surface.coordinates[part].copy(), surface.faces[part].copy())

@@ -234,17 +234,12 @@ def label_of(result, metric):
 
 def score_label(result):
     """Return the name of the scores, also where the result is of differences."""
-    return metric_label(_metric_of_scores(result))
+    return capital(score_in_text(result))
 
 
 def score_in_text(result):
     """Do as `score_label` for the middle of a sentence."""
-    return metric_in_text(_metric_of_scores(result))
-
-
-def _metric_of_scores(result):
-    """Return the metric of the scores, also where the result is of differences."""
-    return result.metric.removesuffix("_difference")
+    return metric_in_text(result.metric.removesuffix("_difference"))
 
 
 def difference_label(result):
@@ -263,17 +258,15 @@ def fit_label(label, inches):
 
 
 def names_of_two(result):
-    """Return what the two groups or conditions are called in legends."""
-    if tuple(result.labels) != DEFAULT_NAMES:
-        return tuple(result.labels)
+    """What the two groups, conditions or compared results are called in legends."""
+    names = tuple(result.labels)
+    if not result.has_subjects:
+        before = "result " if names == DEFAULT_RESULTS else ""
+        return tuple(before + name for name in names)
+    if names != DEFAULT_NAMES:
+        return names
     noun = "condition" if result.paired else "group"
-    return tuple(f"{name} {noun}" for name in DEFAULT_NAMES)
-
-
-def names_of_results(result):
-    """Return what the two results of a comparison are called in legends."""
-    default = tuple(result.labels) == DEFAULT_RESULTS
-    return tuple(f"result {name}" if default else name for name in result.labels)
+    return tuple(f"{name} {noun}" for name in names)
 
 
 def with_null(result, words):
@@ -555,35 +548,26 @@ def draw_bars(ax, times, marked, label, color, name=None):
     Without any, the legend says so, of the named curve. Where nothing could be marked,
     None, Axes of several results are made high enough for all of them, and no more.
     """
+    from matplotlib.collections import PolyCollection
+
     n_before = sum(part.get_gid() == _BARS for part in ax.get_children())
     if marked is not None:
         spans = significant_spans(times, marked)
+        bottom = _BAR_BOTTOM + n_before * _BAR_STEP
+        top = bottom + _BAR_HEIGHT
         if len(spans):
-            _add_bars(ax, spans, _BAR_BOTTOM + n_before * _BAR_STEP, label, color)
+            corners = [
+                [(start, bottom), (start, top), (end, top), (end, bottom)]
+                for start, end in spans
+            ]
+            # Seconds across, share of the height up.
+            style = {"transform": ax.get_xaxis_transform(), "color": color, "lw": 0}
+            bars = PolyCollection(corners, label=label, gid=_BARS, **style)
+            ax.add_collection(bars, autolim=False)
         else:
             label = f"{name}: {label}" if name else label
             ax.plot([], [], " ", color=color, label=label, gid=_BARS)
     _fit_height(ax, n_before, n_before + (marked is not None))
-
-
-def _add_bars(ax, spans, bottom, label, color):
-    """Draw bars from start to end (n_spans, 2) at some height."""
-    from matplotlib.collections import PolyCollection
-
-    top = bottom + _BAR_HEIGHT
-    corners = [
-        [(start, bottom), (start, top), (end, top), (end, bottom)]
-        for start, end in spans
-    ]
-    bars = PolyCollection(
-        corners,
-        transform=ax.get_xaxis_transform(),  # seconds across, share of the height up
-        color=color,
-        lw=0,
-        label=label,
-        gid=_BARS,
-    )
-    ax.add_collection(bars, autolim=False)
 
 
 def _fit_height(ax, n_before, n_now):
@@ -663,10 +647,14 @@ def add_legend(ax, handles=None, columns=2):
     entries = {}
     for handle in sorted(handles, key=lambda handle: handle not in curves):
         entries.setdefault(handle.get_label(), []).append(handle)
-    style = _legend_style(ax)
+    scale = word_scale(ax)
+    style = LEGEND | {"fontsize": scale * _font_size(LEGEND["fontsize"])}
+    if scale < 1:  # narrow lines
+        style |= {"labelspacing": 0.2, "borderpad": 0.2}
+        style |= {"handlelength": 1.5, "columnspacing": 1.2}
     width = inches_of(ax)[0]
     room = min(0.9 * figure.get_figwidth(), 1.3 * width)
-    columns = columns if width / word_scale(ax) > TWO_COLUMNS else 1
+    columns = columns if width / scale > TWO_COLUMNS else 1
     # Below the Axes, where it hides nothing, and below the axis label: the distance is
     # in units of the font size.
     style["borderaxespad"] = _TO_LEGEND / style["fontsize"]
@@ -690,16 +678,6 @@ def add_figure_legend(figure, handles=None, loc="outside lower center", columns=
 def word_scale(ax):
     """Return how large words are in Axes, 1 or in small ones less."""
     return float(np.clip((inches_of(ax) / _ROOMY).min(), _SMALLEST, 1))
-
-
-def _legend_style(ax):
-    """Return the looks of a legend below Axes; small ones have narrow lines of it."""
-    scale = word_scale(ax)
-    style = LEGEND | {"fontsize": scale * _font_size(LEGEND["fontsize"])}
-    if scale < 1:
-        style |= {"labelspacing": 0.2, "borderpad": 0.2}
-        style |= {"handlelength": 1.5, "columnspacing": 1.2}
-    return style
 
 
 def _font_size(name):

@@ -32,7 +32,7 @@ from .common import (
     short_names,
     word_scale,
 )
-from .diagnostics import MOST_CURVES, STYLES
+from .diagnostics import MOST_CURVES, nth_style
 from .maps import colors_for
 
 if TYPE_CHECKING:
@@ -267,9 +267,8 @@ def _draw_recall(ax, times, recall, classes):
         ax.plot(times, np.nanmean(recall, axis=1), label="mean of the classes", **style)
         return
     for k, label in enumerate(short_names(classes)):
-        style["color"] = COLORS[k % len(COLORS)]
-        style["ls"] = STYLES[k // len(COLORS) % len(STYLES)]
-        ax.plot(times, recall[:, k], lw=1.6, label=label, gid=CURVE, **style)
+        style |= nth_style(k) | {"lw": 1.6, "label": label, "gid": CURVE}
+        ax.plot(times, recall[:, k], **style)
 
 
 # ---------------------------------------------------------------------------- counting

@@ -28,6 +28,13 @@ if TYPE_CHECKING:
 
 STYLES = ("-", (0, (4, 2)), (0, (4, 2, 1, 2)), (0, (1, 1.5)))
 
+
+def nth_style(k):
+    """The color and the line of the k-th of several curves."""
+    style = STYLES[k // len(COLORS) % len(STYLES)]
+    return {"color": COLORS[k % len(COLORS)], "ls": style}
+
+
 #: Characters of a line of the legend that leave room for another one beside it.
 HALF_LINE = 45
 
@@ -97,8 +104,7 @@ def plot_tuning(
         names = list(map(as_call, result.parameters["kernels"]))
     ax = axes_or_new(ax, figsize=(6.5, 4.4))
     for k, name in enumerate(names):
-        style = {"color": COLORS[k % len(COLORS)]}
-        style["ls"] = STYLES[k // len(COLORS) % len(STYLES)]
+        style = nth_style(k)
         ax.plot(grid[:, k].T, criterion[:, k].T, lw=0.6, alpha=0.45, **style)
         lambdas = np.exp(np.log(grid[:, k]).mean(axis=0))
         mean = criterion[:, k].mean(axis=0)
@@ -349,13 +355,13 @@ def plot_roc(
 
 def _draw_curves(ax, curves):
     """Draw ROC curves, each in a color or style of its own."""
-    names = short_names([_word_class(roc.positive) for roc in curves])
-    for i, (roc, name) in enumerate(zip(curves, names, strict=True)):
+    labels = [roc.positive for roc in curves]
+    names = [each if isinstance(each, str) else f"class {each}" for each in labels]
+    for i, (roc, name) in enumerate(zip(curves, short_names(names), strict=True)):
         ax.plot(
             roc.fpr,
             roc.tpr,
-            color=COLORS[i % len(COLORS)],
-            ls=STYLES[i // len(COLORS) % len(STYLES)],
+            **nth_style(i),
             lw=1.8,
             zorder=3,
             clip_on=False,
@@ -371,8 +377,3 @@ def _draw_many_curves(ax, curves):
         style = {"color": SCORE_COLOR, "lw": 0.8, "alpha": 0.5, "clip_on": False}
         ax.plot(roc.fpr, roc.tpr, zorder=3, label=label, **style)
         label = None  # once in the legend
-
-
-def _word_class(label):
-    """Word a class: by its name, or as class 7."""
-    return label if isinstance(label, str) else f"class {label}"

@@ -49,9 +49,11 @@ from .common import (
     with_null,
 )
 from .maps import plot_generalization, plot_sensors, plot_time_frequency
+from .null import quantile_of
 from .sources import plot_sources
 from .time import (
     DIFFERENCE_COLOR,
+    DOTTED,
     OTHER_COLOR,
     draw_bound,
     draw_differences,
@@ -259,15 +261,10 @@ def _plot_pair(result, marks, show, legend):
     else:
         draw_pair(upper, result)
         draw_map_curve(lower, result, result.metric, DIFFERENCE_COLOR)
-    lower.set_ylabel(_two_lines(result, inches_of(lower)[1]))
+    lines, inches = (score_label(result), " - ".join(result.labels)), inches_of(lower)
+    lower.set_ylabel("\n".join(fit_label(line, inches[1]) for line in lines))
     draw_bars(lower, result.times, *marks, DIFFERENCE_COLOR)
     return _finish_panels(figure, result, show, legend)
-
-
-def _two_lines(result, inches):
-    """Return the name of a difference in two lines, or more if these are too long."""
-    lines = score_label(result), " - ".join(result.labels)
-    return "\n".join(fit_label(line, inches) for line in lines)
 
 
 def _two_panels(heights):
@@ -300,20 +297,16 @@ def _plot_single(
         )
     ax = axes_or_new(ax, figsize=(5.0, 4.4))
     (draw_dots if result.has_subjects else draw_two_dots)(ax, result)
-    ax.plot([], [], " ", label=_worded_p(result, correction))
+    words = p_words(float(result.p_of_map(correction, result.metric)))
+    words = with_null(result, words)
+    if result.is_difference:
+        words = f"difference {rounded(result.scores, sign='+')}, {words}"
+    ax.plot([], [], " ", label=words)
     if BOUND in result.metrics:
         bound = float(result.metrics[BOUND])
         words = f"none ({NO_BOUND})" if np.isnan(bound) else rounded_down(bound)
         ax.plot([], [], " ", label=f"{label_of(result, BOUND)}: {words}")
     return finish(ax, result, show, columns=1, legend=legend)
-
-
-def _worded_p(result, correction):
-    """Word the p-value of a single position."""
-    p = float(result.p_of_map(correction, result.metric))
-    if result.is_difference:
-        return f"difference {rounded(result.scores, sign='+')}, {p_words(p)}"
-    return with_null(result, p_words(p))
 
 
 # --------------------------------------------------------------------- kinds of figures
@@ -400,11 +393,21 @@ def plot_null_max(
             "There is no null distribution to plot: for this result no permutations "
             f"were drawn{'' if result.method == 'i-test' else advice}."
         )
-    observed, p = result.observed_max, _p_of_maximum(result)
+    observed = result.observed_max
+    p = float(against_maximum(observed, null, null.dtype))
+    if "max" in result.p_maps:
+        p = float(np.nanmin(result.p_maps["max"]))
     draws = plural(result.draw_noun)
     ax = axes_or_new(ax, figsize=(6.0, 4.0))
     draw_histogram(ax, null, draws)
-    _draw_quantile(ax, result, alpha)
+    bound = quantile_of(null, alpha)
+    if bound is None:
+        drawn = counted(len(null), result.draw_noun, ",")
+        label = f"p ≤ {alpha:g} is not attainable with {drawn}"
+        ax.plot([], [], " ", label=with_null(result, label))
+    else:
+        label = with_null(result, f"p ≤ {alpha:g} above {bound:.3g}")
+        ax.axvline(bound, label=label, color=SIGNIFICANT_COLOR, lw=1.4, ls="--")
     ax.axvline(
         observed,
         color=SCORE_COLOR,
@@ -421,30 +424,6 @@ def plot_null_max(
     ax.set(xlabel=xlabel, ylabel=draws.capitalize())
     ax.yaxis.set_major_formatter("{x:,.0f}")
     return finish(ax, result, show, legend=legend)
-
-
-def _p_of_maximum(result):
-    """Return the p-value of the most extreme statistic over positions."""
-    if "max" in result.p_maps:
-        return float(np.nanmin(result.p_maps["max"]))
-    null = result.null_max
-    return float(against_maximum(result.observed_max, null, null.dtype))
-
-
-def _draw_quantile(ax, result, alpha):
-    """Draw the value that a statistic must surpass to have p <= alpha."""
-    null = result.null_max
-    # p = (1 + b) / (1 + P) <= alpha, if no more than b of the null are as large.
-    b = min(int(np.floor(alpha * (len(null) + 1) + 1e-9)), len(null)) - 1
-    if b < 0:
-        drawn = counted(len(null), result.draw_noun, ",")
-        label = f"p ≤ {alpha:g} is not attainable with {drawn}"
-        ax.plot([], [], " ", label=with_null(result, label))
-        return
-    bound = np.sort(null)[::-1][b]
-    label = f"p ≤ {alpha:g} above {bound:.3g}"
-    style = {"color": SIGNIFICANT_COLOR, "lw": 1.4, "ls": "--"}
-    ax.axvline(bound, label=with_null(result, label), **style)
 
 
 # ---------------------------------------------------------------------------- latencies
@@ -517,7 +496,7 @@ _MARKERS = {"onset": ("o", "-"), "peak": ("D", "--")}
 def _latencies(course):
     """Yield name, time, and both ends of the interval of the latencies there are."""
     for which in _MARKERS:
-        time, ends = getattr(course, which), getattr(course, f"{which}_interval")
+        time, ends = course.when(which)
         if not np.isnan(time):
             yield which, time, ends
 
@@ -636,12 +615,11 @@ def plot_shares(
     line = {"baseline": None, "color": SCORE_COLOR, "zorder": 3}
     ax.stairs(mode, edges, lw=1.8, label=f"most probable {words}", **line)
     ax.stairs(bound, edges, lw=1.2, ls="--", label=f"{percent} lower bound", **line)
-    dotted = {"color": "black", "lw": 0.9, "ls": ":", "zorder": 1.5}
     if shares.is_difference:
-        draw_once(ax, 0.0, label="no difference", **dotted)
+        draw_once(ax, 0.0, label="no difference", **DOTTED)
         ax.set(ylim=(-1, 1), ylabel="Difference in the proportion of people")
     else:
-        draw_once(ax, 0.5, label="majority (0.5)", **dotted)
+        draw_once(ax, 0.5, label="majority (0.5)", **DOTTED)
         ax.set(ylim=(0, 1), ylabel="Proportion of people with an effect")
     if over_time:
         finish_times([ax], shares.times)

@@ -344,12 +344,7 @@ def plot_sensors(
         axes = [figure.add_subplot(grid[1, i]) for i in range(len(samples))]
         draw_topomaps(axes, result, picture, samples, info)
         explain_topomaps(ax, result, picture, samples, info)
-    handles = ax.get_legend_handles_labels()[0]
-    where = {"ax": figure.axes, "aspect": 40, "pad": 0.02, "panchor": False}
-    handles += add_colorbar(figure, mesh, picture, **where)
-    if check_flag("legend", legend):
-        add_figure_legend(figure, handles)
-    return maybe_show(figure, show)
+    return finish_rows(ax, mesh, picture, show, legend)
 
 
 def _draw_sensor_rows(ax, result, picture):
@@ -362,6 +357,16 @@ def _draw_sensor_rows(ax, result, picture):
     ax.set(xlabel=AXES["times"].label, ylabel=AXES["ch_names"].label)
     ax.invert_yaxis()
     return mesh
+
+
+def finish_rows(ax, mesh, picture, show, legend):
+    """Add the colorbar and the legend of a map with more Axes below it."""
+    figure, handles = ax.figure, ax.get_legend_handles_labels()[0]
+    where = {"ax": figure.axes, "aspect": 40, "pad": 0.02, "panchor": False}
+    handles += add_colorbar(figure, mesh, picture, **where)
+    if check_flag("legend", legend):
+        add_figure_legend(figure, handles)
+    return maybe_show(figure, show)
 
 
 def _finish(ax, mesh, picture, result, show, legend):
@@ -436,8 +441,7 @@ def colors_for(values, chance, vlim, cmap):
     from matplotlib.colors import ListedColormap, Normalize
     from matplotlib.pyplot import get_cmap
 
-    low, high = _limits(values, chance) if vlim is None else check_vlim(vlim)
-    check_cmap(cmap)
+    low, high = check_colors(vlim, cmap) or _limits(values, chance)
     if not low <= chance <= high:
         return Normalize(low, high), get_cmap(cmap or SEQUENTIAL)
     # Scores equally far above and below chance are equally strong in color. Where one
@@ -460,31 +464,27 @@ def _limits(values, chance):
     return low, high
 
 
-def check_cmap(cmap):
-    """Raise a ValueError unless it is None or a colormap of matplotlib."""
+def check_colors(vlim, cmap):
+    """The two ends of the colors as floats, None if none are given; checks both."""
     from matplotlib import colormaps
     from matplotlib.colors import Colormap
 
+    ends = None
+    if vlim is not None:
+        try:
+            low, high = ends = tuple(float(end) for end in vlim)
+        except (TypeError, ValueError):
+            low = high = np.nan
+        if not -np.inf < low < high < np.inf:
+            allowed = (
+                "None, or two finite numbers, the lower one first, e.g. (0.2, 0.8)"
+            )
+            raise invalid("vlim", vlim, allowed)
     known = isinstance(cmap, Colormap) or (isinstance(cmap, str) and cmap in colormaps)
     if cmap is not None and not known:
-        raise ValueError(
-            f"Invalid value for 'cmap': {cmap!r}. Allowed: None, or a colormap of "
-            "matplotlib, e.g. 'viridis' or 'RdBu_r'."
-        )
-
-
-def check_vlim(vlim):
-    """Return the two ends of the colors as floats."""
-    try:
-        low, high = (float(end) for end in vlim)
-    except (TypeError, ValueError):
-        low = high = np.nan
-    if not -np.inf < low < high < np.inf:
-        raise ValueError(
-            f"Invalid value for 'vlim': {vlim!r}. Allowed: None, or two finite "
-            "numbers, the lower one first, e.g. (0.2, 0.8)."
-        )
-    return low, high
+        allowed = "None, or a colormap of matplotlib, e.g. 'viridis' or 'RdBu_r'"
+        raise invalid("cmap", cmap, allowed)
+    return ends
 
 
 #: Above so many cells a map is an image in files of vector graphics, too.
@@ -502,18 +502,13 @@ def draw_map(ax, across, up, picture, width=1.4):
         rasterized=picture.values.size > RASTER_CELLS,
     )
     if picture.metric == BOUND and np.isnan(picture.values).any():
-        draw_missing(ax)
+        square = {"marker": "s", "color": "white", "markeredgecolor": LINE_COLOR}
+        ax.plot([], [], ls="", label=f"no bound ({NO_BOUND})", **square)
     if picture.marked is not None:
         segments = outline(across, up, picture.marked)
         draw_outline(ax, segments, picture.label, width)
     ax.set(xlim=across[[0, -1]], ylim=up[[0, -1]])
     return mesh
-
-
-def draw_missing(ax):
-    """Say in the legend what it means that there is no bound; nothing is picture."""
-    square = {"marker": "s", "color": "white", "markeredgecolor": LINE_COLOR, "ls": ""}
-    ax.plot([], [], label=f"no bound ({NO_BOUND})", **square)
 
 
 def draw_outline(ax, segments, label, width=1.4):

@@ -12,7 +12,7 @@ import numpy as np
 from ..utils.checks import check_option
 from .brains import draw_hemisphere, flat_axis, in_template
 from .common import TITLE_DENSITY, describe, draws_names, maybe_show, new_figure
-from .maps import check_cmap, check_vlim
+from .maps import check_colors
 
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap
@@ -90,8 +90,7 @@ def plot_patterns(
         )
     maps = maps[positions]
     most = np.nanmax(np.abs(maps))
-    low, high = (-most, most) if vlim is None else check_vlim(vlim)
-    check_cmap(cmap)
+    low, high = check_colors(vlim, cmap) or (-most, most)
     height = _ROW_HEIGHT * len(labels) + _TITLE_HEIGHT
     figure = new_figure((8.5, height))
     top = 1 - _TITLE_HEIGHT / height

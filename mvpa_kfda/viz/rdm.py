@@ -24,7 +24,7 @@ from .common import (
     short_names,
 )
 from .confusion import find_places
-from .maps import check_cmap, check_vlim
+from .maps import check_colors
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -100,14 +100,14 @@ def plot_rdm(
     >>> [ax.get_title() for ax in figure.axes[:2]]
     ['0.1 s', '0.2 s']
     """
-    found = [_matrix(result, kind, each) for each in _each_place(result, at)]
+    each_place = at if isinstance(at, list) else [at]
+    found = [_matrix(result, kind, each) for each in each_place]
     matrices = [matrix for matrix, _ in found]
     metric = METRICS[TABLES[result.kind_of(kind)]]
     chance = metric.chance(None)
     finite = np.concatenate([matrix[np.isfinite(matrix)] for matrix in matrices])
     reach = max(finite.max(initial=chance), chance + 1e-9)
-    low, high = (chance, reach) if vlim is None else check_vlim(vlim)
-    check_cmap(cmap)
+    low, high = check_colors(vlim, cmap) or (chance, reach)
     rows = _order_of(result, order, matrices[0])
     size = np.clip(0.28 * len(rows), 1.8, 5.0)
     figure = new_figure((len(found) * size + 2.6, size + 1.5), "constrained")
@@ -175,7 +175,10 @@ def plot_mds(
     >>> len(plot_mds(decode_epochs(epochs, **options), at=0.2).axes)
     1
     """
-    found = [_matrix(result, kind, each) for each in _each_place(result, at)]
+    from scipy.linalg import orthogonal_procrustes
+
+    each_place = at if isinstance(at, list) else [at]
+    found = [_matrix(result, kind, each) for each in each_place]
     kind = result.kind_of(kind)
     chance, is_squared = METRICS[TABLES[kind]].chance(None), kind == "crossnobis"
     planes = []
@@ -187,7 +190,10 @@ def plot_mds(
             )
         apart = np.maximum(matrix - chance, 0)
         plane = _scale(np.sqrt(apart) if is_squared else apart, random_state)
-        planes.append(_turned(plane, planes[0]) if planes else plane)
+        # Turned and mirrored to be near the points of the first place.
+        if planes:
+            plane = plane @ orthogonal_procrustes(plane, planes[0])[0]
+        planes.append(plane)
     figure = new_figure((3.6 * len(found) + 0.6, 4.0), "constrained")
     axes = figure.subplots(1, len(found), squeeze=False)[0]
     reach = 1.15 * max(np.abs(plane).max() for plane in planes) or 1.0
@@ -197,11 +203,6 @@ def plot_mds(
         ax.set_title(where, fontsize="medium")
     figure.suptitle(describe(result), fontsize="medium", x=0.02, ha="left")
     return maybe_show(figure, show)
-
-
-def _each_place(result, at):
-    """Return the places that are to be drawn, a list."""
-    return at if isinstance(at, list) else [at]
 
 
 def _matrix(result, kind, at):
@@ -260,13 +261,6 @@ def _scale(apart, random_state):
     if "init" in signature(MDS).parameters:
         options["init"] = "random"
     return MDS(2, **options).fit_transform(apart)
-
-
-def _turned(plane, first):
-    """Return points turned and mirrored to be near the first ones."""
-    from scipy.linalg import orthogonal_procrustes
-
-    return plane @ orthogonal_procrustes(plane, first)[0]
 
 
 def _draw_points(ax: Axes, plane, names, reach):

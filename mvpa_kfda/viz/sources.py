@@ -18,14 +18,12 @@ from ..utils.axes import AXES
 from ..utils.rounding import nearest
 from .common import (
     SCORE_COLOR,
-    add_figure_legend,
     draws_names,
-    maybe_show,
     new_figure,
     sample_edges,
     set_title,
 )
-from .maps import LINE_COLOR, add_colorbar, draw_map, draw_onset, make_picture
+from .maps import LINE_COLOR, draw_map, draw_onset, finish_rows, make_picture
 
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap
@@ -160,12 +158,7 @@ def plot_sources(
         below.set_title(f"{view.name}, {nearest(times[sample]):g} s", fontsize="small")
     if picture.marked is not None and picture.marked[:, sample].any():
         ax.plot([], [], "o", mfc="none", mec="black", label="significant at that time")
-    handles = ax.get_legend_handles_labels()[0]
-    where = {"ax": figure.axes, "aspect": 40, "pad": 0.02, "panchor": False}
-    handles += add_colorbar(figure, mesh, picture, **where)
-    if legend:
-        add_figure_legend(figure, handles)
-    return maybe_show(figure, show)
+    return finish_rows(ax, mesh, picture, show, legend)
 
 
 def _draw_rows(ax, sources, times, picture):

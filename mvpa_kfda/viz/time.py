@@ -41,7 +41,6 @@ from .common import (
     limits_of,
     marking,
     metric_label,
-    names_of_results,
     names_of_two,
     sample_edges,
     score_label,
@@ -56,6 +55,8 @@ OTHER_COLOR = "#009E73"  # bluish green: the second group, condition or result
 DIFFERENCE_COLOR = "#882255"  # wine: neither of the two
 SUBJECT_COLOR = "#999999"
 
+#: The line of a majority, or of no difference of two shares.
+DOTTED = {"color": "black", "lw": 0.9, "ls": ":", "zorder": 1.5}
 INTERVAL_LABEL = "95 % t interval of the mean"
 
 DIFFERENCE_INTERVAL_LABEL = "95 % t interval of the difference, pooled variance"
@@ -176,14 +177,16 @@ def word_repeats(single):
 
 def _draw_null_band(ax, times, null, color):
     """Draw the middle 95 % of the permutations' scores (P, n_times)."""
-    low, high = np.percentile(null, [2.5, 97.5], axis=0)
-    across = times
-    if len(times) == 1:  # a band of its own width instead of none
-        across, low, high = sample_edges(times), low.repeat(2), high.repeat(2)
     shade = lighter(color)
-    alpha = 0.55 if shade != color else 0.2
-    style = {"color": shade, "alpha": alpha, "lw": 0}
-    ax.fill_between(across, low, high, label=NULL_BAND, **style)
+    style = {"color": shade, "alpha": 0.55 if shade != color else 0.2}
+    _fill(ax, times, np.percentile(null, [2.5, 97.5], axis=0), label=NULL_BAND, **style)
+
+
+def _fill(ax, times, ends, **style):
+    """Fill what is between two ends (2, n_times)."""
+    if len(times) == 1:  # a band of its own width instead of none
+        times, ends = sample_edges(times), [end.repeat(2) for end in ends]
+    ax.fill_between(times, *ends, lw=0, **style)
 
 
 # --------------------------------------------------------------- groups and their means
@@ -205,7 +208,7 @@ def samples_of(result):
 
 def pair_of(result):
     """Return the scores, the color and the name of each of two compared results."""
-    first, second = names_of_results(result)
+    first, second = names_of_two(result)
     return [
         (result.scores_a, SCORE_COLOR, first),
         (result.scores_b, OTHER_COLOR, second),
@@ -215,12 +218,9 @@ def pair_of(result):
 def mean_interval(scores):
     """Return the mean over subjects and the two ends of its 95 % t interval."""
     scores = np.asarray(scores, dtype=float)
-    n, mean = len(scores), scores.mean(axis=0)
-    if n < 2:
-        return mean, np.full_like(mean, np.nan), np.full_like(mean, np.nan)
-    error = scores.std(axis=0, ddof=1) / np.sqrt(n)
-    half = stats.t.ppf(0.975, n - 1) * error
-    return mean, mean - half, mean + half
+    n = len(scores)
+    error = scores.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.nan
+    return _t_interval(scores.mean(axis=0), error, n - 1)
 
 
 def difference_interval(scores, others):
@@ -231,13 +231,16 @@ def difference_interval(scores, others):
     sizes = [len(group) for group in groups]
     difference = groups[0].mean(axis=0) - groups[1].mean(axis=0)
     free = sum(sizes) - 2
-    if free < 1:
-        nothing = np.full_like(difference, np.nan)
-        return difference, nothing, nothing
     squares = sum(len(group) * group.var(axis=0) for group in groups)
-    error = np.sqrt(squares / free * sum(1 / n for n in sizes))
+    variance = squares / free if free > 0 else np.nan
+    error = np.sqrt(variance * sum(1 / n for n in sizes))
+    return _t_interval(difference, error, free)
+
+
+def _t_interval(middle, error, free):
+    """A middle and the ends of its 95 % t interval; NaN without degrees of freedom."""
     half = stats.t.ppf(0.975, free) * error
-    return difference, difference - half, difference + half
+    return middle, middle - half, middle + half
 
 
 # ---------------------------------------------------------------------------- over time
@@ -309,12 +312,8 @@ def draw_curve(ax, times, values, color, name):
 
 def _draw_band(ax, times, interval, limits, color=SCORE_COLOR, label=INTERVAL_LABEL):
     """Draw an interval over time, as far as scores go."""
-    low, high = (np.clip(end, *limits) for end in interval[1:])
-    across = times
-    if len(times) == 1:  # a band of its own width instead of none
-        across, low, high = sample_edges(times), low.repeat(2), high.repeat(2)
-    style = {"color": color, "alpha": 0.25, "lw": 0, "zorder": 2.5}
-    ax.fill_between(across, low, high, label=label, **style)
+    ends = [np.clip(end, *limits) for end in interval[1:]]
+    _fill(ax, times, ends, label=label, color=color, alpha=0.25, zorder=2.5)
 
 
 def _draw_singles(ax, times, scores, color=SUBJECT_COLOR, label="subjects"):
@@ -344,8 +343,7 @@ def draw_bound(ax, result, color, label=None):
     ax.stairs(np.nan_to_num(bound), edges, fill=True, alpha=0.3, lw=0, **style)
     style |= {"lw": 1.8, "label": label or label_of(result, BOUND)}
     ax.stairs(bound, edges, baseline=None, **style)
-    dotted = {"color": "black", "lw": 0.9, "ls": ":", "zorder": 1.5}
-    draw_once(ax, 0.5, label="majority (0.5)", **dotted)
+    draw_once(ax, 0.5, label="majority (0.5)", **DOTTED)
     if np.isnan(bound).all():
         words = f"no bound ({NO_BOUND})"
         ax.plot([], [], " ", label=f"{label}: {words}" if label else words)
