@@ -12,7 +12,7 @@ from ..results.comparison import COMPARISON_TESTS
 from ..results.group import GroupResult
 from ..utils.checks import check_option, counted, enumerated, ranged, times_words
 from ..utils.rounding import number, p_words
-from ..viz.common import DEFAULT_NAMES, DEFAULT_RESULTS
+from ..viz.style import DEFAULT_NAMES, DEFAULT_RESULTS
 from .citations import name
 from .findings import (
     correction_sentence,

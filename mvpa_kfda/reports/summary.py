@@ -18,7 +18,7 @@ from ..results.finding import Finding
 from ..results.group import GroupResult, TestedMap
 from ..results.latency import Latency
 from ..utils.checks import capital, counted, enumerated
-from ..viz.common import (
+from ..viz.style import (
     DEFAULT_NAMES,
     names_of_two,
     score_in_text,

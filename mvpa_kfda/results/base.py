@@ -39,9 +39,9 @@ from ..utils.checks import capital, check_option, check_share, counted
 from ..utils.files import refuse_image, same_content, write_result_file
 from ..utils.fingerprints import PROJECTIONS, checksum_of
 from ..utils.rounding import rounded
-from ..viz.common import make_figure
 from ..viz.notebook import make_html
 from ..viz.null import plot_map_null
+from ..viz.style import make_figure
 from .clusters import ClusterMaps, cluster_table, refuse_single
 from .discoveries import (
     TrueDiscoveries,
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from xarray import Dataset
 
-    from ..viz.common import Figure
+    from ..viz.style import Figure
 
 #: What the scores and p-values of a result are: an array, or at one position a float.
 Scores = TypeVar("Scores")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..inference.exchange import interval_of_difference
 from ..inference.null import Alternative
 from ..utils.checks import counted, quoted
-from ..viz.common import DEFAULT_RESULTS
+from ..viz.style import DEFAULT_RESULTS
 from .fields import optional_array, result_kind
 from .group import TestedMap
 from .population import MeanInterval, check_interval

@@ -24,9 +24,9 @@ from ..metrics.pairs import TABLES
 from ..utils.checks import check_share, counted
 from ..utils.problems import word_told
 from ..utils.rounding import rounded
-from ..viz.common import DEFAULT_NAMES
 from ..viz.group import plot_group, plot_null_max
 from ..viz.interactive import view_map
+from ..viz.style import DEFAULT_NAMES
 from .base import ScoreMap
 from .clusters import ClusterMaps, cluster_table, refuse_single
 from .discoveries import levels_of, of_sides

@@ -21,10 +21,10 @@ from ..inference.corrections import (
 from ..inference.null import ALTERNATIVES, Alternative, check_level
 from ..utils.checks import check_option, check_positive
 from ..viz.brains import plot_volume
-from ..viz.common import check_request, find_marked, shown_metric
 from ..viz.confusion import plot_confusion
 from ..viz.interactive import view_map
 from ..viz.patterns import plot_patterns
+from ..viz.style import check_request, find_marked, shown_metric
 from .base import SubjectResult
 from .dissimilarity import DissimilarityMixin
 from .fields import figure_method, result_kind

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..viz.common import DEFAULT_NAMES
 from ..viz.group import plot_latency
+from ..viz.style import DEFAULT_NAMES
 from .base import Result
 from .fields import figure_method, result_kind
 

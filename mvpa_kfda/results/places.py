@@ -20,7 +20,7 @@ from ..utils.axes import AXES, BY_COLUMN, point_of_axes
 from ..utils.checks import counted, enumerated, invalid, plural, quoted
 from ..utils.files import same_content
 from ..utils.rounding import brief, number, rounded
-from ..viz.common import sample_edges
+from ..viz.style import sample_edges
 from .patterns import unpack_info
 
 #: Coordinates that differ by less are the same; times are in seconds, places in mm.

@@ -7,7 +7,7 @@ from ..data.sources import unpack_form
 from ..metrics.names import mean_of_permuted
 from ..utils.checks import check_option, warn
 from ..utils.rounding import rounded
-from ..viz.common import shown_metric
+from ..viz.style import shown_metric
 
 #: Maps of p-values, which every result with permutations has.
 OF_P = ("p", "neglog10p", "z")

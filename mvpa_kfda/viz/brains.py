@@ -19,26 +19,7 @@ import numpy as np
 from ..inference.corrections import CorrectionName
 from ..inference.null import Alternative
 from ..utils.checks import check_flag, check_option
-from .common import (
-    BOUND,
-    NULL_BAND,
-    NULL_COLOR,
-    SCORE_COLOR,
-    SIGNIFICANT_COLOR,
-    TITLE_DENSITY,
-    add_figure_legend,
-    check_request,
-    cut,
-    describe,
-    draw_chance,
-    draw_permuted,
-    draws_names,
-    limits_of,
-    maybe_show,
-    new_figure,
-    set_title,
-    shown_metric,
-)
+from . import style
 from .maps import N_COLORS, add_colorbar, make_picture
 from .time import INTERVAL_LABEL, mean_interval
 
@@ -56,7 +37,7 @@ _COLORBAR = (0.9, 0.22, 0.018, 0.56)
 _RIGHTMOST = 0.985
 
 
-@draws_names
+@style.draws_names
 def plot_volume(
     result,
     kind: Literal["stat_map", "glass_brain", "surface", "bar"] | None = None,
@@ -140,8 +121,8 @@ def plot_volume(
     check_flag("legend", legend)
     options = {"threshold": threshold, "alternative": alternative}
     options |= {"min_score": min_score, "vlim": vlim, "cmap": cmap}
-    metric = shown_metric(result, metric)
-    check_request(result, metric, correction, alpha)
+    metric = style.shown_metric(result, metric)
+    style.check_request(result, metric, correction, alpha)
     if not result.decoded.any():
         raise ValueError("There is nothing to plot: no position could be decoded.")
     noun = result.geometry.noun
@@ -162,7 +143,7 @@ def plot_volume(
                 ) from error
         handles = _colors_and_marks(figure, picture, kind != "glass_brain")
         _finish_brains(figure, result, handles if legend else [])
-    return maybe_show(figure, show)
+    return style.maybe_show(figure, show)
 
 
 def kinds_of(space):
@@ -232,21 +213,21 @@ def _colors_and_marks(figure, picture, outlined):
     beyond = cax.get_tightbbox().x1 / figure.bbox.width - _RIGHTMOST
     cax.set_position((_COLORBAR[0] - max(0.0, beyond), *_COLORBAR[1:]))
     if picture.marked is not None:
-        style, label = {"ls": ""}, picture.label
+        look, label = {"ls": ""}, picture.label
         if picture.marked.any() and outlined:
-            style = {"color": "black", "lw": 1.2}
+            look = {"color": "black", "lw": 1.2}
         elif picture.marked.any():
             label = f"shown: {label}"
-        handles.insert(0, Line2D([], [], label=label, **style))
+        handles.insert(0, Line2D([], [], label=label, **look))
     return handles
 
 
 def _finish_brains(figure, result, handles):
     """Add the title, and the legend of handles."""
     if handles:
-        add_figure_legend(figure, handles, "lower center")
-    width = int(TITLE_DENSITY * figure.get_figwidth())
-    title = textwrap.fill(describe(result), width, break_on_hyphens=False)
+        style.add_figure_legend(figure, handles, "lower center")
+    width = int(style.TITLE_DENSITY * figure.get_figwidth())
+    title = textwrap.fill(style.describe(result), width, break_on_hyphens=False)
     figure.suptitle(title, x=0.02, ha="left", fontsize="medium")
 
 
@@ -272,7 +253,7 @@ def plot_slices(result, picture, views, cut_coords, bg_img):
             result, picture, views, volume if views == flat else None
         )
     row = views in ("x", "y", "z") and not flat
-    figure = new_figure((8.5, 2.6 if row else 3.8))
+    figure = style.new_figure((8.5, 2.6 if row else 3.8))
     display = plot_anat(
         **_background(result, volume, bg_img, flat),
         figure=figure,
@@ -303,7 +284,7 @@ def plot_glass_brain(result, picture, views, cut_coords, bg_img):
             "A glass brain has neither cuts nor a background; leave out cut_coords "
             "and bg_img, or use kind='stat_map'."
         )
-    figure = new_figure((8.5, 3.4))
+    figure = style.new_figure((8.5, 3.4))
     display = plotting.plot_glass_brain(
         None,
         figure=figure,
@@ -378,13 +359,13 @@ def choose_cuts(result, picture, views, flat_volume):
     marked = np.zeros(result.shape, bool) if picture.marked is None else picture.marked
     favour = picture.favour
     values = np.where(marked, favour, np.nan) if marked.any() else favour
-    if picture.metric == BOUND:  # many places share the largest
+    if picture.metric == style.BOUND:  # many places share the largest
         values = np.where(values == np.nanmax(values), result.scores, np.nan)
     if views in ("ortho", "tiled"):
         return tuple(float(x) for x in _place(result.geometry, np.nanargmax(values)))
     if views not in ("x", "y", "z"):
         return None  # nilearn spreads them
-    lowest = np.nanmin(result.scores if picture.metric == BOUND else favour)
+    lowest = np.nanmin(result.scores if picture.metric == style.BOUND else favour)
     above = np.nan_to_num(values - lowest)
     cuts = find_cut_slices(result.geometry.to_img(above), views, N_SLICES)
     # nilearn spreads those of a small area until they leave the brain.
@@ -460,7 +441,7 @@ def plot_surface(result, picture, views, cut_coords, bg_img):
     marks = space.to_img(marks.astype(np.int32), dtype=np.int32).data.parts
     colors = {"vmin": picture.norm.vmin, "vmax": picture.norm.vmax}
     colors["cmap"] = fading(picture)
-    figure = new_figure((0.6 + 3.6 * len(parts), 0.9 + 2.5 * len(views)))
+    figure = style.new_figure((0.6 + 3.6 * len(parts), 0.9 + 2.5 * len(views)))
     left, bottom, width, height = _BRAINS
     width, height = width / len(parts), height / len(views)
     for row, view in enumerate(reversed(views)):
@@ -551,17 +532,17 @@ def _plot_bars(result, picture, legend):
     """Draw one line per position, or a curve of many, with the permutations behind."""
     many = len(picture.values) > MOST_BARS
     size = (7.5, 4.2) if many else (7.0, 1.7 + 0.26 * len(picture.values))
-    figure = new_figure(size, "constrained")
+    figure = style.new_figure(size, "constrained")
     ax = figure.add_subplot()
     band = _subjects_band if result.has_subjects else _null_band
     (_draw_curve if many else _draw_rows)(ax, result, picture, *band(result, picture))
-    if picture.metric == BOUND:
+    if picture.metric == style.BOUND:
         ax.set(**{"ylim" if many else "xlim": (0, 1)})
     figure.draw_without_rendering()  # lays out the names, so that the title fits
-    set_title(ax, result)
+    style.set_title(ax, result)
     ax.spines[["top", "right"]].set_visible(False)
     if legend:
-        add_figure_legend(figure)
+        style.add_figure_legend(figure)
     return figure
 
 
@@ -572,14 +553,16 @@ def _null_band(result, picture):
     for i in np.flatnonzero(result.decoded) if len(null) else ():
         # One by one, so that the null is not copied.
         low[i], high[i] = np.percentile(null[:, i], [2.5, 97.5])
-    return low, high, NULL_BAND
+    return low, high, style.NULL_BAND
 
 
 def _subjects_band(result, picture):
     """Return the interval of the mean over subjects, as far as scores go."""
     if picture.metric != result.metric or result.is_difference:
         return _null_band(result, picture)
-    low, high = np.clip(mean_interval(result.subject_scores)[1:], *limits_of(result))
+    low, high = np.clip(
+        mean_interval(result.subject_scores)[1:], *style.limits_of(result)
+    )
     return low, high, INTERVAL_LABEL
 
 
@@ -596,23 +579,23 @@ def _draw_rows(ax, result, picture, low, high, band):
             (high - low)[order],
             left=low[order],
             height=0.62,
-            color=NULL_COLOR,
+            color=style.NULL_COLOR,
             alpha=0.55,
             lw=0,
             label=band,
         )
-    start = 0.0 if picture.metric == BOUND else picture.chance
+    start = 0.0 if picture.metric == style.BOUND else picture.chance
     if np.isfinite(start):
-        ax.hlines(rows, start, values, color=SCORE_COLOR, lw=1.5)
+        ax.hlines(rows, start, values, color=style.SCORE_COLOR, lw=1.5)
     label = picture.name
-    ax.plot(values, rows, "o", color=SCORE_COLOR, ms=6, label=label)
+    ax.plot(values, rows, "o", color=style.SCORE_COLOR, ms=6, label=label)
     if picture.marked is not None:
         marked = picture.marked[order]
         _draw_marks(ax, values[marked], rows[marked], picture.label, ms=7)
-    draw_chance(ax, picture.chance, level=picture.level, upright=True)
-    draw_permuted(ax, picture.permuted, picture.metric, upright=True)
+    style.draw_chance(ax, picture.chance, level=picture.level, upright=True)
+    style.draw_permuted(ax, picture.permuted, picture.metric, upright=True)
     texts = [
-        cut(str(names[i])) + ("" if result.decoded[i] else " (not decoded)")
+        style.cut(str(names[i])) + ("" if result.decoded[i] else " (not decoded)")
         for i in order
     ]
     ax.set_yticks(rows, texts)
@@ -624,17 +607,21 @@ def _draw_curve(ax, result, picture, low, high, band):
     """Draw the scores as a curve over the positions, in their own order."""
     x, label = np.arange(len(picture.values)), picture.name
     # Single bounds between places without one would be lines of no length.
-    shown = np.nan_to_num(picture.values) if picture.metric == BOUND else picture.values
-    ax.plot(x, shown, color=SCORE_COLOR, lw=1.2, zorder=3, label=label)
-    draw_chance(ax, picture.chance, level=picture.level)
-    draw_permuted(ax, picture.permuted, picture.metric)
+    shown = (
+        np.nan_to_num(picture.values)
+        if picture.metric == style.BOUND
+        else picture.values
+    )
+    ax.plot(x, shown, color=style.SCORE_COLOR, lw=1.2, zorder=3, label=label)
+    style.draw_chance(ax, picture.chance, level=picture.level)
+    style.draw_permuted(ax, picture.permuted, picture.metric)
     if np.isfinite(low).any():
         ax.fill_between(
             x,
             low,
             high,
             step="mid",
-            color=NULL_COLOR,
+            color=style.NULL_COLOR,
             alpha=0.55,
             lw=0,
             label=band,
@@ -649,7 +636,7 @@ def _draw_curve(ax, result, picture, low, high, band):
 def _draw_marks(ax, x, y, label, ms):
     """Draw dots on what is marked; without any, the label says so."""
     marker = "o" if len(x) else " "
-    ax.plot(x, y, marker, color=SIGNIFICANT_COLOR, ms=ms, zorder=4, label=label)
+    ax.plot(x, y, marker, color=style.SIGNIFICANT_COLOR, ms=ms, zorder=4, label=label)
 
 
 # --------------------------------------------------------------------- kinds of figures

@@ -17,21 +17,7 @@ from ..metrics.names import metric_in_text
 from ..utils.axes import AXES
 from ..utils.checks import capital, plural
 from ..utils.rounding import percent
-from .common import (
-    COLORS,
-    CURVE,
-    axes_or_new,
-    draw_chance,
-    draws_names,
-    finish,
-    inches_of,
-    label_times,
-    make_room,
-    maybe_show,
-    set_title,
-    short_names,
-    word_scale,
-)
+from . import style
 from .diagnostics import MOST_CURVES, nth_style
 from .maps import colors_for
 
@@ -105,7 +91,7 @@ def find_confusion(result, at="peak"):
     return Confusion(_count(result, predicted), where)
 
 
-@draws_names
+@style.draws_names
 def plot_confusion(
     result,
     at: Any = "peak",
@@ -176,25 +162,25 @@ def plot_confusion(
     vlim = (0, max(2 / c, np.nanmax(rates))) if vlim is None else vlim
     norm, colors = colors_for(rates, 1 / c, vlim, cmap)
     size = c * [inches for least, inches in _CELLS if c >= least][-1]
-    longest = max(map(len, short_names(result.classes, _LONGEST)))
+    longest = max(map(len, style.short_names(result.classes, _LONGEST)))
     room = 0.085 * longest + 0.6
     own, figsize = ax is None, (max(size + room + 2.6, 4.9), size + 0.7 * room + 1.1)
-    ax = axes_or_new(ax, figsize)
-    make_room(ax)  # before there is a colorbar, whose place depends on the layout
+    ax = style.axes_or_new(ax, figsize)
+    style.make_room(ax)  # before there is a colorbar, whose place depends on the layout
     image = ax.imshow(np.ma.masked_invalid(rates), cmap=colors, norm=norm)
     # How high names and title leave it in Axes of one's own, as far as one can tell.
-    height = size if own else _LEFT * inches_of(ax).min()
+    height = size if own else _LEFT * style.inches_of(ax).min()
     _name_classes(ax, result, confusion, height)
     _add_scale(ax, image, 1 / c)
-    set_title(ax, result, note=confusion.where)
+    style.set_title(ax, result, note=confusion.where)
     _write(ax, confusion, image, height)
     if own:
         for _ in range(3):  # the layout of square Axes settles step by step
             ax.figure.draw_without_rendering()
-    return maybe_show(ax, show)
+    return style.maybe_show(ax, show)
 
 
-@draws_names
+@style.draws_names
 def plot_recall(
     result, *, legend: bool = True, ax: Axes | None = None, show: bool = False
 ) -> Axes:
@@ -247,28 +233,28 @@ def plot_recall(
     times = result.times
     counts = (_count(result, each[np.newaxis]) for each in result.predicted)
     recall = np.stack([Confusion(each, "").recall for each in counts])
-    ax = axes_or_new(ax, figsize=(7.0, 4.2))
+    ax = style.axes_or_new(ax, figsize=(7.0, 4.2))
     _draw_recall(ax, times, recall, result.classes)
     tested = result.y_tested[(result.predicted >= 0).any(axis=0)]
-    draw_chance(ax, chance_level("recall_macro", tested, len(result.classes)))
-    label_times(ax, times)
+    style.draw_chance(ax, chance_level("recall_macro", tested, len(result.classes)))
+    style.label_times(ax, times)
     ax.set_ylabel("Recall")
-    return finish(ax, result, show, columns=3, legend=legend)
+    return style.finish(ax, result, show, columns=3, legend=legend)
 
 
 def _draw_recall(ax, times, recall, classes):
     """Draw the recall (n_times, c) of every class; of many without their names."""
-    style = {"zorder": 3, "marker": "o" if len(times) == 1 else None}
+    look = {"zorder": 3, "marker": "o" if len(times) == 1 else None}
     if len(classes) > MOST_CURVES:
-        thin = {"color": "0.6", "lw": 0.8, "alpha": 0.6, "marker": style["marker"]}
+        thin = {"color": "0.6", "lw": 0.8, "alpha": 0.6, "marker": look["marker"]}
         ax.plot(times, recall, **thin)
         ax.plot([], [], label=f"each of {len(classes)} classes", **thin)
-        style |= {"color": COLORS[0], "lw": 2.2, "gid": CURVE}
-        ax.plot(times, np.nanmean(recall, axis=1), label="mean of the classes", **style)
+        look |= {"color": style.COLORS[0], "lw": 2.2, "gid": style.CURVE}
+        ax.plot(times, np.nanmean(recall, axis=1), label="mean of the classes", **look)
         return
-    for k, label in enumerate(short_names(classes)):
-        style |= nth_style(k) | {"lw": 1.6, "label": label, "gid": CURVE}
-        ax.plot(times, recall[:, k], **style)
+    for k, label in enumerate(style.short_names(classes)):
+        look |= nth_style(k) | {"lw": 1.6, "label": label, "gid": style.CURVE}
+        ax.plot(times, recall[:, k], **look)
 
 
 # ---------------------------------------------------------------------------- counting
@@ -349,9 +335,9 @@ def _write(ax, confusion, image, height):
         if np.isnan(rate):
             continue
         words = f"{percent(rate)}\n{confusion.counts[i, j]}" if rate else "0"
-        style = {"color": "white" if dark[i, j] else "black", "fontsize": points}
-        style["fontweight"] = "bold" if i == j else "normal"
-        ax.text(j, i, words, ha="center", va="center", linespacing=1.1, **style)
+        look = {"color": "white" if dark[i, j] else "black", "fontsize": points}
+        look["fontweight"] = "bold" if i == j else "normal"
+        ax.text(j, i, words, ha="center", va="center", linespacing=1.1, **look)
 
 
 #: How bright red, green and blue are for the eye.
@@ -362,11 +348,11 @@ def _add_scale(ax, image, chance):
     """Add the scale of the colors, with chance on it."""
     figure = ax.figure
     bar = figure.colorbar(image, ax=ax, shrink=0.8, aspect=25, pad=0.03)
-    scale = word_scale(ax)
+    scale = style.word_scale(ax)
     low, high = image.norm.vmin, image.norm.vmax
     label = "Proportion of the true class"
     if low <= chance <= high:
-        draw_chance(bar.ax, chance)
+        style.draw_chance(bar.ax, chance)
         label += f"\n(dashed: chance, {chance:.3g})"
     bar.set_label(label, fontsize=10 * scale)
     bar.ax.tick_params(labelsize=10 * scale)
@@ -378,15 +364,15 @@ def _name_classes(ax, result, confusion, height):
 
     On so many inches, letters of all names would be too high if there are many.
     """
-    c, scale = len(result.classes), word_scale(ax)
+    c, scale = len(result.classes), style.word_scale(ax)
     points = (10 if c <= 8 else 8.3) * scale
     step = max(1, int(np.ceil(c * 1.15 * points / 72 / height)))
     shown = np.arange(0, c, step)
     longest = _LONGEST if scale == 1 else _LONGEST // 2
-    names = np.array(short_names(result.classes, longest))[shown].tolist()
+    names = np.array(style.short_names(result.classes, longest))[shown].tolist()
     turned = max(map(len, names)) > (6 if c < 9 else 3)
-    style = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if turned else {}
-    ax.set_xticks(shown, names, **style)
+    look = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if turned else {}
+    ax.set_xticks(shown, names, **look)
     ax.set_yticks(shown, names)
     ax.set_xlabel("Predicted class", fontsize=10 * scale)
     ax.set_ylabel("True class", fontsize=10 * scale)

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..metrics.names import metric_in_text
 from ..utils.checks import check_finite, check_option, check_share
+from . import style
 from .brains import (
     choose_cuts,
     fading,
@@ -25,7 +26,6 @@ from .brains import (
     shading_of,
     volume_of,
 )
-from .common import BOUND, CORRECTION_LABELS, draws_names, label_of, metric_label
 from .maps import Picture, colors_for
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ _GRAY, _CAPTION = 0.8, 40
 _BODY = re.compile("<body[^>]*>")
 
 
-@draws_names
+@style.draws_names
 def view_map(
     result,
     name,
@@ -104,11 +104,11 @@ def view_map(
     shown, words = _shown(result, metric, correction, alpha, min_score, options)
     level = result.chances.get(name, _LEVELS.get(name, np.nan))
     if name in result.metrics:
-        label = label_of(result, name)
+        label = style.label_of(result, name)
     elif name in _OF_P:
-        label = f"{_OF_P[name]} ({CORRECTION_LABELS[correction]})"
+        label = f"{_OF_P[name]} ({style.CORRECTION_LABELS[correction]})"
     else:
-        label = _WORDS.get(name) or f"{metric_label(metric)} minus chance"
+        label = _WORDS.get(name) or f"{style.metric_label(metric)} minus chance"
     norm, colors = _colors(name, values, level, alpha, vlim, cmap)
     favour = result.favour(name) if name in result.metrics else values
     favour = -values if name == "p" else favour
@@ -138,14 +138,14 @@ def _shown(result, metric, correction, alpha, min_score, options):
         return None, ""
     check_share("alpha", alpha)
     p = result.p_of_map(correction, metric, **options)
-    return p <= alpha, f"p ≤ {alpha:g} ({CORRECTION_LABELS[correction]})"
+    return p <= alpha, f"p ≤ {alpha:g} ({style.CORRECTION_LABELS[correction]})"
 
 
 def _colors(name, values, level, alpha, vlim, cmap):
     """Return the scale of the colors and the colors of a map."""
     if name == "p":  # small ones are what is looked for
         vlim, cmap = vlim or (0, alpha or 1), cmap or "viridis_r"
-    elif name == BOUND:
+    elif name == style.BOUND:
         vlim, cmap, level = vlim or (0, 1), cmap or "YlGnBu", np.nan
     elif name == "neglog10p":
         vlim = vlim or (0, np.nanmax(values) or 1.0)
@@ -230,8 +230,8 @@ def _silhouette(result, space):
 
 def _with_caption(view, words):
     """Return a view of nilearn with words above it: its title has room for a few."""
-    style = "font: 15px sans-serif; margin: 0 0 8px"
-    caption = f'<p style="{style}">{escape(words)}</p>'
+    look = "font: 15px sans-serif; margin: 0 0 8px"
+    caption = f'<p style="{look}">{escape(words)}</p>'
     view.html = _BODY.sub(rf"\g<0>{caption}", view.html, count=1)
     return view.resize(view.width, view.height + _CAPTION)
 

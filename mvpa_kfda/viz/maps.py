@@ -19,28 +19,7 @@ from ..inference.null import Alternative
 from ..utils.axes import AXES
 from ..utils.checks import check_flag, check_numbers, invalid
 from ..utils.rounding import nearest
-from .common import (
-    BOUND,
-    NO_BOUND,
-    SCORE_COLOR,
-    add_figure_legend,
-    axes_or_new,
-    channel_label,
-    check_request,
-    draw_chance,
-    draw_permuted,
-    draws_names,
-    find_marked,
-    finish,
-    fit_label,
-    label_of,
-    level_of,
-    marking,
-    maybe_show,
-    new_figure,
-    sample_edges,
-    set_title,
-)
+from . import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,7 +34,7 @@ LINE_COLOR = "#555555"
 N_COLORS = 257
 
 
-@draws_names
+@style.draws_names
 def plot_generalization(
     result,
     *,
@@ -132,8 +111,11 @@ def plot_generalization(
     picture = make_picture(
         result, metric, correction, alpha, vlim, cmap, "cell", **options
     )
-    across, up = sample_edges(result.test_times), sample_edges(result.train_times)
-    ax = axes_or_new(ax, figsize=(6.4, 6.2))
+    across, up = (
+        style.sample_edges(result.test_times),
+        style.sample_edges(result.train_times),
+    )
+    ax = style.axes_or_new(ax, figsize=(6.4, 6.2))
     mesh = draw_map(ax, across, up, picture)
     start, end = max(across[0], up[0]), min(across[-1], up[-1])
     if start < end:
@@ -156,7 +138,7 @@ def plot_generalization(
     return _finish(ax, mesh, picture, result, show, legend)
 
 
-@draws_names
+@style.draws_names
 def plot_time_frequency(
     result,
     *,
@@ -232,8 +214,8 @@ def plot_time_frequency(
     picture = make_picture(
         result, metric, correction, alpha, vlim, cmap, "cell", **options
     )
-    across, up = sample_edges(result.times), frequency_edges(result.freqs)
-    ax = axes_or_new(ax, figsize=(7.0, 4.6))
+    across, up = style.sample_edges(result.times), frequency_edges(result.freqs)
+    ax = style.axes_or_new(ax, figsize=(7.0, 4.6))
     if is_geometric(result.freqs):
         set_log_frequencies(ax.yaxis, up)
     mesh = draw_map(ax, across, up, picture)
@@ -246,7 +228,7 @@ def plot_time_frequency(
 MOST_NAMES = 32
 
 
-@draws_names
+@style.draws_names
 def plot_sensors(
     result,
     *,
@@ -334,12 +316,12 @@ def plot_sensors(
     info = sensor_info(result)
     missing = why_no_topomaps(info)
     size = (7.6, 4.2) if missing else (max(7.6, 1.25 * len(samples)), 5.6)
-    figure = new_figure(size, "constrained")
+    figure = style.new_figure(size, "constrained")
     rows = 1 if missing else 2
     grid = figure.add_gridspec(rows, len(samples), height_ratios=[3, 1][:rows])
     ax = figure.add_subplot(grid[0, :])
     mesh = _draw_sensor_rows(ax, result, picture)
-    set_title(ax, result, note=missing)
+    style.set_title(ax, result, note=missing)
     if not missing:
         axes = [figure.add_subplot(grid[1, i]) for i in range(len(samples))]
         draw_topomaps(axes, result, picture, samples, info)
@@ -349,7 +331,7 @@ def plot_sensors(
 
 def _draw_sensor_rows(ax, result, picture):
     """Draw the map with one row per sensor, the first one on top."""
-    across, n = sample_edges(result.times), len(result.ch_names)
+    across, n = style.sample_edges(result.times), len(result.ch_names)
     mesh = draw_map(ax, across, np.arange(n + 1) - 0.5, picture)
     draw_onset(ax.axvline, across)
     named = range(0, n, -(-n // MOST_NAMES))
@@ -365,8 +347,8 @@ def finish_rows(ax, mesh, picture, show, legend):
     where = {"ax": figure.axes, "aspect": 40, "pad": 0.02, "panchor": False}
     handles += add_colorbar(figure, mesh, picture, **where)
     if check_flag("legend", legend):
-        add_figure_legend(figure, handles)
-    return maybe_show(figure, show)
+        style.add_figure_legend(figure, handles)
+    return style.maybe_show(figure, show)
 
 
 def _finish(ax, mesh, picture, result, show, legend):
@@ -376,7 +358,7 @@ def _finish(ax, mesh, picture, result, show, legend):
         ax.figure, mesh, picture, cax=ax.inset_axes([1.03, 0, 0.035, 1])
     )
     handles = ax.get_legend_handles_labels()[0]
-    return finish(ax, result, show, handles=handles + chance, legend=legend)
+    return style.finish(ax, result, show, handles=handles + chance, legend=legend)
 
 
 # ---------------------------------------------------------------------- a map in colors
@@ -421,13 +403,17 @@ def make_picture(
     **options,
 ):
     """Check the arguments and collect what is to be drawn."""
-    metric, correction = check_request(result, metric, correction, alpha, **options)
+    metric, correction = style.check_request(
+        result, metric, correction, alpha, **options
+    )
     values, chance = result.metrics[metric], result.chances[metric]
-    name, level = label_of(result, metric), level_of(result, metric)
+    name, level = style.label_of(result, metric), style.level_of(result, metric)
     if min_score is None:
-        marked, label = marking(result, metric, correction, alpha, position, **options)
+        marked, label = style.marking(
+            result, metric, correction, alpha, position, **options
+        )
     else:
-        marked, _ = find_marked(result, metric, correction, alpha, min_score)
+        marked, _ = style.find_marked(result, metric, correction, alpha, min_score)
         label = f"{name} ≥ {min_score:g}"
         label = label if marked.any() else f"no {position} with {label}"
     colors = colors_for(values, chance, vlim, cmap)
@@ -501,9 +487,9 @@ def draw_map(ax, across, up, picture, width=1.4):
         cmap=picture.cmap,
         rasterized=picture.values.size > RASTER_CELLS,
     )
-    if picture.metric == BOUND and np.isnan(picture.values).any():
+    if picture.metric == style.BOUND and np.isnan(picture.values).any():
         square = {"marker": "s", "color": "white", "markeredgecolor": LINE_COLOR}
-        ax.plot([], [], ls="", label=f"no bound ({NO_BOUND})", **square)
+        ax.plot([], [], ls="", label=f"no bound ({style.NO_BOUND})", **square)
     if picture.marked is not None:
         segments = outline(across, up, picture.marked)
         draw_outline(ax, segments, picture.label, width)
@@ -553,12 +539,12 @@ def draw_onset(draw_line, edges, label=True):
 
 def add_colorbar(figure, colors, picture, **where):
     """Add the scale of the colors, with chance on it; return what its legend shows."""
-    label = fit_label(picture.name, 0.9 * figure.get_figheight())
+    label = style.fit_label(picture.name, 0.9 * figure.get_figheight())
     bar = figure.colorbar(colors, label=label, extend=picture.extend, **where)
     if picture.norm.vmin <= picture.chance <= picture.norm.vmax:
-        draw_chance(bar.ax, picture.chance, level=picture.level)
+        style.draw_chance(bar.ax, picture.chance, level=picture.level)
     if picture.norm.vmin <= picture.permuted <= picture.norm.vmax:
-        draw_permuted(bar.ax, picture.permuted, picture.metric)
+        style.draw_permuted(bar.ax, picture.permuted, picture.metric)
     return bar.ax.get_legend_handles_labels()[0]
 
 
@@ -580,8 +566,8 @@ def frequency_edges(freqs):
     if len(freqs) == 1:
         return freqs[0] + np.array([-0.5, 0.5])
     if is_geometric(freqs):
-        return np.exp(sample_edges(np.log(freqs)))
-    return sample_edges(freqs)
+        return np.exp(style.sample_edges(np.log(freqs)))
+    return style.sample_edges(freqs)
 
 
 def set_log_frequencies(axis, edges):
@@ -654,10 +640,10 @@ def why_no_topomaps(info):
     """Word why the sensors cannot be picture on a head; "" if they can."""
     types = sorted(set(info.get_channel_types()))
     if len(types) > 1:
-        names = ", ".join(map(channel_label, types))
+        names = ", ".join(map(style.channel_label, types))
         return f"no topomaps of several types of channels ({names})"
     if types[0] not in TOPOMAP_TYPES:
-        return f"no topomaps of {channel_label(types[0])} channels"
+        return f"no topomaps of {style.channel_label(types[0])} channels"
     places = _places(info)
     if not (np.isfinite(places).all() and places.any(axis=1).all()):
         return "no topomaps: sensors without positions"
@@ -697,16 +683,18 @@ def explain_topomaps(ax, result, picture, samples, info):
         np.ones(len(samples)),
         "v",
         transform=ax.get_xaxis_transform(),  # seconds across, share of the height up
-        color=SCORE_COLOR,
+        color=style.SCORE_COLOR,
         ms=6,
         clip_on=False,
         label="times of the topomaps",
     )
     if picture.marked is None or not picture.marked[:, samples].any():
         return
-    style = RING if _has_gaps(picture) or extent_of(info) is None else MARKED
-    what = "majority of people" if picture.metric == BOUND else "significant sensors"
-    ax.plot([], [], **style, ls="", label=f"{what} at that time")
+    look = RING if _has_gaps(picture) or extent_of(info) is None else MARKED
+    what = (
+        "majority of people" if picture.metric == style.BOUND else "significant sensors"
+    )
+    ax.plot([], [], **look, ls="", label=f"{what} at that time")
 
 
 def _places(info):
@@ -716,7 +704,7 @@ def _places(info):
 
 def _has_gaps(picture):
     """Tell maps that have no value at some sensors; there is nothing to interpolate."""
-    return picture.metric == BOUND or np.isnan(picture.values).any()
+    return picture.metric == style.BOUND or np.isnan(picture.values).any()
 
 
 #: The share of the head that sensors lie around if values are drawn all over it.

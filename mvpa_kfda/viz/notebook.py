@@ -9,7 +9,7 @@ from html import escape
 from io import BytesIO
 
 from .brains import kinds_of
-from .common import make_figure
+from .style import make_figure
 
 #: Dots per inch of the figure, which make about 500 of its width.
 _DPI = 72

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..utils.checks import check_option
+from . import style
 from .brains import draw_hemisphere, flat_axis, in_template
-from .common import TITLE_DENSITY, describe, draws_names, maybe_show, new_figure
 from .maps import check_colors
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _COLORBAR = (0.875, 0.25, 0.018, 0.5)
 _ROW_HEIGHT, _TITLE_HEIGHT = 1.6, 0.5
 
 
-@draws_names
+@style.draws_names
 def plot_patterns(
     result,
     kind: Literal["class", "discriminant"] = "class",
@@ -92,7 +92,7 @@ def plot_patterns(
     most = np.nanmax(np.abs(maps))
     low, high = check_colors(vlim, cmap) or (-most, most)
     height = _ROW_HEIGHT * len(labels) + _TITLE_HEIGHT
-    figure = new_figure((8.5, height))
+    figure = style.new_figure((8.5, height))
     top = 1 - _TITLE_HEIGHT / height
     step = (top - _ROWS[1]) / len(labels)
     boxes = [
@@ -107,7 +107,7 @@ def plot_patterns(
     for box, label in zip(boxes, labels, strict=True):
         figure.text(0.02, box[1] + box[3], label, va="bottom")
     _finish(figure, result, region, colors)
-    return maybe_show(figure, show)
+    return style.maybe_show(figure, show)
 
 
 def part_to_draw(space):
@@ -132,8 +132,8 @@ def _finish(figure, result, region, colors):
     where = ""
     if region is not None:
         where = f"region {result.geometry.names[result.geometry.find(region)]}, "
-    width = int(TITLE_DENSITY * figure.get_figwidth())
-    title = textwrap.fill(where + describe(result), width, break_on_hyphens=False)
+    width = int(style.TITLE_DENSITY * figure.get_figwidth())
+    title = textwrap.fill(where + style.describe(result), width, break_on_hyphens=False)
     figure.suptitle(title, x=0.02, y=0.99, ha="left", va="top", fontsize="medium")
 
 

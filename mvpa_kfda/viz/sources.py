@@ -16,13 +16,7 @@ from ..inference.corrections import CorrectionName
 from ..inference.null import Alternative
 from ..utils.axes import AXES
 from ..utils.rounding import nearest
-from .common import (
-    SCORE_COLOR,
-    draws_names,
-    new_figure,
-    sample_edges,
-    set_title,
-)
+from . import style
 from .maps import LINE_COLOR, draw_map, draw_onset, finish_rows, make_picture
 
 if TYPE_CHECKING:
@@ -53,7 +47,7 @@ _VIEWS = (
 )
 
 
-@draws_names
+@style.draws_names
 def plot_sources(
     result,
     *,
@@ -144,14 +138,14 @@ def plot_sources(
         allowed = "None, or a time in seconds"
         wanted = time if isinstance(time, Real) else None
         sample = result.places.find_along("times", wanted, "time", allowed).argmax()
-    figure = new_figure((8.4, 6.4), "constrained")
+    figure = style.new_figure((8.4, 6.4), "constrained")
     points = result.sources["points"]
     ratios = {"height_ratios": [3, 1.6], "width_ratios": _widths(points)}
     grid = figure.add_gridspec(2, len(_VIEWS), **ratios)
     ax = figure.add_subplot(grid[0, :])
     mesh = _draw_rows(ax, result.sources, times, picture)
-    ax.axvline(times[sample], color=SCORE_COLOR, lw=1, ls=":", label="time below")
-    set_title(ax, result)
+    ax.axvline(times[sample], color=style.SCORE_COLOR, lw=1, ls=":", label="time below")
+    style.set_title(ax, result)
     for i, view in enumerate(_VIEWS):
         below = figure.add_subplot(grid[1, i])
         _draw_view(below, points, picture, sample, view)
@@ -172,7 +166,7 @@ def _draw_rows(ax, sources, times, picture):
     order = np.lexsort(keys)
     marked = None if marked is None else marked[order]
     picture = replace(picture, values=picture.values[order], marked=marked)
-    across = sample_edges(times)
+    across = style.sample_edges(times)
     width = 1.4 if len(order) <= _MOST_OUTLINED else 0.9
     mesh = draw_map(ax, across, np.arange(len(order) + 1) - 0.5, picture, width)
     draw_onset(ax.axvline, across)
