@@ -210,7 +210,7 @@ class Result:
     _is_small: ClassVar[bool] = True
 
     def __eq__(self, other):
-        """Tell whether the other result has the same type and the same fields."""
+        """Whether the other result has the same type and the same fields."""
         if type(self) is not type(other):
             return NotImplemented
         return same_content(*(each._compared() for each in (self, other)))
@@ -407,15 +407,15 @@ class ScoreMap(Result):
         return pd.DataFrame({name: np.ravel(v) for name, v in table.items()})
 
     def _columns(self):
-        """Return the columns of a table that say where every position is."""
+        """The columns of a table that say where every position is."""
         return self.places.columns()
 
     def _p_columns(self, correction, column, metric):
-        """Return the columns of a table with p-values under a correction."""
+        """The columns of a table with p-values under a correction."""
         return {column: self.p_of_map(correction, metric)}
 
     def _peak_of(self, metric, correction):
-        """Return the place, score and p-values where a map is highest."""
+        """The place, score and p-values where a map is highest."""
         corrections = [correction] if correction != "none" else []
         table = self._frame({metric: self.metrics[metric]}, corrections, metric)
         if table[metric].isna().all():
@@ -535,7 +535,7 @@ class ScoreMap(Result):
         return self._permuted_mean(self.scoring[0] if metric is None else metric)
 
     def _permuted_mean(self, metric):
-        """Return the mean score of permuted labels where it is not the chance level."""
+        """The mean score of permuted labels where it is not the chance level."""
         tests = self.kept_tests(metric)
         centre = centre_of(tests[0].null) if tests else None
         off = centre is not None and centre.is_off(self.chances[metric])
@@ -737,11 +737,11 @@ class ScoreMap(Result):
         return sizes
 
     def _with_scores(self):
-        """Return where there are scores, bool, of the shape of the map."""
+        """Where there are scores, bool, of the shape of the map."""
         return np.isfinite(np.asarray(self.metrics[self.scoring[0]], dtype=float))
 
     def _noun(self):
-        """Return what a position of the map is called."""
+        """What a position of the map is called."""
         if self.places.geometry is not None:
             return self.places.geometry.noun
         return AXES["times"].point if [*self.axes] == ["times"] else "position"
@@ -908,7 +908,7 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
         return self._recorded("degrees_of_freedom")
 
     def _recorded(self, name):
-        """Return what is recorded of the penalty."""
+        """What is recorded of the penalty."""
         if name not in self.penalty:
             raise AttributeError(
                 "This result comes from a version that did not record its penalties; "
@@ -1210,7 +1210,7 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
         return cluster_table(maps)
 
     def _cluster_scores(self, metric, **options):
-        """Return what clusters are formed of, NaN if not kept, and at which height."""
+        """What clusters are formed of, NaN if not kept, and at which height."""
         counted = np.isfinite(self.metrics[metric])
         return cluster_scores(counted, self.kept_tests(metric), **options)
 
@@ -1254,7 +1254,7 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
         return {}
 
     def _heights(self, metric, alternative):
-        """Return the maps (positions...) in which regions are where they are high."""
+        """The maps (positions...) in which regions are where they are high."""
         metric = self.check_metric(metric)
         alternative = "greater" if alternative is None else alternative
         z, _ = self._cluster_scores(metric, threshold=0.05, alternative=alternative)
@@ -1301,7 +1301,7 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
         return self._kept_tests(metric)
 
     def _kept_tests(self, metric):
-        """Return what was kept of each test of a metric."""
+        """What was kept of each test of a metric."""
         null = self.null_of(metric)
         return [KeptTest(np.asarray(self.metrics[metric]), null)] if len(null) else []
 
@@ -1352,7 +1352,7 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
         return []
 
     def _frame_of_pairs(self, metric):
-        """Return a table of pairs of classes; None if the metric is none."""
+        """A table of pairs of classes; None if the metric is none."""
         return None
 
     def peak(
@@ -1389,7 +1389,7 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
     plot_null = figure_method(plot_map_null)
 
     def _words(self):
-        """Return parts of a line: best score, positions, trials, folds, draws."""
+        """Parts of a line: best score, positions, trials, folds, draws."""
         name = self.scoring[0]
         found = Finding(self, metric=name).headline if self._is_scalar(name) else name
         parts = [found, *self._worded_positions()]

@@ -91,7 +91,7 @@ def cluster_table(maps):
 
 
 def _members(maps):
-    """Return the positions of each cluster, as indices in C order."""
+    """The positions of each cluster, as indices in C order."""
     # Clusters of high and of low scores stay apart, also where they touch.
     sides = np.stack([maps.inside & ~maps.low, maps.inside & maps.low])
     labels, sizes = find_clusters(sides, 0.5, maps.places.adjacency())
@@ -102,7 +102,7 @@ def _members(maps):
 
 
 def _row(maps, columns, members):
-    """Return the row of a cluster with these positions."""
+    """The row of a cluster with these positions."""
     p, scores = np.ravel(maps.p)[members], np.ravel(maps.scores)[members]
     low = np.ravel(maps.low)[members[0]]
     best = members[np.argmin(scores) if low else np.argmax(scores)]
@@ -129,7 +129,7 @@ _NAMED = (AXES["ch_names"].column, "region", "structure", "feature", "parcel")
 
 
 def _one_or_all(values):
-    """Return a single value, several as a tuple, and NaN for none."""
+    """A single value, several as a tuple, and NaN for none."""
     return values[0] if len(values) == 1 else tuple(values) or np.nan
 
 

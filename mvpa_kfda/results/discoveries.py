@@ -50,7 +50,7 @@ class TrueDiscoveries:
         return self.n_true / self.n
 
     def __repr__(self):
-        """Return the sentence that may be said of the set."""
+        """The sentence that may be said of the set."""
         what = f"{self.n:,} {plural(self.noun, self.n)}"
         confidence = (
             f"{100 * (1 - self.alpha):.3g} % confidence, simultaneous over all sets"
@@ -73,14 +73,14 @@ def levels_of(calibrations, alpha):
 
 
 def of_sides(scores, alternative):
-    """Return maps of scores about 0 that are high where something is tested for."""
+    """Maps of scores about 0 that are high where something is tested for."""
     if alternative == "two-sided":
         return [scores, -scores]
     return [-scores if alternative == "less" else scores]
 
 
 def calibrate_map(tests, alternative):
-    """Return the `Calibration` of a whole map (positions...) for each of its tests."""
+    """The `Calibration` of a whole map (positions...) for each of its tests."""
     found = []
     for observed, null, mask in tests:
         observed = np.asarray(observed, dtype=float).ravel()

@@ -168,7 +168,7 @@ class DissimilarityMixin(MatricesMixin):
         super().__post_init__()
 
     def _expanded(self, metrics):
-        """Return metrics with condensed tables of pairs in full."""
+        """Metrics with condensed tables of pairs in full."""
         c, found = len(self.classes), dict(metrics)
         if self.keeps_condensed:
             return found
@@ -215,7 +215,7 @@ class DissimilarityMixin(MatricesMixin):
         return [name for name in TABLES.values() if name in self.metrics]
 
     def _frame_of_pairs(self, metric):
-        """Return a table of pairs of classes; None if the metric is none."""
+        """A table of pairs of classes; None if the metric is none."""
         import pandas as pd  # slow to import, and only tables need it
 
         if metric not in self.pair_tables:
@@ -292,7 +292,7 @@ class DissimilarityMixin(MatricesMixin):
         )
 
     def _kept_of(self, chosen, table):
-        """Return what was kept of chosen pairs, by name, that were in scoring too."""
+        """What was kept of chosen pairs, by name, that were in scoring too."""
         before, same = {}, self.parameters.get("pairs_of") == table
         for name, pairs in (self.parameters["pairs"] if same else {}).items():
             numbers = number_pairs({name: pairs}, self.classes)[name]
@@ -414,7 +414,7 @@ class EvidenceMixin(DissimilarityMixin):
     plot_confusion = figure_method(plot_confusion)
 
     def _kept_scores(self, what):
-        """Return the class scores, or say how to have them."""
+        """The class scores, or say how to have them."""
         if self.class_scores is None:
             raise ValueError(
                 f"{what} needs the class scores of every trial, which were not kept. "

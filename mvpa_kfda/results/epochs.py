@@ -143,7 +143,7 @@ class SecondTestMixin:
                 )
 
     def _of_both_tests(self):
-        """Return pairs of what is kept of the first test and of the second."""
+        """Pairs of what is kept of the first test and of the second."""
         return [(self.metrics, self.second_scores), (self.nulls, self.second_nulls)]
 
     @property
@@ -153,7 +153,7 @@ class SecondTestMixin:
         return any(self._second_null(name) is not None for name in names)
 
     def _kept_tests(self, metric):
-        """Return what was kept of each test of a metric."""
+        """What was kept of each test of a metric."""
         null = self._second_null(metric)
         if null is None:
             return super()._kept_tests(metric)
@@ -161,11 +161,11 @@ class SecondTestMixin:
         return [*super()._kept_tests(metric), KeptTest(scores, null, self._exempt())]
 
     def _second_null(self, metric):
-        """Return what was kept of the second null of a metric, None without one."""
+        """What was kept of the second null of a metric, None without one."""
         return self.second_nulls.get(metric)
 
     def _exempt(self):
-        """Return the positions that are exempt from the second test, or None."""
+        """The positions that are exempt from the second test, or None."""
         return None
 
 
@@ -400,7 +400,7 @@ class GeneralizationResult(
         self._check_summaries()
 
     def _of_both_tests(self):
-        """Return pairs of what is kept of the first test and of the second."""
+        """Pairs of what is kept of the first test and of the second."""
         summaries = self.null_summaries, self.second_summaries
         return [*super()._of_both_tests(), summaries]
 
@@ -504,13 +504,13 @@ class GeneralizationResult(
         return super().pvalues(correction, metric=metric, **options)
 
     def _second_null(self, metric):
-        """Return what was kept of the second null of a metric, None without one."""
+        """What was kept of the second null of a metric, None without one."""
         if metric in self.second_summaries:
             return NullSummary.from_arrays(self.second_summaries[metric])
         return super()._second_null(metric)
 
     def _exempt(self):
-        """Return the positions that are exempt from the second test, or None."""
+        """The positions that are exempt from the second test, or None."""
         return exempt_cells(self.mode, self.train_times, self.test_times)
 
     @property
@@ -519,7 +519,7 @@ class GeneralizationResult(
         return self.y_test
 
     def _diagonal(self):
-        """Return the rows and columns of the cells with equal times."""
+        """The rows and columns of the cells with equal times."""
         return same_times(self.train_times, self.test_times)
 
     def diagonal(self) -> TimeResult:
@@ -544,36 +544,27 @@ class GeneralizationResult(
                 "There is no diagonal: no training time is also a test time. Use "
                 "result.scores[i, j], or windows at the same times."
             )
-        at = rows, columns
-        second, patterns = {}, {}
+        parts, patterns = ["metrics", "nulls", "fold_metrics", "repeats"], {}
         if self.mode != "plain" and self.second_nulls:  # else there is one test
-            second = {
-                kind: {k: v[..., rows, columns] for k, v in getattr(self, kind).items()}
-                for kind in ("second_scores", "second_nulls")
-            }
+            parts += ["second_scores", "second_nulls"]
         if np.array_equal(self.y, self.y_test):  # or they are of other classes' trials
             patterns = {kind: maps[rows] for kind, maps in self.pattern_maps.items()}
+        maps = {}
+        for part in parts:
+            # Permutations come before the cells, and folds and repeats after them.
+            cells = (..., rows, columns) if part.endswith("nulls") else (rows, columns)
+            maps[part] = {name: x[cells] for name, x in vars(self)[part].items()}
+        same = ("chances", "classes", "tests", "trains", "members")
+        same += ("parameters", "versions", "info_fif", "warnings")
         return TimeResult(
             times=self.train_times[rows],
-            metrics={name: value[at] for name, value in self.metrics.items()},
-            nulls={name: null[:, rows, columns] for name, null in self.nulls.items()},
-            **second,
-            chances=self.chances,
-            classes=self.classes,
             y=self.y_test,
             groups=None if self.tests_other_trials else self.groups,
-            predicted=self.predicted[at],
-            fold_metrics={name: each[at] for name, each in self.fold_metrics.items()},
+            predicted=self.predicted[rows, columns],
             class_scores=None if self.class_scores is None else self.class_scores[rows],
-            tests=self.tests,
-            trains=self.trains,
-            members=self.members,
-            repeats={name: each[at] for name, each in self.repeats.items()},
-            parameters=self.parameters,
-            versions=self.versions,
             pattern_maps=patterns,
-            info_fif=self.info_fif,
-            warnings=self.warnings,
+            **maps,
+            **{name: vars(self)[name] for name in same},
         )
 
     plot = figure_method(plot_generalization)
@@ -594,13 +585,13 @@ class GeneralizationResult(
 
 
 def same_times(train_times, test_times):
-    """Return the rows and columns of the cells with equal times."""
+    """The rows and columns of the cells with equal times."""
     rounded = train_times.round(6), test_times.round(6)
     return np.intersect1d(*rounded, return_indices=True)[1:]
 
 
 def exempt_cells(mode, train_times, test_times):
-    """Return where the second test of a map does not count, or None."""
+    """Where the second test of a map does not count, or None."""
     if mode != "plain":
         return None
     exempt = np.zeros((len(train_times), len(test_times)), dtype=bool)
@@ -609,7 +600,7 @@ def exempt_cells(mode, train_times, test_times):
 
 
 def _shape_of(null):
-    """Return the shape of a null, or of the one that a summary stands for."""
+    """The shape of a null, or of the one that a summary stands for."""
     if isinstance(null, dict):
         return (null["n_permutations"], *np.shape(null["exceedances"]))
     return np.shape(null)

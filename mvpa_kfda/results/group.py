@@ -108,7 +108,7 @@ class TestedMap(Placed, ScoreMap):
     permuted_means = None
 
     def _permuted_mean(self, metric):
-        """Return the mean score of permuted labels where it is not the chance level."""
+        """The mean score of permuted labels where it is not the chance level."""
         known = self.parameters.get("permuted_mean")
         of_scores = metric == self.metric and not self.is_difference
         return float(known[0]) if known and of_scores else np.nan
@@ -434,7 +434,7 @@ class TestedMap(Placed, ScoreMap):
     )
 
     def _heights(self, metric, alternative):
-        """Return the maps (positions...) in which regions are where they are high."""
+        """The maps (positions...) in which regions are where they are high."""
         heights = self.cluster_scores
         if heights is None:
             heights = self.scores - self.null_level(self.metric)
@@ -479,7 +479,7 @@ class TestedMap(Placed, ScoreMap):
         return MeanInterval(mean=mean, low=low, high=high, **where, **asked)
 
     def _table(self):
-        """Return the columns of a table with all maps."""
+        """The columns of a table with all maps."""
         return self.metrics
 
     def to_img(
@@ -657,7 +657,7 @@ class TestedMap(Placed, ScoreMap):
     plot_null = figure_method(plot_null_max)
 
     def _words(self):
-        """Return parts of a line: best score, positions, and what was tested how."""
+        """Parts of a line: best score, positions, and what was tested how."""
         where = [self.places.describe()] if self.axes else []
         return [Finding(self).headline, *where, *self.description()]
 
@@ -973,7 +973,7 @@ class GroupResult(OptionsMixin, MatricesMixin, PopulationMixin, TestedMap):
         return plain(self._p_of_share(gamma, self.correction_name(correction)))
 
     def _p_of_order(self, correction, hypothesis):
-        """Return the p-values of an i-test; refuse what it has none of."""
+        """The p-values of an i-test; refuse what it has none of."""
         share = self.parameters["hypothesis"]
         if hypothesis is not None and share_of(hypothesis) != share:
             raise ValueError(
@@ -1005,7 +1005,7 @@ class GroupResult(OptionsMixin, MatricesMixin, PopulationMixin, TestedMap):
         return named.get(share, f"null of a share of {share:g}")
 
     def _p_columns(self, correction, column, metric):
-        """Return the columns of a table with p-values under a correction."""
+        """The columns of a table with p-values under a correction."""
         columns = super()._p_columns(correction, column, metric)
         majority = correction in ("none", *BY_HOLM, *ADJUSTMENTS)
         if self.is_prevalence and majority:
@@ -1015,7 +1015,7 @@ class GroupResult(OptionsMixin, MatricesMixin, PopulationMixin, TestedMap):
         return columns
 
     def _table(self):
-        """Return the columns of a table with all maps, and of both lists their own."""
+        """The columns of a table with all maps, and of both lists their own."""
         if self.other_scores is None:
             return self.metrics
         name, maps = self.metric, self.metrics

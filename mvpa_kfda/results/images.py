@@ -212,7 +212,7 @@ class VolumeResult(
         return p
 
     def _columns(self):
-        """Return the columns of a table that say where every position is."""
+        """The columns of a table that say where every position is."""
         return super()._columns() | {"n_features": self.n_features}
 
     def _worded_positions(self):
@@ -518,7 +518,7 @@ def peak_table(result, correction, alpha, metric, min_distance, min_score):
 
 
 def find_peaks(space, scores, marked, pairs, min_distance):
-    """Return peaks of marked positions (V,), numbers and sizes of their clusters."""
+    """Peaks of marked positions (V,), numbers and sizes of their clusters."""
     # Connected positions are a cluster. In a volume its peaks are those of nilearn's
     # get_clusters_table, four at most, elsewhere those that no neighbour surpasses, and
     # every region is one. Peaks come by cluster, the highest scores first.
@@ -547,7 +547,7 @@ def find_peaks(space, scores, marked, pairs, min_distance):
 
 
 def _volume_maxima(voxels, affine, scores, cluster, min_distance):
-    """Return the indices of the peaks and sub-peaks that nilearn finds in clusters."""
+    """The indices of the peaks and sub-peaks that nilearn finds in clusters."""
     if len(voxels) == 0:
         return np.empty(0, dtype=int)
     grid = np.zeros(voxels.max(axis=0) + 1, dtype=int)
@@ -571,7 +571,7 @@ def _volume_maxima(voxels, affine, scores, cluster, min_distance):
 
 
 def _nilearn_peaks(values, start, affine, min_distance):
-    """Return the voxels (n_peaks, 3) of nilearn's peaks of positive values.
+    """The voxels (n_peaks, 3) of nilearn's peaks of positive values.
 
     The values were cut out of an image from the voxel `start` on.
     """
@@ -593,7 +593,7 @@ def _nilearn_peaks(values, start, affine, min_distance):
 
 
 def _graph_maxima(scores, edges):
-    """Return one position of each set of equal scores that no neighbour surpasses."""
+    """One position of each set of equal scores that no neighbour surpasses."""
     i, j = edges
     plateau = components(len(scores), edges[:, scores[i] == scores[j]])
     surpassed = np.zeros(len(scores), dtype=bool)

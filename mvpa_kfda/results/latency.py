@@ -165,7 +165,7 @@ class Latency(Result):
     plot = figure_method(plot_latency)
 
     def _facts(self):
-        """Return what a notebook's table shows: name -> words."""
+        """What a notebook's table shows: name -> words."""
         onset, peak = (words.partition(" ")[2] for words in self.worded())
         kind = {"Latencies": "differences"} if self.parts else {}
         facts = {"Onset": onset, "Peak": peak, "Subjects": str(self.n_subjects)}

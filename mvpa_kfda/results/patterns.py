@@ -56,7 +56,7 @@ class PatternMaps:
             )
 
     def _maps_of(self, kind, average):
-        """Return the maps of a kind, or say why there are none."""
+        """The maps of a kind, or say why there are none."""
         if not self.pattern_maps:
             kernel = as_call(self.parameters.get("kernel"))
             raise ValueError(
@@ -73,7 +73,7 @@ class PatternMaps:
         return self.pattern_maps[kind if average == "full" else "class_folds"]
 
     def _pattern_labels(self, kind):
-        """Return what each of the patterns of a kind is called."""
+        """What each of the patterns of a kind is called."""
         if kind == "class":
             return list(map(str, self.classes))
         n = len(self.classes) - 1
@@ -183,7 +183,7 @@ class PatternsMixin(PatternMaps):
         }
 
     def _chosen_patterns(self, kind, average):
-        """Return maps (..., n_patterns, n_channels), their labels, and trial counts."""
+        """Maps (..., n_patterns, n_channels), their labels, and trial counts."""
         self._check_asked(kind, average)
         if not self._has_places:
             raise ValueError(
@@ -340,7 +340,7 @@ class RegionPatternsMixin(PatternMaps):
 
 
 def _paint(space, values, name):
-    """Return an image of values (n_positions,), or of plain features a Series."""
+    """An image of values (n_positions,), or of plain features a Series."""
     if space.kind != "features":
         return space.to_img(values, name=name)
     import pandas as pd  # slow to import, and only tables need it
@@ -349,7 +349,7 @@ def _paint(space, values, name):
 
 
 def _at_rate_of(times, info):
-    """Return the info with the sampling rate of evenly spaced times."""
+    """The info with the sampling rate of evenly spaced times."""
     import mne
 
     steps = np.diff(times)
@@ -382,7 +382,7 @@ _MACHINE = slice(20, 28)
 
 
 def pack_info(info):
-    """Return an `mne.Info` without personal data as the bytes of a FIF file."""
+    """An `mne.Info` without personal data as the bytes of a FIF file."""
     import mne  # slow to import, as in all functions of this module
 
     # Names, types, positions and bad channels stay; dates, persons, devices, places and
@@ -397,7 +397,7 @@ def pack_info(info):
 
 
 def unpack_info(packed):
-    """Return the `mne.Info` that `pack_info` packed."""
+    """The `mne.Info` that `pack_info` packed."""
     import mne
 
     with mne.use_log_level("ERROR"), tempfile.TemporaryDirectory() as folder:

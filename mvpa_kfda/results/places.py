@@ -180,11 +180,11 @@ class Places:
         return max([0.0, *(self._apart(other, name) for name in self._times())])
 
     def _times(self):
-        """Return the axes of times."""
+        """The axes of times."""
         return [name for name in self.axes if name in AXES and AXES[name].is_time]
 
     def _apart(self, other, name):
-        """Return how far times along an axis are apart, if less than half a sample."""
+        """How far times along an axis are apart, if less than half a sample."""
         here, there = self.coordinates[name], other.coordinates.get(name, ())
         if len(here) != len(there) or len(here) < 2 or _same(here, there):
             return 0.0
@@ -439,7 +439,7 @@ class Placed:
         return self.places.shape
 
     def __getattr__(self, name: str) -> NDArray:
-        """Return the coordinates along an axis of the map, e.g. `times`."""
+        """The coordinates along an axis of the map, e.g. `times`."""
         # Looked up in __dict__, because copy and pickle ask before there are fields.
         places = self.__dict__.get("places")
         if isinstance(places, Places) and name in places.coordinates:
@@ -468,7 +468,7 @@ def check_pairs(pairs, n, noun):
 
 
 def sensor_time_adjacency(pairs, n_sensors, n_times):
-    """Return which of (n_sensors, n_times) are neighbours, in space or next in time."""
+    """Which of (n_sensors, n_times) are neighbours, in space or next in time."""
     entries = np.ones(pairs.shape[1], bool), tuple(pairs)
     sensors = sparse.coo_array(entries, (n_sensors, n_sensors))
     times = sparse.eye_array(n_times, k=1, dtype=bool)
@@ -502,7 +502,7 @@ def _space_difference(space, other):
 
 
 def _same_columns(space, other):
-    """Tell whether two spaces of CIFTI files differ only in where their cortex lies."""
+    """Whether two spaces of CIFTI files differ only in where their cortex lies."""
     # The surfaces of subjects lie at other places, but their vertices correspond.
     free = {"coordinates": None, "affine": None}
     one, two = (each.pack() | free for each in (space, other))
@@ -512,7 +512,7 @@ def _same_columns(space, other):
 
 
 def _same(values, others):
-    """Tell whether coordinates are the same, but for rounding."""
+    """Whether coordinates are the same, but for rounding."""
     if values is None or others is None:
         return values is others
     values, others = np.atleast_1d(values), np.atleast_1d(others)

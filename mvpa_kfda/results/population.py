@@ -214,7 +214,7 @@ class Prevalence(_Shares):
         return ~np.isnan(self.sizes).any(axis=0)
 
     def _at(self, counted):
-        """Return the posterior where positions count."""
+        """The posterior where positions count."""
         return Share.of(self.found[:, counted], self.sizes[:, counted])
 
 
@@ -338,7 +338,7 @@ def check_interval(confidence, alternative, simultaneous):
 
 
 def share_of(hypothesis):
-    """Return the share of the population that a null hypothesis is about."""
+    """The share of the population that a null hypothesis is about."""
     if isinstance(hypothesis, str):
         also = ("a share from 0 to 1",)
         return NULLS[check_option("hypothesis", hypothesis, NULLS, also)]
@@ -679,7 +679,7 @@ class PopulationMixin:
         return np.tile(self.p_maps["none"][counted] ** (1 / n), (n, 1))
 
     def _share(self, hypothesis):
-        """Return the share of the population that the null hypothesis is about."""
+        """The share of the population that the null hypothesis is about."""
         if hypothesis is None:
             return 0.0
         share = share_of(hypothesis)
@@ -691,7 +691,7 @@ class PopulationMixin:
         return share
 
     def _p_of_share(self, gamma, name):
-        """Return the p-values of a share of the population above 0, by correction."""
+        """The p-values of a share of the population above 0, by correction."""
         corrected = None
         if name in BY_HOLM:
             corrected = holm

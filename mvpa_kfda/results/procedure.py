@@ -66,7 +66,7 @@ class OptionsMixin:
         return super()._content() | {"options": recorded(self.options)}
 
     def __getstate__(self):
-        """Return the fields for a pickle, which takes no functions of the user's."""
+        """The fields for a pickle, which takes no functions of the user's."""
         return vars(self) | {"options": recorded(self.options)}
 
     @property
@@ -180,7 +180,7 @@ class _LostError(ValueError):
 
 
 def _revived(value):
-    """Return what was recorded."""
+    """What was recorded."""
     if isinstance(value, Iterator):
         raise _LostError("an iterator, which is used up")
     if is_record(value):

@@ -147,7 +147,7 @@ def plot_volume(
 
 
 def kinds_of(space):
-    """Return the kinds of figures that there are of a space, the usual one first."""
+    """The kinds of figures that there are of a space, the usual one first."""
     if space.kind == "regions":
         return tuple(dict.fromkeys((*KINDS["regions"], *kinds_of(space.base))))
     if space.kind != "grayordinates":
@@ -159,7 +159,7 @@ def kinds_of(space):
 
 
 def fits_glass_brain(space):
-    """Tell whether the voxels of a space fit the outline of a brain."""
+    """Whether the voxels of a space fit the outline of a brain."""
     volume = space if space.kind == "volume" else space.volume[0]
     return flat_axis(volume) is None and in_template(volume)
 
@@ -179,7 +179,7 @@ class _Part:
 
 
 def on_part(result, picture, kind):
-    """Return the surfaces or the voxels of a CIFTI file, and what is drawn there."""
+    """The surfaces or the voxels of a CIFTI file, and what is drawn there."""
     space = result.geometry
     if space.base.kind != "grayordinates":
         return result, picture
@@ -329,7 +329,7 @@ _OPAQUE = 0.5
 
 
 def fading(picture):
-    """Return the colors, the more transparent the closer they are to chance."""
+    """The colors, the more transparent the closer they are to chance."""
     from matplotlib.colors import ListedColormap
 
     low, high, chance = picture.norm.vmin, picture.norm.vmax, picture.chance
@@ -341,7 +341,7 @@ def fading(picture):
 
 
 def flat_axis(volume):
-    """Return the axis of the brain along which the grid has one slice; None if none."""
+    """The axis of the brain along which the grid has one slice; None if none."""
     for k, n_slices in enumerate(volume.mask.shape):
         if n_slices == 1:
             return "xyz"[np.abs(volume.affine[:3, k]).argmax()]
@@ -349,7 +349,7 @@ def flat_axis(volume):
 
 
 def choose_cuts(result, picture, views, flat_volume):
-    """Return where to cut: at the only slice, or through what is tested for most."""
+    """Where to cut: at the only slice, or through what is tested for most."""
     from nilearn.plotting import find_cut_slices
 
     if flat_volume is not None:
@@ -374,12 +374,12 @@ def choose_cuts(result, picture, views, flat_volume):
 
 
 def volume_of(space):
-    """Return the voxels of a space, or of its regions."""
+    """The voxels of a space, or of its regions."""
     return space.base if space.kind == "regions" else space
 
 
 def _place(space, position):
-    """Return where a position is in mm; of a region, a voxel near its middle."""
+    """Where a position is in mm; of a region, a voxel near its middle."""
     if space.kind != "regions":
         return space.points[position]
     own = space.base.points[space.membership[[position]].indices]
@@ -400,7 +400,7 @@ def _check_views(views, kind):
 
 
 def _background(result, volume, bg_img, flat):
-    """Return nilearn's arguments for the image behind the scores."""
+    """Nilearn's arguments for the image behind the scores."""
     if bg_img is not None:
         return {"anat_img": bg_img}
     if not flat and in_template(volume):
@@ -414,7 +414,7 @@ _IN_TEMPLATE = 0.9
 
 
 def in_template(volume):
-    """Tell whether the voxels lie within the MNI brain, most of them."""
+    """Whether the voxels lie within the MNI brain, most of them."""
     from nilearn.datasets import load_mni152_brain_mask
 
     brain = load_mni152_brain_mask(resolution=2)
@@ -502,7 +502,7 @@ def _outline_vertices(ax, mesh, part, marks):
 
 
 def shading_of(surface, part, bg_img):
-    """Return the gray behind the scores, (n_vertices,): folds, or what was given."""
+    """The gray behind the scores, (n_vertices,): folds, or what was given."""
     if bg_img is not None:
         return bg_img.data.parts[part]
     vertices, faces = surface.coordinates[part], surface.faces[part]
@@ -547,7 +547,7 @@ def _plot_bars(result, picture, legend):
 
 
 def _null_band(result, picture):
-    """Return where the middle 95 % of the permutations are, NaN if there are none."""
+    """Where the middle 95 % of the permutations are, NaN if there are none."""
     low, high = np.full((2, len(picture.values)), np.nan)
     null = result.null_of(picture.metric)
     for i in np.flatnonzero(result.decoded) if len(null) else ():
@@ -557,7 +557,7 @@ def _null_band(result, picture):
 
 
 def _subjects_band(result, picture):
-    """Return the interval of the mean over subjects, as far as scores go."""
+    """The interval of the mean over subjects, as far as scores go."""
     if picture.metric != result.metric or result.is_difference:
         return _null_band(result, picture)
     low, high = np.clip(

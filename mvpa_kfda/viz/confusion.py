@@ -277,7 +277,7 @@ def _check_predicted(result):
 
 
 def _count(result, predicted):
-    """Return how often (c, c) classes were predicted (n_places, n) for others."""
+    """How often (c, c) classes were predicted (n_places, n) for others."""
     true = np.broadcast_to(result.y_tested, predicted.shape)
     there = predicted >= 0
     pairs = true[there][:, np.newaxis], predicted[there][:, np.newaxis]

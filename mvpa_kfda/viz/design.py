@@ -107,12 +107,12 @@ def plot_design(design, *, legend: bool = True, show: bool = False) -> Figure:
 
 
 def _width(n_columns):
-    """Return the width of a panel of so many columns."""
+    """The width of a panel of so many columns."""
     return float(np.clip(_COLUMN * n_columns, _NARROWEST, _WIDEST))
 
 
 def _lines(design):
-    """Return what every line shows: its label, "" within a group, and its trials."""
+    """What every line shows: its label, "" within a group, and its trials."""
     n = len(design.y)
     if design.groups is None:
         length = int(np.clip(10 * round(np.sqrt(3 * n) / 10), 10, _LONGEST))
@@ -167,7 +167,7 @@ def _draw_trials(ax, design, lines):
 
 
 def _class_colors(c):
-    """Return a color for each of c classes."""
+    """A color for each of c classes."""
     import matplotlib as mpl
 
     if c <= len(style.COLORS):
@@ -228,7 +228,7 @@ def _draw_folds(ax, design, lines):
 
 
 def _of_groups(does, lines):
-    """Return what is done with whole groups in the place of their lines."""
+    """What is done with whole groups in the place of their lines."""
     group = np.cumsum([bool(label) for label, _ in lines]) - 1
     whole = np.zeros((group[-1] + 1, does.shape[1]), int)
     np.bitwise_or.at(whole, group, does)
@@ -236,7 +236,7 @@ def _of_groups(does, lines):
 
 
 def _block_numbers(design):
-    """Return the numbers of the blocks in the order of their first trials."""
+    """The numbers of the blocks in the order of their first trials."""
     numbers, first = np.unique(design.blocks, return_index=True)
     return numbers[np.argsort(first)][numbers[np.argsort(first)] >= 0]
 

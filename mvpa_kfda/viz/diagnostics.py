@@ -125,7 +125,7 @@ def plot_tuning(
 
 
 def _scales_and_grids(penalty, shape):
-    """Return scales (n_folds, n_kernels) and relative grids (n_folds, n_kernels, L).
+    """Scales (n_folds, n_kernels) and relative grids (n_folds, n_kernels, L).
 
     Folds share them, or those of a repeat do, or each has its own.
     """
@@ -265,7 +265,7 @@ def plot_predictions(
 
 
 def _correlation(values, others):
-    """Return the correlation of two vectors, 0 if one is constant."""
+    """The correlation of two vectors, 0 if one is constant."""
     if min(np.ptp(values), np.ptp(others)) == 0:
         return 0.0
     return np.corrcoef(values, others)[0, 1]

@@ -120,12 +120,12 @@ def view_map(
 
 
 def views_of(space):
-    """Return the kinds of views that there are of a space, the usual one first."""
+    """The kinds of views that there are of a space, the usual one first."""
     return [kind for kind in kinds_of(space) if kind in _VIEWS]
 
 
 def _shown(result, metric, correction, alpha, min_score, options):
-    """Return which positions are shown (n_positions,), None for all, and words."""
+    """Which positions are shown (n_positions,), None for all, and words."""
     if min_score is not None:
         if alpha is not None:
             raise ValueError(
@@ -142,7 +142,7 @@ def _shown(result, metric, correction, alpha, min_score, options):
 
 
 def _colors(name, values, level, alpha, vlim, cmap):
-    """Return the scale of the colors and the colors of a map."""
+    """The scale of the colors and the colors of a map."""
     if name == "p":  # small ones are what is looked for
         vlim, cmap = vlim or (0, alpha or 1), cmap or "viridis_r"
     elif name == style.BOUND:
@@ -175,7 +175,7 @@ def _drawn(picture):
 
 
 def _shared(picture):
-    """Return the arguments that both of nilearn's views take."""
+    """The arguments that both of nilearn's views take."""
     return {
         "vmin": picture.norm.vmin,
         "vmax": picture.norm.vmax,
@@ -216,7 +216,7 @@ def _view_volume(result, picture, hemi, cut_coords, bg_img):
 
 
 def _silhouette(result, space):
-    """Return an image of what was decoded, gray on white, as nilearn needs no more."""
+    """An image of what was decoded, gray on white, as nilearn needs no more."""
     from nibabel import Nifti1Image
     from nilearn.image import resample_img
 
@@ -229,7 +229,7 @@ def _silhouette(result, space):
 
 
 def _with_caption(view, words):
-    """Return a view of nilearn with words above it: its title has room for a few."""
+    """A view of nilearn with words above it: its title has room for a few."""
     look = "font: 15px sans-serif; margin: 0 0 8px"
     caption = f'<p style="{look}">{escape(words)}</p>'
     view.html = _BODY.sub(rf"\g<0>{caption}", view.html, count=1)
@@ -277,7 +277,7 @@ def _view_surface(result, picture, hemi, cut_coords, bg_img):
 
 
 def _apart(places):
-    """Return places of hemispheres, moved apart where they would lie in each other."""
+    """Places of hemispheres, moved apart where they would lie in each other."""
     if len(places) < 2:
         return places
     left, right = places["left"], places["right"]

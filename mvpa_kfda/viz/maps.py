@@ -423,7 +423,7 @@ def make_picture(
 
 
 def colors_for(values, chance, vlim, cmap):
-    """Return the scale of the colors and the colors."""
+    """The scale of the colors and the colors."""
     from matplotlib.colors import ListedColormap, Normalize
     from matplotlib.pyplot import get_cmap
 
@@ -439,7 +439,7 @@ def colors_for(values, chance, vlim, cmap):
 
 
 def _limits(values, chance):
-    """Return the two ends of the colors that fit the scores."""
+    """The two ends of the colors that fit the scores."""
     values = values[np.isfinite(values)]
     if not np.isfinite(chance):
         return (values.min(), values.max()) if values.size else (0.0, 1.0)
@@ -518,7 +518,7 @@ def draw_outline(ax, segments, label, width=1.4):
 
 
 def outline(x_edges, y_edges, mask):
-    """Return the borders (n_segments, 2 ends, x and y) of marked cells (n_y, n_x)."""
+    """The borders (n_segments, 2 ends, x and y) of marked cells (n_y, n_x)."""
     # Every border follows the edge of a cell, so that single cells and cells at the rim
     # of the grid are outlined, too.
     x, y = np.asarray(x_edges), np.asarray(y_edges)
@@ -552,7 +552,7 @@ def add_colorbar(figure, colors, picture, **where):
 
 
 def is_geometric(freqs):
-    """Tell whether frequencies are spaced by ratios rather than by differences."""
+    """Whether frequencies are spaced by ratios rather than by differences."""
     freqs = np.asarray(freqs, dtype=float)
     if len(freqs) < 3 or freqs[0] <= 0:
         return False
@@ -561,7 +561,7 @@ def is_geometric(freqs):
 
 
 def frequency_edges(freqs):
-    """Return the n + 1 borders between frequencies, halfway on their scale."""
+    """The n + 1 borders between frequencies, halfway on their scale."""
     freqs = np.asarray(freqs, dtype=float)
     if len(freqs) == 1:
         return freqs[0] + np.array([-0.5, 0.5])
@@ -629,7 +629,7 @@ def topomap_samples(places, wanted, values):
 
 
 def sensor_info(result):
-    """Return the mne.Info of the sensors, in their order."""
+    """The mne.Info of the sensors, in their order."""
     import mne
 
     info = result.info
@@ -698,7 +698,7 @@ def explain_topomaps(ax, result, picture, samples, info):
 
 
 def _places(info):
-    """Return the place of every sensor in meters, (n_sensors, 3), rounded to 0.1 mm."""
+    """The place of every sensor in meters, (n_sensors, 3), rounded to 0.1 mm."""
     return np.array([ch["loc"][:3] for ch in info["chs"]]).round(4)
 
 

@@ -21,7 +21,7 @@ _TABLE = "margin-left: 0; color: inherit"
 
 
 def make_html(result, facts, with_figure=True):
-    """Return the HTML of a result: of the facts, name -> words, and of its figure."""
+    """The HTML of a result: of the facts, name -> words, and of its figure."""
     rows = "".join(
         f'<tr><th style="{_NAME}">{escape(name)}</th>'
         f'<td style="text-align: left">{escape(words)}</td></tr>'
@@ -39,7 +39,7 @@ def _draws_fast(result):
 
 
 def _picture(result):
-    """Return the figure as an image within HTML; "" if there is none."""
+    """The figure as an image within HTML; "" if there is none."""
     content = BytesIO()
     try:
         with warnings.catch_warnings():

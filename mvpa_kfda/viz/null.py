@@ -207,7 +207,7 @@ def plot_map_null(
 
 
 def _largest(null):
-    """Return the largest score of every permuted map, (P,)."""
+    """The largest score of every permuted map, (P,)."""
     if isinstance(null, NullSummary):
         return null.maximum
     # Ignores NaN as np.nanmax does, but needs no copy of the null.
@@ -215,7 +215,7 @@ def _largest(null):
 
 
 def quantile_of(null, alpha):
-    """Return what a score must surpass for p <= alpha; None if that is out of reach."""
+    """What a score must surpass for p <= alpha; None if that is out of reach."""
     # p = (1 + b) / (1 + P) <= alpha, if no more than b of the null are as large.
     b = min(int(np.floor(alpha * (len(null) + 1) + 1e-9)), len(null)) - 1
     return None if b < 0 else float(np.sort(null)[::-1][b])

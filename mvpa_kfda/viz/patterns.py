@@ -111,7 +111,7 @@ def plot_patterns(
 
 
 def part_to_draw(space):
-    """Return the surfaces or voxels that patterns are drawn on, and their positions."""
+    """The surfaces or voxels that patterns are drawn on, and their positions."""
     if space.kind == "grayordinates":
         parts = (part for part in space.pieces() if len(part[1]))
         cortex = next((part for part in parts if part[0].kind == "surface"), None)
@@ -170,7 +170,7 @@ def _draw_slices(figure, boxes, volume, maps, views, cut_coords, bg_img, colors)
 
 
 def _cuts(places, weights, n):
-    """Return up to n places along an axis with about as much weight between them."""
+    """Up to n places along an axis with about as much weight between them."""
     # nilearn's find_cut_slices spreads cuts of a small region over the whole brain.
     order = np.argsort(places)
     share = np.cumsum(weights[order]) / weights.sum()

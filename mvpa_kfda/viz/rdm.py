@@ -197,7 +197,7 @@ def plot_mds(
 
 
 def _matrix(result, kind, at):
-    """Return the mean matrix (c, c) at a place, and words for the place."""
+    """The mean matrix (c, c) at a place, and words for the place."""
     mask, where = find_places(result, at)
     values = np.atleast_2d(result.rdm(kind)[mask]).mean(axis=0)
     where = where.removeprefix("At ").removeprefix("In ").removesuffix(", pooled")
@@ -205,7 +205,7 @@ def _matrix(result, kind, at):
 
 
 def _order_of(result, order, matrix):
-    """Return the order of the classes, their numbers."""
+    """The order of the classes, their numbers."""
     classes = result.classes.tolist()
     if not isinstance(order, str):
         wanted = list(order)
@@ -240,7 +240,7 @@ def _name_rows(ax, names, is_first):
 
 
 def _scale(apart, random_state):
-    """Return points (c, 2) that are so far apart (c, c), around zero."""
+    """Points (c, 2) that are so far apart (c, c), around zero."""
     from inspect import signature
 
     from sklearn.manifold import MDS

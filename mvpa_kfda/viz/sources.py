@@ -183,14 +183,14 @@ def _draw_rows(ax, sources, times, picture):
 
 
 def _limits(points, view):
-    """Return the lowest and the highest place across and up, with a margin."""
+    """The lowest and the highest place across and up, with a margin."""
     low, high = (end(points[:, view.axes], axis=0) for end in (np.min, np.max))
     margin = 0.06 * max((high - low).max(), 1.0)
     return low - margin, high + margin
 
 
 def _widths(points):
-    """Return the widths of the views, all of one height."""
+    """The widths of the views, all of one height."""
     sizes = [np.subtract(*_limits(points, view)) for view in _VIEWS]
     return [across / up for across, up in sizes]
 

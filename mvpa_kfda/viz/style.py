@@ -66,13 +66,13 @@ def check_request(
 
 
 def shown_metric(result, metric):
-    """Return the name of a metric with one number per position, the first if None."""
+    """The name of a metric with one number per position, the first if None."""
     first = (result.scalar_metrics or result.scoring)[0]
     return result.check_metric(first if metric is None else metric)
 
 
 def find_marked(result, metric, correction, alpha, min_score):
-    """Return what is significant, or what scores as much, and p-values that tell."""
+    """What is significant, or what scores as much, and p-values that tell."""
     if min_score is not None:
         return result.metrics[metric] >= check_finite("min_score", min_score), None
     if not result.has_p:
@@ -129,7 +129,7 @@ _LONGEST_TEXT = 1000
 
 
 def short_name(name, longest=_LONGEST_NAME):
-    """Return a name that is not too long."""
+    """A name that is not too long."""
     name = plain_text(name)
     if len(name) > longest:  # names often differ at their ends: "object 12"
         end = int(_END_OF_NAME * longest)
@@ -138,7 +138,7 @@ def short_name(name, longest=_LONGEST_NAME):
 
 
 def cut(text, most=120):
-    """Return a text of so many characters at most."""
+    """A text of so many characters at most."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
@@ -188,7 +188,7 @@ def _settle_texts(figure):
 
 
 def short_names(names, longest=_LONGEST_NAME):
-    """Return names that are not too long, but long enough to be told apart."""
+    """Names that are not too long, but long enough to be told apart."""
     names = list(map(str, names))
     most = max(map(len, names), default=0)
     for length in range(longest, max(longest, most) + 1):
@@ -213,12 +213,12 @@ _CHANNELS = {
 
 
 def channel_label(kind):
-    """Return what a type of channels of MNE-Python is called within a sentence."""
+    """What a type of channels of MNE-Python is called within a sentence."""
     return _CHANNELS.get(kind, kind.upper().replace("_", " "))
 
 
 def label_of(result, metric):
-    """Return the name of a result's map as an axis shows it."""
+    """The name of a result's map as an axis shows it."""
     if metric == BOUND:
         return "Prevalence bound γ₀"
     if metric == "statistic" and metric in result.metrics:
@@ -233,7 +233,7 @@ def label_of(result, metric):
 
 
 def score_label(result):
-    """Return the name of the scores, also where the result is of differences."""
+    """The name of the scores, also where the result is of differences."""
     return capital(score_in_text(result))
 
 
@@ -243,7 +243,7 @@ def score_in_text(result):
 
 
 def difference_label(result):
-    """Return the name of differences, which says of what."""
+    """The name of differences, which says of what."""
     first, second = result.labels
     return f"{score_label(result)}, {first} - {second}"
 
@@ -253,7 +253,7 @@ _LETTER = 0.075
 
 
 def fit_label(label, inches):
-    """Return a label in lines that are no longer than so many inches."""
+    """A label in lines that are no longer than so many inches."""
     return textwrap.fill(label, max(16, int(inches / _LETTER)))
 
 
@@ -275,12 +275,12 @@ def with_null(result, words):
 
 
 def limits_of(result):
-    """Return the smallest and the largest value that scores can have."""
+    """The smallest and the largest value that scores can have."""
     return metric_limits(result.metric)
 
 
 def level_of(result, metric):
-    """Return what the level is called at which there is no effect."""
+    """What the level is called at which there is no effect."""
     if metric == "statistic":
         return "no effect"
     about_both = result.is_difference and metric == result.metric
@@ -313,7 +313,7 @@ def marking(
     threshold=0.05,
     alternative="greater",
 ):
-    """Return where a map is marked, None without p-values, and the words for it."""
+    """Where a map is marked, None without p-values, and the words for it."""
     if metric == BOUND:
         marked, label = result.metrics[metric] >= 0.5, "majority of people (γ₀ ≥ 0.5)"
         return marked, label if marked.any() else f"no {position} with a {label}"
@@ -373,7 +373,7 @@ def draw_apart(plot, *args, **options):
 
 
 def new_figure(figsize, layout=None):
-    """Return a new figure, of pyplot unless `draw_apart` asks for it."""
+    """A new figure, of pyplot unless `draw_apart` asks for it."""
     if not _APART.get():
         from matplotlib.pyplot import figure
 
@@ -387,7 +387,7 @@ def new_figure(figsize, layout=None):
 
 
 def axes_or_new(ax, figsize):
-    """Return the Axes to draw into, those of a new figure if none are given."""
+    """The Axes to draw into, those of a new figure if none are given."""
     from matplotlib.axes import Axes
 
     if ax is None:
@@ -401,7 +401,7 @@ def axes_or_new(ax, figsize):
 
 
 def choose_color(ax, color, first=SCORE_COLOR):
-    """Return the color of a curve: the one asked for, or one the Axes hardly have."""
+    """The color of a curve: the one asked for, or one the Axes hardly have."""
     from matplotlib.colors import to_hex
 
     if color is not None:
@@ -424,7 +424,7 @@ def check_color(color):
 
 
 def lighter(color, gray=NULL_COLOR):
-    """Return the color of what stands behind a curve: gray behind the first."""
+    """The color of what stands behind a curve: gray behind the first."""
     return gray if color == SCORE_COLOR else color
 
 
@@ -477,7 +477,7 @@ def count_along(axis):
 
 
 def histogram_edges(values):
-    """Return edges (n_bins + 1,) of bins that hold equally many possible scores."""
+    """Edges (n_bins + 1,) of bins that hold equally many possible scores."""
     # Accuracies are multiples of 1/n. Bins that are no multiple of that hold now one of
     # them and now two, which draws a comb that the data does not have.
     values = np.asarray(values, dtype=float)
@@ -525,7 +525,7 @@ def add_ylabel(ax, label):
 
 
 def sample_edges(times):
-    """Return the n + 1 borders halfway between samples."""
+    """The n + 1 borders halfway between samples."""
     if len(times) == 1:  # no neighbor tells how long a sample is
         return times[0] + np.array([-0.005, 0.005])
     middle = (times[:-1] + times[1:]) / 2
@@ -585,12 +585,12 @@ def _fit_height(ax, n_before, n_now):
 
 
 def _share_of_bars(n):
-    """Return the share of the height that rows of bars take."""
+    """The share of the height that rows of bars take."""
     return _BAR_ROOM + (n - 1) * _BAR_STEP
 
 
 def significant_spans(times, significant):
-    """Return start and end (n_spans, 2) of contiguous significant samples."""
+    """Start and end (n_spans, 2) of contiguous significant samples."""
     flags = np.concatenate([[0], np.asarray(significant, dtype=int), [0]])
     change = np.diff(flags)
     edges = sample_edges(np.asarray(times, dtype=float))
@@ -676,12 +676,12 @@ def add_figure_legend(figure, handles=None, loc="outside lower center", columns=
 
 
 def word_scale(ax):
-    """Return how large words are in Axes, 1 or in small ones less."""
+    """How large words are in Axes, 1 or in small ones less."""
     return float(np.clip((inches_of(ax) / _ROOMY).min(), _SMALLEST, 1))
 
 
 def _font_size(name):
-    """Return the size of a font in points by its name, e.g. "small"."""
+    """The size of a font in points by its name, e.g. "small"."""
     from matplotlib.font_manager import FontProperties
 
     return FontProperties(size=name).get_size_in_points()
@@ -728,7 +728,7 @@ def set_title(ax, result, note="", name=None):
 
 
 def inches_of(ax):
-    """Return width and height of Axes in inches, before room is made for words."""
+    """Width and height of Axes in inches, before room is made for words."""
     figure, cell = ax.figure, ax.get_subplotspec()
     # What they are given, whatever they make of it.
     box = ax.get_position() if cell is None else cell.get_position(figure)
@@ -736,7 +736,7 @@ def inches_of(ax):
 
 
 def _drawn_width(ax):
-    """Return the width in inches of Axes, as far as their layout is known."""
+    """The width in inches of Axes, as far as their layout is known."""
     width, height = inches_of(ax)
     laid_out = ax.get_position().width * ax.figure.bbox.width / ax.figure.dpi
     width = min(width, laid_out)

@@ -135,7 +135,7 @@ def plot_time(
 
 
 def repeats_of(result, metric):
-    """Return the score of every repeat (positions..., r); refuse results without."""
+    """The score of every repeat (positions..., r); refuse results without."""
     if metric not in result.repeats:
         raise ValueError(
             "repeats=True draws the score of each repeat, but this result was computed "
@@ -174,7 +174,7 @@ def _fill(ax, times, ends, **look):
 
 
 def samples_of(result):
-    """Return the scores, the color and a name of every group or condition."""
+    """The scores, the color and a name of every group or condition."""
     scores, n = result.subject_scores, len(result.subject_scores)
     if result.other_scores is None:
         return [(scores, style.SCORE_COLOR, f"mean of {n} subjects")]
@@ -188,7 +188,7 @@ def samples_of(result):
 
 
 def pair_of(result):
-    """Return the scores, the color and the name of each of two compared results."""
+    """The scores, the color and the name of each of two compared results."""
     first, second = style.names_of_two(result)
     return [
         (result.scores_a, style.SCORE_COLOR, first),
@@ -197,7 +197,7 @@ def pair_of(result):
 
 
 def mean_interval(scores):
-    """Return the mean over subjects and the two ends of its 95 % t interval."""
+    """The mean over subjects and the two ends of its 95 % t interval."""
     scores = np.asarray(scores, dtype=float)
     n = len(scores)
     error = scores.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.nan
@@ -205,7 +205,7 @@ def mean_interval(scores):
 
 
 def difference_interval(scores, others):
-    """Return the difference of two means and the two ends of its 95 % t interval."""
+    """The difference of two means and the two ends of its 95 % t interval."""
     # That of Student's t with the pooled variance, as in the test of two groups: it
     # leaves out 0 where the two-sided p-value of "t", uncorrected, is below 0.05.
     groups = [np.asarray(group, dtype=float) for group in (scores, others)]
@@ -272,7 +272,7 @@ def draw_pair(ax, result):
 
 
 def map_color(result, metric):
-    """Return the color of a map's curve, where none is asked for."""
+    """The color of a map's curve, where none is asked for."""
     between = result.is_difference and metric == result.metric
     return DIFFERENCE_COLOR if between else style.SCORE_COLOR
 
@@ -386,7 +386,7 @@ def draw_dots(ax, result):
 
 
 def spread(values):
-    """Return how far (n,) dots are beside the middle, so that none hides another."""
+    """How far (n,) dots are beside the middle, so that none hides another."""
     values = np.asarray(values, dtype=float)
     near = _NEAR * (np.ptp(values) or 1.0)
     row = np.round((values - values.min()) / near).astype(int)
