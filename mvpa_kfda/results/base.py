@@ -1333,9 +1333,8 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
             metric.
         """
         corrections = known_corrections(corrections, "corrections")
-        pairs = self._frame_of_pairs(metric)
-        if pairs is not None:
-            return pairs
+        if metric in self.pair_tables:
+            return self._frame_of_pairs(metric)
         names = self.scalar_metrics
         maps = {name: self.metrics[name] for name in names}
         metric = names[0] if names and metric is None else metric
@@ -1350,10 +1349,6 @@ class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
     def pair_tables(self) -> list[str]:
         """Names of the metrics that are tables of pairs of classes."""
         return []
-
-    def _frame_of_pairs(self, metric):
-        """A table of pairs of classes; None if the metric is none."""
-        return None
 
     def peak(
         self, correction: CorrectionName = "max", *, metric: str | None = None

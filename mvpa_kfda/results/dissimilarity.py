@@ -215,11 +215,9 @@ class DissimilarityMixin(MatricesMixin):
         return [name for name in TABLES.values() if name in self.metrics]
 
     def _frame_of_pairs(self, metric):
-        """A table of pairs of classes; None if the metric is none."""
+        """A table of pairs of classes, of a metric that is one."""
         import pandas as pd  # slow to import, and only tables need it
 
-        if metric not in self.pair_tables:
-            return None
         (kind,) = (kind for kind, name in TABLES.items() if name == metric)
         values, n = self.rdm(kind), len(self.pairs)
         places = self.places.columns()

@@ -161,7 +161,7 @@ class TestedMap(Placed, ScoreMap):
 
     def __post_init__(self):
         """Normalize the values, which may come from a file, and check the shapes."""
-        self._convert(_unpacked, "places")
+        self._convert(unpack_places, "places")
         self._convert(tuple, "correction")
         numbers = ("chance", "score_chance", "alpha", "observed_max", "cluster_height")
         self._convert(float, *numbers)
@@ -676,11 +676,6 @@ class TestedMap(Placed, ScoreMap):
         """
         tested = metric in (self.metric, "statistic")
         return self.alternative if tested else "greater"
-
-
-def _unpacked(places):
-    """Return places, which a file holds as plain values."""
-    return unpack_places(places) if isinstance(places, dict) else places
 
 
 class _TestWords(NamedTuple):

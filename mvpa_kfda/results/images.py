@@ -400,28 +400,23 @@ class VolumeResult(
         import pandas as pd  # slow to import, and only tables need it
 
         position, name = self._position_of(region), "confusion_matrix"
+        rows = np.concatenate(self.tests)
         if name in self.metrics:
             counts = self.metrics[name][position]
-        else:
-            counts = self._count_confusions(position)
-        return pd.DataFrame(
-            counts.astype(int),
-            index=pd.Index(self.classes, name="true"),
-            columns=pd.Index(self.classes, name="predicted"),
-        )
-
-    def _count_confusions(self, position):
-        """Count predictions (c, c), of trials that were each predicted once."""
-        rows = np.concatenate(self.tests)
-        if len(np.unique(rows)) < len(rows):
+        elif len(np.unique(rows)) < len(rows):
             raise ValueError(
                 "Trials are in several test sets, and only one prediction of each was "
                 "kept. Run the analysis again with scoring=['accuracy', "
                 "'confusion_matrix']."
             )
-        counts = np.zeros((len(self.classes),) * 2, int)
-        np.add.at(counts, (self.y[rows], self.predicted[position, rows]), 1)
-        return counts
+        else:
+            counts = np.zeros((len(self.classes),) * 2, int)
+            np.add.at(counts, (self.y[rows], self.predicted[position, rows]), 1)
+        return pd.DataFrame(
+            counts.astype(int),
+            index=pd.Index(self.classes, name="true"),
+            columns=pd.Index(self.classes, name="predicted"),
+        )
 
     def _position_of(self, region):
         """The position of a region, or of the only one; it must be decoded."""

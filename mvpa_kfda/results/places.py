@@ -253,9 +253,7 @@ class Places:
         elif self._takes_images and _is_image(wanted):
             chosen = masked(self.geometry, wanted, option).joined_mask
             return chosen[self.geometry.joined_mask]
-        elif self._has_regions and (
-            (is_text and wanted) or isinstance(wanted, Integral)
-        ):
+        elif self._has_regions and isinstance(wanted, str | list | Integral):
             each = wanted if isinstance(wanted, list) else [wanted]
             if not each:
                 raise invalid(option, wanted, self._allowed(option))
@@ -283,10 +281,12 @@ class Places:
             names = wanted if isinstance(wanted, list) else [wanted]
             if not all(isinstance(each, str) for each in names):
                 raise invalid(option, wanted, allowed)
-            for each in set(names).difference(values.tolist()):
+            unknown = [each for each in names if each not in values]
+            if unknown:
+                known = quoted(values.tolist(), 20)
                 raise ValueError(
                     f"Invalid value for {option!r}: {wanted!r}; no {axis.noun} is "
-                    f"named {each!r}. The {nouns} are: {quoted(values.tolist(), 20)}."
+                    f"named {unknown[0]!r}. The {nouns} are: {known}."
                 )
             return np.isin(values, names)
         is_span = isinstance(wanted, list | tuple)
@@ -450,7 +450,9 @@ class Placed:
 
 
 def unpack_places(packed):
-    """Make places of what their `pack` returned."""
+    """Make places of what their `pack` returned; they stay what they are."""
+    if isinstance(packed, Places):
+        return packed
     try:
         return Places(**packed)
     except TypeError as error:

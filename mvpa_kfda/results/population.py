@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -14,7 +13,6 @@ from ..inference.corrections import (
     CORRECTIONS,
     CorrectionName,
     adjust,
-    holm,
     smallest_p_value,
 )
 from ..inference.exchange import FEWEST_SUBJECTS, interval_of_mean
@@ -692,16 +690,12 @@ class PopulationMixin:
 
     def _p_of_share(self, gamma, name):
         """The p-values of a share of the population above 0, by correction."""
-        corrected = None
-        if name in BY_HOLM:
-            corrected = holm
-        elif name in ADJUSTMENTS:
-            corrected = partial(adjust, correction=name)
-        elif name != "none":
+        name = "holm" if name in BY_HOLM else name
+        if name not in ("none", *ADJUSTMENTS):
             raise ValueError(
                 f"The correction {name!r} tests the global null hypothesis only. For a "
                 "share of the population use 'max', which takes Holm's method, 'none', "
                 "'bonferroni', 'holm', 'fdr' or 'fdr-by', or hypothesis='global'."
             )
         p = prevalence_p(self._p_by_subject, gamma)
-        return self._filled(p if corrected is None else corrected(p))
+        return self._filled(p if name == "none" else adjust(p, name))

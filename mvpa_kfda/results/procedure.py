@@ -112,15 +112,12 @@ class OptionsMixin:
         options = revived(
             {k: v for k, v in self.options.items() if k not in _OF_THE_RUN}
         )
-        if options.get("cv", self) is None and self._leaves_unnamed_groups:
-            options["cv"] = model_selection.LeaveOneGroupOut()
-        return options
-
-    @property
-    def _leaves_unnamed_groups(self):
-        """Whether groups were left out that were given as an array."""
+        # Groups that were given as an array may have been left out.
         named = self.options.get("groups") is not None
-        return self.groups is not None and self.parameters["cv"] and not named
+        if options.get("cv", self) is None and self.groups is not None and not named:
+            if self.parameters["cv"]:
+                options["cv"] = model_selection.LeaveOneGroupOut()
+        return options
 
 
 def passed_on(bound, data, parameters):
