@@ -614,13 +614,15 @@ EMPTY = {"color": "#BBBBBB", "s": 4, "linewidths": 0}
 
 def topomap_samples(places, wanted, values):
     """The indices of the samples that get a topomap."""
-    n = len(places.coordinates["times"])
+    times = places.coordinates["times"]
+    n = len(times)
     if wanted is None:
         samples = np.linspace(0, n - 1, min(N_TOPOMAPS, n)).round().astype(int)
         best = np.nan_to_num(values, nan=-np.inf).max(axis=0).argmax()
         samples[np.abs(samples - best).argmin()] = best
         return samples
-    allowed = f"None, or 1 to {MOST_TOPOMAPS} times in seconds"
+    span = f"between {times[0]:g} and {times[-1]:g}"
+    allowed = f"None, or 1 to {MOST_TOPOMAPS} times in seconds {span}"
     seconds = np.atleast_1d(check_numbers(wanted, "times")).ravel().tolist()
     if not 0 < len(seconds) <= MOST_TOPOMAPS:
         raise invalid("times", wanted, allowed)
