@@ -120,4 +120,4 @@ def test_topomaps_of_a_subject_follow_what_is_asked(alternative):
     options = {"threshold": 0.05, "alternative": alternative}
     picture = make_picture(result, None, "none", 0.05, None, None, "sensor", **options)
     assert np.argmax(picture.favour.max(axis=0)) == best
-    assert best in topomap_samples(result.times, None, picture.favour)
+    assert best in topomap_samples(result.places, None, picture.favour)

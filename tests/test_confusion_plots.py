@@ -165,7 +165,7 @@ def test_voxels_and_regions():
     by_name = find_confusion(regions, at=str(names[1])).counts
     assert_array_equal(by_name, expected(regions, 1))
     assert_array_equal(find_confusion(regions, at=int(ids[1])).counts, by_name)
-    with pytest.raises(ValueError, match="there is no 'V9' among the regions"):
+    with pytest.raises(ValueError, match="There is no region of the name 'V9'"):
         find_confusion(regions, at="V9")
 
 

@@ -24,7 +24,7 @@ from mvpa_kfda.inference.corrections import (
 )
 from mvpa_kfda.inference.null import ALTERNATIVES, Null, summarize_null
 from mvpa_kfda.utils import memory
-from mvpa_kfda.viz.common import check_request
+from mvpa_kfda.viz.style import check_request
 
 corrections = pytest.mark.parametrize("correction", CORRECTIONS)
 #: Those of maps with any number of dimensions.

@@ -259,7 +259,7 @@ def test_sets_may_be_given_in_many_ways(tmp_path):
     ("name", "where", "error", "words"),
     [
         ("times", (0.2, 0.1), ValueError, r"Allowed: None .* \(from, to\) in seconds"),
-        ("times", (7.0, 9.0), ValueError, "There is no time from 7 to 9 s"),
+        ("times", (7.0, 9.0), ValueError, "None of the times is between 7 and 9 s"),
         ("times", "Oz", ValueError, "Allowed: None for the whole map"),
         ("times", 3, TypeError, "Allowed: None for the whole map"),
         ("times", np.ones(4, bool), ValueError, r"has the shape \(4,\), and the map"),

@@ -442,7 +442,7 @@ def test_clusters_reach_over_neighbours_and_times(n_times):
     result = decode_epochs(epochs, sensors=True, **OPTIONS)
     lattice = mne.stats.combine_adjacency(sparse.csr_array(pairs_of(epochs)), n_times)
     expected = (lattice.toarray() > 0) & ~np.eye(8 * n_times, dtype=bool)
-    assert_array_equal(result._adjacency().toarray() > 0, expected)
+    assert_array_equal(result.places.adjacency().toarray() > 0, expected)
     assert result.pvalues("cluster").min() < 0.06
     for correction in ("cluster", "tfce"):
         p = corrected_p_values(

@@ -20,7 +20,7 @@ from matplotlib.text import Text
 
 import build
 from mvpa_kfda import DecodingResult, TimeResult, check_design, viz
-from mvpa_kfda.viz.common import short_name, short_names
+from mvpa_kfda.viz.style import short_name, short_names
 
 #: Kinds of results, as `build` makes them, and the methods that draw them.
 FIGURES = [

@@ -17,8 +17,8 @@ from mvpa_kfda.results.group import GroupResult
 from mvpa_kfda.results.patterns import pack_info
 from mvpa_kfda.results.places import Places
 from mvpa_kfda.viz import brains
-from mvpa_kfda.viz.common import SCORE_COLOR, describe, label_of, level_of
 from mvpa_kfda.viz.group import plot_group, plot_null_max
+from mvpa_kfda.viz.style import SCORE_COLOR, describe, label_of, level_of
 from mvpa_kfda.viz.time import OTHER_COLOR, difference_interval, mean_interval, spread
 
 TIMES = np.linspace(-0.1, 0.4, 6)

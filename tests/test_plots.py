@@ -12,14 +12,14 @@ from mvpa_kfda import DecodingResult, TimeResult, decode_arrays, group_inference
 from mvpa_kfda.inference.corrections import CORRECTIONS
 from mvpa_kfda.metrics.classes import METRICS
 from mvpa_kfda.metrics.names import metric_in_text
-from mvpa_kfda.viz.common import (
+from mvpa_kfda.viz.null import plot_null
+from mvpa_kfda.viz.style import (
     CORRECTION_LABELS,
     NULL_BAND,
     histogram_edges,
     metric_label,
     significant_spans,
 )
-from mvpa_kfda.viz.null import plot_null
 from mvpa_kfda.viz.time import plot_time
 
 N = 40

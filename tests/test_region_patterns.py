@@ -426,7 +426,7 @@ def test_confusions_of_a_searchlight():
     result = searchlight(X, y, adjacency=build.chain(X.shape[1]), groups=GROUPS)
     expected = confusion_matrix(y, result.predictions[5])
     assert_array_equal(result.confusion(5), expected)
-    with pytest.raises(ValueError, match=r"by their number in result.positions"):
+    with pytest.raises(ValueError, match=r"its number in result.positions"):
         result.confusion("V1")
 
 

@@ -53,8 +53,8 @@ from mvpa_kfda.reports.summary import (
 )
 from mvpa_kfda.results.fields import RESULTS
 from mvpa_kfda.utils.rounding import p_number, percent, rounded
-from mvpa_kfda.viz.common import CORRECTION_LABELS, draw_apart
 from mvpa_kfda.viz.null import plot_map_null, quantile_of
+from mvpa_kfda.viz.style import CORRECTION_LABELS, draw_apart
 
 pytestmark = [
     # The latency of so few subjects of noise is not found in all resamples.

@@ -14,7 +14,7 @@ from mvpa_kfda import (
     generalize_arrays,
     searchlight,
 )
-from mvpa_kfda.viz.common import BOUND, marking
+from mvpa_kfda.viz.style import BOUND, marking
 
 RNG = np.random.default_rng(3)
 Y = RNG.permutation(np.arange(24) % 3)

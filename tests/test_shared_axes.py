@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import build
 from mvpa_kfda import TimeResult, group_inference
-from mvpa_kfda.viz.common import COLORS, CURVE, significant_spans
+from mvpa_kfda.viz.style import COLORS, CURVE, significant_spans
 
 TIMES = np.linspace(-0.1, 0.5, 13)
 N = 24

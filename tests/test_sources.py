@@ -285,7 +285,7 @@ def test_neighbours_are_those_of_mne(kind):
     times = mne.stats.combine_adjacency(T, sparse.coo_array(expected)).toarray() > 0
     V = len(expected)
     order = np.arange(V * T).reshape(T, V).T.ravel()
-    ours = result._adjacency().toarray()
+    ours = result.places.adjacency().toarray()
     np.fill_diagonal(ours, True)
     assert_array_equal(ours, times[np.ix_(order, order)] | np.eye(V * T, dtype=bool))
 
@@ -311,7 +311,7 @@ def test_clusters_are_those_of_mne():
             marked.T.ravel().astype(float), 0.5, tail=1, adjacency=adjacency
         )
     sizes = sorted(len(each) for each in clusters)
-    graph = result._adjacency()[marked.ravel()][:, marked.ravel()]
+    graph = result.places.adjacency()[marked.ravel()][:, marked.ravel()]
     ours = np.bincount(csgraph.connected_components(graph)[1])
     assert len(sizes) > 1
     assert sorted(ours.tolist()) == sizes
@@ -791,7 +791,7 @@ def test_figure_has_rows_by_structure_and_views_of_all_vertices(kind):
         assert ax.get_title().endswith("-0.08 s")
     left = views[0].get_xlim()
     assert left[0] > left[1]  # seen from the left, the front is on the left
-    with pytest.raises(ValueError, match=r"'time': 3\. Allowed.*between -0\.1 and"):
+    with pytest.raises(ValueError, match=r"'time': 3\. The times go from -0\.1 to"):
         result.plot(time=3)
 
 

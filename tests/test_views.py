@@ -16,7 +16,7 @@ import build
 from mvpa_kfda import report
 from mvpa_kfda.data.space import FeatureSpace, VolumeSpace
 from mvpa_kfda.reports import html, page
-from mvpa_kfda.results.images import map_of_p
+from mvpa_kfda.results.views import map_of_p
 
 CHANCE = 0.5
 

@@ -13,7 +13,7 @@ from build import MNI, region_space, surface_space, volume_space
 from mvpa_kfda.data.space import FeatureSpace, SurfaceSpace
 from mvpa_kfda.viz import brains
 from mvpa_kfda.viz.brains import MOST_BARS
-from mvpa_kfda.viz.common import SIGNIFICANT_COLOR
+from mvpa_kfda.viz.style import SIGNIFICANT_COLOR
 
 P, CHANCE = 99, 0.25
 

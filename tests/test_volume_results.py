@@ -95,7 +95,7 @@ def summarised(result, null="stream"):
             result.metrics[name][decoded],
             full[:, decoded],
             with_clusters=null == "stream",
-            adjacency=result._adjacency(),
+            adjacency=result.places.adjacency(result.decoded),
         ).to_arrays()
     parameters = result.parameters | {"null": null}
     return replace(result, nulls={}, null_summaries=kept, parameters=parameters)
@@ -205,7 +205,7 @@ def test_p_values_are_those_of_the_decoded_positions(
         result.metrics["kappa"][left],
         result.nulls["kappa"][:, left],
         correction,
-        adjacency=result._adjacency(),
+        adjacency=result.places.adjacency(result.decoded),
         **options,
     )
     options["metric"] = "kappa"
@@ -223,9 +223,9 @@ def test_clusters_do_not_reach_across_undecoded_positions():
     line = VolumeSpace(np.ones((7, 1, 1)), np.eye(4))
     place = line, touching(line)
     joined = make(place, undecoded=[], peak=[1, 2, 4, 5])
-    assert joined._adjacency().shape == (7, 7)
+    assert joined.places.adjacency(joined.decoded).shape == (7, 7)
     split = make(place, undecoded=[3], peak=[1, 2, 4, 5])
-    pairs = np.argwhere(split._adjacency().toarray()).tolist()
+    pairs = np.argwhere(split.places.adjacency(split.decoded).toarray()).tolist()
     assert pairs == [[0, 1], [1, 0], [1, 2], [2, 1], [3, 4], [4, 3], [4, 5], [5, 4]]
     assert len(set(split.peaks(min_score=0.9)["cluster"])) == 2
 

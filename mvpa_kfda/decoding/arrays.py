@@ -93,9 +93,9 @@ def cross_validate(
     -----
     UserWarning
         If the order of trials lets noise pass for an effect, by simulation (see
-        :func:`check_design`); if trials of one class are more variable, and scores of predicted labels are
-        tested; or if one trial is 100 or more times as far from the mean of the others
-        as they are. See the guide.
+        :func:`check_design`); if trials of one class are more variable, and scores of
+        predicted labels are tested; or if one trial is 100 or more times as far from
+        the mean of the others as they are. See the guide.
 
     Notes
     -----

@@ -42,7 +42,7 @@ from ..utils.checks import (
 )
 from ..utils.problems import who_was_told, word_told
 from ..utils.record import as_call, is_record, recorded
-from ..viz.common import DEFAULT_NAMES
+from ..viz.style import DEFAULT_NAMES
 
 #: What users may give as one result of a list.
 ResultOrPath = SubjectResult[Any] | str | PathLike[str]

@@ -20,7 +20,7 @@ from ..results.finding import Finding
 from ..results.latency import Latency
 from ..utils.checks import capital
 from ..utils.rounding import brief, p_words, rounded
-from ..viz.common import (
+from ..viz.style import (
     CORRECTION_LABELS,
     limits_of,
     score_in_text,

@@ -4,14 +4,14 @@ import numpy as np
 
 from ..utils.axes import AXES
 from ..utils.checks import capital, plural
-from ..viz.common import (
+from ..viz.maps import draw_topomap, why_no_topomaps
+from ..viz.style import (
     NULL_COLOR,
     SCORE_COLOR,
     channel_label,
     new_figure,
     short_names,
 )
-from ..viz.maps import draw_topomap, why_no_topomaps
 
 #: Channel type -> what its unit is divided by, and what is then called.
 _UNITS = {

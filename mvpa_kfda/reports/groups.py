@@ -11,7 +11,7 @@ from ..kfda.penalties import MOST_OF_SECOND
 from ..metrics.names import mean_of_permuted
 from ..results.comparison import COMPARISON_TESTS
 from ..utils.checks import check_option, counted, plural, some_of
-from ..viz.common import DEFAULT_NAMES, DEFAULT_RESULTS
+from ..viz.style import DEFAULT_NAMES, DEFAULT_RESULTS
 from .citations import name
 from .findings import corrected, found_of, named_first, positions_of, software_of
 from .settings import model_of, named_groups, recordings_of

@@ -14,7 +14,7 @@ import numpy as np
 from ..metrics.names import mean_of_permuted
 from ..utils.axes import BY_COLUMN
 from ..utils.rounding import brief, p_number, rounded
-from ..viz.common import cut_texts, metric_label
+from ..viz.style import cut_texts, metric_label
 from .templating import macro, source
 
 #: Dots per inch of figures; they are shown at two thirds of it, and sharp.

@@ -21,17 +21,17 @@ from ..results.latency import Latency
 from ..utils.record import as_call, is_record
 from ..utils.rounding import percent
 from ..viz.brains import fits_glass_brain, kinds_of
-from ..viz.common import (
+from ..viz.confusion import find_confusion, plot_confusion, plot_recall
+from ..viz.diagnostics import plot_predictions, plot_roc
+from ..viz.interactive import views_of
+from ..viz.patterns import part_to_draw
+from ..viz.style import (
     BOUND,
     CORRECTION_LABELS,
     draw_apart,
     label_of,
     names_of_two,
 )
-from ..viz.confusion import find_confusion, plot_confusion, plot_recall
-from ..viz.diagnostics import plot_predictions, plot_roc
-from ..viz.interactive import views_of
-from ..viz.patterns import part_to_draw
 from .claims import claims_of
 from .figures import plot_channel_patterns
 from .findings import named_first

@@ -17,9 +17,8 @@ from ..results.group import TestedMap
 from ..results.latency import Latency
 from ..utils.checks import capital, counted
 from ..utils.rounding import rounded
-from ..viz.common import (
+from ..viz.style import (
     DEFAULT_NAMES,
-    names_of_results,
     names_of_two,
     score_in_text,
 )
@@ -100,7 +99,7 @@ def corrections_of(result, asked=None):
 def two_names(result):
     """What the two sides of a difference are called; nothing of a single list."""
     if isinstance(result, ComparisonResult):
-        return names_of_results(result)
+        return names_of_two(result)
     if isinstance(result, Latency):
         default = tuple(result.labels or ()) == DEFAULT_NAMES
         return [f"the {each}" if default else each for each in result.labels or ()]

@@ -11,7 +11,7 @@ from ..kfda.folds import SPLITTERS
 from ..metrics.names import find_metric
 from ..utils.checks import enumerated, ranged
 from ..utils.record import is_record
-from ..viz.common import channel_label
+from ..viz.style import channel_label
 from .citations import name
 from .templating import source
 

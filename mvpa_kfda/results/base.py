@@ -9,7 +9,9 @@ of them; what was tested over subjects or between results has p-values alone, se
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field, fields
+from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -25,30 +27,40 @@ from ..inference.corrections import (
     cluster_scores,
     correct,
     known_corrections,
+    not_whole,
     nulls_of,
     smallest_p_value,
 )
-from ..inference.null import ALTERNATIVES, Alternative
-from ..metrics.names import is_of_one_class
+from ..inference.discoveries import Calibration, n_true
+from ..inference.null import ALTERNATIVES, Alternative, NullSummary, centre_of
+from ..metrics.names import is_of_one_class, mean_of_permuted
+from ..utils.axes import AXES
 from ..utils.checks import capital, check_option, check_share, counted
 from ..utils.files import refuse_image, same_content, write_result_file
-from ..viz.common import make_figure
+from ..utils.fingerprints import PROJECTIONS, checksum_of
+from ..utils.rounding import rounded
 from ..viz.notebook import make_html
 from ..viz.null import plot_map_null
-from .chance import ChanceMixin
+from ..viz.style import make_figure
 from .clusters import ClusterMaps, cluster_table, refuse_single
-from .discoveries import DiscoveriesMixin, RankedMixin
+from .discoveries import (
+    TrueDiscoveries,
+    calibrate_map,
+    labels_above,
+    levels_of,
+    of_sides,
+)
 from .fields import arrays, figure_method, optional_array, plain, plain_values, record
 from .finding import Finding
 from .places import Places
-from .procedure import ChecksumMixin, OptionsMixin
+from .procedure import OptionsMixin
 from .tables import make_dataset
 
 if TYPE_CHECKING:
     from pandas import DataFrame
     from xarray import Dataset
 
-    from ..viz.common import Figure
+    from ..viz.style import Figure
 
 #: What the scores and p-values of a result are: an array, or at one position a float.
 Scores = TypeVar("Scores")
@@ -198,7 +210,7 @@ class Result:
     _is_small: ClassVar[bool] = True
 
     def __eq__(self, other):
-        """Tell whether the other result has the same type and the same fields."""
+        """Whether the other result has the same type and the same fields."""
         if type(self) is not type(other):
             return NotImplemented
         return same_content(*(each._compared() for each in (self, other)))
@@ -210,7 +222,7 @@ class Result:
 
 
 @record
-class ScoreMap(DiscoveriesMixin, ChanceMixin, Result):
+class ScoreMap(Result):
     """Scores at each position along zero or more axes, and their p-values.
 
     A subclass has its maps in `metrics`, their chance levels in `chances`, and in
@@ -227,6 +239,17 @@ class ScoreMap(DiscoveriesMixin, ChanceMixin, Result):
     def shape(self) -> tuple[int, ...]:
         """Number of positions along each axis of the map, a tuple."""
         return tuple(len(self.along(name)) for name in self.axes)
+
+    @property
+    def geometry(self) -> Any:
+        """The geometry of positions in a brain; None for maps of epochs.
+
+        An object with `n_positions`, `columns()` (of a table) and `to_img(values)`,
+        which makes an image of one value per position. It also has `mask` and `affine`
+        for volumes, `coordinates`, `faces` and `mask` by hemisphere for surfaces, and
+        `axis()` for CIFTI files.
+        """
+        return self.places.geometry
 
     def along(self, axis: str) -> NDArray:
         """Return the coordinates along an axis of the map.
@@ -384,15 +407,15 @@ class ScoreMap(DiscoveriesMixin, ChanceMixin, Result):
         return pd.DataFrame({name: np.ravel(v) for name, v in table.items()})
 
     def _columns(self):
-        """Return the columns of a table that say where every position is."""
+        """The columns of a table that say where every position is."""
         return self.places.columns()
 
     def _p_columns(self, correction, column, metric):
-        """Return the columns of a table with p-values under a correction."""
+        """The columns of a table with p-values under a correction."""
         return {column: self.p_of_map(correction, metric)}
 
     def _peak_of(self, metric, correction):
-        """Return the place, score and p-values where a map is highest."""
+        """The place, score and p-values where a map is highest."""
         corrections = [correction] if correction != "none" else []
         table = self._frame({metric: self.metrics[metric]}, corrections, metric)
         if table[metric].isna().all():
@@ -491,6 +514,238 @@ class ScoreMap(DiscoveriesMixin, ChanceMixin, Result):
         """
         return Finding(self, metric=metric).best
 
+    def permuted_mean(self, metric: str | None = None) -> float:
+        """Return the mean score of permuted labels where it is not the chance level.
+
+        Without an effect scores are around it, not around chance: of unequal classes,
+        models favour the largest.
+
+        Parameters
+        ----------
+        metric : str or None
+            Name of the metric; None takes the first.
+
+        Returns
+        -------
+        mean : float
+            The mean over permutations and positions. NaN if it differs from chance by
+            less than four standard errors or a fifth of the standard deviation of a
+            permuted score, and without permutations or a chance level.
+        """
+        return self._permuted_mean(self.scoring[0] if metric is None else metric)
+
+    def _permuted_mean(self, metric):
+        """The mean score of permuted labels where it is not the chance level."""
+        tests = self.kept_tests(metric)
+        centre = centre_of(tests[0].null) if tests else None
+        off = centre is not None and centre.is_off(self.chances[metric])
+        return centre.mean if off else np.nan
+
+    def null_level(self, metric: str) -> Any:
+        """Return where scores are without an effect.
+
+        Parameters
+        ----------
+        metric : str
+            Name of the metric.
+
+        Returns
+        -------
+        level : float or array, shape (positions...)
+            The mean of permuted labels where it is not the chance level, or chance.
+        """
+        permuted = self._permuted_mean(metric)
+        return permuted if np.isfinite(permuted) else self.chances[metric]
+
+    def worded_chance(
+        self, metric: str | None = None, word: Callable[[float], str] = rounded
+    ) -> str:
+        """Describe the chance level and, if it differs, the mean of permuted labels.
+
+        Parameters
+        ----------
+        metric : str or None
+            Name of the metric; None takes the first.
+        word : callable
+            What words a number.
+
+        Returns
+        -------
+        words : str
+            E.g. "chance 0.500" or "chance 0.500; mean of permuted labels 0.785"; empty
+            without a chance level.
+        """
+        metric = self.scoring[0] if metric is None else metric
+        chance, permuted = self.chances[metric], self.permuted_mean(metric)
+        words = f"chance {word(chance)}" if np.isfinite(chance) else ""
+        if np.isfinite(permuted):
+            words += f"; {mean_of_permuted(metric)} {word(permuted)}"
+        return words
+
+    def true_discoveries(
+        self,
+        where: Any = None,
+        alpha: float = 0.05,
+        *,
+        metric: str | None = None,
+        alternative: Alternative | None = None,
+    ) -> TrueDiscoveries:
+        r"""Return a lower bound on the number of positions with an effect in a set.
+
+        The bounds of all sets of positions hold simultaneously, with confidence 1 -
+        alpha. The set may therefore be chosen after looking at the scores, and several
+        may be tried: a region, a time window, or a cluster, whose p-value only says
+        that there is an effect somewhere in it [1]_ [2]_.
+
+        Parameters
+        ----------
+        where : None, array, image, tuple, str, list of str, or Series
+            The set. None: the whole map. A boolean array of the shape of the map. An
+            image that is zero outside the set, on the grid or the meshes of the map, or
+            its path. ``(from, to)`` in seconds, both included, for maps with times; for
+            time generalization, both training and test times. A name or a list of names
+            of sensors or atlas regions (or region numbers). A row of the table of
+            `clusters`, ``table.loc[0]``.
+        alpha : float
+            1 minus the confidence, for all sets together.
+        metric : str or None
+            Name of the metric; None takes the first. Group results have a single
+            metric.
+        alternative : {"greater", "less", "two-sided"} or None
+            Which scores are tested for. None: scores above those of permuted labels;
+            for a group, its own alternative, the only one allowed.
+
+        Returns
+        -------
+        found : TrueDiscoveries
+            ``n`` positions in the set, of which at least ``n_true``, a proportion of
+            ``share_true``, have an effect. It prints as a sentence.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `where` is not a set of positions of this map or has no scores, if
+            `alpha` is not between 0 and 1, or if the scores of the permutations were
+            not kept.
+
+        Notes
+        -----
+        With :math:`r_0(j)` the rank of the observed score among all P + 1 scores of a
+        position and :math:`\lambda` calibrated on the ranks of all permutations,
+
+        .. math:: |S| - \min_k \left(\#\{j \in S: r_0(j) \ge \lambda k\} + k - 1\right)
+
+        positions of the set S have an effect [1]_, see :doc:`/method/discoveries`. The
+        bound does not say which positions these are, and a bound of 0 does not mean
+        that there is no effect. Neighbours share trials and searchlights share voxels,
+        so a position "with an effect" is one whose own decoding finds information.
+        Bounds for small sets require many permutations: with P permutations and m
+        positions in the map, the bound is 0 for sets of m / (P + 1) positions or fewer.
+
+        References
+        ----------
+        .. [1] Blanchard, G., Neuvial, P., & Roquain, E. (2020). Post hoc confidence
+           bounds on false positives using reference families. The Annals of Statistics,
+           48(3), 1281-1303.
+        .. [2] Andreella, A., Hemerik, J., Finos, L., Weeda, W., & Goeman, J. (2023).
+           Permutation-based true discovery proportions for functional magnetic
+           resonance imaging cluster analysis. Statistics in Medicine, 42(14),
+           2311-2340.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mvpa_kfda import decode_arrays
+        >>> rng = np.random.default_rng(0)
+        >>> y = rng.permutation(["face", "house"] * 30)
+        >>> X = rng.normal(size=(60, 4, 6))  # trials, features, times
+        >>> X[y == "house", :, 3:] += 2
+        >>> result = decode_arrays(X, y, sfreq=10, n_permutations=99, random_state=0)
+        >>> found = result.true_discoveries((0.2, 0.5))
+        >>> found.n, found.n_true, found.share_true
+        (4, 3, 0.75)
+        """
+        check_share("alpha", alpha)
+        calibrations = self.calibrations(metric, alternative)
+        inside = self.places.find(where) & self._with_scores()
+        if not inside.any():
+            raise ValueError(
+                "'where' selects no position with a score, so nothing can be counted."
+            )
+        levels = levels_of(calibrations, alpha)[:, inside.ravel()]
+        n = int(np.count_nonzero(inside))
+        return TrueDiscoveries(n, int(n_true(levels)[0]), float(alpha), self._noun())
+
+    def discovery_map(
+        self,
+        share: float = 0.5,
+        alpha: float = 0.05,
+        *,
+        metric: str | None = None,
+        alternative: Alternative | None = None,
+    ) -> NDArray:
+        """Return the size of the largest region with enough effects around a position.
+
+        Regions are connected positions above some threshold of the map; all thresholds
+        are tried. Each position gets the size of the largest region that contains it
+        and in which at least a proportion `share` of the positions have an effect. This
+        holds for all regions simultaneously, see `true_discoveries`.
+
+        Parameters
+        ----------
+        share : float
+            The proportion of positions with an effect, above 0 and at most 1.
+        alpha : float
+            1 minus the confidence, for all regions together.
+        metric : str or None
+            Name of the metric, as in `true_discoveries`.
+        alternative : {"greater", "less", "two-sided"} or None
+            Which scores are tested for, as in `true_discoveries`.
+
+        Returns
+        -------
+        sizes : array of int, shape (positions...)
+            Number of positions of the region, 0 where there is none. For a brain map,
+            ``result.geometry.to_img(sizes)`` makes an image.
+
+        Raises
+        ------
+        ValueError
+            If `share` or `alpha` is out of range, or as in `true_discoveries`.
+
+        Notes
+        -----
+        Thresholds are the standardised scores, or the statistic of a group; if there
+        are more than 200 distinct values, 200 of them, evenly spaced over the
+        positions.
+        """
+        check_share("alpha", alpha)
+        if share != 1:
+            check_share("share", share)
+        calibrations = self.calibrations(metric, alternative)
+        levels = levels_of(calibrations, alpha)
+        counted, adjacency = self._with_scores(), self.places.adjacency()
+        sizes = np.zeros(self.shape, dtype=int)
+        for heights in self._heights(metric, alternative):
+            for labels in labels_above(np.where(counted, heights, -np.inf), adjacency):
+                inside = labels > 0
+                bounds = n_true(levels[:, inside.ravel()], labels[inside] - 1)
+                n = np.bincount(labels[inside] - 1)
+                # A product that should be whole may exceed it by a rounding error.
+                n[bounds < share * n * (1 - 1e-12)] = 0
+                sizes[inside] = np.maximum(sizes[inside], n[labels[inside] - 1])
+        return sizes
+
+    def _with_scores(self):
+        """Where there are scores, bool, of the shape of the map."""
+        return np.isfinite(np.asarray(self.metrics[self.scoring[0]], dtype=float))
+
+    def _noun(self):
+        """What a position of the map is called."""
+        if self.places.geometry is not None:
+            return self.places.geometry.noun
+        return AXES["times"].point if [*self.axes] == ["times"] else "position"
+
     def worded_place(self, position: int) -> str:
         """Describe a position of the flattened map.
 
@@ -508,9 +763,7 @@ class ScoreMap(DiscoveriesMixin, ChanceMixin, Result):
 
 
 @record
-class SubjectResult(
-    RankedMixin, ChecksumMixin, OptionsMixin, ScoreMap, Generic[Scores]
-):
+class SubjectResult(OptionsMixin, ScoreMap, Generic[Scores]):
     """Scores of one subject's trials, and their scores under permuted labels.
 
     A new kind of map is a subclass with one field of coordinates per axis and `axes`
@@ -655,7 +908,7 @@ class SubjectResult(
         return self._recorded("degrees_of_freedom")
 
     def _recorded(self, name):
-        """Return what is recorded of the penalty."""
+        """What is recorded of the penalty."""
         if name not in self.penalty:
             raise AttributeError(
                 "This result comes from a version that did not record its penalties; "
@@ -718,7 +971,7 @@ class SubjectResult(
         """Whether the penalty was tuned, so that the tuning can be plotted."""
         return "grid" in self.penalty and hasattr(self, "plot_tuning")
 
-    @property
+    @cached_property
     def places(self) -> Places:
         """The positions: `kind`, `axes`, `coordinates` and, in a brain, `geometry`."""
         return Places.of(self)
@@ -797,7 +1050,7 @@ class SubjectResult(
         tests = self.permuted(metric, "p-values")
         check_option("alternative", alternative, ALTERNATIVES)
         how = {"threshold": threshold, "alternative": alternative}
-        nulls = nulls_of(tests, adjacency=self._adjacency(), **how)
+        nulls = nulls_of(tests, adjacency=self.places.adjacency(), **how)
         return plain(correct(nulls, correction))
 
     def permuted(self, metric: str, what: str) -> list[Any]:
@@ -848,10 +1101,6 @@ class SubjectResult(
     def _is_small(self):
         """Whether p-values and figures take no more than a glance."""
         return sum(null.size for null in self.nulls.values()) < _MANY_SCORES
-
-    def _adjacency(self):
-        """Return which positions are neighbours; None: those next on the lattice."""
-        return None
 
     def clusters(
         self,
@@ -961,9 +1210,77 @@ class SubjectResult(
         return cluster_table(maps)
 
     def _cluster_scores(self, metric, **options):
-        """Return what clusters are formed of, NaN if not kept, and at which height."""
+        """What clusters are formed of, NaN if not kept, and at which height."""
         counted = np.isfinite(self.metrics[metric])
         return cluster_scores(counted, self.kept_tests(metric), **options)
+
+    def calibrations(
+        self, metric: str | None = None, alternative: Alternative | None = None
+    ) -> list[Calibration]:
+        """Return what true-discovery bounds need, for each test that has to reject.
+
+        Parameters
+        ----------
+        metric : str or None
+            Name of the metric; None takes the first.
+        alternative : {"greater", "less", "two-sided"} or None
+            Which scores are tested for; None: large ones.
+
+        Returns
+        -------
+        calibrations : list of Calibration
+            Ranks of the observed scores, (positions,) in C order, and the statistics of
+            all P + 1 rows.
+
+        Raises
+        ------
+        ValueError
+            If the scores of the permutations were not kept, see `true_discoveries`.
+        """
+        metric = self.check_metric(metric)
+        alternative = "greater" if alternative is None else alternative
+        check_option("alternative", alternative, ALTERNATIVES)
+        tests = self.permuted(metric, "true discoveries")
+        for each in tests:
+            if isinstance(each.null, NullSummary):
+                raise not_whole(each.null, "A bound of true discoveries needs")
+        if (metric, alternative) not in self._calibrated:  # large maps take seconds
+            self._calibrated[metric, alternative] = calibrate_map(tests, alternative)
+        return self._calibrated[metric, alternative]
+
+    @cached_property
+    def _calibrated(self):
+        """The calibrations that were asked for before."""
+        return {}
+
+    def _heights(self, metric, alternative):
+        """The maps (positions...) in which regions are where they are high."""
+        metric = self.check_metric(metric)
+        alternative = "greater" if alternative is None else alternative
+        z, _ = self._cluster_scores(metric, threshold=0.05, alternative=alternative)
+        return of_sides(z, alternative)
+
+    def _levels(self, metric, alternative, alpha):
+        """Return from where on tests find positions; None without the whole nulls."""
+        tests = self.kept_tests(metric)
+        if any(isinstance(each.null, NullSummary) for each in tests):
+            return None
+        return levels_of(self.calibrations(metric, alternative), alpha)
+
+    @property
+    def checksum(self) -> str:
+        """SHA-256 of scores, permuted scores, predictions and recorded inputs.
+
+        Groups record it of each subject, see :func:`~mvpa_kfda.verify`.
+        """
+        maps = {"predicted": {"": self.predicted}}
+        for kind in ("metrics", "nulls", "second_scores", "second_nulls"):
+            maps[kind] = getattr(self, kind, {})
+        arrays = {f"{k} {n}": x for k, each in maps.items() for n, x in each.items()}
+        read = {k: [v] if isinstance(v, str) else v for k, v in self.inputs.items()}
+        for name in ("files", PROJECTIONS):  # called otherwise elsewhere, and rounded
+            read.pop(name, None)
+        return checksum_of(arrays, read)
 
     def kept_tests(self, metric: str) -> list[KeptTest]:
         """Return what was kept of each test of a metric.
@@ -984,7 +1301,7 @@ class SubjectResult(
         return self._kept_tests(metric)
 
     def _kept_tests(self, metric):
-        """Return what was kept of each test of a metric."""
+        """What was kept of each test of a metric."""
         null = self.null_of(metric)
         return [KeptTest(np.asarray(self.metrics[metric]), null)] if len(null) else []
 
@@ -1016,9 +1333,8 @@ class SubjectResult(
             metric.
         """
         corrections = known_corrections(corrections, "corrections")
-        pairs = self._frame_of_pairs(metric)
-        if pairs is not None:
-            return pairs
+        if metric in self.pair_tables:
+            return self._frame_of_pairs(metric)
         names = self.scalar_metrics
         maps = {name: self.metrics[name] for name in names}
         metric = names[0] if names and metric is None else metric
@@ -1033,10 +1349,6 @@ class SubjectResult(
     def pair_tables(self) -> list[str]:
         """Names of the metrics that are tables of pairs of classes."""
         return []
-
-    def _frame_of_pairs(self, metric):
-        """Return a table of pairs of classes; None if the metric is none."""
-        return None
 
     def peak(
         self, correction: CorrectionName = "max", *, metric: str | None = None
@@ -1072,7 +1384,7 @@ class SubjectResult(
     plot_null = figure_method(plot_map_null)
 
     def _words(self):
-        """Return parts of a line: best score, positions, trials, folds, draws."""
+        """Parts of a line: best score, positions, trials, folds, draws."""
         name = self.scoring[0]
         found = Finding(self, metric=name).headline if self._is_scalar(name) else name
         parts = [found, *self._worded_positions()]

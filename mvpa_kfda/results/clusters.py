@@ -72,16 +72,17 @@ def cluster_table(maps):
 
     columns, sets = maps.places.columns(), _members(maps)
     rows = [_row(maps, columns, members) for members in sets]
-    order = sorted(range(len(rows)), key=lambda k: _rank(rows[k]))
-    types = {"mass": float, "size": int, "p": float}
-    names, bounded = list(COLUMNS), maps.levels is not None
-    if bounded:
-        names, types = (
-            [*names, *TRUE],
-            types | dict(zip(TRUE, (int, float), strict=True)),
-        )
-        for row, bound in zip(rows, _bounds(maps.levels, sets), strict=True):
+    # By p, and of equal ones by mass, or else by size.
+    keys = [(r["p"], -np.nan_to_num(abs(r["mass"])), -r["size"]) for r in rows]
+    order = sorted(range(len(rows)), key=keys.__getitem__)
+    names, types = list(COLUMNS), {"mass": float, "size": int, "p": float}
+    if maps.levels is not None:
+        numbers = np.repeat(np.arange(len(sets)), [len(members) for members in sets])
+        inside = np.concatenate([np.empty(0, int), *sets])
+        bounds = n_true(maps.levels[:, inside], numbers).tolist()
+        for row, bound in zip(rows, bounds, strict=True):
             row |= dict(zip(TRUE, (bound, bound / row["size"]), strict=True))
+        names, types = [*names, *TRUE], types | {TRUE[0]: int, TRUE[1]: float}
     table = pd.DataFrame([rows[k] for k in order], columns=names)
     # By this a row may stand for its positions, see `true_discoveries`.
     table.attrs["shape"] = list(maps.p.shape)
@@ -89,20 +90,8 @@ def cluster_table(maps):
     return table.astype(types)  # without rows, too
 
 
-def _bounds(levels, sets):
-    """Return how many positions of each set have an effect, at least, as a list."""
-    numbers = np.repeat(np.arange(len(sets)), [len(members) for members in sets])
-    inside = np.concatenate([np.empty(0, int), *sets])
-    return n_true(levels[:, inside], numbers).tolist()
-
-
-def _rank(row):
-    """Return what rows are sorted by: p, and of equal ones mass, or else size."""
-    return row["p"], -np.nan_to_num(abs(row["mass"])), -row["size"]
-
-
 def _members(maps):
-    """Return the positions of each cluster, as indices in C order."""
+    """The positions of each cluster, as indices in C order."""
     # Clusters of high and of low scores stay apart, also where they touch.
     sides = np.stack([maps.inside & ~maps.low, maps.inside & maps.low])
     labels, sizes = find_clusters(sides, 0.5, maps.places.adjacency())
@@ -113,7 +102,7 @@ def _members(maps):
 
 
 def _row(maps, columns, members):
-    """Return the row of a cluster with these positions."""
+    """The row of a cluster with these positions."""
     p, scores = np.ravel(maps.p)[members], np.ravel(maps.scores)[members]
     low = np.ravel(maps.low)[members[0]]
     best = members[np.argmin(scores) if low else np.argmax(scores)]
@@ -140,7 +129,7 @@ _NAMED = (AXES["ch_names"].column, "region", "structure", "feature", "parcel")
 
 
 def _one_or_all(values):
-    """Return a single value, several as a tuple, and NaN for none."""
+    """A single value, several as a tuple, and NaN for none."""
     return values[0] if len(values) == 1 else tuple(values) or np.nan
 
 

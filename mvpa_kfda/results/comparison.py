@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..inference.exchange import interval_of_difference
-from ..inference.null import ALTERNATIVES, Alternative
-from ..utils.checks import check_flag, check_option, check_share, counted, quoted
-from ..viz.common import DEFAULT_RESULTS
-from .fields import optional_array, plain, result_kind
+from ..inference.null import Alternative
+from ..utils.checks import counted, quoted
+from ..viz.style import DEFAULT_RESULTS
+from .fields import optional_array, result_kind
 from .group import TestedMap
-from .population import MeanInterval
+from .population import MeanInterval, check_interval
 
 #: Metrics whose scores vary most without an effect.
 WIDEST_AT_CHANCE = ("accuracy", "balanced_accuracy", "roc_auc", "pearsonr")
@@ -182,9 +182,7 @@ class ComparisonResult(TestedMap):
         trials; for statements about people, compare conditions of a group, see
         :meth:`GroupResult.interval`.
         """
-        check_share("confidence", confidence)
-        check_option("alternative", alternative, ALTERNATIVES)
-        check_flag("simultaneous", simultaneous)
+        asked = check_interval(confidence, alternative, simultaneous)
         name = self.metric.removesuffix("_difference")
         if name not in WIDEST_AT_CHANCE:
             raise ValueError(
@@ -197,29 +195,11 @@ class ComparisonResult(TestedMap):
                 "The permuted differences of so many positions were not kept, so there "
                 "are no intervals. Compare single positions or regions."
             )
-        counted_at = self.counted
-        ends = interval_of_difference(
-            np.atleast_1d(self.scores)[np.atleast_1d(counted_at)],
-            np.reshape(self.null_differences, (-1, counted_at.size))[
-                :, np.ravel(counted_at)
-            ].astype(float),
-            confidence=confidence,
-            alternative=alternative,
-            simultaneous=simultaneous,
-        )
-        filled = np.full((2, *self.shape), np.nan)
-        filled[:, counted_at] = ends
-        low, high = map(plain, filled)
-        return MeanInterval(
-            mean=self.scores,
-            low=low,
-            high=high,
-            confidence=confidence,
-            places=self.places,
-            metric=self.metric,
-            alternative=alternative,
-            simultaneous=bool(simultaneous),
-        )
+        where = np.ravel(self.counted)
+        null = np.reshape(self.null_differences, (-1, where.size))[:, where]
+        observed = np.ravel(self.scores)[where]
+        ends = interval_of_difference(observed, null.astype(float), **asked)
+        return self._interval(self.scores, ends, asked)
 
     @property
     def statistic_label(self) -> str:
@@ -239,8 +219,8 @@ class ComparisonResult(TestedMap):
         parts : list of str
             Parts of a title, which commas join.
         """
-        test = COMPARISON_TESTS[self.method]
-        return [test.title, *self._trials(), *self._worded_draws()]
+        trials, draws = self._trials_and_draws
+        return [COMPARISON_TESTS[self.method].title, *trials, draws]
 
     def description(self) -> list[str]:
         """Return parts of a line: the trials, the method, and the draws.
@@ -250,13 +230,12 @@ class ComparisonResult(TestedMap):
         parts : list of str
             Parts of a line, which commas join.
         """
-        return [*self._trials(), f"method {self.method!r}", *self._worded_draws()]
+        trials, draws = self._trials_and_draws
+        return [*trials, f"method {self.method!r}", draws]
 
-    def _trials(self):
-        """Return the words for the trials, if there are any."""
+    @property
+    def _trials_and_draws(self):
+        """The words for the trials, if there are any, and for the permutations."""
         trials = self.parameters.get("trials")
-        return [trials] if trials else []
-
-    def _worded_draws(self):
-        """Return the words for how often labels were permuted."""
-        return [counted(self.n_permutations, "permutation", ",")]
+        draws = counted(self.n_permutations, "permutation", ",")
+        return [trials] if trials else [], draws

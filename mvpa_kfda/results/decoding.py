@@ -19,14 +19,13 @@ from ..viz.diagnostics import (
 from ..viz.null import plot_null
 from ..viz.time import plot_time
 from .base import Scores, SubjectResult
-from .dissimilarity import DissimilarityMixin
-from .evidence import EvidenceMixin
+from .dissimilarity import EvidenceMixin
+from .epochs import OnsetMixin
 from .fields import figure_method, record, result_kind
-from .onset import OnsetMixin
 
 
 @result_kind
-class DecodingResult(DissimilarityMixin, EvidenceMixin, SubjectResult[float]):
+class DecodingResult(EvidenceMixin, SubjectResult[float]):
     """Decoding of one set of features, see :func:`cross_validate`.
 
     Parameters

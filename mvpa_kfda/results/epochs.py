@@ -6,30 +6,110 @@ Results are frozen objects that hold everything needed to redo the analysis.
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..inference.corrections import CorrectionName, KeptTest
+from ..inference.corrections import (
+    CORRECTIONS,
+    CorrectionName,
+    KeptTest,
+    check_correction,
+)
 from ..inference.null import Alternative, NullSummary
 from ..utils.axes import axes_of
-from ..utils.checks import counted
+from ..utils.checks import check_share, counted, quoted
 from ..viz.confusion import plot_recall
 from ..viz.diagnostics import plot_flexibility
 from ..viz.maps import plot_generalization, plot_sensors, plot_time_frequency
 from ..viz.time import plot_time
 from .base import SubjectResult
-from .dissimilarity import DissimilarityMixin
-from .evidence import EvidenceMixin
+from .dissimilarity import EvidenceMixin
 from .fields import arrays, figure_method, record, result_kind
-from .onset import OnsetMixin
 from .patterns import PatternsMixin, unpack_info
-from .places import sensor_time_adjacency
+from .places import check_pairs
 from .summaries import SummariesMixin
 
 if TYPE_CHECKING:
     from mne import Info
+
+
+#: The corrections by which each significant time is shown to have an effect.
+_ALLOWED = [name for name, known in CORRECTIONS.items() if known.of_positions]
+
+
+class OnsetMixin:
+    """A result with `times`; comes before `SubjectResult` as a base."""
+
+    def onset(
+        self,
+        correction: Literal[
+            "max", "max-step-down", "bonferroni", "holm", "cluster-depth"
+        ] = "max",
+        *,
+        metric: str | None = None,
+        alternative: Alternative = "greater",
+        alpha: float = 0.05,
+    ) -> float:
+        """Return the first significant time.
+
+        There is an effect by then, with an error rate of `alpha` across all times. This
+        is not the time when the effect begins: with more trials or a stronger effect,
+        earlier times become significant, and smoothing, filters and windows (whose time
+        is their centre) shift it. It is therefore unsuitable for comparing conditions
+        or people. For several subjects, `bootstrap_latency` estimates onsets with
+        intervals.
+
+        Parameters
+        ----------
+        correction : {"max", "max-step-down", "bonferroni", "holm", "cluster-depth"}
+            The correction for testing many times. "cluster-depth" is more sensitive to
+            sustained effects, and needs a time course whose clusters begin and end
+            within the window [2]_. Other corrections of `pvalues` are not allowed,
+            since time points they mark need not have an effect: a cluster is
+            significant as a whole [1]_.
+        metric : str or None
+            Name of the metric; None takes the first.
+        alternative : {"greater", "less", "two-sided"}
+            Whether to test for scores above those of permuted labels, below them, or
+            further from their mean. Decoding usually tests for "greater".
+        alpha : float
+            A time with p <= alpha is significant.
+
+        Returns
+        -------
+        onset : float
+            The first time, in seconds, at which the score (of any frequency or sensor)
+            is significant. NaN if there is none.
+
+        Raises
+        ------
+        ValueError
+            If the correction is not one of these, if `alpha` is not between 0 and 1,
+            or as in `pvalues`.
+
+        References
+        ----------
+        .. [1] Sassenhagen, J., & Draschkow, D. (2019). Cluster-based permutation tests
+           of MEG/EEG data do not establish significance of effect latency or location.
+           Psychophysiology, 56(6), e13335.
+        .. [2] Frossard, J., & Renaud, O. (2022). The cluster depth tests: Toward
+           point-wise strong control of the family-wise error rate in massively
+           univariate tests with application to M/EEG. NeuroImage, 247, 118824.
+        """
+        check_share("alpha", alpha)
+        correction = check_correction(correction)
+        if correction not in _ALLOWED:
+            raise ValueError(
+                f"There is no onset with correction={correction!r}: it does not show "
+                "an effect at every single time that it marks, and the first one may "
+                f"have none. Use one that does: {quoted(_ALLOWED)}."
+            )
+        p = self.pvalues(correction, metric=metric, alternative=alternative)
+        others = tuple(k for k, name in enumerate(self.axes) if name != "times")
+        times = self.times[(p <= alpha).any(axis=others)]
+        return float(times.min()) if len(times) else np.nan
 
 
 @record
@@ -63,7 +143,7 @@ class SecondTestMixin:
                 )
 
     def _of_both_tests(self):
-        """Return pairs of what is kept of the first test and of the second."""
+        """Pairs of what is kept of the first test and of the second."""
         return [(self.metrics, self.second_scores), (self.nulls, self.second_nulls)]
 
     @property
@@ -73,7 +153,7 @@ class SecondTestMixin:
         return any(self._second_null(name) is not None for name in names)
 
     def _kept_tests(self, metric):
-        """Return what was kept of each test of a metric."""
+        """What was kept of each test of a metric."""
         null = self._second_null(metric)
         if null is None:
             return super()._kept_tests(metric)
@@ -81,11 +161,11 @@ class SecondTestMixin:
         return [*super()._kept_tests(metric), KeptTest(scores, null, self._exempt())]
 
     def _second_null(self, metric):
-        """Return what was kept of the second null of a metric, None without one."""
+        """What was kept of the second null of a metric, None without one."""
         return self.second_nulls.get(metric)
 
     def _exempt(self):
-        """Return the positions that are exempt from the second test, or None."""
+        """The positions that are exempt from the second test, or None."""
         return None
 
 
@@ -94,7 +174,6 @@ class TimeResult(
     SecondTestMixin,
     OnsetMixin,
     PatternsMixin,
-    DissimilarityMixin,
     EvidenceMixin,
     SubjectResult[NDArray],
 ):
@@ -138,7 +217,6 @@ class TimeResult(
 class TimeFrequencyResult(
     OnsetMixin,
     PatternsMixin,
-    DissimilarityMixin,
     EvidenceMixin,
     SubjectResult[NDArray],
 ):
@@ -185,9 +263,7 @@ class TimeFrequencyResult(
 
 
 @result_kind
-class SensorTimeResult(
-    OnsetMixin, DissimilarityMixin, EvidenceMixin, SubjectResult[NDArray]
-):
+class SensorTimeResult(OnsetMixin, EvidenceMixin, SubjectResult[NDArray]):
     """Decoding from each sensor's neighbourhood over time, see :func:`decode_epochs`.
 
     Parameters
@@ -236,22 +312,12 @@ class SensorTimeResult(
         """Normalize the arrays and check that their shapes belong together."""
         self._convert(np.asarray, "adjacency", "info_fif")
         super().__post_init__()
-        pairs, n_sensors = self.adjacency, len(self.ch_names)
-        known = pairs.dtype.kind in "iu" and np.isin(pairs, np.arange(n_sensors)).all()
-        if pairs.ndim != 2 or len(pairs) != 2 or not known:
-            raise ValueError(
-                "adjacency must have shape (2, n_pairs) and hold indices of the "
-                f"{n_sensors} sensors; got shape {pairs.shape}, dtype {pairs.dtype}."
-            )
+        check_pairs(self.adjacency, len(self.ch_names), "sensors")
 
     @property
     def info(self) -> Info:
         """The sensors' types and positions, an `mne.Info`."""
         return unpack_info(self.info_fif)
-
-    def _adjacency(self):
-        """Return which positions are neighbours: in space, or one step in time."""
-        return sensor_time_adjacency(self.adjacency, *self.shape)
 
     plot = figure_method(plot_sensors)
 
@@ -261,7 +327,6 @@ class GeneralizationResult(
     SecondTestMixin,
     PatternsMixin,
     SummariesMixin,
-    DissimilarityMixin,
     EvidenceMixin,
     SubjectResult[NDArray],
 ):
@@ -335,7 +400,7 @@ class GeneralizationResult(
         self._check_summaries()
 
     def _of_both_tests(self):
-        """Return pairs of what is kept of the first test and of the second."""
+        """Pairs of what is kept of the first test and of the second."""
         summaries = self.null_summaries, self.second_summaries
         return [*super()._of_both_tests(), summaries]
 
@@ -439,13 +504,13 @@ class GeneralizationResult(
         return super().pvalues(correction, metric=metric, **options)
 
     def _second_null(self, metric):
-        """Return what was kept of the second null of a metric, None without one."""
+        """What was kept of the second null of a metric, None without one."""
         if metric in self.second_summaries:
             return NullSummary.from_arrays(self.second_summaries[metric])
         return super()._second_null(metric)
 
     def _exempt(self):
-        """Return the positions that are exempt from the second test, or None."""
+        """The positions that are exempt from the second test, or None."""
         return exempt_cells(self.mode, self.train_times, self.test_times)
 
     @property
@@ -454,7 +519,7 @@ class GeneralizationResult(
         return self.y_test
 
     def _diagonal(self):
-        """Return the rows and columns of the cells with equal times."""
+        """The rows and columns of the cells with equal times."""
         return same_times(self.train_times, self.test_times)
 
     def diagonal(self) -> TimeResult:
@@ -479,36 +544,27 @@ class GeneralizationResult(
                 "There is no diagonal: no training time is also a test time. Use "
                 "result.scores[i, j], or windows at the same times."
             )
-        at = rows, columns
-        second, patterns = {}, {}
+        parts, patterns = ["metrics", "nulls", "fold_metrics", "repeats"], {}
         if self.mode != "plain" and self.second_nulls:  # else there is one test
-            second = {
-                kind: {k: v[..., rows, columns] for k, v in getattr(self, kind).items()}
-                for kind in ("second_scores", "second_nulls")
-            }
+            parts += ["second_scores", "second_nulls"]
         if np.array_equal(self.y, self.y_test):  # or they are of other classes' trials
             patterns = {kind: maps[rows] for kind, maps in self.pattern_maps.items()}
+        maps = {}
+        for part in parts:
+            # Permutations come before the cells, and folds and repeats after them.
+            cells = (..., rows, columns) if part.endswith("nulls") else (rows, columns)
+            maps[part] = {name: x[cells] for name, x in vars(self)[part].items()}
+        same = ("chances", "classes", "tests", "trains", "members")
+        same += ("parameters", "versions", "info_fif", "warnings")
         return TimeResult(
             times=self.train_times[rows],
-            metrics={name: value[at] for name, value in self.metrics.items()},
-            nulls={name: null[:, rows, columns] for name, null in self.nulls.items()},
-            **second,
-            chances=self.chances,
-            classes=self.classes,
             y=self.y_test,
             groups=None if self.tests_other_trials else self.groups,
-            predicted=self.predicted[at],
-            fold_metrics={name: each[at] for name, each in self.fold_metrics.items()},
+            predicted=self.predicted[rows, columns],
             class_scores=None if self.class_scores is None else self.class_scores[rows],
-            tests=self.tests,
-            trains=self.trains,
-            members=self.members,
-            repeats={name: each[at] for name, each in self.repeats.items()},
-            parameters=self.parameters,
-            versions=self.versions,
             pattern_maps=patterns,
-            info_fif=self.info_fif,
-            warnings=self.warnings,
+            **maps,
+            **{name: vars(self)[name] for name in same},
         )
 
     plot = figure_method(plot_generalization)
@@ -529,13 +585,13 @@ class GeneralizationResult(
 
 
 def same_times(train_times, test_times):
-    """Return the rows and columns of the cells with equal times."""
+    """The rows and columns of the cells with equal times."""
     rounded = train_times.round(6), test_times.round(6)
     return np.intersect1d(*rounded, return_indices=True)[1:]
 
 
 def exempt_cells(mode, train_times, test_times):
-    """Return where the second test of a map does not count, or None."""
+    """Where the second test of a map does not count, or None."""
     if mode != "plain":
         return None
     exempt = np.zeros((len(train_times), len(test_times)), dtype=bool)
@@ -544,7 +600,7 @@ def exempt_cells(mode, train_times, test_times):
 
 
 def _shape_of(null):
-    """Return the shape of a null, or of the one that a summary stands for."""
+    """The shape of a null, or of the one that a summary stands for."""
     if isinstance(null, dict):
         return (null["n_permutations"], *np.shape(null["exceedances"]))
     return np.shape(null)

@@ -54,7 +54,7 @@ def result_kind(cls: type[Kind]) -> type[Kind]:
 
 
 def _complete(cls):
-    """Return the docs of a class with all fields: new ones first, then inherited."""
+    """The docs of a class with all fields: new ones first, then inherited."""
     doc = inspect.cleandoc(cls.__doc__)
     inherited, own = {}, _described(cls)
     for base in reversed(cls.__mro__[1:]):
@@ -136,7 +136,7 @@ class figure_method(Generic[Options, Drawn]):
 
 
 def _without_first(doc):
-    """Return the docs of a function without its first parameter and its examples."""
+    """The docs of a function without its first parameter and its examples."""
     doc = re.sub(r"(\nParameters\n-+\n)\S.*\n(?: .*\n)+", r"\1", doc, count=1)
     return _EXAMPLES.sub("", doc)
 
@@ -145,21 +145,21 @@ def _without_first(doc):
 
 
 def plain(value):
-    """Return an array, or a Python float where there is a single number."""
+    """An array, or a Python float where there is a single number."""
     value = np.asarray(value)
     return float(value) if value.ndim == 0 else value
 
 
 def plain_values(values):
-    """Return a dict with arrays, or floats where there are single numbers."""
+    """A dict with arrays, or floats where there are single numbers."""
     return {name: plain(value) for name, value in values.items()}
 
 
 def arrays(values):
-    """Return a dict with arrays."""
+    """A dict with arrays."""
     return {name: np.asarray(value) for name, value in values.items()}
 
 
 def optional_array(value):
-    """Return an array, or None."""
+    """An array, or None."""
     return None if value is None else np.asarray(value)

@@ -8,7 +8,7 @@ from ..inference.corrections import NAMED, is_of_clusters
 from ..metrics.names import metric_in_text
 from ..utils.checks import counted
 from ..utils.rounding import brief, p_words, rounded
-from ..viz.common import with_null
+from ..viz.style import with_null
 
 #: Alternative -> the score that speaks most for it, and the difference that does.
 _EXTREMES = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -18,33 +19,35 @@ from ..inference.corrections import (
     names_in,
 )
 from ..inference.discoveries import Calibration
+from ..metrics.names import mean_of_permuted
 from ..metrics.pairs import TABLES
-from ..utils.checks import check_option, check_share, counted
+from ..utils.checks import check_share, counted
 from ..utils.problems import word_told
 from ..utils.rounding import rounded
-from ..viz.common import DEFAULT_NAMES
 from ..viz.group import plot_group, plot_null_max
+from ..viz.interactive import view_map
+from ..viz.style import DEFAULT_NAMES
 from .base import ScoreMap
-from .chance import TestedChanceMixin
 from .clusters import ClusterMaps, cluster_table, refuse_single
 from .discoveries import levels_of, of_sides
 from .dissimilarity import MatricesMixin
 from .fields import arrays, figure_method, optional_array, plain, record, result_kind
 from .finding import Finding
-from .images import make_image_of, map_of_p, peak_table
-from .places import Places, unpack_places
-from .population import BY_HOLM, NULLS, PopulationMixin, share_of
+from .images import peak_table
+from .places import Placed, Places, unpack_places
+from .population import BY_HOLM, NULLS, MeanInterval, PopulationMixin, share_of
 from .procedure import OptionsMixin
-from .sources import make_source_estimate
-from .views import ViewMixin
+from .views import OF_P, make_image, make_source_estimate, map_of
 
 if TYPE_CHECKING:
     from mne import Info
     from pandas import DataFrame
 
+    from ..viz.interactive import Colormap
+
 
 @record
-class TestedMap(ViewMixin, TestedChanceMixin, ScoreMap):
+class TestedMap(Placed, ScoreMap):
     """A map of scores with their p-values, independent of the null distribution.
 
     A subclass has the `scores`, says in `metrics` what else it has a map of, and in
@@ -101,6 +104,38 @@ class TestedMap(ViewMixin, TestedChanceMixin, ScoreMap):
     #: What gives this result, in error messages.
     made_by: ClassVar[str]
 
+    #: Mean scores of permuted labels (S, positions...) that were tested against.
+    permuted_means = None
+
+    def _permuted_mean(self, metric):
+        """The mean score of permuted labels where it is not the chance level."""
+        known = self.parameters.get("permuted_mean")
+        of_scores = metric == self.metric and not self.is_difference
+        return float(known[0]) if known and of_scores else np.nan
+
+    def null_level(self, metric: str) -> Any:
+        """Return where scores are without an effect.
+
+        Parameters
+        ----------
+        metric : str
+            Name of the metric.
+
+        Returns
+        -------
+        level : float or array, shape (positions...)
+            The mean of permuted labels where it is not the chance level, or chance.
+        """
+        if metric == self.metric and self.permuted_means is not None:
+            return self.permuted_means.mean(axis=0)
+        return super().null_level(metric)
+
+    @property
+    def worded_level(self) -> str:
+        """What scores without an effect are at, as the end of a sentence."""
+        at_chance = self.permuted_means is None and np.isnan(self.permuted_mean())
+        return "chance" if at_chance else f"the {mean_of_permuted(self.metric)}"
+
     #: pytest takes any class of this name for tests.
     __test__: ClassVar[bool] = False
 
@@ -126,7 +161,7 @@ class TestedMap(ViewMixin, TestedChanceMixin, ScoreMap):
 
     def __post_init__(self):
         """Normalize the values, which may come from a file, and check the shapes."""
-        self._convert(_unpacked, "places")
+        self._convert(unpack_places, "places")
         self._convert(tuple, "correction")
         numbers = ("chance", "score_chance", "alpha", "observed_max", "cluster_height")
         self._convert(float, *numbers)
@@ -145,16 +180,6 @@ class TestedMap(ViewMixin, TestedChanceMixin, ScoreMap):
     def _content(self):
         """Map the names of the fields to plain values."""
         return super()._content() | {"places": self.places.pack()}
-
-    def __getattr__(self, name: str) -> NDArray:
-        """Return the coordinates along an axis of the map, e.g. `times`."""
-        # Looked up in __dict__, because copy and pickle ask before there are fields.
-        places = self.__dict__.get("places")
-        if isinstance(places, Places) and name in places.coordinates:
-            return places.coordinates[name]
-        if isinstance(getattr(type(self), name, None), property):
-            return getattr(type(self), name).fget(self)  # it says itself what is wrong
-        raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
     @property
     def axes(self) -> dict[str, str]:
@@ -184,11 +209,6 @@ class TestedMap(ViewMixin, TestedChanceMixin, ScoreMap):
     def decoded(self) -> NDArray:
         """Whether a position has scores; the name that brain figures use."""
         return self.counted
-
-    @property
-    def geometry(self) -> Any:
-        """Where the positions are in a brain; None for maps of epochs."""
-        return self.places.geometry
 
     @property
     def info(self) -> Info | None:
@@ -414,7 +434,7 @@ class TestedMap(ViewMixin, TestedChanceMixin, ScoreMap):
     )
 
     def _heights(self, metric, alternative):
-        """Return the maps (positions...) in which regions are where they are high."""
+        """The maps (positions...) in which regions are where they are high."""
         heights = self.cluster_scores
         if heights is None:
             heights = self.scores - self.null_level(self.metric)
@@ -446,12 +466,20 @@ class TestedMap(ViewMixin, TestedChanceMixin, ScoreMap):
         """
         return self._peak_of(self.metric, self.correction_name(correction))
 
-    def _columns(self):
-        """Return the columns of a table that say where every position is."""
-        return self.places.columns()
+    def _filled(self, values):
+        """Put values (C,) of the positions that count into a map, NaN elsewhere."""
+        filled = np.full(self.shape, np.nan)
+        filled[self.counted] = values
+        return filled[()]
+
+    def _interval(self, mean, ends, asked):
+        """An interval with low and high ends (C,) at the positions that count."""
+        low, high = (plain(self._filled(end)) for end in ends)
+        where = {"places": self.places, "metric": self.metric}
+        return MeanInterval(mean=mean, low=low, high=high, **where, **asked)
 
     def _table(self):
-        """Return the columns of a table with all maps."""
+        """The columns of a table with all maps."""
         return self.metrics
 
     def to_img(
@@ -491,19 +519,8 @@ class TestedMap(ViewMixin, TestedChanceMixin, ScoreMap):
                 f"There is no image of {self.places.describe()}. Images are for "
                 "results of searchlights and regions; use to_dataframe() or plot()."
             )
-        name, values = self._map_of(name, correction, options)
-        if name in self.metrics:
-            return self.geometry.to_img(values, name=name)
-        return make_image_of(self.geometry, name, values)
-
-    def _map_of(self, name, correction, options):
-        """Return the name and the values of a map, or of p-values."""
-        name = self.metric if name is None else name
-        check_option("name", name, (*self.metrics, "p", "neglog10p", "z"))
-        if name in self.metrics:
-            return name, self.metrics[name]
-        p = np.asarray(self.pvalues(correction, **options))
-        return name, map_of_p(name, p, self.n_permutations)
+        tested = {"correction": correction, **options}
+        return make_image(self, *map_of(self, name, "to_img", OF_P, **tested))
 
     def to_stc(
         self,
@@ -544,12 +561,87 @@ class TestedMap(ViewMixin, TestedChanceMixin, ScoreMap):
                 "results of decode_sources with src and radius. Use to_dataframe() or "
                 "plot()."
             )
-        name = self.metric if name is None else name
-        if name in self.metrics:
-            return make_source_estimate(self, self.metrics[name])
-        check_option("name", name, (*self.scoring, "p", "neglog10p", "z"))
-        p = np.asarray(self.pvalues(correction, **options))
-        return make_source_estimate(self, map_of_p(name, p, self.n_permutations))
+        _, values = map_of(self, name, "to_stc", OF_P, correction=correction, **options)
+        return make_source_estimate(self, values)
+
+    def view(
+        self,
+        name: str | None = None,
+        *,
+        correction: CorrectionName | None = None,
+        alpha: float | None = None,
+        min_score: float | None = None,
+        kind: Literal["stat_map", "surface"] | None = None,
+        hemi: Literal["left", "right", "both"] = "both",
+        cut_coords: Sequence[float] | None = None,
+        bg_img: Any = None,
+        vlim: tuple[float, float] | None = None,
+        cmap: str | Colormap | None = None,
+        **options: Any,
+    ) -> Any:
+        """View a map in the brain interactively.
+
+        Click to move through a volume; drag to rotate a surface. The view is from
+        Nilearn: it is displayed in notebooks, ``.open_in_browser()`` opens it, and
+        ``.save_as_html("view.html")`` writes a self-contained page.
+
+        Parameters
+        ----------
+        name : str or None
+            The map to show, as in `to_img`; None: the scores.
+        correction : str or None
+            Correction of the p-values, as in `pvalues`.
+        alpha : float or None
+            Show only positions with p <= alpha; None shows all.
+        min_score : float or None
+            Show positions with at least this score, instead of p <= alpha.
+        kind : {"stat_map", "surface"} or None
+            "stat_map": slices through voxels. "surface": meshes. None takes what is
+            available, and the surface for CIFTI files with meshes.
+        hemi : {"left", "right", "both"}
+            Hemispheres of a surface to show.
+        cut_coords : sequence of float or None
+            Initial position of the slices, (x, y, z) in mm. None cuts through the
+            highest value shown, or the smallest p-value.
+        bg_img : image or None
+            Background image, as in `VolumeResult.plot`.
+        vlim : tuple of float or None
+            Limits of the colormap. None makes them symmetric about chance, or about
+            zero for z-values and differences; for p-values they are 0 and 1, or 0 and
+            `alpha`.
+        cmap : str, matplotlib Colormap, or None
+            The colormap. None takes that of `plot`.
+        **options
+            Further options of `pvalues`, for a map of p-values: `hypothesis` for a
+            prevalence test.
+
+        Returns
+        -------
+        view : nilearn.plotting.html_stat_map.StatMapView or SurfaceView
+            The view.
+
+        Raises
+        ------
+        ValueError
+            As in `to_img`, and if an argument is not valid or positions have no brain
+            coordinates.
+        ImportError
+            For a surface, if plotly is not installed, which Nilearn 0.14 and later
+            require.
+        """
+        if self.geometry is None:
+            raise ValueError(
+                f"There is no view of {self.places.describe()}. Views are for results "
+                "of searchlights and regions; use plot()."
+            )
+        name, values = map_of(
+            self, name, "view", OF_P, correction=correction, **options
+        )
+        correction, look = self.correction_name(correction), (kind, hemi, cut_coords)
+        look += bg_img, vlim, cmap
+        return view_map(
+            self, name, values, self.metric, correction, alpha, min_score, {}, *look
+        )
 
     @property
     def significance_level(self) -> float:
@@ -565,7 +657,7 @@ class TestedMap(ViewMixin, TestedChanceMixin, ScoreMap):
     plot_null = figure_method(plot_null_max)
 
     def _words(self):
-        """Return parts of a line: best score, positions, and what was tested how."""
+        """Parts of a line: best score, positions, and what was tested how."""
         where = [self.places.describe()] if self.axes else []
         return [Finding(self).headline, *where, *self.description()]
 
@@ -584,11 +676,6 @@ class TestedMap(ViewMixin, TestedChanceMixin, ScoreMap):
         """
         tested = metric in (self.metric, "statistic")
         return self.alternative if tested else "greater"
-
-
-def _unpacked(places):
-    """Return places, which a file holds as plain values."""
-    return unpack_places(places) if isinstance(places, dict) else places
 
 
 class _TestWords(NamedTuple):
@@ -746,14 +833,11 @@ class GroupResult(OptionsMixin, MatricesMixin, PopulationMixin, TestedMap):
         self._convert(optional_array, "classes", "permuted_means")
         self._convert(arrays, "mean_matrices")
         super().__post_init__()
-        for names, scores in (
-            (self.subjects, self.subject_scores),
-            (self.other_subjects, self.other_scores),
-            (self.subjects, self.p_of_minimum),
-            (self.subjects, self.subject_p),
-            (self.subjects, self.subject_sizes),
-            (self.subjects, self.permuted_means),
-        ):
+        of_first = self.p_of_minimum, self.subject_p, self.subject_sizes
+        pairs = [(self.other_subjects, self.other_scores)]
+        for each in (self.subject_scores, *of_first, self.permuted_means):
+            pairs.append((self.subjects, each))
+        for names, scores in pairs:
             if scores is not None and scores.shape != (len(names), *self.shape):
                 raise ValueError(
                     f"{len(names)} subjects with positions {self.shape} need scores of "
@@ -884,7 +968,7 @@ class GroupResult(OptionsMixin, MatricesMixin, PopulationMixin, TestedMap):
         return plain(self._p_of_share(gamma, self.correction_name(correction)))
 
     def _p_of_order(self, correction, hypothesis):
-        """Return the p-values of an i-test; refuse what it has none of."""
+        """The p-values of an i-test; refuse what it has none of."""
         share = self.parameters["hypothesis"]
         if hypothesis is not None and share_of(hypothesis) != share:
             raise ValueError(
@@ -916,7 +1000,7 @@ class GroupResult(OptionsMixin, MatricesMixin, PopulationMixin, TestedMap):
         return named.get(share, f"null of a share of {share:g}")
 
     def _p_columns(self, correction, column, metric):
-        """Return the columns of a table with p-values under a correction."""
+        """The columns of a table with p-values under a correction."""
         columns = super()._p_columns(correction, column, metric)
         majority = correction in ("none", *BY_HOLM, *ADJUSTMENTS)
         if self.is_prevalence and majority:
@@ -926,7 +1010,7 @@ class GroupResult(OptionsMixin, MatricesMixin, PopulationMixin, TestedMap):
         return columns
 
     def _table(self):
-        """Return the columns of a table with all maps, and of both lists their own."""
+        """The columns of a table with all maps, and of both lists their own."""
         if self.other_scores is None:
             return self.metrics
         name, maps = self.metric, self.metrics

@@ -5,16 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from functools import cached_property
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
-from scipy.stats import norm
 
-from ..data.space import unpack_space
-from ..inference.clusters import adjacency_among, components
+from ..inference.clusters import components
 from ..inference.corrections import (
     CorrectionName,
     check_correction,
@@ -22,19 +19,19 @@ from ..inference.corrections import (
     nulls_of,
 )
 from ..inference.null import ALTERNATIVES, Alternative, check_level
-from ..metrics.names import mean_of_permuted
-from ..utils.checks import check_option, check_positive, warn
-from ..utils.rounding import rounded
+from ..utils.checks import check_option, check_positive
 from ..viz.brains import plot_volume
-from ..viz.common import check_request, find_marked, shown_metric
 from ..viz.confusion import plot_confusion
 from ..viz.interactive import view_map
 from ..viz.patterns import plot_patterns
+from ..viz.style import check_request, find_marked, shown_metric
 from .base import SubjectResult
 from .dissimilarity import DissimilarityMixin
 from .fields import figure_method, result_kind
 from .patterns import RegionPatternsMixin
+from .places import check_pairs
 from .summaries import SummariesMixin
+from .views import MAPS, make_image, map_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -108,19 +105,14 @@ class VolumeResult(
         """Normalize the arrays and check that their shapes belong together."""
         self._convert(np.asarray, "adjacency", "n_features")
         super().__post_init__()
-        n, pairs = len(self.positions), self.adjacency
+        n = len(self.positions)
         if self.geometry.n_positions != n or self.n_features.shape != (n,):
             raise ValueError(
                 f"A result of {n} positions needs a space of as many and one number "
                 f"of features for each; got {self.geometry.describe()} and n_features "
                 f"of shape {self.n_features.shape}."
             )
-        known = pairs.dtype.kind in "iu" and ((pairs >= 0) & (pairs < n)).all()
-        if pairs.ndim != 2 or len(pairs) != 2 or not known:
-            raise ValueError(
-                f"adjacency must have shape (2, n_pairs) and hold indices of the {n} "
-                f"positions; got shape {pairs.shape}, dtype {pairs.dtype}."
-            )
+        check_pairs(self.adjacency, n, "positions")
         self._check_decoded()
 
     def _check_decoded(self):
@@ -141,17 +133,6 @@ class VolumeResult(
                     f"The summary of {name!r} does not fit a result with {n_decoded} "
                     "decoded positions."
                 )
-
-    @cached_property
-    def geometry(self) -> Any:
-        """The geometry of the positions: voxels, vertices, regions or plain features.
-
-        An object with `n_positions`, `columns()` (of a table) and `to_img(values)`,
-        which makes an image of one value per position. It also has `mask` and `affine`
-        for volumes, `coordinates`, `faces` and `mask` by hemisphere for surfaces, and
-        `axis()` for CIFTI files.
-        """
-        return unpack_space(self.space)
 
     @property
     def coordinates(self) -> NDArray | None:
@@ -224,19 +205,15 @@ class VolumeResult(
         tests = self.permuted(metric, "p-values")
         p = np.full(len(self.positions), np.nan)
         if self.decoded.any():
+            adjacency = self.places.adjacency(self.decoded)
             how = {"threshold": threshold, "alternative": alternative}
-            nulls = nulls_of(tests, self.decoded, adjacency=self._adjacency(), **how)
+            nulls = nulls_of(tests, self.decoded, adjacency=adjacency, **how)
             p[self.decoded] = correct(nulls, correction)
         return p
 
-    def _adjacency(self):
-        """Return which of the decoded positions are neighbours."""
-        where = np.flatnonzero(self.decoded)
-        return adjacency_among(self.adjacency, len(self.positions), where)
-
     def _columns(self):
-        """Return the columns of a table that say where every position is."""
-        return self.geometry.columns() | {"n_features": self.n_features}
+        """The columns of a table that say where every position is."""
+        return super()._columns() | {"n_features": self.n_features}
 
     def _worded_positions(self):
         """Word the positions of the map."""
@@ -288,7 +265,13 @@ class VolumeResult(
             If there is no such map, if positions have no brain coordinates, or as in
             `pvalues`.
         """
-        return make_image(self, name, metric, correction, threshold)
+        also = "result.geometry.to_img(result.null[0]) for one permutation's scores"
+        also = (also,) if isinstance(name, str) and name in ("null", "null_max") else ()
+        tested = {"metric": metric, "correction": correction, "threshold": threshold}
+        name, values = map_of(
+            self, name, "to_img", (*MAPS, "n_features"), also, **tested
+        )
+        return make_image(self, name, values)
 
     def view(
         self,
@@ -370,19 +353,16 @@ class VolumeResult(
         >>> result = searchlight(bold, y, radius=2.0)
         >>> result.view(min_score=0.6).save_as_html("view.html")  # doctest: +SKIP
         """
-        if isinstance(name, str) and name == "n_features":
-            values = np.where(self.decoded, self.n_features, np.nan)
-        else:
-            of_p = correction, threshold
-            name, values = map_values(
-                self, name, metric, *of_p, "view", ("n_features",)
-            )
+        tested = {"metric": metric, "correction": correction, "threshold": threshold}
+        name, values = map_of(self, name, "view", (*MAPS, "n_features"), **tested)
+        if name == "n_features":
+            values = np.where(self.decoded, values, np.nan)
         metric = name if name in self.metrics else shown_metric(self, metric)
-        tested = {"correction": check_correction(correction), "alpha": alpha}
-        tested |= {"threshold": threshold, "min_score": min_score}
-        look = {"kind": kind, "hemi": hemi, "cut_coords": cut_coords}
-        look |= {"bg_img": bg_img, "vlim": vlim, "cmap": cmap}
-        return view_map(self, name, values, metric=metric, **tested, **look)
+        correction, how = check_correction(correction), {"threshold": threshold}
+        look = kind, hemi, cut_coords, bg_img, vlim, cmap
+        return view_map(
+            self, name, values, metric, correction, alpha, min_score, how, *look
+        )
 
     def confusion(self, region: str | int | None = None) -> DataFrame:
         """Return the confusion matrix of one region.
@@ -420,46 +400,31 @@ class VolumeResult(
         import pandas as pd  # slow to import, and only tables need it
 
         position, name = self._position_of(region), "confusion_matrix"
+        rows = np.concatenate(self.tests)
         if name in self.metrics:
             counts = self.metrics[name][position]
+        elif len(np.unique(rows)) < len(rows):
+            raise ValueError(
+                "Trials are in several test sets, and only one prediction of each was "
+                "kept. Run the analysis again with scoring=['accuracy', "
+                "'confusion_matrix']."
+            )
         else:
-            counts = self._count_confusions(position)
+            counts = np.zeros((len(self.classes),) * 2, int)
+            np.add.at(counts, (self.y[rows], self.predicted[position, rows]), 1)
         return pd.DataFrame(
             counts.astype(int),
             index=pd.Index(self.classes, name="true"),
             columns=pd.Index(self.classes, name="predicted"),
         )
 
-    def _count_confusions(self, position):
-        """Count predictions (c, c), of trials that were each predicted once."""
-        rows = np.concatenate(self.tests)
-        if len(np.unique(rows)) < len(rows):
-            raise ValueError(
-                "Trials are in several test sets, and only one prediction of each was "
-                "kept. Run the analysis again with scoring=['accuracy', "
-                "'confusion_matrix']."
-            )
-        counts = np.zeros((len(self.classes),) * 2, int)
-        np.add.at(counts, (self.y[rows], self.predicted[position, rows]), 1)
-        return counts
-
     def _position_of(self, region):
-        """Return the position of a region, or of the only one; it must be decoded."""
-        n = len(self.positions)
-        if region is None and n == 1:
-            region = 0
-        elif self.geometry.kind == "regions" and region is not None:
-            region = self.geometry.find(region)
-        elif not isinstance(region, Integral) or not 0 <= region < n:
-            raise ValueError(
-                f"Invalid value for 'region': {region!r}. This result has "
-                f"{self.geometry.describe()}; name one of them, regions by their name "
-                "or number in the atlas, others by their number in result.positions."
-            )
-        if not self.decoded[region]:
-            where = self.places.at(region)
-            raise ValueError(f"Nothing could be decoded {where}.")
-        return int(region)
+        """The position of a region, or of the only one; it must be decoded."""
+        is_only = region is None and len(self.positions) == 1
+        position = 0 if is_only else self.places.position(region, "region")
+        if not self.decoded[position]:
+            raise ValueError(f"Nothing could be decoded {self.places.at(position)}.")
+        return position
 
     def peaks(
         self,
@@ -548,13 +513,14 @@ def peak_table(result, correction, alpha, metric, min_distance, min_score):
 
 
 def find_peaks(space, scores, marked, pairs, min_distance):
-    """Return peaks of marked positions (V,), numbers and sizes of their clusters."""
+    """Peaks of marked positions (V,), numbers and sizes of their clusters."""
     # Connected positions are a cluster. In a volume its peaks are those of nilearn's
     # get_clusters_table, four at most, elsewhere those that no neighbour surpasses, and
     # every region is one. Peaks come by cluster, the highest scores first.
     where = np.flatnonzero(marked)
     # From here on, the marked positions are all there are: they are numbered anew.
-    scores, edges = scores[where], _among(marked, pairs)
+    edges = (np.cumsum(marked) - 1)[pairs[:, marked[pairs].all(axis=0)]]
+    scores = scores[where]
     cluster = components(len(where), edges)
     sizes = np.bincount(cluster)
     if space.kind == "volume":
@@ -575,14 +541,8 @@ def find_peaks(space, scores, marked, pairs, min_distance):
     return where[peaks], rank[cluster[peaks]] + 1, sizes[cluster[peaks]]
 
 
-def _among(marked, pairs):
-    """Return the pairs of marked positions, as indices into the marked ones."""
-    number = np.cumsum(marked) - 1
-    return number[pairs[:, marked[pairs].all(axis=0)]]
-
-
 def _volume_maxima(voxels, affine, scores, cluster, min_distance):
-    """Return the indices of the peaks and sub-peaks that nilearn finds in clusters."""
+    """The indices of the peaks and sub-peaks that nilearn finds in clusters."""
     if len(voxels) == 0:
         return np.empty(0, dtype=int)
     grid = np.zeros(voxels.max(axis=0) + 1, dtype=int)
@@ -606,7 +566,7 @@ def _volume_maxima(voxels, affine, scores, cluster, min_distance):
 
 
 def _nilearn_peaks(values, start, affine, min_distance):
-    """Return the voxels (n_peaks, 3) of nilearn's peaks of positive values.
+    """The voxels (n_peaks, 3) of nilearn's peaks of positive values.
 
     The values were cut out of an image from the voxel `start` on.
     """
@@ -628,7 +588,7 @@ def _nilearn_peaks(values, start, affine, min_distance):
 
 
 def _graph_maxima(scores, edges):
-    """Return one position of each set of equal scores that no neighbour surpasses."""
+    """One position of each set of equal scores that no neighbour surpasses."""
     i, j = edges
     plateau = components(len(scores), edges[:, scores[i] == scores[j]])
     surpassed = np.zeros(len(scores), dtype=bool)
@@ -648,102 +608,3 @@ def _spread(peaks, cluster, points, min_distance):
         if not near.any():
             higher.append(i)
     return peaks[np.isin(peaks, np.concatenate([[], *chosen.values()]))]
-
-
-# ---------------------------------------------------------------------------- images
-
-
-#: What is recorded of the penalty at every position, or in its folds.
-PENALTY_MAPS = ("lambda", "degrees_of_freedom")
-
-#: The images that there are besides those of the metrics.
-MAPS = ("p", "neglog10p", "z", "chance_difference", *PENALTY_MAPS)
-
-#: What stands outside of the brain, and the type of the numbers, if not 0 and float32.
-#: p is exact: in single precision, 0.05 is more than 0.05.
-_OUTSIDE = {"p": 1.0}
-_TYPES = {"p": np.float64, "n_features": np.int32}
-
-
-def make_image(result, name, metric, correction, threshold):
-    """Make an image, see `VolumeResult.to_img`."""
-    if isinstance(name, str) and name == "n_features":
-        return make_image_of(result.geometry, name, result.n_features)
-    also = ("n_features",)
-    if isinstance(name, str) and name in ("null", "null_max"):
-        also += ("result.geometry.to_img(result.null[0]) for one permutation's scores",)
-    name, values = map_values(
-        result, name, metric, correction, threshold, "to_img", also
-    )
-    return make_image_of(result.geometry, name, values)
-
-
-def map_values(result, name, metric, correction, threshold, method, also=()):
-    """Return the name and the values (positions...) of one of the maps of a result.
-
-    `method` is what the user calls, and `also` what that knows besides.
-    """
-    if name is not None and not isinstance(name, str):
-        check_option("name", name, (*result.scoring, *MAPS))
-    if name in result.metrics and metric not in (None, name):
-        raise ValueError(
-            f"{method}({name!r}) shows the metric of that name and takes no metric="
-            f"{metric!r}; pass only one of the two."
-        )
-    if name is None or name in result.metrics:
-        name = shown_metric(result, name or metric)
-        return name, result.metrics[name]
-    check_option("name", name, (*result.scalar_metrics, *MAPS), also)
-    return name, _values(result, name, metric, correction, threshold, method)
-
-
-def make_image_of(geometry, name, values):
-    """Make an image with the numbers and the background that its name needs."""
-    outside, dtype = _OUTSIDE.get(name, 0.0), _TYPES.get(name, np.float32)
-    return geometry.to_img(values, outside, dtype, name)
-
-
-def _values(result, name, metric, correction, threshold, method):
-    """Return the values of a map that is none of a metric's scores."""
-    if name in PENALTY_MAPS:
-        return _mean_over_folds(result, name)
-    metric = shown_metric(result, metric)
-    if name == "chance_difference":
-        if np.isnan(result.chances[metric]):
-            raise ValueError(
-                f"There is no difference from chance for {metric!r}, which has no "
-                f"chance level. Use {method}({metric!r})."
-            )
-        permuted = result.permuted_mean(metric)
-        if np.isfinite(permuted):
-            warn(
-                f"This map is the score minus chance, {rounded(result.chances[metric])}"
-                f", but the {mean_of_permuted(metric)} is {rounded(permuted)}: it is "
-                "above or below zero without any effect. For tests over subjects use "
-                "group_inference, or decode with scoring='balanced_accuracy'.",
-                UserWarning,
-                of_result=False,
-            )
-        return result.metrics[metric] - result.chances[metric]
-    p = result.pvalues(correction, metric=metric, threshold=threshold)
-    return map_of_p(name, p, result.n_permutations)
-
-
-def map_of_p(name, p, n_permutations):
-    """Return what a map shows of p-values: of "p", of "neglog10p" or of "z"."""
-    if name == "p":
-        return p
-    if name == "neglog10p":
-        return -np.log10(p)
-    # p = 1, which has no normal deviate, is taken as P / (P + 1); without permutations
-    # p may be as close to 1 as it likes.
-    most = 1 - 1 / (1 + n_permutations) if n_permutations else 1 - 1e-10
-    return norm.isf(np.minimum(p, most))
-
-
-def _mean_over_folds(result, name):
-    """Return the mean degrees of freedom, or the geometric mean of lambda."""
-    folds = (*result.shape, -1)
-    if name == "degrees_of_freedom":
-        return result.degrees_of_freedom.reshape(folds).mean(axis=-1)
-    return np.exp(np.log(result.lambdas).reshape(folds).mean(axis=-1))

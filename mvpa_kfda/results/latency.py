@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..viz.common import DEFAULT_NAMES
 from ..viz.group import plot_latency
+from ..viz.style import DEFAULT_NAMES
 from .base import Result
 from .fields import figure_method, result_kind
 
@@ -165,7 +165,7 @@ class Latency(Result):
     plot = figure_method(plot_latency)
 
     def _facts(self):
-        """Return what a notebook's table shows: name -> words."""
+        """What a notebook's table shows: name -> words."""
         onset, peak = (words.partition(" ")[2] for words in self.worded())
         kind = {"Latencies": "differences"} if self.parts else {}
         facts = {"Onset": onset, "Peak": peak, "Subjects": str(self.n_subjects)}

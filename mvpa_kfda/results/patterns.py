@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..utils.checks import check_option
 from ..utils.record import as_call
-from .fields import record
+from .fields import arrays, record
 
 if TYPE_CHECKING:
     from mne import Info
@@ -40,13 +40,6 @@ class PatternMaps:
         """Whether there are activation patterns."""
         return len(self.pattern_maps) > 0
 
-    def _convert_maps(self):
-        """Make arrays of the maps."""
-        self._convert(
-            lambda maps: {kind: np.asarray(values) for kind, values in maps.items()},
-            "pattern_maps",
-        )
-
     def _check_asked(self, kind, average):
         """Refuse patterns that no result has."""
         check_option("kind", kind, _KINDS)
@@ -63,7 +56,7 @@ class PatternMaps:
             )
 
     def _maps_of(self, kind, average):
-        """Return the maps of a kind, or say why there are none."""
+        """The maps of a kind, or say why there are none."""
         if not self.pattern_maps:
             kernel = as_call(self.parameters.get("kernel"))
             raise ValueError(
@@ -80,7 +73,7 @@ class PatternMaps:
         return self.pattern_maps[kind if average == "full" else "class_folds"]
 
     def _pattern_labels(self, kind):
-        """Return what each of the patterns of a kind is called."""
+        """What each of the patterns of a kind is called."""
         if kind == "class":
             return list(map(str, self.classes))
         n = len(self.classes) - 1
@@ -115,7 +108,7 @@ class PatternsMixin(PatternMaps):
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
-        self._convert_maps()
+        self._convert(arrays, "pattern_maps")
         if self.info_fif is not None:
             self._convert(np.asarray, "info_fif")
         super().__post_init__()
@@ -190,7 +183,7 @@ class PatternsMixin(PatternMaps):
         }
 
     def _chosen_patterns(self, kind, average):
-        """Return maps (..., n_patterns, n_channels), their labels, and trial counts."""
+        """Maps (..., n_patterns, n_channels), their labels, and trial counts."""
         self._check_asked(kind, average)
         if not self._has_places:
             raise ValueError(
@@ -231,7 +224,7 @@ class RegionPatternsMixin(PatternMaps):
 
     def __post_init__(self):
         """Normalize the arrays and check that their shapes belong together."""
-        self._convert_maps()
+        self._convert(arrays, "pattern_maps")
         features = np.asarray(self.pattern_features)
         features = features if features.size else np.empty(0, int)
         object.__setattr__(self, "pattern_features", features)
@@ -347,7 +340,7 @@ class RegionPatternsMixin(PatternMaps):
 
 
 def _paint(space, values, name):
-    """Return an image of values (n_positions,), or of plain features a Series."""
+    """An image of values (n_positions,), or of plain features a Series."""
     if space.kind != "features":
         return space.to_img(values, name=name)
     import pandas as pd  # slow to import, and only tables need it
@@ -356,7 +349,7 @@ def _paint(space, values, name):
 
 
 def _at_rate_of(times, info):
-    """Return the info with the sampling rate of evenly spaced times."""
+    """The info with the sampling rate of evenly spaced times."""
     import mne
 
     steps = np.diff(times)
@@ -389,7 +382,7 @@ _MACHINE = slice(20, 28)
 
 
 def pack_info(info):
-    """Return an `mne.Info` without personal data as the bytes of a FIF file."""
+    """An `mne.Info` without personal data as the bytes of a FIF file."""
     import mne  # slow to import, as in all functions of this module
 
     # Names, types, positions and bad channels stay; dates, persons, devices, places and
@@ -404,7 +397,7 @@ def pack_info(info):
 
 
 def unpack_info(packed):
-    """Return the `mne.Info` that `pack_info` packed."""
+    """The `mne.Info` that `pack_info` packed."""
     import mne
 
     with mne.use_log_level("ERROR"), tempfile.TemporaryDirectory() as folder:

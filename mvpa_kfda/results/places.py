@@ -6,16 +6,21 @@ their neighbours, word themselves, and pack into plain arrays that a file can ho
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from numbers import Integral, Real
+from os import PathLike
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
-from ..data.space import VolumeSpace, same_places, unpack_space
+from ..data.images import masked
+from ..data.space import SurfaceSpace, VolumeSpace, same_places, unpack_space
 from ..inference.clusters import adjacency_among
 from ..utils.axes import AXES, BY_COLUMN, point_of_axes
-from ..utils.checks import counted, enumerated, plural
+from ..utils.checks import counted, enumerated, invalid, plural, quoted
 from ..utils.files import same_content
 from ..utils.rounding import brief, number, rounded
+from ..viz.style import sample_edges
 from .patterns import unpack_info
 
 #: Coordinates that differ by less are the same; times are in seconds, places in mm.
@@ -98,8 +103,8 @@ class Places:
                 raise ValueError("All positions of a lattice must count.")
             return None
         if self.geometry is None:
-            chosen = np.arange(self.n_positions) if counted is None else counted
-            return sensor_time_adjacency(self.pairs, *self.shape)[chosen][:, chosen]
+            graph = sensor_time_adjacency(self.pairs, *self.shape)
+            return graph if counted is None else graph[counted][:, counted]
         counted = np.ones(self.n_positions, bool) if counted is None else counted
         return adjacency_among(self.pairs, self.n_positions, np.flatnonzero(counted))
 
@@ -175,11 +180,11 @@ class Places:
         return max([0.0, *(self._apart(other, name) for name in self._times())])
 
     def _times(self):
-        """Return the axes of times."""
+        """The axes of times."""
         return [name for name in self.axes if name in AXES and AXES[name].is_time]
 
     def _apart(self, other, name):
-        """Return how far times along an axis are apart, if less than half a sample."""
+        """How far times along an axis are apart, if less than half a sample."""
         here, there = self.coordinates[name], other.coordinates.get(name, ())
         if len(here) != len(there) or len(here) < 2 or _same(here, there):
             return 0.0
@@ -215,6 +220,180 @@ class Places:
         k = next(i for i in range(len(here)) if not _same(here[i : i + 1], there[i]))
         return f" (number {k + 1} is {there[k]} instead of {here[k]})"
 
+    # ----------------------------------------------------------- what users ask for
+
+    def find(self, wanted, option="where", one=False):
+        """Which positions (shape) the value of an option means, of bool.
+
+        A set is None for all, an array of bool, a row of a table of clusters, an image,
+        a span of all times, or names. `One` position is what `position` takes or, along
+        each axis, a coordinate or a span.
+        """
+        inside, parts = np.zeros(self.shape, dtype=bool), {}
+        named = [name for name in self.axes if name in AXES and not AXES[name].unit]
+        is_text, is_span = isinstance(wanted, str | list), isinstance(wanted, tuple)
+        if one and self.geometry is not None:
+            inside[self.position(wanted, option)] = True
+            return inside
+        if one:
+            each = [wanted] if len(self.axes) == 1 else wanted
+            if not isinstance(each, list | tuple) or len(each) != len(self.axes):
+                raise invalid(option, wanted, self._allowed(option, one))
+            parts = dict(zip(self.axes, each, strict=True))
+        elif isinstance(getattr(wanted, "attrs", None), dict):
+            inside.flat[self._members(wanted, option)] = True
+            return inside
+        elif isinstance(wanted, np.ndarray) and wanted.dtype == bool:
+            if wanted.shape != self.shape:
+                raise ValueError(
+                    f"{option!r} has the shape {wanted.shape}, and the map "
+                    f"{self.shape}. Allowed: {self._allowed(option)}."
+                )
+            return wanted
+        elif self._takes_images and _is_image(wanted):
+            chosen = masked(self.geometry, wanted, option).joined_mask
+            return chosen[self.geometry.joined_mask]
+        elif self._has_regions and isinstance(wanted, str | list | Integral):
+            each = wanted if isinstance(wanted, list) else [wanted]
+            if not each:
+                raise invalid(option, wanted, self._allowed(option))
+            inside[[self.geometry.find(region) for region in each]] = True
+            return inside
+        elif is_span or (is_text and wanted):
+            parts = dict.fromkeys(self._times() if is_span else named, wanted)
+        if not one and wanted is not None and not parts:
+            kind = ValueError if is_text or is_span else TypeError
+            raise invalid(option, wanted, self._allowed(option), kind)
+        chosen = [
+            self.find_along(name, parts[name], option, self._allowed(option, one))
+            if name in parts
+            else np.ones(n, dtype=bool)
+            for name, n in zip(self.axes, self.shape, strict=True)
+        ]
+        inside[np.ix_(*chosen)] = True
+        return inside
+
+    def find_along(self, name, wanted, option, allowed):
+        """Which coordinates (n,) along an axis are meant: one, a span, or by names."""
+        values, axis = self.coordinates[name], AXES[name]
+        nouns = plural(axis.noun)
+        if not axis.unit:
+            names = wanted if isinstance(wanted, list) else [wanted]
+            if not all(isinstance(each, str) for each in names):
+                raise invalid(option, wanted, allowed)
+            unknown = [each for each in names if each not in values]
+            if unknown:
+                known = quoted(values.tolist(), 20)
+                raise ValueError(
+                    f"Invalid value for {option!r}: {wanted!r}; no {axis.noun} is "
+                    f"named {unknown[0]!r}. The {nouns} are: {known}."
+                )
+            return np.isin(values, names)
+        is_span = isinstance(wanted, list | tuple)
+        ends = wanted if is_span else (wanted, wanted)
+        if not _are_numbers(ends, 2) or not ends[0] <= ends[1]:
+            raise invalid(option, wanted, allowed)
+        if is_span:
+            inside = (values >= ends[0] - _SAME) & (values <= ends[1] + _SAME)
+        else:
+            first, last = sample_edges(values)[[0, -1]]
+            inside = np.zeros(len(values), dtype=bool)
+            within = first - 1e-9 <= wanted <= last + 1e-9
+            inside[np.abs(values - wanted).argmin()] = within
+        if not inside.any():
+            none = f"None of the {nouns} is between {ends[0]:g} and {ends[1]:g}"
+            raise ValueError(
+                f"Invalid value for {option!r}: {wanted!r}. "
+                + (f"{none}{axis.end}; t" if is_span else "T")
+                + f"he {nouns} go from {values[0]:g} to {values[-1]:g}{axis.end}."
+            )
+        return inside
+
+    def position(self, wanted, option):
+        """The one position in the brain, or of a feature, that is meant."""
+        space = self.geometry
+        columns = space.columns()
+        wanted = wanted.tolist() if isinstance(wanted, np.ndarray) else wanted
+        if self._has_regions and isinstance(wanted, str | Integral):
+            return space.find(wanted)
+        found = []
+        if space.kind == "volume" and _are_numbers(wanted, 3) and len(space.points):
+            distance = np.linalg.norm(space.points - np.asarray(wanted, float), axis=1)
+            found = [distance.argmin()]
+            if not distance.min() <= np.linalg.norm(space.voxel_size):
+                raise ValueError(
+                    f"Invalid value for {option!r}: {wanted!r}. The nearest voxel of "
+                    f"the mask is {distance.min():.0f} mm away. Choose a position "
+                    "inside it."
+                )
+        elif space.kind == "surface" and isinstance(wanted, list | tuple):
+            if len(wanted) == 2:
+                same = columns["hemisphere"] == str(wanted[0])
+                found = np.flatnonzero(same & (columns["vertex"] == wanted[1]))
+        elif isinstance(wanted, str) and space.noun in columns:
+            found = np.flatnonzero(columns[space.noun].astype(str) == wanted)
+        elif isinstance(wanted, Integral) and not isinstance(wanted, bool):
+            found = [wanted] if 0 <= wanted < self.n_positions else []
+        if len(found) != 1:
+            raise invalid(option, wanted, self._allowed(option, one=True))
+        return int(found[0])
+
+    def _members(self, row, option):
+        """The positions of a cluster by its row of a table."""
+        positions, shape = (row.attrs.get(name) for name in ("positions", "shape"))
+        single = getattr(row, "ndim", 0) == 1 and isinstance(row.name, Integral)
+        if positions is None or not single or not 0 <= row.name < len(positions):
+            raise ValueError(
+                f"{option!r} is not a row of a table of clusters, or has lost its "
+                "positions. Pass one unmodified row: table = result.clusters(), "
+                f"{option}=table.loc[0]."
+            )
+        if tuple(shape) != self.shape:
+            raise ValueError(
+                f"{option!r} is a cluster in a map of the shape {tuple(shape)}, and "
+                f"this map has the shape {self.shape}."
+            )
+        return positions[row.name]
+
+    @property
+    def _has_regions(self):
+        return self.geometry is not None and self.geometry.kind == "regions"
+
+    @property
+    def _takes_images(self):
+        return isinstance(self.geometry, VolumeSpace | SurfaceSpace)
+
+    def _allowed(self, option, one=False):
+        """What positions may be given by."""
+        if one and self.geometry is not None:
+            noun, columns = self.geometry.noun, self.geometry.columns()
+            words = _ONE.get(self.geometry.kind, "")
+            if noun in columns and columns[noun].dtype.kind == "U":
+                names = quoted(columns[noun].tolist(), 20)
+                words = f"the name of one {noun} ({names})"
+            if self._has_regions:
+                words = "the name or the number of a region"
+            else:
+                words += f"{', or ' * bool(words)}its number in result.positions"
+            return f'"peak", or {words}' if option == "at" else words
+        if one and not self.axes:
+            return f"none, as this result has one position; leave {option} out"
+        if one and [*self.axes] == ["times"]:
+            return f'"peak", or {option}= a time in seconds, or (start, stop)'
+        if one:
+            each = ", ".join(AXES[name].asked for name in self.axes)
+            return f'"peak", or {option}=({each}), each a number or (start, stop)'
+        named = any(not AXES[name].unit for name in self.axes if name in AXES)
+        allowed = {
+            "None for the whole map": True,
+            f"an array of bool of shape {self.shape}": True,
+            "(from, to) in seconds": self._times(),
+            "a name or a list of names": named or self._has_regions,
+            "an image that is 0 outside of the set": self._takes_images,
+            "a row of result.clusters()": True,
+        }
+        return "; ".join(words for words, holds in allowed.items() if holds)
+
     def pack(self):
         """Return plain values, which `unpack_places` understands."""
         return {
@@ -228,16 +407,70 @@ class Places:
         }
 
 
+#: How one position is asked for, by the kind of space; others have numbers.
+_ONE = {
+    "volume": "(x, y, z) in mm",
+    "surface": "(hemisphere, vertex)",
+}
+
+
+def _are_numbers(values, n):
+    """Whether something is n numbers."""
+    return (
+        isinstance(values, list | tuple)
+        and len(values) == n
+        and all(isinstance(x, Real) and not isinstance(x, bool) for x in values)
+    )
+
+
+def _is_image(wanted):
+    """Whether something is an image, or the path of one."""
+    path = isinstance(wanted, str) and wanted.lower().endswith((".nii", ".nii.gz"))
+    path = path or isinstance(wanted, PathLike)
+    return path or hasattr(wanted, "dataobj") or hasattr(wanted, "mesh")
+
+
+class Placed:
+    """What has `places`, with the coordinates along an axis as attributes."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of positions along each axis of the map."""
+        return self.places.shape
+
+    def __getattr__(self, name: str) -> NDArray:
+        """The coordinates along an axis of the map, e.g. `times`."""
+        # Looked up in __dict__, because copy and pickle ask before there are fields.
+        places = self.__dict__.get("places")
+        if isinstance(places, Places) and name in places.coordinates:
+            return places.coordinates[name]
+        if isinstance(getattr(type(self), name, None), property):
+            return getattr(type(self), name).fget(self)  # it says itself what is wrong
+        raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+
+
 def unpack_places(packed):
-    """Make places of what their `pack` returned."""
+    """Make places of what their `pack` returned; they stay what they are."""
+    if isinstance(packed, Places):
+        return packed
     try:
         return Places(**packed)
     except TypeError as error:
         raise ValueError(f"These are no places of a map: {error}.") from error
 
 
+def check_pairs(pairs, n, noun):
+    """Refuse what are no pairs (2, n_pairs) of n neighbouring positions."""
+    known = pairs.dtype.kind in "iu" and ((pairs >= 0) & (pairs < n)).all()
+    if pairs.ndim != 2 or len(pairs) != 2 or not known:
+        raise ValueError(
+            f"adjacency must have shape (2, n_pairs) and hold indices of the {n} "
+            f"{noun}; got shape {pairs.shape}, dtype {pairs.dtype}."
+        )
+
+
 def sensor_time_adjacency(pairs, n_sensors, n_times):
-    """Return which of (n_sensors, n_times) are neighbours, in space or next in time."""
+    """Which of (n_sensors, n_times) are neighbours, in space or next in time."""
     entries = np.ones(pairs.shape[1], bool), tuple(pairs)
     sensors = sparse.coo_array(entries, (n_sensors, n_sensors))
     times = sparse.eye_array(n_times, k=1, dtype=bool)
@@ -271,7 +504,7 @@ def _space_difference(space, other):
 
 
 def _same_columns(space, other):
-    """Tell whether two spaces of CIFTI files differ only in where their cortex lies."""
+    """Whether two spaces of CIFTI files differ only in where their cortex lies."""
     # The surfaces of subjects lie at other places, but their vertices correspond.
     free = {"coordinates": None, "affine": None}
     one, two = (each.pack() | free for each in (space, other))
@@ -281,7 +514,7 @@ def _same_columns(space, other):
 
 
 def _same(values, others):
-    """Tell whether coordinates are the same, but for rounding."""
+    """Whether coordinates are the same, but for rounding."""
     if values is None or others is None:
         return values is others
     values, others = np.atleast_1d(values), np.atleast_1d(others)

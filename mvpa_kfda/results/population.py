@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -14,7 +13,6 @@ from ..inference.corrections import (
     CORRECTIONS,
     CorrectionName,
     adjust,
-    holm,
     smallest_p_value,
 )
 from ..inference.exchange import FEWEST_SUBJECTS, interval_of_mean
@@ -33,7 +31,7 @@ from ..utils.checks import check_flag, check_option, check_share, counted
 from ..utils.rounding import rounded
 from ..viz.group import plot_shares
 from .fields import figure_method, plain, record
-from .places import Places
+from .places import Placed, Places
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -49,7 +47,7 @@ NULLS = {"global": 0.0, "majority": 0.5}
 
 
 @record
-class _Bounds:
+class _Bounds(Placed):
     """Low and high ends (positions...) at places, with a confidence."""
 
     low: Any
@@ -59,19 +57,6 @@ class _Bounds:
 
     #: Columns of a table.
     _columns: ClassVar[tuple[str, ...]] = ("low", "high")
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Number of positions along every axis of the map."""
-        return self.places.shape
-
-    def __getattr__(self, name: str) -> NDArray:
-        """Return the coordinates along an axis of the map, e.g. `times`."""
-        # Looked up in __dict__, because copy and pickle ask before there are fields.
-        places = self.__dict__.get("places")
-        if isinstance(places, Places) and name in places.coordinates:
-            return places.coordinates[name]
-        raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
     def to_dataframe(self) -> DataFrame:
         """Return a table with one row per position.
@@ -227,7 +212,7 @@ class Prevalence(_Shares):
         return ~np.isnan(self.sizes).any(axis=0)
 
     def _at(self, counted):
-        """Return the posterior where positions count."""
+        """The posterior where positions count."""
         return Share.of(self.found[:, counted], self.sizes[:, counted])
 
 
@@ -339,8 +324,19 @@ class MeanInterval(_Bounds):
         return f"<MeanInterval: {mean}{words}{at_once}>"
 
 
+def check_interval(confidence, alternative, simultaneous):
+    """Check what is asked of an interval; return it by name."""
+    check_share("confidence", confidence)
+    check_option("alternative", alternative, ALTERNATIVES)
+    return {
+        "confidence": confidence,
+        "alternative": alternative,
+        "simultaneous": bool(check_flag("simultaneous", simultaneous)),
+    }
+
+
 def share_of(hypothesis):
-    """Return the share of the population that a null hypothesis is about."""
+    """The share of the population that a null hypothesis is about."""
     if isinstance(hypothesis, str):
         also = ("a share from 0 to 1",)
         return NULLS[check_option("hypothesis", hypothesis, NULLS, also)]
@@ -519,9 +515,7 @@ class PopulationMixin:
         .. [2] Garthwaite, P. H. (1996). Confidence intervals from randomization tests.
            Biometrics, 52(4), 1387-1393.
         """
-        check_share("confidence", confidence)
-        check_option("alternative", alternative, ALTERNATIVES)
-        check_flag("simultaneous", simultaneous)
+        asked = check_interval(confidence, alternative, simultaneous)
         others = None if self.paired else self.other_scores
         n = self.n_subjects + (0 if others is None else len(others))
         if n < FEWEST_SUBJECTS:
@@ -535,22 +529,11 @@ class PopulationMixin:
         ends = interval_of_mean(
             values,
             None if others is None else others[:, counted_at],
-            confidence=confidence,
-            alternative=alternative,
-            simultaneous=simultaneous,
+            **asked,
             random_state=self.parameters["random_state"],
         )
-        low, high = (plain(self._filled(end)) for end in ends)
-        return MeanInterval(
-            mean=plain(np.where(counted_at, self.scores, np.nan)),
-            low=low,
-            high=high,
-            confidence=confidence,
-            places=self.places,
-            metric=self.metric,
-            alternative=alternative,
-            simultaneous=bool(simultaneous),
-        )
+        mean = plain(np.where(counted_at, self.scores, np.nan))
+        return self._interval(mean, ends, asked)
 
     @property
     def gamma_0(self) -> NDArray:
@@ -693,14 +676,8 @@ class PopulationMixin:
             return self.p_of_minimum[:, counted]
         return np.tile(self.p_maps["none"][counted] ** (1 / n), (n, 1))
 
-    def _filled(self, values):
-        """Put values (C,) of the positions that count into a map, NaN elsewhere."""
-        filled = np.full(self.shape, np.nan)
-        filled[self.counted] = values
-        return filled[()]
-
     def _share(self, hypothesis):
-        """Return the share of the population that the null hypothesis is about."""
+        """The share of the population that the null hypothesis is about."""
         if hypothesis is None:
             return 0.0
         share = share_of(hypothesis)
@@ -712,17 +689,13 @@ class PopulationMixin:
         return share
 
     def _p_of_share(self, gamma, name):
-        """Return the p-values of a share of the population above 0, by correction."""
-        corrected = None
-        if name in BY_HOLM:
-            corrected = holm
-        elif name in ADJUSTMENTS:
-            corrected = partial(adjust, correction=name)
-        elif name != "none":
+        """The p-values of a share of the population above 0, by correction."""
+        name = "holm" if name in BY_HOLM else name
+        if name not in ("none", *ADJUSTMENTS):
             raise ValueError(
                 f"The correction {name!r} tests the global null hypothesis only. For a "
                 "share of the population use 'max', which takes Holm's method, 'none', "
                 "'bonferroni', 'holm', 'fdr' or 'fdr-by', or hypothesis='global'."
             )
         p = prevalence_p(self._p_by_subject, gamma)
-        return self._filled(p if corrected is None else corrected(p))
+        return self._filled(p if name == "none" else adjust(p, name))

@@ -10,7 +10,6 @@ from sklearn import model_selection
 
 from ..kfda import kernels, penalties, rowmaps
 from ..kfda.folds import SPLITTERS as KNOWN_SPLITTERS
-from ..utils.fingerprints import PROJECTIONS, checksum_of
 from ..utils.record import as_call, is_record, recorded
 from .fields import record
 
@@ -64,7 +63,7 @@ class OptionsMixin:
         return super()._content() | {"options": recorded(self.options)}
 
     def __getstate__(self):
-        """Return the fields for a pickle, which takes no functions of the user's."""
+        """The fields for a pickle, which takes no functions of the user's."""
         return vars(self) | {"options": recorded(self.options)}
 
     @property
@@ -110,34 +109,12 @@ class OptionsMixin:
         options = revived(
             {k: v for k, v in self.options.items() if k not in OF_THE_RUN}
         )
-        if options.get("cv", self) is None and self._leaves_unnamed_groups:
-            options["cv"] = model_selection.LeaveOneGroupOut()
-        return options
-
-    @property
-    def _leaves_unnamed_groups(self):
-        """Whether groups were left out that were given as an array."""
+        # Groups that were given as an array may have been left out.
         named = self.options.get("groups") is not None
-        return self.groups is not None and self.parameters["cv"] and not named
-
-
-class ChecksumMixin:
-    """A result of a subject, which groups recognise."""
-
-    @property
-    def checksum(self) -> str:
-        """SHA-256 of scores, permuted scores, predictions and recorded inputs.
-
-        Groups record it of each subject, see :func:`~mvpa_kfda.verify`.
-        """
-        maps = {"predicted": {"": self.predicted}}
-        for kind in ("metrics", "nulls", "second_scores", "second_nulls"):
-            maps[kind] = getattr(self, kind, {})
-        arrays = {f"{k} {n}": x for k, each in maps.items() for n, x in each.items()}
-        read = {k: [v] if isinstance(v, str) else v for k, v in self.inputs.items()}
-        for name in ("files", PROJECTIONS):  # called otherwise elsewhere, and rounded
-            read.pop(name, None)
-        return checksum_of(arrays, read)
+        if options.get("cv", self) is None and self.groups is not None and not named:
+            if self.parameters["cv"]:
+                options["cv"] = model_selection.LeaveOneGroupOut()
+        return options
 
 
 def revived(options):
@@ -166,7 +143,7 @@ class _LostError(ValueError):
 
 
 def _revived(value):
-    """Return what was recorded."""
+    """What was recorded."""
     if isinstance(value, Iterator):
         raise _LostError("an iterator, which is used up")
     if is_record(value):

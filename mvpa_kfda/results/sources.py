@@ -13,20 +13,12 @@ from ..inference.null import Alternative
 from ..utils.axes import axes_of
 from ..viz.sources import plot_sources
 from .base import SubjectResult
-from .dissimilarity import DissimilarityMixin
-from .epochs import TimeResult
-from .evidence import EvidenceMixin
+from .dissimilarity import EvidenceMixin
+from .epochs import OnsetMixin, TimeResult
 from .fields import figure_method, result_kind
-from .images import map_values
-from .onset import OnsetMixin
-from .places import sensor_time_adjacency
+from .places import check_pairs
 from .summaries import SummariesMixin
-
-
-def make_source_estimate(result, values):
-    """Return a map (n_vertices, n_times) of a result as a source estimate."""
-    sources, tmin = result.sources, result.times[0]
-    return unpack_form(sources).make(np.asarray(values), tmin, sources["tstep"])
+from .views import MAPS, make_source_estimate, map_of
 
 
 @result_kind
@@ -119,7 +111,6 @@ class SourceResult(TimeResult):
 class SourceTimeResult(
     OnsetMixin,
     SummariesMixin,
-    DissimilarityMixin,
     EvidenceMixin,
     SubjectResult[NDArray],
 ):
@@ -179,23 +170,14 @@ class SourceTimeResult(
         """Normalize the arrays and check that their shapes belong together."""
         self._convert(np.asarray, "adjacency")
         super().__post_init__()
-        pairs, n = self.adjacency, len(self.vertices)
-        known = pairs.dtype.kind in "iu" and ((pairs >= 0) & (pairs < n)).all()
-        if pairs.ndim != 2 or len(pairs) != 2 or not known:
-            raise ValueError(
-                f"adjacency must have shape (2, n_pairs) and hold indices of the {n} "
-                f"vertices; got shape {pairs.shape}, dtype {pairs.dtype}."
-            )
+        n = len(self.vertices)
+        check_pairs(self.adjacency, n, "vertices")
         n_sources = unpack_form(self.sources).n_vertices
         if n_sources != n:
             raise ValueError(
                 f"A result of {n} vertices needs sources of as many; got {n_sources}."
             )
         self._check_summaries()
-
-    def _adjacency(self):
-        """Return which positions are neighbours: in space, or one step in time."""
-        return sensor_time_adjacency(self.adjacency, *self.shape)
 
     def pvalues(
         self,
@@ -282,8 +264,8 @@ class SourceTimeResult(
         ValueError
             If there is no such map, or as in `pvalues`.
         """
-        how = metric, correction, threshold
-        _, values = map_values(self, name, *how, "to_stc")
+        tested = {"metric": metric, "correction": correction, "threshold": threshold}
+        _, values = map_of(self, name, "to_stc", MAPS, **tested)
         return make_source_estimate(self, values)
 
     plot = figure_method(plot_sources)

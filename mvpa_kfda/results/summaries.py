@@ -54,7 +54,7 @@ class SummariesMixin:
         return np.fmax.reduce(null, axis=tuple(range(1, null.ndim)))
 
     def _summary(self, metric):
-        """Return what was kept of a metric's null."""
+        """What was kept of a metric's null."""
         return NullSummary.from_arrays(self.null_summaries[metric])
 
     def _check_summaries(self):
@@ -66,7 +66,7 @@ class SummariesMixin:
                 )
 
     def _kept_tests(self, metric):
-        """Return what was kept of each test of a metric."""
+        """What was kept of each test of a metric."""
         if metric in self.null_summaries:
             return [KeptTest(np.asarray(self.metrics[metric]), self._summary(metric))]
         return super()._kept_tests(metric)

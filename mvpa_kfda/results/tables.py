@@ -35,7 +35,7 @@ _LARGEST = 2**31 - 1  # integer in an attribute of a netCDF file of version 3
 
 
 def make_dataset(result, table):
-    """Return a dataset of a result, whose table has one row per position."""
+    """A dataset of a result, whose table has one row per position."""
     try:
         import xarray
     except ImportError:
@@ -58,7 +58,7 @@ def make_dataset(result, table):
 
 
 def _rows(table):
-    """Return the rows of a table without positions, by its columns of text."""
+    """The rows of a table without positions, by its columns of text."""
     texts = [name for name in table if name not in table.select_dtypes("number")]
     dataset = table.astype(dict.fromkeys(texts, object)).set_index(texts).to_xarray()
     plain = {name: dataset[name].to_numpy().astype(str) for name in texts}
@@ -72,7 +72,7 @@ def _dimensions(places):
 
 
 def _coordinates(places):
-    """Return the coordinates along all axes of a map."""
+    """The coordinates along all axes of a map."""
     coords = {}
     for axis, dim in _dimensions(places).items():
         columns = {dim: places.coordinates[axis]}
@@ -85,7 +85,7 @@ def _coordinates(places):
 
 
 def _maps(result, table, places, dims):
-    """Return the columns of a table as maps, with chance levels as attributes."""
+    """The columns of a table as maps, with chance levels as attributes."""
     maps = {}
     for name in table.columns.difference([*places.columns()], sort=False):
         values = table[name].to_numpy().reshape(places.shape)
@@ -104,7 +104,7 @@ def _maps(result, table, places, dims):
 
 
 def _others(result, dims):
-    """Return fields that hold more than one value for each position."""
+    """Fields that hold more than one value for each position."""
     others, known = {}, vars(result)
     for field, (before, after) in _FIELDS.items():
         values = known.get(field)
@@ -119,7 +119,7 @@ def _others(result, dims):
 
 
 def _labels(result, used, variables):
-    """Return names along dimensions that are no axes of the map."""
+    """Names along dimensions that are no axes of the map."""
     sizes = {
         name: size
         for names, values, *_ in variables.values()
@@ -144,13 +144,13 @@ def _labels(result, used, variables):
 
 
 def _plain(values):
-    """Return an array of numbers or of text."""
+    """An array of numbers or of text."""
     values = np.asarray(values)
     return values if values.dtype.kind in "biufU" else values.astype(str)
 
 
 def _attributes(result):
-    """Return what was asked for, and versions, as numbers and texts."""
+    """What was asked for, and versions, as numbers and texts."""
     # Files have attributes of their own, such as "mode": no parameter may be one.
     named = {"result": type(result).__name__}
     for field in fields(result):
@@ -164,7 +164,7 @@ def _attributes(result):
 
 
 def _attribute(value):
-    """Return a value as an attribute of a netCDF file can be: a number or text."""
+    """A value as an attribute of a netCDF file can be: a number or text."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, bool) or value is None:

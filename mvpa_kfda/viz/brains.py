@@ -19,26 +19,7 @@ import numpy as np
 from ..inference.corrections import CorrectionName
 from ..inference.null import Alternative
 from ..utils.checks import check_flag, check_option
-from .common import (
-    BOUND,
-    NULL_BAND,
-    NULL_COLOR,
-    SCORE_COLOR,
-    SIGNIFICANT_COLOR,
-    TITLE_DENSITY,
-    add_figure_legend,
-    check_request,
-    cut,
-    describe,
-    draw_chance,
-    draw_permuted,
-    draws_names,
-    limits_of,
-    maybe_show,
-    new_figure,
-    set_title,
-    shown_metric,
-)
+from . import style
 from .maps import N_COLORS, add_colorbar, make_picture
 from .time import INTERVAL_LABEL, mean_interval
 
@@ -56,7 +37,7 @@ _COLORBAR = (0.9, 0.22, 0.018, 0.56)
 _RIGHTMOST = 0.985
 
 
-@draws_names
+@style.draws_names
 def plot_volume(
     result,
     kind: Literal["stat_map", "glass_brain", "surface", "bar"] | None = None,
@@ -140,7 +121,12 @@ def plot_volume(
     check_flag("legend", legend)
     options = {"threshold": threshold, "alternative": alternative}
     options |= {"min_score": min_score, "vlim": vlim, "cmap": cmap}
-    picture = _make_picture(result, metric, correction, alpha, options)
+    metric = style.shown_metric(result, metric)
+    style.check_request(result, metric, correction, alpha)
+    if not result.decoded.any():
+        raise ValueError("There is nothing to plot: no position could be decoded.")
+    noun = result.geometry.noun
+    picture = make_picture(result, metric, correction, alpha, position=noun, **options)
     if kind == "bar":
         figure = _plot_bars(result, picture, legend)
     else:
@@ -157,11 +143,11 @@ def plot_volume(
                 ) from error
         handles = _colors_and_marks(figure, picture, kind != "glass_brain")
         _finish_brains(figure, result, handles if legend else [])
-    return maybe_show(figure, show)
+    return style.maybe_show(figure, show)
 
 
 def kinds_of(space):
-    """Return the kinds of figures that there are of a space, the usual one first."""
+    """The kinds of figures that there are of a space, the usual one first."""
     if space.kind == "regions":
         return tuple(dict.fromkeys((*KINDS["regions"], *kinds_of(space.base))))
     if space.kind != "grayordinates":
@@ -173,7 +159,7 @@ def kinds_of(space):
 
 
 def fits_glass_brain(space):
-    """Tell whether the voxels of a space fit the outline of a brain."""
+    """Whether the voxels of a space fit the outline of a brain."""
     volume = space if space.kind == "volume" else space.volume[0]
     return flat_axis(volume) is None and in_template(volume)
 
@@ -193,7 +179,7 @@ class _Part:
 
 
 def on_part(result, picture, kind):
-    """Return the surfaces or the voxels of a CIFTI file, and what is drawn there."""
+    """The surfaces or the voxels of a CIFTI file, and what is drawn there."""
     space = result.geometry
     if space.base.kind != "grayordinates":
         return result, picture
@@ -215,16 +201,6 @@ def on_part(result, picture, kind):
     return _Part(part, decoded, scores), replace(picture, **drawn)
 
 
-def _make_picture(result, metric, correction, alpha, options):
-    """Check the arguments and collect what is to be drawn."""
-    metric = shown_metric(result, metric)
-    check_request(result, metric, correction, alpha)
-    if not result.decoded.any():
-        raise ValueError("There is nothing to plot: no position could be decoded.")
-    noun = result.geometry.noun
-    return make_picture(result, metric, correction, alpha, position=noun, **options)
-
-
 def _colors_and_marks(figure, picture, outlined):
     """Add the colorbar; return what the legend shows: an outline or what is shown."""
     from matplotlib.cm import ScalarMappable
@@ -233,31 +209,26 @@ def _colors_and_marks(figure, picture, outlined):
     colors = ScalarMappable(picture.norm, picture.cmap)
     cax = figure.add_axes(_COLORBAR)
     handles = add_colorbar(figure, colors, picture, cax=cax)
-    _fit_colorbar(figure, cax)
+    # To the left until its label is in the figure.
+    beyond = cax.get_tightbbox().x1 / figure.bbox.width - _RIGHTMOST
+    cax.set_position((_COLORBAR[0] - max(0.0, beyond), *_COLORBAR[1:]))
     if picture.marked is not None:
-        style, label = {"ls": ""}, picture.label
+        look, label = {"ls": ""}, picture.label
         if picture.marked.any() and outlined:
-            style = {"color": "black", "lw": 1.2}
+            look = {"color": "black", "lw": 1.2}
         elif picture.marked.any():
             label = f"shown: {label}"
-        handles.insert(0, Line2D([], [], label=label, **style))
+        handles.insert(0, Line2D([], [], label=label, **look))
     return handles
 
 
 def _finish_brains(figure, result, handles):
     """Add the title, and the legend of handles."""
     if handles:
-        add_figure_legend(figure, handles, "lower center")
-    width = int(TITLE_DENSITY * figure.get_figwidth())
-    title = textwrap.fill(describe(result), width, break_on_hyphens=False)
+        style.add_figure_legend(figure, handles, "lower center")
+    width = int(style.TITLE_DENSITY * figure.get_figwidth())
+    title = textwrap.fill(style.describe(result), width, break_on_hyphens=False)
     figure.suptitle(title, x=0.02, ha="left", fontsize="medium")
-
-
-def _fit_colorbar(figure, cax):
-    """Move the colorbar to the left until its label is in the figure."""
-    right = cax.get_tightbbox().x1 / figure.bbox.width
-    left, *rest = _COLORBAR
-    cax.set_position((left - max(0.0, right - _RIGHTMOST), *rest))
 
 
 # --------------------------------------------------------------------------- in volumes
@@ -269,6 +240,7 @@ N_SLICES = 7
 
 def plot_slices(result, picture, views, cut_coords, bg_img):
     """Draw slices, with an outline around what is marked."""
+    from nibabel import Nifti1Image
     from nilearn.plotting import plot_anat
 
     space = result.geometry
@@ -281,7 +253,7 @@ def plot_slices(result, picture, views, cut_coords, bg_img):
             result, picture, views, volume if views == flat else None
         )
     row = views in ("x", "y", "z") and not flat
-    figure = new_figure((8.5, 2.6 if row else 3.8))
+    figure = style.new_figure((8.5, 2.6 if row else 3.8))
     display = plot_anat(
         **_background(result, volume, bg_img, flat),
         figure=figure,
@@ -294,18 +266,13 @@ def plot_slices(result, picture, views, cut_coords, bg_img):
     )
     _overlay(display, space, picture, picture.values)
     if picture.marked is not None and picture.marked.any():
-        img = _padded(space.to_img(picture.marked.astype(np.float32)))
+        img = space.to_img(picture.marked.astype(np.float32))
+        # A rim of zeros, so that outlines close at the border of the image.
+        affine = img.affine.copy()
+        affine[:3, 3] -= affine[:3, :3].sum(axis=1)
+        img = Nifti1Image(np.pad(img.get_fdata(dtype=np.float32), 1), affine)
         display.add_contours(img, levels=[0.5], colors="black", linewidths=1.2)
     return figure
-
-
-def _padded(img):
-    """Return an image with a rim of zeros, so that outlines close at its border."""
-    from nibabel import Nifti1Image
-
-    affine = img.affine.copy()
-    affine[:3, 3] -= affine[:3, :3].sum(axis=1)
-    return Nifti1Image(np.pad(img.get_fdata(dtype=np.float32), 1), affine)
 
 
 def plot_glass_brain(result, picture, views, cut_coords, bg_img):
@@ -317,7 +284,7 @@ def plot_glass_brain(result, picture, views, cut_coords, bg_img):
             "A glass brain has neither cuts nor a background; leave out cut_coords "
             "and bg_img, or use kind='stat_map'."
         )
-    figure = new_figure((8.5, 3.4))
+    figure = style.new_figure((8.5, 3.4))
     display = plotting.plot_glass_brain(
         None,
         figure=figure,
@@ -362,7 +329,7 @@ _OPAQUE = 0.5
 
 
 def fading(picture):
-    """Return the colors, the more transparent the closer they are to chance."""
+    """The colors, the more transparent the closer they are to chance."""
     from matplotlib.colors import ListedColormap
 
     low, high, chance = picture.norm.vmin, picture.norm.vmax, picture.chance
@@ -374,7 +341,7 @@ def fading(picture):
 
 
 def flat_axis(volume):
-    """Return the axis of the brain along which the grid has one slice; None if none."""
+    """The axis of the brain along which the grid has one slice; None if none."""
     for k, n_slices in enumerate(volume.mask.shape):
         if n_slices == 1:
             return "xyz"[np.abs(volume.affine[:3, k]).argmax()]
@@ -382,7 +349,7 @@ def flat_axis(volume):
 
 
 def choose_cuts(result, picture, views, flat_volume):
-    """Return where to cut: at the only slice, or through what is tested for most."""
+    """Where to cut: at the only slice, or through what is tested for most."""
     from nilearn.plotting import find_cut_slices
 
     if flat_volume is not None:
@@ -392,13 +359,13 @@ def choose_cuts(result, picture, views, flat_volume):
     marked = np.zeros(result.shape, bool) if picture.marked is None else picture.marked
     favour = picture.favour
     values = np.where(marked, favour, np.nan) if marked.any() else favour
-    if picture.metric == BOUND:  # many places share the largest
+    if picture.metric == style.BOUND:  # many places share the largest
         values = np.where(values == np.nanmax(values), result.scores, np.nan)
     if views in ("ortho", "tiled"):
         return tuple(float(x) for x in _place(result.geometry, np.nanargmax(values)))
     if views not in ("x", "y", "z"):
         return None  # nilearn spreads them
-    lowest = np.nanmin(result.scores if picture.metric == BOUND else favour)
+    lowest = np.nanmin(result.scores if picture.metric == style.BOUND else favour)
     above = np.nan_to_num(values - lowest)
     cuts = find_cut_slices(result.geometry.to_img(above), views, N_SLICES)
     # nilearn spreads those of a small area until they leave the brain.
@@ -407,12 +374,12 @@ def choose_cuts(result, picture, views, flat_volume):
 
 
 def volume_of(space):
-    """Return the voxels of a space, or of its regions."""
+    """The voxels of a space, or of its regions."""
     return space.base if space.kind == "regions" else space
 
 
 def _place(space, position):
-    """Return where a position is in mm; of a region, a voxel near its middle."""
+    """Where a position is in mm; of a region, a voxel near its middle."""
     if space.kind != "regions":
         return space.points[position]
     own = space.base.points[space.membership[[position]].indices]
@@ -433,7 +400,7 @@ def _check_views(views, kind):
 
 
 def _background(result, volume, bg_img, flat):
-    """Return nilearn's arguments for the image behind the scores."""
+    """Nilearn's arguments for the image behind the scores."""
     if bg_img is not None:
         return {"anat_img": bg_img}
     if not flat and in_template(volume):
@@ -447,7 +414,7 @@ _IN_TEMPLATE = 0.9
 
 
 def in_template(volume):
-    """Tell whether the voxels lie within the MNI brain, most of them."""
+    """Whether the voxels lie within the MNI brain, most of them."""
     from nilearn.datasets import load_mni152_brain_mask
 
     brain = load_mni152_brain_mask(resolution=2)
@@ -474,7 +441,7 @@ def plot_surface(result, picture, views, cut_coords, bg_img):
     marks = space.to_img(marks.astype(np.int32), dtype=np.int32).data.parts
     colors = {"vmin": picture.norm.vmin, "vmax": picture.norm.vmax}
     colors["cmap"] = fading(picture)
-    figure = new_figure((0.6 + 3.6 * len(parts), 0.9 + 2.5 * len(views)))
+    figure = style.new_figure((0.6 + 3.6 * len(parts), 0.9 + 2.5 * len(views)))
     left, bottom, width, height = _BRAINS
     width, height = width / len(parts), height / len(views)
     for row, view in enumerate(reversed(views)):
@@ -490,10 +457,8 @@ def plot_surface(result, picture, views, cut_coords, bg_img):
     return figure
 
 
-def _grown(left, bottom, width, height, by=0.12):
-    """Return a box that is larger to all sides: 3-D axes keep wide margins."""
-    rim = by * width, by * height
-    return left - rim[0], bottom - rim[1], width + 2 * rim[0], height + 2 * rim[1]
+#: The share by which 3-D axes are larger than their box, as they keep wide margins.
+_MARGIN = 0.12
 
 
 def draw_hemisphere(figure, box, surface, part, view, values, bg_img, colors):
@@ -501,7 +466,10 @@ def draw_hemisphere(figure, box, surface, part, view, values, bg_img, colors):
     from nilearn.plotting import plot_surf
     from nilearn.surface import InMemoryMesh
 
-    ax = figure.add_axes(_grown(*box), projection="3d")
+    left, bottom, width, height = box
+    across, up = _MARGIN * width, _MARGIN * height
+    grown = left - across, bottom - up, width + 2 * across, height + 2 * up
+    ax = figure.add_axes(grown, projection="3d")
     ax.patch.set_visible(False)  # or it hides parts of its neighbours
     # Copies, because nilearn moves the coordinates it is given.
     mesh = InMemoryMesh(surface.coordinates[part].copy(), surface.faces[part].copy())
@@ -534,7 +502,7 @@ def _outline_vertices(ax, mesh, part, marks):
 
 
 def shading_of(surface, part, bg_img):
-    """Return the gray behind the scores, (n_vertices,): folds, or what was given."""
+    """The gray behind the scores, (n_vertices,): folds, or what was given."""
     if bg_img is not None:
         return bg_img.data.parts[part]
     vertices, faces = surface.coordinates[part], surface.faces[part]
@@ -564,35 +532,37 @@ def _plot_bars(result, picture, legend):
     """Draw one line per position, or a curve of many, with the permutations behind."""
     many = len(picture.values) > MOST_BARS
     size = (7.5, 4.2) if many else (7.0, 1.7 + 0.26 * len(picture.values))
-    figure = new_figure(size, "constrained")
+    figure = style.new_figure(size, "constrained")
     ax = figure.add_subplot()
     band = _subjects_band if result.has_subjects else _null_band
     (_draw_curve if many else _draw_rows)(ax, result, picture, *band(result, picture))
-    if picture.metric == BOUND:
+    if picture.metric == style.BOUND:
         ax.set(**{"ylim" if many else "xlim": (0, 1)})
     figure.draw_without_rendering()  # lays out the names, so that the title fits
-    set_title(ax, result)
+    style.set_title(ax, result)
     ax.spines[["top", "right"]].set_visible(False)
     if legend:
-        add_figure_legend(figure)
+        style.add_figure_legend(figure)
     return figure
 
 
 def _null_band(result, picture):
-    """Return where the middle 95 % of the permutations are, NaN if there are none."""
+    """Where the middle 95 % of the permutations are, NaN if there are none."""
     low, high = np.full((2, len(picture.values)), np.nan)
     null = result.null_of(picture.metric)
     for i in np.flatnonzero(result.decoded) if len(null) else ():
         # One by one, so that the null is not copied.
         low[i], high[i] = np.percentile(null[:, i], [2.5, 97.5])
-    return low, high, NULL_BAND
+    return low, high, style.NULL_BAND
 
 
 def _subjects_band(result, picture):
-    """Return the interval of the mean over subjects, as far as scores go."""
+    """The interval of the mean over subjects, as far as scores go."""
     if picture.metric != result.metric or result.is_difference:
         return _null_band(result, picture)
-    low, high = np.clip(mean_interval(result.subject_scores)[1:], *limits_of(result))
+    low, high = np.clip(
+        mean_interval(result.subject_scores)[1:], *style.limits_of(result)
+    )
     return low, high, INTERVAL_LABEL
 
 
@@ -609,23 +579,23 @@ def _draw_rows(ax, result, picture, low, high, band):
             (high - low)[order],
             left=low[order],
             height=0.62,
-            color=NULL_COLOR,
+            color=style.NULL_COLOR,
             alpha=0.55,
             lw=0,
             label=band,
         )
-    start = 0.0 if picture.metric == BOUND else picture.chance
+    start = 0.0 if picture.metric == style.BOUND else picture.chance
     if np.isfinite(start):
-        ax.hlines(rows, start, values, color=SCORE_COLOR, lw=1.5)
+        ax.hlines(rows, start, values, color=style.SCORE_COLOR, lw=1.5)
     label = picture.name
-    ax.plot(values, rows, "o", color=SCORE_COLOR, ms=6, label=label)
+    ax.plot(values, rows, "o", color=style.SCORE_COLOR, ms=6, label=label)
     if picture.marked is not None:
         marked = picture.marked[order]
         _draw_marks(ax, values[marked], rows[marked], picture.label, ms=7)
-    draw_chance(ax, picture.chance, level=picture.level, upright=True)
-    draw_permuted(ax, picture.permuted, picture.metric, upright=True)
+    style.draw_chance(ax, picture.chance, level=picture.level, upright=True)
+    style.draw_permuted(ax, picture.permuted, picture.metric, upright=True)
     texts = [
-        cut(str(names[i])) + ("" if result.decoded[i] else " (not decoded)")
+        style.cut(str(names[i])) + ("" if result.decoded[i] else " (not decoded)")
         for i in order
     ]
     ax.set_yticks(rows, texts)
@@ -637,17 +607,21 @@ def _draw_curve(ax, result, picture, low, high, band):
     """Draw the scores as a curve over the positions, in their own order."""
     x, label = np.arange(len(picture.values)), picture.name
     # Single bounds between places without one would be lines of no length.
-    shown = np.nan_to_num(picture.values) if picture.metric == BOUND else picture.values
-    ax.plot(x, shown, color=SCORE_COLOR, lw=1.2, zorder=3, label=label)
-    draw_chance(ax, picture.chance, level=picture.level)
-    draw_permuted(ax, picture.permuted, picture.metric)
+    shown = (
+        np.nan_to_num(picture.values)
+        if picture.metric == style.BOUND
+        else picture.values
+    )
+    ax.plot(x, shown, color=style.SCORE_COLOR, lw=1.2, zorder=3, label=label)
+    style.draw_chance(ax, picture.chance, level=picture.level)
+    style.draw_permuted(ax, picture.permuted, picture.metric)
     if np.isfinite(low).any():
         ax.fill_between(
             x,
             low,
             high,
             step="mid",
-            color=NULL_COLOR,
+            color=style.NULL_COLOR,
             alpha=0.55,
             lw=0,
             label=band,
@@ -662,7 +636,7 @@ def _draw_curve(ax, result, picture, low, high, band):
 def _draw_marks(ax, x, y, label, ms):
     """Draw dots on what is marked; without any, the label says so."""
     marker = "o" if len(x) else " "
-    ax.plot(x, y, marker, color=SIGNIFICANT_COLOR, ms=ms, zorder=4, label=label)
+    ax.plot(x, y, marker, color=style.SIGNIFICANT_COLOR, ms=ms, zorder=4, label=label)
 
 
 # --------------------------------------------------------------------- kinds of figures

@@ -7,7 +7,6 @@ helpers only, so that decoding never loads it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,25 +15,10 @@ from ..metrics.classes import chance_level
 from ..metrics.classes import confusion_matrix as count_confusions
 from ..metrics.names import metric_in_text
 from ..utils.axes import AXES
-from ..utils.checks import capital, plural, quoted
+from ..utils.checks import capital, plural
 from ..utils.rounding import percent
-from .common import (
-    COLORS,
-    CURVE,
-    axes_or_new,
-    draw_chance,
-    draws_names,
-    finish,
-    inches_of,
-    label_times,
-    make_room,
-    maybe_show,
-    sample_edges,
-    set_title,
-    short_names,
-    word_scale,
-)
-from .diagnostics import MOST_CURVES, STYLES
+from . import style
+from .diagnostics import MOST_CURVES, nth_style
 from .maps import colors_for
 
 if TYPE_CHECKING:
@@ -107,7 +91,7 @@ def find_confusion(result, at="peak"):
     return Confusion(_count(result, predicted), where)
 
 
-@draws_names
+@style.draws_names
 def plot_confusion(
     result,
     at: Any = "peak",
@@ -178,25 +162,25 @@ def plot_confusion(
     vlim = (0, max(2 / c, np.nanmax(rates))) if vlim is None else vlim
     norm, colors = colors_for(rates, 1 / c, vlim, cmap)
     size = c * [inches for least, inches in _CELLS if c >= least][-1]
-    longest = max(map(len, short_names(result.classes, _LONGEST)))
+    longest = max(map(len, style.short_names(result.classes, _LONGEST)))
     room = 0.085 * longest + 0.6
     own, figsize = ax is None, (max(size + room + 2.6, 4.9), size + 0.7 * room + 1.1)
-    ax = axes_or_new(ax, figsize)
-    make_room(ax)  # before there is a colorbar, whose place depends on the layout
+    ax = style.axes_or_new(ax, figsize)
+    style.make_room(ax)  # before there is a colorbar, whose place depends on the layout
     image = ax.imshow(np.ma.masked_invalid(rates), cmap=colors, norm=norm)
     # How high names and title leave it in Axes of one's own, as far as one can tell.
-    height = size if own else _LEFT * inches_of(ax).min()
+    height = size if own else _LEFT * style.inches_of(ax).min()
     _name_classes(ax, result, confusion, height)
     _add_scale(ax, image, 1 / c)
-    set_title(ax, result, note=confusion.where)
+    style.set_title(ax, result, note=confusion.where)
     _write(ax, confusion, image, height)
     if own:
         for _ in range(3):  # the layout of square Axes settles step by step
             ax.figure.draw_without_rendering()
-    return maybe_show(ax, show)
+    return style.maybe_show(ax, show)
 
 
-@draws_names
+@style.draws_names
 def plot_recall(
     result, *, legend: bool = True, ax: Axes | None = None, show: bool = False
 ) -> Axes:
@@ -249,29 +233,28 @@ def plot_recall(
     times = result.times
     counts = (_count(result, each[np.newaxis]) for each in result.predicted)
     recall = np.stack([Confusion(each, "").recall for each in counts])
-    ax = axes_or_new(ax, figsize=(7.0, 4.2))
+    ax = style.axes_or_new(ax, figsize=(7.0, 4.2))
     _draw_recall(ax, times, recall, result.classes)
     tested = result.y_tested[(result.predicted >= 0).any(axis=0)]
-    draw_chance(ax, chance_level("recall_macro", tested, len(result.classes)))
-    label_times(ax, times)
+    style.draw_chance(ax, chance_level("recall_macro", tested, len(result.classes)))
+    style.label_times(ax, times)
     ax.set_ylabel("Recall")
-    return finish(ax, result, show, columns=3, legend=legend)
+    return style.finish(ax, result, show, columns=3, legend=legend)
 
 
 def _draw_recall(ax, times, recall, classes):
     """Draw the recall (n_times, c) of every class; of many without their names."""
-    style = {"zorder": 3, "marker": "o" if len(times) == 1 else None}
+    look = {"zorder": 3, "marker": "o" if len(times) == 1 else None}
     if len(classes) > MOST_CURVES:
-        thin = {"color": "0.6", "lw": 0.8, "alpha": 0.6, "marker": style["marker"]}
+        thin = {"color": "0.6", "lw": 0.8, "alpha": 0.6, "marker": look["marker"]}
         ax.plot(times, recall, **thin)
         ax.plot([], [], label=f"each of {len(classes)} classes", **thin)
-        style |= {"color": COLORS[0], "lw": 2.2, "gid": CURVE}
-        ax.plot(times, np.nanmean(recall, axis=1), label="mean of the classes", **style)
+        look |= {"color": style.COLORS[0], "lw": 2.2, "gid": style.CURVE}
+        ax.plot(times, np.nanmean(recall, axis=1), label="mean of the classes", **look)
         return
-    for k, label in enumerate(short_names(classes)):
-        style["color"] = COLORS[k % len(COLORS)]
-        style["ls"] = STYLES[k // len(COLORS) % len(STYLES)]
-        ax.plot(times, recall[:, k], lw=1.6, label=label, gid=CURVE, **style)
+    for k, label in enumerate(style.short_names(classes)):
+        look |= nth_style(k) | {"lw": 1.6, "label": label, "gid": style.CURVE}
+        ax.plot(times, recall[:, k], **look)
 
 
 # ---------------------------------------------------------------------------- counting
@@ -294,7 +277,7 @@ def _check_predicted(result):
 
 
 def _count(result, predicted):
-    """Return how often (c, c) classes were predicted (n_places, n) for others."""
+    """How often (c, c) classes were predicted (n_places, n) for others."""
     true = np.broadcast_to(result.y_tested, predicted.shape)
     there = predicted >= 0
     pairs = true[there][:, np.newaxis], predicted[there][:, np.newaxis]
@@ -305,200 +288,31 @@ def _count(result, predicted):
 
 
 def find_places(result, at):
-    """Return which positions of a map (shape) are meant, and words for them."""
-    axes = list(result.axes)
-    if not axes:
-        if not (isinstance(at, str) and at == "peak"):
-            raise ValueError(
-                f"Invalid value for 'at': {at!r}. This result has one position; leave "
-                "at out."
-            )
-        return (), ""
-    mask = np.zeros(result.shape, bool)
+    """Which positions of a map (shape) are meant, and words for them."""
+    axes, label = list(result.axes), ""
     if isinstance(at, str) and at == "peak":
-        place, words = _peak(result)
-        mask.flat[place] = True
-        return mask, words
-    if axes == ["positions"]:
-        place = _position(result, at)
-        mask[place] = True
-        return mask, capital(result.worded_place(place))
-    parts = [at]
-    if len(axes) > 1:
-        if not isinstance(at, list | tuple) or len(at) != len(axes):
-            raise ValueError(_wanted(result, at))
-        parts = at
-    chosen = [
-        _along(result, name, part, at) for name, part in zip(axes, parts, strict=True)
-    ]
-    mask[np.ix_(*chosen)] = True
+        scores, mask = np.ravel(result.scores), np.zeros(result.shape, bool)
+        if axes and not np.isfinite(scores).any():
+            raise ValueError("This result has no scores, and so no peak.")
+        mask.flat[int(np.nanargmax(scores)) if axes else 0] = True
+        label = f", where {metric_in_text(result.scoring[0])} is highest"
+    else:
+        mask = result.places.find(at, "at", one=True)
+    if not axes:
+        return mask, ""
     if mask.sum() == 1:
-        return mask, capital(result.worded_place(int(np.flatnonzero(mask)[0])))
-    words = [
-        _worded_range(result, name, part, along)
-        for name, part, along in zip(axes, parts, chosen, strict=True)
-    ]
+        return mask, capital(result.places.at(int(mask.argmax()))) + label
+    words = []
+    for k, name in enumerate(axes):
+        others = tuple(i for i in range(mask.ndim) if i != k)
+        values, axis = result.along(name)[mask.any(axis=others)], AXES[name]
+        first, last = (x if isinstance(x, str) else f"{x:.3g}" for x in values[[0, -1]])
+        span = f"{axis.noun} {first}{axis.end}"
+        if len(values) > 1:
+            nouns = plural(axis.noun)
+            span = f"{len(values)} {nouns} from {first} to {last}{axis.end}"
+        words.append(span)
     return mask, f"{', '.join(words)}, pooled".capitalize()
-
-
-def _peak(result):
-    """Return the position where the first metric is highest, and words for it."""
-    scores = np.ravel(result.scores)
-    if not np.isfinite(scores).any():
-        raise ValueError("This result has no scores, and so no peak.")
-    place = int(np.nanargmax(scores))
-    label = metric_in_text(result.scoring[0])
-    return place, f"{capital(result.worded_place(place))}, where {label} is highest"
-
-
-def _words_of(result):
-    """Word what `at` may be for a result."""
-    axes = list(result.axes)
-    if axes == ["positions"]:
-        return {
-            "volume": "at=(x, y, z) in mm",
-            "surface": "at=(hemisphere, vertex)",
-            "regions": "at= the name or the number of a region",
-            "features": "at= the name of a feature, or its number from 0",
-        }[result.geometry.kind]
-    if axes == ["times"]:
-        return "at= a time in seconds, or (start, stop)"
-    words = ", ".join(AXES[name].asked for name in axes)
-    return f"at=({words}), each a number or (start, stop)"
-
-
-def _wanted(result, at):
-    """Word that `at` is nothing that this result has."""
-    return f"Invalid value for 'at': {at!r}. Allowed: \"peak\", or {_words_of(result)}."
-
-
-def _along(result, name, part, at):
-    """Return which coordinates (n,) along an axis a part of `at` means."""
-    values = result.along(name)
-    if values.dtype.kind in "US":
-        if not isinstance(part, str):
-            raise ValueError(_wanted(result, at))
-        if part not in values:
-            noun = AXES[name].noun
-            raise ValueError(
-                f"Invalid value for 'at': no {noun} is named {part!r}. The "
-                f"{plural(noun)} are: {quoted(values.tolist(), 20)}."
-            )
-        return values == part
-    ends = part if isinstance(part, list | tuple) else (part, part)
-    numbers = [isinstance(x, Real) and -np.inf < x < np.inf for x in ends]
-    if len(ends) != 2 or not all(numbers) or ends[0] > ends[1]:
-        raise ValueError(_wanted(result, at))
-    edges = sample_edges(values)
-    noun, unit = plural(AXES[name].noun), AXES[name].end
-    span = f"the {noun} go from {values[0]:g} to {values[-1]:g}{unit}"
-    if isinstance(part, list | tuple):
-        inside = (values >= ends[0] - 1e-9) & (values <= ends[1] + 1e-9)
-        if not inside.any():
-            raise ValueError(
-                f"Invalid value for 'at': {at!r}. None of the {noun} is between "
-                f"{ends[0]:g} and {ends[1]:g}{unit}; {span}."
-            )
-        return inside
-    if not edges[0] - 1e-9 <= part <= edges[-1] + 1e-9:
-        raise ValueError(f"Invalid value for 'at': {at!r}. {span.capitalize()}.")
-    return np.arange(len(values)) == np.abs(values - part).argmin()
-
-
-def _worded_range(result, name, part, along):
-    """Word the coordinates that were chosen along an axis."""
-    values, axis = result.along(name)[along], AXES[name]
-    noun, unit = axis.noun, axis.end
-    if len(values) == 1:
-        value = values[0] if isinstance(values[0], str) else f"{values[0]:.3g}{unit}"
-        return f"{noun} {value}"
-    return (
-        f"{len(values)} {plural(noun)} from {values[0]:.3g} to {values[-1]:.3g}{unit}"
-    )
-
-
-def _position(result, at):
-    """Return the position of a brain or of features that `at` means."""
-    space = result.geometry
-    columns = space.columns()
-    found = _FINDERS[space.kind](space, columns, at)
-    if found is None:
-        raise ValueError(_wanted(result, at))
-    return found
-
-
-def _find_voxel(space, columns, at):
-    """Return the voxel nearest to (x, y, z) in mm; None if `at` is no place."""
-    if not _is_numbers(at, 3):
-        return None
-    if not len(space.points):
-        return None
-    distance = np.linalg.norm(space.points - np.asarray(at, float), axis=1)
-    nearest = int(distance.argmin())
-    if distance[nearest] > np.linalg.norm(space.voxel_size):
-        raise ValueError(
-            f"Invalid value for 'at': {at!r}. The nearest voxel of the mask is "
-            f"{distance[nearest]:.0f} mm away. Choose a position inside it."
-        )
-    return nearest
-
-
-def _find_vertex(space, columns, at):
-    """Return the position of (hemisphere, vertex); None if there is none."""
-    if not isinstance(at, list | tuple) or len(at) != 2:
-        return None
-    there = np.flatnonzero(
-        (columns["hemisphere"] == str(at[0])) & (columns["vertex"] == at[1])
-    )
-    return int(there[0]) if len(there) else None
-
-
-def _find_region(space, columns, at):
-    """Return the position of a region by its name or number; None if there is none."""
-    return _find_named(space.names, at, space.ids, "regions")
-
-
-def _find_feature(space, columns, at):
-    """Return the position of a feature by its name or number; None if there is none."""
-    return _find_named(space.names, at, np.arange(space.n), "features")
-
-
-def _find_named(names, at, numbers, noun):
-    """Return the place of a name or of a number; None if `at` is neither."""
-    if isinstance(at, str) and names is not None:
-        there = np.flatnonzero(names == at)
-        if not len(there):
-            raise ValueError(
-                f"Invalid value for 'at': there is no {at!r} among the {noun}: "
-                f"{quoted(names.tolist(), 20)}."
-            )
-        if len(there) > 1:
-            raise ValueError(
-                f"Invalid value for 'at': {len(there)} {noun} are named {at!r}. Choose "
-                f"one by its number: {quoted(numbers[there].tolist(), 20)}."
-            )
-        return int(there[0])
-    if isinstance(at, Integral) and not isinstance(at, bool):
-        there = np.flatnonzero(numbers == at)
-        return int(there[0]) if len(there) else None
-    return None
-
-
-def _is_numbers(at, n):
-    """Tell whether something is n finite numbers."""
-    if isinstance(at, np.ndarray):
-        at = at.tolist()  # of no dimension it has no length
-    several = isinstance(at, list | tuple) and len(at) == n
-    return several and all(isinstance(x, Real) and -np.inf < x < np.inf for x in at)
-
-
-#: How a place is found, by the kind of space.
-_FINDERS = {
-    "volume": _find_voxel,
-    "surface": _find_vertex,
-    "regions": _find_region,
-    "features": _find_feature,
-}
 
 
 # --------------------------------------------------------------------------- in figures
@@ -521,9 +335,9 @@ def _write(ax, confusion, image, height):
         if np.isnan(rate):
             continue
         words = f"{percent(rate)}\n{confusion.counts[i, j]}" if rate else "0"
-        style = {"color": "white" if dark[i, j] else "black", "fontsize": points}
-        style["fontweight"] = "bold" if i == j else "normal"
-        ax.text(j, i, words, ha="center", va="center", linespacing=1.1, **style)
+        look = {"color": "white" if dark[i, j] else "black", "fontsize": points}
+        look["fontweight"] = "bold" if i == j else "normal"
+        ax.text(j, i, words, ha="center", va="center", linespacing=1.1, **look)
 
 
 #: How bright red, green and blue are for the eye.
@@ -534,11 +348,11 @@ def _add_scale(ax, image, chance):
     """Add the scale of the colors, with chance on it."""
     figure = ax.figure
     bar = figure.colorbar(image, ax=ax, shrink=0.8, aspect=25, pad=0.03)
-    scale = word_scale(ax)
+    scale = style.word_scale(ax)
     low, high = image.norm.vmin, image.norm.vmax
     label = "Proportion of the true class"
     if low <= chance <= high:
-        draw_chance(bar.ax, chance)
+        style.draw_chance(bar.ax, chance)
         label += f"\n(dashed: chance, {chance:.3g})"
     bar.set_label(label, fontsize=10 * scale)
     bar.ax.tick_params(labelsize=10 * scale)
@@ -550,15 +364,15 @@ def _name_classes(ax, result, confusion, height):
 
     On so many inches, letters of all names would be too high if there are many.
     """
-    c, scale = len(result.classes), word_scale(ax)
+    c, scale = len(result.classes), style.word_scale(ax)
     points = (10 if c <= 8 else 8.3) * scale
     step = max(1, int(np.ceil(c * 1.15 * points / 72 / height)))
     shown = np.arange(0, c, step)
     longest = _LONGEST if scale == 1 else _LONGEST // 2
-    names = np.array(short_names(result.classes, longest))[shown].tolist()
+    names = np.array(style.short_names(result.classes, longest))[shown].tolist()
     turned = max(map(len, names)) > (6 if c < 9 else 3)
-    style = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if turned else {}
-    ax.set_xticks(shown, names, **style)
+    look = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if turned else {}
+    ax.set_xticks(shown, names, **look)
     ax.set_yticks(shown, names)
     ax.set_xlabel("Predicted class", fontsize=10 * scale)
     ax.set_ylabel("True class", fontsize=10 * scale)

@@ -12,15 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..utils.checks import check_flag
-from .common import (
-    COLORS,
-    add_figure_legend,
-    draws_names,
-    maybe_show,
-    new_figure,
-    short_name,
-    short_names,
-)
+from . import style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,7 +42,7 @@ _ROW, _LOWEST, _HIGHEST = 0.19, 0.9, 6.0
 _LEGEND = 0.5
 
 
-@draws_names
+@style.draws_names
 def plot_design(design, *, legend: bool = True, show: bool = False) -> Figure:
     """Plot which trials are of which class, tested in which fold, and exchanged.
 
@@ -94,7 +86,7 @@ def plot_design(design, *, legend: bool = True, show: bool = False) -> Figure:
         parts.append((_draw_blocks, _width(len(_block_numbers(design)))))
     widths = [width for _, width in parts]
     height = float(np.clip(_ROW * len(lines), _LOWEST, _HIGHEST))
-    figure = new_figure((sum(widths) + 1.3, height + 2.0), "constrained")
+    figure = style.new_figure((sum(widths) + 1.3, height + 2.0), "constrained")
     axes = figure.subplots(1, len(parts), squeeze=False, width_ratios=widths)[0]
     handles = []
     for ax, (draw, _) in zip(axes, parts, strict=True):
@@ -106,21 +98,21 @@ def plot_design(design, *, legend: bool = True, show: bool = False) -> Figure:
     _add_words(figure, design)
     if check_flag("legend", legend) and handles:
         columns = max(1, int(figure.get_figwidth() / 1.7))
-        add_figure_legend(figure, handles, columns=columns)
+        style.add_figure_legend(figure, handles, columns=columns)
         (drawn,) = figure.legends
         lines = drawn.get_window_extent().height / figure.dpi - _LEGEND
         if lines > 0:  # of many classes, or of long names
             figure.set_figheight(figure.get_figheight() + lines)
-    return maybe_show(figure, show)
+    return style.maybe_show(figure, show)
 
 
 def _width(n_columns):
-    """Return the width of a panel of so many columns."""
+    """The width of a panel of so many columns."""
     return float(np.clip(_COLUMN * n_columns, _NARROWEST, _WIDEST))
 
 
 def _lines(design):
-    """Return what every line shows: its label, "" within a group, and its trials."""
+    """What every line shows: its label, "" within a group, and its trials."""
     n = len(design.y)
     if design.groups is None:
         length = int(np.clip(10 * round(np.sqrt(3 * n) / 10), 10, _LONGEST))
@@ -132,17 +124,17 @@ def _lines(design):
         n_lines = -(-len(rows) // _LONGEST)
         length = -(-len(rows) // n_lines)
         for i in range(n_lines):
-            label = "" if i else short_name(name)
+            label = "" if i else style.short_name(name)
             lines.append((label, rows[i * length : (i + 1) * length]))
     return lines
 
 
-def _mesh(ax, values, **style):
+def _mesh(ax, values, **look):
     """Draw cells, with lines between them where there is room."""
     n_rows, n_columns = values.shape
     room = n_columns <= 70 and n_rows <= 60
     edges = {"edgecolors": "white", "linewidth": 0.7} if room else {"rasterized": True}
-    return ax.pcolormesh(values, **edges, **style)
+    return ax.pcolormesh(values, **edges, **look)
 
 
 def _draw_trials(ax, design, lines):
@@ -154,12 +146,12 @@ def _draw_trials(ax, design, lines):
     for i, (_, rows) in enumerate(lines):
         values[i, : len(rows)] = design.y[rows]
     c = len(design.classes)
-    style = {"cmap": "viridis"}
+    look = {"cmap": "viridis"}
     if c:
         colors = _class_colors(c)
         norm = BoundaryNorm(np.arange(c + 1) - 0.5, c)
-        style = {"cmap": ListedColormap(colors), "norm": norm}
-    mesh = _mesh(ax, values, **style)
+        look = {"cmap": ListedColormap(colors), "norm": norm}
+    mesh = _mesh(ax, values, **look)
     title = {"trial": "Trials", "average": "Averages"}[design.noun]
     where = "in order of recording" if design.groups is None else "within its group"
     ax.set(title=title, xlabel=f"{design.noun.capitalize()} {where}")
@@ -168,18 +160,18 @@ def _draw_trials(ax, design, lines):
     _number_columns(ax, values.shape[1], first=1)
     handles = _mark_chosen(ax, design, lines)
     if 0 < c <= _NAMED:
-        pairs = zip(colors, short_names(design.classes), strict=True)
+        pairs = zip(colors, style.short_names(design.classes), strict=True)
         return [Patch(color=color, label=name) for color, name in pairs] + handles
     _add_bar(ax, mesh, design)
     return handles
 
 
 def _class_colors(c):
-    """Return a color for each of c classes."""
+    """A color for each of c classes."""
     import matplotlib as mpl
 
-    if c <= len(COLORS):
-        return list(COLORS[:c])
+    if c <= len(style.COLORS):
+        return list(style.COLORS[:c])
     if c <= _NAMED:
         return list(mpl.colormaps["Paired"].colors[:c])
     return mpl.colormaps["viridis"](np.linspace(0, 1, c))
@@ -194,7 +186,7 @@ def _add_bar(ax, mesh, design):
     c = len(design.classes)
     if c:
         shown = np.unique(np.linspace(0, c - 1, 5).astype(int))
-        bar.set_ticks(shown, labels=short_names(design.classes[shown], 12))
+        bar.set_ticks(shown, labels=style.short_names(design.classes[shown], 12))
         bar.ax.minorticks_off()
 
 
@@ -209,9 +201,9 @@ def _mark_chosen(ax, design, lines):
     ]
     longest = max(len(rows) for _, rows in lines)
     size = float(np.clip(100 / max(longest, 1), 1.0, 4.0))
-    style = {"ls": "", "marker": "o", "mfc": "white", "mec": "black", "mew": 0.4}
+    look = {"ls": "", "marker": "o", "mfc": "white", "mec": "black", "mew": 0.4}
     label = "training trials only"
-    return ax.plot(*np.transpose(at), ms=size, label=label, **style)
+    return ax.plot(*np.transpose(at), ms=size, label=label, **look)
 
 
 def _draw_folds(ax, design, lines):
@@ -236,7 +228,7 @@ def _draw_folds(ax, design, lines):
 
 
 def _of_groups(does, lines):
-    """Return what is done with whole groups in the place of their lines."""
+    """What is done with whole groups in the place of their lines."""
     group = np.cumsum([bool(label) for label, _ in lines]) - 1
     whole = np.zeros((group[-1] + 1, does.shape[1]), int)
     np.bitwise_or.at(whole, group, does)
@@ -244,7 +236,7 @@ def _of_groups(does, lines):
 
 
 def _block_numbers(design):
-    """Return the numbers of the blocks in the order of their first trials."""
+    """The numbers of the blocks in the order of their first trials."""
     numbers, first = np.unique(design.blocks, return_index=True)
     return numbers[np.argsort(first)][numbers[np.argsort(first)] >= 0]
 

@@ -12,21 +12,19 @@ import numpy as np
 from ..metrics.auc import make_roc
 from ..utils.record import as_call
 from ..utils.rounding import rounded
-from .common import (
-    COLORS,
-    SCORE_COLOR,
-    axes_or_new,
-    draws_names,
-    finish,
-    label_times,
-    maybe_show,
-    short_names,
-)
+from . import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 STYLES = ("-", (0, (4, 2)), (0, (4, 2, 1, 2)), (0, (1, 1.5)))
+
+
+def nth_style(k):
+    """The color and the line of the k-th of several curves."""
+    look = STYLES[k // len(style.COLORS) % len(STYLES)]
+    return {"color": style.COLORS[k % len(style.COLORS)], "ls": look}
+
 
 #: Characters of a line of the legend that leave room for another one beside it.
 HALF_LINE = 45
@@ -35,7 +33,7 @@ HALF_LINE = 45
 MOST_CURVES = 14
 
 
-@draws_names
+@style.draws_names
 def plot_tuning(
     result, *, legend: bool = True, ax: Axes | None = None, show: bool = False
 ) -> Axes:
@@ -95,14 +93,13 @@ def plot_tuning(
     names = ["mean over folds"]
     if several:
         names = list(map(as_call, result.parameters["kernels"]))
-    ax = axes_or_new(ax, figsize=(6.5, 4.4))
+    ax = style.axes_or_new(ax, figsize=(6.5, 4.4))
     for k, name in enumerate(names):
-        style = {"color": COLORS[k % len(COLORS)]}
-        style["ls"] = STYLES[k // len(COLORS) % len(STYLES)]
-        ax.plot(grid[:, k].T, criterion[:, k].T, lw=0.6, alpha=0.45, **style)
+        look = nth_style(k)
+        ax.plot(grid[:, k].T, criterion[:, k].T, lw=0.6, alpha=0.45, **look)
         lambdas = np.exp(np.log(grid[:, k]).mean(axis=0))
         mean = criterion[:, k].mean(axis=0)
-        ax.plot(lambdas, mean, lw=2.2, zorder=3, label=name, **style)
+        ax.plot(lambdas, mean, lw=2.2, zorder=3, label=name, **look)
     lambdas = np.asarray(penalty["lambda"]) / scale[folds, kernels]
     chosen = np.abs(np.log(grid[folds, kernels] / lambdas[:, None])).argmin(axis=1)
     ax.plot(
@@ -124,11 +121,11 @@ def plot_tuning(
     )
     labels = ax.get_legend_handles_labels()[1]
     columns = 1 if max(map(len, labels)) > HALF_LINE else 2
-    return finish(ax, result, show, columns=columns, legend=legend)
+    return style.finish(ax, result, show, columns=columns, legend=legend)
 
 
 def _scales_and_grids(penalty, shape):
-    """Return scales (n_folds, n_kernels) and relative grids (n_folds, n_kernels, L).
+    """Scales (n_folds, n_kernels) and relative grids (n_folds, n_kernels, L).
 
     Folds share them, or those of a repeat do, or each has its own.
     """
@@ -146,7 +143,7 @@ def _word_ends(L, chosen):
     return f" (median; {where})" if L > 2 and n_ends else " (median)"
 
 
-@draws_names
+@style.draws_names
 def plot_flexibility(
     result, *, legend: bool = True, ax: Axes | None = None, show: bool = False
 ) -> Axes:
@@ -182,21 +179,27 @@ def plot_flexibility(
     'Degrees of freedom'
     """
     df = np.asarray(result.degrees_of_freedom)
-    ax = axes_or_new(ax, figsize=(7.0, 4.2))
+    ax = style.axes_or_new(ax, figsize=(7.0, 4.2))
     label = "the same in all folds"
     if df.ndim > 1:
-        ax.plot(result.times, df, color=COLORS[0], lw=0.6, alpha=0.45)
+        ax.plot(result.times, df, color=style.COLORS[0], lw=0.6, alpha=0.45)
         df, label = df.mean(axis=1), "mean over folds"
     marker = "o" if len(result.times) == 1 else None
     ax.plot(
-        result.times, df, color=COLORS[0], lw=2.2, zorder=3, marker=marker, label=label
+        result.times,
+        df,
+        color=style.COLORS[0],
+        lw=2.2,
+        zorder=3,
+        marker=marker,
+        label=label,
     )
-    label_times(ax, result.times)
+    style.label_times(ax, result.times)
     ax.set_ylabel("Degrees of freedom")
-    return finish(ax, result, show, legend=legend)
+    return style.finish(ax, result, show, legend=legend)
 
 
-@draws_names
+@style.draws_names
 def plot_predictions(
     result, *, legend: bool = True, ax: Axes | None = None, show: bool = False
 ) -> Axes:
@@ -233,7 +236,7 @@ def plot_predictions(
     >>> plot_predictions(regress(X, X[:, 0])).get_xlabel()
     'Observed'
     """
-    ax = axes_or_new(ax, figsize=(5.0, 5.0))
+    ax = style.axes_or_new(ax, figsize=(5.0, 5.0))
     predictions = result.predictions
     tested = np.isfinite(predictions)
     observed, predictions = result.y[tested], predictions[tested]
@@ -250,7 +253,7 @@ def plot_predictions(
         observed,
         predictions,
         "o",
-        color=SCORE_COLOR,
+        color=style.SCORE_COLOR,
         ms=4,
         alpha=0.6,
         mew=0,
@@ -258,11 +261,11 @@ def plot_predictions(
     )
     ax.set(xlabel="Observed", ylabel="Predicted")
     ax.set_aspect("equal", adjustable="datalim")
-    return finish(ax, result, show, legend=legend)
+    return style.finish(ax, result, show, legend=legend)
 
 
 def _correlation(values, others):
-    """Return the correlation of two vectors, 0 if one is constant."""
+    """The correlation of two vectors, 0 if one is constant."""
     if min(np.ptp(values), np.ptp(others)) == 0:
         return 0.0
     return np.corrcoef(values, others)[0, 1]
@@ -273,7 +276,7 @@ def _correlation(values, others):
 CURVES_HEIGHT, LINE_HEIGHT = 4.7, 0.17
 
 
-@draws_names
+@style.draws_names
 def plot_roc(
     result,
     *,
@@ -326,7 +329,7 @@ def plot_roc(
         wanted = result.classes.tolist()
     curves = [make_roc(result, label) for label in wanted]
     own = ax is None
-    ax = axes_or_new(ax, figsize=(4.6, 5.0))
+    ax = style.axes_or_new(ax, figsize=(4.6, 5.0))
     if len(curves) > MOST_CURVES:
         _draw_many_curves(ax, curves)
     else:
@@ -335,7 +338,7 @@ def plot_roc(
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     ax.set(xlabel="False positive rate", ylabel="True positive rate")
     note = "Scores pooled across folds"
-    finish(ax, result, False, note=note, legend=legend)
+    style.finish(ax, result, False, note=note, legend=legend)
     if own:
         height = CURVES_HEIGHT + LINE_HEIGHT * ax.get_title(loc="left").count("\n")
         if legend:
@@ -344,18 +347,18 @@ def plot_roc(
         ax.figure.set_size_inches(4.6, height)
         for _ in range(3):  # the layout of square Axes settles step by step
             ax.figure.draw_without_rendering()
-    return maybe_show(ax, show)
+    return style.maybe_show(ax, show)
 
 
 def _draw_curves(ax, curves):
     """Draw ROC curves, each in a color or style of its own."""
-    names = short_names([_word_class(roc.positive) for roc in curves])
-    for i, (roc, name) in enumerate(zip(curves, names, strict=True)):
+    labels = [roc.positive for roc in curves]
+    names = [each if isinstance(each, str) else f"class {each}" for each in labels]
+    for i, (roc, name) in enumerate(zip(curves, style.short_names(names), strict=True)):
         ax.plot(
             roc.fpr,
             roc.tpr,
-            color=COLORS[i % len(COLORS)],
-            ls=STYLES[i // len(COLORS) % len(STYLES)],
+            **nth_style(i),
             lw=1.8,
             zorder=3,
             clip_on=False,
@@ -368,11 +371,6 @@ def _draw_many_curves(ax, curves):
     areas = [roc.auc for roc in curves]
     label = f"each of {len(curves)} classes, mean AUC = {rounded(np.mean(areas))}"
     for roc in curves:
-        style = {"color": SCORE_COLOR, "lw": 0.8, "alpha": 0.5, "clip_on": False}
-        ax.plot(roc.fpr, roc.tpr, zorder=3, label=label, **style)
+        look = {"color": style.SCORE_COLOR, "lw": 0.8, "alpha": 0.5, "clip_on": False}
+        ax.plot(roc.fpr, roc.tpr, zorder=3, label=label, **look)
         label = None  # once in the legend
-
-
-def _word_class(label):
-    """Word a class: by its name, or as class 7."""
-    return label if isinstance(label, str) else f"class {label}"

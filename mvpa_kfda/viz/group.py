@@ -16,42 +16,14 @@ from ..inference.null import against_maximum
 from ..utils.axes import AXES
 from ..utils.checks import counted, plural
 from ..utils.rounding import p_words, rounded, rounded_down
+from . import style
 from .brains import plot_volume
-from .common import (
-    BOUND,
-    NO_BOUND,
-    SCORE_COLOR,
-    SIGNIFICANT_COLOR,
-    add_figure_legend,
-    add_legend,
-    add_ylabel,
-    axes_or_new,
-    check_color,
-    check_request,
-    choose_color,
-    draw_bars,
-    draw_chance,
-    draw_histogram,
-    draw_once,
-    draw_permuted,
-    draws_names,
-    finish,
-    fit_label,
-    inches_of,
-    label_of,
-    marking,
-    maybe_show,
-    metric_label,
-    new_figure,
-    sample_edges,
-    score_label,
-    set_title,
-    with_null,
-)
 from .maps import plot_generalization, plot_sensors, plot_time_frequency
+from .null import quantile_of
 from .sources import plot_sources
 from .time import (
     DIFFERENCE_COLOR,
+    DOTTED,
     OTHER_COLOR,
     draw_bound,
     draw_differences,
@@ -72,7 +44,7 @@ if TYPE_CHECKING:
 _BOUND_COLORS = {"vlim": (0, 1), "cmap": "YlGnBu"}
 
 
-@draws_names
+@style.draws_names
 def plot_group(
     result,
     *,
@@ -173,7 +145,7 @@ def plot_group(
             f"Figures of {result.places.describe()} do not take: {', '.join(unknown)}. "
             f"Allowed: {', '.join(allowed)}."
         )
-    if isinstance(metric, str) and metric == BOUND and "vlim" in allowed:
+    if isinstance(metric, str) and metric == style.BOUND and "vlim" in allowed:
         options = _BOUND_COLORS | options
     return draw(
         result,
@@ -201,9 +173,9 @@ def _plot_time(
     show=False,
 ):
     """Plot a time course, in two panels where there is more than the scores to show."""
-    metric, correction = check_request(result, metric, correction, alpha)
-    check_color(color)
-    marks = marking(result, metric, correction, alpha, "time point")
+    metric, correction = style.check_request(result, metric, correction, alpha)
+    style.check_color(color)
+    marks = style.marking(result, metric, correction, alpha, "time point")
     is_score = metric == result.metric
     two_panels = ax is None and is_score and result.is_difference
     two_groups = is_score and result.is_difference and result.has_subjects
@@ -215,30 +187,32 @@ def _plot_time(
     if two_panels:
         return _plot_pair(result, marks, show, legend)
     first = map_color(result, metric)
-    if ax is None and is_score and BOUND in result.metrics:
+    if ax is None and is_score and style.BOUND in result.metrics:
         return _plot_with_bound(result, marks, color or first, label, show, legend)
-    ax = axes_or_new(ax, figsize=(7.0, 4.2))
-    color = choose_color(ax, color, first)
+    ax = style.axes_or_new(ax, figsize=(7.0, 4.2))
+    color = style.choose_color(ax, color, first)
     _draw_time(ax, result, metric, marks, color, label)
     finish_times([ax], result.times)
-    return finish(ax, result, show, name=label, legend=legend)
+    return style.finish(ax, result, show, name=label, legend=legend)
 
 
 def _draw_time(ax, result, metric, marks, color, label):
     """Draw one map over time with bars where it is significant."""
-    if metric == BOUND:
+    if metric == style.BOUND:
         draw_bound(ax, result, color, label)
         return
     if metric != result.metric or not result.has_subjects:
         draw_map_curve(ax, result, metric, color, label)
-        add_ylabel(ax, fit_label(label_of(result, metric), inches_of(ax)[1]))
+        style.add_ylabel(
+            ax, style.fit_label(style.label_of(result, metric), style.inches_of(ax)[1])
+        )
     else:
         if result.is_difference:
             draw_two_groups(ax, result)
         else:
             draw_group(ax, result, color, label)
-        add_ylabel(ax, score_label(result))
-    draw_bars(ax, result.times, *marks, color, label)
+        style.add_ylabel(ax, style.score_label(result))
+    style.draw_bars(ax, result.times, *marks, color, label)
 
 
 def _plot_with_bound(result, marks, color, label, show, legend):
@@ -252,37 +226,35 @@ def _plot_with_bound(result, marks, color, label, show, legend):
 def _plot_pair(result, marks, show, legend):
     """Plot the time courses of two lists or results above their difference."""
     figure, (upper, lower) = _two_panels((1, 1))
-    upper.set_ylabel(score_label(result))
+    upper.set_ylabel(style.score_label(result))
     if result.has_subjects:
         draw_two_groups(upper, result)
         draw_differences(lower, result)
     else:
         draw_pair(upper, result)
         draw_map_curve(lower, result, result.metric, DIFFERENCE_COLOR)
-    lower.set_ylabel(_two_lines(result, inches_of(lower)[1]))
-    draw_bars(lower, result.times, *marks, DIFFERENCE_COLOR)
+    lines, inches = (
+        (style.score_label(result), " - ".join(result.labels)),
+        style.inches_of(lower),
+    )
+    lower.set_ylabel("\n".join(style.fit_label(line, inches[1]) for line in lines))
+    style.draw_bars(lower, result.times, *marks, DIFFERENCE_COLOR)
     return _finish_panels(figure, result, show, legend)
-
-
-def _two_lines(result, inches):
-    """Return the name of a difference in two lines, or more if these are too long."""
-    lines = score_label(result), " - ".join(result.labels)
-    return "\n".join(fit_label(line, inches) for line in lines)
 
 
 def _two_panels(heights):
     """Make a figure with two Axes, one above the other, that share their times."""
-    figure = new_figure((7.0, 5.8), "constrained")
+    figure = style.new_figure((7.0, 5.8), "constrained")
     return figure, figure.subplots(2, sharex=True, height_ratios=heights)
 
 
 def _finish_panels(figure, result, show, legend, name=None):
     """Add the title, the axis of times, and one legend of both panels."""
     finish_times(figure.axes, result.times)
-    set_title(figure.axes[0], result, name=name)
+    style.set_title(figure.axes[0], result, name=name)
     if legend:
-        add_figure_legend(figure)
-    return maybe_show(figure, show)
+        style.add_figure_legend(figure)
+    return style.maybe_show(figure, show)
 
 
 # ----------------------------------------------------------------------- single numbers
@@ -292,28 +264,24 @@ def _plot_single(
     result, *, metric, correction, alpha, legend=True, ax=None, show=False
 ):
     """Plot the scores of the subjects at the only position there is."""
-    metric, correction = check_request(result, metric, correction, alpha)
+    metric, correction = style.check_request(result, metric, correction, alpha)
     if metric != result.metric:
         raise ValueError(
             f"There is only one position, so {metric!r} is a number and not a map: "
             f"{result.metrics[metric]:.3g}. Plots show the map {result.metric!r}."
         )
-    ax = axes_or_new(ax, figsize=(5.0, 4.4))
+    ax = style.axes_or_new(ax, figsize=(5.0, 4.4))
     (draw_dots if result.has_subjects else draw_two_dots)(ax, result)
-    ax.plot([], [], " ", label=_worded_p(result, correction))
-    if BOUND in result.metrics:
-        bound = float(result.metrics[BOUND])
-        words = f"none ({NO_BOUND})" if np.isnan(bound) else rounded_down(bound)
-        ax.plot([], [], " ", label=f"{label_of(result, BOUND)}: {words}")
-    return finish(ax, result, show, columns=1, legend=legend)
-
-
-def _worded_p(result, correction):
-    """Word the p-value of a single position."""
-    p = float(result.p_of_map(correction, result.metric))
+    words = p_words(float(result.p_of_map(correction, result.metric)))
+    words = style.with_null(result, words)
     if result.is_difference:
-        return f"difference {rounded(result.scores, sign='+')}, {p_words(p)}"
-    return with_null(result, p_words(p))
+        words = f"difference {rounded(result.scores, sign='+')}, {words}"
+    ax.plot([], [], " ", label=words)
+    if style.BOUND in result.metrics:
+        bound = float(result.metrics[style.BOUND])
+        words = f"none ({style.NO_BOUND})" if np.isnan(bound) else rounded_down(bound)
+        ax.plot([], [], " ", label=f"{style.label_of(result, style.BOUND)}: {words}")
+    return style.finish(ax, result, show, columns=1, legend=legend)
 
 
 # --------------------------------------------------------------------- kinds of figures
@@ -334,7 +302,7 @@ _DRAW = {
 # ---------------------------------------------------------------- the null distribution
 
 
-@draws_names
+@style.draws_names
 def plot_null_max(
     result,
     *,
@@ -392,7 +360,7 @@ def plot_null_max(
     't over subjects, maximum over positions'
     """
     alpha = result.alpha if alpha is None else alpha
-    check_request(result, None, "none", alpha)
+    style.check_request(result, None, "none", alpha)
     null = result.null_max
     if len(null) == 0:
         advice = f". Run {result.made_by} again with correction='max', which needs them"
@@ -400,51 +368,37 @@ def plot_null_max(
             "There is no null distribution to plot: for this result no permutations "
             f"were drawn{'' if result.method == 'i-test' else advice}."
         )
-    observed, p = result.observed_max, _p_of_maximum(result)
+    observed = result.observed_max
+    p = float(against_maximum(observed, null, null.dtype))
+    if "max" in result.p_maps:
+        p = float(np.nanmin(result.p_maps["max"]))
     draws = plural(result.draw_noun)
-    ax = axes_or_new(ax, figsize=(6.0, 4.0))
-    draw_histogram(ax, null, draws)
-    _draw_quantile(ax, result, alpha)
+    ax = style.axes_or_new(ax, figsize=(6.0, 4.0))
+    style.draw_histogram(ax, null, draws)
+    bound = quantile_of(null, alpha)
+    if bound is None:
+        drawn = counted(len(null), result.draw_noun, ",")
+        label = f"p ≤ {alpha:g} is not attainable with {drawn}"
+        ax.plot([], [], " ", label=style.with_null(result, label))
+    else:
+        label = style.with_null(result, f"p ≤ {alpha:g} above {bound:.3g}")
+        ax.axvline(bound, label=label, color=style.SIGNIFICANT_COLOR, lw=1.4, ls="--")
     ax.axvline(
         observed,
-        color=SCORE_COLOR,
+        color=style.SCORE_COLOR,
         lw=2.2,
-        label=with_null(result, f"observed, {observed:.3g} ({p_words(p)})"),
+        label=style.with_null(result, f"observed, {observed:.3g} ({p_words(p)})"),
     )
-    label = label_of(result, "statistic")
+    label = style.label_of(result, "statistic")
     if result.alternative == "less":
         label = f"minus {label}"
     elif result.alternative == "two-sided":
         label = f"|{label}|"
     over = ", maximum over positions" if result.axes else ""
-    xlabel = fit_label(f"{label}{over}", inches_of(ax)[0])
+    xlabel = style.fit_label(f"{label}{over}", style.inches_of(ax)[0])
     ax.set(xlabel=xlabel, ylabel=draws.capitalize())
     ax.yaxis.set_major_formatter("{x:,.0f}")
-    return finish(ax, result, show, legend=legend)
-
-
-def _p_of_maximum(result):
-    """Return the p-value of the most extreme statistic over positions."""
-    if "max" in result.p_maps:
-        return float(np.nanmin(result.p_maps["max"]))
-    null = result.null_max
-    return float(against_maximum(result.observed_max, null, null.dtype))
-
-
-def _draw_quantile(ax, result, alpha):
-    """Draw the value that a statistic must surpass to have p <= alpha."""
-    null = result.null_max
-    # p = (1 + b) / (1 + P) <= alpha, if no more than b of the null are as large.
-    b = min(int(np.floor(alpha * (len(null) + 1) + 1e-9)), len(null)) - 1
-    if b < 0:
-        drawn = counted(len(null), result.draw_noun, ",")
-        label = f"p ≤ {alpha:g} is not attainable with {drawn}"
-        ax.plot([], [], " ", label=with_null(result, label))
-        return
-    bound = np.sort(null)[::-1][b]
-    label = f"p ≤ {alpha:g} above {bound:.3g}"
-    style = {"color": SIGNIFICANT_COLOR, "lw": 1.4, "ls": "--"}
-    ax.axvline(bound, label=with_null(result, label), **style)
+    return style.finish(ax, result, show, legend=legend)
 
 
 # ---------------------------------------------------------------------------- latencies
@@ -456,7 +410,7 @@ BANDS = {"onset": "#E69F00", "peak": "#CC79A7"}  # orange, reddish purple
 OUTSIDE_COLOR = "#EEEEEE"  # of times that were not searched
 
 
-@draws_names
+@style.draws_names
 def plot_latency(
     latency, *, legend: bool = True, ax: Axes | None = None, show: bool = False
 ) -> Axes:
@@ -483,31 +437,31 @@ def plot_latency(
     ax : matplotlib Axes
     """
     courses = latency.parts or (latency,)
-    ax = axes_or_new(ax, figsize=(7.0, 4.6 if latency.parts else 4.2))
+    ax = style.axes_or_new(ax, figsize=(7.0, 4.6 if latency.parts else 4.2))
     if latency.parts:
-        colors = SCORE_COLOR, OTHER_COLOR
+        colors = style.SCORE_COLOR, OTHER_COLOR
         for course, color, name in zip(courses, colors, latency.labels, strict=True):
             _draw_course(ax, course, color, f"{name}, ")
         _draw_bars(ax, courses, colors)
     else:
-        _draw_course(ax, latency, SCORE_COLOR)
+        _draw_course(ax, latency, style.SCORE_COLOR)
         _draw_bands(ax, latency)
-    draw_chance(ax, latency.chance, latency.metric)
+    style.draw_chance(ax, latency.chance, latency.metric)
     for course in courses:
-        draw_permuted(ax, course.permuted_mean, latency.metric)
-    edges = np.concatenate([sample_edges(course.times) for course in courses])
+        style.draw_permuted(ax, course.permuted_mean, latency.metric)
+    edges = np.concatenate([style.sample_edges(course.times) for course in courses])
     ax.set_xlim(edges.min(), edges.max())
     if edges.min() <= 0 <= edges.max():
         ax.axvline(0, color="black", lw=0.8, zorder=1, label="0 s")
     _draw_window(ax, courses[0])
-    ax.set(xlabel=AXES["times"].label, ylabel=metric_label(latency.metric))
+    ax.set(xlabel=AXES["times"].label, ylabel=style.metric_label(latency.metric))
     title = [" minus ".join(latency.labels)] if latency.parts else []
     title = "\n".join([*title, ", ".join(latency.worded())])
     ax.set_title(title, fontsize="medium", loc="left")
     ax.spines[["top", "right"]].set_visible(False)
     if legend:
-        add_legend(ax)
-    return maybe_show(ax, show)
+        style.add_legend(ax)
+    return style.maybe_show(ax, show)
 
 
 #: Latency -> its marker, and the edge of its band.
@@ -517,7 +471,7 @@ _MARKERS = {"onset": ("o", "-"), "peak": ("D", "--")}
 def _latencies(course):
     """Yield name, time, and both ends of the interval of the latencies there are."""
     for which in _MARKERS:
-        time, ends = getattr(course, which), getattr(course, f"{which}_interval")
+        time, ends = course.when(which)
         if not np.isnan(time):
             yield which, time, ends
 
@@ -529,8 +483,8 @@ def _draw_course(ax, course, color, name=""):
     for which, time, _ in _latencies(course):
         height = np.interp(time, course.times, course.mean)
         shade = color if name else BANDS[which]
-        style = {"color": shade, "mec": "white", "ms": 7, "zorder": 4}
-        ax.plot([time], [height], _MARKERS[which][0], **style)
+        look = {"color": shade, "mec": "white", "ms": 7, "zorder": 4}
+        ax.plot([time], [height], _MARKERS[which][0], **look)
 
 
 def _draw_bands(ax, course):
@@ -558,8 +512,8 @@ def _draw_bars(ax, courses, colors):
     for row, (course, color) in enumerate(zip(courses, colors, strict=True)):
         for which, time, ends in _latencies(course):
             height = first[which] - row * _ROW
-            style = {"color": color, "solid_capstyle": "butt", "lw": 6, "alpha": 0.4}
-            ax.plot(ends, [height] * 2, **style, **across)
+            look = {"color": color, "solid_capstyle": "butt", "lw": 6, "alpha": 0.4}
+            ax.plot(ends, [height] * 2, **look, **across)
             ax.plot([time], [height], "|", color=color, ms=9, mew=1.8, **across)
     ax.plot([], [], color="black", lw=6, alpha=0.3, label=label)
     for which, height in first.items():
@@ -586,7 +540,7 @@ def _draw_window(ax, course):
 # ------------------------------------------------------------- shares of a population
 
 
-@draws_names
+@style.draws_names
 def plot_shares(
     shares, *, legend: bool = True, ax: Axes | None = None, show: bool = False
 ) -> Axes:
@@ -623,8 +577,8 @@ def plot_shares(
             f"Proportions at {shares.places.describe()} cannot be plotted, only time "
             "courses and single numbers. Use to_dataframe()."
         )
-    ax = axes_or_new(ax, figsize=(7.0, 4.2) if over_time else (5.0, 4.2))
-    edges = sample_edges(shares.times) if over_time else np.array([-0.5, 0.5])
+    ax = style.axes_or_new(ax, figsize=(7.0, 4.2) if over_time else (5.0, 4.2))
+    edges = style.sample_edges(shares.times) if over_time else np.array([-0.5, 0.5])
     low, high, mode, bound = map(
         np.atleast_1d, (shares.low, shares.high, shares.mode, shares.bound)
     )
@@ -632,16 +586,15 @@ def plot_shares(
     words = "difference" if shares.is_difference else "proportion"
     band = {"baseline": low, "fill": True, "alpha": 0.3, "lw": 0}
     interval = f"{percent} interval"
-    ax.stairs(high, edges, color=SCORE_COLOR, label=interval, zorder=2, **band)
-    line = {"baseline": None, "color": SCORE_COLOR, "zorder": 3}
+    ax.stairs(high, edges, color=style.SCORE_COLOR, label=interval, zorder=2, **band)
+    line = {"baseline": None, "color": style.SCORE_COLOR, "zorder": 3}
     ax.stairs(mode, edges, lw=1.8, label=f"most probable {words}", **line)
     ax.stairs(bound, edges, lw=1.2, ls="--", label=f"{percent} lower bound", **line)
-    dotted = {"color": "black", "lw": 0.9, "ls": ":", "zorder": 1.5}
     if shares.is_difference:
-        draw_once(ax, 0.0, label="no difference", **dotted)
+        style.draw_once(ax, 0.0, label="no difference", **DOTTED)
         ax.set(ylim=(-1, 1), ylabel="Difference in the proportion of people")
     else:
-        draw_once(ax, 0.5, label="majority (0.5)", **dotted)
+        style.draw_once(ax, 0.5, label="majority (0.5)", **DOTTED)
         ax.set(ylim=(0, 1), ylabel="Proportion of people with an effect")
     if over_time:
         finish_times([ax], shares.times)
@@ -649,5 +602,5 @@ def plot_shares(
         ax.set_xticks([])
         ax.spines[["top", "right"]].set_visible(False)
     if legend:
-        add_legend(ax)
-    return maybe_show(ax, show)
+        style.add_legend(ax)
+    return style.maybe_show(ax, show)

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..metrics.names import metric_in_text
 from ..utils.checks import check_finite, check_option, check_share
+from . import style
 from .brains import (
     choose_cuts,
     fading,
@@ -25,7 +26,6 @@ from .brains import (
     shading_of,
     volume_of,
 )
-from .common import BOUND, CORRECTION_LABELS, draws_names, label_of, metric_label
 from .maps import Picture, colors_for
 
 if TYPE_CHECKING:
@@ -53,23 +53,22 @@ _GRAY, _CAPTION = 0.8, 40
 _BODY = re.compile("<body[^>]*>")
 
 
-@draws_names
+@style.draws_names
 def view_map(
     result,
     name,
     values,
-    *,
-    metric: str | None = None,
-    correction="max",
-    alpha=None,
-    threshold=None,
-    min_score=None,
-    kind=None,
-    hemi="both",
-    cut_coords=None,
-    bg_img=None,
-    vlim=None,
-    cmap=None,
+    metric,
+    correction,
+    alpha,
+    min_score,
+    options,
+    kind,
+    hemi,
+    cut_coords,
+    bg_img,
+    vlim,
+    cmap,
 ) -> Any:
     """Return nilearn's interactive view of a map.
 
@@ -83,8 +82,10 @@ def view_map(
         Its values, NaN where there are none.
     metric : str or None
         The metric of the p-values.
-    correction, alpha, threshold, min_score, kind, hemi, cut_coords, bg_img, vlim, cmap
-        As in `VolumeResult.view`; `threshold` None leaves it to the result.
+    correction, alpha, min_score, kind, hemi, cut_coords, bg_img, vlim, cmap
+        As in `VolumeResult.view`.
+    options : dict
+        Further options of the p-values that are shown.
 
     Returns
     -------
@@ -100,15 +101,14 @@ def view_map(
     kind = kinds[0] if kind is None else check_option("kind", kind, kinds)
     if np.isnan(values).all():
         raise ValueError(f"There is nothing to view: no position has a {name}.")
-    options = {} if threshold is None else {"threshold": threshold}
     shown, words = _shown(result, metric, correction, alpha, min_score, options)
     level = result.chances.get(name, _LEVELS.get(name, np.nan))
     if name in result.metrics:
-        label = label_of(result, name)
+        label = style.label_of(result, name)
     elif name in _OF_P:
-        label = f"{_OF_P[name]} ({CORRECTION_LABELS[correction]})"
+        label = f"{_OF_P[name]} ({style.CORRECTION_LABELS[correction]})"
     else:
-        label = _WORDS.get(name) or f"{metric_label(metric)} minus chance"
+        label = _WORDS.get(name) or f"{style.metric_label(metric)} minus chance"
     norm, colors = _colors(name, values, level, alpha, vlim, cmap)
     favour = result.favour(name) if name in result.metrics else values
     favour = -values if name == "p" else favour
@@ -120,12 +120,12 @@ def view_map(
 
 
 def views_of(space):
-    """Return the kinds of views that there are of a space, the usual one first."""
+    """The kinds of views that there are of a space, the usual one first."""
     return [kind for kind in kinds_of(space) if kind in _VIEWS]
 
 
 def _shown(result, metric, correction, alpha, min_score, options):
-    """Return which positions are shown (n_positions,), None for all, and words."""
+    """Which positions are shown (n_positions,), None for all, and words."""
     if min_score is not None:
         if alpha is not None:
             raise ValueError(
@@ -138,14 +138,14 @@ def _shown(result, metric, correction, alpha, min_score, options):
         return None, ""
     check_share("alpha", alpha)
     p = result.p_of_map(correction, metric, **options)
-    return p <= alpha, f"p ≤ {alpha:g} ({CORRECTION_LABELS[correction]})"
+    return p <= alpha, f"p ≤ {alpha:g} ({style.CORRECTION_LABELS[correction]})"
 
 
 def _colors(name, values, level, alpha, vlim, cmap):
-    """Return the scale of the colors and the colors of a map."""
+    """The scale of the colors and the colors of a map."""
     if name == "p":  # small ones are what is looked for
         vlim, cmap = vlim or (0, alpha or 1), cmap or "viridis_r"
-    elif name == BOUND:
+    elif name == style.BOUND:
         vlim, cmap, level = vlim or (0, 1), cmap or "YlGnBu", np.nan
     elif name == "neglog10p":
         vlim = vlim or (0, np.nanmax(values) or 1.0)
@@ -175,7 +175,7 @@ def _drawn(picture):
 
 
 def _shared(picture):
-    """Return the arguments that both of nilearn's views take."""
+    """The arguments that both of nilearn's views take."""
     return {
         "vmin": picture.norm.vmin,
         "vmax": picture.norm.vmax,
@@ -216,7 +216,7 @@ def _view_volume(result, picture, hemi, cut_coords, bg_img):
 
 
 def _silhouette(result, space):
-    """Return an image of what was decoded, gray on white, as nilearn needs no more."""
+    """An image of what was decoded, gray on white, as nilearn needs no more."""
     from nibabel import Nifti1Image
     from nilearn.image import resample_img
 
@@ -229,9 +229,9 @@ def _silhouette(result, space):
 
 
 def _with_caption(view, words):
-    """Return a view of nilearn with words above it: its title has room for a few."""
-    style = "font: 15px sans-serif; margin: 0 0 8px"
-    caption = f'<p style="{style}">{escape(words)}</p>'
+    """A view of nilearn with words above it: its title has room for a few."""
+    look = "font: 15px sans-serif; margin: 0 0 8px"
+    caption = f'<p style="{look}">{escape(words)}</p>'
     view.html = _BODY.sub(rf"\g<0>{caption}", view.html, count=1)
     return view.resize(view.width, view.height + _CAPTION)
 
@@ -277,7 +277,7 @@ def _view_surface(result, picture, hemi, cut_coords, bg_img):
 
 
 def _apart(places):
-    """Return places of hemispheres, moved apart where they would lie in each other."""
+    """Places of hemispheres, moved apart where they would lie in each other."""
     if len(places) < 2:
         return places
     left, right = places["left"], places["right"]

@@ -17,30 +17,9 @@ from scipy.spatial import ConvexHull
 from ..inference.corrections import CorrectionName
 from ..inference.null import Alternative
 from ..utils.axes import AXES
-from ..utils.checks import check_flag, check_numbers
+from ..utils.checks import check_flag, check_numbers, invalid
 from ..utils.rounding import nearest
-from .common import (
-    BOUND,
-    NO_BOUND,
-    SCORE_COLOR,
-    add_figure_legend,
-    axes_or_new,
-    channel_label,
-    check_request,
-    draw_chance,
-    draw_permuted,
-    draws_names,
-    find_marked,
-    finish,
-    fit_label,
-    label_of,
-    level_of,
-    marking,
-    maybe_show,
-    new_figure,
-    sample_edges,
-    set_title,
-)
+from . import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,7 +34,7 @@ LINE_COLOR = "#555555"
 N_COLORS = 257
 
 
-@draws_names
+@style.draws_names
 def plot_generalization(
     result,
     *,
@@ -132,8 +111,11 @@ def plot_generalization(
     picture = make_picture(
         result, metric, correction, alpha, vlim, cmap, "cell", **options
     )
-    across, up = sample_edges(result.test_times), sample_edges(result.train_times)
-    ax = axes_or_new(ax, figsize=(6.4, 6.2))
+    across, up = (
+        style.sample_edges(result.test_times),
+        style.sample_edges(result.train_times),
+    )
+    ax = style.axes_or_new(ax, figsize=(6.4, 6.2))
     mesh = draw_map(ax, across, up, picture)
     start, end = max(across[0], up[0]), min(across[-1], up[-1])
     if start < end:
@@ -156,7 +138,7 @@ def plot_generalization(
     return _finish(ax, mesh, picture, result, show, legend)
 
 
-@draws_names
+@style.draws_names
 def plot_time_frequency(
     result,
     *,
@@ -232,8 +214,8 @@ def plot_time_frequency(
     picture = make_picture(
         result, metric, correction, alpha, vlim, cmap, "cell", **options
     )
-    across, up = sample_edges(result.times), frequency_edges(result.freqs)
-    ax = axes_or_new(ax, figsize=(7.0, 4.6))
+    across, up = style.sample_edges(result.times), frequency_edges(result.freqs)
+    ax = style.axes_or_new(ax, figsize=(7.0, 4.6))
     if is_geometric(result.freqs):
         set_log_frequencies(ax.yaxis, up)
     mesh = draw_map(ax, across, up, picture)
@@ -246,7 +228,7 @@ def plot_time_frequency(
 MOST_NAMES = 32
 
 
-@draws_names
+@style.draws_names
 def plot_sensors(
     result,
     *,
@@ -330,31 +312,26 @@ def plot_sensors(
     picture = make_picture(
         result, metric, correction, alpha, vlim, cmap, "sensor or time", **options
     )
-    samples = topomap_samples(result.times, times, picture.favour)
+    samples = topomap_samples(result.places, times, picture.favour)
     info = sensor_info(result)
     missing = why_no_topomaps(info)
     size = (7.6, 4.2) if missing else (max(7.6, 1.25 * len(samples)), 5.6)
-    figure = new_figure(size, "constrained")
+    figure = style.new_figure(size, "constrained")
     rows = 1 if missing else 2
     grid = figure.add_gridspec(rows, len(samples), height_ratios=[3, 1][:rows])
     ax = figure.add_subplot(grid[0, :])
     mesh = _draw_sensor_rows(ax, result, picture)
-    set_title(ax, result, note=missing)
+    style.set_title(ax, result, note=missing)
     if not missing:
         axes = [figure.add_subplot(grid[1, i]) for i in range(len(samples))]
         draw_topomaps(axes, result, picture, samples, info)
         explain_topomaps(ax, result, picture, samples, info)
-    handles = ax.get_legend_handles_labels()[0]
-    where = {"ax": figure.axes, "aspect": 40, "pad": 0.02, "panchor": False}
-    handles += add_colorbar(figure, mesh, picture, **where)
-    if check_flag("legend", legend):
-        add_figure_legend(figure, handles)
-    return maybe_show(figure, show)
+    return finish_rows(ax, mesh, picture, show, legend)
 
 
 def _draw_sensor_rows(ax, result, picture):
     """Draw the map with one row per sensor, the first one on top."""
-    across, n = sample_edges(result.times), len(result.ch_names)
+    across, n = style.sample_edges(result.times), len(result.ch_names)
     mesh = draw_map(ax, across, np.arange(n + 1) - 0.5, picture)
     draw_onset(ax.axvline, across)
     named = range(0, n, -(-n // MOST_NAMES))
@@ -364,6 +341,16 @@ def _draw_sensor_rows(ax, result, picture):
     return mesh
 
 
+def finish_rows(ax, mesh, picture, show, legend):
+    """Add the colorbar and the legend of a map with more Axes below it."""
+    figure, handles = ax.figure, ax.get_legend_handles_labels()[0]
+    where = {"ax": figure.axes, "aspect": 40, "pad": 0.02, "panchor": False}
+    handles += add_colorbar(figure, mesh, picture, **where)
+    if check_flag("legend", legend):
+        style.add_figure_legend(figure, handles)
+    return style.maybe_show(figure, show)
+
+
 def _finish(ax, mesh, picture, result, show, legend):
     """Add the colorbar, the title and the legend."""
     # An inset: as high as the map, whatever the shape of the figure.
@@ -371,7 +358,7 @@ def _finish(ax, mesh, picture, result, show, legend):
         ax.figure, mesh, picture, cax=ax.inset_axes([1.03, 0, 0.035, 1])
     )
     handles = ax.get_legend_handles_labels()[0]
-    return finish(ax, result, show, handles=handles + chance, legend=legend)
+    return style.finish(ax, result, show, handles=handles + chance, legend=legend)
 
 
 # ---------------------------------------------------------------------- a map in colors
@@ -416,13 +403,17 @@ def make_picture(
     **options,
 ):
     """Check the arguments and collect what is to be drawn."""
-    metric, correction = check_request(result, metric, correction, alpha, **options)
+    metric, correction = style.check_request(
+        result, metric, correction, alpha, **options
+    )
     values, chance = result.metrics[metric], result.chances[metric]
-    name, level = label_of(result, metric), level_of(result, metric)
+    name, level = style.label_of(result, metric), style.level_of(result, metric)
     if min_score is None:
-        marked, label = marking(result, metric, correction, alpha, position, **options)
+        marked, label = style.marking(
+            result, metric, correction, alpha, position, **options
+        )
     else:
-        marked, _ = find_marked(result, metric, correction, alpha, min_score)
+        marked, _ = style.find_marked(result, metric, correction, alpha, min_score)
         label = f"{name} ≥ {min_score:g}"
         label = label if marked.any() else f"no {position} with {label}"
     colors = colors_for(values, chance, vlim, cmap)
@@ -432,12 +423,11 @@ def make_picture(
 
 
 def colors_for(values, chance, vlim, cmap):
-    """Return the scale of the colors and the colors."""
+    """The scale of the colors and the colors."""
     from matplotlib.colors import ListedColormap, Normalize
     from matplotlib.pyplot import get_cmap
 
-    low, high = _limits(values, chance) if vlim is None else check_vlim(vlim)
-    check_cmap(cmap)
+    low, high = check_colors(vlim, cmap) or _limits(values, chance)
     if not low <= chance <= high:
         return Normalize(low, high), get_cmap(cmap or SEQUENTIAL)
     # Scores equally far above and below chance are equally strong in color. Where one
@@ -449,7 +439,7 @@ def colors_for(values, chance, vlim, cmap):
 
 
 def _limits(values, chance):
-    """Return the two ends of the colors that fit the scores."""
+    """The two ends of the colors that fit the scores."""
     values = values[np.isfinite(values)]
     if not np.isfinite(chance):
         return (values.min(), values.max()) if values.size else (0.0, 1.0)
@@ -460,31 +450,27 @@ def _limits(values, chance):
     return low, high
 
 
-def check_cmap(cmap):
-    """Raise a ValueError unless it is None or a colormap of matplotlib."""
+def check_colors(vlim, cmap):
+    """The two ends of the colors as floats, None if none are given; checks both."""
     from matplotlib import colormaps
     from matplotlib.colors import Colormap
 
+    ends = None
+    if vlim is not None:
+        try:
+            low, high = ends = tuple(float(end) for end in vlim)
+        except (TypeError, ValueError):
+            low = high = np.nan
+        if not -np.inf < low < high < np.inf:
+            allowed = (
+                "None, or two finite numbers, the lower one first, e.g. (0.2, 0.8)"
+            )
+            raise invalid("vlim", vlim, allowed)
     known = isinstance(cmap, Colormap) or (isinstance(cmap, str) and cmap in colormaps)
     if cmap is not None and not known:
-        raise ValueError(
-            f"Invalid value for 'cmap': {cmap!r}. Allowed: None, or a colormap of "
-            "matplotlib, e.g. 'viridis' or 'RdBu_r'."
-        )
-
-
-def check_vlim(vlim):
-    """Return the two ends of the colors as floats."""
-    try:
-        low, high = (float(end) for end in vlim)
-    except (TypeError, ValueError):
-        low = high = np.nan
-    if not -np.inf < low < high < np.inf:
-        raise ValueError(
-            f"Invalid value for 'vlim': {vlim!r}. Allowed: None, or two finite "
-            "numbers, the lower one first, e.g. (0.2, 0.8)."
-        )
-    return low, high
+        allowed = "None, or a colormap of matplotlib, e.g. 'viridis' or 'RdBu_r'"
+        raise invalid("cmap", cmap, allowed)
+    return ends
 
 
 #: Above so many cells a map is an image in files of vector graphics, too.
@@ -501,19 +487,14 @@ def draw_map(ax, across, up, picture, width=1.4):
         cmap=picture.cmap,
         rasterized=picture.values.size > RASTER_CELLS,
     )
-    if picture.metric == BOUND and np.isnan(picture.values).any():
-        draw_missing(ax)
+    if picture.metric == style.BOUND and np.isnan(picture.values).any():
+        square = {"marker": "s", "color": "white", "markeredgecolor": LINE_COLOR}
+        ax.plot([], [], ls="", label=f"no bound ({style.NO_BOUND})", **square)
     if picture.marked is not None:
         segments = outline(across, up, picture.marked)
         draw_outline(ax, segments, picture.label, width)
     ax.set(xlim=across[[0, -1]], ylim=up[[0, -1]])
     return mesh
-
-
-def draw_missing(ax):
-    """Say in the legend what it means that there is no bound; nothing is picture."""
-    square = {"marker": "s", "color": "white", "markeredgecolor": LINE_COLOR, "ls": ""}
-    ax.plot([], [], label=f"no bound ({NO_BOUND})", **square)
 
 
 def draw_outline(ax, segments, label, width=1.4):
@@ -537,7 +518,7 @@ def draw_outline(ax, segments, label, width=1.4):
 
 
 def outline(x_edges, y_edges, mask):
-    """Return the borders (n_segments, 2 ends, x and y) of marked cells (n_y, n_x)."""
+    """The borders (n_segments, 2 ends, x and y) of marked cells (n_y, n_x)."""
     # Every border follows the edge of a cell, so that single cells and cells at the rim
     # of the grid are outlined, too.
     x, y = np.asarray(x_edges), np.asarray(y_edges)
@@ -558,12 +539,12 @@ def draw_onset(draw_line, edges, label=True):
 
 def add_colorbar(figure, colors, picture, **where):
     """Add the scale of the colors, with chance on it; return what its legend shows."""
-    label = fit_label(picture.name, 0.9 * figure.get_figheight())
+    label = style.fit_label(picture.name, 0.9 * figure.get_figheight())
     bar = figure.colorbar(colors, label=label, extend=picture.extend, **where)
     if picture.norm.vmin <= picture.chance <= picture.norm.vmax:
-        draw_chance(bar.ax, picture.chance, level=picture.level)
+        style.draw_chance(bar.ax, picture.chance, level=picture.level)
     if picture.norm.vmin <= picture.permuted <= picture.norm.vmax:
-        draw_permuted(bar.ax, picture.permuted, picture.metric)
+        style.draw_permuted(bar.ax, picture.permuted, picture.metric)
     return bar.ax.get_legend_handles_labels()[0]
 
 
@@ -571,7 +552,7 @@ def add_colorbar(figure, colors, picture, **where):
 
 
 def is_geometric(freqs):
-    """Tell whether frequencies are spaced by ratios rather than by differences."""
+    """Whether frequencies are spaced by ratios rather than by differences."""
     freqs = np.asarray(freqs, dtype=float)
     if len(freqs) < 3 or freqs[0] <= 0:
         return False
@@ -580,13 +561,13 @@ def is_geometric(freqs):
 
 
 def frequency_edges(freqs):
-    """Return the n + 1 borders between frequencies, halfway on their scale."""
+    """The n + 1 borders between frequencies, halfway on their scale."""
     freqs = np.asarray(freqs, dtype=float)
     if len(freqs) == 1:
         return freqs[0] + np.array([-0.5, 0.5])
     if is_geometric(freqs):
-        return np.exp(sample_edges(np.log(freqs)))
-    return sample_edges(freqs)
+        return np.exp(style.sample_edges(np.log(freqs)))
+    return style.sample_edges(freqs)
 
 
 def set_log_frequencies(axis, edges):
@@ -631,27 +612,26 @@ RING = MARKED | {
 EMPTY = {"color": "#BBBBBB", "s": 4, "linewidths": 0}
 
 
-def topomap_samples(times, wanted, values):
-    """Return the indices of the samples that get a topomap."""
+def topomap_samples(places, wanted, values):
+    """The indices of the samples that get a topomap."""
+    times = places.coordinates["times"]
+    n = len(times)
     if wanted is None:
-        count = min(N_TOPOMAPS, len(times))
-        samples = np.linspace(0, len(times) - 1, count).round().astype(int)
+        samples = np.linspace(0, n - 1, min(N_TOPOMAPS, n)).round().astype(int)
         best = np.nan_to_num(values, nan=-np.inf).max(axis=0).argmax()
         samples[np.abs(samples - best).argmin()] = best
         return samples
-    seconds = np.atleast_1d(check_numbers(wanted, "times")).ravel()
-    start, end = sample_edges(times)[[0, -1]]
-    in_range = (start <= seconds) & (seconds <= end)
-    if not (in_range.all() and 0 < len(seconds) <= MOST_TOPOMAPS):
-        raise ValueError(
-            f"Invalid value for 'times': {wanted!r}. Allowed: None, or 1 to "
-            f"{MOST_TOPOMAPS} times in seconds between {times[0]:g} and {times[-1]:g}."
-        )
-    return np.unique(np.abs(times[:, None] - seconds).argmin(axis=0))
+    span = f"between {times[0]:g} and {times[-1]:g}"
+    allowed = f"None, or 1 to {MOST_TOPOMAPS} times in seconds {span}"
+    seconds = np.atleast_1d(check_numbers(wanted, "times")).ravel().tolist()
+    if not 0 < len(seconds) <= MOST_TOPOMAPS:
+        raise invalid("times", wanted, allowed)
+    found = [places.find_along("times", each, "times", allowed) for each in seconds]
+    return np.flatnonzero(np.any(found, axis=0))
 
 
 def sensor_info(result):
-    """Return the mne.Info of the sensors, in their order."""
+    """The mne.Info of the sensors, in their order."""
     import mne
 
     info = result.info
@@ -662,10 +642,10 @@ def why_no_topomaps(info):
     """Word why the sensors cannot be picture on a head; "" if they can."""
     types = sorted(set(info.get_channel_types()))
     if len(types) > 1:
-        names = ", ".join(map(channel_label, types))
+        names = ", ".join(map(style.channel_label, types))
         return f"no topomaps of several types of channels ({names})"
     if types[0] not in TOPOMAP_TYPES:
-        return f"no topomaps of {channel_label(types[0])} channels"
+        return f"no topomaps of {style.channel_label(types[0])} channels"
     places = _places(info)
     if not (np.isfinite(places).all() and places.any(axis=1).all()):
         return "no topomaps: sensors without positions"
@@ -705,26 +685,28 @@ def explain_topomaps(ax, result, picture, samples, info):
         np.ones(len(samples)),
         "v",
         transform=ax.get_xaxis_transform(),  # seconds across, share of the height up
-        color=SCORE_COLOR,
+        color=style.SCORE_COLOR,
         ms=6,
         clip_on=False,
         label="times of the topomaps",
     )
     if picture.marked is None or not picture.marked[:, samples].any():
         return
-    style = RING if _has_gaps(picture) or extent_of(info) is None else MARKED
-    what = "majority of people" if picture.metric == BOUND else "significant sensors"
-    ax.plot([], [], **style, ls="", label=f"{what} at that time")
+    look = RING if _has_gaps(picture) or extent_of(info) is None else MARKED
+    what = (
+        "majority of people" if picture.metric == style.BOUND else "significant sensors"
+    )
+    ax.plot([], [], **look, ls="", label=f"{what} at that time")
 
 
 def _places(info):
-    """Return the place of every sensor in meters, (n_sensors, 3), rounded to 0.1 mm."""
+    """The place of every sensor in meters, (n_sensors, 3), rounded to 0.1 mm."""
     return np.array([ch["loc"][:3] for ch in info["chs"]]).round(4)
 
 
 def _has_gaps(picture):
     """Tell maps that have no value at some sensors; there is nothing to interpolate."""
-    return picture.metric == BOUND or np.isnan(picture.values).any()
+    return picture.metric == style.BOUND or np.isnan(picture.values).any()
 
 
 #: The share of the head that sensors lie around if values are drawn all over it.

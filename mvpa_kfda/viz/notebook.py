@@ -9,7 +9,7 @@ from html import escape
 from io import BytesIO
 
 from .brains import kinds_of
-from .common import make_figure
+from .style import make_figure
 
 #: Dots per inch of the figure, which make about 500 of its width.
 _DPI = 72
@@ -21,7 +21,7 @@ _TABLE = "margin-left: 0; color: inherit"
 
 
 def make_html(result, facts, with_figure=True):
-    """Return the HTML of a result: of the facts, name -> words, and of its figure."""
+    """The HTML of a result: of the facts, name -> words, and of its figure."""
     rows = "".join(
         f'<tr><th style="{_NAME}">{escape(name)}</th>'
         f'<td style="text-align: left">{escape(words)}</td></tr>'
@@ -39,7 +39,7 @@ def _draws_fast(result):
 
 
 def _picture(result):
-    """Return the figure as an image within HTML; "" if there is none."""
+    """The figure as an image within HTML; "" if there is none."""
     content = BytesIO()
     try:
         with warnings.catch_warnings():

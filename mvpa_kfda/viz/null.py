@@ -12,22 +12,7 @@ import numpy as np
 from ..inference.null import ALTERNATIVES, Alternative, NullSummary
 from ..utils.checks import check_flag, check_option, check_share, check_text
 from ..utils.rounding import p_words, rounded
-from .common import (
-    ALTERNATIVE_LABELS,
-    COLORS,
-    CURVE,
-    SCORE_COLOR,
-    SIGNIFICANT_COLOR,
-    axes_or_new,
-    check_color,
-    choose_color,
-    draw_chance,
-    draw_histogram,
-    draw_permuted,
-    draws_names,
-    finish,
-    metric_label,
-)
+from . import style
 from .time import repeats_of, word_repeats
 
 if TYPE_CHECKING:
@@ -35,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.typing import ColorType
 
 
-@draws_names
+@style.draws_names
 def plot_null(
     result,
     *,
@@ -98,25 +83,25 @@ def plot_null(
     """
     metric = result.check_metric(metric)
     check_option("alternative", alternative, ALTERNATIVES)
-    check_color(color)
+    style.check_color(color)
     label = check_text("label", label)
     single = repeats_of(result, metric) if check_flag("repeats", repeats) else None
     p = float(result.p_of_map("none", metric, alternative=alternative))
     observed, null = result.metrics[metric], result.nulls[metric]
-    ax = axes_or_new(ax, figsize=(6.0, 4.0))
-    color = choose_color(ax, color)
+    ax = style.axes_or_new(ax, figsize=(6.0, 4.0))
+    color = style.choose_color(ax, color)
     permuted = "permuted labels" if len(result.classes) else "permuted values"
-    draw_histogram(ax, null, permuted, color)
-    draw_chance(ax, result.chances[metric], metric, upright=True)
-    draw_permuted(ax, result.permuted_mean(metric), metric, upright=True)
-    side = ALTERNATIVE_LABELS.get(alternative)
+    style.draw_histogram(ax, null, permuted, color)
+    style.draw_chance(ax, result.chances[metric], metric, upright=True)
+    style.draw_permuted(ax, result.permuted_mean(metric), metric, upright=True)
+    side = style.ALTERNATIVE_LABELS.get(alternative)
     words = f"{p_words(p)}, {side}" if side else p_words(p)
     named = f"{label or 'observed'}, {rounded(observed)} ({words})"
-    ax.axvline(observed, color=color, lw=2.2, label=named, gid=CURVE)
+    ax.axvline(observed, color=color, lw=2.2, label=named, gid=style.CURVE)
     if single is not None:
         _draw_ticks(ax, single, color)
-    ax.set(xlabel=metric_label(metric), ylabel="Permutations")
-    return finish(ax, result, show, name=label, legend=legend)
+    ax.set(xlabel=style.metric_label(metric), ylabel="Permutations")
+    return style.finish(ax, result, show, name=label, legend=legend)
 
 
 def _draw_ticks(ax, single, color):
@@ -124,11 +109,11 @@ def _draw_ticks(ax, single, color):
     low, high = single.min(), single.max()
     label = f"{word_repeats(single)}, {rounded(low)} to {rounded(high)}"
     # Equal scores lie on each other, and more of them are darker.
-    style = {"color": color, "lw": 1.2, "alpha": 0.45, "zorder": 4, "label": label}
-    ax.vlines(single, 0, 0.08, transform=ax.get_xaxis_transform(), **style)
+    look = {"color": color, "lw": 1.2, "alpha": 0.45, "zorder": 4, "label": label}
+    ax.vlines(single, 0, 0.08, transform=ax.get_xaxis_transform(), **look)
 
 
-@draws_names
+@style.draws_names
 def plot_map_null(
     result,
     *,
@@ -196,30 +181,33 @@ def plot_map_null(
         raise ValueError("There is nothing to plot: no position has a score.")
     observed = np.nanmax(result.metrics[metric])
     tests = result.kept_tests(metric)
-    ax = axes_or_new(ax, figsize=(6.0, 4.0))
+    ax = style.axes_or_new(ax, figsize=(6.0, 4.0))
     permuted = "permuted labels" if len(result.classes) else "permuted values"
     names = [permuted, "permuted labels of the training trials alone"]
-    shades = (SCORE_COLOR, SIGNIFICANT_COLOR), (COLORS[4], COLORS[4])
+    shades = (
+        (style.SCORE_COLOR, style.SIGNIFICANT_COLOR),
+        (style.COLORS[4], style.COLORS[4]),
+    )
     for test, name, (color, line) in zip(tests, names, shades, strict=False):
         null = _largest(test.null)
-        draw_histogram(ax, null, name, color)
+        style.draw_histogram(ax, null, name, color)
         bound = quantile_of(null, alpha)
         if bound is not None:
-            style = {"lw": 1.4, "ls": "--", "color": line}
-            ax.axvline(bound, label=f"p ≤ {alpha:g} above {rounded(bound)}", **style)
+            look = {"lw": 1.4, "ls": "--", "color": line}
+            ax.axvline(bound, label=f"p ≤ {alpha:g} above {rounded(bound)}", **look)
     label = f"observed, {rounded(observed)} ({p_words(np.nanmin(p))})"
-    ax.axvline(observed, color=SCORE_COLOR, lw=2.2, label=label)
+    ax.axvline(observed, color=style.SCORE_COLOR, lw=2.2, label=label)
     if len(tests) > 1 and not np.array_equal(tests[1].scores, tests[0].scores):
         second = np.nanmax(tests[1].scores)
         label = f"observed in the second test, {rounded(second)}"
-        ax.axvline(second, color=COLORS[4], lw=2.2, label=label)
+        ax.axvline(second, color=style.COLORS[4], lw=2.2, label=label)
     over = ", maximum over positions" if result.axes else ""
-    ax.set(xlabel=f"{metric_label(metric)}{over}", ylabel="Permutations")
-    return finish(ax, result, show, legend=legend)
+    ax.set(xlabel=f"{style.metric_label(metric)}{over}", ylabel="Permutations")
+    return style.finish(ax, result, show, legend=legend)
 
 
 def _largest(null):
-    """Return the largest score of every permuted map, (P,)."""
+    """The largest score of every permuted map, (P,)."""
     if isinstance(null, NullSummary):
         return null.maximum
     # Ignores NaN as np.nanmax does, but needs no copy of the null.
@@ -227,7 +215,7 @@ def _largest(null):
 
 
 def quantile_of(null, alpha):
-    """Return what a score must surpass for p <= alpha; None if that is out of reach."""
+    """What a score must surpass for p <= alpha; None if that is out of reach."""
     # p = (1 + b) / (1 + P) <= alpha, if no more than b of the null are as large.
     b = min(int(np.floor(alpha * (len(null) + 1) + 1e-9)), len(null)) - 1
     return None if b < 0 else float(np.sort(null)[::-1][b])

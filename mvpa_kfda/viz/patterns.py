@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..utils.checks import check_option
+from . import style
 from .brains import draw_hemisphere, flat_axis, in_template
-from .common import TITLE_DENSITY, describe, draws_names, maybe_show, new_figure
-from .maps import check_cmap, check_vlim
+from .maps import check_colors
 
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap
@@ -26,7 +26,7 @@ _COLORBAR = (0.875, 0.25, 0.018, 0.5)
 _ROW_HEIGHT, _TITLE_HEIGHT = 1.6, 0.5
 
 
-@draws_names
+@style.draws_names
 def plot_patterns(
     result,
     kind: Literal["class", "discriminant"] = "class",
@@ -90,10 +90,9 @@ def plot_patterns(
         )
     maps = maps[positions]
     most = np.nanmax(np.abs(maps))
-    low, high = (-most, most) if vlim is None else check_vlim(vlim)
-    check_cmap(cmap)
+    low, high = check_colors(vlim, cmap) or (-most, most)
     height = _ROW_HEIGHT * len(labels) + _TITLE_HEIGHT
-    figure = new_figure((8.5, height))
+    figure = style.new_figure((8.5, height))
     top = 1 - _TITLE_HEIGHT / height
     step = (top - _ROWS[1]) / len(labels)
     boxes = [
@@ -108,11 +107,11 @@ def plot_patterns(
     for box, label in zip(boxes, labels, strict=True):
         figure.text(0.02, box[1] + box[3], label, va="bottom")
     _finish(figure, result, region, colors)
-    return maybe_show(figure, show)
+    return style.maybe_show(figure, show)
 
 
 def part_to_draw(space):
-    """Return the surfaces or voxels that patterns are drawn on, and their positions."""
+    """The surfaces or voxels that patterns are drawn on, and their positions."""
     if space.kind == "grayordinates":
         parts = (part for part in space.pieces() if len(part[1]))
         cortex = next((part for part in parts if part[0].kind == "surface"), None)
@@ -133,8 +132,8 @@ def _finish(figure, result, region, colors):
     where = ""
     if region is not None:
         where = f"region {result.geometry.names[result.geometry.find(region)]}, "
-    width = int(TITLE_DENSITY * figure.get_figwidth())
-    title = textwrap.fill(where + describe(result), width, break_on_hyphens=False)
+    width = int(style.TITLE_DENSITY * figure.get_figwidth())
+    title = textwrap.fill(where + style.describe(result), width, break_on_hyphens=False)
     figure.suptitle(title, x=0.02, y=0.99, ha="left", va="top", fontsize="medium")
 
 
@@ -171,7 +170,7 @@ def _draw_slices(figure, boxes, volume, maps, views, cut_coords, bg_img, colors)
 
 
 def _cuts(places, weights, n):
-    """Return up to n places along an axis with about as much weight between them."""
+    """Up to n places along an axis with about as much weight between them."""
     # nilearn's find_cut_slices spreads cuts of a small region over the whole brain.
     order = np.argsort(places)
     share = np.cumsum(weights[order]) / weights.sum()

@@ -13,18 +13,9 @@ import numpy as np
 from ..metrics.classes import METRICS
 from ..metrics.pairs import TABLES, squares
 from ..utils.checks import check_option
-from .common import (
-    COLORS,
-    describe,
-    draws_names,
-    inches_of,
-    maybe_show,
-    metric_label,
-    new_figure,
-    short_names,
-)
+from . import style
 from .confusion import find_places
-from .maps import check_cmap, check_vlim
+from .maps import check_colors
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,7 +30,7 @@ _LONGEST = 16
 _NAMED = 40
 
 
-@draws_names
+@style.draws_names
 def plot_rdm(
     result,
     at: Any = "peak",
@@ -100,32 +91,32 @@ def plot_rdm(
     >>> [ax.get_title() for ax in figure.axes[:2]]
     ['0.1 s', '0.2 s']
     """
-    found = [_matrix(result, kind, each) for each in _each_place(result, at)]
+    each_place = at if isinstance(at, list) else [at]
+    found = [_matrix(result, kind, each) for each in each_place]
     matrices = [matrix for matrix, _ in found]
     metric = METRICS[TABLES[result.kind_of(kind)]]
     chance = metric.chance(None)
     finite = np.concatenate([matrix[np.isfinite(matrix)] for matrix in matrices])
     reach = max(finite.max(initial=chance), chance + 1e-9)
-    low, high = (chance, reach) if vlim is None else check_vlim(vlim)
-    check_cmap(cmap)
+    low, high = check_colors(vlim, cmap) or (chance, reach)
     rows = _order_of(result, order, matrices[0])
     size = np.clip(0.28 * len(rows), 1.8, 5.0)
-    figure = new_figure((len(found) * size + 2.6, size + 1.5), "constrained")
+    figure = style.new_figure((len(found) * size + 2.6, size + 1.5), "constrained")
     axes = figure.subplots(1, len(found), squeeze=False)[0]
-    names = [short_names(result.classes, _LONGEST)[i] for i in rows]
+    names = [style.short_names(result.classes, _LONGEST)[i] for i in rows]
     for ax, (matrix, where) in zip(axes, found, strict=True):
         shown = matrix[np.ix_(rows, rows)].copy()
         np.fill_diagonal(shown, np.nan)
         image = ax.imshow(shown, vmin=low, vmax=high, cmap=cmap or _COLORS)
         ax.set_title(where, fontsize="medium")
         _name_rows(ax, names, is_first=ax is axes[0])
-    label = metric_label(metric.summary)
+    label = style.metric_label(metric.summary)
     figure.colorbar(image, ax=list(axes), label=label, shrink=0.8, aspect=25)
-    figure.suptitle(describe(result), fontsize="medium", x=0.02, ha="left")
-    return maybe_show(figure, show)
+    figure.suptitle(style.describe(result), fontsize="medium", x=0.02, ha="left")
+    return style.maybe_show(figure, show)
 
 
-@draws_names
+@style.draws_names
 def plot_mds(
     result,
     at: Any = "peak",
@@ -175,7 +166,10 @@ def plot_mds(
     >>> len(plot_mds(decode_epochs(epochs, **options), at=0.2).axes)
     1
     """
-    found = [_matrix(result, kind, each) for each in _each_place(result, at)]
+    from scipy.linalg import orthogonal_procrustes
+
+    each_place = at if isinstance(at, list) else [at]
+    found = [_matrix(result, kind, each) for each in each_place]
     kind = result.kind_of(kind)
     chance, is_squared = METRICS[TABLES[kind]].chance(None), kind == "crossnobis"
     planes = []
@@ -187,25 +181,23 @@ def plot_mds(
             )
         apart = np.maximum(matrix - chance, 0)
         plane = _scale(np.sqrt(apart) if is_squared else apart, random_state)
-        planes.append(_turned(plane, planes[0]) if planes else plane)
-    figure = new_figure((3.6 * len(found) + 0.6, 4.0), "constrained")
+        # Turned and mirrored to be near the points of the first place.
+        if planes:
+            plane = plane @ orthogonal_procrustes(plane, planes[0])[0]
+        planes.append(plane)
+    figure = style.new_figure((3.6 * len(found) + 0.6, 4.0), "constrained")
     axes = figure.subplots(1, len(found), squeeze=False)[0]
     reach = 1.15 * max(np.abs(plane).max() for plane in planes) or 1.0
-    names = short_names(result.classes, _LONGEST)
+    names = style.short_names(result.classes, _LONGEST)
     for ax, plane, (_, where) in zip(axes, planes, found, strict=True):
         _draw_points(ax, plane, names, reach)
         ax.set_title(where, fontsize="medium")
-    figure.suptitle(describe(result), fontsize="medium", x=0.02, ha="left")
-    return maybe_show(figure, show)
-
-
-def _each_place(result, at):
-    """Return the places that are to be drawn, a list."""
-    return at if isinstance(at, list) else [at]
+    figure.suptitle(style.describe(result), fontsize="medium", x=0.02, ha="left")
+    return style.maybe_show(figure, show)
 
 
 def _matrix(result, kind, at):
-    """Return the mean matrix (c, c) at a place, and words for the place."""
+    """The mean matrix (c, c) at a place, and words for the place."""
     mask, where = find_places(result, at)
     values = np.atleast_2d(result.rdm(kind)[mask]).mean(axis=0)
     where = where.removeprefix("At ").removeprefix("In ").removesuffix(", pooled")
@@ -213,7 +205,7 @@ def _matrix(result, kind, at):
 
 
 def _order_of(result, order, matrix):
-    """Return the order of the classes, their numbers."""
+    """The order of the classes, their numbers."""
     classes = result.classes.tolist()
     if not isinstance(order, str):
         wanted = list(order)
@@ -240,15 +232,15 @@ def _name_rows(ax, names, is_first):
     if len(names) > _NAMED:
         ax.set(xticks=[], yticks=[], xlabel=f"{len(names)} classes")
         return
-    points = np.clip(72 * inches_of(ax).min() / len(names) * 0.8, 4, 9)
-    style = {"fontsize": points}
-    ax.set_xticks(range(len(names)), names, rotation=90, **style)
-    ax.set_yticks(range(len(names)), names if is_first else [], **style)
+    points = np.clip(72 * style.inches_of(ax).min() / len(names) * 0.8, 4, 9)
+    look = {"fontsize": points}
+    ax.set_xticks(range(len(names)), names, rotation=90, **look)
+    ax.set_yticks(range(len(names)), names if is_first else [], **look)
     ax.tick_params(length=0)
 
 
 def _scale(apart, random_state):
-    """Return points (c, 2) that are so far apart (c, c), around zero."""
+    """Points (c, 2) that are so far apart (c, c), around zero."""
     from inspect import signature
 
     from sklearn.manifold import MDS
@@ -262,17 +254,10 @@ def _scale(apart, random_state):
     return MDS(2, **options).fit_transform(apart)
 
 
-def _turned(plane, first):
-    """Return points turned and mirrored to be near the first ones."""
-    from scipy.linalg import orthogonal_procrustes
-
-    return plane @ orthogonal_procrustes(plane, first)[0]
-
-
 def _draw_points(ax: Axes, plane, names, reach):
     """Draw the classes of one place with their names."""
     for i, (point, name) in enumerate(zip(plane, names, strict=True)):
-        ax.plot(*point, "o", color=COLORS[i % len(COLORS)], ms=6)
+        ax.plot(*point, "o", color=style.COLORS[i % len(style.COLORS)], ms=6)
         ax.annotate(
             name, point, xytext=(5, 3), textcoords="offset points", fontsize="small"
         )

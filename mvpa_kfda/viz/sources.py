@@ -16,16 +16,8 @@ from ..inference.corrections import CorrectionName
 from ..inference.null import Alternative
 from ..utils.axes import AXES
 from ..utils.rounding import nearest
-from .common import (
-    SCORE_COLOR,
-    add_figure_legend,
-    draws_names,
-    maybe_show,
-    new_figure,
-    sample_edges,
-    set_title,
-)
-from .maps import LINE_COLOR, add_colorbar, draw_map, draw_onset, make_picture
+from . import style
+from .maps import LINE_COLOR, draw_map, draw_onset, finish_rows, make_picture
 
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap
@@ -55,7 +47,7 @@ _VIEWS = (
 )
 
 
-@draws_names
+@style.draws_names
 def plot_sources(
     result,
     *,
@@ -140,40 +132,27 @@ def plot_sources(
         result, metric, correction, alpha, vlim, cmap, "vertex or time", **options
     )
     times = result.times
-    sample = _sample(times, time, picture.favour)
-    figure = new_figure((8.4, 6.4), "constrained")
+    # The sample that is seen from all sides.
+    sample = np.nan_to_num(picture.favour, nan=-np.inf).max(axis=0).argmax()
+    if time is not None:
+        allowed = "None, or a time in seconds"
+        wanted = time if isinstance(time, Real) else None
+        sample = result.places.find_along("times", wanted, "time", allowed).argmax()
+    figure = style.new_figure((8.4, 6.4), "constrained")
     points = result.sources["points"]
     ratios = {"height_ratios": [3, 1.6], "width_ratios": _widths(points)}
     grid = figure.add_gridspec(2, len(_VIEWS), **ratios)
     ax = figure.add_subplot(grid[0, :])
     mesh = _draw_rows(ax, result.sources, times, picture)
-    ax.axvline(times[sample], color=SCORE_COLOR, lw=1, ls=":", label="time below")
-    set_title(ax, result)
+    ax.axvline(times[sample], color=style.SCORE_COLOR, lw=1, ls=":", label="time below")
+    style.set_title(ax, result)
     for i, view in enumerate(_VIEWS):
         below = figure.add_subplot(grid[1, i])
         _draw_view(below, points, picture, sample, view)
         below.set_title(f"{view.name}, {nearest(times[sample]):g} s", fontsize="small")
     if picture.marked is not None and picture.marked[:, sample].any():
         ax.plot([], [], "o", mfc="none", mec="black", label="significant at that time")
-    handles = ax.get_legend_handles_labels()[0]
-    where = {"ax": figure.axes, "aspect": 40, "pad": 0.02, "panchor": False}
-    handles += add_colorbar(figure, mesh, picture, **where)
-    if legend:
-        add_figure_legend(figure, handles)
-    return maybe_show(figure, show)
-
-
-def _sample(times, wanted, values):
-    """Return the index of the sample that is seen from all sides."""
-    if wanted is None:
-        return int(np.nan_to_num(values, nan=-np.inf).max(axis=0).argmax())
-    start, end = sample_edges(times)[[0, -1]]
-    if not (isinstance(wanted, Real) and start <= wanted <= end):
-        raise ValueError(
-            f"Invalid value for 'time': {wanted!r}. Allowed: None, or a time in "
-            f"seconds between {times[0]:g} and {times[-1]:g}."
-        )
-    return int(np.abs(times - float(wanted)).argmin())
+    return finish_rows(ax, mesh, picture, show, legend)
 
 
 def _draw_rows(ax, sources, times, picture):
@@ -187,7 +166,7 @@ def _draw_rows(ax, sources, times, picture):
     order = np.lexsort(keys)
     marked = None if marked is None else marked[order]
     picture = replace(picture, values=picture.values[order], marked=marked)
-    across = sample_edges(times)
+    across = style.sample_edges(times)
     width = 1.4 if len(order) <= _MOST_OUTLINED else 0.9
     mesh = draw_map(ax, across, np.arange(len(order) + 1) - 0.5, picture, width)
     draw_onset(ax.axvline, across)
@@ -204,14 +183,14 @@ def _draw_rows(ax, sources, times, picture):
 
 
 def _limits(points, view):
-    """Return the lowest and the highest place across and up, with a margin."""
+    """The lowest and the highest place across and up, with a margin."""
     low, high = (end(points[:, view.axes], axis=0) for end in (np.min, np.max))
     margin = 0.06 * max((high - low).max(), 1.0)
     return low - margin, high + margin
 
 
 def _widths(points):
-    """Return the widths of the views, all of one height."""
+    """The widths of the views, all of one height."""
     sizes = [np.subtract(*_limits(points, view)) for view in _VIEWS]
     return [across / up for across, up in sizes]
 

@@ -16,37 +16,7 @@ from ..inference.null import Alternative
 from ..utils.axes import AXES
 from ..utils.checks import check_flag, check_text, counted
 from ..utils.rounding import rounded
-from .common import (
-    BOUND,
-    CURVE,
-    NO_BOUND,
-    NULL_BAND,
-    SCORE_COLOR,
-    add_ylabel,
-    axes_or_new,
-    check_color,
-    check_request,
-    choose_color,
-    draw_bars,
-    draw_chance,
-    draw_once,
-    draw_onset_line,
-    draw_permuted,
-    draws_names,
-    finish,
-    label_of,
-    label_times,
-    level_of,
-    lighter,
-    limits_of,
-    marking,
-    metric_label,
-    names_of_results,
-    names_of_two,
-    sample_edges,
-    score_label,
-    span_times,
-)
+from . import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,12 +26,14 @@ OTHER_COLOR = "#009E73"  # bluish green: the second group, condition or result
 DIFFERENCE_COLOR = "#882255"  # wine: neither of the two
 SUBJECT_COLOR = "#999999"
 
+#: The line of a majority, or of no difference of two shares.
+DOTTED = {"color": "black", "lw": 0.9, "ls": ":", "zorder": 1.5}
 INTERVAL_LABEL = "95 % t interval of the mean"
 
 DIFFERENCE_INTERVAL_LABEL = "95 % t interval of the difference, pooled variance"
 
 
-@draws_names
+@style.draws_names
 def plot_time(
     result,
     *,
@@ -135,31 +107,35 @@ def plot_time(
     'Time (s)'
     """
     options = {"threshold": threshold, "alternative": alternative}
-    metric, correction = check_request(result, metric, correction, alpha, **options)
-    check_color(color)
-    times, shown = result.times, metric_label(metric)
+    metric, correction = style.check_request(
+        result, metric, correction, alpha, **options
+    )
+    style.check_color(color)
+    times, shown = result.times, style.metric_label(metric)
     label = check_text("label", label)
     single = repeats_of(result, metric) if check_flag("repeats", repeats) else None
     # Before the figure is made, which an error would leave behind empty.
-    marked, words = marking(result, metric, correction, alpha, "time point", **options)
-    ax = axes_or_new(ax, figsize=(7.0, 4.2))
-    color = choose_color(ax, color)
+    marked, words = style.marking(
+        result, metric, correction, alpha, "time point", **options
+    )
+    ax = style.axes_or_new(ax, figsize=(7.0, 4.2))
+    color = style.choose_color(ax, color)
     # In the order of the legend; zorder decides what lies on top.
     draw_curve(ax, times, result.metrics[metric], color, label or shown)
     if single is not None:
         _draw_singles(ax, times, single.T, color, word_repeats(single))
-    draw_chance(ax, result.chances[metric], metric)
-    draw_permuted(ax, result.permuted_mean(metric), metric)
+    style.draw_chance(ax, result.chances[metric], metric)
+    style.draw_permuted(ax, result.permuted_mean(metric), metric)
     if marked is not None:
         _draw_null_band(ax, times, result.nulls[metric], color)
-    draw_bars(ax, times, marked, words, color, label)
-    label_times(ax, times)
-    add_ylabel(ax, shown)
-    return finish(ax, result, show, name=label, legend=legend)
+    style.draw_bars(ax, times, marked, words, color, label)
+    style.label_times(ax, times)
+    style.add_ylabel(ax, shown)
+    return style.finish(ax, result, show, name=label, legend=legend)
 
 
 def repeats_of(result, metric):
-    """Return the score of every repeat (positions..., r); refuse results without."""
+    """The score of every repeat (positions..., r); refuse results without."""
     if metric not in result.repeats:
         raise ValueError(
             "repeats=True draws the score of each repeat, but this result was computed "
@@ -176,68 +152,76 @@ def word_repeats(single):
 
 def _draw_null_band(ax, times, null, color):
     """Draw the middle 95 % of the permutations' scores (P, n_times)."""
-    low, high = np.percentile(null, [2.5, 97.5], axis=0)
-    across = times
+    shade = style.lighter(color)
+    look = {"color": shade, "alpha": 0.55 if shade != color else 0.2}
+    _fill(
+        ax,
+        times,
+        np.percentile(null, [2.5, 97.5], axis=0),
+        label=style.NULL_BAND,
+        **look,
+    )
+
+
+def _fill(ax, times, ends, **look):
+    """Fill what is between two ends (2, n_times)."""
     if len(times) == 1:  # a band of its own width instead of none
-        across, low, high = sample_edges(times), low.repeat(2), high.repeat(2)
-    shade = lighter(color)
-    alpha = 0.55 if shade != color else 0.2
-    style = {"color": shade, "alpha": alpha, "lw": 0}
-    ax.fill_between(across, low, high, label=NULL_BAND, **style)
+        times, ends = style.sample_edges(times), [end.repeat(2) for end in ends]
+    ax.fill_between(times, *ends, lw=0, **look)
 
 
 # --------------------------------------------------------------- groups and their means
 
 
 def samples_of(result):
-    """Return the scores, the color and a name of every group or condition."""
+    """The scores, the color and a name of every group or condition."""
     scores, n = result.subject_scores, len(result.subject_scores)
     if result.other_scores is None:
-        return [(scores, SCORE_COLOR, f"mean of {n} subjects")]
+        return [(scores, style.SCORE_COLOR, f"mean of {n} subjects")]
     sizes = n, len(result.other_scores)
     names = [
         f"{name}, mean of {size} subjects"
-        for name, size in zip(names_of_two(result), sizes, strict=True)
+        for name, size in zip(style.names_of_two(result), sizes, strict=True)
     ]
-    both = (scores, result.other_scores), (SCORE_COLOR, OTHER_COLOR), names
+    both = (scores, result.other_scores), (style.SCORE_COLOR, OTHER_COLOR), names
     return list(zip(*both, strict=True))
 
 
 def pair_of(result):
-    """Return the scores, the color and the name of each of two compared results."""
-    first, second = names_of_results(result)
+    """The scores, the color and the name of each of two compared results."""
+    first, second = style.names_of_two(result)
     return [
-        (result.scores_a, SCORE_COLOR, first),
+        (result.scores_a, style.SCORE_COLOR, first),
         (result.scores_b, OTHER_COLOR, second),
     ]
 
 
 def mean_interval(scores):
-    """Return the mean over subjects and the two ends of its 95 % t interval."""
+    """The mean over subjects and the two ends of its 95 % t interval."""
     scores = np.asarray(scores, dtype=float)
-    n, mean = len(scores), scores.mean(axis=0)
-    if n < 2:
-        return mean, np.full_like(mean, np.nan), np.full_like(mean, np.nan)
-    error = scores.std(axis=0, ddof=1) / np.sqrt(n)
-    half = stats.t.ppf(0.975, n - 1) * error
-    return mean, mean - half, mean + half
+    n = len(scores)
+    error = scores.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.nan
+    return _t_interval(scores.mean(axis=0), error, n - 1)
 
 
 def difference_interval(scores, others):
-    """Return the difference of two means and the two ends of its 95 % t interval."""
+    """The difference of two means and the two ends of its 95 % t interval."""
     # That of Student's t with the pooled variance, as in the test of two groups: it
     # leaves out 0 where the two-sided p-value of "t", uncorrected, is below 0.05.
     groups = [np.asarray(group, dtype=float) for group in (scores, others)]
     sizes = [len(group) for group in groups]
     difference = groups[0].mean(axis=0) - groups[1].mean(axis=0)
     free = sum(sizes) - 2
-    if free < 1:
-        nothing = np.full_like(difference, np.nan)
-        return difference, nothing, nothing
     squares = sum(len(group) * group.var(axis=0) for group in groups)
-    error = np.sqrt(squares / free * sum(1 / n for n in sizes))
+    variance = squares / free if free > 0 else np.nan
+    error = np.sqrt(variance * sum(1 / n for n in sizes))
+    return _t_interval(difference, error, free)
+
+
+def _t_interval(middle, error, free):
+    """A middle and the ends of its 95 % t interval; NaN without degrees of freedom."""
     half = stats.t.ppf(0.975, free) * error
-    return difference, difference - half, difference + half
+    return middle, middle - half, middle + half
 
 
 # ---------------------------------------------------------------------------- over time
@@ -256,14 +240,14 @@ def draw_group(ax, result, color, label=None):
     """Draw the mean of the subjects, its interval, and the subjects as thin lines."""
     ((scores, _, name),), times = samples_of(result), result.times
     draw_curve(ax, times, scores.mean(axis=0), color, label or name)
-    _draw_band(ax, times, mean_interval(scores), limits_of(result), color)
-    _draw_singles(ax, times, scores, lighter(color, SUBJECT_COLOR))
+    _draw_band(ax, times, mean_interval(scores), style.limits_of(result), color)
+    _draw_singles(ax, times, scores, style.lighter(color, SUBJECT_COLOR))
     draw_level(ax, result)
 
 
 def draw_differences(ax, result):
     """Draw the difference of two means with its interval, and those of all pairs."""
-    times, (low, high) = result.times, limits_of(result)
+    times, (low, high) = result.times, style.limits_of(result)
     limits = low - high, high - low
     if result.paired:
         differences = result.subject_scores - result.other_scores
@@ -277,7 +261,7 @@ def draw_differences(ax, result):
     _draw_band(ax, times, interval, limits, DIFFERENCE_COLOR, label)
     if result.paired:
         _draw_singles(ax, times, differences)
-    draw_chance(ax, 0.0, level=level_of(result, result.metric))
+    style.draw_chance(ax, 0.0, level=style.level_of(result, result.metric))
 
 
 def draw_pair(ax, result):
@@ -288,77 +272,74 @@ def draw_pair(ax, result):
 
 
 def map_color(result, metric):
-    """Return the color of a map's curve, where none is asked for."""
+    """The color of a map's curve, where none is asked for."""
     between = result.is_difference and metric == result.metric
-    return DIFFERENCE_COLOR if between else SCORE_COLOR
+    return DIFFERENCE_COLOR if between else style.SCORE_COLOR
 
 
 def draw_map_curve(ax, result, metric, color, label=None):
     """Draw any map of a result as a curve over time."""
-    name = label or label_of(result, metric)
+    name = label or style.label_of(result, metric)
     draw_curve(ax, result.times, result.metrics[metric], color, name)
-    draw_chance(ax, result.chances[metric], level=level_of(result, metric))
-    draw_permuted(ax, result.permuted_mean(metric), metric)
+    style.draw_chance(ax, result.chances[metric], level=style.level_of(result, metric))
+    style.draw_permuted(ax, result.permuted_mean(metric), metric)
 
 
 def draw_curve(ax, times, values, color, name):
     """Draw a thick line over time; a single time point is a dot."""
-    style = {"color": color, "lw": 1.8, "zorder": 3, "gid": CURVE}
-    ax.plot(times, values, marker="o" if len(times) == 1 else None, label=name, **style)
+    look = {"color": color, "lw": 1.8, "zorder": 3, "gid": style.CURVE}
+    ax.plot(times, values, marker="o" if len(times) == 1 else None, label=name, **look)
 
 
-def _draw_band(ax, times, interval, limits, color=SCORE_COLOR, label=INTERVAL_LABEL):
+def _draw_band(
+    ax, times, interval, limits, color=style.SCORE_COLOR, label=INTERVAL_LABEL
+):
     """Draw an interval over time, as far as scores go."""
-    low, high = (np.clip(end, *limits) for end in interval[1:])
-    across = times
-    if len(times) == 1:  # a band of its own width instead of none
-        across, low, high = sample_edges(times), low.repeat(2), high.repeat(2)
-    style = {"color": color, "alpha": 0.25, "lw": 0, "zorder": 2.5}
-    ax.fill_between(across, low, high, label=label, **style)
+    ends = [np.clip(end, *limits) for end in interval[1:]]
+    _fill(ax, times, ends, label=label, color=color, alpha=0.25, zorder=2.5)
 
 
 def _draw_singles(ax, times, scores, color=SUBJECT_COLOR, label="subjects"):
     """Draw every subject, or every repeat, as a thin line (n, n_times)."""
-    style = {"color": color, "zorder": 1.2, "marker": "." if len(times) == 1 else None}
+    look = {"color": color, "zorder": 1.2, "marker": "." if len(times) == 1 else None}
     # Many lines would hide each other, and the mean; the legend's is to be seen.
     alpha = float(np.clip(6 / len(scores), 0.12, 0.6))
-    ax.plot(times, scores.T, lw=0.7, alpha=alpha, **style)
-    ax.plot([], [], lw=1.0, alpha=0.6, label=label, **style)
+    ax.plot(times, scores.T, lw=0.7, alpha=alpha, **look)
+    ax.plot([], [], lw=1.0, alpha=0.6, label=label, **look)
 
 
 def draw_level(ax, result):
     """Draw the chance level of the scores, also where their difference was tested."""
     if result.is_difference:
-        draw_chance(ax, result.score_chance)
+        style.draw_chance(ax, result.score_chance)
     else:
-        draw_chance(ax, result.chance, result.metric)
+        style.draw_chance(ax, result.chance, result.metric)
     for mean in result.parameters.get("permuted_mean", ()):  # one or, of pairs, two
-        draw_permuted(ax, mean, result.metric)
+        style.draw_permuted(ax, mean, result.metric)
 
 
 def draw_bound(ax, result, color, label=None):
     """Draw the prevalence bound as steps from 0 to 1, and where the majority begins."""
-    edges, bound = sample_edges(result.times), result.metrics[BOUND]
-    style = {"color": color, "zorder": 2}
+    edges, bound = style.sample_edges(result.times), result.metrics[style.BOUND]
+    look = {"color": color, "zorder": 2}
     # Without a bound nothing is drawn: a step of no height, and no line.
-    ax.stairs(np.nan_to_num(bound), edges, fill=True, alpha=0.3, lw=0, **style)
-    style |= {"lw": 1.8, "label": label or label_of(result, BOUND)}
-    ax.stairs(bound, edges, baseline=None, **style)
-    dotted = {"color": "black", "lw": 0.9, "ls": ":", "zorder": 1.5}
-    draw_once(ax, 0.5, label="majority (0.5)", **dotted)
+    ax.stairs(np.nan_to_num(bound), edges, fill=True, alpha=0.3, lw=0, **look)
+    look |= {"lw": 1.8, "label": label or style.label_of(result, style.BOUND)}
+    ax.stairs(bound, edges, baseline=None, **look)
+    style.draw_once(ax, 0.5, label="majority (0.5)", **DOTTED)
     if np.isnan(bound).all():
-        words = f"no bound ({NO_BOUND})"
+        words = f"no bound ({style.NO_BOUND})"
         ax.plot([], [], " ", label=f"{label}: {words}" if label else words)
     ax.set(ylim=(0, 1), yticks=[0, 0.5, 1], ylabel="Bound γ₀")
 
 
 def finish_times(axes, times):
     """Draw the onset into Axes that share their times, and name the times below."""
-    left, right = sample_edges(times)[[0, -1]]
+    left, right = style.sample_edges(times)[[0, -1]]
     for ax in axes:
         if left <= 0 <= right:
-            draw_onset_line(ax)
-        span_times(ax, times)
+            style.draw_onset_line(ax)
+        style.span_times(ax, times)
         ax.spines[["top", "right"]].set_visible(False)
     axes[-1].set_xlabel(AXES["times"].label)
 
@@ -388,7 +369,7 @@ def draw_dots(ax, result):
         label = f"{name}, {rounded(mean)}"
         if len(scores) > 1:
             label += f" (95 % t interval {rounded(low)} to {rounded(high)})"
-        ends = np.clip([low, high], *limits_of(result))
+        ends = np.clip([low, high], *style.limits_of(result))
         ax.vlines(x, *ends, color=color, lw=2.2, zorder=3)
         ax.plot(x, mean, "s", color=color, ms=7, zorder=3, label=label)
         dots = {"color": color, "ms": 5, "mew": 0, "alpha": 0.6, "zorder": 2}
@@ -399,13 +380,13 @@ def draw_dots(ax, result):
     draw_level(ax, result)
     names = [f"{len(scores)} subjects" for scores, *_ in samples]
     if len(samples) == 2:
-        names = names_of_two(result)
+        names = style.names_of_two(result)
     ax.set_xticks(range(len(samples)), names)
-    ax.set(xlim=(-0.6, len(samples) - 0.4), ylabel=score_label(result))
+    ax.set(xlim=(-0.6, len(samples) - 0.4), ylabel=style.score_label(result))
 
 
 def spread(values):
-    """Return how far (n,) dots are beside the middle, so that none hides another."""
+    """How far (n,) dots are beside the middle, so that none hides another."""
     values = np.asarray(values, dtype=float)
     near = _NEAR * (np.ptp(values) or 1.0)
     row = np.round((values - values.min()) / near).astype(int)
@@ -427,4 +408,4 @@ def draw_two_dots(ax, result):
         ax.plot(column, heights[column], "o", color=color, ms=8, label=label)
     draw_level(ax, result)
     ax.set_xticks([0, 1], [name for *_, name in pair])
-    ax.set(xlim=(-0.6, 1.6), ylabel=score_label(result))
+    ax.set(xlim=(-0.6, 1.6), ylabel=style.score_label(result))

@@ -66,13 +66,13 @@ def check_request(
 
 
 def shown_metric(result, metric):
-    """Return the name of a metric with one number per position, the first if None."""
+    """The name of a metric with one number per position, the first if None."""
     first = (result.scalar_metrics or result.scoring)[0]
     return result.check_metric(first if metric is None else metric)
 
 
 def find_marked(result, metric, correction, alpha, min_score):
-    """Return what is significant, or what scores as much, and p-values that tell."""
+    """What is significant, or what scores as much, and p-values that tell."""
     if min_score is not None:
         return result.metrics[metric] >= check_finite("min_score", min_score), None
     if not result.has_p:
@@ -129,7 +129,7 @@ _LONGEST_TEXT = 1000
 
 
 def short_name(name, longest=_LONGEST_NAME):
-    """Return a name that is not too long."""
+    """A name that is not too long."""
     name = plain_text(name)
     if len(name) > longest:  # names often differ at their ends: "object 12"
         end = int(_END_OF_NAME * longest)
@@ -138,7 +138,7 @@ def short_name(name, longest=_LONGEST_NAME):
 
 
 def cut(text, most=120):
-    """Return a text of so many characters at most."""
+    """A text of so many characters at most."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
@@ -188,7 +188,7 @@ def _settle_texts(figure):
 
 
 def short_names(names, longest=_LONGEST_NAME):
-    """Return names that are not too long, but long enough to be told apart."""
+    """Names that are not too long, but long enough to be told apart."""
     names = list(map(str, names))
     most = max(map(len, names), default=0)
     for length in range(longest, max(longest, most) + 1):
@@ -213,12 +213,12 @@ _CHANNELS = {
 
 
 def channel_label(kind):
-    """Return what a type of channels of MNE-Python is called within a sentence."""
+    """What a type of channels of MNE-Python is called within a sentence."""
     return _CHANNELS.get(kind, kind.upper().replace("_", " "))
 
 
 def label_of(result, metric):
-    """Return the name of a result's map as an axis shows it."""
+    """The name of a result's map as an axis shows it."""
     if metric == BOUND:
         return "Prevalence bound γ₀"
     if metric == "statistic" and metric in result.metrics:
@@ -233,22 +233,17 @@ def label_of(result, metric):
 
 
 def score_label(result):
-    """Return the name of the scores, also where the result is of differences."""
-    return metric_label(_metric_of_scores(result))
+    """The name of the scores, also where the result is of differences."""
+    return capital(score_in_text(result))
 
 
 def score_in_text(result):
     """Do as `score_label` for the middle of a sentence."""
-    return metric_in_text(_metric_of_scores(result))
-
-
-def _metric_of_scores(result):
-    """Return the metric of the scores, also where the result is of differences."""
-    return result.metric.removesuffix("_difference")
+    return metric_in_text(result.metric.removesuffix("_difference"))
 
 
 def difference_label(result):
-    """Return the name of differences, which says of what."""
+    """The name of differences, which says of what."""
     first, second = result.labels
     return f"{score_label(result)}, {first} - {second}"
 
@@ -258,22 +253,20 @@ _LETTER = 0.075
 
 
 def fit_label(label, inches):
-    """Return a label in lines that are no longer than so many inches."""
+    """A label in lines that are no longer than so many inches."""
     return textwrap.fill(label, max(16, int(inches / _LETTER)))
 
 
 def names_of_two(result):
-    """Return what the two groups or conditions are called in legends."""
-    if tuple(result.labels) != DEFAULT_NAMES:
-        return tuple(result.labels)
+    """What the two groups, conditions or compared results are called in legends."""
+    names = tuple(result.labels)
+    if not result.has_subjects:
+        before = "result " if names == DEFAULT_RESULTS else ""
+        return tuple(before + name for name in names)
+    if names != DEFAULT_NAMES:
+        return names
     noun = "condition" if result.paired else "group"
-    return tuple(f"{name} {noun}" for name in DEFAULT_NAMES)
-
-
-def names_of_results(result):
-    """Return what the two results of a comparison are called in legends."""
-    default = tuple(result.labels) == DEFAULT_RESULTS
-    return tuple(f"result {name}" if default else name for name in result.labels)
+    return tuple(f"{name} {noun}" for name in names)
 
 
 def with_null(result, words):
@@ -282,12 +275,12 @@ def with_null(result, words):
 
 
 def limits_of(result):
-    """Return the smallest and the largest value that scores can have."""
+    """The smallest and the largest value that scores can have."""
     return metric_limits(result.metric)
 
 
 def level_of(result, metric):
-    """Return what the level is called at which there is no effect."""
+    """What the level is called at which there is no effect."""
     if metric == "statistic":
         return "no effect"
     about_both = result.is_difference and metric == result.metric
@@ -320,7 +313,7 @@ def marking(
     threshold=0.05,
     alternative="greater",
 ):
-    """Return where a map is marked, None without p-values, and the words for it."""
+    """Where a map is marked, None without p-values, and the words for it."""
     if metric == BOUND:
         marked, label = result.metrics[metric] >= 0.5, "majority of people (γ₀ ≥ 0.5)"
         return marked, label if marked.any() else f"no {position} with a {label}"
@@ -380,7 +373,7 @@ def draw_apart(plot, *args, **options):
 
 
 def new_figure(figsize, layout=None):
-    """Return a new figure, of pyplot unless `draw_apart` asks for it."""
+    """A new figure, of pyplot unless `draw_apart` asks for it."""
     if not _APART.get():
         from matplotlib.pyplot import figure
 
@@ -394,7 +387,7 @@ def new_figure(figsize, layout=None):
 
 
 def axes_or_new(ax, figsize):
-    """Return the Axes to draw into, those of a new figure if none are given."""
+    """The Axes to draw into, those of a new figure if none are given."""
     from matplotlib.axes import Axes
 
     if ax is None:
@@ -408,7 +401,7 @@ def axes_or_new(ax, figsize):
 
 
 def choose_color(ax, color, first=SCORE_COLOR):
-    """Return the color of a curve: the one asked for, or one the Axes hardly have."""
+    """The color of a curve: the one asked for, or one the Axes hardly have."""
     from matplotlib.colors import to_hex
 
     if color is not None:
@@ -431,7 +424,7 @@ def check_color(color):
 
 
 def lighter(color, gray=NULL_COLOR):
-    """Return the color of what stands behind a curve: gray behind the first."""
+    """The color of what stands behind a curve: gray behind the first."""
     return gray if color == SCORE_COLOR else color
 
 
@@ -484,7 +477,7 @@ def count_along(axis):
 
 
 def histogram_edges(values):
-    """Return edges (n_bins + 1,) of bins that hold equally many possible scores."""
+    """Edges (n_bins + 1,) of bins that hold equally many possible scores."""
     # Accuracies are multiples of 1/n. Bins that are no multiple of that hold now one of
     # them and now two, which draws a comb that the data does not have.
     values = np.asarray(values, dtype=float)
@@ -532,7 +525,7 @@ def add_ylabel(ax, label):
 
 
 def sample_edges(times):
-    """Return the n + 1 borders halfway between samples."""
+    """The n + 1 borders halfway between samples."""
     if len(times) == 1:  # no neighbor tells how long a sample is
         return times[0] + np.array([-0.005, 0.005])
     middle = (times[:-1] + times[1:]) / 2
@@ -555,35 +548,26 @@ def draw_bars(ax, times, marked, label, color, name=None):
     Without any, the legend says so, of the named curve. Where nothing could be marked,
     None, Axes of several results are made high enough for all of them, and no more.
     """
+    from matplotlib.collections import PolyCollection
+
     n_before = sum(part.get_gid() == _BARS for part in ax.get_children())
     if marked is not None:
         spans = significant_spans(times, marked)
+        bottom = _BAR_BOTTOM + n_before * _BAR_STEP
+        top = bottom + _BAR_HEIGHT
         if len(spans):
-            _add_bars(ax, spans, _BAR_BOTTOM + n_before * _BAR_STEP, label, color)
+            corners = [
+                [(start, bottom), (start, top), (end, top), (end, bottom)]
+                for start, end in spans
+            ]
+            # Seconds across, share of the height up.
+            style = {"transform": ax.get_xaxis_transform(), "color": color, "lw": 0}
+            bars = PolyCollection(corners, label=label, gid=_BARS, **style)
+            ax.add_collection(bars, autolim=False)
         else:
             label = f"{name}: {label}" if name else label
             ax.plot([], [], " ", color=color, label=label, gid=_BARS)
     _fit_height(ax, n_before, n_before + (marked is not None))
-
-
-def _add_bars(ax, spans, bottom, label, color):
-    """Draw bars from start to end (n_spans, 2) at some height."""
-    from matplotlib.collections import PolyCollection
-
-    top = bottom + _BAR_HEIGHT
-    corners = [
-        [(start, bottom), (start, top), (end, top), (end, bottom)]
-        for start, end in spans
-    ]
-    bars = PolyCollection(
-        corners,
-        transform=ax.get_xaxis_transform(),  # seconds across, share of the height up
-        color=color,
-        lw=0,
-        label=label,
-        gid=_BARS,
-    )
-    ax.add_collection(bars, autolim=False)
 
 
 def _fit_height(ax, n_before, n_now):
@@ -601,12 +585,12 @@ def _fit_height(ax, n_before, n_now):
 
 
 def _share_of_bars(n):
-    """Return the share of the height that rows of bars take."""
+    """The share of the height that rows of bars take."""
     return _BAR_ROOM + (n - 1) * _BAR_STEP
 
 
 def significant_spans(times, significant):
-    """Return start and end (n_spans, 2) of contiguous significant samples."""
+    """Start and end (n_spans, 2) of contiguous significant samples."""
     flags = np.concatenate([[0], np.asarray(significant, dtype=int), [0]])
     change = np.diff(flags)
     edges = sample_edges(np.asarray(times, dtype=float))
@@ -663,10 +647,14 @@ def add_legend(ax, handles=None, columns=2):
     entries = {}
     for handle in sorted(handles, key=lambda handle: handle not in curves):
         entries.setdefault(handle.get_label(), []).append(handle)
-    style = _legend_style(ax)
+    scale = word_scale(ax)
+    style = LEGEND | {"fontsize": scale * _font_size(LEGEND["fontsize"])}
+    if scale < 1:  # narrow lines
+        style |= {"labelspacing": 0.2, "borderpad": 0.2}
+        style |= {"handlelength": 1.5, "columnspacing": 1.2}
     width = inches_of(ax)[0]
     room = min(0.9 * figure.get_figwidth(), 1.3 * width)
-    columns = columns if width / word_scale(ax) > TWO_COLUMNS else 1
+    columns = columns if width / scale > TWO_COLUMNS else 1
     # Below the Axes, where it hides nothing, and below the axis label: the distance is
     # in units of the font size.
     style["borderaxespad"] = _TO_LEGEND / style["fontsize"]
@@ -688,22 +676,12 @@ def add_figure_legend(figure, handles=None, loc="outside lower center", columns=
 
 
 def word_scale(ax):
-    """Return how large words are in Axes, 1 or in small ones less."""
+    """How large words are in Axes, 1 or in small ones less."""
     return float(np.clip((inches_of(ax) / _ROOMY).min(), _SMALLEST, 1))
 
 
-def _legend_style(ax):
-    """Return the looks of a legend below Axes; small ones have narrow lines of it."""
-    scale = word_scale(ax)
-    style = LEGEND | {"fontsize": scale * _font_size(LEGEND["fontsize"])}
-    if scale < 1:
-        style |= {"labelspacing": 0.2, "borderpad": 0.2}
-        style |= {"handlelength": 1.5, "columnspacing": 1.2}
-    return style
-
-
 def _font_size(name):
-    """Return the size of a font in points by its name, e.g. "small"."""
+    """The size of a font in points by its name, e.g. "small"."""
     from matplotlib.font_manager import FontProperties
 
     return FontProperties(size=name).get_size_in_points()
@@ -750,7 +728,7 @@ def set_title(ax, result, note="", name=None):
 
 
 def inches_of(ax):
-    """Return width and height of Axes in inches, before room is made for words."""
+    """Width and height of Axes in inches, before room is made for words."""
     figure, cell = ax.figure, ax.get_subplotspec()
     # What they are given, whatever they make of it.
     box = ax.get_position() if cell is None else cell.get_position(figure)
@@ -758,7 +736,7 @@ def inches_of(ax):
 
 
 def _drawn_width(ax):
-    """Return the width in inches of Axes, as far as their layout is known."""
+    """The width in inches of Axes, as far as their layout is known."""
     width, height = inches_of(ax)
     laid_out = ax.get_position().width * ax.figure.bbox.width / ax.figure.dpi
     width = min(width, laid_out)
