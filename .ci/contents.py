@@ -17,6 +17,8 @@ WHEEL = re.compile(
 NEEDED = {
     ".whl": (
         *("mvpa_kfda/__init__.py", "mvpa_kfda/__init__.pyi", "mvpa_kfda/py.typed"),
+        "mvpa_kfda/bids/index.html.jinja",
+        "mvpa_kfda/bids/readme.txt",
         "mvpa_kfda/decoding/problems.txt",
         *("mvpa_kfda/inference/corrections.txt", "mvpa_kfda/inference/null.txt"),
         "mvpa_kfda/inference/permutation.txt",

@@ -346,13 +346,13 @@ def test_errors_of_recordings_name_the_file(
 def test_raw_recordings_are_resampled_as_epochs(
     recorded, no_pages, tmp_path, monkeypatch
 ):
-    decode, seen = app.ANALYSES["time"].decode, []
+    seen = []
 
-    def spy(trials, *arguments):
-        seen.append(trials.data)
-        return decode(trials, *arguments)
+    def spy(epochs, y, **options):
+        seen.append(epochs)
+        return decode_epochs(epochs, y, **options)
 
-    spying = replace(app.ANALYSES["time"], decode=spy)
+    spying = replace(app.ANALYSES["time"], function=spy)
     monkeypatch.setitem(app.ANALYSES, "time", spying)
     given = ["--where", "trial_type != 'button'", "--baseline", "none", *FEW]
     given += ["--tmin", "0", "--tmax", "0.3"]

@@ -219,12 +219,12 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
     study = copy_of(sources, "epochs", tmp_path)
     analysis = app.ANALYSES["time"]
 
-    def decode(trials, *arguments):
+    def decode(epochs, y, **options):
         path = next(study[0].rglob("*sub-01*proc-clean_epo.fif"))
         damage(path)
-        return analysis.decode(trials, *arguments)
+        return analysis.function(epochs, y, **options)
 
-    monkeypatch.setitem(app.ANALYSES, "time", app.replace(analysis, decode=decode))
+    monkeypatch.setitem(app.ANALYSES, "time", app.replace(analysis, function=decode))
     assert run(study, "--participant-label", "01") == 2
     assert "changed while it was read" in capsys.readouterr().err
     assert not list(study[1].rglob("*.h5"))

@@ -16,7 +16,7 @@ else:
 
 
 def read_config(path, level, levels):
-    """Return the options of a level in a file, by what the functions call them.
+    """The options of a level in a file, by what the functions call them.
 
     `levels` maps every level to its options, by their keys.
     """
@@ -47,7 +47,7 @@ def read_config(path, level, levels):
 
 
 def _with_hyphens(table):
-    """Return a table whose keys are written as options are."""
+    """A table whose keys are written as options are."""
     if not isinstance(table, dict):
         raise ValueError(
             "--config: [participant] and [group] are tables of options, such as "
@@ -68,7 +68,7 @@ def _check_key(path, key, known, where):
 
 
 def convert(where, key, value, option):
-    """Return the value of a key as the command line would have it.
+    """The value of a key as the command line would have it.
 
     `where` names the file, or its part, in errors.
     """
@@ -80,7 +80,7 @@ def convert(where, key, value, option):
 
 
 def _convert_one(where, key, value, option):
-    """Return a single value in the type of its option."""
+    """A single value in the type of its option."""
     allowed = "true or false" if option.type is bool else _allowed(option)
     wrong = ValueError(
         f"{where}: invalid value for {key}: {value!r}. Allowed: {allowed}."
@@ -110,7 +110,7 @@ def _allowed(option):
 
 
 def word_config(level, values, heading):
-    """Return the text of a file with options of a level, after lines of comment."""
+    """The text of a file with options of a level, after lines of comment."""
     lines = [*(f"# {line}" for line in heading), f"[{level}]"]
     lines += [
         f"{key} = {_written(value)}"

@@ -88,7 +88,7 @@ class Unit:
 
 
 def entities_of(path):
-    """Return the entities in the name of a file: sub, task, ..., and the suffix."""
+    """The entities in the name of a file: sub, task, ..., and the suffix."""
     *parts, last = path.name.split("_")
     pairs = [part.partition("-") for part in parts]
     return {key: value for key, dash, value in pairs if dash} | {
@@ -97,12 +97,12 @@ def entities_of(path):
 
 
 def stem_of_file(path):
-    """Return the name of a file without its endings, such as .nii.gz."""
+    """The name of a file without its endings, such as .nii.gz."""
     return path.name.partition(".")[0]
 
 
 def same_value(entity, value, other):
-    """Tell whether two values of an entity are the same: run-1 is run-01."""
+    """Whether two values of an entity are the same: run-1 is run-01."""
     if value == other:
         return True
     numbers = [str(each) for each in (value, other)]
@@ -125,14 +125,14 @@ def check_dataset(folder, what):
 
 
 def _plain(labels, prefix):
-    """Return labels without the entity that users may write before them."""
+    """Labels without the entity that users may write before them."""
     return (
         None if labels is None else [each.removeprefix(f"{prefix}-") for each in labels]
     )
 
 
 def find_units(options):
-    """Return the units to decode, and what is missing: names of units -> reasons."""
+    """The units to decode, and what is missing: names of units -> reasons."""
     root = options["derivatives"] or options["bids_dir"]
     found = _recordings(root, options)
     datatype, kind, found = _choose_kind(found, root, options)
@@ -172,7 +172,7 @@ def find_units(options):
 
 
 def _with_raw_names(recordings, raw):
-    """Return recordings with runs numbered as in the raw dataset: 01, not 1."""
+    """Recordings with runs numbered as in the raw dataset: 01, not 1."""
     written = {}
     for subject in sorted({each.entities["sub"] for each in recordings}):
         for path in sorted((raw / f"sub-{subject}").rglob("*_*.*")):
@@ -190,12 +190,12 @@ def _with_raw_names(recordings, raw):
 
 
 def _indices(entities):
-    """Return the entities that are numbers, with their values."""
+    """The entities that are numbers, with their values."""
     return [(k, v) for k, v in entities.items() if k in INDICES and v.isdecimal()]
 
 
 def _place(entities, key, value):
-    """Return what an index has to share with another to be named like that."""
+    """What an index has to share with another to be named like that."""
     return *(entities.get(name) for name in ("sub", "ses", "task")), key, int(value)
 
 
@@ -209,7 +209,7 @@ def _word_missing(unit, root):
 
 
 def _recordings(root, options):
-    """Return recordings by (datatype, kind), in the order of their names."""
+    """Recordings by (datatype, kind), in the order of their names."""
     found, others, wanted = {}, {}, wanted_entities(options)
     for path in sorted(root.glob("sub-*/**/*")):
         folder = path.parent.name
@@ -234,7 +234,7 @@ def _recordings(root, options):
 
 
 def wanted_entities(options):
-    """Return the entities that options choose: names -> values."""
+    """The entities that options choose: names -> values."""
     wanted = {}
     for item in options.get("entity") or ():
         name, dash, value = item.partition("-")
@@ -248,7 +248,7 @@ def wanted_entities(options):
 
 
 def _has(recording, entity, value):
-    """Tell whether a recording has a value of an entity, or none of it."""
+    """Whether a recording has a value of an entity, or none of it."""
     own = recording.entities.get(entity, NO_VALUE)
     return same_value(entity, own, value)
 
@@ -272,7 +272,7 @@ def _word_others(root, wanted, others):
 
 
 def _order(recording):
-    """Return what recordings are sorted by: runs by their numbers, else by name."""
+    """What recordings are sorted by: runs by their numbers, else by name."""
     entities = recording.entities
     run = entities.get("run") or ""
     number = int(run) if run.isdecimal() else 0
@@ -281,7 +281,7 @@ def _order(recording):
 
 
 def _kind_of(path, folder, estimate):
-    """Return what kind of recording a file is, or None."""
+    """What kind of recording a file is, or None."""
     name = path.name
     if folder in HEAD:
         if name.endswith(_EPOCHS):
@@ -299,14 +299,14 @@ def _kind_of(path, folder, estimate):
 
 
 def _series(recordings):
-    """Return images of the first name for single trials that is there."""
+    """Images of the first name for single trials that is there."""
     suffixes = [each.entities["suffix"] for each in recordings]
     first = next(name for name in _SERIES if name in suffixes)
     return [each for each in recordings if each.entities["suffix"] == first]
 
 
 def _cleaned(recordings):
-    """Return the final epochs of MNE-BIDS-Pipeline; others are on the way to them."""
+    """The final epochs of MNE-BIDS-Pipeline; others are on the way to them."""
     by_run = {}
     for each in recordings:
         left = {k: v for k, v in each.entities.items() if k not in ("proc", "split")}
@@ -332,7 +332,7 @@ def _cleaned(recordings):
 
 
 def _choose_kind(found, root, options):
-    """Return the datatype and kind to decode, and its recordings."""
+    """The datatype and kind to decode, and its recordings."""
     datatypes = sorted({datatype for datatype, _ in found})
     wanted = options["datatype"]
     if wanted is None and len(datatypes) > 1:
@@ -382,7 +382,7 @@ def _word_nothing(root, datatype, estimate):
 
 
 def _select(found, flag, entity, wanted, root):
-    """Return the recordings with one of the labels of an entity, all for None."""
+    """The recordings with one of the labels of an entity, all for None."""
     wanted = _plain(wanted, entity)
     if wanted is None:
         return found
@@ -401,7 +401,7 @@ def _refuse(flag, label, known, root):
 
 
 def subjects_of(root, wanted=None):
-    """Return the labels of the subjects of a dataset, all or those that are wanted."""
+    """The labels of the subjects of a dataset, all or those that are wanted."""
     folders = sorted(
         p.name.removeprefix("sub-") for p in root.glob("sub-*") if p.is_dir()
     )
@@ -415,7 +415,7 @@ def subjects_of(root, wanted=None):
 
 
 def _space_of(recording):
-    """Return the space of an image as fMRIPrep is asked for it: MNI...:res-2."""
+    """The space of an image as fMRIPrep is asked for it: MNI...:res-2."""
     entities = recording.entities
     parts = [entities.get("space")]
     parts += [f"{n}-{entities[n]}" for n in ("cohort", "res") if n in entities]
@@ -430,7 +430,7 @@ def _surfaces_of(root):
 
 
 def _choose_space(found, wanted, root):
-    """Return the recordings in one space, and that space."""
+    """The recordings in one space, and that space."""
     spaces = sorted({_space_of(each) or NO_VALUE for each in found})
     named = [f"{x} (that of the scanner)" if x == NO_VALUE else x for x in spaces]
     if wanted is not None:

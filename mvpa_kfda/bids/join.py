@@ -19,7 +19,7 @@ _SAME_TIME = 1e-6
 
 
 def join_epochs(parts, names, picks=None, resampled=False):
-    """Return the epochs of all runs as one, by the names of their files, and notes.
+    """The epochs of all runs as one, by the names of their files, and notes.
 
     A channel that is bad in one run is bad in all. The epochs given may be changed.
     """
@@ -66,7 +66,7 @@ def _align_channels(parts, names, picks):
 
 
 def _to_decode(part, parts, picks):
-    """Return the channels of a run that are picked, by name or by type."""
+    """The channels of a run that are picked, by name or by type."""
     known = {name for each in parts for name in each.ch_names}
     if picks is not None and known & {*picks}:
         return [name for name in picks if name in part.ch_names]
@@ -124,7 +124,7 @@ def _check_preprocessing(parts, names):
 
 
 def _is_close(baseline, other, tolerance):
-    """Tell whether two baselines are the same up to rounding."""
+    """Whether two baselines are the same up to rounding."""
     if baseline is None or other is None:
         return False
     return np.allclose(baseline, other, rtol=0, atol=tolerance)

@@ -12,7 +12,7 @@ from pathlib import Path
 import nibabel
 
 from ..utils.checks import quoted
-from ..utils.fingerprints import file_checksum as checksum
+from ..utils.fingerprints import file_checksum
 from .find import entities_of, same_value, stem_of_file
 
 #: Options that are files; of those of trials, images of trials are made.
@@ -61,7 +61,7 @@ class Inputs:
     states: dict = field(default_factory=dict)  #: file -> (checksum, state on disk)
 
     def record(self, places, options=OF_TRIALS + OF_RESULTS):
-        """Return what a record holds: names of files -> their checksums."""
+        """What a record holds: names of files -> their checksums."""
         own = {path for run in self.runs for path in run.files}
         files = own | {p for name in options for p in self.given.get(name, ())}
         return {uri(path, places): self.states[path][0] for path in sorted(files)}
@@ -77,7 +77,7 @@ class Inputs:
 
 
 def find_inputs(unit, options):
-    """Return the `Inputs` of a unit; reads every file to know its content."""
+    """The `Inputs` of a unit; reads every file to know its content."""
     find = _FINDERS[unit.kind]
     runs = tuple(
         find(label, each, options)
@@ -98,7 +98,7 @@ def find_inputs(unit, options):
 
 
 def _read_state(path, subject):
-    """Return the checksum of a file for a subject, and its state on disk."""
+    """The checksum of a file for a subject, and its state on disk."""
     if path.exists() and not path.is_file():
         raise ValueError(f"{path} is no file. Put one in its place, or move it away.")
     try:
@@ -112,9 +112,9 @@ def _read_state(path, subject):
 
 
 def _checksum_for(path, subject):
-    """Return a checksum of what a file holds for a subject."""
+    """A checksum of what a file holds for a subject."""
     if path.name != "participants.tsv":
-        return checksum(path)
+        return file_checksum(path)
     first, *others = path.read_bytes().splitlines() or [b""]
     own = [
         line for line in others if line.split(b"\t")[0] == b"sub-%s" % subject.encode()
@@ -123,13 +123,13 @@ def _checksum_for(path, subject):
 
 
 def _state_of(path):
-    """Return what tells that a file was written meanwhile."""
+    """What tells that a file was written meanwhile."""
     state = path.stat()
     return state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino
 
 
 def dataset_places(options):
-    """Return the folders of the datasets by the names that links give them."""
+    """The folders of the datasets by the names that links give them."""
     places = {"raw": options["bids_dir"]}
     if options["derivatives"]:
         places["preprocessed"] = options["derivatives"]
@@ -137,7 +137,7 @@ def dataset_places(options):
 
 
 def uri(path, places):
-    """Return the name of a file in one of the datasets, as BIDS writes it."""
+    """The name of a file in one of the datasets, as BIDS writes it."""
     path = Path(path)
     for name, folder in reversed(places.items()):
         if path.is_relative_to(folder):
@@ -149,7 +149,7 @@ def uri(path, places):
 
 
 def _find_epochs(label, recording, options):
-    """Return the `Run` of a file of epochs, which may have further parts."""
+    """The `Run` of a file of epochs, which may have further parts."""
     path, stem = recording.path, recording.path.name.partition(".fif")[0]
     own = [
         each
@@ -160,7 +160,7 @@ def _find_epochs(label, recording, options):
 
 
 def _find_raw(label, recording, options):
-    """Return the `Run` of a raw recording, with all that MNE-BIDS may read of it."""
+    """The `Run` of a raw recording, with all that MNE-BIDS may read of it."""
     events = beside(recording, options["bids_dir"], "events.tsv")
     path, entities = recording.path, recording.entities
     parts = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else []
@@ -176,7 +176,7 @@ def _find_raw(label, recording, options):
 
 
 def _find_bold(label, recording, options):
-    """Return the `Run` of a preprocessed BOLD run."""
+    """The `Run` of a preprocessed BOLD run."""
     events = beside(recording, options["bids_dir"], "events.tsv")
     confounds = parts = None
     if options["confounds"] != ["none"]:
@@ -195,7 +195,7 @@ def _find_bold(label, recording, options):
 
 
 def _find_images(label, recording, options):
-    """Return the `Run` of images of single trials, which have a table beside them."""
+    """The `Run` of images of single trials, which have a table beside them."""
     stem = stem_of_file(recording.path)
     events = recording.path.with_name(f"{stem}.tsv")
     if not _is_there(events):
@@ -224,7 +224,7 @@ _FINDERS = {
 
 
 def beside(recording, root, suffix, also=()):
-    """Return the file of a recording with another suffix, in a dataset; None for none.
+    """The file of a recording with another suffix, in a dataset; None for none.
 
     That of the nearest folder, where there must be one only. `suffix` has the ending,
     or is a tuple of several; `also` are entities that the name must have, None for
@@ -236,7 +236,7 @@ def beside(recording, root, suffix, also=()):
 
 
 def _levels(recording, root, suffix, also):
-    """Yield files of a recording in every folder that has any, the nearest first."""
+    """Files of a recording in every folder that has any, the nearest first."""
     where = recording.path.parent.relative_to(recording.root)
     suffixes = (suffix,) if isinstance(suffix, str) else suffix
     for folder in (where, *where.parents):
@@ -251,7 +251,7 @@ def _levels(recording, root, suffix, also):
 
 
 def _only(found, recording):
-    """Return the only file that is found; BIDS allows no more in one folder."""
+    """The only file that is found; BIDS allows no more in one folder."""
     if len(found) > 1:
         raise ValueError(
             f"{quoted([path.name for path in found], 4)} are both for "
@@ -262,7 +262,7 @@ def _only(found, recording):
 
 
 def _sidecars_of(recording):
-    """Return the .json files on the scans of a run, the nearest first."""
+    """The .json files on the scans of a run, the nearest first."""
     own = recording.path.with_name(f"{stem_of_file(recording.path)}.json")
     found = [own] if _is_there(own) else []
     also = [("desc", recording.entities["desc"])]
@@ -274,13 +274,13 @@ def _sidecars_of(recording):
 
 
 def _mask_of(recording):
-    """Return the brain mask in the space of a run; None for none."""
+    """The brain mask in the space of a run; None for none."""
     space = [(name, recording.entities.get(name)) for name in _OF_SPACE]
     return beside(recording, recording.root, _MASKS, [("desc", "brain"), *space])
 
 
 def _confounds_beside(recording):
-    """Return the table of fMRIPrep's confounds in the folder of a run; None for none.
+    """The table of fMRIPrep's confounds in the folder of a run; None for none.
 
     As nilearn looks for it, which refuses two of them.
     """
@@ -293,7 +293,7 @@ def _confounds_beside(recording):
 
 
 def _folders_of(recording):
-    """Return the folders where MNE-BIDS looks for what is beside a recording."""
+    """The folders where MNE-BIDS looks for what is beside a recording."""
     root, subject = recording.root, recording.root / f"sub-{recording.entities['sub']}"
     session, datatype = recording.entities.get("ses"), recording.path.parent.name
     sessions = [subject / f"ses-{session}"]
@@ -304,7 +304,7 @@ def _folders_of(recording):
 
 
 def _parts_of(recording):
-    """Return files beside a recording that have its name: data, marks, more parts."""
+    """Files beside a recording that have its name: data, marks, more parts."""
 
     def own(entities):
         return {k: v for k, v in entities.items() if k not in ("suffix", *_OF_PARTS)}
@@ -317,19 +317,19 @@ def _parts_of(recording):
 
 
 def _files_in(folder):
-    """Return the files in a folder by name; also links whose files are missing."""
+    """The files in a folder by name; also links whose files are missing."""
     if not folder.is_dir():
         return []
     return sorted(path for path in folder.iterdir() if not path.is_dir())
 
 
 def _is_there(path):
-    """Tell whether there is a file, or a link whose file is missing."""
+    """Whether there is a file, or a link whose file is missing."""
     return path.is_file() or path.is_symlink()
 
 
 def _is_of(entities, own, also):
-    """Tell whether the entities in a name say that a file is of a recording."""
+    """Whether the entities in a name say that a file is of a recording."""
     entities = {k: v for k, v in entities.items() if k != "suffix"}
     extra = {key: entities.pop(key, None) for key in also}
     return extra == also and all(
@@ -338,7 +338,7 @@ def _is_of(entities, own, also):
 
 
 def _agree(entities, own):
-    """Tell whether no entity that two names share differs."""
+    """Whether no entity that two names share differs."""
     return all(
         same_value(key, own[key], value)
         for key, value in entities.items()
@@ -347,7 +347,7 @@ def _agree(entities, own):
 
 
 def _needed(events, recording, options):
-    """Return the table of events, or say that there is none."""
+    """The table of events, or say that there is none."""
     if events is None:
         raise ValueError(
             f"{recording.path.name} has no events: there is no events.tsv for it in "
@@ -357,7 +357,7 @@ def _needed(events, recording, options):
 
 
 def _files_of_image(path):
-    """Return the files of an image or table: headers may be files of their own."""
+    """The files of an image or table: headers may be files of their own."""
     path = Path(path)
     try:
         parts = nibabel.load(path).file_map.values()

@@ -47,7 +47,7 @@ from ..utils.checks import (
 from ..utils.fingerprints import note_input
 from ..utils.memory import check_memory
 from ..utils.parallel import one_blas_thread
-from ..utils.record import recorded, versions
+from ..utils.plain import recorded, versions
 from .draws import Draw
 from .orders import find_in_values, warn_of_order
 from .problems import (

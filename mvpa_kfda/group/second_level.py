@@ -52,7 +52,7 @@ from ..utils.checks import (
 )
 from ..utils.fingerprints import files_of
 from ..utils.memory import LazyRows
-from ..utils.record import versions
+from ..utils.plain import versions
 from .recombined import (
     RecombinedNull,
     cluster_size_p,

@@ -28,7 +28,7 @@ from ..utils.checks import (
     enumerated,
     quoted,
 )
-from ..utils.record import Recorded, known
+from ..utils.plain import Recorded, known
 from ..utils.rounding import number
 from .listed import KernelName
 

@@ -29,7 +29,7 @@ from ..utils.checks import (
     ranged,
     times_words,
 )
-from ..utils.record import is_record
+from ..utils.plain import is_record
 from ..utils.rounding import number
 from .citations import STYLES, name, render
 from .findings import (

@@ -9,7 +9,7 @@ from ..kfda.penalties import Tuned, penalty_words
 from ..kfda.preprocess import step_words
 from ..kfda.rowmaps import LowRank
 from ..utils.checks import capital, counted, enumerated, ranged
-from ..utils.record import is_record, known, recorded
+from ..utils.plain import is_record, known, recorded
 from ..utils.rounding import number
 from .citations import name
 from .words import auto_words, splitter_words, tuning_words

@@ -5,7 +5,7 @@ import re
 import numpy as np
 
 from ..utils.checks import capital, counted, enumerated, plural, ranged
-from ..utils.record import as_call
+from ..utils.plain import as_call
 from ..utils.rounding import number
 from .citations import name, outside_names
 

@@ -12,7 +12,7 @@ from ..kfda.kernels import kernel_words
 from ..kfda.penalties import MOST_OF_SECOND, N_OVER_SPECTRUM
 from ..metrics.names import find_metric
 from ..utils.checks import counted, enumerated, ranged
-from ..utils.record import is_record
+from ..utils.plain import is_record
 from ..viz.common import channel_label
 from .citations import name
 

@@ -12,7 +12,7 @@ from sklearn import model_selection
 from ..kfda import kernels, penalties, rowmaps
 from ..kfda.folds import SPLITTERS as KNOWN_SPLITTERS
 from ..utils.fingerprints import PROJECTIONS, checksum_of
-from ..utils.record import as_call, is_record, recorded
+from ..utils.plain import as_call, is_record, recorded
 from .fields import record
 
 #: Options that no result depends on.

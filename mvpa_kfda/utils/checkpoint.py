@@ -23,7 +23,7 @@ import numpy as np
 from .checks import check_path
 from .files import check_target, draft_of, move_into_place
 from .parallel import WorkersLostError
-from .record import as_call
+from .plain import as_call
 from .signals import ending_in_order
 
 #: What marks a database as ours: a number in its header, at bytes 68 to 72.

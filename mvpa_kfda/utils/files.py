@@ -17,6 +17,7 @@ before the HDF5 library opens the file: the older ones end Python on much damage
 """
 
 import errno
+import json
 import math
 import os
 import re
@@ -31,6 +32,7 @@ import h5py
 import numpy as np
 
 from .checks import check_path
+from .plain import recorded
 
 #: The attribute of the file that says it is a result file, and of which format.
 VERSION_NAME = "mvpa_kfda_format"
@@ -90,17 +92,14 @@ def write_result_file(path, class_name, fields, *, overwrite=False):
     Fields are arrays, numbers, strings, booleans, None, or dicts, lists and tuples of
     these; anything else is a TypeError.
     """
-    # A link is followed, so that the link itself survives the move at the end.
-    target = Path(os.path.realpath(check_path(path)))
-    check_target(path)
-    if target.exists() and not overwrite:
+    check_target(check_path(path))
+    if os.path.exists(path) and not overwrite:
         raise FileExistsError(
             f"{path} exists already; pass overwrite=True to replace it, or choose "
             "another name."
         )
-    # Moved into place at the end: a crash leaves no half a file, and the old one.
-    draft = draft_of(target)
-    try:
+
+    def write(draft):
         _take_room(draft, _least_size(fields))
         # The format of HDF5 1.10 has checksums of the structure.
         with h5py.File(draft, "w", libver="v110") as file:
@@ -115,7 +114,9 @@ def write_result_file(path, class_name, fields, *, overwrite=False):
             file.write(seal)
             file.flush()
             os.fsync(file.fileno())
-        move_into_place(draft, target)
+
+    try:
+        write_whole(path, write)
     except (OSError, RuntimeError) as error:
         if type(error) not in (OSError, RuntimeError):
             raise  # as of permissions, which say what is wrong
@@ -123,8 +124,6 @@ def write_result_file(path, class_name, fields, *, overwrite=False):
         why = _FULL.get(number, os.strerror(number)) if number else _FAILED
         words = f"{why}; nothing was saved, and what was there is as it was"
         raise OSError(number or errno.EIO, words, str(path)) from error
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _take_room(draft, size):
@@ -185,16 +184,15 @@ def check_target(path):
         raise OSError(f"{path} is {kind}, not a file; use the name of a file.")
 
 
-def write_whole(path, write):
+def write_whole(path, write, follow=True):
     """Let a function write a file under another name, and move it to its place.
 
-    So there is never half a file, and what is not a file is left alone.
+    So there is never half a file, and what is not a file is left alone. If links are to
+    be followed, a link survives, and its file is replaced.
     """
     check_target(path)
-    # A link is followed, so that the link itself survives the move at the end.
-    target = Path(os.path.realpath(path))
-    # With the ending of the file, by which many functions choose a format.
-    draft = target.with_name(f".{uuid.uuid4().hex[:8]}_{target.name[-_KEPT:]}")
+    target = Path(os.path.realpath(path) if follow else path)
+    draft = draft_of(target)
     try:
         write(draft)
         move_into_place(draft, target)
@@ -220,15 +218,26 @@ def move_into_place(draft, target):
         time.sleep(seconds)
 
 
-def write_text(path, text):
-    """Write text as it is on all systems: UTF-8, with one sign at the end of a line."""
-    path.write_text(text, encoding="utf-8", newline="\n")
-
-
 def draft_of(path):
-    """Return where to write a file before it is moved to its place."""
+    """Where to write a file before it is moved to its place."""
     # Not tempfile: its files are readable by their owner only, and stay so when moved.
-    return path.with_name(f".{path.name[:_KEPT]}.{uuid.uuid4().hex[:8]}.tmp")
+    # With the ending of the file, by which many functions choose a format.
+    return path.with_name(f".{uuid.uuid4().hex[:8]}_{path.name[-_KEPT:]}")
+
+
+def write_text(path, text, follow=True):
+    """Write text as it is on all systems: UTF-8, with one sign at the end of a line."""
+
+    def write(draft):
+        draft.write_text(text, encoding="utf-8", newline="\n")
+
+    write_whole(path, write, follow)
+
+
+def write_json(path, content, follow=True):
+    """Write a JSON file of plain values, and of what `recorded` makes plain."""
+    text = json.dumps(recorded(content), indent=2, ensure_ascii=False)
+    write_text(path, f"{text}\n", follow)
 
 
 def read_result_file(path):

@@ -46,7 +46,7 @@ def recorded(value):
     Examples
     --------
     >>> from sklearn.model_selection import KFold
-    >>> from mvpa_kfda.utils.record import recorded
+    >>> from mvpa_kfda.utils.plain import recorded
     >>> recorded(KFold(5))
     {'name': 'KFold', 'n_splits': 5, 'random_state': None, 'shuffle': False}
     """
@@ -96,7 +96,7 @@ def as_call(value):
 
     Examples
     --------
-    >>> from mvpa_kfda.utils.record import as_call
+    >>> from mvpa_kfda.utils.plain import as_call
     >>> as_call({"name": "RBF", "gamma": 0.1})
     'RBF(gamma=0.1)'
     """

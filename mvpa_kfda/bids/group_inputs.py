@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ..utils.checks import quoted, warn
 from .find import NO_VALUE, entities_of, subjects_of
-from .output import is_whole
+from .store import is_whole
 from .write import entity_value, read_json, space_entities
 
 
@@ -76,7 +76,7 @@ def _word(subjects):
 
 
 def gather_results(folder, options):
-    """Return the `Gathered` of every kind, by the entities that its files have."""
+    """The `Gathered` of every kind, by the entities that its files have."""
     root = options["derivatives"] or options["bids_dir"]
     subjects, tests = subjects_of(root, options["participant_label"]), {}
     for path in sorted(folder.glob("sub-*/**/*_decoding.h5")):
@@ -127,7 +127,7 @@ def _with_single_sessions(tests):
 
 
 def is_chosen(entities, options):
-    """Tell whether options choose a result with some entities in its name."""
+    """Whether options choose a result with some entities in its name."""
     desc = options["desc"]
     wanted = {
         "task": options["task"],
