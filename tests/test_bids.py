@@ -7,6 +7,7 @@ import shutil
 import sys
 import textwrap
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 
 import mne
@@ -346,6 +347,7 @@ def test_blocks_are_means_of_their_scans(fmri, tmp_path):
     given += ["--participant-label", "01", "--delay", "4", "--radius", "4", *FEW]
     seen = []
 
+    @wraps(searchlight)
     def spy(imgs, y, **options):
         seen.append((imgs, y[0]))
         return searchlight(imgs, y, **options)

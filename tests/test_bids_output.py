@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sysconfig
 from dataclasses import replace
+from functools import wraps
 
 import mne
 import numpy as np
@@ -348,6 +349,7 @@ def test_raw_recordings_are_resampled_as_epochs(
 ):
     seen = []
 
+    @wraps(decode_epochs)
     def spy(epochs, y, **options):
         seen.append(epochs)
         return decode_epochs(epochs, y, **options)

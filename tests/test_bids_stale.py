@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import sys
+from functools import wraps
 from pathlib import Path
 
 import nibabel
@@ -219,6 +220,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
     study = copy_of(sources, "epochs", tmp_path)
     analysis = app.ANALYSES["time"]
 
+    @wraps(analysis.function)
     def decode(epochs, y, **options):
         path = next(study[0].rglob("*sub-01*proc-clean_epo.fif"))
         damage(path)

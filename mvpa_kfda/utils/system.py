@@ -14,7 +14,7 @@ from .text import tell
 #: What has to be installed, and what may be, as setup.cfg lists them.
 REQUIRED = (
     *("numpy", "scipy", "scikit-learn", "mne", "nibabel", "nilearn", "joblib", "h5py"),
-    *("lazy_loader", "matplotlib", "pandas", "threadpoolctl", "tqdm"),
+    *("jinja2", "lazy_loader", "matplotlib", "pandas", "threadpoolctl", "tqdm"),
 )
 OPTIONAL = ("dask", "distributed", "mne-bids", "plotly", "rsatoolbox", "xarray")
 
