@@ -11,13 +11,13 @@ from pathlib import Path
 
 #: In a wheel there are the package and its metadata, nothing else.
 WHEEL = re.compile(
-    r"mvpa_kfda/(__init__\.pyi|py\.typed|([a-z]+/)?[a-z_]+\.(py|txt|bib))"
+    r"mvpa_kfda/(__init__\.pyi|py\.typed|([a-z]+/)?[a-z_]+\.(py|txt|bib|jinja))"
     r"|mvpa_kfda-[^/]+\.dist-info/(licenses/)?[\w.]+"
 )
 NEEDED = {
     ".whl": (
         *("mvpa_kfda/__init__.py", "mvpa_kfda/__init__.pyi", "mvpa_kfda/py.typed"),
-        "mvpa_kfda/bids/index.html.jinja",
+        "mvpa_kfda/bids/overview.jinja",
         "mvpa_kfda/bids/readme.txt",
         "mvpa_kfda/decoding/problems.txt",
         *("mvpa_kfda/inference/corrections.txt", "mvpa_kfda/inference/null.txt"),

@@ -109,7 +109,7 @@ def write_overview(folder, dataset):
     """Write the page of all results in the output; `dataset` is what they are of."""
     name = read_json(dataset / "dataset_description.json").get("Name")
     named = isinstance(name, str) and name.strip("[]").lower() not in ("", _UNNAMED)
-    template = Path(__file__).with_name("index.html.jinja").read_text(encoding="utf-8")
+    template = Path(__file__).with_name("overview.jinja").read_text(encoding="utf-8")
     page = Environment(autoescape=True).from_string(template)
     constants = {
         "title": f"Decoding of {name if named else dataset.resolve().name}",
