@@ -200,20 +200,17 @@ def _end_with_parent():
     # A worker of loky holds both ends of its pipes, so it does not see that nobody
     # reads its results any more. It would wait forever for room in the pipe, and keep
     # what it shares in memory, and the output of the script, open.
-    threading.Thread(target=_wait_for_parent, daemon=True).start()
-
-
-def _wait_for_parent():
-    """End this process when its parent has ended."""
-    while _has_parent():
-        time.sleep(_LOOK_AFTER)
-    os._exit(1)
-
-
-def _has_parent():
-    """Tell whether the parent lives; workers of loky know nothing but its number."""
     parent = parent_process()
-    return os.getppid() == parent.pid if parent.sentinel is None else parent.is_alive()
+
+    def wait():
+        # Workers of loky know nothing of their parent but its number.
+        while (
+            os.getppid() == parent.pid if parent.sentinel is None else parent.is_alive()
+        ):
+            time.sleep(_LOOK_AFTER)
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _in_workers(calls, n_workers):
@@ -264,16 +261,11 @@ def _on_cluster(backend, function, shared, items):
                     raise WorkersLostError(_ALL_KILLED) from error.__cause__
 
 
-def _is_connected(client):
-    """Tell whether a client has, as far as it knows, a scheduler."""
-    return client.status == "running"
-
-
 def _check_scheduler(client, cause=None):
     """Refuse a client without a scheduler, which may know it from the cause given."""
     # Its calls would wait for a new scheduler (distributed.comm.timeouts.connect, half
     # a minute unless configured), and what it submits meanwhile even for longer.
-    if not _is_connected(client):
+    if client.status != "running":
         raise WorkersLostError(_NO_SCHEDULER) from cause
 
 
@@ -339,7 +331,7 @@ def _submit(backend, job, numbers):
         raise WorkersLostError(_ALL_KILLED) from error
     finally:
         # Without a scheduler there is nothing to cancel, and what has come is whole.
-        if _is_connected(client):
+        if client.status == "running":
             with suppress(Exception):
                 client.cancel(list(number_of))
 
