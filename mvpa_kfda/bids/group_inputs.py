@@ -21,14 +21,12 @@ class Gathered:
     @property
     def notes(self):
         """What to say of those who are not in the group."""
-        notes = []
-        if self.gone:
-            notes.append(f"left out: {_word(self.gone)}, not in the dataset")
-        if self.missing:
-            notes.append(f"without a result: {_word(self.missing)}")
-        if self.alone:
-            notes.append(f"of a single session: {_word(self.alone)}")
-        return notes
+        notes = {
+            f"left out: {_word(self.gone)}, not in the dataset": self.gone,
+            f"without a result: {_word(self.missing)}": self.missing,
+            f"of a single session: {_word(self.alone)}": self.alone,
+        }
+        return [words for words, subjects in notes.items() if subjects]
 
     def check(self):
         """Refuse results that are not whole, and warn of those that differ in kind."""
@@ -44,16 +42,12 @@ class Gathered:
                 f"the results of {_word(broken)} are not finished, or not as they were "
                 "written. Run the level participant again, which mends them."
             )
-        self._compare()
-
-    def _compare(self):
-        """Warn of options that were not the same for all subjects."""
         records = {
             subject: read_json(path.with_suffix(".json"))["Options"]
             for subject, path in self.files.items()
         }
         words = []
-        for name in sorted({name for own in records.values() for name in own}):
+        for name in sorted(set().union(*records.values())):
             texts = {s: json.dumps(own.get(name)) for s, own in records.items()}
             several = sorted(set(texts.values()))
             if len(several) > 1:
@@ -89,11 +83,13 @@ def gather_results(folder, options):
     alone = _with_single_sessions(tests)
     for key, files in tests.items():
         chosen = {name: path for name, path in files.items() if name in subjects}
-        gone = [name for name in files if name not in everybody]
-        missing = [name for name in subjects if name not in files]
         if chosen:
-            single = [name for name in alone.get(key, ()) if name in chosen]
-            found[key] = Gathered(chosen, tuple(gone), tuple(missing), tuple(single))
+            found[key] = Gathered(
+                chosen,
+                gone=[name for name in files if name not in everybody],
+                missing=[name for name in subjects if name not in files],
+                alone=[name for name in alone.get(key, ()) if name in chosen],
+            )
     if not found:
         raise ValueError(
             f"OUTPUT_DIR {folder} has no results of subjects that match. Run the level "
@@ -128,13 +124,12 @@ def _with_single_sessions(tests):
 
 def is_chosen(entities, options):
     """Whether options choose a result with some entities in its name."""
-    desc = options["desc"]
+    desc, space = options["desc"], options["space"]
     wanted = {
         "task": options["task"],
         "ses": options["session"],
         "desc": None if desc is None else [entity_value(desc)],
     }
-    space = options["space"]
     space = {"space": None} if space == NO_VALUE else space_entities(space)
     return all(entities.get(key) == value for key, value in space.items()) and all(
         labels is None
