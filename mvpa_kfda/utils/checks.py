@@ -49,7 +49,7 @@ def capital(text):
 
 
 def some_of(names, most=3):
-    """Return names, or the first of them and how many more there are."""
+    """Names, or the first of them and how many more there are."""
     names = list(names)
     if len(names) <= most + 1:
         return enumerated(names)
@@ -61,7 +61,7 @@ _PLURALS = {"vertex": "vertices", "frequency": "frequencies", "class": "classes"
 
 
 def plural(noun, number=2):
-    """Return a noun as it stands after a number, e.g. "folds", but 1 "fold"."""
+    """A noun as it stands after a number, e.g. "folds", but 1 "fold"."""
     if number == 1:
         return noun
     first, of, rest = noun.partition(" of ")  # "pairs of times"
@@ -137,7 +137,7 @@ def invalid(name, value, allowed, kind=ValueError, hint=""):
 
 
 def check_option(name, value, allowed, also=()):
-    """Return a value of `allowed`; `also` words what else the caller takes."""
+    """A value of `allowed`; `also` words what else the caller takes."""
     try:
         hash(value)  # arrays and lists are no names, even where they equal one
         known = value in allowed
@@ -153,7 +153,7 @@ _MOST_ITEMS = 10_000
 
 
 def all_items(name, values):
-    """Return the items of an iterable as a list; refuse one that may never end."""
+    """The items of an iterable as a list; refuse one that may never end."""
     most = None if hasattr(values, "__len__") else _MOST_ITEMS + 1
     try:
         items = list(islice(values, most))
@@ -170,7 +170,7 @@ def all_items(name, values):
 
 
 def expand_pattern(pattern, where=""):
-    """Return the path of a file, or the paths in order that a pattern stands for."""
+    """The path of a file, or the paths in order that a pattern stands for."""
     path = Path(pattern).expanduser()
     refuse_long_name(path)
     if path.exists() or not glob.has_magic(str(path)):
@@ -195,7 +195,7 @@ def read_file(path, name, read, what, errors=Exception):
 
 
 def name_items(name, items):
-    """Return what to call each of several inputs: its file, or its place in a list."""
+    """What to call each of several inputs: its file, or its place in a list."""
     several = len(items) > 1
     return [
         _file_of(item) or (f"{name}[{i}]" if several else name)
@@ -204,7 +204,7 @@ def name_items(name, items):
 
 
 def _file_of(item):
-    """Return the file that something is, or was read from; None: no file is known."""
+    """The file that something is, or was read from; None: no file is known."""
     if isinstance(item, str | os.PathLike):
         return os.fspath(item)
     if callable(found := getattr(item, "get_filename", None)):
@@ -214,7 +214,7 @@ def _file_of(item):
 
 
 def check_scoring_names(scoring, metrics):
-    """Return the list of metric names, each of them one of `metrics`."""
+    """The list of metric names, each of them one of `metrics`."""
     names = [scoring] if isinstance(scoring, str) else scoring
     if not isinstance(names, (list, tuple)) or not names:
         allowed = f"a metric's name or a list of names, of {', '.join(metrics)}"
@@ -227,7 +227,7 @@ def check_scoring_names(scoring, metrics):
 
 
 def check_components(n_components, n_classes):
-    """Return a number of discriminants, at most one less than there are classes."""
+    """A number of discriminants, at most one less than there are classes."""
     n_components = check_count("n_components", n_components, minimum=1)
     if n_components > n_classes - 1:
         allowed = f"at most {n_classes - 1}, one less than the {n_classes} classes in y"
@@ -257,7 +257,7 @@ def check_count(name, value, minimum=0, most=_MOST_COUNTED):
 
 
 def check_jobs(n_jobs):
-    """Return a number of workers as joblib takes it."""
+    """A number of workers as joblib takes it."""
     whole = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool)
     if n_jobs is not None and not (whole and n_jobs != 0):
         allowed = "None, or a whole number other than 0; -1 takes all processors"
@@ -307,7 +307,7 @@ def check_share(name, value, below=1, zero=False, such_as=""):
 
 
 def check_flag(name, value, also=()):
-    """Return a boolean; of anything else nobody knows what is meant."""
+    """A boolean; of anything else nobody knows what is meant."""
     if any(value is known for known in also):
         return value
     if not isinstance(value, bool | np.bool_):
@@ -317,14 +317,14 @@ def check_flag(name, value, also=()):
 
 
 def check_verbose(verbose):
-    """Return whether progress is wanted, or None; numbers are those of nilearn."""
+    """Whether progress is wanted, or None; numbers are those of nilearn."""
     if verbose is None or isinstance(verbose, bool | np.bool_ | Integral):
         return None if verbose is None else bool(verbose)
     raise invalid("verbose", verbose, "True, False or None", TypeError)
 
 
 def check_text(name, value):
-    """Return a text, or None."""
+    """A text, or None."""
     if value is not None and not isinstance(value, str):
         raise invalid(name, value, "a text, or None", TypeError)
     if value is not None and re.search("[\ud800-\udfff]", value):
@@ -336,7 +336,7 @@ def check_text(name, value):
 
 
 def check_path(path, name="path"):
-    """Return a path as text; refuse bytes, numbers and what no file can be called."""
+    """A path as text; refuse bytes, numbers and what no file can be called."""
     text = os.fspath(path) if isinstance(path, str | os.PathLike) else path
     if not isinstance(text, str):
         raise TypeError(
@@ -371,7 +371,7 @@ def refuse_long_name(path, name="path"):
 
 
 def check_dtype(dtype):
-    """Return the floating type to compute in: float64 or float32."""
+    """The floating type to compute in: float64 or float32."""
     try:
         name = np.dtype(dtype).name
     except (TypeError, ValueError):
@@ -389,7 +389,7 @@ def check_checkpoint(checkpoint):
 
 
 def check_numbers(X, name, of_complex=""):
-    """Return an array of real numbers of any shape, not copied if it is one.
+    """An array of real numbers of any shape, not copied if it is one.
 
     `of_complex` says what to do with complex ones.
     """
@@ -448,7 +448,7 @@ _LOOKED_AT, _ENOUGH_NAMED = 10_000, 20
 
 
 def angle_unit(values, name=""):
-    """Return the unit of numbers that seem to be angles, by their range; else None.
+    """The unit of numbers that seem to be angles, by their range; else None.
 
     They fill one turn up to both of its ends. Of whole numbers, and of degrees, the
     name has to say so too.
@@ -499,12 +499,12 @@ def warn_of_angles(values, name, instead):
 
 
 def check_array(X, name="X", ndim=2):
-    """Return a real, finite float64 array with `ndim` dimensions."""
+    """A real, finite float64 array with `ndim` dimensions."""
     return check_real(X, name, ndim).astype(np.float64, copy=False)
 
 
 def check_real(X, name="X", ndim=2):
-    """Return a real, finite array with `ndim` dimensions, in its own type.
+    """A real, finite array with `ndim` dimensions, in its own type.
 
     In float64 if numbers of that type need more room than there.
     """
@@ -530,7 +530,7 @@ def check_real(X, name="X", ndim=2):
 
 
 def check_gram(K):
-    """Return a finite, square, symmetric precomputed kernel matrix."""
+    """A finite, square, symmetric precomputed kernel matrix."""
     K = check_array(K)
     if K.shape[0] != K.shape[1]:
         raise ValueError(
@@ -556,8 +556,18 @@ def check_shape(values, shape, what, mend=""):
         raise ValueError(f"{what}, shape {shape}; got {values.shape}.{mend}")
 
 
+def _is_missing(value):
+    """Whether one value is None, NaN or the NA of a data frame."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # NA will not say whether it differs from itself
+        return True
+    except ValueError:  # an array: of the wrong type, but there
+        return False
+
+
 def native(values):
-    """Return an array in the order of bytes of this machine, which pandas needs."""
+    """An array in the order of bytes of this machine, which pandas needs."""
     if values.dtype.isnative:
         return values
     return values.astype(values.dtype.newbyteorder("="))
@@ -580,7 +590,7 @@ def refuse_masked(name, values, n_trials):
 
 
 def trimmed(values):
-    """Return an array (n,) whose texts have no blanks at their ends."""
+    """An array (n,) whose texts have no blanks at their ends."""
     if values.dtype.kind not in "UO":
         return values
     given = values.tolist()
@@ -591,14 +601,12 @@ def trimmed(values):
 
 
 def check_per_trial(values, n_trials, name):
-    """Return a 1-D array with one non-missing value per trial, texts trimmed."""
+    """A 1-D array with one non-missing value per trial, texts trimmed."""
     return trimmed(_per_trial(values, n_trials, name))
 
 
 def _per_trial(values, n_trials, name):
-    """Return a 1-D array with one non-missing value per trial, as given."""
-    from pandas import isna  # takes a third of a second to import
-
+    """A 1-D array with one non-missing value per trial, as given."""
     refuse_masked(name, values, n_trials)
     # A list as objects: NaN among strings would become the string 'nan'.
     values = np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
@@ -609,7 +617,7 @@ def _per_trial(values, n_trials, name):
             f"{name} must hold one value per trial, shape ({n_trials},); got shape "
             f"{values.shape}."
         )
-    missing = isna(values)
+    missing = np.array([_is_missing(value) for value in values], dtype=bool)
     if missing.any():
         raise ValueError(
             f"{name} is missing (None or NaN) for {missing.sum()} of {n_trials} "
@@ -637,7 +645,7 @@ def _per_trial(values, n_trials, name):
 
 
 def plain_labels(y):
-    """Return labels as scikit-learn takes them; refuse missing ones."""
+    """Labels as scikit-learn takes them; refuse missing ones."""
     values = y if np.ma.is_masked(y) else None
     if isinstance(y, list | tuple):
         values = np.asarray(y, dtype=object)  # NaN among strings is no text
@@ -651,7 +659,7 @@ def plain_labels(y):
 
 
 def check_labels(y, n_trials):
-    """Return the sorted classes and each trial's integer code into them."""
+    """The sorted classes and each trial's integer code into them."""
     y = check_per_trial(y, n_trials, "y")
     whole = y.dtype.kind not in "fc" or np.isfinite(y) & (y == np.rint(y))
     if y.dtype.kind == "c" or not np.all(whole):
@@ -676,7 +684,7 @@ def check_labels(y, n_trials):
 
 
 def draw_seed(random_state):
-    """Return a whole number that redraws the same permutations."""
+    """A whole number that redraws the same permutations."""
     if random_state is None:
         random_state = np.random.default_rng()
     if isinstance(random_state, np.random.Generator):
@@ -690,7 +698,7 @@ def draw_seed(random_state):
 
 
 def generator(random_state):
-    """Return a random generator of a seed, or the generator itself."""
+    """A random generator of a seed, or the generator itself."""
     try:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError):
