@@ -52,7 +52,7 @@ FEW = ["--permutations", "5"]
 #: Of the brain images.
 SHAPE = (5, 4, 5)
 #: What writes pages; most tests do without.
-WRITE_PAGE = app._write_page
+WRITE_PAGE = app.write_page
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -64,7 +64,7 @@ def no_pages():
         return "done", str(page)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(app, "_write_page", write)
+        patch.setattr(app, "write_page", write)
         yield
 
 
@@ -756,7 +756,7 @@ def test_there_is_a_page_for_each_subject_and_the_group(epochs, monkeypatch, cap
     root, out = epochs
     for path in out.glob("*.html"):
         path.unlink()
-    monkeypatch.setattr(app, "_write_page", WRITE_PAGE)
+    monkeypatch.setattr(app, "write_page", WRITE_PAGE)
     few = [each for each in SECTIONS if each.title in ("Summary", "Scores")]
     monkeypatch.setattr("mvpa_kfda.reports.page.SECTIONS", few)
     given = ["--participant-label", "02"]
@@ -782,7 +782,7 @@ def test_there_is_a_page_for_each_subject_and_the_group(epochs, monkeypatch, cap
     def fail(*_):
         raise ValueError("no paper")
 
-    monkeypatch.setattr(app, "_write_page", fail)
+    monkeypatch.setattr(app, "write_page", fail)
     assert run(root, out, "participant", "--permutations", "6", *given) == 1
     assert "error: sub-02 page: no paper" in capsys.readouterr().err
 

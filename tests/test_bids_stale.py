@@ -41,7 +41,7 @@ def no_pages():
         return "done", str(page)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(app, "_write_page", write)
+        patch.setattr(app, "write_page", write)
         yield
 
 
@@ -353,7 +353,7 @@ def test_a_page_is_of_the_result_that_is_there(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(app, "_write_page", stop)
+        patch.setattr(app, "write_page", stop)
         assert run(study, *options, level=level) == 130
     assert not page.exists()
     assert run(study, *options, level=level) == 0

@@ -157,17 +157,11 @@ def _failed_page(paths, page, name, title, subject=None):
     """Write the page of results, unless it is there of them; yield why that failed."""
     if not paths or is_of(page, paths):
         return
-    step = _attempt(name, subject, _write_page, paths, page, title)
+    step = _attempt(name, subject, write_page, paths, page, title)
     if step.state == "done":
         seal_page(page, paths)
     else:
         yield step
-
-
-def _write_page(paths, page, title):
-    """Write the page of some results."""
-    write_page(paths, page, title)
-    return "done", str(page)
 
 
 def _attempt(name, subject, function, *arguments):
@@ -249,12 +243,13 @@ def _decode_trials(inputs, options, method, kept, checkpoint):
     @keeps_warnings
     def decode():
         trials = kept.trials if inputs.kind == "bold" else None
-        found.append(read_trials(inputs, options) if trials is None else trials)
+        trials = read_trials(inputs, options) if trials is None else trials
+        found.append(trials)
         analysis = ANALYSES[options["analysis"]]
-        result = analysis.decode(found[0], options, method, checkpoint)
+        result = analysis.decode(trials, options, method, checkpoint)
         inputs.check_unchanged()  # atlases are read only now
-        made_of = inputs, found[0], options
-        return replace(result, parameters=with_recordings(result.parameters, *made_of))
+        parameters = with_recordings(result.parameters, inputs, trials, options)
+        return replace(result, parameters=parameters)
 
     return decode(), found[0]
 

@@ -21,7 +21,7 @@ from .events import (
     TrialInputs,
     as_texts,
     check_losses,
-    choose_events,
+    events_of_data,
     events_of_runs,
     mark,
     wanted,
@@ -119,14 +119,10 @@ def read_epochs(inputs, options):
             if options["tmin"] is not None or options["tmax"] is not None:
                 epochs.load_data().crop(options["tmin"], options["tmax"])
             _resample(epochs, options["resample"])
-        if len(inputs.runs) > 1 or RUN not in table:
-            table[RUN] = run.label
         epochs.metadata = None  # of other columns, perhaps, than the next run's
         parts.append(epochs)
         tables.append(table)
-    events = choose_events(tables, options)
-    mark(events, np.concatenate(flat), FLAT)
-    check_losses(events, options)
+    events = events_of_data(tables, inputs.runs, np.concatenate(flat), options)
     return _as_trials(parts, inputs.runs, wanted(events), events, inputs, options)
 
 

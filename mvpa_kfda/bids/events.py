@@ -147,6 +147,17 @@ def _read_timed(path):
     return table.sort_values("onset", kind="stable", ignore_index=True)
 
 
+def events_of_data(tables, runs, flat, options):
+    """The events of tables beside data of runs, which say what is without signal."""
+    for run, table in zip(runs, tables, strict=True):
+        if len(runs) > 1 or RUN not in table:
+            table[RUN] = run.label
+    events = choose_events(tables, options)
+    mark(events, flat, FLAT)
+    check_losses(events, options)
+    return events
+
+
 def choose_events(tables, options):
     """The events of tables in one, with labels and why others are left out.
 

@@ -33,7 +33,7 @@ _UNNAMED = "unspecified"
 
 
 def write_page(paths, page, title):
-    """Write the page of some results."""
+    """Write the page of some results; return that it is done, and where it is."""
     from ..reports.page import report  # draws
 
     named = {_word_pairs(_entities(path).items()): path for path in paths}
@@ -48,6 +48,7 @@ def write_page(paths, page, title):
         made.save(draft, open_browser=False, overwrite=True, verbose="error")
 
     write_whole(page, write, follow=False)
+    return "done", str(page)
 
 
 def _corrections_of(path):

@@ -8,16 +8,7 @@ from ..data.volumes import n_volumes, on_grid
 from ..utils.checks import counted
 from .bold import read_bold
 from .epochs import import_mne_bids, read_epochs, read_raw
-from .events import (
-    FLAT,
-    RUN,
-    TrialInputs,
-    check_losses,
-    choose_events,
-    mark,
-    read_events_tsv,
-    wanted,
-)
+from .events import RUN, TrialInputs, events_of_data, read_events_tsv, wanted
 from .masks import load_runs, mask_of_runs
 
 
@@ -45,17 +36,14 @@ def _read_images(inputs, options):
                 f"{counted(n_volumes(image), 'volume')} of {run.path.name}. There "
                 "must be one row per volume."
             )
-        if len(inputs.runs) > 1 or RUN not in table:
-            table[RUN] = run.label
         tables.append(table)
     mask = mask_of_runs(inputs.runs, inputs.kind, images, options["mask_img"])
-    events = choose_events(tables, options)
     data = concat_imgs(images) if len(images) > 1 else images[0]
     values = np.asarray(data.dataobj).reshape(-1, n_volumes(data))
     if mask.image is not None:
         values = values[np.asarray(mask.image.dataobj).ravel() != 0]
-    mark(events, values.max(axis=0) == values.min(axis=0), FLAT)
-    check_losses(events, options)
+    flat = values.max(axis=0) == values.min(axis=0)
+    events = events_of_data(tables, inputs.runs, flat, options)
     table = wanted(events)
     if "onset" in table:  # in time within each run, if it is known of all
         onsets = pd.to_numeric(table["onset"], errors="coerce")
