@@ -11,12 +11,14 @@ from pathlib import Path
 
 #: In a wheel there are the package and its metadata, nothing else.
 WHEEL = re.compile(
-    r"mvpa_kfda/(__init__\.pyi|py\.typed|([a-z]+/){0,2}[a-z_]+\.(py|txt|bib|html|css|js))"
+    r"mvpa_kfda/(__init__\.pyi|py\.typed|([a-z]+/){0,2}[a-z_]+\.(py|txt|bib|html|css|js|jinja))"
     r"|mvpa_kfda-[^/]+\.dist-info/(licenses/)?[\w.]+"
 )
 NEEDED = {
     ".whl": (
         *("mvpa_kfda/__init__.py", "mvpa_kfda/__init__.pyi", "mvpa_kfda/py.typed"),
+        "mvpa_kfda/bids/overview.jinja",
+        "mvpa_kfda/bids/readme.txt",
         "mvpa_kfda/decoding/problems.txt",
         *("mvpa_kfda/inference/corrections.txt", "mvpa_kfda/inference/null.txt"),
         "mvpa_kfda/inference/permutation.txt",

@@ -7,6 +7,7 @@ import shutil
 import sys
 import textwrap
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 
 import mne
@@ -32,13 +33,13 @@ from mvpa_kfda import (
     searchlight,
     single_trial_betas,
 )
-from mvpa_kfda.bids import app, trials
+from mvpa_kfda.bids import app, events
 from mvpa_kfda.bids.config import read_config
-from mvpa_kfda.bids.fates import MARK, NO_LABEL, count_fates, wanted
+from mvpa_kfda.bids.events import MARK, NO_LABEL, count_fates, wanted
 from mvpa_kfda.bids.find import _recordings
-from mvpa_kfda.bids.gather import _with_single_sessions
-from mvpa_kfda.bids.output import Output
+from mvpa_kfda.bids.group_inputs import _with_single_sessions
 from mvpa_kfda.bids.sources import Run
+from mvpa_kfda.bids.store import Output
 from mvpa_kfda.bids.write import COLUMNS, describe_dataset
 from mvpa_kfda.cli import main
 from mvpa_kfda.cli.bids import LEVELS
@@ -51,7 +52,7 @@ FEW = ["--permutations", "5"]
 #: Of the brain images.
 SHAPE = (5, 4, 5)
 #: What writes pages; most tests do without.
-WRITE_PAGE = app._write_page
+WRITE_PAGE = app.write_page
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -63,7 +64,7 @@ def no_pages():
         return "done", str(page)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(app, "_write_page", write)
+        patch.setattr(app, "write_page", write)
         yield
 
 
@@ -345,21 +346,21 @@ def test_blocks_are_means_of_their_scans(fmri, tmp_path):
     given = ["--derivatives", derived, "--estimate", "blocks", "--where", STIMULI]
     given += ["--participant-label", "01", "--delay", "4", "--radius", "4", *FEW]
     seen = []
-    decode = app.ANALYSES["searchlight"].decode
 
-    def spy(trials, *arguments):
-        seen.append(trials)
-        return decode(trials, *arguments)
+    @wraps(searchlight)
+    def spy(imgs, y, **options):
+        seen.append((imgs, y[0]))
+        return searchlight(imgs, y, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        spying = replace(app.ANALYSES["searchlight"], decode=spy)
+        spying = replace(app.ANALYSES["searchlight"], function=spy)
         patch.setitem(app.ANALYSES, "searchlight", spying)
         assert run(root, tmp_path / "out", "participant", *given) == 0
     text = methods_text(the_result(tmp_path / "out", "sub-01"))
     assert "slower than 0.01 Hz were removed, the latter by a Butterworth" in text
-    (trials,) = seen
-    images = np.asarray(trials.data.dataobj)
-    assert images.shape[3] == len(trials.table) == 24
+    ((imgs, trials),) = seen
+    images = np.asarray(imgs.dataobj)
+    assert images.shape[3] == len(trials) == 24
     stem = "sub-01_task-objects_run-2"
     folder = derived / "sub-01" / "func"
     path = folder / f"{stem}_space-{SPACE}_desc-preproc_bold.nii.gz"
@@ -755,7 +756,7 @@ def test_there_is_a_page_for_each_subject_and_the_group(epochs, monkeypatch, cap
     root, out = epochs
     for path in out.glob("*.html"):
         path.unlink()
-    monkeypatch.setattr(app, "_write_page", WRITE_PAGE)
+    monkeypatch.setattr(app, "write_page", WRITE_PAGE)
     few = [each for each in SECTIONS if each.title in ("Summary", "Scores")]
     monkeypatch.setattr("mvpa_kfda.reports.page.SECTIONS", few)
     given = ["--participant-label", "02"]
@@ -781,7 +782,7 @@ def test_there_is_a_page_for_each_subject_and_the_group(epochs, monkeypatch, cap
     def fail(*_):
         raise ValueError("no paper")
 
-    monkeypatch.setattr(app, "_write_page", fail)
+    monkeypatch.setattr(app, "write_page", fail)
     assert run(root, out, "participant", "--permutations", "6", *given) == 1
     assert "error: sub-02 page: no paper" in capsys.readouterr().err
 
@@ -1038,10 +1039,8 @@ def test_marks_of_bad_stretches_are_no_events(tmp_path):
     path = tmp_path / "events.tsv"
     table.assign(trial_type=names).to_csv(path, sep="\t", index=False, na_rep="n/a")
     options = {"by": "trial_type", "where": None}
-    events = trials.events_of_runs([Run("1", tmp_path, path)], options)
-    kept = wanted(events)
+    found = events.events_of_runs([Run("1", tmp_path, path)], options)
+    kept = wanted(found)
     assert kept["trial_type"].tolist() == ["cat", "dog"]
     assert kept["onset"].tolist() == [1, 3]
-    assert count_fates(events, events["run"]) == {
-        "1": {"decoded": 2, MARK: 3, NO_LABEL: 1}
-    }
+    assert count_fates(found) == {"1": {"decoded": 2, MARK: 3, NO_LABEL: 1}}

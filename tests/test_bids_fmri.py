@@ -31,7 +31,7 @@ KEEP = [*FEW, "--keep-betas"]
 def no_pages():
     """Leave the pages out, which take seconds each."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(app, "_write_page", lambda *_: ("done", ""))
+        patch.setattr(app, "write_page", lambda *_: ("done", ""))
         yield
 
 

@@ -14,7 +14,7 @@ import bids_data
 from bids_data import SPACE
 from mvpa_kfda import load_result
 from mvpa_kfda.bids import app
-from mvpa_kfda.bids.fates import check_lost
+from mvpa_kfda.bids.events import FATE, RUN, check_losses
 from mvpa_kfda.cli import main
 
 STIMULI = ["--where", "trial_type != 'button'"]
@@ -26,7 +26,7 @@ IMAGES = [*FEW, "--radius", "4", "--confounds", "none"]
 def no_pages():
     """Leave the pages out, which take seconds each."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(app, "_write_page", lambda *_: ("done", ""))
+        patch.setattr(app, "write_page", lambda *_: ("done", ""))
         yield
 
 
@@ -463,6 +463,17 @@ def test_renamed_files_of_brainvision_are_said(eeg, capsys):
     said = capsys.readouterr().err
     assert "run-1_eeg.vhdr: there is no sub-01_task-faces_run-1_eeg.eeg, which" in said
     assert "Errno" not in said
+
+
+def check_lost(counts, most):
+    """Check the losses of runs: run -> fate -> number."""
+    rows = [
+        (run, None if fate == "decoded" else fate)
+        for run, fates in counts.items()
+        for fate, number in fates.items()
+        for _ in range(number)
+    ]
+    check_losses(pd.DataFrame(rows, columns=[RUN, FATE]), {"max_dropped": most})
 
 
 def test_few_are_few_of_every_run():

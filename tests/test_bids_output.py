@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sysconfig
 from dataclasses import replace
+from functools import wraps
 
 import mne
 import numpy as np
@@ -41,7 +42,7 @@ def no_pages(monkeypatch):
         page.write_text(title)
         return "done", ""
 
-    monkeypatch.setattr(app, "_write_page", write)
+    monkeypatch.setattr(app, "write_page", write)
 
 
 @pytest.fixture
@@ -346,13 +347,14 @@ def test_errors_of_recordings_name_the_file(
 def test_raw_recordings_are_resampled_as_epochs(
     recorded, no_pages, tmp_path, monkeypatch
 ):
-    decode, seen = app.ANALYSES["time"].decode, []
+    seen = []
 
-    def spy(trials, *arguments):
-        seen.append(trials.data)
-        return decode(trials, *arguments)
+    @wraps(decode_epochs)
+    def spy(epochs, y, **options):
+        seen.append(epochs)
+        return decode_epochs(epochs, y, **options)
 
-    spying = replace(app.ANALYSES["time"], decode=spy)
+    spying = replace(app.ANALYSES["time"], function=spy)
     monkeypatch.setitem(app.ANALYSES, "time", spying)
     given = ["--where", "trial_type != 'button'", "--baseline", "none", *FEW]
     given += ["--tmin", "0", "--tmax", "0.3"]

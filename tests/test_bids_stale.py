@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import sys
+from functools import wraps
 from pathlib import Path
 
 import nibabel
@@ -40,7 +41,7 @@ def no_pages():
         return "done", str(page)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(app, "_write_page", write)
+        patch.setattr(app, "write_page", write)
         yield
 
 
@@ -219,12 +220,13 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
     study = copy_of(sources, "epochs", tmp_path)
     analysis = app.ANALYSES["time"]
 
-    def decode(trials, *arguments):
+    @wraps(analysis.function)
+    def decode(epochs, y, **options):
         path = next(study[0].rglob("*sub-01*proc-clean_epo.fif"))
         damage(path)
-        return analysis.decode(trials, *arguments)
+        return analysis.function(epochs, y, **options)
 
-    monkeypatch.setitem(app.ANALYSES, "time", app.replace(analysis, decode=decode))
+    monkeypatch.setitem(app.ANALYSES, "time", app.replace(analysis, function=decode))
     assert run(study, "--participant-label", "01") == 2
     assert "changed while it was read" in capsys.readouterr().err
     assert not list(study[1].rglob("*.h5"))
@@ -351,7 +353,7 @@ def test_a_page_is_of_the_result_that_is_there(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(app, "_write_page", stop)
+        patch.setattr(app, "write_page", stop)
         assert run(study, *options, level=level) == 130
     assert not page.exists()
     assert run(study, *options, level=level) == 0

@@ -26,7 +26,7 @@ def no_pages(monkeypatch):
         page.write_text(title)
         return "done", ""
 
-    monkeypatch.setattr(app, "_write_page", write)
+    monkeypatch.setattr(app, "write_page", write)
 
 
 def run(*arguments):

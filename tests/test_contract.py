@@ -79,7 +79,7 @@ from mvpa_kfda import (
 )
 from mvpa_kfda.decoding.run import run
 from mvpa_kfda.metrics.pairs import TABLES
-from mvpa_kfda.utils.record import recorded
+from mvpa_kfda.utils.plain import recorded
 
 # ------------------------------------------------------- kernels and penalties by hand
 

@@ -288,6 +288,8 @@ class TestContents:
         *("mvpa_kfda/__init__.py", "mvpa_kfda/__init__.pyi", "mvpa_kfda/py.typed"),
         *("mvpa_kfda/viz/time.py", "mvpa_kfda-0.1.dist-info/METADATA"),
         *(
+            "mvpa_kfda/bids/overview.jinja",
+            "mvpa_kfda/bids/readme.txt",
             "mvpa_kfda/decoding/problems.txt",
             "mvpa_kfda/inference/corrections.txt",
             "mvpa_kfda/inference/null.txt",

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pandas.testing import assert_series_equal
 
-from mvpa_kfda.bids.trials import label_events
+from mvpa_kfda.bids.events import label_events
 from mvpa_kfda.data.tables import ExpressionError, evaluate_expression
 from mvpa_kfda.data.trials import read_train_on
 

@@ -63,7 +63,7 @@ from mvpa_kfda.kfda import foldwise
 from mvpa_kfda.kfda.foldwise import FoldwisePlan, plan_of_features
 from mvpa_kfda.kfda.patterns import class_patterns
 from mvpa_kfda.kfda.preprocess import RemoveConfounds, check_steps, fit_steps
-from mvpa_kfda.utils.record import recorded
+from mvpa_kfda.utils.plain import recorded
 from test_contract import METHODS, TUNING, linear, penalty, pick, scale_of
 
 #: Class counts, unbalanced.

@@ -23,7 +23,7 @@ from mvpa_kfda.data.space import VolumeSpace
 from mvpa_kfda.data.volumes import nearest_voxels, take_voxels
 from mvpa_kfda.group.subjects import Subjects, join_lists
 from mvpa_kfda.results.base import Result
-from mvpa_kfda.utils.record import as_call, recorded
+from mvpa_kfda.utils.plain import as_call, recorded
 
 Y = np.tile(["face", "house"], 6)
 N, P = len(Y), 5

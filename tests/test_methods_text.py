@@ -81,7 +81,7 @@ from mvpa_kfda.results.base import SubjectResult
 from mvpa_kfda.results.comparison import COMPARISON_TESTS
 from mvpa_kfda.results.fields import RESULTS
 from mvpa_kfda.utils.axes import AXES
-from mvpa_kfda.utils.record import recorded
+from mvpa_kfda.utils.plain import recorded
 from mvpa_kfda.utils.rounding import number, rounded
 
 X, CODES = build.trials((10, 10), 4, 3)

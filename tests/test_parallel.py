@@ -19,11 +19,11 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from dask_cluster import cluster_script, start_cluster, two_workers
-from mvpa_kfda.utils import parallel
+from mvpa_kfda.utils import cluster
+from mvpa_kfda.utils.cluster import _set_malloc
 from mvpa_kfda.utils.parallel import (
     WorkersLostError,
     _call,
-    _set_malloc,
     count_workers,
     one_blas_thread,
     run_in_parallel,
@@ -363,7 +363,7 @@ def test_the_scheduler_is_lost_in_a_call(dask, monkeypatch, call, is_known):
 
     def lose(*args, **kwargs):
         if is_known:
-            monkeypatch.setattr(parallel, "_is_connected", lambda client: False)
+            monkeypatch.setattr(cluster, "_is_connected", lambda client: False)
         raise CommClosedError("Connection reset by peer")
 
     monkeypatch.setattr(dask, call, lose)
@@ -379,7 +379,7 @@ def test_the_scheduler_is_lost_before_calls_that_would_wait(dask, monkeypatch, c
     right_call = getattr(dask, call)
 
     def lose(*args, **kwargs):
-        monkeypatch.setattr(parallel, "_is_connected", lambda client: False)
+        monkeypatch.setattr(cluster, "_is_connected", lambda client: False)
         return right_call(*args, **kwargs)
 
     monkeypatch.setattr(dask, call, lose)
@@ -512,7 +512,7 @@ def test_a_dask_worker_that_retires():
 
 @pytest.mark.slow
 def test_dask_workers_that_do_not_come_back(monkeypatch):
-    monkeypatch.setattr("mvpa_kfda.utils.parallel._PATIENCE", 2)
+    monkeypatch.setattr("mvpa_kfda.utils.cluster._PATIENCE", 2)
     with start_cluster(1) as cluster, Client(cluster) as client:
         client.wait_for_workers(1, timeout=120)
         with parallel_config(backend="dask", wait_for_workers_timeout=1):

@@ -22,7 +22,7 @@ from mvpa_kfda import (
     cross_validate,
     load_result,
 )
-from mvpa_kfda.utils.record import as_call, recorded
+from mvpa_kfda.utils.plain import as_call, recorded
 
 X, CODES = build.trials((10, 10), 4, 1)
 X = X[:, :, 0]

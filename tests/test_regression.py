@@ -32,7 +32,7 @@ from mvpa_kfda.inference.permutation import permute_labels
 from mvpa_kfda.kfda.direct import Plan
 from mvpa_kfda.kfda.folds import Folds
 from mvpa_kfda.metrics.regression import REGRESSION_METRICS, evaluate_regression
-from mvpa_kfda.utils.record import recorded
+from mvpa_kfda.utils.plain import recorded
 from mvpa_kfda.viz.style import metric_label
 
 SCORING = list(REGRESSION_METRICS)

@@ -12,7 +12,7 @@ from sklearn.model_selection import KFold, ShuffleSplit, cross_val_predict
 
 from mvpa_kfda import KernelFDA, Ridge, Tuned, cross_validate, decode_arrays
 from mvpa_kfda.results.decoding import DecodingResult
-from mvpa_kfda.utils.record import as_call
+from mvpa_kfda.utils.plain import as_call
 from mvpa_kfda.viz.diagnostics import plot_roc
 
 REG = Ridge(5.0)

@@ -33,7 +33,7 @@ from mvpa_kfda.kfda.kernels import KernelChoice, Linear, Precomputed
 from mvpa_kfda.kfda.preprocess import FoldPreprocessing
 from mvpa_kfda.kfda.rowmaps import Nystrom
 from mvpa_kfda.kfda.rules import RuleTerms, contrasts, usable
-from mvpa_kfda.utils.record import recorded
+from mvpa_kfda.utils.plain import recorded
 
 #: Class counts, unbalanced.
 COUNTS = {2: (14, 9), 3: (6, 11, 8), 5: (4, 7, 5, 6, 3)}

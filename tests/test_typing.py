@@ -93,6 +93,8 @@ def test_stub_marker_and_texts_are_packaged():
     packaged = read_metadata()["options.package_data"]["mvpa_kfda"].split()
     texts = [f"inference/{name}.txt" for name in ("corrections", "null", "permutation")]
     texts = [
+        "bids/overview.jinja",
+        "bids/readme.txt",
         "decoding/problems.txt",
         *texts,
         "reports/references.bib",

@@ -12,23 +12,23 @@ from ..group.second_level import group_inference
 from ..results.fields import keeps_warnings
 from ..results.finding import Finding
 from ..utils.checks import counted
+from ..utils.fingerprints import file_checksum
+from ..utils.plain import recorded
 from ..utils.rounding import p_words
 from .analyses import ANALYSES
 from .bold import check_estimate, unused_by
 from .config import word_config
+from .events import RUN
 from .find import HEAD, check_dataset, entities_of, find_units
-from .gather import gather_results, is_chosen
-from .kept import KeptTrials
-from .output import Output, is_whole, verify_command
+from .group_inputs import gather_results, is_chosen
 from .pages import is_of, seal_page, write_overview, write_page
+from .provenance import with_recordings
 from .read import check_readers, read_trials
-from .record import with_recordings
-from .sources import OF_RESULTS, OF_TRIALS, checksum, dataset_places, find_inputs, uri
-from .trials import sources_of
+from .sources import OF_RESULTS, OF_TRIALS, dataset_places, find_inputs, uri
+from .store import KeptTrials, Output, is_whole, verify_command
 from .write import (
     about_files,
     add_citations,
-    as_json,
     check_output,
     describe_dataset,
     entity_value,
@@ -113,73 +113,59 @@ def participants(options, method, config):
         yield Step(unit_name, "failed", reason, subject=subject)
     if not units:
         return
-    options, desc = _name_analysis(units[0], options, config)
-    links = {"raw": options["bids_dir"], "preprocessed": options["derivatives"]}
-    describe_dataset(options["output_dir"], links)
+    name = options["analysis"]
+    if name is None:
+        name = "time" if units[0].datatype in HEAD else "searchlight"
+    analysis = ANALYSES[name]
+    analysis.check(name, units[0], config)
+    if analysis.images:
+        given = {name: key for name, (key, _, explicit) in config.items() if explicit}
+        check_estimate(options, given)
+    options = options | {"analysis": name}
+    by_sensors = name == "time" and options["sensors"]
+    desc = entity_value(options["desc"] or ("sensors" if by_sensors else name))
+    folder, dataset = options["output_dir"], options["bids_dir"]
+    describe_dataset(folder, {"raw": dataset, "preprocessed": options["derivatives"]})
     keys = {name: key for name, (key, *_) in config.items()}
     unused = _unused(options)
     used = {key: value for key, value in config.items() if key not in unused}
-    used["analysis"] = "analysis", options["analysis"], True
-    _write_config(options["output_dir"], "participant", desc, used, options)
+    used["analysis"] = "analysis", name, True
+    _write_config(folder, "participant", desc, used, options)
     for subject, of_subject in groupby(units, lambda unit: unit.subject):
         for unit in of_subject:
             given = unit, options, method, desc, keys
             step = _attempt(unit.name, subject, _decode_unit, *given)
             yield replace(step, images=unit.datatype not in HEAD)
-        step = _page_of_subject(options["output_dir"], subject, desc)
-        if step.state == "failed":
-            yield step
-        write_overview(options["output_dir"], options["bids_dir"])
-    _write_config(options["output_dir"], "participant", desc, used, options)
-
-
-def _name_analysis(unit, options, config):
-    """Return options with an analysis that suits them, and what files are called."""
-    name = options["analysis"]
-    if name is None:
-        name = "time" if unit.datatype in HEAD else "searchlight"
-    analysis = ANALYSES[name]
-    analysis.check(name, unit, config)
-    if analysis.images:
-        given = {name: key for name, (key, _, explicit) in config.items() if explicit}
-        check_estimate(options, given)
-    desc = entity_value(options["desc"] or analysis.desc(name, options))
-    return options | {"analysis": name}, desc
+        pattern = f"sub-{subject}_*desc-{desc}_decoding.h5"
+        paths = sorted((folder / f"sub-{subject}").rglob(pattern))
+        paths = [path for path in paths if is_whole(path)]
+        page = folder / f"sub-{subject}_desc-{desc}_report.html"
+        page_name, title = f"sub-{subject} page", f"Subject {subject}"
+        yield from _failed_page(paths, page, page_name, title, subject)
+        write_overview(folder, dataset)
+    _write_config(folder, "participant", desc, used, options)
 
 
 def _unused(options):
-    """Return the options that the analysis has no use for."""
+    """The options that the analysis has no use for."""
     analysis = ANALYSES[options["analysis"]]
     more = unused_by(options["estimate"]) if analysis.images else set()
     return analysis.unused() | more
 
 
-def _page_of_subject(folder, subject, desc):
-    """Write the page of a subject, unless it is there of these very results."""
-    pattern = f"sub-{subject}_*desc-{desc}_decoding.h5"
-    paths = sorted((folder / f"sub-{subject}").rglob(pattern))
-    paths = [path for path in paths if is_whole(path)]
-    page = _page(folder, f"sub-{subject}", desc)
-    return _make_page(paths, page, f"sub-{subject} page", f"Subject {subject}", subject)
-
-
-def _page(folder, subject, desc):
-    """Return the page of a subject, or of a test of the group by its stem."""
-    return folder / f"{subject}_desc-{desc}_report.html"
-
-
-def _make_page(paths, page, name, title, subject=None):
-    """Write the page of results, unless it is there of these very results."""
+def _failed_page(paths, page, name, title, subject=None):
+    """Write the page of results, unless it is there of them; yield why that failed."""
     if not paths or is_of(page, paths):
-        return Step(name, "there", "", subject=subject)
-    step = _attempt(name, subject, _write_page, paths, page, title)
+        return
+    step = _attempt(name, subject, write_page, paths, page, title)
     if step.state == "done":
         seal_page(page, paths)
-    return step
+    else:
+        yield step
 
 
 def _attempt(name, subject, function, *arguments):
-    """Return what became of a function, also if it fails."""
+    """What became of a function, also if it fails."""
     with warnings.catch_warnings(record=True) as given, mne.use_log_level("error"):
         try:
             state, words = function(*arguments)
@@ -226,15 +212,17 @@ def _decode_unit(unit, options, method, desc, keys):
 
 
 def _sources(inputs, trials, options):
-    """Return the names of the recordings that trials are of."""
-    places = dataset_places(options)
-    return [uri(path, places) for path in sources_of(inputs.runs, trials.table)]
+    """The names of the recordings that trials are of."""
+    labels, places = set(trials.table[RUN].astype(str)), dataset_places(options)
+    single = len(inputs.runs) == 1  # whose trials may have other runs in their table
+    runs = [run for run in inputs.runs if single or run.label in labels]
+    return [uri(run.path, places) for run in runs]
 
 
 def outputs_of(unit, inputs, options, desc):
-    """Return the files of the result of a unit, and those of its trials."""
+    """The files of the result of a unit, and those of its trials."""
     folder = options["output_dir"] / f"sub-{unit.subject}"
-    page = _page(options["output_dir"], f"sub-{unit.subject}", desc)
+    page = options["output_dir"] / f"sub-{unit.subject}_desc-{desc}_report.html"
     if unit.session is not None:
         folder /= f"ses-{unit.session}"
     folder /= unit.datatype
@@ -249,24 +237,25 @@ def outputs_of(unit, inputs, options, desc):
 
 
 def _decode_trials(inputs, options, method, kept, checkpoint):
-    """Return the result of a unit, which keeps all warnings, and its trials."""
+    """The result of a unit, which keeps all warnings, and its trials."""
     found = []
 
     @keeps_warnings
     def decode():
         trials = kept.trials if inputs.kind == "bold" else None
-        found.append(read_trials(inputs, options) if trials is None else trials)
+        trials = read_trials(inputs, options) if trials is None else trials
+        found.append(trials)
         analysis = ANALYSES[options["analysis"]]
-        result = analysis.decode(found[0], options, method, checkpoint)
+        result = analysis.decode(trials, options, method, checkpoint)
         inputs.check_unchanged()  # atlases are read only now
-        made_of = inputs, found[0], options
-        return replace(result, parameters=with_recordings(result.parameters, *made_of))
+        parameters = with_recordings(result.parameters, inputs, trials, options)
+        return replace(result, parameters=parameters)
 
     return decode(), found[0]
 
 
 def _summarize(result, correction):
-    """Return what the overview says of a result of a subject."""
+    """What the overview says of a result of a subject."""
     summary = {"Found": "a table, which has no highest value"}
     if result.scalar_metrics:
         found = Finding(result, correction)
@@ -288,7 +277,7 @@ def _with_changes(words, result, changes, start, flag="--desc"):
 
 
 def _of_results(options, unused=()):
-    """Return the options on which results depend."""
+    """The options on which results depend."""
     left_out = (*NOT_OF_RESULTS, *OF_TRIALS, *OF_RESULTS, *unused)
     return {name: value for name, value in options.items() if name not in left_out}
 
@@ -318,25 +307,18 @@ def _write_config(folder, level, desc, config, options=None):
 
 
 def _done_alike(folder, desc, options):
-    """Return the subjects with a result of the same options."""
+    """The subjects with a result of the same options."""
     of_results = _of_results(options, _unused(options))
-    of_results = as_json({k: v for k, v in of_results.items() if v is not None})
+    of_results = recorded({k: v for k, v in of_results.items() if v is not None})
     sessions = options["session"]
     if sessions is not None and len(sessions) > 1:
         sessions = None  # names have none if a subject has several
     chosen, subjects = options | {"desc": desc, "session": sessions}, set()
     for path in folder.glob(f"sub-*/**/*_desc-{desc}_decoding.json"):
-        record, entities = read_json(path), entities_of(path)
-        alike = isinstance(record, dict) and record.get("Options") == of_results
-        if alike and is_chosen(entities, chosen):
+        entities, of_path = entities_of(path), read_json(path).get("Options")
+        if of_path == of_results and is_chosen(entities, chosen):
             subjects.add(entities["sub"])
     return subjects
-
-
-def _write_page(paths, page, title):
-    """Write the page of some results."""
-    write_page(paths, page, title)
-    return "done", str(page)
 
 
 # ------------------------------------------------------------------------------- group
@@ -370,8 +352,12 @@ def group(options, method, config):
     check_output(folder, options["bids_dir"], options["derivatives"])
     tests = gather_results(folder, options)
     keys = {name: key for name, (key, *_) in config.items()}
-    if options["name"] is not None:
-        tests = {_with_name(key, options["name"]): each for key, each in tests.items()}
+    if options["name"] is not None:  # behind that of the analysis
+        named = {}
+        for key, each in tests.items():
+            desc = f"{dict(key)['desc']} {options['name']}"
+            named[tuple((dict(key) | {"desc": entity_value(desc)}).items())] = each
+        tests = named
     descs = {dict(key).get("desc") for key in tests}
     for desc in sorted(descs):
         _write_config(folder, "group", desc, config)
@@ -385,18 +371,8 @@ def group(options, method, config):
         stem = stem_of("group", entities)
         page = folder / f"{stem}_report.html"
         paths = [folder / "group" / f"{stem}_decoding.h5"]
-        step = _make_page(paths, page, f"{name} page", name)
-        if step.state == "failed":
-            yield step
+        yield from _failed_page(paths, page, f"{name} page", name)
         write_overview(folder, options["bids_dir"])
-
-
-def _with_name(key, name):
-    """Return entities with the name of a test behind that of the analysis."""
-    return tuple(
-        (entity, entity_value(f"{value} {name}") if entity == "desc" else value)
-        for entity, value in key
-    )
 
 
 def _test(entities, gathered, options, method, keys):
@@ -412,7 +388,7 @@ def _test(entities, gathered, options, method, keys):
     files = gathered.files
     folder = options["output_dir"] / "group"
     places = {"": options["output_dir"]}
-    inputs = {uri(path, places): checksum(path) for path in files.values()}
+    inputs = {uri(path, places): file_checksum(path) for path in files.values()}
     stem = stem_of("group", entities)
     page = options["output_dir"] / f"{stem}_report.html"
     line = verify_command(folder / f"{stem}_decoding.h5", options, of_group=True)
@@ -435,14 +411,10 @@ def _test(entities, gathered, options, method, keys):
         output.save(result, sources)
     maps = result.geometry is not None and result.geometry.kind == "volume"
     add_citations(options["output_dir"], result, options["correction"])
-    words = [f"{len(files)} subjects", *_word_group(result), *gathered.notes]
+    n = int((np.asarray(result.pvalues()) <= result.alpha).sum())
+    of_all = f"{n} of {int(result.counted.sum())} positions"
+    found = f"{result.method}, {of_all} with p <= {result.alpha:g}"
+    words = [f"{len(files)} subjects", found, *gathered.notes]
     summary = {"Found": "; ".join(words), "Warnings": len(result.warnings)}
     output.finish(result, sources, options["correction"], maps, summary)
     return "done", _with_changes(words, result, changes, start, "--name")
-
-
-def _word_group(result):
-    """Word what was tested and found."""
-    p = np.asarray(result.pvalues())
-    n, total = int((p <= result.alpha).sum()), int(result.counted.sum())
-    yield f"{result.method}, {n} of {total} positions with p <= {result.alpha:g}"

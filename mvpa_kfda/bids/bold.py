@@ -1,7 +1,6 @@
 """Trials of fMRI: one image for every trial of BOLD runs as fMRIPrep writes them."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,28 +23,23 @@ from ..data.bold import (
 )
 from ..data.volumes import n_volumes, on_grid
 from ..utils.checks import check_positive, counted
-from .fates import (
+from .events import (
     BEFORE,
     BEYOND,
     FATE,
+    LABEL,
     MARK,
     NO_ONSET,
+    RUN,
     SCRUBBED,
+    TrialInputs,
+    check_losses,
+    events_of_runs,
     mark,
     wanted,
 )
 from .find import entities_of
 from .masks import Mask, load_runs, mask_of_runs
-from .trials import (
-    LABEL,
-    RUN,
-    TrialInputs,
-    about_trials,
-    check_losses,
-    events_of_runs,
-    groups_of,
-    with_plain_labels,
-)
 
 #: Drifts are slower, in Hz, as in nilearn.
 _HIGH_PASS = 0.01
@@ -74,27 +68,18 @@ class _Runs:
     mask: Mask
 
     def times(self, number):
-        """Return when the scans of a run were taken, in seconds, and which are kept."""
+        """When the scans of a run were taken, in seconds, and which are kept."""
         n, kept = n_volumes(self.images[number]), self.kept[number]
         times = (np.arange(n) + self.timing.slice_time_ref) * self.timing.t_r
         return times, np.isin(np.arange(n), np.arange(n) if kept is None else kept)
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """A way to make one image of each trial, which ``--estimate`` names."""
-
-    make: Callable  #: (runs, events, options) -> images, table, facts, notes
-    own: tuple = ()  #: options that not all of them have a use for
-
-
 def read_bold(inputs, options):
     """Estimate an image for every trial of preprocessed BOLD runs."""
-    estimate = ESTIMATES[options["estimate"]]
     events = events_of_runs(inputs.runs, options)
     runs = _open(_with_trials(inputs.runs, events), events, options)
-    data, table, about, notes = estimate.make(runs, events, options)
-    facts, of_events = about_trials(table, events, inputs.runs)
+    estimate = _block_means if options["estimate"] == "blocks" else _single_trials
+    data, table, of_models, notes = estimate(runs, events, options)
     left_out = {
         run.label: n_volumes(image) - len(kept)
         for run, image, kept in zip(runs.runs, runs.images, runs.kept, strict=True)
@@ -103,9 +88,8 @@ def read_bold(inputs, options):
     echo = entities_of(runs.runs[0].path).get("echo")
     names = [n for each in runs.confounds if each is not None for n in each.columns]
     about = {
-        **facts,
         "Estimate": options["estimate"],
-        **about,
+        **of_models,
         "RepetitionTime": runs.timing.t_r,
         "ScansPerRun": [n_volumes(image) for image in runs.images],
         "SliceTimeRef": runs.timing.slice_time_ref,
@@ -117,18 +101,17 @@ def read_bold(inputs, options):
         "SmoothingFWHM": options["smoothing_fwhm"],
         **runs.mask.about,
     }
-    notes = (*of_events, *notes, *runs.mask.notes)
+    notes = (*notes, *runs.mask.notes)
     if echo is not None:
         notes += (f"images of echo {echo} only, not combined with others",)
     if n := sum(left_out.values()):
         notes += (f"{counted(n, 'scan')} left out",)
-    table = with_plain_labels(table.reset_index(drop=True))
-    groups = groups_of(table[RUN])
-    return TrialInputs(data, table, groups, runs.mask.image, about, notes)
+    mask = runs.mask.image
+    return TrialInputs.of(data, table, events, inputs.runs, about, notes, mask)
 
 
 def _with_trials(runs, events):
-    """Return the runs of which anything is to be decoded."""
+    """The runs of which anything is to be decoded."""
     labels = set(wanted(events)[RUN])
     return tuple(run for run in runs if run.label in labels)
 
@@ -137,67 +120,52 @@ def _with_trials(runs, events):
 
 
 def _open(runs, events, options):
-    """Return `_Runs`, their data not yet read, and mark events outside of them."""
-    timing, images = _timing(runs, options)
+    """The `_Runs`, their data not yet read; events outside of them are marked."""
+    images = load_runs(runs)
+    opened = open_runs(images)
+    headers = [opened.header_t_r(number) for number in range(len(images))]
+    names, share = [run.path.name for run in runs], options["slice_time_ref"]
+    told = list(map(_sidecar, runs))
+    timing = find_timing(names, headers, told, slice_time_ref=share)
     for run, image in zip(runs, images, strict=True):
-        own = events[events[RUN] == run.label]
+        onsets = events.loc[events[RUN] == run.label, "onset"]
         length = n_volumes(image) * timing.t_r
-        mark(events, own.index[own["onset"] < 0], BEFORE)
-        mark(events, own.index[own["onset"] >= length], BEYOND)
-        left = wanted(events.loc[own.index])
-        _check_durations(run, left)
+        mark(events, onsets.index[onsets < 0], BEFORE)
+        mark(events, onsets.index[onsets >= length], BEYOND)
+        left = wanted(events.loc[onsets.index])
+        missing = left["duration"].isna()
+        if missing.any():
+            n = counted(int(missing.sum()), "trial")
+            raise ValueError(
+                f"{run.events} has no duration of {n} to decode (the first at "
+                f"{left.loc[missing, 'onset'].iloc[0]:g} s). Fill them in, or leave "
+                "the trials out by --where."
+            )
         check_lasting(left, run.events.name, length)
     check_losses(events, options)
     runs = _with_trials(every := runs, events)
     images = [i for i, run in zip(images, every, strict=True) if run in runs]
-    confounds, kept, drifts = _confounds(runs, options)
+    confounds = kept = [None] * len(runs)
+    if strategy := _strategy(options):
+        tuned = {name: options[name] for name in TUNES}
+        paths = [run.path for run in runs]
+        confounds, kept = read_fmriprep(paths, strategy, tuned, "--confounds")
+    drifts = models_drifts(strategy)
     high_pass = None if drifts else options["high_pass"] or _HIGH_PASS
     mask = mask_of_runs(runs, "bold", images, options["mask_img"])
     return _Runs(runs, images, timing, confounds, kept, high_pass, mask)
 
 
-def _timing(runs, options):
-    """Return the `Timing` of runs, and their images."""
-    images = load_runs(runs)
-    opened = open_runs(images)
-    headers = [opened.header_t_r(number) for number in range(len(images))]
-    sidecars = [_sidecar(run) for run in runs]
-    names, share = [run.path.name for run in runs], options["slice_time_ref"]
-    return find_timing(names, headers, sidecars, slice_time_ref=share), images
-
-
 def _sidecar(run):
-    """Return what the .json files of a run say, the nearest first, None for nothing."""
+    """What the .json files of a run say, the nearest first, None for nothing."""
     told = [read_sidecar(path) for path in run.sidecars]
     return tuple(
         next((each[i] for each in told if each[i] is not None), None) for i in (0, 1)
     )
 
 
-def _check_durations(run, trials):
-    """Refuse trials without a duration, by the file that has them."""
-    missing = trials["duration"].isna()
-    if missing.any():
-        raise ValueError(
-            f"{run.events} has no duration of {counted(int(missing.sum()), 'trial')} "
-            f"to decode (the first at {trials.loc[missing, 'onset'].iloc[0]:g} s). "
-            "Fill them in, or leave the trials out by --where."
-        )
-
-
-def _confounds(runs, options):
-    """Return regressors and the scans to keep of each run, and if they model drifts."""
-    strategy = _strategy(options)
-    paths = [run.path for run in runs]
-    if not strategy:
-        return [None] * len(paths), [None] * len(paths), False
-    tuned = {name: options[name] for name in TUNES}
-    confounds, kept = read_fmriprep(paths, strategy, tuned, "--confounds")
-    return confounds, kept, models_drifts(strategy)
-
-
 def _strategy(options):
-    """Return what confounds of fMRIPrep to take, [] for none."""
+    """What confounds of fMRIPrep to take, [] for none."""
     strategy = options["confounds"] or ["motion"]
     return [] if strategy == ["none"] else strategy
 
@@ -206,8 +174,13 @@ def _strategy(options):
 
 
 def _single_trials(runs, events, options):
-    """Return estimates of single trials, their table, facts and notes."""
-    _mark_unseen(runs, events)
+    """Estimates of single trials, their table, facts and notes."""
+    for number, run in enumerate(runs.runs):
+        times, kept = runs.times(number)
+        for row in wanted(events[events[RUN] == run.label]).itertuples():
+            seen = times > row.onset
+            seen &= times <= row.onset + row.duration + RESPONSE
+            _mark_without(events, [row.Index], seen, kept)
     check_losses(events, options)
     labels = [run.label for run in runs.runs]
     events = events[events[RUN].isin(labels) & ~events[FATE].isin(_NOT_MODELLED)]
@@ -242,18 +215,8 @@ def _single_trials(runs, events, options):
     return betas.imgs, betas.table, about, ()
 
 
-def _mark_unseen(runs, events):
-    """Mark trials of whose response there is no scan."""
-    for number, run in enumerate(runs.runs):
-        times, kept = runs.times(number)
-        for row in wanted(events[events[RUN] == run.label]).itertuples():
-            seen = times > row.onset
-            seen &= times <= row.onset + row.duration + RESPONSE
-            _mark_without(events, [row.Index], seen, kept)
-
-
 def _mark_without(events, rows, seen, kept):
-    """Mark events without a scan; tell whether there is one.
+    """Mark events without a scan.
 
     `seen` are the scans of their response, `kept` those that are not left out.
     """
@@ -261,14 +224,13 @@ def _mark_without(events, rows, seen, kept):
         mark(events, rows, BEYOND)
     elif not (seen & kept).any():
         mark(events, rows, SCRUBBED)
-    return (seen & kept).any()
 
 
 # ------------------------------------------------------------------------------- blocks
 
 
 def _block_means(runs, events, options):
-    """Return the mean of the scans of every block, their table, facts and notes.
+    """The mean of the scans of every block, their table, facts and notes.
 
     Drifts and confounds are taken out of a run first, its mean is kept.
     """
@@ -283,14 +245,21 @@ def _block_means(runs, events, options):
     means, tables = [], []
     for number, run in enumerate(runs.runs):
         own = wanted(events[events[RUN] == run.label])
-        table = join_events(own, gap)
-        table = table[_mark_blocks(runs, number, table, own, events, options)]
-        values = _cleaned(runs, number, options["smoothing_fwhm"])
+        ends = own["onset"] + own["duration"]
+        blocks, scans = join_events(own, gap), []
         times, kept = runs.times(number)
-        for row in table.itertuples():
-            inside = _during(row, times, delay) & kept
-            means.append(values[..., inside].mean(axis=3))
-        tables.append(table)
+        for row in blocks.itertuples():
+            start = row.onset + delay
+            seen = (times >= start) & (times < start + row.duration)
+            if not seen.any() and start <= times[-1]:
+                raise ValueError(_word_no_scan(blocks, row, delay, gap))
+            of_block = (own["onset"] >= row.onset) & (ends <= row.onset + row.duration)
+            of_block &= own[LABEL] == getattr(row, LABEL)
+            _mark_without(events, own.index[of_block], seen, kept)
+            scans.append(seen & kept)
+        values = _cleaned(runs, number, options["smoothing_fwhm"])
+        means += [values[..., own].mean(axis=3) for own in scans if own.any()]
+        tables.append(blocks[np.any(scans, axis=1)])
     check_losses(events, options)
     if not means:
         raise ValueError("No block is left. See --confounds and --delay.")
@@ -300,29 +269,8 @@ def _block_means(runs, events, options):
     return on_grid(np.stack(means, axis=3), runs.images[0]), table, about, notes
 
 
-def _during(block, times, delay):
-    """Mark the scans of the response to a block."""
-    start = block.onset + delay
-    return (times >= start) & (times < start + block.duration)
-
-
-def _mark_blocks(runs, number, table, own, events, options):
-    """Return which blocks of a run have scans, and mark the events of the others."""
-    times, kept = runs.times(number)
-    delay, gap, there = options["delay"], options["block_gap"], []
-    for row in table.itertuples():
-        seen = _during(row, times, delay)
-        if not seen.any() and row.onset + delay <= times[-1]:
-            raise ValueError(_word_no_scan(table, row, delay, gap))
-        ends = own["onset"] + own["duration"]
-        of_block = (own["onset"] >= row.onset) & (ends <= row.onset + row.duration)
-        of_block &= own[LABEL] == getattr(row, LABEL)
-        there.append(_mark_without(events, own.index[of_block], seen, kept))
-    return np.array(there, bool)
-
-
 def _cleaned(runs, number, smoothing_fwhm):
-    """Return the data of a run (x, y, z, n_scans) without drifts and confounds."""
+    """The data of a run (x, y, z, n_scans) without drifts and confounds."""
     image = runs.images[number]
     if smoothing_fwhm is not None:
         image = smooth_img(image, smoothing_fwhm)
@@ -344,7 +292,7 @@ def _cleaned(runs, number, smoothing_fwhm):
 
 
 def join_events(table, gap):
-    """Return blocks: events of one label that begin at most `gap` s after the last.
+    """Blocks: events of one label that begin at most `gap` s after the last.
 
     Columns whose values differ within a block are n/a there. None joins nothing.
     """
@@ -385,10 +333,23 @@ def _word_no_scan(table, row, delay, gap):
     return f"{text} See --delay and --block-gap, and the durations in its events.tsv."
 
 
+#: Options of all that makes images of trials from scans.
+_OF_SCANS = (
+    *("confounds", *TUNES, "high_pass", "smoothing_fwhm", "slice_time_ref"),
+    "keep_betas",
+)
+#: Ways to make images of trials -> options that not all of them have a use for; images
+#: that are there already have a use for none.
+ESTIMATES = {
+    "lss": _OF_SCANS,
+    "lsa": _OF_SCANS,
+    "blocks": (*_OF_SCANS, "delay", "block_gap"),
+}
+
+
 def unused_by(estimate):
-    """Return the options that a way to make images of trials has no use for."""
-    own = ESTIMATES[estimate].own if estimate in ESTIMATES else ()
-    return {n for each in ESTIMATES.values() for n in each.own} - {*own}
+    """The options that a way to make images of trials has no use for."""
+    return set().union(*ESTIMATES.values()) - {*ESTIMATES.get(estimate, ())}
 
 
 def check_estimate(options, given):
@@ -399,29 +360,17 @@ def check_estimate(options, given):
     name = options["estimate"]
     of_others = unused_by(name)
     for option in sorted(of_others & {*given}):
-        fitting = [n for n, each in ESTIMATES.items() if option in each.own]
+        fitting = [n for n, own in ESTIMATES.items() if option in own]
         raise ValueError(
             f"--{given[option]} is for --estimate {' or '.join(fitting)}, and not for "
             f"{name}. Leave it out."
         )
     if "confounds" in of_others:
         return
-    strategy, tuned = _strategy(options), {n: options[n] for n in TUNES}
-    check_tuned(strategy, tuned, "--confounds")
+    strategy = _strategy(options)
+    check_tuned(strategy, {name: options[name] for name in TUNES}, "--confounds")
     if models_drifts(strategy) and options["high_pass"] is not None:
         raise ValueError(
             f"--confounds {' '.join(strategy)} takes the cosines by which fMRIPrep "
             "models drifts, so that --high-pass would model them twice. Leave it out."
         )
-
-
-_OF_SCANS = (
-    *("confounds", *TUNES, "high_pass", "smoothing_fwhm", "slice_time_ref"),
-    "keep_betas",
-)
-#: Ways to make images of trials; those that are there already are none of them.
-ESTIMATES = {
-    "lss": Estimate(_single_trials, _OF_SCANS),
-    "lsa": Estimate(_single_trials, _OF_SCANS),
-    "blocks": Estimate(_block_means, (*_OF_SCANS, "delay", "block_gap")),
-}

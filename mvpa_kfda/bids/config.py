@@ -16,7 +16,7 @@ else:
 
 
 def read_config(path, level, levels):
-    """Return the options of a level in a file, by what the functions call them.
+    """The options of a level in a file, by what the functions call them.
 
     `levels` maps every level to its options, by their keys.
     """
@@ -28,16 +28,19 @@ def read_config(path, level, levels):
         ) from None
     except ValueError as error:  # also of bytes that are no text
         raise ValueError(f"--config {path} is no valid TOML: {error}.") from None
-    content = _with_hyphens(content)
-    known = {
-        key: option for options in levels.values() for key, option in options.items()
-    }
     tables = {name: _with_hyphens(content.pop(name, {})) for name in levels}
-    for key in content:
-        _check_key(path, key, known, "")
-    for name, table in tables.items():
+    content = _with_hyphens(content)
+    every = {key: option for known in levels.values() for key, option in known.items()}
+    named = [(f" of [{name}]", table, levels[name]) for name, table in tables.items()]
+    for where, table, known in [("", content, every), *named]:
         for key in table:
-            _check_key(path, key, levels[name], f" of [{name}]")
+            if key not in known:
+                close = get_close_matches(key, known, 1)
+                hint = f" Did you mean {close[0]!r}?" if close else ""
+                raise ValueError(
+                    f"--config {path}: unknown key {key!r}{where}.{hint} Keys are the "
+                    "options of mvpa-kfda bids without their dashes, e.g. n-jobs = 2."
+                )
     given = content | tables[level]
     return {
         option.argument: convert(f"--config {path}", key, given[key], option)
@@ -47,7 +50,7 @@ def read_config(path, level, levels):
 
 
 def _with_hyphens(table):
-    """Return a table whose keys are written as options are."""
+    """A table whose keys are written as options are."""
     if not isinstance(table, dict):
         raise ValueError(
             "--config: [participant] and [group] are tables of options, such as "
@@ -56,19 +59,8 @@ def _with_hyphens(table):
     return {key.replace("_", "-"): value for key, value in table.items()}
 
 
-def _check_key(path, key, known, where):
-    """Refuse keys that are no options."""
-    if key not in known:
-        close = get_close_matches(key, known, 1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise ValueError(
-            f"--config {path}: unknown key {key!r}{where}.{hint} Keys are the options "
-            "of mvpa-kfda bids without their dashes, e.g. n-jobs = 2."
-        )
-
-
 def convert(where, key, value, option):
-    """Return the value of a key as the command line would have it.
+    """The value of a key as the command line would have it.
 
     `where` names the file, or its part, in errors.
     """
@@ -80,8 +72,13 @@ def convert(where, key, value, option):
 
 
 def _convert_one(where, key, value, option):
-    """Return a single value in the type of its option."""
-    allowed = "true or false" if option.type is bool else _allowed(option)
+    """A single value in the type of its option."""
+    choices = option.takes if isinstance(option.takes, tuple) else None
+    words = {bool: "true or false", int: "a whole number", float: "a number"}
+    words |= {str: "a text", Path: "a path"}
+    allowed = words.get(option.type, "what mvpa-kfda bids --help says")
+    allowed += ", or a list" * option.several
+    allowed = ", ".join(map(repr, choices)) if choices is not None else allowed
     wrong = ValueError(
         f"{where}: invalid value for {key}: {value!r}. Allowed: {allowed}."
     )
@@ -95,22 +92,13 @@ def _convert_one(where, key, value, option):
         converted = option.type(value if isinstance(value, str) else str(value))
     except Exception:  # whatever the type makes of it, argparse's error included
         raise wrong from None
-    if isinstance(option.takes, tuple) and converted not in option.takes:
+    if choices is not None and converted not in choices:
         raise wrong
     return converted
 
 
-def _allowed(option):
-    """Word what an option takes."""
-    if isinstance(option.takes, tuple):
-        return ", ".join(map(repr, option.takes))
-    words = {int: "a whole number", float: "a number", str: "a text", Path: "a path"}
-    word = words.get(option.type, "what mvpa-kfda bids --help says")
-    return f"{word}, or a list" if option.several else word
-
-
 def word_config(level, values, heading):
-    """Return the text of a file with options of a level, after lines of comment."""
+    """The text of a file with options of a level, after lines of comment."""
     lines = [*(f"# {line}" for line in heading), f"[{level}]"]
     lines += [
         f"{key} = {_written(value)}"

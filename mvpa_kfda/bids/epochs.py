@@ -10,20 +10,23 @@ import pandas as pd
 from ..data.epochs import data_channels, read_epochs_file
 from ..data.tables import trimmed_table
 from ..utils.checks import check_positive
-from .fates import ANNOTATED, BEFORE, BEYOND, FLAT, REJECTED, mark, wanted
-from .join import join_epochs
-from .trials import (
+from .events import (
+    ANNOTATED,
+    BEFORE,
+    BEYOND,
+    FLAT,
     LABEL,
+    REJECTED,
     RUN,
     TrialInputs,
-    about_trials,
     as_texts,
     check_losses,
-    choose_events,
+    events_of_data,
     events_of_runs,
-    groups_of,
-    with_plain_labels,
+    mark,
+    wanted,
 )
+from .join import join_epochs
 
 #: The baseline of epochs, from the first sample to 0 s, as it is given.
 BASELINE = ("none", "0")
@@ -53,45 +56,28 @@ def _naming(path):
         raise ValueError(text) from error
 
 
-def read_epochs(inputs, options):
-    """Read epochs that were cut before."""
-    for name in ("high_pass", "low_pass", "baseline", "reject"):
-        if options[name] is not None:
-            raise ValueError(
-                f"--{name.replace('_', '-')} is for raw recordings, and these are "
-                "epochs already. Leave it out."
-            )
-    parts, tables, flat = [], [], []
-    for run in inputs.runs:
-        epochs = read_epochs_file(run.path)
-        with _naming(run.path):
-            table = _table_of(epochs)
-            flat.append(_are_flat(epochs))
-            if options["tmin"] is not None or options["tmax"] is not None:
-                epochs.load_data().crop(options["tmin"], options["tmax"])
-            _resample(epochs, options["resample"])
-        if len(inputs.runs) > 1 or RUN not in table:
-            table[RUN] = run.label
-        epochs.metadata = None  # of other columns, perhaps, than the next run's
-        parts.append(epochs)
-        tables.append(table)
-    events = choose_events(tables, options)
-    mark(events, events.index[np.concatenate(flat)], FLAT)
-    check_losses(events, options)
-    kept = wanted(events).index
-    epochs, notes = _join(parts, inputs.runs, options)
-    return _as_trials(epochs[kept], events.loc[kept], events, inputs.runs, notes)
+def picks_of(options):
+    """The names or types of channels to decode; None for all data channels."""
+    picks = options["picks"]
+    if picks is None:
+        return None
+    return [name.strip() for item in picks for name in item.split(",")]
 
 
-def _table_of(epochs):
-    """Return the metadata of epochs, with the names of their events."""
-    names = {number: name for name, number in epochs.event_id.items()}
-    table = epochs.metadata
-    table = pd.DataFrame(index=range(len(epochs))) if table is None else table
-    table = table.reset_index(drop=True)
-    if "trial_type" not in table:
-        table["trial_type"] = [names[number] for number in epochs.events[:, 2]]
-    return trimmed_table(table)
+def _as_trials(parts, runs, table, events, inputs, options):
+    """The `TrialInputs` of the epochs of some runs, those in the table of trials."""
+    names, resampled = [r.path.name for r in runs], options["resample"] is not None
+    epochs, notes = join_epochs(parts, names, picks_of(options), resampled)
+    if len(epochs) > len(table):
+        epochs = epochs[table.index]
+    about = {
+        "SamplingFrequency": float(epochs.info["sfreq"]),
+        "FirstSample": float(epochs.times[0]),
+        "LastSample": float(epochs.times[-1]),
+    }
+    trials = TrialInputs.of(epochs, table, events, inputs.runs, about, notes)
+    epochs.metadata = trials.table
+    return trials
 
 
 def _resample(epochs, sfreq):
@@ -107,6 +93,39 @@ def _resample(epochs, sfreq):
     epochs.load_data().resample(sfreq, verbose="error")
 
 
+# ----------------------------------------------------------------------------- on file
+
+
+def read_epochs(inputs, options):
+    """Read epochs that were cut before."""
+    for name in ("high_pass", "low_pass", "baseline", "reject"):
+        if options[name] is not None:
+            raise ValueError(
+                f"--{name.replace('_', '-')} is for raw recordings, and these are "
+                "epochs already. Leave it out."
+            )
+    parts, tables, flat = [], [], []
+    for run in inputs.runs:
+        epochs = read_epochs_file(run.path)
+        with _naming(run.path):
+            table = epochs.metadata
+            table = pd.DataFrame(index=range(len(epochs))) if table is None else table
+            table = table.reset_index(drop=True)
+            if "trial_type" not in table:
+                names = {number: name for name, number in epochs.event_id.items()}
+                table["trial_type"] = [names[code] for code in epochs.events[:, 2]]
+            table = trimmed_table(table)
+            flat.append(_are_flat(epochs))
+            if options["tmin"] is not None or options["tmax"] is not None:
+                epochs.load_data().crop(options["tmin"], options["tmax"])
+            _resample(epochs, options["resample"])
+        epochs.metadata = None  # of other columns, perhaps, than the next run's
+        parts.append(epochs)
+        tables.append(table)
+    events = events_of_data(tables, inputs.runs, np.concatenate(flat), options)
+    return _as_trials(parts, inputs.runs, wanted(events), events, inputs, options)
+
+
 def _are_flat(epochs):
     """Mark epochs of which every channel holds one value, as where nothing was on."""
     picks = data_channels(epochs.info)
@@ -118,42 +137,19 @@ def _are_flat(epochs):
     return (data.max(axis=2) == data.min(axis=2)).all(axis=1)
 
 
-def _join(parts, runs, options):
-    """Return the epochs of runs as one, and notes."""
-    names = [run.path.name for run in runs]
-    resampled = options["resample"] is not None
-    return join_epochs(parts, names, picks_of(options), resampled)
-
-
-def picks_of(options):
-    """Return the names or types of channels to decode; None for all data channels."""
-    picks = options["picks"]
-    if picks is None:
-        return None
-    return [name.strip() for item in picks for name in item.split(",")]
-
-
-def _as_trials(epochs, table, events, runs, more):
-    """Return the `TrialInputs` of epochs and their table, of all `events` of runs."""
-    facts, notes = about_trials(table, events, runs)
-    table = with_plain_labels(table.reset_index(drop=True))
-    epochs.metadata = table
-    about = facts | {
-        "SamplingFrequency": float(epochs.info["sfreq"]),
-        "FirstSample": float(epochs.times[0]),
-        "LastSample": float(epochs.times[-1]),
-    }
-    groups = groups_of(table[RUN])
-    return TrialInputs(epochs, table, groups, about=about, notes=(*notes, *more))
+# --------------------------------------------------------------------------------- raw
 
 
 def read_raw(inputs, options):
     """Cut raw recordings into epochs around the events to decode."""
     read_raw_bids, path_of = import_mne_bids()
-    baseline, reject = _baseline(options["baseline"]), _rejection(options["reject"])
+    cut = {
+        "baseline": _baseline(options["baseline"]),
+        "reject": _rejection(options["reject"]),
+    }
     events = events_of_runs(inputs.runs, options)
     types = as_texts(events.get("trial_type", events[LABEL]))
-    numbers = {name: i for i, name in enumerate(sorted(types.unique()), 1)}
+    codes = {name: i for i, name in enumerate(sorted(types.unique()), 1)}
     parts, rows, runs = [], [], []
     for run in inputs.runs:
         of_run = wanted(events[events[RUN] == run.label])
@@ -162,18 +158,34 @@ def read_raw(inputs, options):
         with _naming(run.path):
             raw = read_raw_bids(path_of(run.path, check=False), verbose="error")
             raw.load_data()
-            of_run = _mark_lost(raw, of_run, events, options)
+            samples = raw.time_as_index(of_run["onset"].to_numpy(), use_rounding=True)
+            inside = _mark_lost(raw, of_run, samples, events, options)
+            of_run, samples = of_run[inside], samples[inside]
             if len(of_run) == 0:
                 continue
             if options["high_pass"] is not None or options["low_pass"] is not None:
                 raw.filter(options["high_pass"], options["low_pass"], verbose="error")
-            cut = {"baseline": baseline, "reject": reject}
-            epochs = _cut(raw, of_run, types[of_run.index], numbers, options, cut)
-            of_run = _mark_dropped(epochs, of_run, events)
+            twice = pd.Series(samples).duplicated()
+            if twice.any():
+                onset = of_run["onset"].to_numpy()[twice][0]
+                raise ValueError(
+                    f"Run {run.label} has two events to decode at {onset:g} s. Leave "
+                    "one of them out by --where."
+                )
+            of_type = types[of_run.index]
+            at = np.column_stack(
+                [samples + raw.first_samp, 0 * samples, of_type.map(codes)]
+            )
+            ids = {name: codes[name] for name in sorted(of_type.unique())}
+            times = window_of(options)
+            epochs = mne.Epochs(
+                raw, at, ids, *times, **cut, preload=True, verbose="error"
+            )
+            _mark_dropped(epochs, of_run, events)
             if len(epochs) > 0:
                 _resample(epochs, options["resample"])
                 parts.append(epochs)
-                rows.append(of_run)
+                rows.append(of_run.iloc[epochs.selection])
                 runs.append(run)
     check_losses(events, options)
     if not parts:
@@ -182,70 +194,34 @@ def read_raw(inputs, options):
             f"No epoch is left of {names}: all are rejected, or outside of the "
             "recordings. See --reject, --tmin and --tmax."
         )
-    epochs, notes = _join(parts, runs, options)
-    return _as_trials(epochs, pd.concat(rows), events, inputs.runs, notes)
-
-
-def _mark_lost(raw, table, events, options):
-    """Return the events of a run with signal in the recording, and mark all others."""
-    samples, sfreq = _samples(raw, table), raw.info["sfreq"]
-    tmin, tmax = window_of(options)
-    first, last = (samples + round(t * sfreq) for t in (tmin, tmax))
-    mark(events, table.index[(samples < 0) | (first < 0)], BEFORE)
-    mark(events, table.index[last >= raw.n_times], BEYOND)
-    inside = (samples >= 0) & (first >= 0) & (last < raw.n_times)
-    changes = np.cumsum(_change(raw))
-    ends = (np.clip(sample, 0, raw.n_times - 1) for sample in (first - 1, last + 1))
-    start, stop = (changes[sample] for sample in ends)
-    flat = inside & (start == stop)
-    mark(events, table.index[flat], FLAT)
-    return table[inside & ~flat]
-
-
-def _change(raw):
-    """Mark the samples at which a channel has another value than one before."""
-    changed = np.zeros(raw.n_times, bool)
-    for pick in data_channels(raw.info):
-        changed[1:] |= np.diff(raw[pick][0][0]) != 0
-    return changed
+    return _as_trials(parts, runs, pd.concat(rows), events, inputs, options)
 
 
 def window_of(options):
-    """Return the first and the last second of epochs."""
+    """The first and the last second of epochs."""
     tmin, tmax = options["tmin"], options["tmax"]
     return -0.2 if tmin is None else tmin, 0.5 if tmax is None else tmax
 
 
-def _samples(raw, table):
-    """Return the samples of onsets, counted from the start of a recording."""
-    return raw.time_as_index(table["onset"].to_numpy(float), use_rounding=True)
-
-
-def _cut(raw, table, types, numbers, options, cut):
-    """Return the epochs of a run around its events."""
-    samples = _samples(raw, table)
-    codes = types.map(numbers).to_numpy()
-    events = np.column_stack([samples + raw.first_samp, np.zeros_like(codes), codes])
-    twice = pd.Series(samples).duplicated()
-    if twice.any():
-        onset = table["onset"].to_numpy()[twice][0]
-        raise ValueError(
-            f"Run {table[RUN].iloc[0]} has two events to decode at {onset:g} s. Leave "
-            "one of them out by --where."
-        )
-    return mne.Epochs(
-        raw,
-        events,
-        {name: numbers[name] for name in sorted(types.unique())},
-        *window_of(options),
-        **cut,
-        preload=True,
-        verbose="error",
-    )
+def _mark_lost(raw, table, samples, events, options):
+    """Which events of a run have signal in the recording; others are marked."""
+    sfreq = raw.info["sfreq"]
+    first, last = (samples + round(t * sfreq) for t in window_of(options))
+    early, late = (samples < 0) | (first < 0), last >= raw.n_times
+    mark(events, table.index[early], BEFORE)
+    mark(events, table.index[late], BEYOND)
+    changed = np.zeros(raw.n_times, bool)  # samples unlike those before
+    for pick in data_channels(raw.info):
+        changed[1:] |= np.diff(raw[pick][0][0]) != 0
+    changes = np.cumsum(changed)
+    start, stop = (np.clip(at, 0, raw.n_times - 1) for at in (first - 1, last + 1))
+    flat = ~early & ~late & (changes[start] == changes[stop])
+    mark(events, table.index[flat], FLAT)
+    return ~(early | late | flat)
 
 
 def _mark_dropped(epochs, table, events):
-    """Return the events of epochs, and mark those that MNE-Python has dropped."""
+    """Mark the events that MNE-Python has dropped."""
     for row, reasons in zip(table.index, epochs.drop_log, strict=True):
         words = [word.lower() for word in reasons]
         if {"too_short", "no_data"} & {*words}:
@@ -254,11 +230,10 @@ def _mark_dropped(epochs, table, events):
             mark(events, [row], ANNOTATED)
         elif words:
             mark(events, [row], REJECTED)
-    return table.iloc[epochs.selection]
 
 
 def _baseline(given):
-    """Return the baseline as MNE-Python takes it."""
+    """The baseline as MNE-Python takes it."""
     words = [str(word) for word in given or BASELINE]
     if words == ["none"]:
         return None
@@ -274,7 +249,7 @@ def _baseline(given):
 
 
 def _rejection(given):
-    """Return peak-to-peak limits by channel type, in MNE-Python's units."""
+    """Peak-to-peak limits by channel type, in MNE-Python's units."""
     limits = {}
     for item in given or ():
         kind, _, value = item.partition("=")
@@ -289,7 +264,7 @@ def _rejection(given):
 
 
 def import_mne_bids():
-    """Return what reads raw recordings."""
+    """What reads raw recordings, and the names of their files."""
     try:
         from mne_bids import get_bids_path_from_fname, read_raw_bids
     except ImportError:

@@ -5,7 +5,6 @@ subjects without sessions where others have some, the latter refuses derivatives
 """
 
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -88,7 +87,7 @@ class Unit:
 
 
 def entities_of(path):
-    """Return the entities in the name of a file: sub, task, ..., and the suffix."""
+    """The entities in the name of a file: sub, task, ..., and the suffix."""
     *parts, last = path.name.split("_")
     pairs = [part.partition("-") for part in parts]
     return {key: value for key, dash, value in pairs if dash} | {
@@ -97,12 +96,12 @@ def entities_of(path):
 
 
 def stem_of_file(path):
-    """Return the name of a file without its endings, such as .nii.gz."""
+    """The name of a file without its endings, such as .nii.gz."""
     return path.name.partition(".")[0]
 
 
 def same_value(entity, value, other):
-    """Tell whether two values of an entity are the same: run-1 is run-01."""
+    """Whether two values of an entity are the same: run-1 is run-01."""
     if value == other:
         return True
     numbers = [str(each) for each in (value, other)]
@@ -124,38 +123,19 @@ def check_dataset(folder, what):
         )
 
 
-def _plain(labels, prefix):
-    """Return labels without the entity that users may write before them."""
-    return (
-        None if labels is None else [each.removeprefix(f"{prefix}-") for each in labels]
-    )
-
-
 def find_units(options):
-    """Return the units to decode, and what is missing: names of units -> reasons."""
+    """The units to decode, and what is missing: names of units -> reasons."""
     root = options["derivatives"] or options["bids_dir"]
-    found = _recordings(root, options)
-    datatype, kind, found = _choose_kind(found, root, options)
+    datatype, kind, found = _choose_kind(_recordings(root, options), root, options)
     if options["derivatives"]:
         found = _with_raw_names(found, options["bids_dir"])
-    found = _select(found, "session", "ses", options["session"], root)
     tasks = options["task"]
+    found = _select(found, "session", "ses", options["session"], root)
     found = _select(found, "task", "task", tasks, root)
-    if options["run_label"] is not None:
-        wanted = _plain(options["run_label"], "run")
-        having = [
-            r
-            for r in found
-            if any(same_value("run", r.entities.get("run"), each) for each in wanted)
-        ]
-        if not having:
-            _refuse("run", wanted[0], {r.entities.get("run") for r in found}, root)
-        found = having
-    subjects = subjects_of(root, options["participant_label"])
+    found = _select(found, "run", "run", options["run_label"], root)
+    subjects, space = subjects_of(root, options["participant_label"]), None
     if kind in ("bold", "images"):
         found, space = _choose_space(found, options["space"], root)
-    else:
-        space = None
     units, missing = [], {}
     all_tasks = sorted({r.entities.get("task") or "" for r in found})
     for subject in subjects:
@@ -167,50 +147,51 @@ def find_units(options):
                 _check_unit(unit)
                 units.append(unit)
             elif tasks is not None or not own:
-                missing[unit.name] = _word_missing(unit, root)
+                of_task = f" of task {task!r}" if task else ""
+                missing[unit.name] = (
+                    f"there are no runs{of_task} in {root / f'sub-{subject}'}. Leave "
+                    "the subject out with --participant-label, or see where its files "
+                    "are."
+                )
     return units, missing
 
 
+# ---------------------------------------------------------------------- the recordings
+
+
 def _with_raw_names(recordings, raw):
-    """Return recordings with runs numbered as in the raw dataset: 01, not 1."""
-    written = {}
+    """Recordings with runs numbered as in the raw dataset: 01, not 1."""
+
+    def places(entities):
+        """Entities that are numbers -> what others share that are named like them."""
+        of_run = tuple(entities.get(name) for name in ("sub", "ses", "task"))
+        numbers = {n: v for n, v in entities.items() if n in INDICES and v.isdecimal()}
+        return {name: (of_run, name, int(value)) for name, value in numbers.items()}
+
+    written, renamed = {}, []
     for subject in sorted({each.entities["sub"] for each in recordings}):
         for path in sorted((raw / f"sub-{subject}").rglob("*_*.*")):
             entities = entities_of(path)
-            for key, value in _indices(entities):
-                written.setdefault(_place(entities, key, value), value)
-    renamed = []
+            for name, place in places(entities).items():
+                written.setdefault(place, entities[name])
     for each in recordings:
-        names = {
-            key: written.get(_place(each.entities, key, value), value)
-            for key, value in _indices(each.entities)
-        }
-        renamed.append(replace(each, entities=each.entities | names))
+        own = each.entities
+        names = {n: written.get(place, own[n]) for n, place in places(own).items()}
+        renamed.append(replace(each, entities=own | names))
     return renamed
 
 
-def _indices(entities):
-    """Return the entities that are numbers, with their values."""
-    return [(k, v) for k, v in entities.items() if k in INDICES and v.isdecimal()]
-
-
-def _place(entities, key, value):
-    """Return what an index has to share with another to be named like that."""
-    return *(entities.get(name) for name in ("sub", "ses", "task")), key, int(value)
-
-
-def _word_missing(unit, root):
-    """Word that a subject has no runs."""
-    of_task = "" if unit.task is None else f" of task {unit.task!r}"
-    return (
-        f"there are no runs{of_task} in {root / f'sub-{unit.subject}'}. Leave the "
-        "subject out with --participant-label, or see where its files are."
-    )
-
-
 def _recordings(root, options):
-    """Return recordings by (datatype, kind), in the order of their names."""
-    found, others, wanted = {}, {}, wanted_entities(options)
+    """Recordings by (datatype, kind), in the order of their names."""
+    found, others, wanted = {}, {}, {}
+    for item in options.get("entity") or ():
+        name, dash, value = item.partition("-")
+        if not (name and dash and value):
+            raise ValueError(
+                f"--entity {item}: write NAME-VALUE as in the names of files, e.g. "
+                f"desc-denoised or echo-2, or echo-{NO_VALUE} for files without it."
+            )
+        wanted[name] = value
     for path in sorted(root.glob("sub-*/**/*")):
         folder = path.parent.name
         kind = _kind_of(path, folder, options["estimate"])
@@ -223,7 +204,10 @@ def _recordings(root, options):
             continue
         recording = Recording(path, root, entities)
         of_kind = {"desc": _PREPROCESSED} | wanted if kind == "bold" else wanted
-        chosen = all(map(partial(_has, recording), of_kind, of_kind.values()))
+        chosen = all(
+            same_value(name, entities.get(name, NO_VALUE), value)
+            for name, value in of_kind.items()
+        )
         (found if chosen else others).setdefault((folder, kind), []).append(recording)
     if not found and others:
         raise ValueError(_word_others(root, wanted, chain(*others.values())))
@@ -231,26 +215,6 @@ def _recordings(root, options):
     for key, recordings in found.items():
         found[key] = sorted(choose.get(key[1], list)(recordings), key=_order)
     return found
-
-
-def wanted_entities(options):
-    """Return the entities that options choose: names -> values."""
-    wanted = {}
-    for item in options.get("entity") or ():
-        name, dash, value = item.partition("-")
-        if not (name and dash and value):
-            raise ValueError(
-                f"--entity {item}: write NAME-VALUE as in the names of files, e.g. "
-                f"desc-denoised or echo-2, or echo-{NO_VALUE} for files without it."
-            )
-        wanted[name] = value
-    return wanted
-
-
-def _has(recording, entity, value):
-    """Tell whether a recording has a value of an entity, or none of it."""
-    own = recording.entities.get(entity, NO_VALUE)
-    return same_value(entity, own, value)
 
 
 def _word_others(root, wanted, others):
@@ -272,7 +236,7 @@ def _word_others(root, wanted, others):
 
 
 def _order(recording):
-    """Return what recordings are sorted by: runs by their numbers, else by name."""
+    """What recordings are sorted by: runs by their numbers, else by name."""
     entities = recording.entities
     run = entities.get("run") or ""
     number = int(run) if run.isdecimal() else 0
@@ -281,7 +245,7 @@ def _order(recording):
 
 
 def _kind_of(path, folder, estimate):
-    """Return what kind of recording a file is, or None."""
+    """What kind of recording a file is, or None."""
     name = path.name
     if folder in HEAD:
         if name.endswith(_EPOCHS):
@@ -299,40 +263,39 @@ def _kind_of(path, folder, estimate):
 
 
 def _series(recordings):
-    """Return images of the first name for single trials that is there."""
+    """Images of the first name for single trials that is there."""
     suffixes = [each.entities["suffix"] for each in recordings]
     first = next(name for name in _SERIES if name in suffixes)
     return [each for each in recordings if each.entities["suffix"] == first]
 
 
 def _cleaned(recordings):
-    """Return the final epochs of MNE-BIDS-Pipeline; others are on the way to them."""
-    by_run = {}
+    """The final epochs of MNE-BIDS-Pipeline; others are on the way to them."""
+    by_run, final = {}, set()
     for each in recordings:
-        left = {k: v for k, v in each.entities.items() if k not in ("proc", "split")}
-        key = tuple(sorted(left.items()))
-        by_run.setdefault(key, {})[each.entities.get("proc")] = each
-    order = ("clean", None)
+        own, proc = each.entities, each.entities.get("proc")
+        key = tuple(
+            sorted((k, v) for k, v in own.items() if k not in ("proc", "split"))
+        )
+        by_run.setdefault(key, {})[proc] = each
+        if proc == "clean":
+            final.add((own["sub"], own.get("task")))
     chosen = []
     for versions in by_run.values():
-        best = [name for name in order if name in versions] or sorted(versions)[:1]
-        chosen.append(versions[best[0]])
-    # The pipeline joins runs in the end: single ones are not taken beside that.
-    final = {
-        (each.entities["sub"], each.entities.get("task"))
-        for each in chosen
-        if each.entities.get("proc") == "clean"
-    }
-    return [
-        each
-        for each in chosen
-        if each.entities.get("proc") == "clean"
-        or (each.entities["sub"], each.entities.get("task")) not in final
-    ]
+        best = [name for name in ("clean", None) if name in versions]
+        each = versions[(best or sorted(versions))[0]]
+        own = each.entities
+        # The pipeline joins runs in the end: single ones are not taken beside that.
+        if own.get("proc") == "clean" or (own["sub"], own.get("task")) not in final:
+            chosen.append(each)
+    return chosen
+
+
+# ------------------------------------------------------------------- what is chosen
 
 
 def _choose_kind(found, root, options):
-    """Return the datatype and kind to decode, and its recordings."""
+    """The datatype and kind to decode, and its recordings."""
     datatypes = sorted({datatype for datatype, _ in found})
     wanted = options["datatype"]
     if wanted is None and len(datatypes) > 1:
@@ -382,15 +345,27 @@ def _word_nothing(root, datatype, estimate):
 
 
 def _select(found, flag, entity, wanted, root):
-    """Return the recordings with one of the labels of an entity, all for None."""
+    """The recordings with one of the labels of an entity, all for None."""
     wanted = _plain(wanted, entity)
     if wanted is None:
         return found
-    known = {each.entities.get(entity) for each in found}
-    for label in wanted:
-        if label not in known:
-            _refuse(flag, label, known, root)
-    return [each for each in found if each.entities.get(entity) in wanted]
+    values = [each.entities.get(entity) for each in found]
+    there = [w for w in wanted if any(same_value(entity, v, w) for v in values)]
+    # One of several runs may be missing, as of subjects with fewer of them.
+    if not there or (there != wanted and entity != "run"):
+        missing = next(label for label in wanted if label not in there)
+        _refuse(flag, missing, set(values), root)
+    return [
+        each
+        for each, value in zip(found, values, strict=True)
+        if any(same_value(entity, value, label) for label in wanted)
+    ]
+
+
+def _plain(labels, prefix):
+    """Labels without the entity that users may write before them."""
+    labels = None if labels is None else [*labels]
+    return labels and [each.removeprefix(f"{prefix}-") for each in labels]
 
 
 def _refuse(flag, label, known, root):
@@ -401,7 +376,7 @@ def _refuse(flag, label, known, root):
 
 
 def subjects_of(root, wanted=None):
-    """Return the labels of the subjects of a dataset, all or those that are wanted."""
+    """The labels of the subjects of a dataset, all or those that are wanted."""
     folders = sorted(
         p.name.removeprefix("sub-") for p in root.glob("sub-*") if p.is_dir()
     )
@@ -415,7 +390,7 @@ def subjects_of(root, wanted=None):
 
 
 def _space_of(recording):
-    """Return the space of an image as fMRIPrep is asked for it: MNI...:res-2."""
+    """The space of an image as fMRIPrep is asked for it: MNI...:res-2."""
     entities = recording.entities
     parts = [entities.get("space")]
     parts += [f"{n}-{entities[n]}" for n in ("cohort", "res") if n in entities]
@@ -430,30 +405,32 @@ def _surfaces_of(root):
 
 
 def _choose_space(found, wanted, root):
-    """Return the recordings in one space, and that space."""
-    spaces = sorted({_space_of(each) or NO_VALUE for each in found})
-    named = [f"{x} (that of the scanner)" if x == NO_VALUE else x for x in spaces]
+    """The recordings in one space, and that space."""
+    of_space = {}
+    for each in found:
+        of_space.setdefault(_space_of(each) or NO_VALUE, []).append(each)
+    named = {
+        x: x + " (that of the scanner)" * (x == NO_VALUE) for x in sorted(of_space)
+    }
+    chosen = [*named]
     if wanted is not None:
-        chosen = [s for s in spaces if s == wanted or s.split(":")[0] == wanted]
+        chosen = [x for x in named if wanted in (x, x.split(":")[0])]
         if not chosen:
             surfaces = _surfaces_of(root)
             also = f" Surfaces are there in {surfaces}, but bids reads volumes."
             raise ValueError(
                 f"--space {wanted}: no image is in that space. The spaces of {root} "
-                f"are: {', '.join(named)}.{also * bool(surfaces)}"
+                f"are: {', '.join(named.values())}.{also * bool(surfaces)}"
             )
         chosen = [wanted] if wanted in chosen else chosen
-    else:
-        chosen = spaces
     if len(chosen) > 1:
         raise ValueError(
             f"Images are in {counted(len(chosen), 'space')}: "
-            f"{', '.join(n for n, s in zip(named, spaces, strict=True) if s in chosen)}"
-            f". Choose one, e.g. --space {chosen[0]}."
+            f"{', '.join(named[x] for x in chosen)}. Choose one, e.g. --space "
+            f"{chosen[0]}."
         )
     (space,) = chosen
-    of_space = [each for each in found if (_space_of(each) or NO_VALUE) == space]
-    return of_space, None if space == NO_VALUE else space
+    return of_space[space], None if space == NO_VALUE else space
 
 
 def _check_unit(unit):
@@ -476,18 +453,14 @@ def _check_unit(unit):
 
 def _word_choice(several, kind):
     """Word how to choose among files of one run, by the entities that differ."""
-    names = sorted({name for each in several for name in each.entities})
     told = []
-    for name in names:
+    for name in sorted({name for each in several for name in each.entities}):
         values = sorted({each.entities.get(name, NO_VALUE) for each in several})
-        if len(values) > 1:
-            told += [f"--entity {name}-{value}" for value in values]
+        told += [f"--entity {name}-{value}" for value in values if len(values) > 1]
     if not told:
         return "Move one of them away."
-    conditions = ""
-    if kind == "images":
-        conditions = (
-            " If each holds the trials of one condition, as NiBetaSeries writes them, "
-            "join them to one file for each run, with a table of the trials beside it."
-        )
-    return f"Choose one with {enumerated(told, 'or')}.{conditions}"
+    conditions = (
+        " If each holds the trials of one condition, as NiBetaSeries writes them, join "
+        "them to one file for each run, with a table of the trials beside it."
+    )
+    return f"Choose one with {enumerated(told, 'or')}.{conditions * (kind == 'images')}"

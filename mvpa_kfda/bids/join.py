@@ -19,7 +19,7 @@ _SAME_TIME = 1e-6
 
 
 def join_epochs(parts, names, picks=None, resampled=False):
-    """Return the epochs of all runs as one, by the names of their files, and notes.
+    """The epochs of all runs as one, by the names of their files, and notes.
 
     A channel that is bad in one run is bad in all. The epochs given may be changed.
     """
@@ -41,7 +41,18 @@ def _align_channels(parts, names, picks):
     Other channels that not all runs have are left out.
     """
     bads = {name for part in parts for name in part.info["bads"]}
-    picked = [set(_to_decode(part, parts, picks)) - bads for part in parts]
+    by_name = not {name for part in parts for name in part.ch_names}.isdisjoint(
+        picks or ()
+    )
+    picked = [
+        (
+            {*picks} & {*part.ch_names}
+            if by_name
+            else {*picked_channels(part.info, picks)}
+        )
+        - bads
+        for part in parts
+    ]
     everything, shared = set.union(*picked), set.intersection(*picked)
     lacking = {}
     for part, own, file in zip(parts, picked, names, strict=True):
@@ -63,14 +74,6 @@ def _align_channels(parts, names, picks):
         if part.ch_names != order:
             part.reorder_channels(order)
         part.info["bads"] = sorted(bads & there)
-
-
-def _to_decode(part, parts, picks):
-    """Return the channels of a run that are picked, by name or by type."""
-    known = {name for each in parts for name in each.ch_names}
-    if picks is not None and known & {*picks}:
-        return [name for name in picks if name in part.ch_names]
-    return picked_channels(part.info, picks)
 
 
 def _align_times(parts, names, resampled):
@@ -114,28 +117,18 @@ def _align_events(parts):
 def _check_preprocessing(parts, names):
     """Refuse runs with other baselines, and with other projectors."""
     hint = "Prepare all runs in the same way before epochs are saved."
+    first, words = parts[0].baseline, []
     for part in parts:
-        if _is_close(part.baseline, parts[0].baseline, 0.5 / part.info["sfreq"]):
-            part.baseline = parts[0].baseline  # rounded to the samples of each run
-    _check_alike("baselines", [_word_baseline(part) for part in parts], names, hint)
+        if None not in (first, part.baseline):  # rounded to the samples of each run
+            tolerance = 0.5 / part.info["sfreq"]
+            if np.allclose(part.baseline, first, rtol=0, atol=tolerance):
+                part.baseline = first
+        values = part.baseline or ()
+        words.append(" to ".join(f"{x:g}" for x in values) + " s" if values else "none")
+    _check_alike("baselines", words, names, hint)
     for with_values in (False, True):
         projectors = [_word_projectors(part, with_values) for part in parts]
         _check_alike("projectors", projectors, names, hint)
-
-
-def _is_close(baseline, other, tolerance):
-    """Tell whether two baselines are the same up to rounding."""
-    if baseline is None or other is None:
-        return False
-    return np.allclose(baseline, other, rtol=0, atol=tolerance)
-
-
-def _word_baseline(part):
-    """Word the baseline of epochs."""
-    if part.baseline is None:
-        return "none"
-    start, end = (f"{value:g}" for value in part.baseline)
-    return f"{start} to {end} s"
 
 
 def _word_projectors(part, with_values):

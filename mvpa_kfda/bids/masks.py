@@ -31,7 +31,7 @@ class Mask:
 
 
 def load_runs(runs):
-    """Return the images of runs, which must be on one grid, their data not yet read."""
+    """The images of runs, which must be on one grid, their data not yet read."""
     names = [run.path.name for run in runs]
     images = [load_volume(run.path, run.path.name) for run in runs]
     mend = "Runs that are decoded together are on one grid; --run chooses some."
@@ -39,7 +39,7 @@ def load_runs(runs):
 
 
 def mask_of_runs(runs, kind, images, given):
-    """Return the `Mask` of runs: the voxels given, else those in the brain in all."""
+    """The `Mask` of runs: the voxels given, else those in the brain in all."""
     if given is not None:
         image = _load(given, images[0])
         n = int(load_mask(image, images[0], "--mask")[0].sum())
@@ -56,7 +56,7 @@ def mask_of_runs(runs, kind, images, given):
 
 
 def _load(path, image):
-    """Return a mask, and refuse one that is empty or on another grid, by name."""
+    """A mask, and refuse one that is empty or on another grid, by name."""
     mask = load_3d(path, path.name)
     mend = "Set --mask to a mask on their grid."
     check_grid(mask, image, path.name, "the images", mend)
@@ -68,7 +68,7 @@ def _load(path, image):
 
 
 def _computed(runs, kind, images):
-    """Return the mask that nilearn computes of runs without any."""
+    """The mask that nilearn computes of runs without any."""
     name = runs[0].path.name
     others = " and the other runs" if len(images) > 1 else ""
     warn(
@@ -91,7 +91,7 @@ def _computed(runs, kind, images):
 
 
 def _intersection(masks, missing):
-    """Return the voxels that all masks have, and count those that only some have."""
+    """The voxels that all masks have, and count those that only some have."""
     inside = {label: np.asarray(m.dataobj) > 0 for label, m in masks.items()}
     union = int(np.any([*inside.values()], axis=0).sum())
     image = intersect_masks([*masks.values()], threshold=1, connected=False)

@@ -4,19 +4,21 @@ The last one has subjects in rows and their analyses side by side.
 """
 
 import re
-from hashlib import sha256
-from html import escape
 from pathlib import Path
-from urllib.parse import quote
+
+import numpy as np
+from jinja2 import Environment
 
 from ..inference.corrections import CORRECTIONS
-from ..reports.html import STYLE, facts_html, paragraph
+from ..reports.html import STYLE, facts_html
+from ..utils.checkpoint import digest
 from ..utils.checks import counted
+from ..utils.files import write_whole
+from ..utils.fingerprints import file_checksum
 from ..verification.verdict import record_path
-from .fates import word_runs
+from .events import word_runs
 from .find import entities_of
-from .sources import checksum
-from .write import as_dict, in_place, read_json, stem_of, write_about
+from .write import read_json, stem_of, write_about
 
 #: Facts that the rest of the page has already.
 _KNOWN = ("NumberOfTrials", "TrialsPerClass")
@@ -25,35 +27,16 @@ NAME = "index.html"
 _SEAL = b"\n<!-- checksum "
 #: What MNE-BIDS calls datasets that nobody has named.
 _UNNAMED = "unspecified"
-_NONE = "\N{EN DASH}"
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>{style}
-body {{ font-family: system-ui, sans-serif; margin: 1.5rem; line-height: 1.4; }}
-.mvpa {{ max-width: none; }}
-h1 {{ font-size: 1.5rem; }} h2 {{ font-size: 1.15rem; margin-top: 2rem; }}
-</style>
-</head>
-<body class="mvpa">
-<h1>{title}</h1>
-{body}
-</body>
-</html>
-"""
 
 
 # ------------------------------------------------------------------------ of results
 
 
 def write_page(paths, page, title):
-    """Write the page of some results."""
+    """Write the page of some results; return that it is done, and where it is."""
     from ..reports.page import report  # draws
 
-    named = {_word_entities(path): path for path in paths}
+    named = {_word_pairs(_entities(path).items()): path for path in paths}
     made = report(named, None, title, correction=_corrections_of(paths[0]))
     for name, path in named.items():
         if facts := _facts_of(path):
@@ -64,28 +47,46 @@ def write_page(paths, page, title):
     def write(draft):
         made.save(draft, open_browser=False, overwrite=True, verbose="error")
 
-    in_place(page, write)
+    write_whole(page, write, follow=False)
+    return "done", str(page)
 
 
 def _corrections_of(path):
-    """Return the corrections that were asked for, which stand beside a result."""
-    record = as_dict(read_json(path.with_suffix(".json")))
-    asked = as_dict(record.get("Options")).get("correction")
+    """The corrections that were asked for, which stand beside a result."""
+    options = read_json(path.with_suffix(".json")).get("Options")
+    asked = options.get("correction") if isinstance(options, dict) else None
     asked = asked if isinstance(asked, list) else ()
-    return [
-        name for name in asked if name in list(CORRECTIONS)
-    ] or None  # or of the group
+    return [name for name in asked if name in list(CORRECTIONS)] or None  # or of groups
+
+
+def _facts_of(path):
+    """How the trials of a result were made, by names in words."""
+    trials = read_json(path.with_suffix(".json")).get("Trials")
+    trials = trials if isinstance(trials, dict) else {}
+    if "Events" in trials:
+        events = trials["Events"] if isinstance(trials["Events"], dict) else {}
+        events = {n: each for n, each in events.items() if isinstance(each, dict)}
+        trials = trials | {"Events": word_runs(events)}
+    facts = {}
+    for key, value in trials.items():
+        if key not in _KNOWN and value not in (None, {}, []):
+            # SliceTimeRef -> Slice time ref
+            first, *words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", key).split(" ")
+            words = [word if word.isupper() else word.lower() for word in words]
+            facts[" ".join([first, *words])] = value
+    return facts
 
 
 def seal_page(page, paths):
     """Say at the end of a page of which results it is."""
     if page.is_file():
         text = page.read_bytes()
-        in_place(page, lambda draft: draft.write_bytes(text + _seal(text, paths)))
+        text += _seal(text, paths)
+        write_whole(page, lambda draft: draft.write_bytes(text), follow=False)
 
 
 def is_of(page, paths):
-    """Tell whether a page is there as it was written, of these very results."""
+    """Whether a page is there as it was written, of these very results."""
     if not page.is_file():
         return False
     text, _, last = page.read_bytes().rpartition(_SEAL)
@@ -93,40 +94,13 @@ def is_of(page, paths):
 
 
 def _seal(text, paths):
-    """Return a comment with a checksum of a page and of results and their records."""
-    found = sha256(text)
+    """A comment with a checksum of a page and of results and their records."""
+    checksums = []
     for path in sorted(paths):
-        own = path, path.with_suffix(".json"), record_path(path)
-        there = [each for each in own if each.is_file()]
-        found.update("".join(checksum(each) for each in there).encode())
-    return _SEAL + found.hexdigest().encode() + b" -->\n"
-
-
-def _facts_of(path):
-    """Return how the trials of a result were made, by names in words."""
-    trials = as_dict(as_dict(read_json(path.with_suffix(".json"))).get("Trials"))
-    if "Events" in trials:
-        events = {n: as_dict(each) for n, each in as_dict(trials["Events"]).items()}
-        trials = trials | {"Events": word_runs(events)}
-    return {
-        _word_fact(key): value
-        for key, value in trials.items()
-        if key not in _KNOWN and value not in (None, {}, [])
-    }
-
-
-def _word_fact(key):
-    """Word the name of a fact: SliceTimeRef -> Slice time ref."""
-    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", key).split(" ")
-    return " ".join([words[0], *(w if w.isupper() else w.lower() for w in words[1:])])
-
-
-def _word_entities(path):
-    """Return what a result is called among those of a subject or group."""
-    entities = entities_of(path)
-    del entities["suffix"]
-    words = [f"{key}-{value}" for key, value in entities.items() if key != "sub"]
-    return " ".join(words)
+        files = path, path.with_suffix(".json"), record_path(path)
+        checksums += [file_checksum(each) for each in files if each.is_file()]
+    content = np.frombuffer(text, np.uint8)
+    return _SEAL + digest(content, checksums).encode() + b" -->\n"
 
 
 # ------------------------------------------------------------------------ of all pages
@@ -134,103 +108,56 @@ def _word_entities(path):
 
 def write_overview(folder, dataset):
     """Write the page of all results in the output; `dataset` is what they are of."""
-    name = as_dict(read_json(dataset / "dataset_description.json")).get("Name")
+    name = read_json(dataset / "dataset_description.json").get("Name")
     named = isinstance(name, str) and name.strip("[]").lower() not in ("", _UNNAMED)
-    title = f"Decoding of {name if named else dataset.resolve().name}"
+    template = Path(__file__).with_name("overview.jinja").read_text(encoding="utf-8")
+    page = Environment(autoescape=True).from_string(template)
+    constants = {
+        "title": f"Decoding of {name if named else dataset.resolve().name}",
+        "style": STYLE,
+        "folder": folder,
+        "counted": counted,
+        "none_word": "\N{EN DASH}",
+    }
 
     def word(records):
-        parts = [*_of_group(folder, records), *_of_subjects(folder, records)]
-        return _PAGE.format(title=escape(title), style=STYLE, body="\n".join(parts))
+        group, data = [], {}
+        for (subject, pairs, desc), summary in records.items():
+            if subject is None:
+                pairs = [*pairs, ("desc", desc)]
+                link = f"{stem_of('group', dict(pairs))}_report.html"
+                group.append((link, _word_pairs(pairs), summary))
+            else:
+                of_data = data.setdefault(_word_pairs(pairs), {})
+                of_data.setdefault(subject, {})[desc] = summary
+        tables = [
+            (words, sorted(set().union(*each.values())), dict(sorted(each.items())))
+            for words, each in data.items()
+        ]
+        return page.render(group=group, data=tables, **constants)
 
     write_about(folder / NAME, lambda: _read_records(folder), word)
     return folder / NAME
 
 
 def _read_records(folder):
-    """Return what is known of every result, by subject, data and analysis."""
+    """What is known of every result, by subject, data and analysis."""
     records = {}
     for path in sorted(folder.glob("*/**/*_decoding.json")):
-        record, entities = as_dict(read_json(path)), entities_of(path)
-        summary = record.get("Summary")
-        if not isinstance(summary, dict):
-            continue  # not finished
-        subject, desc = entities.pop("sub", None), entities.pop("desc", "")
-        del entities["suffix"]
-        records[subject, tuple(entities.items()), desc] = summary
+        summary, entities = read_json(path).get("Summary"), _entities(path)
+        if isinstance(summary, dict):  # else it is not finished
+            subject = entities_of(path).get("sub")
+            desc = entities.pop("desc", "")
+            records[subject, tuple(entities.items()), desc] = summary
     return records
 
 
-def _of_group(folder, records):
-    """Yield the part about tests of the group."""
-    rows = []
-    for (subject, data, desc), summary in records.items():
-        if subject is None:
-            stem = stem_of("group", dict(data) | {"desc": desc})
-            words = _linked(folder / f"{stem}_report.html", _word(data, desc))
-            rows.append([words, *_facts(summary)])
-    if rows:
-        yield "<h2>Group</h2>" + _table(["Test", "What was found", "Warnings"], rows)
+def _entities(path):
+    """What tells a result from others of a subject or group."""
+    entities = entities_of(path)
+    return {k: v for k, v in entities.items() if k not in ("sub", "suffix")}
 
 
-def _of_subjects(folder, records):
-    """Yield a table for each kind of data: subjects in rows, analyses in columns."""
-    kept = {key: value for key, value in records.items() if key[0] is not None}
-    for data in dict.fromkeys(data for _, data, _ in kept):
-        descs = sorted({desc for _, other, desc in kept if other == data})
-        subjects = sorted({sub for sub, other, _ in kept if other == data})
-        rows = [
-            [
-                escape(f"sub-{subject}"),
-                *(_cell(folder, kept, subject, data, desc) for desc in descs),
-            ]
-            for subject in subjects
-        ]
-        yield f"<h2>{_word(data) or 'Subjects'}: {counted(len(rows), 'subject')}</h2>"
-        yield paragraph(
-            "The highest score of each subject, and the smallest p-value, with the "
-            "correction that is named. Each links the page of the analysis."
-        )
-        yield _table(["Subject", *map(escape, descs)], rows)
-
-
-def _cell(folder, records, subject, data, desc):
-    """Return what one result says, with a link to its page."""
-    summary = records.get((subject, data, desc))
-    if summary is None:
-        return _NONE
-    page = folder / f"sub-{subject}_desc-{desc}_report.html"
-    found, n_warnings = _facts(summary)
-    more = [escape(str(p)) for p in [summary.get("SmallestP")] if p]
-    more += [f"{n_warnings} warnings"] if n_warnings else []
-    return f"{_linked(page, found)}<br>{'; '.join(more)}"
-
-
-def _facts(summary):
-    """Return what was found and the number of warnings."""
-    words = str(summary.get("Found") or _NONE), str(summary.get("Warnings", 0) or "")
-    return [*map(escape, words)]
-
-
-def _word(data, desc=None):
-    """Word what data and analysis a result is of."""
-    pairs = [*data, *([] if desc is None else [("desc", desc)])]
-    return escape(" ".join(f"{key}-{value}" for key, value in pairs))
-
-
-def _linked(page, html):
-    """Return text as a link, if there is the page."""
-    if not page.is_file():
-        return html
-    return f'<a href="{escape(quote(Path(page).name))}">{html}</a>'
-
-
-def _table(heads, rows):
-    """Return a table of cells that are HTML already."""
-    head = "".join(f"<th>{cell}</th>" for cell in heads)
-    body = "".join(
-        f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows
-    )
-    return (
-        f'<div class="table-wrap"><table><thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )
+def _word_pairs(pairs):
+    """Word entities: task-faces desc-time."""
+    return " ".join(f"{key}-{value}" for key, value in pairs)

@@ -12,7 +12,7 @@ from pathlib import Path
 import nibabel
 
 from ..utils.checks import quoted
-from ..utils.fingerprints import file_checksum as checksum
+from ..utils.fingerprints import file_checksum
 from .find import entities_of, same_value, stem_of_file
 
 #: Options that are files; of those of trials, images of trials are made.
@@ -61,9 +61,9 @@ class Inputs:
     states: dict = field(default_factory=dict)  #: file -> (checksum, state on disk)
 
     def record(self, places, options=OF_TRIALS + OF_RESULTS):
-        """Return what a record holds: names of files -> their checksums."""
-        own = {path for run in self.runs for path in run.files}
-        files = own | {p for name in options for p in self.given.get(name, ())}
+        """What a record holds: names of files -> their checksums."""
+        files = {path for run in self.runs for path in run.files}
+        files.update(*(self.given.get(name, ()) for name in options))
         return {uri(path, places): self.states[path][0] for path in sorted(files)}
 
     def check_unchanged(self):
@@ -77,7 +77,7 @@ class Inputs:
 
 
 def find_inputs(unit, options):
-    """Return the `Inputs` of a unit; reads every file to know its content."""
+    """The `Inputs` of a unit; reads every file to know its content."""
     find = _FINDERS[unit.kind]
     runs = tuple(
         find(label, each, options)
@@ -88,8 +88,7 @@ def find_inputs(unit, options):
         for name in OF_TRIALS + OF_RESULTS
         if options[name] is not None
     }
-    files = {path for run in runs for path in run.files}
-    files |= {path for several in given.values() for path in several}
+    files = {path for run in runs for path in run.files}.union(*given.values())
     states = {path: _read_state(path, unit.subject) for path in sorted(files)}
     return Inputs(unit.subject, unit.kind, runs, given, states)
 
@@ -98,7 +97,7 @@ def find_inputs(unit, options):
 
 
 def _read_state(path, subject):
-    """Return the checksum of a file for a subject, and its state on disk."""
+    """The checksum of a file for a subject, and its state on disk."""
     if path.exists() and not path.is_file():
         raise ValueError(f"{path} is no file. Put one in its place, or move it away.")
     try:
@@ -112,9 +111,9 @@ def _read_state(path, subject):
 
 
 def _checksum_for(path, subject):
-    """Return a checksum of what a file holds for a subject."""
+    """A checksum of what a file holds for a subject."""
     if path.name != "participants.tsv":
-        return checksum(path)
+        return file_checksum(path)
     first, *others = path.read_bytes().splitlines() or [b""]
     own = [
         line for line in others if line.split(b"\t")[0] == b"sub-%s" % subject.encode()
@@ -123,13 +122,13 @@ def _checksum_for(path, subject):
 
 
 def _state_of(path):
-    """Return what tells that a file was written meanwhile."""
+    """What tells that a file was written meanwhile."""
     state = path.stat()
     return state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino
 
 
 def dataset_places(options):
-    """Return the folders of the datasets by the names that links give them."""
+    """The folders of the datasets by the names that links give them."""
     places = {"raw": options["bids_dir"]}
     if options["derivatives"]:
         places["preprocessed"] = options["derivatives"]
@@ -137,7 +136,7 @@ def dataset_places(options):
 
 
 def uri(path, places):
-    """Return the name of a file in one of the datasets, as BIDS writes it."""
+    """The name of a file in one of the datasets, as BIDS writes it."""
     path = Path(path)
     for name, folder in reversed(places.items()):
         if path.is_relative_to(folder):
@@ -149,68 +148,86 @@ def uri(path, places):
 
 
 def _find_epochs(label, recording, options):
-    """Return the `Run` of a file of epochs, which may have further parts."""
+    """The `Run` of a file of epochs, which may have further parts."""
     path, stem = recording.path, recording.path.name.partition(".fif")[0]
-    own = [
+    further = [
         each
         for each in _files_in(path.parent)
         if each.name.startswith(f"{stem}-") and ".fif" in each.name
     ]
-    return Run(label, path, parts=tuple(own + _parts_of(recording)))
+    return Run(label, path, parts=tuple(further + _parts_of(recording)))
 
 
 def _find_raw(label, recording, options):
-    """Return the `Run` of a raw recording, with all that MNE-BIDS may read of it."""
-    events = beside(recording, options["bids_dir"], "events.tsv")
-    path, entities = recording.path, recording.entities
+    """The `Run` of a raw recording, with all that MNE-BIDS may read of it."""
+    events = _events_of(recording, options)
+    path, own = recording.path, recording.entities
+    root, datatype = recording.root, path.parent.name
+    subject = root / f"sub-{own['sub']}"
+    sessions = [subject / f"ses-{own.get('ses')}"]
+    if own.get("ses") is None:
+        sessions = [p for p in sorted(subject.iterdir()) if p.name.startswith("ses-")]
+    folders = [subject, *sessions]
     parts = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else []
-    names = (*_BESIDE, f"{path.parent.name}.json")
-    for folder in _folders_of(recording):
+    for folder in (root, *folders, *(each / datatype for each in folders)):
         for each in _files_in(folder):
-            named = each.name.rpartition("_")[2] in names
-            if named and _agree(entities_of(each), entities):
-                parts.append(each)
-    parts = dict.fromkeys(each for each in parts + _parts_of(recording))
-    parts = tuple(each for each in parts if each != events)
-    return Run(label, path, _needed(events, recording, options), parts=parts)
+            if each.name.rpartition("_")[2] in (*_BESIDE, f"{datatype}.json"):
+                # Of the entities that two names share none differs.
+                shared = _telling(entities_of(each)).items()
+                if all(same_value(k, own[k], v) for k, v in shared if k in own):
+                    parts.append(each)
+    parts = dict.fromkeys(parts + _parts_of(recording))
+    parts.pop(events, None)
+    return Run(label, path, events, parts=tuple(parts))
 
 
 def _find_bold(label, recording, options):
-    """Return the `Run` of a preprocessed BOLD run."""
-    events = beside(recording, options["bids_dir"], "events.tsv")
-    confounds = parts = None
+    """The `Run` of a preprocessed BOLD run."""
+    events, own = _events_of(recording, options), recording.entities
+    confounds, parts = None, ()
     if options["confounds"] != ["none"]:
-        confounds = _confounds_beside(recording)
-        told = confounds and confounds.with_suffix(".json")
-        parts = (told,) if told and told.is_file() else None
+        # In the folder of the run, as nilearn looks for it, which refuses two of them.
+        for path in _files_in(recording.path.parent):
+            named = path.name.rpartition("_")[2] in _CONFOUNDS
+            if named and _is_of(entities_of(path), own, {"desc": "confounds"}):
+                confounds = path
+                about = path.with_suffix(".json")
+                parts = (about,) if about.is_file() else ()
+                break
+    sidecar = recording.path.with_name(f"{stem_of_file(recording.path)}.json")
+    sidecars = [sidecar] if _is_there(sidecar) else []
+    also = [("desc", own["desc"])]
+    for level in _levels(recording, recording.root, ("bold.json",), also):
+        # Beside that of this very image there may be one of another space.
+        if sidecar not in level:
+            sidecars.append(_only(level, recording))
     return Run(
         label,
         recording.path,
-        _needed(events, recording, options),
-        sidecars=_sidecars_of(recording),
+        events,
+        sidecars=tuple(sidecars),
         mask=None if options["mask_img"] else _mask_of(recording),
         confounds=confounds,
-        parts=parts or (),
+        parts=parts,
     )
 
 
 def _find_images(label, recording, options):
-    """Return the `Run` of images of single trials, which have a table beside them."""
+    """The `Run` of images of single trials, which have a table beside them."""
     stem = stem_of_file(recording.path)
     events = recording.path.with_name(f"{stem}.tsv")
     if not _is_there(events):
-        events = beside(recording, recording.root, "events.tsv")
+        events = beside(recording, recording.root, ("events.tsv",))
     if events is None:
         raise ValueError(
             f"{recording.path.name} has no table of its volumes: there is no "
             f"{stem}.tsv beside it."
         )
-    # Masks may have the names of their images, with _mask.
-    own = [recording.path.with_name(f"{stem}_{ending}") for ending in _MASKS]
-    own = [path for path in own if _is_there(path)]
     mask = None
     if not options["mask_img"]:
-        mask = own[0] if own else _mask_of(recording)
+        # Masks may have the names of their images, with _mask.
+        own = [recording.path.with_name(f"{stem}_{ending}") for ending in _MASKS]
+        mask = next(filter(_is_there, own), None) or _mask_of(recording)
     return Run(label, recording.path, events, mask=mask)
 
 
@@ -223,22 +240,30 @@ _FINDERS = {
 }
 
 
-def beside(recording, root, suffix, also=()):
-    """Return the file of a recording with another suffix, in a dataset; None for none.
+def _events_of(recording, options):
+    """The table of events of a recording, or say that there is none."""
+    events = beside(recording, options["bids_dir"], ("events.tsv",))
+    if events is None:
+        raise ValueError(
+            f"{recording.path.name} has no events: there is no events.tsv for it in "
+            f"{options['bids_dir']}."
+        )
+    return events
 
-    That of the nearest folder, where there must be one only. `suffix` has the ending,
-    or is a tuple of several; `also` are entities that the name must have, None for
-    those that it must not have.
+
+def beside(recording, root, suffixes, also=()):
+    """The file of a recording with another suffix, in a dataset; None for none.
+
+    That of the nearest folder, where there must be one only. Suffixes have the ending;
+    `also` are entities that the name must have, None for those that it must not have.
     """
-    for found in _levels(recording, root, suffix, also):
-        return _only(found, recording)
-    return None
+    found = next(_levels(recording, root, suffixes, also), None)
+    return found and _only(found, recording)
 
 
-def _levels(recording, root, suffix, also):
+def _levels(recording, root, suffixes, also):
     """Yield files of a recording in every folder that has any, the nearest first."""
     where = recording.path.parent.relative_to(recording.root)
-    suffixes = (suffix,) if isinstance(suffix, str) else suffix
     for folder in (where, *where.parents):
         found = [
             path
@@ -251,7 +276,7 @@ def _levels(recording, root, suffix, also):
 
 
 def _only(found, recording):
-    """Return the only file that is found; BIDS allows no more in one folder."""
+    """The only file that is found; BIDS allows no more in one folder."""
     if len(found) > 1:
         raise ValueError(
             f"{quoted([path.name for path in found], 4)} are both for "
@@ -261,75 +286,41 @@ def _only(found, recording):
     return found[0]
 
 
-def _sidecars_of(recording):
-    """Return the .json files on the scans of a run, the nearest first."""
-    own = recording.path.with_name(f"{stem_of_file(recording.path)}.json")
-    found = [own] if _is_there(own) else []
-    also = [("desc", recording.entities["desc"])]
-    for level in _levels(recording, recording.root, "bold.json", also):
-        # Beside that of this very image there may be one of another space.
-        if own not in level:
-            found.append(_only(level, recording))
-    return tuple(found)
-
-
 def _mask_of(recording):
-    """Return the brain mask in the space of a run; None for none."""
+    """The brain mask in the space of a run; None for none."""
     space = [(name, recording.entities.get(name)) for name in _OF_SPACE]
     return beside(recording, recording.root, _MASKS, [("desc", "brain"), *space])
 
 
-def _confounds_beside(recording):
-    """Return the table of fMRIPrep's confounds in the folder of a run; None for none.
-
-    As nilearn looks for it, which refuses two of them.
-    """
-    also = {"desc": "confounds"}
-    for path in _files_in(recording.path.parent):
-        if path.name.rpartition("_")[2] in _CONFOUNDS:
-            if _is_of(entities_of(path), recording.entities, also):
-                return path
-    return None
-
-
-def _folders_of(recording):
-    """Return the folders where MNE-BIDS looks for what is beside a recording."""
-    root, subject = recording.root, recording.root / f"sub-{recording.entities['sub']}"
-    session, datatype = recording.entities.get("ses"), recording.path.parent.name
-    sessions = [subject / f"ses-{session}"]
-    if session is None:
-        sessions = [p for p in sorted(subject.iterdir()) if p.name.startswith("ses-")]
-    folders = (subject, *sessions)
-    return [root, *folders, *(folder / datatype for folder in folders)]
-
-
 def _parts_of(recording):
-    """Return files beside a recording that have its name: data, marks, more parts."""
-
-    def own(entities):
-        return {k: v for k, v in entities.items() if k not in ("suffix", *_OF_PARTS)}
-
+    """Files beside a recording that have its name: data, marks, more parts."""
+    own = _telling(recording.entities)
     return [
         path
         for path in _files_in(recording.path.parent)
-        if path != recording.path and own(entities_of(path)) == own(recording.entities)
+        if path != recording.path and _telling(entities_of(path)) == own
     ]
 
 
+def _telling(entities):
+    """The entities that tell a recording from others, not parts of it."""
+    return {k: v for k, v in entities.items() if k not in ("suffix", *_OF_PARTS)}
+
+
 def _files_in(folder):
-    """Return the files in a folder by name; also links whose files are missing."""
+    """The files in a folder by name; also links whose files are missing."""
     if not folder.is_dir():
         return []
     return sorted(path for path in folder.iterdir() if not path.is_dir())
 
 
 def _is_there(path):
-    """Tell whether there is a file, or a link whose file is missing."""
+    """Whether there is a file, or a link whose file is missing."""
     return path.is_file() or path.is_symlink()
 
 
 def _is_of(entities, own, also):
-    """Tell whether the entities in a name say that a file is of a recording."""
+    """Whether the entities in a name say that a file is of a recording."""
     entities = {k: v for k, v in entities.items() if k != "suffix"}
     extra = {key: entities.pop(key, None) for key in also}
     return extra == also and all(
@@ -337,27 +328,8 @@ def _is_of(entities, own, also):
     )
 
 
-def _agree(entities, own):
-    """Tell whether no entity that two names share differs."""
-    return all(
-        same_value(key, own[key], value)
-        for key, value in entities.items()
-        if key in own and key not in ("suffix", *_OF_PARTS)
-    )
-
-
-def _needed(events, recording, options):
-    """Return the table of events, or say that there is none."""
-    if events is None:
-        raise ValueError(
-            f"{recording.path.name} has no events: there is no events.tsv for it in "
-            f"{options['bids_dir']}."
-        )
-    return events
-
-
 def _files_of_image(path):
-    """Return the files of an image or table: headers may be files of their own."""
+    """The files of an image or table: headers may be files of their own."""
     path = Path(path)
     try:
         parts = nibabel.load(path).file_map.values()

@@ -6,16 +6,13 @@ Every file has a JSON file of the same name that says how it came about.
 import json
 import os
 import re
-import uuid
 from pathlib import Path
-
-import numpy as np
 
 from .. import __version__
 from ..reports.methods import methods_text
 from ..utils.axes import BY_COLUMN
 from ..utils.checks import quoted
-from ..utils.files import check_target, move_into_place, write_text
+from ..utils.files import write_json, write_text, write_whole
 from ..utils.text import plain_cells
 
 NAME = "mvpa_kfda"
@@ -52,7 +49,7 @@ COLUMNS = {
 
 
 def describe_column(name, result):
-    """Return what a JSON file says about a column of a table, or about a map."""
+    """What a JSON file says about a column of a table, or about a map."""
     if name in COLUMNS:
         description, *units = COLUMNS[name]
         return {"Description": description} | ({"Units": units[0]} if units else {})
@@ -75,7 +72,7 @@ def describe_column(name, result):
 
 
 def entity_value(name):
-    """Return a name as the value of a BIDS entity, which has letters and digits."""
+    """A name as the value of a BIDS entity, which has letters and digits."""
     first, *rest = re.split("[^A-Za-z0-9]+", name)
     return first + "".join(word[:1].upper() + word[1:] for word in rest)
 
@@ -119,8 +116,7 @@ def check_output(folder, *inputs):
         raise ValueError(f"OUTPUT_DIR {folder} is a file. Choose a folder.")
     described = target / "dataset_description.json"
     if described.is_file():
-        content = read_json(described)
-        makers = content.get("GeneratedBy") if isinstance(content, dict) else None
+        makers = read_json(described).get("GeneratedBy")
         makers = makers if isinstance(makers, list) else []
         names = [each.get("Name") for each in makers if isinstance(each, dict)]
         if NAME not in names:
@@ -136,28 +132,10 @@ def check_output(folder, *inputs):
         )
 
 
-_README = f"""# Decoding results of mvpa_kfda
-
-Results of `mvpa-kfda bids`, version {__version__}: multivariate pattern analyses by
-kernel Fisher discriminants, cross-validated exactly, with label permutations.
-
-* `index.html`: an overview of all results, with links to a page for each subject and
-  each test of the group.
-* `sub-*/`: for each subject results (`*_decoding.h5`, read by
-  `mvpa_kfda.load_result`), tables (`*_decoding.tsv`, `*_peaks.tsv`) and maps
-  (`*_statmap.nii.gz`), with a JSON file for each that says how it was made.
-* `group/`: the same for tests across subjects.
-* `*_config.toml`: the options of the last run; `CITATION.bib`: what to cite.
-
-`dataset_description.json` names the datasets that the results are of. Files that BIDS
-has no names for are listed in `.bidsignore`.
-"""
-
-
 def describe_dataset(folder, links):
     """Write what the derivative dataset is, and link it to those it comes from."""
     folder.mkdir(parents=True, exist_ok=True)
-    links = {name: _relative(path, folder) for name, path in links.items() if path}
+    links = {name: relative(path, folder) for name, path in links.items() if path}
     content = {
         "Name": "Decoding results of mvpa_kfda",
         "BIDSVersion": BIDS_VERSION,
@@ -173,54 +151,29 @@ def describe_dataset(folder, links):
         "SourceDatasets": [{"URL": url} for url in links.values()],
         "DatasetLinks": links,
     }
-    write_json(folder / "dataset_description.json", content)
+    write_json(folder / "dataset_description.json", content, follow=False)
     lines = "".join(f"{line}\n" for line in _IGNORED)
-    in_place(folder / ".bidsignore", lambda draft: write_text(draft, lines))
-    readme = folder / "README.md"
-    if not readme.exists():  # others may have said more
-        in_place(readme, lambda draft: write_text(draft, _README))
+    write_text(folder / ".bidsignore", lines, follow=False)
+    if not (readme := folder / "README.md").exists():  # others may have said more
+        text = Path(__file__).with_name("readme.txt").read_text(encoding="utf-8")
+        write_text(readme, text.format(version=__version__), follow=False)
 
 
-def _relative(path, folder):
-    """Return where a dataset is, as seen from another folder."""
-    return Path(
-        os.path.relpath(os.path.realpath(path), os.path.realpath(folder))
-    ).as_posix()
+def relative(path, folder):
+    """Where something is, as seen from a folder."""
+    path, folder = os.path.realpath(path), os.path.realpath(folder)
+    return Path(os.path.relpath(path, folder)).as_posix()
 
 
 def read_json(path):
-    """Return what a JSON file holds, None if it is none."""
+    """What a JSON file holds by name; nothing if there is none, or it has no names."""
     try:
         if not path.is_file():  # a pipe would have no end
-            return None
-        return json.loads(path.read_text(encoding="utf-8"))
+            return {}
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError):
-        return None
-
-
-def as_dict(content):
-    """Return what is read of a JSON file if it has names, else nothing."""
+        return {}
     return content if isinstance(content, dict) else {}
-
-
-def write_json(path, content):
-    """Write a JSON file, whole or not at all."""
-    text = json.dumps(content, indent=2, ensure_ascii=False, default=_plain)
-    in_place(path, lambda draft: write_text(draft, f"{text}\n"))
-
-
-def as_json(content):
-    """Return what a JSON file gives back of some content."""
-    return json.loads(json.dumps(content, default=_plain))
-
-
-def _plain(value):
-    """Return a value as JSON has it."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    return str(value)
 
 
 def add_citations(folder, result, corrections):
@@ -233,19 +186,7 @@ def add_citations(folder, result, corrections):
     # In the order of the authors, which the keys begin with.
     ordered = sorted(filter(None, entries), key=lambda entry: entry.partition("{")[2])
     text = "\n\n".join(ordered)
-    in_place(path, lambda draft: write_text(draft, f"{text}\n"))
-
-
-def in_place(path, write):
-    """Write a file under another name first, so that there is never half of it."""
-    check_target(path)
-    # Other subjects may be at work on the same dataset, in other processes.
-    draft = path.with_name(f".{uuid.uuid4().hex[:8]}_{path.name[-50:]}")
-    try:
-        write(draft)
-        move_into_place(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
+    write_text(path, f"{text}\n", follow=False)
 
 
 def write_about(path, collect, word):
@@ -257,7 +198,7 @@ def write_about(path, collect, word):
     written = None
     while (found := collect()) != written:
         written, text = found, word(found)
-        in_place(path, lambda draft, text=text: write_text(draft, text))
+        write_text(path, text, follow=False)
 
 
 def write_table(table, path):
@@ -268,9 +209,9 @@ def write_table(table, path):
             draft, sep="\t", index=False, na_rep="n/a", lineterminator="\n"
         )
 
-    in_place(path, write)
+    write_whole(path, write, follow=False)
 
 
 def about_files(sources):
-    """Return what JSON files say of who made something, and from which files."""
+    """What JSON files say of who made something, and from which files."""
     return {"Sources": sources, "GeneratedBy": {"Name": NAME, "Version": __version__}}

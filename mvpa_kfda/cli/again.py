@@ -304,7 +304,7 @@ def _read_subjects(arguments):
 
 def _read_of_output(arguments, is_group):
     """Return the data, or subjects' results, of a result of ``mvpa-kfda bids``."""
-    from ..bids.again import read_again, subjects_of_group
+    from ..bids.reread import read_again, subjects_of_group
     from .bids import participant_options
 
     if is_group:

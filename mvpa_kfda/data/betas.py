@@ -39,8 +39,8 @@ from ..utils.checks import (
     warn,
 )
 from ..utils.memory import check_memory
+from ..utils.plain import recorded
 from ..utils.progress import Progress
-from ..utils.record import recorded
 from . import bold
 from .volumes import SCORED_AT_ONCE, NilearnWarnings, listed, usable_columns
 

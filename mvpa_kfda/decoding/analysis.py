@@ -45,7 +45,7 @@ from ..utils.checks import (
 from ..utils.fingerprints import note_input
 from ..utils.memory import check_memory
 from ..utils.parallel import one_blas_thread
-from ..utils.record import recorded, versions
+from ..utils.plain import recorded, versions
 from .orders import warn_of_order
 from .problems import (
     check_distances,

@@ -34,8 +34,8 @@ from ..utils.checks import (
     collected_warnings,
     counted,
 )
+from ..utils.plain import as_call, is_record
 from ..utils.problems import Problem
-from ..utils.record import as_call, is_record
 from ..viz.design import plot_design
 from ..viz.notebook import make_html
 from .analysis import draw_folds

@@ -19,7 +19,7 @@ from ..results.load import load_result
 from ..utils.advice import advice
 from ..utils.checks import check_option, check_share, counted, quoted, warn
 from ..utils.memory import LazyRows
-from ..utils.record import as_call, versions
+from ..utils.plain import as_call, versions
 from ..viz.style import DEFAULT_RESULTS
 from .second_level import MapTest, check_corrections, check_threshold, warn_if_above
 from .subjects import ResultOrPath, check_two_names, is_path

@@ -31,7 +31,7 @@ from ..utils.checks import (
     warn,
 )
 from ..utils.memory import batches, check_many
-from ..utils.record import versions
+from ..utils.plain import versions
 from .subjects import (
     ResultOrPath,
     Subjects,

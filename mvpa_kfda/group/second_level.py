@@ -80,7 +80,7 @@ from ..utils.checks import (
 )
 from ..utils.fingerprints import files_of
 from ..utils.memory import LazyRows, batches
-from ..utils.record import versions
+from ..utils.plain import versions
 from .subjects import (
     ResultOrPath,
     Subjects,

@@ -40,8 +40,8 @@ from ..utils.checks import (
     some_of,
     warn,
 )
+from ..utils.plain import as_call, is_record, recorded
 from ..utils.problems import who_was_told, word_told
-from ..utils.record import as_call, is_record, recorded
 from ..viz.style import DEFAULT_NAMES
 
 #: What users may give as one result of a list.

@@ -28,8 +28,8 @@ from sklearn import model_selection as ms
 
 from ..utils.checks import check_count, counted, plural, ranged, times_words, warn
 from ..utils.memory import check_many
+from ..utils.plain import recorded
 from ..utils.problems import Problem
-from ..utils.record import recorded
 
 
 class Splitter(Protocol):

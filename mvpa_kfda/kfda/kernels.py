@@ -28,7 +28,7 @@ from ..utils.checks import (
     enumerated,
     quoted,
 )
-from ..utils.record import Recorded, known
+from ..utils.plain import Recorded, known
 from ..utils.rounding import number
 
 #: Squares below this, and above its inverse, have lost digits or are about to; and

@@ -27,7 +27,7 @@ from scipy.linalg import eigvalsh
 from scipy.optimize import brentq
 
 from ..utils.checks import all_items, check_positive
-from ..utils.record import Recorded, is_record, known
+from ..utils.plain import Recorded, is_record, known
 from ..utils.rounding import number
 from .automatic import Unseen
 from .kernels import KernelChoice

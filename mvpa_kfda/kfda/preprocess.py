@@ -23,7 +23,7 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
 from ..utils.checks import counted, quoted
-from ..utils.record import is_record, recorded
+from ..utils.plain import is_record, recorded
 from ..utils.rounding import number
 from .kernels import innermost, kernels_of, needs_gram
 

@@ -51,7 +51,7 @@ from ..utils.checks import (
     check_symmetric,
     counted,
 )
-from ..utils.record import Recorded
+from ..utils.plain import Recorded
 from ..utils.rounding import number
 from .kernels import (
     Kernel,

@@ -23,7 +23,7 @@ from ..results.group import GroupResult
 from ..results.latency import Latency
 from ..utils.advice import advice
 from ..utils.checks import check_option, check_share, counted, enumerated
-from ..utils.record import is_record
+from ..utils.plain import is_record
 from ..utils.rounding import number
 from .citations import STYLES, name, render
 from .findings import (

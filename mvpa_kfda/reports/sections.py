@@ -18,7 +18,7 @@ from ..results.base import SubjectResult
 from ..results.finding import Finding
 from ..results.group import TestedMap
 from ..results.latency import Latency
-from ..utils.record import as_call, is_record
+from ..utils.plain import as_call, is_record
 from ..utils.rounding import percent
 from ..viz.brains import fits_glass_brain, kinds_of
 from ..viz.confusion import find_confusion, plot_confusion, plot_recall

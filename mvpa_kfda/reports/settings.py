@@ -8,7 +8,7 @@ from ..kfda.kernels import Kernel
 from ..kfda.penalties import N_OVER_SPECTRUM, Tuned, penalty_words
 from ..kfda.preprocess import step_words
 from ..kfda.rowmaps import LowRank
-from ..utils.record import is_record, known, recorded
+from ..utils.plain import is_record, known, recorded
 from .citations import name, outside_names
 from .templating import Record, all_of, written
 

@@ -20,7 +20,7 @@ from ..utils.checks import (
     some_of,
     times_words,
 )
-from ..utils.record import as_call
+from ..utils.plain import as_call
 from ..utils.rounding import number, p_words
 from .citations import name
 

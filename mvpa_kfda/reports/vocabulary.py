@@ -10,7 +10,7 @@ from __future__ import annotations
 from ..kfda.folds import SPLITTERS
 from ..metrics.names import find_metric
 from ..utils.checks import enumerated, ranged
-from ..utils.record import is_record
+from ..utils.plain import is_record
 from ..viz.style import channel_label
 from .citations import name
 from .templating import source

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..utils.checks import check_option
-from ..utils.record import as_call
+from ..utils.plain import as_call
 from .fields import arrays, record
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from sklearn import model_selection
 
 from ..kfda import kernels, penalties, rowmaps
 from ..kfda.folds import SPLITTERS as KNOWN_SPLITTERS
-from ..utils.record import as_call, is_record, recorded
+from ..utils.plain import as_call, is_record, recorded
 from .fields import record
 
 #: Options that no result depends on.

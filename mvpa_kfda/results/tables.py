@@ -8,7 +8,7 @@ import numpy as np
 
 from ..metrics.classes import METRICS
 from ..utils.axes import AXES
-from ..utils.record import as_call, is_record
+from ..utils.plain import as_call, is_record
 
 #: Coordinate -> its unit.
 _UNITS = {axis.column: axis.unit for axis in AXES.values() if axis.unit}

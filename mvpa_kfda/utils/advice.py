@@ -5,84 +5,59 @@ packages is loaded for it.
 """
 
 import os
-from dataclasses import dataclass
 from types import GeneratorType
 
 import numpy as np
 
-
-@dataclass(frozen=True)
-class _Kind:
-    """Objects that some function takes, and what to do with one of them or a list."""
-
-    #: Names of their classes, or of classes that these are made of.
-    classes: tuple
-    one: str
-    several: str
-
-    def holds(self, value):
-        """Tell whether an object is of this kind."""
-        return any(base.__name__ in self.classes for base in type(value).__mro__)
-
-
-#: What is recognised, the more special before what it is made of.
-_KINDS = (
-    _Kind(
-        ("EpochsTFR",),
+#: Names of classes, or of classes that these are made of -> what to do with one of
+#: their objects, and with a list of several where that is something else. The more
+#: special stand before what they are made of.
+_KINDS = {
+    ("EpochsTFR",): (
         "Power is decoded by decode_epochs; for generalization, pass one frequency of "
         "its get_data() to generalize_arrays.",
         "Power is decoded by decode_epochs, one object at a time.",
     ),
-    _Kind(
-        ("EpochsSpectrum",),
+    ("EpochsSpectrum",): (
         "A spectrum has no time axis. Pass its get_data() to decode_arrays, which "
         "decodes every frequency, or all its features to cross_validate.",
         "Spectra have no time axis. Pass their get_data(), joined by np.concatenate, "
         "to decode_arrays, which decodes every frequency.",
     ),
-    _Kind(
-        ("BaseEpochs",),
+    ("BaseEpochs",): (
         "Epochs are decoded by decode_epochs and generalize_epochs; for one time "
         "alone, pass epochs.get_data()[:, :, i] to cross_validate.",
         "Epochs are decoded by decode_epochs and generalize_epochs. Join them with "
         "mne.concatenate_epochs first, or decode each by itself.",
     ),
-    _Kind(
-        ("_BaseSourceEstimate",),
+    ("_BaseSourceEstimate",): (
         "A single source estimate is one trial or an average. Make one for every trial "
         "(mne.minimum_norm.apply_inverse_epochs), and use decode_sources(stcs, y).",
         "Source estimates, one per trial, are decoded by decode_sources(stcs, y). For "
         "generalize_arrays stack their data: X = np.stack([stc.data for stc in stcs]), "
         "tmin=stcs[0].tmin, sfreq=stcs[0].sfreq.",
     ),
-    _Kind(
-        ("Evoked", "AverageTFR", "Spectrum"),
+    ("Evoked", "AverageTFR", "Spectrum"): (
         "An average has no single trials to decode. Pass the epochs it was made of to "
         "decode_epochs.",
         "If each counts as a trial, stack their data: X = np.stack([average.get_data() "
         "for average in averages]), and use decode_arrays(X, y, tmin=..., sfreq=...).",
     ),
-    _Kind(
-        ("BaseRaw", "RawTFR"),
+    ("BaseRaw", "RawTFR"): (
         "A recording has no trials yet. Cut it with mne.Epochs(raw, events, event_id) "
         "first, and use decode_epochs.",
         "Recordings have no trials yet. Cut each with mne.Epochs(raw, events, "
         "event_id) first, join the epochs with mne.concatenate_epochs, and use "
         "decode_epochs.",
     ),
-    _Kind(
-        ("SpatialImage", "SurfaceImage"),
-        "Images are decoded by searchlight and decode_regions.",
+    ("SpatialImage", "SurfaceImage"): (
         "Images are decoded by searchlight and decode_regions.",
     ),
-    _Kind(
-        ("Result",),
-        "Results of several subjects are for group_inference, two of one subject for "
-        "compare.",
+    ("Result",): (
         "Results of several subjects are for group_inference, two of one subject for "
         "compare.",
     ),
-)
+}
 
 #: What to do with an array, by its number of dimensions.
 _ARRAYS = {
@@ -102,6 +77,7 @@ _FILES = {
     (".npy", ".npz"): "Read the file with np.load first.",
     (".h5",): "Read a result with load_result, data with h5py, first.",
 }
+_OTHER_FILES = "Read the file first, epochs with mne.read_epochs, arrays with np.load."
 
 
 #: What to do with complex numbers.
@@ -131,51 +107,45 @@ def described(value):
     return name
 
 
+def _advice_on(value):
+    """What to do with one object, and with several, of another package's data."""
+    names = {base.__name__ for base in type(_first(value)).__mro__}
+    return next((told for kind, told in _KINDS.items() if names & {*kind}), ())
+
+
 def is_foreign(value):
-    """Tell whether an object, or the first of a list, is data of another package."""
-    return any(kind.holds(_first(value)) for kind in _KINDS)
+    """Whether an object, or the first of a list, is data of another package."""
+    return bool(_advice_on(value))
 
 
 def may_hold_numbers(value):
-    """Tell whether something may be an array of numbers."""
+    """Whether something may be an array of numbers."""
     nothing = str | os.PathLike | dict | GeneratorType
     return not (is_foreign(value) or isinstance(_first(value), nothing))
 
 
 def _first(value):
-    """Return the first of a list, else the object itself."""
+    """The first of a list, else the object itself."""
     return value[0] if isinstance(value, list | tuple) and value else value
 
 
 def advice(value):
-    """Return which function takes an object, as a sentence after a space, or ""."""
-    found = _advice(value)
-    return f" {found}" if found else ""
-
-
-def _advice(value):
-    """Return which function takes an object, "" if none is known."""
-    first = _first(value)
+    """Which function takes an object, as a sentence after a space, or ""."""
+    first, found = _first(value), ""
     several = first is not value
-    for kind in _KINDS:
-        if kind.holds(first):
-            return kind.several if several else kind.one
-    if isinstance(first, str | os.PathLike):
-        return _of_path(os.fspath(first).lower())
-    if isinstance(first, np.ndarray):
-        return _ARRAYS.get(first.ndim + several, "")
-    if type(value).__name__ == "DataFrame":
-        return _ARRAYS[2]
-    if isinstance(value, GeneratorType):
-        return "Make a list of what the generator yields: list(...)."
-    if isinstance(value, dict) and value:
-        return "Pass its values one by one, or as a list: list(values.values())."
-    return ""
-
-
-def _of_path(path):
-    """Return what to do with a path."""
-    for endings, words in _FILES.items():
-        if path.endswith(endings):
-            return words
-    return "Read the file first, epochs with mne.read_epochs, arrays with np.load."
+    if told := _advice_on(value):
+        found = told[-1] if several else told[0]
+    elif isinstance(first, str | os.PathLike):
+        path, found = os.fspath(first).lower(), _OTHER_FILES
+        for endings, words in _FILES.items():
+            if path.endswith(endings):
+                found = words
+    elif isinstance(first, np.ndarray):
+        found = _ARRAYS.get(first.ndim + several, "")
+    elif type(value).__name__ == "DataFrame":
+        found = _ARRAYS[2]
+    elif isinstance(value, GeneratorType):
+        found = "Make a list of what the generator yields: list(...)."
+    elif isinstance(value, dict) and value:
+        found = "Pass its values one by one, or as a list: list(values.values())."
+    return f" {found}" if found else ""

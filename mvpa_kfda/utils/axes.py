@@ -118,7 +118,7 @@ _POSITIONS = {
 
 
 def axes_of(*names):
-    """Return what a class of results says of its axes: field -> column."""
+    """What a class of results says of its axes: field -> column."""
     return {name: AXES[name].column for name in names}
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from .checks import check_path
 from .files import check_target, draft_of, move_into_place
 from .parallel import WorkersLostError
-from .record import as_call
+from .plain import as_call
 from .signals import ending_in_order
 
 #: What marks a database as ours: a number in its header, at bytes 68 to 72.
@@ -129,7 +129,7 @@ class Checkpoint:
         return {number for number in parts if self._read(number) is not None}
 
     def load(self, number):
-        """Return the arrays of a finished part, nested, with None, as they were saved.
+        """The arrays of a finished part, nested, with None, as they were saved.
 
         A part that is missing or damaged is a ValueError.
         """
@@ -148,11 +148,11 @@ class Checkpoint:
         self._write(int(number), _pack(arrays))
 
     def _numbers(self):
-        """Return the numbers of all parts and of the description (set)."""
+        """The numbers of all parts and of the description (set)."""
         return {number for (number,) in self._execute("SELECT number FROM parts")}
 
     def _read(self, number):
-        """Return the bytes saved under a number, None if missing or damaged."""
+        """The bytes saved under a number, None if missing or damaged."""
         query = "SELECT content, checksum FROM parts WHERE number = ?"
         for content, checksum in self._execute(query, number):
             if isinstance(content, bytes) and _checksum(number, content) == checksum:
@@ -165,7 +165,7 @@ class Checkpoint:
         self._execute("INSERT OR REPLACE INTO parts VALUES (?, ?, ?)", *row)
 
     def _execute(self, command, *values):
-        """Return the rows of an SQL command; say what its errors mean for the file."""
+        """The rows of an SQL command; say what its errors mean for the file."""
         try:
             return self._database.execute(command, values).fetchall()
         except sqlite3.OperationalError as error:
@@ -182,7 +182,7 @@ class Checkpoint:
             raise self._damaged(error) from error
 
     def _damaged(self, why):
-        """Return the error of a file that cannot be trusted."""
+        """The error of a file that cannot be trusted."""
         return ValueError(
             f"{self.path} is a damaged checkpoint ({why}). Use another path, or delete "
             "the file to start again."
@@ -277,7 +277,7 @@ def _check_header(path):
 
 
 def _checksum(number, content):
-    """Return a checksum of bytes and of the number they go by."""
+    """A checksum of bytes and of the number they go by."""
     return hashlib.blake2b(content, digest_size=16, key=b"%d" % number).digest()
 
 
@@ -291,7 +291,7 @@ def _pack(arrays):
 
 
 def _outline(value, where, leaves):
-    """Return the names, with True for every array, and add the arrays to `leaves`."""
+    """The names, with True for every array, and add the arrays to `leaves`."""
     if isinstance(value, dict) and all(type(name) is str for name in value):
         return {k: _outline(v, f"{where}[{k!r}]", leaves) for k, v in value.items()}
     if value is None:
@@ -337,7 +337,7 @@ def _differences(known, given):
 
 
 def digest(*values):
-    """Return a name (str) for values, the same whenever they are.
+    """A name (str) for values, the same whenever they are.
 
     Values may be arrays, which go by type, shape and elements, not by their order in
     memory; strings, numbers and None; and lists and dicts of these. Others are a
@@ -358,7 +358,7 @@ def digest(*values):
 
 
 def _summary(value):
-    """Return what stands in the JSON of `digest` for a value that JSON has not."""
+    """What stands in the JSON of `digest` for a value that JSON has not."""
     if isinstance(value, np.generic) and value.dtype.kind in "biufcSU":
         return value.item()
     if isinstance(value, complex | bytes):

@@ -49,7 +49,7 @@ def capital(text):
 
 
 def some_of(names, most=3):
-    """Return names, or the first of them and how many more there are."""
+    """Names, or the first of them and how many more there are."""
     names = list(names)
     if len(names) <= most + 1:
         return enumerated(names)
@@ -61,7 +61,7 @@ _PLURALS = {"vertex": "vertices", "frequency": "frequencies", "class": "classes"
 
 
 def plural(noun, number=2):
-    """Return a noun as it stands after a number, e.g. "folds", but 1 "fold"."""
+    """A noun as it stands after a number, e.g. "folds", but 1 "fold"."""
     if number == 1:
         return noun
     first, of, rest = noun.partition(" of ")  # "pairs of times"
@@ -131,13 +131,13 @@ def warn(message, category=RuntimeWarning, of_result=True):
     warnings.warn(message, category, stacklevel=level)
 
 
-def invalid(name, value, allowed, kind=ValueError):
+def invalid(name, value, allowed, kind=ValueError, hint=""):
     """The error for a value that is not allowed."""
-    return kind(f"Invalid value for {name!r}: {value!r}. Allowed: {allowed}.")
+    return kind(f"Invalid value for {name!r}: {value!r}. Allowed: {allowed}.{hint}")
 
 
 def check_option(name, value, allowed, also=()):
-    """Return a value of `allowed`; `also` words what else the caller takes."""
+    """A value of `allowed`; `also` words what else the caller takes."""
     try:
         hash(value)  # arrays and lists are no names, even where they equal one
         known = value in allowed
@@ -153,7 +153,7 @@ _MOST_ITEMS = 10_000
 
 
 def all_items(name, values):
-    """Return the items of an iterable as a list; refuse one that may never end."""
+    """The items of an iterable as a list; refuse one that may never end."""
     most = None if hasattr(values, "__len__") else _MOST_ITEMS + 1
     try:
         items = list(islice(values, most))
@@ -170,7 +170,7 @@ def all_items(name, values):
 
 
 def expand_pattern(pattern, where=""):
-    """Return the path of a file, or the paths in order that a pattern stands for."""
+    """The path of a file, or the paths in order that a pattern stands for."""
     path = Path(pattern).expanduser()
     refuse_long_name(path)
     if path.exists() or not glob.has_magic(str(path)):
@@ -195,7 +195,7 @@ def read_file(path, name, read, what, errors=Exception):
 
 
 def name_items(name, items):
-    """Return what to call each of several inputs: its file, or its place in a list."""
+    """What to call each of several inputs: its file, or its place in a list."""
     several = len(items) > 1
     return [
         _file_of(item) or (f"{name}[{i}]" if several else name)
@@ -204,7 +204,7 @@ def name_items(name, items):
 
 
 def _file_of(item):
-    """Return the file that something is, or was read from; None: no file is known."""
+    """The file that something is, or was read from; None: no file is known."""
     if isinstance(item, str | os.PathLike):
         return os.fspath(item)
     if callable(found := getattr(item, "get_filename", None)):
@@ -214,13 +214,11 @@ def _file_of(item):
 
 
 def check_scoring_names(scoring, metrics):
-    """Return the list of metric names, each of them one of `metrics`."""
+    """The list of metric names, each of them one of `metrics`."""
     names = [scoring] if isinstance(scoring, str) else scoring
     if not isinstance(names, (list, tuple)) or not names:
-        raise TypeError(
-            f"Invalid value for 'scoring': {scoring!r}. Allowed: a metric's name or a "
-            f"list of names, of {', '.join(metrics)}."
-        )
+        allowed = f"a metric's name or a list of names, of {', '.join(metrics)}"
+        raise invalid("scoring", scoring, allowed, TypeError)
     for name in names:
         check_option("scoring", name, metrics)
     if len(set(names)) < len(names):
@@ -229,13 +227,11 @@ def check_scoring_names(scoring, metrics):
 
 
 def check_components(n_components, n_classes):
-    """Return a number of discriminants, at most one less than there are classes."""
+    """A number of discriminants, at most one less than there are classes."""
     n_components = check_count("n_components", n_components, minimum=1)
     if n_components > n_classes - 1:
-        raise ValueError(
-            f"Invalid value for 'n_components': {n_components}. Allowed: at most "
-            f"{n_classes - 1}, one less than the {n_classes} classes in y."
-        )
+        allowed = f"at most {n_classes - 1}, one less than the {n_classes} classes in y"
+        raise invalid("n_components", n_components, allowed)
     return n_components
 
 
@@ -245,102 +241,92 @@ _MOST_COUNTED = np.iinfo(np.int64).max
 
 def check_count(name, value, minimum=0, most=_MOST_COUNTED):
     """Return `value` as an int of at least `minimum`."""
+    allowed = f"a whole number of at least {minimum}"
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     number = int(value) if whole else None  # NumPy's have a largest value of their own
     if number is None or number < minimum:
-        raise ValueError(
-            f"Invalid value for {name!r}: {value!r}. Allowed: a whole number of at "
-            f"least {minimum}.{_as_int(value, minimum)}"
-        )
+        hint = ""
+        if isinstance(value, float) and value.is_integer() and value >= minimum:
+            short = f"{value:g}"  # such as 1e6
+            written = short if float(short) == value else repr(float(value))
+            hint = f" This one is a float: write int({written})."
+        raise invalid(name, value, allowed, hint=hint)
     if number > most:
-        raise ValueError(
-            f"Invalid value for {name!r}: {value!r}. Allowed: a whole number of at "
-            f"least {minimum} and at most {most:,}."
-        )
+        raise invalid(name, value, f"{allowed} and at most {most:,}")
     return number
 
 
-def _as_int(value, minimum):
-    """Say how to write a whole number that came as a float, such as 1e6."""
-    if not isinstance(value, float) or not value.is_integer() or value < minimum:
-        return ""
-    short = f"{value:g}"
-    written = short if float(short) == value else repr(float(value))
-    return f" This one is a float: write int({written})."
-
-
 def check_jobs(n_jobs):
-    """Return a number of workers as joblib takes it."""
+    """A number of workers as joblib takes it."""
     whole = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool)
     if n_jobs is not None and not (whole and n_jobs != 0):
-        raise ValueError(
-            f"Invalid value for 'n_jobs': {n_jobs!r}. Allowed: None, or a whole number "
-            "other than 0; -1 takes all processors."
-        )
+        allowed = "None, or a whole number other than 0; -1 takes all processors"
+        raise invalid("n_jobs", n_jobs, allowed)
     return None if n_jobs is None else int(n_jobs)
+
+
+def _is_real(value):
+    """Whether a value is a real number; True and False are none here."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _is_finite(value):
+    """Whether a value is a real number that is finite as a float, however large."""
+    try:
+        return _is_real(value) and math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def check_positive(name, value, hint="", zero=False):
     """Return `value` as a float above zero, or zero if `zero`."""
     hint = hint or (" Zero is allowed too." if zero else "")
-    if isinstance(value, bool) or not isinstance(value, Real):
+    if not _is_real(value):
         raise TypeError(
             f"Invalid value for {name!r}: {value!r} of type "
             f"{type(value).__name__}. Allowed: a number above zero.{hint}"
         )
     if not (_is_finite(value) and (value > 0 or (zero and value == 0))):
-        raise ValueError(
-            f"Invalid value for {name!r}: {value!r}. Allowed: a finite number above "
-            f"zero.{hint}"
-        )
+        raise invalid(name, value, "a finite number above zero", hint=hint)
     return float(value)
 
 
 def check_finite(name, value, hint=""):
     """Return `value` as a finite float."""
-    real = isinstance(value, Real) and not isinstance(value, bool)
-    if not real or not _is_finite(value):
-        raise ValueError(
-            f"Invalid value for {name!r}: {value!r}. Allowed: a finite number.{hint}"
-        )
+    if not _is_finite(value):
+        raise invalid(name, value, "a finite number", hint=hint)
     return float(value)
 
 
-def _is_finite(value):
-    """Tell whether a real number is finite as a float, however large."""
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        return False
+def check_share(name, value, below=1, zero=False, such_as=""):
+    """Return `value` as a float above 0, or 0 if `zero`, and below `below`."""
+    if not _is_real(value) or not (0 < value < below or (zero and value == 0)):
+        least = "of at least 0" if zero else "above 0"
+        raise invalid(name, value, f"a number {least} and below {below:g}{such_as}")
+    return float(value)
 
 
 def check_flag(name, value, also=()):
-    """Return a boolean; of anything else nobody knows what is meant."""
+    """A boolean; of anything else nobody knows what is meant."""
     if any(value is known for known in also):
         return value
     if not isinstance(value, bool | np.bool_):
-        raise TypeError(
-            f"Invalid value for {name!r}: {value!r}. Allowed: True"
-            f"{', False or None' if also else ' or False'}."
-        )
+        allowed = "True, False or None" if also else "True or False"
+        raise invalid(name, value, allowed, TypeError)
     return bool(value)
 
 
 def check_verbose(verbose):
-    """Return whether progress is wanted, or None; numbers are those of nilearn."""
+    """Whether progress is wanted, or None; numbers are those of nilearn."""
     if verbose is None or isinstance(verbose, bool | np.bool_ | Integral):
         return None if verbose is None else bool(verbose)
-    raise TypeError(
-        f"Invalid value for 'verbose': {verbose!r}. Allowed: True, False or None."
-    )
+    raise invalid("verbose", verbose, "True, False or None", TypeError)
 
 
 def check_text(name, value):
-    """Return a text, or None."""
+    """A text, or None."""
     if value is not None and not isinstance(value, str):
-        raise TypeError(
-            f"Invalid value for {name!r}: {value!r}. Allowed: a text, or None."
-        )
+        raise invalid(name, value, "a text, or None", TypeError)
     if value is not None and re.search("[\ud800-\udfff]", value):
         raise ValueError(
             f"Invalid value for {name!r}: {value!r}, which holds halves of characters "
@@ -350,7 +336,7 @@ def check_text(name, value):
 
 
 def check_path(path, name="path"):
-    """Return a path as text; refuse bytes, numbers and what no file can be called."""
+    """A path as text; refuse bytes, numbers and what no file can be called."""
     text = os.fspath(path) if isinstance(path, str | os.PathLike) else path
     if not isinstance(text, str):
         raise TypeError(
@@ -362,10 +348,8 @@ def check_path(path, name="path"):
     except UnicodeEncodeError:  # halves of characters
         named = False
     if not named:
-        raise ValueError(
-            f"Invalid value for {name!r}: {text!r}. Allowed: a name that a file can "
-            "have, neither empty nor with NUL characters."
-        )
+        allowed = "a name that a file can have, neither empty nor with NUL characters"
+        raise invalid(name, text, allowed)
     refuse_long_name(text, name)
     return text
 
@@ -386,20 +370,8 @@ def refuse_long_name(path, name="path"):
         return
 
 
-def check_share(name, value, below=1, zero=False, such_as=""):
-    """Return `value` as a float above 0, or 0 if `zero`, and below `below`."""
-    real = isinstance(value, Real) and not isinstance(value, bool)
-    if not real or not (0 < value < below or (zero and value == 0)):
-        least = "of at least 0" if zero else "above 0"
-        raise ValueError(
-            f"Invalid value for {name!r}: {value!r}. Allowed: a number {least} and "
-            f"below {below:g}{such_as}."
-        )
-    return float(value)
-
-
 def check_dtype(dtype):
-    """Return the floating type to compute in: float64 or float32."""
+    """The floating type to compute in: float64 or float32."""
     try:
         name = np.dtype(dtype).name
     except (TypeError, ValueError):
@@ -410,16 +382,14 @@ def check_dtype(dtype):
 def check_checkpoint(checkpoint):
     """Refuse what is no path, or none that a file can have."""
     if not isinstance(checkpoint, str | os.PathLike | None):
-        raise TypeError(
-            f"Invalid value for 'checkpoint': {checkpoint!r}. Allowed: None, or the "
-            "path of a file."
-        )
+        allowed = "None, or the path of a file"
+        raise invalid("checkpoint", checkpoint, allowed, TypeError)
     if checkpoint is not None:
         check_path(checkpoint, "checkpoint")
 
 
 def check_numbers(X, name, of_complex=""):
-    """Return an array of real numbers of any shape, not copied if it is one.
+    """An array of real numbers of any shape, not copied if it is one.
 
     `of_complex` says what to do with complex ones.
     """
@@ -478,7 +448,7 @@ _LOOKED_AT, _ENOUGH_NAMED = 10_000, 20
 
 
 def angle_unit(values, name=""):
-    """Return the unit of numbers that seem to be angles, by their range; else None.
+    """The unit of numbers that seem to be angles, by their range; else None.
 
     They fill one turn up to both of its ends. Of whole numbers, and of degrees, the
     name has to say so too.
@@ -500,22 +470,20 @@ def angle_unit(values, name=""):
             at = (values - start) / turn
             if at.min() < -_BEYOND or at.max() > 1 + _BEYOND:
                 continue
-            if _is_near_both_ends(at) if named else _fills_a_turn(at, is_matrix):
+            if named:
+                near = min(np.mean(at <= _NEAR_END), np.mean(at >= 1 - _NEAR_END))
+                fills = near > _SHARE_NEAR
+            else:
+                quarter = (4 * at + 0.5).astype(
+                    int
+                ) % 4  # the first is around both ends
+                in_quarter = np.bincount(quarter, minlength=4) / len(at)
+                gap = max(at.min(), 1 - at.max())
+                rare = in_quarter.min() < _IN_QUARTER
+                fills = gap < _GAPS[is_matrix] / len(at) and not rare
+            if fills:
                 return unit
     return None
-
-
-def _is_near_both_ends(at):
-    """Tell whether some values, in turns, are near either end of one."""
-    return min(np.mean(at <= _NEAR_END), np.mean(at >= 1 - _NEAR_END)) > _SHARE_NEAR
-
-
-def _fills_a_turn(at, is_matrix):
-    """Tell whether values, in turns, are spread over a whole one up to its ends."""
-    quarter = (4 * at + 0.5).astype(int) % 4  # the first one is around both ends
-    in_quarter = np.bincount(quarter, minlength=4) / len(at)
-    gap = _GAPS[is_matrix] / len(at)
-    return max(at.min(), 1 - at.max()) < gap and in_quarter.min() >= _IN_QUARTER
 
 
 def warn_of_angles(values, name, instead):
@@ -531,12 +499,12 @@ def warn_of_angles(values, name, instead):
 
 
 def check_array(X, name="X", ndim=2):
-    """Return a real, finite float64 array with `ndim` dimensions."""
+    """A real, finite float64 array with `ndim` dimensions."""
     return check_real(X, name, ndim).astype(np.float64, copy=False)
 
 
 def check_real(X, name="X", ndim=2):
-    """Return a real, finite array with `ndim` dimensions, in its own type.
+    """A real, finite array with `ndim` dimensions, in its own type.
 
     In float64 if numbers of that type need more room than there.
     """
@@ -562,7 +530,7 @@ def check_real(X, name="X", ndim=2):
 
 
 def check_gram(K):
-    """Return a finite, square, symmetric precomputed kernel matrix."""
+    """A finite, square, symmetric precomputed kernel matrix."""
     K = check_array(K)
     if K.shape[0] != K.shape[1]:
         raise ValueError(
@@ -588,19 +556,8 @@ def check_shape(values, shape, what, mend=""):
         raise ValueError(f"{what}, shape {shape}; got {values.shape}.{mend}")
 
 
-def _missing(values):
-    """Mark None and NaN in an array of any dtype."""
-    if values.dtype.kind in "fc":
-        return np.isnan(values)
-    if values.dtype.kind in "mM":
-        return np.isnat(values)
-    if values.dtype.kind == "O":
-        return np.array([_is_missing(v) for v in values], dtype=bool)
-    return np.zeros(len(values), dtype=bool)
-
-
 def _is_missing(value):
-    """Tell whether one value is None, NaN or the NA of a data frame."""
+    """Whether one value is None, NaN or the NA of a data frame."""
     try:
         return value is None or bool(value != value)
     except TypeError:  # NA will not say whether it differs from itself
@@ -609,20 +566,8 @@ def _is_missing(value):
         return False
 
 
-def _uniform(values, name):
-    """Return an array of objects as one of strings or of numbers."""
-    for kinds in (str, bytes, (Real, np.bool_)):
-        if all(isinstance(value, kinds) for value in values):
-            return np.array(values.tolist())
-    types = sorted({type(value).__name__ for value in values})
-    raise ValueError(
-        f"{name} holds values of type {', '.join(types)}, which cannot be sorted as "
-        "labels; use all strings or all numbers."
-    )
-
-
 def native(values):
-    """Return an array in the order of bytes of this machine, which pandas needs."""
+    """An array in the order of bytes of this machine, which pandas needs."""
     if values.dtype.isnative:
         return values
     return values.astype(values.dtype.newbyteorder("="))
@@ -645,7 +590,7 @@ def refuse_masked(name, values, n_trials):
 
 
 def trimmed(values):
-    """Return an array (n,) whose texts have no blanks at their ends."""
+    """An array (n,) whose texts have no blanks at their ends."""
     if values.dtype.kind not in "UO":
         return values
     given = values.tolist()
@@ -656,12 +601,12 @@ def trimmed(values):
 
 
 def check_per_trial(values, n_trials, name):
-    """Return a 1-D array with one non-missing value per trial, texts trimmed."""
+    """A 1-D array with one non-missing value per trial, texts trimmed."""
     return trimmed(_per_trial(values, n_trials, name))
 
 
 def _per_trial(values, n_trials, name):
-    """Return a 1-D array with one non-missing value per trial, as given."""
+    """A 1-D array with one non-missing value per trial, as given."""
     refuse_masked(name, values, n_trials)
     # A list as objects: NaN among strings would become the string 'nan'.
     values = np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
@@ -672,21 +617,35 @@ def _per_trial(values, n_trials, name):
             f"{name} must hold one value per trial, shape ({n_trials},); got shape "
             f"{values.shape}."
         )
-    missing = _missing(values)
+    missing = np.array([_is_missing(value) for value in values], dtype=bool)
     if missing.any():
         raise ValueError(
             f"{name} is missing (None or NaN) for {missing.sum()} of {n_trials} "
             "trials; drop these trials first."
         )
-    if values.dtype.kind == "O":
-        values = _uniform(values, name)
+    if values.dtype.kind == "O":  # as one of strings or of numbers
+        for kinds in (str, bytes, (Real, np.bool_)):
+            if all(isinstance(value, kinds) for value in values):
+                values = np.array(values.tolist())
+                break
+        else:
+            types = sorted({type(value).__name__ for value in values})
+            raise ValueError(
+                f"{name} holds values of type {', '.join(types)}, which cannot be "
+                "sorted as labels; use all strings or all numbers."
+            )
     if values.dtype.kind == "S":
-        values = _decoded(values, name)
+        try:
+            values = np.char.decode(values, "utf-8")
+        except UnicodeDecodeError:
+            raise ValueError(
+                f"{name} holds bytes that are no UTF-8 text; use strings or numbers."
+            ) from None
     return native(values)
 
 
 def plain_labels(y):
-    """Return labels as scikit-learn takes them; refuse missing ones."""
+    """Labels as scikit-learn takes them; refuse missing ones."""
     values = y if np.ma.is_masked(y) else None
     if isinstance(y, list | tuple):
         values = np.asarray(y, dtype=object)  # NaN among strings is no text
@@ -699,18 +658,8 @@ def plain_labels(y):
     return _per_trial(y, len(y), "y")
 
 
-def _decoded(values, name):
-    """Return bytes as strings."""
-    try:
-        return np.char.decode(values, "utf-8")
-    except UnicodeDecodeError:
-        raise ValueError(
-            f"{name} holds bytes that are no UTF-8 text; use strings or numbers."
-        ) from None
-
-
 def check_labels(y, n_trials):
-    """Return the sorted classes and each trial's integer code into them."""
+    """The sorted classes and each trial's integer code into them."""
     y = check_per_trial(y, n_trials, "y")
     whole = y.dtype.kind not in "fc" or np.isfinite(y) & (y == np.rint(y))
     if y.dtype.kind == "c" or not np.all(whole):
@@ -735,7 +684,7 @@ def check_labels(y, n_trials):
 
 
 def draw_seed(random_state):
-    """Return a whole number that redraws the same permutations."""
+    """A whole number that redraws the same permutations."""
     if random_state is None:
         random_state = np.random.default_rng()
     if isinstance(random_state, np.random.Generator):
@@ -744,18 +693,14 @@ def draw_seed(random_state):
         return int(random_state.randint(2**31 - 1))
     if isinstance(random_state, Integral):
         return check_count("random_state", random_state, most=math.inf)
-    raise TypeError(
-        f"Invalid value for 'random_state': {random_state!r}. Allowed: None, a whole "
-        "number, or a NumPy Generator or RandomState."
-    )
+    allowed = "None, a whole number, or a NumPy Generator or RandomState"
+    raise invalid("random_state", random_state, allowed, TypeError)
 
 
 def generator(random_state):
-    """Return a random generator of a seed, or the generator itself."""
+    """A random generator of a seed, or the generator itself."""
     try:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError):
-        raise ValueError(
-            f"Invalid value for 'random_state': {random_state!r}. Allowed: None, a "
-            "whole number of at least 0 or a numpy.random.Generator."
-        ) from None
+        allowed = "None, a whole number of at least 0 or a numpy.random.Generator"
+        raise invalid("random_state", random_state, allowed) from None

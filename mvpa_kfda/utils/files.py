@@ -17,6 +17,7 @@ before the HDF5 library opens the file: the older ones end Python on much damage
 """
 
 import errno
+import json
 import math
 import os
 import re
@@ -31,6 +32,7 @@ import h5py
 import numpy as np
 
 from .checks import check_path
+from .plain import recorded
 
 #: The attribute of the file that says it is a result file, and of which format.
 VERSION_NAME = "mvpa_kfda_format"
@@ -90,17 +92,14 @@ def write_result_file(path, class_name, fields, *, overwrite=False):
     Fields are arrays, numbers, strings, booleans, None, or dicts, lists and tuples of
     these; anything else is a TypeError.
     """
-    # A link is followed, so that the link itself survives the move at the end.
-    target = Path(os.path.realpath(check_path(path)))
-    check_target(path)
-    if target.exists() and not overwrite:
+    check_target(check_path(path))
+    if os.path.exists(path) and not overwrite:
         raise FileExistsError(
             f"{path} exists already; pass overwrite=True to replace it, or choose "
             "another name."
         )
-    # Moved into place at the end: a crash leaves no half a file, and the old one.
-    draft = draft_of(target)
-    try:
+
+    def write(draft):
         _take_room(draft, _least_size(fields))
         # The format of HDF5 1.10 has checksums of the structure.
         with h5py.File(draft, "w", libver="v110") as file:
@@ -115,7 +114,9 @@ def write_result_file(path, class_name, fields, *, overwrite=False):
             file.write(seal)
             file.flush()
             os.fsync(file.fileno())
-        move_into_place(draft, target)
+
+    try:
+        write_whole(path, write)
     except (OSError, RuntimeError) as error:
         if type(error) not in (OSError, RuntimeError):
             raise  # as of permissions, which say what is wrong
@@ -123,8 +124,6 @@ def write_result_file(path, class_name, fields, *, overwrite=False):
         why = _FULL.get(number, os.strerror(number)) if number else _FAILED
         words = f"{why}; nothing was saved, and what was there is as it was"
         raise OSError(number or errno.EIO, words, str(path)) from error
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _take_room(draft, size):
@@ -142,7 +141,7 @@ def _take_room(draft, size):
 
 
 def _least_size(value):
-    """Return how many bytes a value takes in a file, at least."""
+    """How many bytes a value takes in a file, at least."""
     if isinstance(value, np.ndarray | np.generic):
         return value.nbytes // (4 if value.dtype.kind == "U" else 1)
     if isinstance(value, dict):
@@ -185,16 +184,15 @@ def check_target(path):
         raise OSError(f"{path} is {kind}, not a file; use the name of a file.")
 
 
-def write_whole(path, write):
+def write_whole(path, write, follow=True):
     """Let a function write a file under another name, and move it to its place.
 
-    So there is never half a file, and what is not a file is left alone.
+    So there is never half a file, and what is not a file is left alone. If links are to
+    be followed, a link survives, and its file is replaced.
     """
     check_target(path)
-    # A link is followed, so that the link itself survives the move at the end.
-    target = Path(os.path.realpath(path))
-    # With the ending of the file, by which many functions choose a format.
-    draft = target.with_name(f".{uuid.uuid4().hex[:8]}_{target.name[-_KEPT:]}")
+    target = Path(os.path.realpath(path) if follow else path)
+    draft = draft_of(target)
     try:
         write(draft)
         move_into_place(draft, target)
@@ -220,19 +218,30 @@ def move_into_place(draft, target):
         time.sleep(seconds)
 
 
-def write_text(path, text):
-    """Write text as it is on all systems: UTF-8, with one sign at the end of a line."""
-    path.write_text(text, encoding="utf-8", newline="\n")
-
-
 def draft_of(path):
-    """Return where to write a file before it is moved to its place."""
+    """Where to write a file before it is moved to its place."""
     # Not tempfile: its files are readable by their owner only, and stay so when moved.
-    return path.with_name(f".{path.name[:_KEPT]}.{uuid.uuid4().hex[:8]}.tmp")
+    # With the ending of the file, by which many functions choose a format.
+    return path.with_name(f".{uuid.uuid4().hex[:8]}_{path.name[-_KEPT:]}")
+
+
+def write_text(path, text, follow=True):
+    """Write text as it is on all systems: UTF-8, with one sign at the end of a line."""
+
+    def write(draft):
+        draft.write_text(text, encoding="utf-8", newline="\n")
+
+    write_whole(path, write, follow)
+
+
+def write_json(path, content, follow=True):
+    """Write a JSON file of plain values, and of what `recorded` makes plain."""
+    text = json.dumps(recorded(content), indent=2, ensure_ascii=False)
+    write_text(path, f"{text}\n", follow)
 
 
 def read_result_file(path):
-    """Return the class name and the fields of a file, without executing any of it.
+    """The class name and the fields of a file, without executing any of it.
 
     A ValueError if the file is no result file of this format, or is damaged.
     """
@@ -262,7 +271,7 @@ def read_result_file(path):
 
 
 def same_content(value, other):
-    """Tell whether two values would be written alike; NaN equals NaN."""
+    """Whether two values would be written alike; NaN equals NaN."""
     (kind, content), (other_kind, others) = _encode(value), _encode(other)
     if kind != other_kind or type(content) is not type(others):
         return False
@@ -307,13 +316,13 @@ def _write(group, name, value, where, depth=1):
 
 
 def _check_list(kind, parts):
-    """Return the checksum of what belongs to a group, by names, kinds and checksums."""
+    """The checksum of what belongs to a group, by names, kinds and checksums."""
     words = [kind, *(str(word) for part in parts for word in part)]
     return np.uint32(zlib.crc32("\0".join(words).encode("utf-8", "surrogatepass")))
 
 
 def _seal(file, size):
-    """Return what seals the first bytes of an open file, up to a size."""
+    """What seals the first bytes of an open file, up to a size."""
     file.seek(0)
     check = 0
     for done in range(0, size, BLOCK):
@@ -322,7 +331,7 @@ def _seal(file, size):
 
 
 def _encode(value):
-    """Return the kind of a value, and its array or a dict of its parts."""
+    """The kind of a value, and its array or a dict of its parts."""
     # NumPy first: np.float64 and np.str_ are also Python floats and strings.
     if isinstance(value, np.generic):
         return _encode_array("scalar", np.asarray(value))
@@ -357,7 +366,7 @@ def _encode(value):
 
 
 def _encode_array(kind, array):
-    """Return the kind of an array or NumPy scalar, and what of it HDF5 can hold."""
+    """The kind of an array or NumPy scalar, and what of it HDF5 can hold."""
     if array.dtype.kind in "biuf":
         return kind, array
     if array.dtype.kind == "U":
@@ -380,7 +389,7 @@ def _encode_array(kind, array):
 
 
 def _pack(items):
-    """Return one array of values that are all of one plain type, or None."""
+    """One array of values that are all of one plain type, or None."""
     kinds = set(map(type, items))
     if len(kinds) > 1 or not kinds <= set(PLAIN.values()):
         return None
@@ -391,7 +400,7 @@ def _pack(items):
 
 
 def _utf8(array):
-    """Return texts as UTF-8 of the fixed length that the longest of them has."""
+    """Texts as UTF-8 of the fixed length that the longest of them has."""
     # surrogatepass: names of files may hold halves of characters.
     encoded = [text.encode("utf-8", "surrogatepass") for text in array.flat]
     dtype = h5py.string_dtype("utf-8", max([1, *map(len, encoded)]))
@@ -399,7 +408,7 @@ def _utf8(array):
 
 
 def _is_name(key):
-    """Tell whether HDF5 takes a key of a dict for a name."""
+    """Whether HDF5 takes a key of a dict for a name."""
     return type(key) is str and not re.search(r"^\.?$|[/\0\ud800-\udfff]", key)
 
 
@@ -434,7 +443,7 @@ def _check_seal(path):
 
 
 def _end_of_hdf5(start, size):
-    """Return where HDF5 ends, as a file begins; `size` if an older one did not say."""
+    """Where HDF5 ends, as a file begins; `size` if an older one did not say."""
     said = start.startswith(SUPERBLOCKS)
     return int.from_bytes(start[28:36], "little") if said else size
 
@@ -458,7 +467,7 @@ def _check_root(file):
 
 
 def _older(version):
-    """Return the error of files of an older format."""
+    """The error of files of an older format."""
     return _RefusedError(
         f"is a result file of an older format ({version}; this version reads "
         f"{FORMAT_VERSION}), which is no longer read; run the analysis again, or load "
@@ -467,7 +476,7 @@ def _older(version):
 
 
 def _attribute(node, name, kind):
-    """Return an attribute of one short value; never look into a heap for it."""
+    """An attribute of one short value; never look into a heap for it."""
     stored = node.attrs.get_id(name)
     dtype = stored.dtype
     short = stored.shape == () and dtype.itemsize <= MAX_ATTRIBUTE
@@ -495,7 +504,7 @@ class _Reader:
         return values
 
     def _value(self, group, name, depth):
-        """Return the value that a name in a group stands for, its kind and checksum."""
+        """The value that a name in a group stands for, its kind and checksum."""
         self._spend(name, HEADER_SIZE)
         # A link to elsewhere is not even followed, and nothing has two names.
         own = isinstance(group.get(name, getlink=True), h5py.HardLink)
@@ -543,7 +552,7 @@ def _is_plain(node):
 
 
 def _restore(kind, array):
-    """Return the value of a dataset; inverts what `_encode` makes an array of."""
+    """The value of a dataset; inverts what `_encode` makes an array of."""
     if array.dtype.kind == "S":
         texts = [text.decode("utf-8", "surrogatepass") for text in array.flat]
         array = np.array(texts, dtype=str).reshape(array.shape)
@@ -562,7 +571,7 @@ def _restore(kind, array):
 
 
 def _join(kind, parts):
-    """Return the value of a group; inverts what `_encode` makes a dict of."""
+    """The value of a group; inverts what `_encode` makes a dict of."""
     if kind == "dict":
         return parts
     if kind == "items":

@@ -21,7 +21,7 @@ _BATCH = 500_000
 
 
 def batches(n_maps, n_values):
-    """Yield slices of `n_maps` maps of `n_values`: as many as fit a batch, or one."""
+    """Slices of `n_maps` maps of `n_values`: as many as fit a batch, or one."""
     # What is computed per batch must not depend on the batch.
     step = max(1, _BATCH // max(1, n_values))
     for first in range(0, n_maps, step):
@@ -90,7 +90,7 @@ def check_many(number, usual, each, things, advice):
 
 
 def usable_memory():
-    """Return the memory that this process may have in bytes, None if none is told.
+    """The memory that this process may have in bytes, None if none is told.
 
     That of the machine, or what a container or a batch system such as SLURM allows.
     """
@@ -101,7 +101,7 @@ def usable_memory():
 
 
 def _group_limits():
-    """Yield the memory limits of this process's control groups, on Linux."""
+    """The memory limits of this process's control groups, on Linux."""
     lines = []
     with suppress(OSError):
         lines = _OWN_GROUPS.read_text(encoding="utf-8").splitlines()

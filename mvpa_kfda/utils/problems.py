@@ -56,7 +56,7 @@ class Problem:
 
 
 def who_was_told(texts, numbers=True):
-    """Return text -> names of those who were told so, of name -> texts.
+    """Text -> names of those who were told so, of name -> texts.
 
     Without `numbers`, the first text stands for those that differ in numbers only.
     """
@@ -70,7 +70,7 @@ def who_was_told(texts, numbers=True):
 
 
 def word_told(told, n_subjects):
-    """Return each text once, with how many subjects it was said of, and of which.
+    """Each text once, with how many subjects it was said of, and of which.
 
     `told` is what `who_was_told` returns.
     """

@@ -69,24 +69,56 @@ class Progress:
         noun="position",
     ):
         self._speed = _Speed(total - ready, n_workers)
-        kind = _choose_display(verbose)
-        self._outlook = None if kind is _Nothing else outlook
-        self._display = kind(total, ready, verbose is None, noun)
+        # There may be no console at all.
+        self._quiet = check_verbose(verbose) is False or sys.stderr is None
+        self._outlook = None if self._quiet else outlook
+        self._total, self._done, self._noun = total, ready, noun
+        self._next, self._least = PATIENCE, PATIENCE if verbose is None else 0.0
+        self._bar = None
+        if not self._quiet and (_is_terminal() or _is_notebook()):
+            self._bar = _kind_of_bar()(
+                total=total,
+                initial=ready,
+                unit=noun,
+                delay=self._least,
+                smoothing=0,  # the mean speed: blocks of several workers come in waves
+            )
 
     def __enter__(self):
         return self
 
     def __exit__(self, error, *_):
-        self._display.close(self._speed.elapsed(), whole=error is None)
+        if self._bar is not None:
+            self._bar.close()
+        elif error is None and (elapsed := self._speed.elapsed()) >= self._least:
+            self._say(f"{self._count()} in {word_seconds(elapsed)}")
 
     def update(self, n_positions):
         """Count the positions of a block that has come."""
         self._speed.add(n_positions)
+        self._done += n_positions
         elapsed, left = self._speed.elapsed(), self._speed.left()
-        self._display.update(n_positions, elapsed, left)
+        if self._bar is not None:
+            self._bar.update(n_positions)
+        elif left is not None and elapsed >= self._next and self._done < self._total:
+            self._next = elapsed + max(_PAUSE, (elapsed + left) / _MOST_LINES)
+            self._say(f"{self._count()}, about {word_seconds(left)} left")
         if self._outlook and left is not None and left >= LONG:
-            self._display.say(self._outlook(elapsed + left))
+            self._say(self._outlook(elapsed + left))
             self._outlook = None
+
+    def _say(self, text):
+        """Show a line of text, above the bar if there is one."""
+        if self._bar is not None:
+            self._bar.write(plain_text(text), file=sys.stderr)
+        elif not self._quiet:
+            # A full disk or a closed file stops no run.
+            with suppress(OSError, ValueError):
+                tell(text, file=sys.stderr)
+
+    def _count(self):
+        """Word how many positions are done."""
+        return f"{self._done} of {counted(self._total, self._noun)}"
 
 
 class _Speed:
@@ -100,7 +132,7 @@ class _Speed:
         self._start = self._clock()
 
     def elapsed(self):
-        """Return the seconds since the start."""
+        """The seconds since the start."""
         return self._clock() - self._start
 
     def add(self, n_positions):
@@ -111,7 +143,7 @@ class _Speed:
             self._first = self.elapsed()
 
     def left(self):
-        """Return the seconds that are left, None as long as nothing can be said."""
+        """The seconds that are left, None as long as nothing can be said."""
         seconds = self.elapsed()
         # Workers finish together: the first of 8 blocks tells of the other 7 too.
         waves = math.ceil(self._n_blocks / self._n_workers)
@@ -125,107 +157,27 @@ class _Speed:
         return missing * seconds / waves
 
 
-def _choose_display(verbose):
-    """Return the class of what is shown."""
-    if (
-        check_verbose(verbose) is False or sys.stderr is None
-    ):  # as where there is no console at all
-        return _Nothing
-    return _Bar if _is_terminal() or _is_notebook() else _Lines
-
-
 def _is_terminal():
-    """Tell whether what is written to stderr is seen at once and may be erased."""
+    """Whether what is written to stderr is seen at once and may be erased."""
     with suppress(AttributeError, ValueError):  # stand-ins, and closed files
         return sys.stderr.isatty()
     return False
 
 
 def _is_notebook():
-    """Tell whether this process is the kernel of a notebook or of a like console."""
+    """Whether this process is the kernel of a notebook or of a like console."""
     get_shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)
     return hasattr(get_shell(), "kernel")
 
 
-class _Nothing:
-    """Nothing is shown."""
-
-    def __init__(self, total, ready, waits, noun):
-        pass
-
-    def update(self, n_positions, elapsed, left):
-        """Take note of some positions, the seconds so far and those left."""
-
-    def say(self, text):
-        """Show a line of text."""
-
-    def close(self, elapsed, whole):
-        """Show the end; `whole` tells whether it is that of the run."""
-
-
-class _Bar(_Nothing):
-    """A bar, which in a notebook is a widget if there are any."""
-
-    def __init__(self, total, ready, waits, noun):
-        self._bar = _kind_of_bar()(
-            total=total,
-            initial=ready,
-            unit=noun,
-            delay=PATIENCE if waits else 0,
-            smoothing=0,  # the mean speed: blocks of several workers come in waves
-        )
-
-    def update(self, n_positions, elapsed, left):
-        """Move the bar."""
-        self._bar.update(n_positions)
-
-    def say(self, text):
-        """Show a line of text above the bar."""
-        self._bar.write(plain_text(text), file=sys.stderr)
-
-    def close(self, elapsed, whole):
-        """Leave the bar as it is."""
-        self._bar.close()
-
-
 def _kind_of_bar():
-    """Return tqdm's class: the one for notebooks in those that have ipywidgets."""
+    """Tqdm's class: the one for notebooks in those that have ipywidgets."""
     if not _is_notebook():
         return tqdm.tqdm
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a notebook that has not
         from tqdm.auto import tqdm as kind
     return kind
-
-
-class _Lines(_Nothing):
-    """A line now and then, none for the first seconds of a run."""
-
-    def __init__(self, total, ready, waits, noun):
-        self._total, self._done, self._next = total, ready, PATIENCE
-        self._noun = noun
-        self._least = PATIENCE if waits else 0.0
-
-    def update(self, n_positions, elapsed, left):
-        """Write a line if it is time for one."""
-        self._done += n_positions
-        if left is not None and elapsed >= self._next and self._done < self._total:
-            self._next = elapsed + max(_PAUSE, (elapsed + left) / _MOST_LINES)
-            self.say(f"{self._count()}, about {word_seconds(left)} left")
-
-    def say(self, text):
-        """Write a line of text."""
-        with suppress(OSError, ValueError):  # a full disk or a closed file stops no run
-            tell(text, file=sys.stderr)
-
-    def close(self, elapsed, whole):
-        """Write that the run is over."""
-        if whole and elapsed >= self._least:
-            self.say(f"{self._count()} in {word_seconds(elapsed)}")
-
-    def _count(self):
-        """Word how many positions are done."""
-        return f"{self._done} of {counted(self._total, self._noun)}"
 
 
 def word_seconds(seconds):

@@ -56,7 +56,7 @@ def rounded_down(value):
 
 
 def nearest(value):
-    """Return a number that is rounded to three decimals, as a float.
+    """A number that is rounded to three decimals, as a float.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def brief(value):
 
 
 def to_digits(value, digits=3):
-    """Return a number that is rounded to so many significant digits, as a float.
+    """A number that is rounded to so many significant digits, as a float.
 
     Examples
     --------

@@ -40,14 +40,14 @@ def sys_info() -> None:
 
 
 def _package():
-    """Return the versions of this package and of Python."""
+    """The versions of this package and of Python."""
     from .. import __version__
 
     return {"mvpa_kfda": __version__, "Python": platform.python_version()}
 
 
 def _machine():
-    """Return the system, and the processors and memory that this process may use."""
+    """The system, and the processors and memory that this process may use."""
     processors = os.cpu_count()
     with suppress(AttributeError):  # Linux alone tells what a process may use
         processors = len(os.sched_getaffinity(0))
@@ -60,7 +60,7 @@ def _machine():
 
 
 def _blas():
-    """Return the libraries of linear algebra that NumPy and SciPy load, numbered."""
+    """The libraries of linear algebra that NumPy and SciPy load, numbered."""
     import numpy  # noqa: F401  loads the library that is asked about
     import scipy.linalg  # noqa: F401
 
@@ -76,12 +76,12 @@ def _blas():
 
 
 def _packages():
-    """Return the versions of all packages that this one needs or can use."""
+    """The versions of all packages that this one needs or can use."""
     return {name: _version(name) for name in (*REQUIRED, *OPTIONAL)}
 
 
 def _version(name):
-    """Return the version of an installed package, or say that there is none."""
+    """The version of an installed package, or say that there is none."""
     try:
         return version(name)
     except PackageNotFoundError:

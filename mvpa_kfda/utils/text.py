@@ -18,7 +18,7 @@ _FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20].*[(|!]", re.DOTALL)
 
 
 def plain_text(text):
-    r"""Return text with what steers a terminal written out.
+    r"""Text with what steers a terminal written out.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def tell(*lines, file=None):
 
 
 def plain_cells(table):
-    """Return a table whose cells steer nothing and are no formulas.
+    """A table whose cells steer nothing and are no formulas.
 
     Formulas get an apostrophe, by which spreadsheets know text.
 
@@ -69,7 +69,7 @@ def plain_cells(table):
 
 
 def _cell(value):
-    """Return the value of a cell."""
+    """The value of a cell."""
     if not isinstance(value, str):
         return value
     return f"{chr(39) if _FORMULA.match(value) else ''}{plain_text(value)}"

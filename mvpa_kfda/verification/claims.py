@@ -14,7 +14,7 @@ from ..data.trials import read_confounds, read_train_on
 from ..results.epochs import GeneralizationResult
 from ..results.summaries import SummariesMixin
 from ..utils.checks import trimmed
-from ..utils.record import as_call, is_record, recorded
+from ..utils.plain import as_call, is_record, recorded
 from . import imaging, recordings
 from . import reading as arrays
 from .differences import DifferencesMixin, most_permutations

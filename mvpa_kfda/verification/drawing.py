@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..inference.permutation import permute_labels
 from ..results.procedure import SPLITTERS
-from ..utils.record import is_record
+from ..utils.plain import is_record
 from .reading import NotCovered
 
 #: Splitters may make so many splits for each trial.

@@ -5,7 +5,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from ..utils.record import recorded
+from ..utils.plain import recorded
 from .anew import BY_LABELS, Anew
 from .corrections import uncorrected
 from .differences import most_permutations

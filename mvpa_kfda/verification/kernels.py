@@ -19,7 +19,7 @@ from sklearn.metrics.pairwise import (
     rbf_kernel,
 )
 
-from ..utils.record import as_call, recorded
+from ..utils.plain import as_call, recorded
 from .reading import NotCovered
 
 #: Kernels that compare features by a product with some matrix, mostly the identity.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..metrics.auc import make_roc
-from ..utils.record import as_call
+from ..utils.plain import as_call
 from ..utils.rounding import rounded
 from . import style
 

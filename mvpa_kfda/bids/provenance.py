@@ -9,7 +9,6 @@ from .find import entities_of
 _OPTIONS = {
     "raw": ("high_pass", "low_pass", "reject", "resample"),
     "epochs": ("resample",),
-    "images": (),
 }
 #: Facts of trials -> fields of the record.
 _FACTS = {
@@ -28,49 +27,37 @@ _FACTS = {
 
 
 def with_recordings(result_parameters, inputs, trials, options):
-    """Return the parameters of a result with those of its recordings."""
+    """The parameters of a result with those of its recordings."""
     about, kind = trials.about, inputs.kind
+    entities = [entities_of(run.path) for run in inputs.runs]
+    group = None
+    if trials.groups is not None:  # sessions where each has one run
+        single = len({each.get("ses") for each in entities}) == len(entities)
+        group = "session" if single else "run"
     record = {
         "kind": kind,
         "n_runs": len(about["TrialsPerRun"]),
-        "group": _group_of(inputs, trials),
+        "group": group,
         "by": options["by"],
         "where": options["where"],
-        "space": entities_of(inputs.runs[0].path).get("space"),
+        "space": entities[0].get("space"),
         **({"entity": options["entity"]} if options["entity"] else {}),
         **{name: options[name] for name in _OPTIONS.get(kind, ())},
-        **{
-            to: trials.about[fact]
-            for fact, to in _FACTS.items()
-            if fact in trials.about
-        },
+        **{to: about[fact] for fact, to in _FACTS.items() if fact in about},
     }
     if kind == "raw":
         record["tmin"], record["tmax"] = window_of(options)
         record["baseline"] = options["baseline"] or list(BASELINE)
     if kind == "bold":
-        record |= _of_scans(about, options)
+        given, strategy = about["HighPass"], options["confounds"] or ["motion"]
+        of_fmriprep = isinstance(given, str)
+        own_model = "filter" if options["estimate"] == "blocks" else "cosine"
+        record |= {
+            "drift_model": "fMRIPrep" if of_fmriprep else own_model,
+            **({} if of_fmriprep else {"high_pass": given}),
+            "confounds": strategy,
+            **tuning_of(strategy, options),
+            "n_confound_regressors": len(about["Confounds"]),
+            "n_scans_left_out": sum(about["ScansLeftOut"].values()),
+        }
     return result_parameters | {"recordings": record}
-
-
-def _group_of(inputs, trials):
-    """Return what the groups of trials are, sessions where each has one run."""
-    if trials.groups is None:
-        return None
-    sessions = [entities_of(run.path).get("ses") for run in inputs.runs]
-    return "session" if len({*sessions}) == len(sessions) else "run"
-
-
-def _of_scans(about, options):
-    """Return what was taken out of scans, and how many were left out."""
-    given, strategy = about["HighPass"], options["confounds"] or ["motion"]
-    of_fmriprep = isinstance(given, str)
-    own_model = "filter" if options["estimate"] == "blocks" else "cosine"
-    return {
-        "drift_model": "fMRIPrep" if of_fmriprep else own_model,
-        **({} if of_fmriprep else {"high_pass": given}),
-        "confounds": strategy,
-        **tuning_of(strategy, options),
-        "n_confound_regressors": len(about["Confounds"]),
-        "n_scans_left_out": sum(about["ScansLeftOut"].values()),
-    }

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ..utils.checks import quoted, warn
 from .find import NO_VALUE, entities_of, subjects_of
-from .output import is_whole
+from .store import is_whole
 from .write import entity_value, read_json, space_entities
 
 
@@ -21,14 +21,12 @@ class Gathered:
     @property
     def notes(self):
         """What to say of those who are not in the group."""
-        notes = []
-        if self.gone:
-            notes.append(f"left out: {_word(self.gone)}, not in the dataset")
-        if self.missing:
-            notes.append(f"without a result: {_word(self.missing)}")
-        if self.alone:
-            notes.append(f"of a single session: {_word(self.alone)}")
-        return notes
+        notes = {
+            f"left out: {_word(self.gone)}, not in the dataset": self.gone,
+            f"without a result: {_word(self.missing)}": self.missing,
+            f"of a single session: {_word(self.alone)}": self.alone,
+        }
+        return [words for words, subjects in notes.items() if subjects]
 
     def check(self):
         """Refuse results that are not whole, and warn of those that differ in kind."""
@@ -44,16 +42,12 @@ class Gathered:
                 f"the results of {_word(broken)} are not finished, or not as they were "
                 "written. Run the level participant again, which mends them."
             )
-        self._compare()
-
-    def _compare(self):
-        """Warn of options that were not the same for all subjects."""
         records = {
             subject: read_json(path.with_suffix(".json"))["Options"]
             for subject, path in self.files.items()
         }
         words = []
-        for name in sorted({name for own in records.values() for name in own}):
+        for name in sorted(set().union(*records.values())):
             texts = {s: json.dumps(own.get(name)) for s, own in records.items()}
             several = sorted(set(texts.values()))
             if len(several) > 1:
@@ -76,7 +70,7 @@ def _word(subjects):
 
 
 def gather_results(folder, options):
-    """Return the `Gathered` of every kind, by the entities that its files have."""
+    """The `Gathered` of every kind, by the entities that its files have."""
     root = options["derivatives"] or options["bids_dir"]
     subjects, tests = subjects_of(root, options["participant_label"]), {}
     for path in sorted(folder.glob("sub-*/**/*_decoding.h5")):
@@ -89,11 +83,13 @@ def gather_results(folder, options):
     alone = _with_single_sessions(tests)
     for key, files in tests.items():
         chosen = {name: path for name, path in files.items() if name in subjects}
-        gone = [name for name in files if name not in everybody]
-        missing = [name for name in subjects if name not in files]
         if chosen:
-            single = [name for name in alone.get(key, ()) if name in chosen]
-            found[key] = Gathered(chosen, tuple(gone), tuple(missing), tuple(single))
+            found[key] = Gathered(
+                chosen,
+                gone=[name for name in files if name not in everybody],
+                missing=[name for name in subjects if name not in files],
+                alone=[name for name in alone.get(key, ()) if name in chosen],
+            )
     if not found:
         raise ValueError(
             f"OUTPUT_DIR {folder} has no results of subjects that match. Run the level "
@@ -127,14 +123,13 @@ def _with_single_sessions(tests):
 
 
 def is_chosen(entities, options):
-    """Tell whether options choose a result with some entities in its name."""
-    desc = options["desc"]
+    """Whether options choose a result with some entities in its name."""
+    desc, space = options["desc"], options["space"]
     wanted = {
         "task": options["task"],
         "ses": options["session"],
         "desc": None if desc is None else [entity_value(desc)],
     }
-    space = options["space"]
     space = {"space": None} if space == NO_VALUE else space_entities(space)
     return all(entities.get(key) == value for key, value in space.items()) and all(
         labels is None

@@ -6,10 +6,10 @@ from pathlib import Path
 from .analyses import ANALYSES
 from .app import NOT_OF_RESULTS, outputs_of
 from .config import convert
+from .events import LABEL
 from .find import NO_VALUE, check_dataset, entities_of, find_units
 from .read import check_readers, read_trials
 from .sources import OF_RESULTS, OF_TRIALS, dataset_places, find_inputs, uri
-from .trials import LABEL
 from .write import read_json
 
 _DESCRIPTION = "dataset_description.json"
@@ -21,11 +21,11 @@ _OWN = "bids::"
 
 
 def find_record(path):
-    """Return what the output says of a result, and the folder of the output."""
+    """What the output says of a result, and the folder of the output."""
     path = Path(path).absolute()
     record = read_json(path.with_suffix(".json"))
     roots = [each for each in path.parents if (each / _DESCRIPTION).is_file()]
-    if not roots or not isinstance(record, dict) or "Inputs" not in record:
+    if not roots or "Inputs" not in record:
         raise ValueError(
             f"{path.name} is not a result in the output of mvpa-kfda bids, with its "
             ".json file beside it. List the files that were decoded (DATA) instead."
@@ -40,14 +40,14 @@ def find_record(path):
 
 
 def subjects_of_group(path):
-    """Return the results that a test of the group was made of."""
+    """The results that a test of the group was made of."""
     record, root = find_record(path)
     names = [name for name in record["Inputs"] if name.startswith(_OWN)]
     return [root / name.removeprefix(_OWN) for name in names]
 
 
 def read_again(path, options, known):
-    """Return the data of a subject's result, the labels, and what else was given.
+    """The data of a subject's result, the labels, and what else was given.
 
     `options` are given now, and `known` are all of the level participant by name. What
     the record of the result says of those that results depend on takes the place of
@@ -90,7 +90,7 @@ def read_again(path, options, known):
 
 
 def _recorded(record, path, known):
-    """Return the options in a record that results depend on, and no others."""
+    """The options in a record that results depend on, and no others."""
     where = f"{Path(path).with_suffix('.json')}, 'Options'"
     left_out = (*NOT_OF_RESULTS, *OF_TRIALS, *OF_RESULTS)
     found = {n: x for n, x in record["Options"].items() if n not in left_out}
@@ -101,7 +101,7 @@ def _recorded(record, path, known):
 
 
 def _chosen(path):
-    """Return the options that the name of a result stands for."""
+    """The options that the name of a result stands for."""
     entities, folder = entities_of(Path(path)), Path(path).absolute().parent.name
     missing = [name for name in ("sub", "desc") if name not in entities]
     if missing:
@@ -121,7 +121,7 @@ def _chosen(path):
 
 
 def _trials_of(unit, record, options):
-    """Return the trials of a unit, those that were kept if the result is of these."""
+    """The trials of a unit, those that were kept if the result is of these."""
     inputs = find_inputs(unit, options)
     if "TrialsFrom" in record["Trials"]:
         _, kept = outputs_of(unit, inputs, options, options["desc"])

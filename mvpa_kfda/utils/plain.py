@@ -35,18 +35,18 @@ class Recorded:
 
 
 def known(record, kind=Recorded):
-    """Return the class of a recorded object, None if it is of no such kind here."""
+    """The class of a recorded object, None if it is of no such kind here."""
     found = Recorded._known.get(record["name"])
     return found if found is not None and issubclass(found, kind) else None
 
 
 def recorded(value):
-    """Return a value as numbers, texts, None, and lists and dicts of these.
+    """A value as numbers, texts, None, and lists and dicts of these.
 
     Examples
     --------
     >>> from sklearn.model_selection import KFold
-    >>> from mvpa_kfda.utils.record import recorded
+    >>> from mvpa_kfda.utils.plain import recorded
     >>> recorded(KFold(5))
     {'name': 'KFold', 'n_splits': 5, 'random_state': None, 'shuffle': False}
     """
@@ -71,7 +71,7 @@ def recorded(value):
 
 
 def _arguments(value):
-    """Return the arguments that make an object, as far as it still knows them."""
+    """The arguments that make an object, as far as it still knows them."""
     own = getattr(value, "_recorded_arguments", None)
     if own is not None:
         return own()
@@ -96,7 +96,7 @@ def as_call(value):
 
     Examples
     --------
-    >>> from mvpa_kfda.utils.record import as_call
+    >>> from mvpa_kfda.utils.plain import as_call
     >>> as_call({"name": "RBF", "gamma": 0.1})
     'RBF(gamma=0.1)'
     """
@@ -118,7 +118,7 @@ def as_call(value):
 
 
 def versions():
-    """Return the versions of everything that bears on the numbers."""
+    """The versions of everything that bears on the numbers."""
     from .. import __version__
 
     python = platform.python_version()
@@ -127,6 +127,6 @@ def versions():
 
 @cache
 def _of_packages():
-    """Return the versions of packages; looking one up takes a millisecond or two."""
+    """The versions of packages; looking one up takes a millisecond or two."""
     packages = ("numpy", "scipy", "scikit-learn", "mne", "nilearn", "joblib")
     return {name: version(name) for name in packages}
