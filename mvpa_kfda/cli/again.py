@@ -223,7 +223,7 @@ def _run_rerun(arguments):
     """Make the result again, write it, and say whether it is the same."""
     from ..results.group import GroupResult
     from ..results.load import load_result
-    from ..verification.differences import differences_of_counts, most_permutations
+    from ..verification.recompute import differences_of_counts, most_permutations
 
     check_there(arguments.file, *arguments.data)
     result = load_result(arguments.file)
@@ -276,9 +276,9 @@ def _function_of(result, path):
     from ..results.base import SubjectResult
     from ..results.group import GroupResult
     from ..utils.checks import enumerated
-    from ..verification.claims import READERS
+    from ..verification.recompute import FUNCTIONS
 
-    known = ["group_inference"] if isinstance(result, GroupResult) else [*READERS]
+    known = ["group_inference"] if isinstance(result, GroupResult) else [*FUNCTIONS]
     made = isinstance(result, SubjectResult | GroupResult) and result.inputs
     name = result.inputs.get("function") if made else None
     if name is None:
@@ -325,7 +325,7 @@ def _read_of_output(arguments, is_group):
 
 def _group_again(function, group, options, files, more):
     """Return the group's result again, of the files in its order and by its names."""
-    from ..verification.members import find_members
+    from ..verification.subjects import find_members
 
     found, _, wrong = find_members(group, files, **more)
     if wrong:
