@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 import build
 from entries import DATA, ENTRIES, NAMES, everywhere
+from forgeries import changed, parts_of
 from mvpa_kfda import (
     EmpiricalMap,
     GraphSmooth,
@@ -410,6 +411,123 @@ def test_frauds_of_labels_are_found_by_a_few_cells(honest, name):
         "runs": permutations_without_respect_of_runs,
     }[name]
     assert not verify(forge(honest), X, Y, groups=RUNS, random_state=0).ok
+
+
+# ------------------------------------------------------- any number, and any text
+
+
+AS_IMAGE = np.stack([X[:, :4], np.zeros_like(X[:, :4])], axis=3)
+IN_MASK = build.mask(np.stack([np.ones((4, 3)), np.zeros((4, 3))], axis=2))
+ALL = {"scoring": ["accuracy", "roc_auc", "confusion_matrix"], "groups": RUNS}
+SLOW = np.arange(40.0) % 7
+#: Functions, their data, and their options, of which some are data.
+FORGED = {
+    "times": (decode_arrays, X, {"keep_class_scores": True}),
+    "epochs": (
+        decode_epochs,
+        build.epochs(X),
+        {"average": 2, "n_repeats": 2, "confounds": SLOW},
+    ),
+    "pairs of times": (generalize_arrays, X, {}),
+    "spheres": (
+        searchlight,
+        build.volume(AS_IMAGE),
+        {"mask_img": IN_MASK, "radius": 1.5, "reg": "tuned", "null": "full"},
+    ),
+    "maxima": (
+        searchlight,
+        build.volume(AS_IMAGE),
+        {"mask_img": IN_MASK, "radius": 1.5, "null": "max"},
+    ),
+}
+
+
+@cache
+def to_be_forged(name):
+    """Return a result, and a function that verifies others like it."""
+    function, data, options = FORGED[name]
+    result = function(data, Y, n_permutations=5, random_state=0, **ALL | options)
+    given = {k: v for k, v in options.items() if k in (*GIVEN, "confounds")}
+
+    def check(forged):
+        return verify(forged, data, Y, n_cells=1, groups=RUNS, **given)
+
+    return result, check
+
+
+@pytest.mark.some(2)
+@pytest.mark.parametrize("name", FORGED)
+def test_every_number_and_text_is_checked(name):
+    result, check = to_be_forged(name)
+    assert check(result).ok
+    paths = list(parts_of(result, without=("inputs", "options", "versions")))
+    n_found = 0
+    for field, *rest in paths:
+        try:
+            forged = changed(getattr(result, field), rest)
+            forged = replace(result, **{field: forged})
+        except (ValueError, OverflowError):  # which no file can hold
+            continue
+        assert not check(forged).ok, (field, *rest)
+        n_found += 1
+    assert n_found > 40
+
+
+def without_a_time(result):
+    """Cut the last position, wherever it is."""
+    kept = {
+        kind: {name: each[..., :-1] for name, each in getattr(result, kind).items()}
+        for kind in ("nulls",)
+    }
+    for kind in ("metrics", "fold_metrics"):
+        maps = getattr(result, kind)
+        kept[kind] = {name: np.asarray(each)[:-1] for name, each in maps.items()}
+    predicted, scores = result.predicted[:-1], result.class_scores[:-1]
+    kept |= {"predicted": predicted, "class_scores": scores}
+    penalty = {name: each[:-1] for name, each in result.penalty.items()}
+    return kept | {"penalty": penalty, "times": result.times[:-1]}
+
+
+def one_time_is_nan(result):
+    return {"metrics": result.metrics | {"accuracy": [np.nan, *result.scores[1:]]}}
+
+
+def the_top_is_lowered(result):
+    null = result.null.copy()
+    null[np.unravel_index(null.argmax(), null.shape)] -= 0.025
+    return {"nulls": result.nulls | {"accuracy": null}}
+
+
+def two_predictions_are_exchanged(result):
+    predicted = result.predicted.copy()
+    first, second = (np.flatnonzero(predicted[1] == k)[0] for k in (0, 1))
+    predicted[1, [first, second]] = predicted[1, [second, first]]
+    return {"predicted": predicted}
+
+
+def all_scores_are_higher(result):
+    scores = {"accuracy": result.scores + 0.025}
+    folds = {"accuracy": result.fold_metrics["accuracy"] + 0.025}
+    return {
+        "metrics": result.metrics | scores,
+        "fold_metrics": result.fold_metrics | folds,
+    }
+
+
+def times_are_later(result):
+    return {"times": result.times + 0.1}
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        *(without_a_time, one_time_is_nan, the_top_is_lowered),
+        *(two_predictions_are_exchanged, all_scores_are_higher, times_are_later),
+    ],
+)
+def test_several_numbers_that_were_forged_are_found(forge):
+    result, check = to_be_forged("times")
+    assert check(replace(result, **forge(result))).differences
 
 
 # ----------------------------------------------------------- what differs, and is said

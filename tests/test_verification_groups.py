@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import build
+from forgeries import changed, parts_of
 from mvpa_kfda import (
     __version__,
     decode_arrays,
@@ -23,6 +24,7 @@ from mvpa_kfda.cli.main import main
 from mvpa_kfda.data.space import VolumeSpace
 from mvpa_kfda.group.second_level import METHODS
 from mvpa_kfda.reports.verified import verification_html
+from reference_group import assert_equal
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:With .* the smallest:RuntimeWarning"),
@@ -67,6 +69,7 @@ def test_every_kind_by_every_method_holds(kind, method):
         )
         found = verify(group, subjects(kind), random_state=0)
         assert found.ok, found
+        assert_equal(group, subjects(kind))
 
 
 def test_depths_in_long_clusters_hold():
@@ -81,6 +84,7 @@ def test_depths_in_long_clusters_hold():
     p = group.pvalues("cluster-depth")
     assert len(np.unique(p[3:8])) > 2  # they change with the depth
     assert verify(group, several).ok
+    assert_equal(group, several)
 
 
 @pytest.mark.some(9)
@@ -97,6 +101,7 @@ def test_two_lists_hold(kind, paired, method):
     group = group_inference(subjects(kind), method, names, **options)
     found = verify(group, subjects(kind), other=other, random_state=0)
     assert found.ok, found
+    assert_equal(group, [*subjects(kind), *other])
 
 
 @pytest.mark.parametrize("labels", [None, ("old", "young")])
@@ -246,44 +251,12 @@ def test_other_grids_hold():
             group = group_inference(results, method, asked, **options)
         found = verify(group, results)
         assert found.ok, found
+        assert_equal(group, results)
     options = group.options | {"resample": False}
     found = verify(replace(group, options=options), results)
     assert "resample=True brings all maps onto the grid" in str(found)
     found = verify(replace(group, places=replace(group.places, pairs=None)), results)
     assert "places.pairs is None" in str(found)
-
-
-#: Numbers that say nothing of the test, or that others decide.
-NOT_CHECKED = {"scoring", "first_level_smallest_p", "n_alike"}
-
-
-def numbers_of(value, path=()):
-    """Yield the paths to all numbers, and arrays of them, in nested dicts and lists."""
-    if isinstance(value, dict):
-        for name, each in value.items():
-            if name not in NOT_CHECKED:
-                yield from numbers_of(each, (*path, name))
-    elif isinstance(value, list | tuple) and value and not np.shape(value):
-        for number, each in enumerate(value):
-            yield from numbers_of(each, (*path, number))
-    elif np.asarray(value).dtype.kind in "iuf" and np.size(value):
-        yield path
-
-
-def changed(value, path):
-    """Return a copy in which the last number at a path is another one."""
-    if path:
-        keys = value.keys() if isinstance(value, dict) else range(len(value))
-        items = {
-            k: changed(value[k], path[1:]) if k == path[0] else value[k] for k in keys
-        }
-        return items if isinstance(value, dict) else list(items.values())
-    if not np.ndim(value):
-        value = 0.5 if np.isnan(value) else value
-        return value + 1 if isinstance(value, int) else value * 1.01 + 0.001
-    values = np.array(value)
-    values.flat[-1] = values.flat[-1] + 1 if values.dtype.kind in "iu" else 0.4321
-    return values
 
 
 @pytest.mark.some(4)
@@ -306,23 +279,18 @@ def test_every_number_of_a_group_is_checked(kind, method, names, with_other):
     group = group_inference(subjects(kind), method, names, other=other, **options)
     given = {"other": other} if with_other else {}
     assert verify(group, subjects(kind), **given).ok
-    fields = {
-        name: getattr(group, name)
-        for name in group.__dataclass_fields__
-        if name not in ("options", "inputs", "places", "versions", "classes")
-    }
-    fields["parameters"] = {
-        name: value
-        for name, value in fields["parameters"].items()
-        if not name.startswith("first_level") or name.endswith("permutations")
-    }
-    paths = list(numbers_of(fields))
+    names = "subjects", "other_subjects"  # are the user's
+    left_out = "options", "inputs", "versions", *names
+    paths = list(parts_of(group, without=left_out))
     assert ("statistic",) in paths
     assert ("subject_scores",) in paths
-    for path in paths:
-        name, *rest = path
-        forged = replace(group, **{name: changed(getattr(group, name), rest)})
-        assert not verify(forged, subjects(kind), **given).ok, path
+    for name, *rest in paths:
+        try:
+            forged = changed(getattr(group, name), rest)
+            forged = replace(group, **{name: forged})
+        except ValueError:  # which no file can hold
+            continue
+        assert not verify(forged, subjects(kind), **given).ok, (name, *rest)
 
 
 @pytest.mark.filterwarnings("ignore:Class .* always guessing")

@@ -301,7 +301,7 @@ _RUNNER = ContextVar("runner", default=None)
 
 @contextmanager
 def run_by(runner):
-    """Let ``runner(positions, task, n_jobs)`` run what follows in the place of `run`."""
+    """Let ``runner(positions, task, n_jobs)`` stand for `run` in what follows."""
     before = _RUNNER.set(runner)
     try:
         yield

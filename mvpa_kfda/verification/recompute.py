@@ -146,8 +146,9 @@ def call_of(result, given):
     for each in _GIVEN_AGAIN:
         if each in given and each in said and recorded(given[each]) != said[each]:
             raise NotCovered(f"{each} is not the recorded one; pass the same {each}")
+    named = [each for each in _OF_TRIALS if options.get(each) is not None]
+    call.reworded = {*named} & {*given}
     options = {k: v for k, v in options.items() if k not in given}
-    call.reworded = {each for each in _OF_TRIALS if each in given}
     if "cv" in options:
         options["cv"] = _folds_of(call, options["cv"])
     if options.get("preprocess") is not None:
