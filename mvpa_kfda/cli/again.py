@@ -120,11 +120,10 @@ def add_verify(commands):
         "verify",
         help="verify a saved result against the data",
         usage="%(prog)s RESULT [DATA ...] [options]",
-        description="Verify a saved result (.h5) against the data: folds and permuted "
-        "labels are drawn again, the models of some cells (a position, a "
-        "fold, a permutation) are refitted with scikit-learn, and their "
-        "predictions and scores are compared with those in the file. The result of "
-        "a group is recomputed from the results of its subjects. The "
+        description="Verify a saved result (.h5) against the data: it is computed "
+        "again with the options in the file, everything is compared, and the models of "
+        "some cells (a position, a fold, a permutation) are refitted with scikit-learn. "
+        "The result of a group is computed from the results of its subjects. The "
         "exit status is 0 if everything agrees, 1 if something differs or "
         "cannot be verified, and 2 after an error.",
     )
@@ -135,6 +134,13 @@ def add_verify(commands):
         metavar="N",
         default="20",
         help="number of cells to refit, or all (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--budget",
+        metavar="SECONDS",
+        default="60",
+        help="time for computing the result again, or all for the whole map, however "
+        "long it takes (default: %(default)s)",
     )
     parser.add_argument(
         "--seed", metavar="S", type=int, help="random seed for the selection of cells"
@@ -194,7 +200,8 @@ def _run_verify(arguments):
     else:
         read = _read_subjects if is_group else partial(_read, result)
         (data, y), more = read(arguments)
-    how = {"n_cells": cells, "random_state": arguments.seed}
+    budget = None if arguments.budget == "all" else _seconds(arguments.budget)
+    how = {"n_cells": cells, "random_state": arguments.seed, "budget": budget}
     found = verify(result, data, y, **how, **more)
     tell(*repr(found).splitlines())
     if found.differences and not len(found.cells) and _are_selected(arguments.data):
@@ -217,6 +224,16 @@ def _whole(text):
             f"--cells {text} is not a number of cells. Use 1, 2, ... or all."
         )
     return int(text)
+
+
+def _seconds(text):
+    """Return a number of seconds."""
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(
+            f"--budget {text} is no number. Use seconds, or all."
+        ) from None
 
 
 def _run_rerun(arguments):
