@@ -121,8 +121,9 @@ def add_verify(commands):
         help="verify a saved result against the data",
         usage="%(prog)s RESULT [DATA ...] [options]",
         description="Verify a saved result (.h5) against the data: it is computed "
-        "again with the options in the file, everything is compared, and the models of "
-        "some cells (a position, a fold, a permutation) are refitted with scikit-learn. "
+        "again with the options in the file, everything is compared, and the models "
+        "of some cells (a position, a fold, a permutation) are refitted with "
+        "scikit-learn. "
         "The result of a group is computed from the results of its subjects. The "
         "exit status is 0 if everything agrees, 1 if something differs or "
         "cannot be verified, and 2 after an error.",
