@@ -620,6 +620,15 @@ def in_no_time(monkeypatch):
     return {"budget": 1.5}
 
 
+def test_a_single_position_is_computed_whatever_the_budget():
+    result = cross_validate(X[:, :, 0], Y, cv=4, n_permutations=3, random_state=0)
+    found = verify(result, X[:, :, 0], Y, budget=1e-9)
+    assert found.ok, found
+    assert found.recomputed == (1, 1)
+    with pytest.raises(ValueError, match="budget"):
+        verify(result, X[:, :, 0], Y, budget=-1)
+
+
 def test_of_large_maps_as_many_positions_as_there_is_time_for(in_no_time):
     for null in ("full", "max", "stream"):
         result, given = summarised(null)

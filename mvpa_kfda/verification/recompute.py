@@ -19,7 +19,7 @@ from ..decoding.run import MapStore, reduce_part, run_by
 from ..group.second_level import group_inference
 from ..results.procedure import SPLITTERS, revived
 from ..utils.fingerprints import PROJECTIONS, kept_inputs
-from ..utils.parallel import run_in_parallel
+from ..utils.parallel import count_workers, run_in_parallel
 from ..utils.record import as_call, is_record, recorded
 from .distance import distance, rounding, spread
 
@@ -380,12 +380,11 @@ class Runner:
 
     def _ordered(self, blocks):
         """The blocks in the order that they are run in, that of the peak first."""
-        name = self.result.scoring[0]
-        if self.result.scalar_metrics:
-            name = self.result.scalar_metrics[0]
-        apart = np.abs(np.asarray(self.result.metrics[name], float).ravel())
-        size = apart.size // math.prod(self.positions.shape)
-        apart = np.nan_to_num(apart.reshape(-1, size), nan=-1.0).max(axis=1)
+        name = self.result.scalar_metrics[0]
+        scores = np.asarray(self.result.metrics[name], float)
+        apart = np.abs(scores - self.result.chances.get(name, 0.0))
+        apart = apart.reshape(math.prod(self.positions.shape), -1)
+        apart = np.nan_to_num(apart, nan=-1.0).max(axis=1)
         first = max(
             range(len(blocks)), key=lambda i: apart[np.asarray(blocks[i])].max()
         )
@@ -394,29 +393,30 @@ class Runner:
 
     def _run(self, blocks, n_jobs):
         """The outcome of as many blocks as there is time for."""
-        store_as, began = self.task, monotonic()
-        first = _run_block(self.positions, store_as, blocks[:1], blocks[0])
-        took = (monotonic() - began) * len(blocks)
-        self.is_complete = self.budget is None or took <= self.budget
-        if not self.is_complete:
-            if store_as.null == "stream":
-                store_as = replace(store_as, null="max")
-                first = _run_block(self.positions, store_as, blocks[:1], blocks[0])
-            numbers = np.concatenate(blocks[1:])
+        task, began = self.task, monotonic()
+
+        def parts_of(some, n_jobs):
+            shared = self.positions, task, blocks[:2]
+            return run_in_parallel(_run_block, shared, some, n_jobs)
+
+        parts = [*parts_of(blocks[:1], 1)]
+        took = (monotonic() - began) * len(blocks) / count_workers(n_jobs)
+        is_short = self.budget is None or len(blocks) == 1 or took <= self.budget
+        if not is_short:
+            if task.null == "stream":  # which is made of all positions
+                task = replace(task, null="max")
+                parts = [*parts_of(blocks[:1], 1)]
             if not hasattr(self.positions, "windows"):  # those of windows share data
                 cuts = np.cumsum([len(each) for each in blocks[1:]])[:-1]
-                blocks[1:] = np.split(self.rng.permutation(numbers), cuts)
-        some = blocks[:2]
-        shared = self.positions, store_as, some
-        parts, run = [first], 1
-        with closing(run_in_parallel(_run_block, shared, blocks[1:], n_jobs)) as others:
+                numbers = self.rng.permutation(np.concatenate(blocks[1:]))
+                blocks[1:] = np.split(numbers, cuts)
+        with closing(parts_of(blocks[1:], n_jobs)) as others:
             for part in others:
                 parts.append(part)
-                run += 1
-                if not self.is_complete and monotonic() - began > self.budget:
+                if not is_short and monotonic() - began > self.budget:
                     break
-        self.is_complete |= run == len(blocks) and store_as is self.task
-        return self._outcome(blocks, parts, store_as)
+        self.is_complete = len(parts) == len(blocks) and task is self.task
+        return self._outcome(blocks, parts, task)
 
     def _outcome(self, blocks, parts, task):
         """The outcome of the blocks that were run."""
