@@ -67,7 +67,7 @@ def verify(
         computed, as many as there is time for. None: all of them.
     **given
         What else the function was given that is data, by the same names: ``groups``,
-        ``confounds``, ``train_on``, ``X_test``, ``test_epochs``, ``y_test``,
+        ``confounds``, ``train_on``, ``X_test``, ``tmin_test``, ``test_epochs``, ``y_test``,
         ``mask_img``, ``labels_img``, ``adjacency``, ``sensors``, ``src``, ``mesh``.
         Of a file also what files hold only the name or the checksum of: ``kernel``, if
         it is a function, a graph or a matrix, ``scoring``, if it is a function, and

@@ -42,6 +42,9 @@ _STEPS = {
 }
 #: What no file decides.
 _OF_THE_RUN = ("n_jobs", "verbose", "checkpoint")
+#: What is data, which a file neither holds nor names.
+_DATA = ("X_test", "y_test", "test_epochs", "same_trials", "tmin_test", "mask_img")
+_DATA += ("process_mask_img", "mesh", "src")
 #: What files hold no more of than a name or a checksum.
 _GIVEN_AGAIN = ("kernel", "cv", "reg", "scoring", "preprocess")
 #: Data that may be given in other words than before: as values, or by their names.
@@ -140,7 +143,7 @@ def call_of(result, given):
     call = Call(result, function, {})
     options = {k: v for k, v in result.options.items() if k not in _OF_THE_RUN}
     known = [*inspect.signature(function).parameters][2:]
-    if unknown := sorted({*options} - {*known}):
+    if unknown := sorted({*options} - ({*known} - {*_DATA})):
         raise NotCovered(f"{', '.join(unknown)} are no options of {name}")
     said = recorded(options)
     for each in _GIVEN_AGAIN:
@@ -256,10 +259,8 @@ class Inputs:
         """Which inputs are other ones than those that are recorded, in words."""
         found = []
         for name, words in _INPUTS.items():
-            said, (values, seen) = (
-                self.result.inputs.get(name),
-                self.kept.get(name, (None, None)),
-            )
+            said = self.result.inputs.get(name)
+            values, seen = self.kept.get(name, (None, None))
             if said == seen:
                 continue
             if seen is None:
@@ -338,6 +339,8 @@ class Runner:
     inputs: Inputs
     budget: float | None
     rng: np.random.Generator
+    #: What the function is given beside the recorded options.
+    given: dict
     positions: object = None
     task: object = None
     #: Which positions were run (*shape,), and whether all that have features.
@@ -367,6 +370,10 @@ class Runner:
             raise Different(
                 [f"the map has {sizes[0]} positions, and should have {sizes[1]}"]
             )
+        if "X_test" in self.given and "tmin_test" not in self.given:
+            times, said = positions.test.windows.times, self.result.test_times
+            if not np.allclose(times, said) and np.ptp(times - said) < 1e-9:
+                raise NotCovered("tmin_test is not in the file; pass it again")
         n, held = len(task.labels) - 1, self.result.n_permutations
         if n != held:
             more = " or more" if n == most_permutations(self.result) else ""
@@ -498,7 +505,7 @@ def recompute(result, data, y, given, budget, rng):
     """The result again, as far as there was time: (result, `Runner`, `Call`)."""
     with kept_inputs() as kept:
         inputs = Inputs(result, kept)
-        runner = Runner(result, inputs, budget, rng)
+        runner = Runner(result, inputs, budget, rng, given)
         try:
             if different := differences_of_counts(result):
                 raise Different(different)
