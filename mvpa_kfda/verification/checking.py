@@ -67,8 +67,9 @@ def verify(
         computed, as many as there is time for. None: all of them.
     **given
         What else the function was given that is data, by the same names: ``groups``,
-        ``confounds``, ``train_on``, ``X_test``, ``tmin_test``, ``test_epochs``, ``y_test``,
-        ``mask_img``, ``labels_img``, ``adjacency``, ``sensors``, ``src``, ``mesh``.
+        ``confounds``, ``train_on``, ``X_test``, ``tmin_test``, ``test_epochs``,
+        ``y_test``, ``mask_img``, ``labels_img``, ``adjacency``, ``sensors``, ``src``,
+        ``mesh``.
         Of a file also what files hold only the name or the checksum of: ``kernel``, if
         it is a function, a graph or a matrix, ``scoring``, if it is a function, and
         ``cv``, if it is a list of folds and trials are averaged. ``n_jobs`` workers
