@@ -74,7 +74,7 @@ def test_the_lines_of_eeg_verify(tmp_path, monkeypatch, capsys):
     assert not is_of(page, [path])
     found = verification_html(load_result(path), path)
     assert line in found
-    assert "The result holds where it was looked at: 2 of" in found
+    assert "The result holds: all 16 positions recomputed, 2 of" in found
     assert "% confidence, at most" in found
     # The data of another subject are no longer those of the result.
     for path in root.glob("sub-01/eeg/*_eeg.eeg"):

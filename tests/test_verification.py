@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 import build
 from entries import DATA, ENTRIES, NAMES, everywhere
+from forgeries import changed, parts_of
 from mvpa_kfda import (
     EmpiricalMap,
     GraphSmooth,
@@ -37,8 +38,9 @@ from mvpa_kfda import (
     verify,
 )
 from mvpa_kfda.cli.main import main
+from mvpa_kfda.decoding.positions import SubsetPositions
 from mvpa_kfda.utils.fingerprints import Fingerprint
-from mvpa_kfda.verification import differences
+from mvpa_kfda.verification import recompute
 from mvpa_kfda.verification.refit import Recipe, Sample, refit
 from mvpa_kfda.verification.verdict import largest_share
 from random_options import random_call
@@ -364,15 +366,15 @@ def a_score_that_is_no_number(result):
 
 
 FRAUDS = {
-    fewer_permutations: "the file has 18 scores under permuted labels (accuracy)",
+    fewer_permutations: "the file has 18 scores under permuted labels, and the",
     a_score_that_is_no_number: "3 of 72 refitted cells differ",
     labels_shifted_by_one: "refitted cells differ",
-    one_edited_score: "by the predictions in the file",
+    one_edited_score: "metrics.accuracy is 0.6 at 1, and 0.575 when computed again",
     one_edited_null_value: "1 of 72 refitted cells differ",
     a_leak_that_the_record_denies: "refitted cells differ",
     another_penalty_than_recorded: "refitted cells differ",
-    a_fold_more: "the file has 5 folds, and the options make 4",
-    a_class_renamed: "the classes are cat, dog, and the file calls them cat, house",
+    a_fold_more: "tests.length is 5, and 4 when computed again",
+    a_class_renamed: "classes is ['cat', 'house'], and ['cat', 'dog'] when",
     two_subjects_files_swapped: "the data are other ones",
     permutations_without_respect_of_runs: "refitted cells differ",
     the_draw_of_another_version: "refitted cells differ",
@@ -397,7 +399,8 @@ def test_confusion_matrices_are_counted_again(options):
     forged = replace(result, metrics=result.metrics | {"confusion_matrix": forged})
     found = verify(forged, X, Y, groups=RUNS)
     assert not found.ok
-    assert "the confusion matrix at position 1 has other counts" in str(found)
+    assert "metrics.confusion_matrix is " in str(found)
+    assert " at 1, 0, 0, and " in str(found)
 
 
 @pytest.mark.parametrize("name", ["labels", "draw", "runs"])
@@ -408,6 +411,123 @@ def test_frauds_of_labels_are_found_by_a_few_cells(honest, name):
         "runs": permutations_without_respect_of_runs,
     }[name]
     assert not verify(forge(honest), X, Y, groups=RUNS, random_state=0).ok
+
+
+# ------------------------------------------------------- any number, and any text
+
+
+AS_IMAGE = np.stack([X[:, :4], np.zeros_like(X[:, :4])], axis=3)
+IN_MASK = build.mask(np.stack([np.ones((4, 3)), np.zeros((4, 3))], axis=2))
+ALL = {"scoring": ["accuracy", "roc_auc", "confusion_matrix"], "groups": RUNS}
+SLOW = np.arange(40.0) % 7
+#: Functions, their data, and their options, of which some are data.
+FORGED = {
+    "times": (decode_arrays, X, {"keep_class_scores": True}),
+    "epochs": (
+        decode_epochs,
+        build.epochs(X),
+        {"average": 2, "n_repeats": 2, "confounds": SLOW},
+    ),
+    "pairs of times": (generalize_arrays, X, {}),
+    "spheres": (
+        searchlight,
+        build.volume(AS_IMAGE),
+        {"mask_img": IN_MASK, "radius": 1.5, "reg": "tuned", "null": "full"},
+    ),
+    "maxima": (
+        searchlight,
+        build.volume(AS_IMAGE),
+        {"mask_img": IN_MASK, "radius": 1.5, "null": "max"},
+    ),
+}
+
+
+@cache
+def to_be_forged(name):
+    """Return a result, and a function that verifies others like it."""
+    function, data, options = FORGED[name]
+    result = function(data, Y, n_permutations=5, random_state=0, **ALL | options)
+    given = {k: v for k, v in options.items() if k in (*GIVEN, "confounds")}
+
+    def check(forged):
+        return verify(forged, data, Y, n_cells=1, groups=RUNS, **given)
+
+    return result, check
+
+
+@pytest.mark.some(2)
+@pytest.mark.parametrize("name", FORGED)
+def test_every_number_and_text_is_checked(name):
+    result, check = to_be_forged(name)
+    assert check(result).ok
+    paths = list(parts_of(result, without=("inputs", "options", "versions")))
+    n_found = 0
+    for field, *rest in paths:
+        try:
+            forged = changed(getattr(result, field), rest)
+            forged = replace(result, **{field: forged})
+        except (ValueError, OverflowError):  # which no file can hold
+            continue
+        assert not check(forged).ok, (field, *rest)
+        n_found += 1
+    assert n_found > 40
+
+
+def without_a_time(result):
+    """Cut the last position, wherever it is."""
+    kept = {
+        kind: {name: each[..., :-1] for name, each in getattr(result, kind).items()}
+        for kind in ("nulls",)
+    }
+    for kind in ("metrics", "fold_metrics"):
+        maps = getattr(result, kind)
+        kept[kind] = {name: np.asarray(each)[:-1] for name, each in maps.items()}
+    predicted, scores = result.predicted[:-1], result.class_scores[:-1]
+    kept |= {"predicted": predicted, "class_scores": scores}
+    penalty = {name: each[:-1] for name, each in result.penalty.items()}
+    return kept | {"penalty": penalty, "times": result.times[:-1]}
+
+
+def one_time_is_nan(result):
+    return {"metrics": result.metrics | {"accuracy": [np.nan, *result.scores[1:]]}}
+
+
+def the_top_is_lowered(result):
+    null = result.null.copy()
+    null[np.unravel_index(null.argmax(), null.shape)] -= 0.025
+    return {"nulls": result.nulls | {"accuracy": null}}
+
+
+def two_predictions_are_exchanged(result):
+    predicted = result.predicted.copy()
+    first, second = (np.flatnonzero(predicted[1] == k)[0] for k in (0, 1))
+    predicted[1, [first, second]] = predicted[1, [second, first]]
+    return {"predicted": predicted}
+
+
+def all_scores_are_higher(result):
+    scores = {"accuracy": result.scores + 0.025}
+    folds = {"accuracy": result.fold_metrics["accuracy"] + 0.025}
+    return {
+        "metrics": result.metrics | scores,
+        "fold_metrics": result.fold_metrics | folds,
+    }
+
+
+def times_are_later(result):
+    return {"times": result.times + 0.1}
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        *(without_a_time, one_time_is_nan, the_top_is_lowered),
+        *(two_predictions_are_exchanged, all_scores_are_higher, times_are_later),
+    ],
+)
+def test_several_numbers_that_were_forged_are_found(forge):
+    result, check = to_be_forged("times")
+    assert check(replace(result, **forge(result))).differences
 
 
 # ----------------------------------------------------------- what differs, and is said
@@ -466,39 +586,93 @@ def summarised(null):
 def test_what_is_kept_of_a_null_holds(null, n_cells):
     result, given = summarised(null)
     found = verify(result, **given, n_cells=n_cells)
-    assert not found.differences
-    assert found.cells["ok"].all(), found
-    # Of the largest clusters there is nothing to compare with, which is said.
-    assert found.ok == (null == "max")
-    assert ("the largest clusters" in found.verdict) == (null == "stream")
-    of_maxima = found.cells["position"] == "all"
-    assert of_maxima.sum() == (1 if n_cells else 5)
-    assert (found.cells["permutation"] == "all").sum() == (1 if n_cells else 6)
+    assert found.ok, found
+    assert (found.cells["permutation"] > 0).sum() == (4 if n_cells else 30)
 
 
 MOMENTS = "moments", "permuted_moments"
 
 
 @pytest.mark.some(2)
-@pytest.mark.parametrize("name", ["maximum", "exceedances", *MOMENTS])
+@pytest.mark.parametrize(
+    "name", ["maximum", "exceedances", "cluster_maximum", "tfce_maximum", *MOMENTS]
+)
 def test_an_edited_summary_of_a_null_is_found(name):
     result, given = summarised("stream")
     summary = result.null_summaries["accuracy"]
     edited = summary[name].copy()
-    by = {"maximum": 0.025, "exceedances": 1} | dict.fromkeys(MOMENTS, 0.001)
-    edited.flat[3] += by[name]
+    by = {"exceedances": 1} | dict.fromkeys(MOMENTS, 0.001)
+    edited.flat[3] += by.get(name, 0.025)
     forged = {"accuracy": summary | {name: edited}}
-    found = verify(replace(result, null_summaries=forged), **given, n_cells=None)
-    assert "1 of" in found.verdict, found
+    found = verify(replace(result, null_summaries=forged), **given)
+    assert f"null_summaries.accuracy.{name} is" in found.verdict, found
 
 
-def test_a_large_map_is_not_refitted_for_its_maxima(monkeypatch):
-    monkeypatch.setattr("mvpa_kfda.verification.kept._MOST", 2)
-    result, given = summarised("max")
-    found = verify(result, **given)
-    assert found.cells["ok"].all()
-    assert not found.ok
-    assert "the largest score of each permutation and the p-values" in found.verdict
+# ------------------------------------------------------------------------- a large map
+
+
+@pytest.fixture
+def in_no_time(monkeypatch):
+    """One position in every block, and time for the first block and another."""
+    clock = iter(range(10**6))
+    monkeypatch.setattr(recompute, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(SubsetPositions, "block_length", 1)
+    return {"budget": 1.5}
+
+
+def test_a_single_position_is_computed_whatever_the_budget():
+    result = cross_validate(X[:, :, 0], Y, cv=4, n_permutations=3, random_state=0)
+    found = verify(result, X[:, :, 0], Y, budget=1e-9)
+    assert found.ok, found
+    assert found.recomputed == (1, 1)
+    with pytest.raises(ValueError, match="budget"):
+        verify(result, X[:, :, 0], Y, budget=-1)
+
+
+def test_of_large_maps_as_many_positions_as_there_is_time_for(in_no_time):
+    for null in ("full", "max", "stream"):
+        result, given = summarised(null)
+        found = verify(result, **given, **in_no_time)
+        assert found.recomputed == (2, 6)
+        assert found.ok == (null == "full"), found
+        peak, all_p = int(np.argmax(result.scores)), found.cells["position"]
+        assert peak in set(all_p)
+        assert len(set(all_p)) <= 2
+        if null == "full":
+            assert "where it was looked at: 2 of 6 positions recomputed" in str(found)
+        else:
+            assert "largest scores of the permutations" in str(found)
+            assert verify(result, **given, budget=None).ok
+
+
+@pytest.mark.parametrize("null", ["full", "max"])
+def test_frauds_at_the_peak_of_large_maps_are_found(null, in_no_time):
+    result, given = summarised(null)
+    peak = int(np.argmax(result.scores))
+    scores = result.scores.copy()
+    scores[peak] += 0.05
+    forged = [
+        {"metrics": {"accuracy": scores}},
+        {"n_features": result.n_features + np.eye(6, dtype=int)[peak]},
+        {"chances": {"accuracy": 0.4}},
+        {"predicted": np.where(np.eye(6, 40)[peak], 1, result.predicted)},
+    ]
+    forged[-1]["predicted"] = result.predicted.copy()
+    forged[-1]["predicted"][peak, 3] ^= 1
+    if null == "full":
+        nulls = result.nulls["accuracy"].copy()
+        nulls[2, peak] -= 0.025
+        forged.append({"nulls": {"accuracy": nulls}})
+    else:
+        for name in ("exceedances", "maximum"):
+            summary = dict(result.null_summaries["accuracy"])
+            edited = summary[name].copy()
+            edited[peak if name == "exceedances" else 2] -= 1
+            summary[name] = edited
+            forged.append({"null_summaries": {"accuracy": summary}})
+    for fields in forged:
+        found = verify(replace(result, **fields), **given, **in_no_time)
+        assert found.differences, fields
 
 
 def test_time_generalization_tests_other_averages_where_labels_stay():
@@ -618,7 +792,7 @@ def test_how_much_data_differ_is_told(name):
         assert found.ok, found
         told = float(re.search(r"by about (\S+) of", found.notes[0])[1])
         assert size / 3 < told < 3 * size
-    for other in (data[:, ::-1] * (1 + size), data * 1.001):
+    for other in (data[::-1, ::-1] * (1 + size), data * 1.001):
         assert "the data are other ones" in verify(result, other, y).verdict
 
 
@@ -842,7 +1016,7 @@ def test_a_file_decides_neither_what_is_run_nor_where(saved, honest, capsys):
         assert option in capsys.readouterr().err
     parameters = honest.parameters | {"preprocess": [{"name": "scale", "X": [[1.0]]}]}
     found = verify(replace(honest, parameters=parameters), X, Y, groups=RUNS)
-    assert "the step scale(X=[[1.0]]) is not in the file" in found.verdict
+    assert "parameters.preprocess is" in found.verdict
     options = honest.options | {"cv": {"name": "train_test_split"}}
     found = verify(replace(honest, options=options), X, Y, groups=RUNS, n_cells=1)
     assert "the options do not say how" in " ".join(found.notes)
@@ -863,7 +1037,7 @@ def test_counts_of_a_file_are_bounded_by_what_it_holds(name, honest, monkeypatch
     options = honest.options | {name: value}
     if name == "cv":
         options["groups"] = None
-    monkeypatch.setattr(differences, "_FEW_PERMUTATIONS", 1000)
+    monkeypatch.setattr(recompute, "_FEW_PERMUTATIONS", 1000)
     edited = replace(
         honest, options=options, parameters=honest.parameters | {name: value}
     )
@@ -894,7 +1068,7 @@ def test_counts_of_a_file_bound_what_is_run_again(saved, honest, capsys, monkeyp
     replace(honest, options=edited).save("edited.h5")
     assert main(["rerun", "edited.h5", "data.npz"]) == 2
     assert "100000000 repeats are asked for" in capsys.readouterr().err
-    monkeypatch.setattr(differences, "_FEW_PERMUTATIONS", 100)
+    monkeypatch.setattr(recompute, "_FEW_PERMUTATIONS", 100)
     edited = honest.options | {"n_permutations": 10**8}
     replace(honest, options=edited).save("edited.h5", overwrite=True)
     assert main(["rerun", "edited.h5", "data.npz"]) == 1

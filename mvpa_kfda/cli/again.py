@@ -120,11 +120,11 @@ def add_verify(commands):
         "verify",
         help="verify a saved result against the data",
         usage="%(prog)s RESULT [DATA ...] [options]",
-        description="Verify a saved result (.h5) against the data: folds and permuted "
-        "labels are drawn again, the models of some cells (a position, a "
-        "fold, a permutation) are refitted with scikit-learn, and their "
-        "predictions and scores are compared with those in the file. The result of "
-        "a group is recomputed from the results of its subjects. The "
+        description="Verify a saved result (.h5) against the data: it is computed "
+        "again with the options in the file, everything is compared, and the models "
+        "of some cells (a position, a fold, a permutation) are refitted with "
+        "scikit-learn. "
+        "The result of a group is computed from the results of its subjects. The "
         "exit status is 0 if everything agrees, 1 if something differs or "
         "cannot be verified, and 2 after an error.",
     )
@@ -135,6 +135,13 @@ def add_verify(commands):
         metavar="N",
         default="20",
         help="number of cells to refit, or all (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--budget",
+        metavar="SECONDS",
+        default="60",
+        help="time for computing the result again, or all for the whole map, however "
+        "long it takes (default: %(default)s)",
     )
     parser.add_argument(
         "--seed", metavar="S", type=int, help="random seed for the selection of cells"
@@ -194,7 +201,8 @@ def _run_verify(arguments):
     else:
         read = _read_subjects if is_group else partial(_read, result)
         (data, y), more = read(arguments)
-    how = {"n_cells": cells, "random_state": arguments.seed}
+    budget = None if arguments.budget == "all" else _seconds(arguments.budget)
+    how = {"n_cells": cells, "random_state": arguments.seed, "budget": budget}
     found = verify(result, data, y, **how, **more)
     tell(*repr(found).splitlines())
     if found.differences and not len(found.cells) and _are_selected(arguments.data):
@@ -219,11 +227,21 @@ def _whole(text):
     return int(text)
 
 
+def _seconds(text):
+    """Return a number of seconds."""
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(
+            f"--budget {text} is no number. Use seconds, or all."
+        ) from None
+
+
 def _run_rerun(arguments):
     """Make the result again, write it, and say whether it is the same."""
     from ..results.group import GroupResult
     from ..results.load import load_result
-    from ..verification.differences import differences_of_counts, most_permutations
+    from ..verification.recompute import differences_of_counts, most_permutations
 
     check_there(arguments.file, *arguments.data)
     result = load_result(arguments.file)
@@ -276,9 +294,9 @@ def _function_of(result, path):
     from ..results.base import SubjectResult
     from ..results.group import GroupResult
     from ..utils.checks import enumerated
-    from ..verification.claims import READERS
+    from ..verification.recompute import FUNCTIONS
 
-    known = ["group_inference"] if isinstance(result, GroupResult) else [*READERS]
+    known = ["group_inference"] if isinstance(result, GroupResult) else [*FUNCTIONS]
     made = isinstance(result, SubjectResult | GroupResult) and result.inputs
     name = result.inputs.get("function") if made else None
     if name is None:
@@ -325,7 +343,7 @@ def _read_of_output(arguments, is_group):
 
 def _group_again(function, group, options, files, more):
     """Return the group's result again, of the files in its order and by its names."""
-    from ..verification.members import find_members
+    from ..verification.subjects import find_members
 
     found, _, wrong = find_members(group, files, **more)
     if wrong:

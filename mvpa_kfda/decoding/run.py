@@ -14,7 +14,8 @@ cells of a map are numbered in C order.
 import math
 import shutil
 import tempfile
-from contextlib import closing, nullcontext
+from contextlib import closing, contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
@@ -373,6 +374,20 @@ def _of_standardised(metric, mean, scale):
     return Metric(score, metric.chance, "", **undefined)
 
 
+#: What runs analyses in the place of `run`; None for nothing.
+_RUNNER = ContextVar("runner", default=None)
+
+
+@contextmanager
+def run_by(runner):
+    """Let ``runner(positions, task, n_jobs)`` stand for `run` in what follows."""
+    before = _RUNNER.set(runner)
+    try:
+        yield
+    finally:
+        _RUNNER.reset(before)
+
+
 def run(positions, task, n_jobs=None, verbose=None, checkpoint=None):
     """Decode at every position.
 
@@ -400,6 +415,8 @@ def run(positions, task, n_jobs=None, verbose=None, checkpoint=None):
     With workers SIGTERM and SIGHUP end the run as Ctrl-C does, and then the process,
     unless the caller handles or ignores these signals.
     """
+    if (runner := _RUNNER.get()) is not None:
+        return runner(positions, task, n_jobs)
     blocks = positions.blocks()
     store = MapStore(positions, blocks, task)
     finished = checkpoint.finished if checkpoint else ()
@@ -435,14 +452,14 @@ def _run_block(positions, task, block):
 
     The part is a dict of arrays: ``metrics/NAME`` (cells, ...), ``fold_metrics/NAME``
     (cells, n_sets), ``repeats/NAME`` (cells, r) if there are any, ``nulls/NAME/...``
-    and ``second/NAME/...`` from `_reduce`, ``second_scores/NAME`` (cells,) of the
+    and ``second/NAME/...`` from `reduce_part`, ``second_scores/NAME`` (cells,) of the
     observed labels in the second test, ``predicted`` (cells, n), ``class_scores``
     (positions, n, c) if they are kept, ``pattern_maps/KIND`` (positions, ., n_features)
     if they are wanted, (features, .) where positions differ in their number,
     ``penalty/NAME`` (positions, ...).
     """
     keep_freed_memory()
-    return _reduce(task.run_block(positions, block), task.null)
+    return reduce_part(task.run_block(positions, block), task.null)
 
 
 def models_of(positions, block, task):
@@ -508,7 +525,7 @@ def _patterns(model, positions, task, numbers):
 _OBSERVED = {"nulls": "metrics", "second": "second_scores"}
 
 
-def _reduce(part, kind):
+def reduce_part(part, kind):
     """Put what `MapStore` keeps of each null (P, cells) in the place of it.
 
     That is ``null``, or ``exceedances`` (cells,), ``maximum`` (P,) and
@@ -709,7 +726,7 @@ class MapStore:
             _array(self._arrays, key, shape, values.dtype)[where] = values
 
     def _add_null(self, kept, cells, what, values):
-        """Take in what `_reduce` kept of some cells."""
+        """Take in what `reduce_part` kept of some cells."""
         if what == "maximum":
             largest = _array(kept, what, values.shape)
             np.fmax(largest, values, out=largest)

@@ -25,6 +25,8 @@ import numpy as np
 
 #: What was read since `collected_inputs` began; None outside of it.
 _INPUTS = ContextVar("inputs", default=None)
+#: The same with the values themselves, since `kept_inputs` began.
+_KEPT = ContextVar("kept", default=None)
 #: Bytes of a file that are read at once.
 _AT_ONCE = 2**20
 #: Files that are listed one by one.
@@ -153,6 +155,17 @@ def collected_inputs():
         _INPUTS.reset(before)
 
 
+@contextmanager
+def kept_inputs():
+    """Collect all that is read in what follows by name: the values and their record."""
+    kept = {}
+    before = _KEPT.set(kept)
+    try:
+        yield kept
+    finally:
+        _KEPT.reset(before)
+
+
 def note_input(name, values, dtype=None):
     """Let the result of the call in progress keep the fingerprint of an input.
 
@@ -163,6 +176,8 @@ def note_input(name, values, dtype=None):
     if inputs is None or values is None:
         return
     inputs[name] = Fingerprint.of(values, dtype).record()
+    if (kept := _KEPT.get()) is not None:
+        kept[name] = np.array(values), inputs[name]
     summed = projections(values)
     if summed is not None:
         inputs.setdefault(PROJECTIONS, {})[name] = summed

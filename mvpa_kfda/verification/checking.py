@@ -1,9 +1,7 @@
-"""What a result says against what is refitted: the cells, and the verdict."""
+"""Is a result right? It is computed again, and some of its models are refitted."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
 from os import PathLike
 from typing import Any
 
@@ -13,22 +11,16 @@ import pandas as pd
 from ..results.base import SubjectResult
 from ..results.group import GroupResult
 from ..results.load import load_result
-from ..utils.checks import check_count, draw_seed
-from .claims import Claims
-from .differences import differences_of_counts
-from .distance import moved, moved_gram
-from .groups import verify_group
-from .kept import Kept
-from .reading import NotCovered, of_the_file
-from .refit import Sample, refit
-from .scoring import score
+from ..utils.checks import check_count, check_positive, draw_seed
+from . import compare, recompute
+from .cells import Cells, completed
+from .kernels import sees_offsets
+from .recompute import MAPS, Different, NotCovered
+from .subjects import find_members
 from .verdict import Verification
 
-#: How many twins of a cell have features that are moved at random, and how much more
-#: than these other data, that are as far away, may change.
-_TWINS, _OF_TWINS = 4, 10
-#: The largest penalty in the second test of time generalization.
-_MOST_OF_SECOND = 0.3
+#: So many cells that differ are refitted, to see whether rounding decides there.
+_MOST_DECIDED = 40
 
 
 def verify(
@@ -38,21 +30,19 @@ def verify(
     *,
     n_cells: int | None = 20,
     random_state: int | None = None,
+    budget: float | None = 60.0,
     **given: Any,
 ) -> Verification:
-    """Check a result against the data, by refitting some of its models.
+    """Check a result against the data: compute it again, and refit some of its models.
 
-    A cell of a result is a position, a fold and a permutation. Cells are drawn at
-    random, and the models of each are trained anew from the data, by scikit-learn and
-    NumPy and without any of the shortcuts by which the result was made. Then every
-    prediction, the score of the fold, the penalty, and under permuted labels the score
-    in the null distribution are compared with those in the result. Before that, folds
-    and permuted labels are drawn anew, and scores are worked out again from the
-    predictions that the result holds, at all positions.
+    The result is computed again with the options and the seed that it records, and
+    everything is compared: scores, scores under permuted labels, predictions, folds,
+    penalties, patterns, chance levels, times, places, warnings. Then cells are drawn at
+    random, a position, a fold and a permutation each, whose models are trained anew by
+    scikit-learn and NumPy, without any of the shortcuts by which results are made.
 
-    The result of a group is checked against those of its subjects, which are
-    identified by checksums: second-level permutations are drawn anew, and statistics
-    and p-values are worked out again.
+    The result of a group is computed again from those of its subjects, which are
+    identified by checksums.
 
     Parameters
     ----------
@@ -66,19 +56,24 @@ def verify(
         The labels that it was given, its second argument.
     n_cells : int | None
         How many cells to refit. About half of them are of the observed labels, the
-        others of permuted ones. None: all there are, which may take long. Of a group
-        with no more than 8 million numbers (permutations times positions) everything
-        is compared, whatever this says, and it is the number of rows of the table.
+        others of permuted ones. None: all there are, which may take long. Of a group it
+        is the number of rows of the table.
     random_state : int | None
         Seed of the draw of cells. None draws others every time, so that nobody can
         know beforehand which will be checked.
+    budget : float | None
+        Seconds that computing the result again may take. If the whole map would take
+        longer, the position with the most extreme score and others drawn at random are
+        computed, as many as there is time for. None: all of them.
     **given
         What else the function was given that is data, by the same names: ``groups``,
-        ``confounds``, ``train_on``, ``X_test``, ``test_epochs``, ``y_test``,
-        ``mask_img``, ``labels_img``, ``adjacency``, ``sensors``, ``src``, ``mesh``.
+        ``confounds``, ``train_on``, ``X_test``, ``tmin_test``, ``test_epochs``,
+        ``y_test``, ``mask_img``, ``labels_img``, ``adjacency``, ``sensors``, ``src``,
+        ``mesh``.
         Of a file also what files hold only the name or the checksum of: ``kernel``, if
-        it is a function, a graph or a matrix, and ``cv``, if it is a list of folds and
-        trials are averaged.
+        it is a function, a graph or a matrix, ``scoring``, if it is a function, and
+        ``cv``, if it is a list of folds and trials are averaged. ``n_jobs`` workers
+        compute the result again.
         For a group, ``other``, the results of the other group or condition.
 
     Returns
@@ -105,14 +100,14 @@ def verify(
     -----
     What is done with data before a decoding function is given them, such as filters and
     the rejection of trials, is not checked, nor what else was tried and not reported.
-    One edited score under permuted labels is found if its cell is drawn; the
-    observed scores are worked out again everywhere. The verdict says how many cells
-    there are, and which share of them may differ all the same, with 95 % confidence.
-    See :doc:`/checking`.
+    Computing again finds any number that was edited, and uses the package itself; the
+    refitted models, which share no code with it, tell whether the package is right. The
+    verdict says how many positions and cells there are, and which share of them may
+    differ all the same, with 95 % confidence. See :doc:`/checking`.
 
     Predictions may differ where two classes score the same but for rounding. Such ties
     are counted, and are no difference. Data that differ by rounding, as after saving
-    in single precision, are refitted all the same, and a note tells by how much they
+    in single precision, are decoded all the same, and a note tells by how much they
     differ; what such a difference may change counts as a tie.
 
     Examples
@@ -136,91 +131,191 @@ def verify(
         )
     if n_cells is not None:
         n_cells = check_count("n_cells", n_cells, minimum=1)
+    if budget is not None:
+        check_positive("budget", budget, hint=" It is in seconds.")
     rng = np.random.default_rng(draw_seed(random_state))
     try:
         if isinstance(result, GroupResult):
-            _refuse_labels(y, given)
-            return verify_group(result, data, given.get("other"), n_cells, rng)
-        with of_the_file():
-            differences = differences_of_counts(result)
-        if differences:
-            return Verification(differences=tuple(differences))
-        claims = Claims.of(result, data, y, given)
-        with of_the_file():
-            return _compared(claims, n_cells, rng)
+            return _verify_group(result, data, y, given, n_cells, rng)
+        again, runner, call = recompute.recompute(result, data, y, given, budget, rng)
+        try:
+            return _Check(result, again, runner, call).verification(n_cells, rng)
+        except recompute.OF_FILES as error:
+            raise NotCovered(recompute.incoherent(error)) from error
+    except Different as found:
+        return Verification(differences=tuple(found.args[0]))
     except NotCovered as reason:
         return Verification(unverified=(str(reason),))
 
 
-def _compared(claims, n_cells, rng):
-    """Return what is found of a result, once its data are read."""
-    differences = claims.differences()
-    if differences:
-        return Verification(differences=tuple(differences))
-    cells, samples = _Cells(claims).refitted(n_cells, rng)
-    others = () if cells["ok"].all() else claims.inputs_apart
-    return Verification(
-        cells=cells,
-        differences=(*others, *claims.differences_of_scores()),
-        unverified=tuple(claims.unverified),
-        notes=tuple(claims.notes),
-        samples=samples,
-    )
+class _Check:
+    """A result, and the same computed again."""
 
+    def __init__(self, result, again, runner, call):
+        self.result, self.runner = result, runner
+        self.inputs = runner.inputs
+        self.notes = [*call.notes, *self.inputs.notes]
+        self.unverified = list(self.inputs.unverified)
+        self.again = again
+        if not runner.is_complete:  # which have been given units of their own since
+            self.again = runner.filled(again, ("penalty", "pattern_maps"))
+        self.reworded = call.reworded | runner.reworded
+        kernels = _kernels_of(result, call)
+        noise = self.inputs.noise(any(map(sees_offsets, kernels)))
+        self.cells = Cells(result, runner, kernels, noise, self.notes)
+        self.is_exact = not self.inputs.apart and self._dtype == "float64"
 
-def _refuse_labels(y, given):
-    """Refuse what is data of subjects, where their results are given."""
-    wrong = ["y"] * (y is not None) + sorted(set(given) - {"other"})
-    if wrong:
-        raise TypeError(
-            "A group is verified with the results of its subjects, and those of the "
-            f"other list as other=; got {', '.join(wrong)}."
+    @property
+    def _dtype(self):
+        return self.result.parameters["dtype"]
+
+    def verification(self, n_cells, rng):
+        """What is found."""
+        differences = [*self._differences(), *self._differences_of_part()]
+        try:
+            rows = [self.cells.row(*cell)[0] for cell in self._drawn(n_cells, rng)]
+        except recompute.OF_FILES:
+            if not differences:
+                raise
+            return Verification(differences=tuple(differences))
+        table = pd.DataFrame(rows)
+        if len(table) and not table["ok"].all():
+            differences = [*self.inputs.other_ones, *differences]
+        if self.cells.left_out:
+            words = " and ".join(self.cells.left_out)
+            self.unverified.append(f"{words} can be computed again, but not refitted")
+        return Verification(
+            table if len(table) else Verification().cells,
+            tuple(dict.fromkeys(differences)),
+            tuple(self.unverified),
+            tuple(self.notes),
+            tuple(self._samples()),
+            self.runner.extent,
         )
 
+    # ------------------------------------------------------------- computed again
 
-@dataclass(frozen=True)
-class _Cells:
-    """The cells of a result, to be drawn from."""
+    def _differences(self):
+        """Word what differs, but for what rounding may have decided."""
+        tolerance = self.cells.tolerance()
+        if self.inputs.apart:
+            tolerance = max(tolerance, min(1e-2, 1e4 * self.cells.noise))
+        pair = self.result, self.again
+        # Of a part there are no summaries, which are compared by themselves.
+        without = [kind for kind, each in self.runner.part.items() if each]
+        rounded = {"rounded": not self.is_exact}
+        for found in compare.differences(*pair, tolerance, without, **rounded):
+            if found.path[0] == "parameters" and {*found.path[1:2]} & self.reworded:
+                continue
+            try:
+                is_undecided = self._is_undecided(found)
+            except recompute.OF_FILES:  # of a file whose parts do not fit
+                is_undecided = False
+            if not is_undecided:
+                yield found.word()
 
-    claims: Claims
+    def _is_undecided(self, found):
+        """Whether rounding may have decided on what differs, by refitted models."""
+        kind, *names = found.path
+        if found.where is None:
+            return False
+        if kind.endswith("_summaries"):
+            return not self.is_exact and self._is_near(found)
+        if kind not in MAPS:
+            return False
+        lead, n_axes = MAPS[kind], len(self.result.shape)
+        of_positions = kind in ("penalty", "class_scores") and self.runner.positions.row
+        end = lead + (len(self.runner.positions.shape) if of_positions else n_axes)
+        apart = np.abs(np.subtract(found.stored, found.again, dtype=float))
+        sizes = {}
+        for index in map(tuple, found.where.tolist()):
+            place = index[lead:end] + (0,) * (n_axes + lead - end)
+            fold = index[end] if kind == "fold_metrics" else None
+            cell = place, fold, index[0] + 1 if lead else 0
+            sizes.setdefault(cell, []).append(np.nan_to_num(apart[index], nan=np.inf))
+        largest = sorted(sizes, key=lambda cell: -max(sizes[cell]))[:_MOST_DECIDED]
+        return all(self._decides(kind, names, c, sizes[c]) for c in largest)
 
-    def refitted(self, n_cells, rng):
-        """Return a table of cells that were drawn, and refitted, and of how many."""
-        drawn = self._drawn(n_cells, rng)
-        kept = Kept(self.claims, partial(Cell, self.claims))
-        rows = [self._row(*cell) for cell in drawn] + kept.rows(n_cells, rng)
-        return pd.DataFrame(rows), (*self._samples(drawn), *kept.samples)
+    def _decides(self, kind, names, cell, sizes):
+        """Whether what differs in a cell by these sizes is within rounding."""
+        row, slacks = self.cells.row(*cell)
+        n_ties, second = row["n_ties"], kind.startswith("second")
+        slack = slacks.get((names[0], second)) if names else None
+        if not row["ok"] or not (n_ties or any(np.any(x) for x in slacks.values())):
+            return False
+        if kind == "predicted" and self.cells.n_classes is not None:
+            return len(sizes) <= n_ties
+        if names[:1] == ["confusion_matrix"]:
+            return sum(sizes) <= 2 * n_ties
+        if kind in ("penalty", "class_scores", "predicted") or slack is None:
+            return True
+        times = self.cells.n_repeats if kind == "repeats" else 1
+        return max(sizes) <= times * np.max(slack) + 2 * self.cells.tolerance()
 
-    def _samples(self, drawn):
-        """Return how many cells are looked at, of how many: observed and permuted."""
-        claims, n = self.claims, int(self.claims.is_decoded.sum())
-        whole = {i for i, fold, b in drawn if fold is None and b == 0}
-        single = {(i, fold) for i, fold, b in drawn if fold is not None}
-        left = {each for each in single if each[0] not in whole}
-        n_folds = len(claims.folds)
-        n_observed = n * n_folds
-        # A whole position counts as one draw, which it is.
-        is_complete = len(whole) * n_folds + len(left) == n_observed
-        n_looked_at = n_observed if is_complete else len(whole) + len(left)
-        n_permuted = sum(b > 0 for *_, b in drawn)
-        yield "cell of the observed labels", n_looked_at, n_observed
-        if claims.n_nulls:
-            yield "cell of permuted labels", n_permuted, n * claims.n_nulls
+    def _is_near(self, found):
+        """Whether summaries of a null differ by no more than some ties may change."""
+        n, n_trials = self.result.n_permutations, len(self.result.y)
+        at = tuple(found.where.T)
+        apart = np.abs(np.subtract(found.stored, found.again, dtype=float)[at])
+        most = max(1, n // 100) if found.path[-1] == "exceedances" else 2 / n_trials
+        return apart.max() <= most and len(apart) <= max(1, np.size(found.stored) / 20)
+
+    def _differences_of_part(self):
+        """Word what differs in summaries of nulls, of which only a part was run."""
+        tolerance, runner = self.cells.tolerance(), self.runner
+        for kind, summaries in runner.part.items():
+            for name, part in summaries.items():
+                stored = getattr(self.result, kind)[name]
+                for what in ("exceedances", "permuted_moments"):
+                    one, two = stored[what], getattr(part, what)
+                    one = np.reshape(one, (*np.shape(two)[:-1], -1))[..., runner.among]
+                    two = np.reshape(two, one.shape)
+                    path = kind, name, what
+                    for found in compare.compared(one, two, path, tolerance):
+                        if self.is_exact or not self._is_near(found):
+                            yield found.word()
+                if (stored["maximum"] < part.maximum * (1 - tolerance) - 1e-12).any():
+                    yield f"{kind}.{name}.maximum is less than a score that it is of"
+                self.unverified.append(
+                    f"the largest scores of the permutations ({kind}) are of all "
+                    "positions, which budget=None computes"
+                )
+
+    # ------------------------------------------------------------------- refitted
 
     def _drawn(self, n_cells, rng):
-        """Return (position, fold, permutation) of cells; of folds None is all."""
-        claims = self.claims
-        positions = [tuple(i.tolist()) for i in np.argwhere(claims.is_decoded)]
-        folds, n_permutations = range(len(claims.folds)), claims.n_nulls
+        """(position, fold, permutation) of cells; of folds None is all."""
+        cells, places = self.cells, self.cells.places
+        name = self.result.scalar_metrics[0]
+        scores = np.asarray(self.result.metrics[name])
+        positions = [i for i in places if not np.isnan(scores[i])]
+        known = [i for i in positions if self._has_nulls(name, i)]
+        n_permutations, folds = self.result.n_permutations, cells.folds
         if n_cells is None:
             observed = [(i, fold, 0) for i in positions for fold in (None, *folds)]
             permuted = range(1, n_permutations + 1)
-            return observed + [(i, None, b) for i in positions for b in permuted]
+            drawn = observed + [(i, None, b) for i in known for b in permuted]
+        else:
+            drawn = self._some(n_cells, positions, known, n_permutations, rng)
+        self._n_permuted = sum(b > 0 for *_, b in drawn)
+        self._looked_at = drawn
+        self._sizes = len(positions) * len(folds), len(positions) * n_permutations
+        return drawn
+
+    def _has_nulls(self, name, position):
+        """Whether the scores of a position under permuted labels are known."""
+        if not self.result.n_permutations:
+            return False
+        return self.cells.permuted(name, position, 1) is not None
+
+    def _some(self, n_cells, positions, known, n_permutations, rng):
+        """So many cells at random, about half of them of permuted labels."""
 
         def draw(values):
             return values[rng.integers(len(values))]
 
-        n_permuted = min(n_cells // 2, n_permutations * len(positions))
+        folds = self.cells.folds
+        n_permuted = min(n_cells // 2, n_permutations * len(known))
         first = draw(positions)  # of which all folds are looked at
         cells = {(first, None, 0): None}  # kept in order, each once
         others = [i for i in positions if i != first] or positions
@@ -229,233 +324,99 @@ class _Cells:
             cells[draw(others), draw(folds), 0] = None
         n_observed = len(cells)
         while len(cells) < n_observed + n_permuted:
-            cells[draw(positions), None, 1 + int(rng.integers(n_permutations))] = None
+            cells[draw(known), None, 1 + int(rng.integers(n_permutations))] = None
         return list(cells)
 
-    def _row(self, position, fold, b):
-        """Return what is said of a cell, and what is refitted."""
-        claims = self.claims
-        folds = range(len(claims.folds)) if fold is None else [fold]
-        cell = Cell(claims, position, b)
-        models = [cell.models[i] if fold is None else cell.model(i) for i in folds]
-        n_differ, n_ties = 0, sum(int(model.ties.sum()) for model in models)
-        fine, names = True, claims.metrics
-        if b == 0:
-            for i, model in zip(folds, models, strict=True):
-                fine &= claims.agrees_on_penalty(position, i, model)
-                n_differ += claims.count_differences(position, i, model)
-        compared, slacks = [], []
-        for name in names:
-            for stored, second in claims.stored(name, position, fold, b):
-                how = name, folds, cell.second_models if second else models, second
-                compared.append((name, (stored, cell.score(*how))))
-                slacks.append(cell.slack(*how))
-        fine &= n_differ == 0
-        claims.say_if_undecided(slacks)
-        fine &= all(
-            claims.agrees(*each, slack)
-            for (_, each), slack in zip(compared, slacks, strict=True)
+    def _samples(self):
+        """How many cells are refitted, of how many: observed and permuted."""
+        drawn, n_folds = self._looked_at, len(self.cells.folds)
+        whole = {i for i, fold, b in drawn if fold is None and b == 0}
+        single = {(i, fold) for i, fold, b in drawn if fold is not None}
+        left = {each for each in single if each[0] not in whole}
+        n_observed, n_permuted = self._sizes
+        # A whole position counts as one draw, which it is.
+        is_complete = len(whole) * n_folds + len(left) == n_observed
+        n_looked_at = n_observed if is_complete else len(whole) + len(left)
+        yield "cell of the observed labels", n_looked_at, n_observed
+        if n_permuted:
+            yield "cell of permuted labels", self._n_permuted, n_permuted
+
+
+def _kernels_of(result, call):
+    """The records of a result's kernels, with what files do not hold put in."""
+    parameters = result.parameters
+    several = parameters["kernel"].get("kernels")
+    several = parameters.get("kernels") or several or [parameters["kernel"]]
+    again = call.options.get("kernel")
+    again = again if isinstance(again, list | tuple) else [again] * len(several)
+    names = parameters.get("ch_names")
+    return tuple(completed(*each, names) for each in zip(several, again, strict=True))
+
+
+# --------------------------------------------------------------------------- groups
+
+
+def _verify_group(group, subjects, y, given, n_cells, rng):
+    """The `Verification` of a group's result with those of its subjects."""
+    wrong = ["y"] * (y is not None) + sorted(set(given) - {"other"})
+    if wrong:
+        raise TypeError(
+            "A group is verified with the results of its subjects, and those of the "
+            f"other list as other=; got {', '.join(wrong)}."
         )
-        if b == 0 and fold is None:
-            for name in claims.tables:
-                again = cell.score(name, folds, models)
-                change = cell.change(name, folds, models)
-                fine &= claims.agrees_on_table(position, name, again, change)
-        where = position if len(position) != 1 else position[0]
-        stored, again = compared[0][1] if compared else (np.nan, np.nan)
-        return {
-            "position": where,
-            "fold": "all" if fold is None else fold,
-            "permutation": b,
-            "n_trials": sum(len(model.predicted) for model in models),
-            "n_differ": n_differ,
-            "n_ties": n_ties,
-            "score": stored,
-            "score_refitted": again,
-            "ok": bool(fine),
-        }
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A position under one labelling, whose folds are refitted."""
-
-    claims: Claims
-    position: tuple
-    permutation: int
-    #: The number of a twin, whose features are moved as far as they may be from those
-    #: decoded; 0: as they are.
-    number: int = 0
-
-    @cached_property
-    def twins(self):
-        """Cells of moved features; none if data are those that were decoded."""
-        if self.number or not self.claims.noise:
-            return []
-        return [replace(self, number=1 + i) for i in range(_TWINS)]
-
-    @cached_property
-    def _features(self):
-        reading = self.claims.reading
-        X = self._moved(reading.train(self.position))
-        test = reading.test
-        return X, X if test is None else self._moved(test(self.position), 1)
-
-    def _moved(self, values, which=0):
-        """Return features, or confounds, of a twin; others as they are."""
-        if not self.number or values is None or values.dtype.kind != "f":
-            return values  # the numbers of trials, of a precomputed kernel
-        rng = np.random.default_rng([self.number, which])
-        return moved(values, self.claims.noise, rng)
-
-    @cached_property
-    def _method(self):
-        """How models are trained."""
-        method = self.claims.method_at(self.position)
-        if not self.number or method.gram is None:
-            return method
-        how = self.claims.noise, np.random.default_rng(self.number)
-        return replace(method, gram=moved_gram(method.gram, *how))
-
-    def _place(self, fold):
-        """Return the repeat that a fold is in, and its training and test sets."""
-        repeat, number = divmod(fold, self.claims.n_folds)
-        made = self.claims.round(self.permutation, repeat)
-        return made, *made.pairs[number]
-
-    def _tested(self, fold, second=False):
-        """Return the repeat whose samples a fold tests, and what is true of them.
-
-        Labels that stay have their own averages, in the places of the others.
-        """
-        claims = self.claims
-        b = 0 if second else self.permutation
-        made = claims.round(
-            b if claims.regroups else self.permutation, fold // claims.n_folds
-        )
-        return made, claims.of_tested(claims.true(self.permutation, second), made)
-
-    def model(self, fold, second=False):
-        """Return the prediction of a fold's test trials, maybe for the second test.
-
-        What data that are as far from those decoded may change is in doubt.
-        """
-        found = self._refitted(fold, second)
-        if not self.twins:
-            return found
-        twins = [twin.model(fold, second) for twin in self.twins]
-        return with_doubt(found, twins, self.claims.noise / self._method.rounding)
-
-    def _refitted(self, fold, second):
-        """Return the prediction of a fold's test trials."""
-        claims, (X, X_test) = self.claims, self._features
-        made, train, test = self._place(fold)
-        labels = claims.of_samples(claims.labels[self.permutation], made)
-        groups = claims.of_samples(claims.groups, made)
-        inside = claims.averages_in_feature_space
-        seen = X if inside else None
-        elsewhere, true = self._tested(fold, second)
-        X, X_test = made.trained(X, inside), elsewhere.tested(X_test, inside)
-        confounds = made.trained(self._moved(claims.confounds))
-        trained = Sample(X, labels, groups, confounds)[train]
-        confounds = elsewhere.tested(self._moved(claims.confounds_test))
-        tested = Sample(X_test, true, None, confounds)
-        method = self._method
-        if second:
-            method = replace(method, most=_MOST_OF_SECOND)
-        if claims.learns_in_folds:
-            return refit(trained, tested[test], method, seen=seen)
-        everybody = Sample(X, None, groups)
-        rows = np.unique(np.concatenate([rows for rows, _ in made.pairs]))
-        return refit(trained, tested[test], method, everybody, rows, seen)
-
-    @cached_property
-    def models(self):
-        """The predictions of all folds."""
-        return [self.model(fold) for fold in range(len(self.claims.folds))]
-
-    @cached_property
-    def second_models(self):
-        """The predictions of all folds in the second test."""
-        return [self.model(fold, True) for fold in range(len(self.claims.folds))]
-
-    def score(self, name, folds, models, second=False):
-        """Return a metric of some folds by their models, perhaps in the second test.
-
-        The mean over repeats.
-        """
-        sets = {}
-        for fold, model in zip(folds, models, strict=True):
-            _, train, test = self._place(fold)
-            true = self._tested(fold, second)[1][test]
-            each = true, model.predicted, model.scores, len(train)
-            sets.setdefault(fold // self.claims.n_folds, []).append(each)
-        how = self.claims.method.n_classes, self.claims.chosen_pairs
-        return np.mean([score(name, each, *how) for each in sets.values()], axis=0)
-
-    def slack(self, name, folds, models, second=False):
-        """Return by how much ties, and data that are as near, may change a metric."""
-        n_classes, chosen = self.claims.method.n_classes, self.claims.chosen_pairs
-        share = np.mean(np.concatenate([model.ties for model in models]))
-        if n_classes is None or name == "crossnobis" or name in chosen:
-            # Of values, or of scores, which another penalty that is as good may change.
-            return np.inf if share else self.change(name, folds, models, second)
-        if name == "accuracy":
-            return share
-        if name == "pairwise_accuracy":
-            return share * 2 * n_classes + self.change(name, folds, models, second)
-        if name != "roc_auc":  # one prediction is of a class, which may be small
-            return share * 2 * n_classes
-        return undecided_pairs(models)
-
-    def change(self, name, folds, models, second=False):
-        """Return by how much data that are as near may change a metric."""
-        if not self.twins:
-            return 0.0
-        score = self.score(name, folds, models, second)
-        others = [
-            twin.score(name, folds, [twin.model(i, second) for i in folds], second)
-            for twin in self.twins
-        ]
-        change = np.abs(np.subtract(others, score)).max(axis=0)
-        # No less than the distance itself, as all four may be small by chance.
-        return _OF_TWINS * change + self.claims.noise * np.maximum(1, np.abs(score))
-
-
-def with_doubt(model, twins, noise):
-    """Return a prediction in doubt where those of twins, of moved data, differ.
-
-    Other data that are as far away differ as much in size, but not in direction. Their
-    distance, `noise`, is in units of rounding.
-    """
-    lam_doubt = max(abs(twin.lam / model.lam - 1) for twin in twins)
-    if model.scores is None:
-        change = max(np.abs(twin.predicted - model.predicted).max() for twin in twins)
-        doubt, near = np.full(len(model.predicted), _OF_TWINS * change), False
-    else:
-        seen = np.isfinite(model.scores)
-        change = max(np.abs((twin.scores - model.scores)[seen]).max() for twin in twins)
-        doubt = model.doubt * (1 + noise) + _OF_TWINS * change
-        best, second = np.sort(model.scores, axis=1)[:, :-3:-1].T
-        near = best - second <= doubt
-    return replace(
-        model,
-        ties=model.ties | near | (lam_doubt > 0.1),  # where another one is chosen
-        doubt=doubt,
-        lam_doubt=_OF_TWINS * lam_doubt,
+    if not group.inputs or not group.options:
+        raise NotCovered("it does not say of which results it was made")
+    _, results, differences = find_members(group, subjects, given.get("other"))
+    if differences:
+        raise Different(differences)
+    try:
+        again = recompute.recompute_group(group, results)
+        found = list(compare.differences(group, again, 1e-6))
+        differences = [each.word() for each in found]
+        if any(each.where is None for each in found):  # numbers have no places
+            return Verification(differences=tuple(differences))
+        rows, sizes = _rows_of_group(group, again, n_cells, rng)
+    except recompute.OF_FILES as error:
+        raise NotCovered(recompute.incoherent(error)) from error
+    nouns = zip(("position", "permutation"), sizes, strict=True)
+    notes = ("The table shows a random sample.",) if len(rows) < sum(sizes) else ()
+    return Verification(
+        cells=pd.DataFrame(rows),
+        differences=tuple(differences),
+        notes=notes,
+        samples=tuple((noun, n, n) for noun, n in nouns if n),
     )
 
 
-def undecided_pairs(models):
-    """Return the share of pairs of trials whose order rounding may have changed."""
-    found = []
-    for model in models:
-        scores = np.where(np.isfinite(model.scores), model.scores, 0.0)
-        doubt = np.add.outer(model.doubt, model.doubt)
-        for k in range(scores.shape[1]):
-            apart = scores[:, k] - np.delete(scores, k, axis=1).max(axis=1)
-            near = np.abs(np.subtract.outer(apart, apart)) <= doubt
-            found.append(
-                near[~np.eye(len(near), dtype=bool)].mean() if len(near) > 1 else 0
-            )
-    return 4 * float(np.mean(found))
+def _rows_of_group(group, again, n_cells, rng):
+    """Rows of some positions and permutations, and how many of these there are."""
+    counted = np.argwhere(~np.isnan(np.asarray(again.statistic)))
+    n = len(again.null_max)
+    name = next((x for x in (*again.correction, "none") if x in again.p_maps), None)
+    at, numbers = np.arange(len(counted)), np.arange(n)
+    if n_cells is not None:
+        n_permuted = min(n_cells // 2, n)
+        at = np.sort(rng.permutation(at)[: n_cells - n_permuted])
+        numbers = np.sort(rng.permutation(numbers)[:n_permuted])
+    rows = []
+    for place in map(tuple, counted[at].tolist()):
+        pair = [np.asarray(x.statistic)[place] for x in (group, again)]
+        p = [np.asarray(x.p_maps.get(name, np.nan))[place] for x in (group, again)]
+        where = place[0] if len(place) == 1 else place
+        rows.append(_row_of_group(where, 0, pair, p))
+    for b in numbers.tolist():
+        pair = [x.null_max[b] for x in (group, again)]
+        rows.append(_row_of_group("largest", b + 1, pair, (np.nan, np.nan)))
+    return rows, (len(counted), n)
+
+
+def _row_of_group(position, permutation, scores, p):
+    """A row of the table of a group."""
+    pairs = np.isclose(*np.transpose([scores, p]).astype(float), 1e-6, 1e-12, True)
+    return {
+        "position": position,
+        "permutation": permutation,
+        **dict(zip(("score", "score_refitted"), map(float, scores), strict=True)),
+        **dict(zip(("p", "p_refitted"), map(float, p), strict=True)),
+        "ok": bool(pairs.all()),
+    }

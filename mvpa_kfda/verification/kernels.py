@@ -11,7 +11,6 @@ import warnings
 
 import numpy as np
 from scipy.linalg import block_diag, eigh
-from scipy.sparse import issparse
 from sklearn.cluster import KMeans
 from sklearn.metrics.pairwise import (
     euclidean_distances,
@@ -19,46 +18,10 @@ from sklearn.metrics.pairwise import (
     rbf_kernel,
 )
 
-from ..utils.plain import as_call, recorded
-from .reading import NotCovered
-
 #: Kernels that compare features by a product with some matrix, mostly the identity.
 LINEAR = ("Linear", "Penalty", "GraphSmooth")
-#: What a file holds no more of than a name or a checksum.
-_NOT_IN_FILES = {
-    "Callable": "a function",
-    "Penalty": "a matrix",
-    "GraphSmooth": "a graph",
-}
 #: More trials than these do not add to what an approximated kernel takes from them.
 _MANY = 2000
-
-
-def completed(record, again, ch_names=None):
-    """Return the record of a kernel with what a file does not hold put in.
-
-    `again` is the kernel as it was given to the function that returned the result; a
-    graph of channels by their names is cut to those that were decoded.
-    """
-    if "kernel" in record:  # an approximation, or a map, of another kernel
-        inner = again if record["name"] == "LowRank" else getattr(again, "kernel", None)
-        return record | {"kernel": completed(record["kernel"], inner, ch_names)}
-    if record["name"] not in _NOT_IN_FILES:
-        return record
-    said = record["function"] if record["name"] == "Callable" else record
-    again = getattr(again, "function", again)
-    if again is None or isinstance(again, dict | str) or recorded(again) != said:
-        raise NotCovered(
-            f"the kernel {as_call(record)} is made of {_NOT_IN_FILES[record['name']]}, "
-            "which files do not hold; pass the same kernel again"
-        )
-    if record["name"] == "Callable":
-        return record | {"function": again}
-    if ch_names is not None and getattr(again, "names", None) is not None:
-        again = again.for_channels(ch_names)
-    name = "Omega" if record["name"] == "Penalty" else "adjacency"
-    matrix = getattr(again, name)
-    return record | {name: matrix.toarray() if issparse(matrix) else matrix}
 
 
 def sees_offsets(kernel):

@@ -65,6 +65,8 @@ class Verification:
         For each kind of cell, its name, how many were looked at, and how many there
         are. If not all of them were, the verdict states the largest share that may
         differ with 95 % confidence (hypergeometric).
+    recomputed : tuple of int or None
+        At how many positions the result was computed again, and how many there are.
 
     Examples
     --------
@@ -84,6 +86,7 @@ class Verification:
     unverified: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     samples: tuple[tuple[str, int, int], ...] = ()
+    recomputed: tuple[int, int] | None = None
 
     @property
     def ok(self) -> bool:
@@ -113,14 +116,22 @@ class Verification:
 
     def _extent(self, what):
         """Word how much of the result was looked at."""
+        again, refitted = (
+            [("position", *self.recomputed)] if self.recomputed else [],
+            [],
+        )
         if not self.samples:
-            return f": {counted(len(self.cells), 'cell')} {what}"
-        parts = []
-        for noun, drawn, total in self.samples:
-            share = f"{drawn:,} of " if drawn < total else "all " * (total > 1)
-            parts.append(f"{share}{counted(total, noun, ',')}")
-        where = "" if self._is_complete else " where it was looked at"
-        return f"{where}: {enumerated(parts)} {what}"
+            refitted = [counted(len(self.cells), "cell")]
+        is_part = bool(again) and again[0][1] < again[0][2]
+        words = [
+            f"{enumerated(parts)} {done}"
+            for parts, done in (
+                ([_share(*each) for each in again], "recomputed"),
+                (refitted or [_share(*each) for each in self.samples], what),
+            )
+            if parts
+        ]
+        return f"{' where it was looked at' if is_part else ''}: {', '.join(words)}"
 
     @property
     def _is_complete(self):
@@ -172,6 +183,12 @@ class Verification:
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
         table = self.cells.to_html(index=False) if len(self.cells) else ""
         return f"<p><b>{escape(self.verdict)}</b></p>{notes}{table}"
+
+
+def _share(noun, drawn, total):
+    """Word how many of something were looked at."""
+    share = f"{drawn:,} of " if drawn < total else "all " * (total > 1)
+    return f"{share}{counted(total, noun, ',')}"
 
 
 def largest_share(drawn, total, confidence=CONFIDENCE):

@@ -1,34 +1,13 @@
-"""The results that a group was made of: found by their checksums, and read."""
+"""The results that a group was made of, found by their checksums."""
 
 from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from ..data.volumes import nearest_voxels, take_voxels
 from ..results.base import SubjectResult
 from ..results.load import load_result
-
-#: The mean score of permuted labels is that of so many positions of a map, or more.
-_POSITIONS = 2000
-
-
-@dataclass
-class Member:
-    """What a group takes of the result of one subject, at the group's positions."""
-
-    scores: np.ndarray  #: (V,)
-    tested: list  #: the scores (V,) of each test by permuted labels
-    nulls: list  #: of each test, (P, V)
-    exempt: np.ndarray  #: where the last of two tests does not count (V,)
-    chance: float
-    matrices: dict  #: of pairs of classes (V, pairs), by kind
-    means: np.ndarray | None  #: mean score under permuted labels (V,)
-    mean: float  #: their mean over the subject's own map, NaN if unknown
 
 
 def load_all(entries, name):
@@ -140,37 +119,3 @@ def _named(entries, names):
         if all(found) and len({*places}) == len(places) == len(paths):
             return places
     return None
-
-
-def read_member(result, group, places):
-    """Return the `Member` that a result is, at the places of a group."""
-    scores = np.ravel(result.metrics[group.metric]).astype(float)
-    kept = result.kept_tests(group.metric)
-    tests = [x for x in kept if isinstance(x.null, np.ndarray)]
-    tested = [np.ravel(x.scores).astype(float) for x in tests]
-    nulls = [x.null.reshape(len(x.null), -1) for x in tests]
-    means = np.mean(nulls[0], axis=0, dtype=float) if nulls else None
-    if kept and not nulls and kept[0].null.permuted_moments is not None:
-        means = np.full(scores.shape, np.nan)
-        means[~np.isnan(scores)] = np.ravel(kept[0].null.permuted_moments[0])
-    mean = np.nan
-    if means is not None and np.isfinite(means).any():
-        step = max(1, len(means) // _POSITIONS) if nulls else 1
-        mean = float(np.nanmean(means[::step]))
-    exempt = np.zeros(result.shape, bool)
-    if len(tests) > 1 and tests[1].exempt is not None:
-        exempt = np.asarray(tests[1].exempt)
-    matrices = {
-        kind: np.reshape(values, (-1, values.shape[-1]))
-        for kind, values in result.matrices.items()
-    }
-    if result.places.difference(places, within_sample=True) and places.in_voxels:
-        nearest = nearest_voxels(result.places.geometry, places.geometry)
-        scores, exempt = take_voxels(scores, nearest), np.zeros(len(nearest), bool)
-        tested = [take_voxels(each, nearest) for each in tested]
-        nulls = [take_voxels(null, nearest) for null in nulls]
-        means = None if means is None else take_voxels(means, nearest)
-        matrices = {k: take_voxels(v.T, nearest).T for k, v in matrices.items()}
-    chance = result.chances[group.metric]
-    how = exempt.ravel(), chance, matrices, means, mean
-    return Member(scores, tested, nulls, *how)
