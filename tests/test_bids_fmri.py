@@ -3,6 +3,7 @@
 import json
 import shutil
 import warnings
+from pathlib import Path
 from types import SimpleNamespace
 
 import nibabel
@@ -15,6 +16,7 @@ from nilearn.interfaces.fmriprep import load_confounds
 from numpy.testing import assert_allclose, assert_array_equal
 
 import bids_data
+import build
 from bids_data import SPACE
 from mvpa_kfda import decode_regions, load_result, single_trial_betas
 from mvpa_kfda.bids import app, find
@@ -23,7 +25,7 @@ from mvpa_kfda.bids.masks import load_runs, mask_of_runs
 from mvpa_kfda.cli import main
 
 STIMULI = "trial_type != 'button'"
-FEW = ["--permutations", "5", "--radius", "4"]
+FEW = ["--n-permutations", "5", "--radius", "4"]
 KEEP = [*FEW, "--keep-betas"]
 
 
@@ -393,7 +395,7 @@ def test_a_mask_that_is_missing_is_said(study, capsys):
 
 
 def test_without_an_atlas_the_whole_mask_is_one_region(study, capsys):
-    given = ["--analysis", "regions", "--permutations", "5"]
+    given = ["--analysis", "regions", "--n-permutations", "5"]
     assert run(study, *given) == 0
     betas = by_hand(study)
     expected = decode_regions(
@@ -416,7 +418,7 @@ def test_kept_images_of_trials_are_read_again(study, capsys, monkeypatch, estima
     given = ["--participant-label", "01", "--estimate", estimate]
     given += ["--where", "rt > 0 and trial_type != 'button'"]
     assert run(study, *given, *FEW, "--keep-betas", "--desc", "first") == 0
-    expected = ["--analysis", "regions", "--permutations", "5"]
+    expected = ["--analysis", "regions", "--n-permutations", "5"]
     expected += ["--train-on", "onset < 50"]
     (folder,) = (study / "out").rglob("func")
     kept = sorted(folder.glob("*_betaseries*"))
@@ -465,7 +467,7 @@ def test_images_are_kept_of_a_result_that_is_there(study, capsys):
 
 
 def test_several_results_of_one_analysis_stay_side_by_side(study, capsys):
-    given = ["--participant-label", "01", "--permutations", "5"]
+    given = ["--participant-label", "01", "--n-permutations", "5"]
     assert run(study, *given, "--radius", "4", "--desc", "small") == 0
     assert run(study, *given, "--radius", "9", "--desc", "large") == 0
     small, large = (result_of(study, f"desc-{name}") for name in ("small", "large"))
@@ -569,7 +571,7 @@ def test_affines_of_runs_that_differ_by_rounding(tmp_path, with_masks):
         (None, "is no image"),
     ],
 )
-@pytest.mark.parametrize("given", [False, True], ids=["of the run", "--mask"])
+@pytest.mark.parametrize("given", [False, True], ids=["of the run", "--mask-img"])
 def test_masks_that_do_not_fit_are_named(study, capsys, shape, message, given):
     path = next((study / "prep").rglob("sub-01*run-1*mask.nii.gz"))
     path = study / "mine.nii.gz" if given else path
@@ -578,7 +580,7 @@ def test_masks_that_do_not_fit_are_named(study, capsys, shape, message, given):
     else:
         image = nibabel.Nifti1Image(np.ones(shape, np.uint8), bids_data.AFFINE)
         image.to_filename(path)
-    more = ["--mask", path] if given else []
+    more = ["--mask-img", path] if given else []
     assert run(study, "--participant-label", "01", *FEW, *more) == 2
     said = capsys.readouterr().err
     assert f"{path.name}" in said
@@ -612,3 +614,11 @@ def test_no_time_from_scan_to_scan_is_said_in_words_of_the_dataset(study, capsys
     assert "Add RepetitionTime to the .json files of the runs." in said
     assert "t-r" not in said
     assert "imgs" not in said
+
+
+@pytest.mark.filterwarnings("ignore:There is no brain mask")
+def test_runs_without_a_brain_are_named():
+    runs = [SimpleNamespace(path=Path(name), mask=None) for name in ("a.nii", "b.nii")]
+    some = build.volume(np.zeros((4, 3, 2, 2)))
+    with pytest.raises(ValueError, match=r"^nilearn finds no brain in a\.nii and the "):
+        mask_of_runs(runs, "bold", [some, some], None)

@@ -24,7 +24,7 @@ from mvpa_kfda.cli.bids import _word_warnings as word_warnings
 from mvpa_kfda.reports.sections import SECTIONS
 from mvpa_kfda.utils.rounding import p_words
 
-FEW = ["--permutations", "5"]
+FEW = ["--n-permutations", "5"]
 SMALL = ["--where", "trial_type != 'button'", "--radius", "4", *FEW]
 
 
@@ -374,7 +374,7 @@ def test_the_file_of_an_array_of_jobs_names_all_subjects(tmp_path):
     root, out = bids_data.write_epochs(tmp_path / "data"), tmp_path / "out"
 
     def subjects_after(*given):
-        assert run(root, out, "participant", "--permutations", "0", *given) == 0
+        assert run(root, out, "participant", "--n-permutations", "0", *given) == 0
         text = (out / "participant_desc-time_config.toml").read_text()
         return tomllib.loads(text)["participant"].get("participant-label")
 

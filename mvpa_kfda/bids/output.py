@@ -38,7 +38,7 @@ _ENDS = (
 #: The key of the command in JSON files.
 VERIFY = "Verify"
 #: Options of the command that are files, and what the analysis calls them.
-_FILES = {"mask_img": "--mask", "labels_img": "--atlas", "lut": "--atlas-names"}
+_FILES = {"mask_img": "--mask-img", "labels_img": "--labels-img", "lut": "--lut"}
 
 
 class Output:

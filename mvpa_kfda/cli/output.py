@@ -20,7 +20,7 @@ from ..utils.files import write_whole
 from ..utils.text import plain_cells, tell
 from ..viz.brains import fits_glass_brain, kinds_of
 from ..viz.patterns import part_to_draw
-from .common import CLUSTER_LEVEL
+from .decoding import CLUSTER_LEVEL
 
 ALPHA = 0.05
 

@@ -296,7 +296,7 @@ def _voxels(record):
         many = np.atleast_1d(0 if n is None else n).tolist()
         of = f" ({ranged(many, 'voxel')})" if max(many) else ""
         masks = {
-            "--mask": "the voxels were those of a given mask",
+            "--mask-img": "the voxels were those of a given mask",
             "brain masks of the runs": "the voxels were those in the brain in all runs",
         }
         which = masks.get(record["mask"], "the voxels were those of a computed mask")
