@@ -366,7 +366,7 @@ def test_the_command_writes_cifti_maps(folder, capsys, undrawn):
 
 
 def test_the_command_decodes_regions_and_leaves_rows_out(folder, monkeypatch):
-    monkeypatch.setattr(output, "_write_figures", lambda *_: {})  # as above
+    monkeypatch.setattr(output, "_figures", lambda *_: ())  # as above
     table = pd.read_csv("labels.tsv", sep="\t")
     table.loc[:1, "label"] = "rest"
     table.to_csv("labels.tsv", sep="\t", index=False)

@@ -104,7 +104,7 @@ def inside(folder, monkeypatch):
 @pytest.fixture
 def no_figures(monkeypatch):
     """Draw nothing, which is most of the time that a short command takes."""
-    monkeypatch.setattr(output, "_write_figures", lambda *_: {})
+    monkeypatch.setattr(output, "_figures", lambda *_: ())
 
 
 def kept_bold(folder):
@@ -394,7 +394,7 @@ def test_nothing_significant_is_said(inside, tmp_path, capsys, no_figures):
 
 def test_only_the_first_peaks_are_printed(inside, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(output, "MOST_PEAKS", 1)
-    monkeypatch.setattr(output, "_write_figures", lambda *_: {})
+    monkeypatch.setattr(output, "_figures", lambda *_: ())
     options = ["--n-permutations", 99, "--correction", "none"]
     files = run(tmp_path, BOLD, *SHORT, *options)
     n = len(pd.read_csv(files["_peaks.csv"]))
@@ -438,7 +438,10 @@ def test_glass_brain_of_what_lies_in_one(tmp_path, monkeypatch):
             img = Nifti1Image(rng.normal(size=(*shape, 12)), affine)
             mask = Nifti1Image(np.ones(shape, np.uint8), affine)
             result = searchlight(img, y, mask_img=mask, cv=3)
-            written = output._write_figures(result, tmp_path / "x", "none")
+            written = {}
+            for ending, words, write in output._figures(result, "none", 0.05):
+                write(tmp_path / f"x{ending}")
+                written[ending] = words
             assert set(written) == {name.removeprefix("x") for name, _ in drawn}
             glass = ("x_glass.png", "glass_brain") in drawn
             assert glass == (origin == 0 and shape[2] > 1)
@@ -928,7 +931,7 @@ def test_output_that_fails_leaves_the_checkpoint(
 
     command = [*LONG, "--out", str(tmp_path)]
     with monkeypatch.context() as patch:
-        patch.setattr(output, "_write_maps", fail)
+        patch.setattr(output, "_maps", fail)
         assert main(command) == 2
     assert (tmp_path / "bold_searchlight.checkpoint").exists()
     assert main([*command, "--resume"]) == 0

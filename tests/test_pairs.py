@@ -647,7 +647,7 @@ def test_the_command_line_writes_tables_of_pairs(tmp_path):
 @pytest.mark.filterwarnings("ignore:Crossnobis distances are the smaller")
 @pytest.mark.parametrize("labels", ["words", "numbers"])
 def test_the_command_line_searches_for_pairs(tmp_path, labels, capsys, monkeypatch):
-    monkeypatch.setattr("mvpa_kfda.cli.output._write_figures", lambda *_: {})
+    monkeypatch.setattr("mvpa_kfda.cli.output._figures", lambda *_: ())
     X, codes = build.trials((8, 8, 8), 12, 1)
     images, out = build.volume(X.reshape(-1, 3, 2, 2)), tmp_path / "out"
     names = dict(enumerate(["ant", "bee", "cat"] if labels == "words" else [1, 2, 3]))

@@ -899,7 +899,7 @@ def test_command_writes_a_page_beside_a_result(saved, capsys):
     assert capsys.readouterr().out == "Wrote latency.html\n"
     assert "Onsets &amp; peaks" in (saved / "latency.html").read_text("utf-8")
     assert main(["report", "latency.h5"]) == 2
-    assert "use --overwrite to replace it" in capsys.readouterr().err
+    assert "pass overwrite=True to replace it" in capsys.readouterr().err
     assert main(["report", "latency.h5", "--overwrite"]) == 0
 
 

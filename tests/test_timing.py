@@ -146,7 +146,7 @@ def test_the_command_has_the_same_default(tmp_path, capsys):
     path.with_name("sub-1_task-x_run-0_bold.json").unlink()
     assert main([*map(str, command)]) == 0
     told = capsys.readouterr()
-    assert "warning: --slice-time-ref is not given" in told.err
+    assert "warning: slice_time_ref is not given" in told.err
     assert "slice times at 0 of the TR (default)" in told.out
 
 

@@ -60,9 +60,8 @@ class Command:
         own = options_in(self.given)
         files = [each.argument.upper() for each in own if each.positional]
         parser.usage = f"%(prog)s {' '.join([*files, '[options]'])}"
-        parser.description = " ".join(
-            getattr(self.run, "func", self.run).__doc__.split()
-        )
+        run = getattr(self.run, "func", self.run)  # also of a partial
+        parser.description = " ".join(run.__doc__.split())
         for option in own:
             add_option(parser, option)
         if self.function is None:
@@ -232,9 +231,7 @@ def made(value):
     """
     if isinstance(value, list):
         return [made(each) for each in value]
-    call = isinstance(value, str) and re.fullmatch(
-        r"\s*(\w+)\(.*\)\s*", value, re.DOTALL
-    )
+    call = re.fullmatch(r"(?s)\s*(\w+)\(.*\)\s*", value if type(value) is str else "")
     if not call:
         return value
     known, name = known_objects(), call[1]

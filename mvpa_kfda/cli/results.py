@@ -49,6 +49,7 @@ def run_group(given, options):
     i-test and bootstrap need results with label permutations.
     """
     from .. import group_inference
+    from .output import write_all
 
     start = time.perf_counter()
     files = [str(path) for path in _expand(given.results)]
@@ -57,21 +58,18 @@ def run_group(given, options):
     stem = f"group_{options.get('method', 'prevalence')}"
     check_out(given.out, stem)
     result = group_inference(files, **options)
-    written = _write_group(result, f"{given.out / stem}")
+    written = write_all(result, given.out / stem, _group_outputs(result))
     tell(*_word_group(result))
-    tell(f"Wrote {', '.join(map(str, written))}")
+    tell(f"Wrote {', '.join(f'{given.out / stem}{ending}' for ending in written)}")
     tell(f"Took {time.perf_counter() - start:.1f} s")
 
 
-def _write_group(result, name):
-    """Write result, table, figures and maps; return their paths."""
+def _group_outputs(result):
+    """Table, figures and maps of a result, for `write_all`."""
     from ..inference.corrections import is_of_maximum
-    from ..utils.files import write_whole
-    from .output import save_figure, save_table
+    from .output import MM, save_figure, save_image, save_table
 
-    result.save(f"{name}.h5", overwrite=True)  # first: all else can be made from it
-    save_table(result.to_dataframe(), f"{name}.csv")
-    written = [Path(f"{name}.h5"), Path(f"{name}.csv")]
+    yield ".csv", "table", partial(save_table, result.to_dataframe())
     figures = {"": result.plot}
     for other in result.correction[1:] if result.axes else ():
         figures[f"_{other}"] = partial(result.plot, correction=other)
@@ -80,18 +78,15 @@ def _write_group(result, name):
     ):
         figures["_null"] = result.plot_null
     for ending, plot in figures.items():
-        written.append(Path(f"{name}{ending}.png"))
-        save_figure(written[-1], plot)
+        yield f"{ending}.png", "figure", partial(save_figure, plot=plot)
     if not _in_brain(result):
-        return written
+        return
     for shown in (*result.scoring, "p", "neglog10p"):
         # Of a metric as "scores", which is what other tools look for.
         word = "scores" if shown == result.metric else shown
-        written.append(Path(f"{name}_{word}{result.geometry.base.ending}"))
-        write_whole(written[-1], result.to_img(shown).to_filename)
-    written.append(Path(f"{name}_peaks.csv"))
-    save_table(result.peaks().round(dict.fromkeys("xyz", 3)), written[-1])
-    return written
+        ending = f"_{word}{result.geometry.base.ending}"
+        yield ending, "map", partial(save_image, result.to_img(shown))
+    yield "_peaks.csv", "table", partial(save_table, result.peaks().round(MM))
 
 
 def _in_brain(result):
