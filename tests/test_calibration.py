@@ -169,7 +169,7 @@ def p_without_ties(results):
 @pytest.mark.parametrize(("problem", "scheme"), PROBLEMS.values(), ids=PROBLEMS)
 @pytest.mark.parametrize("scoring", ["accuracy", "roc_auc"])
 # As random orders of labels may be.
-@pytest.mark.filterwarnings("ignore:The label changes")
+@pytest.mark.filterwarnings("ignore:(Successive|The class)")
 @pytest.mark.filterwarnings("ignore:No trial of class")
 def test_p_values_are_uniform_on_noise(problem, scheme, scoring):
     results = simulate(problem, 400, 99, scoring=scoring)

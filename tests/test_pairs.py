@@ -97,7 +97,7 @@ FOLDS = {
 
 @pytest.mark.some(19)
 @pytest.mark.filterwarnings("ignore:(No trial|All trials) of class")
-@pytest.mark.filterwarnings("ignore:(The label changes|No test set holds both)")
+@pytest.mark.filterwarnings("ignore:(Successive|The class|No test set holds both)")
 @pytest.mark.parametrize("cv", FOLDS.values(), ids=FOLDS)
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 @shapes
@@ -745,7 +745,7 @@ NOISE = ["stratified, unbalanced", "leave one run out", "between subjects", "con
 @pytest.mark.slow
 @pytest.mark.parametrize("problem", NOISE)
 @pytest.mark.parametrize("scoring", ["crossnobis", "pairwise_accuracy"])
-@pytest.mark.filterwarnings("ignore:(The label changes|No trial of class)")
+@pytest.mark.filterwarnings("ignore:(Successive|The class|No trial of class)")
 @pytest.mark.filterwarnings("ignore:No test set holds both")
 def test_p_values_of_pairs_are_uniform_on_noise(problem, scoring):
     make, permute = PROBLEMS[problem]

@@ -80,7 +80,7 @@ def refitted(X, y, run, reg):
     return predicted
 
 
-@pytest.mark.filterwarnings("ignore:The label changes:UserWarning")
+@pytest.mark.filterwarnings("ignore:(Successive|The class):UserWarning")
 def test_pictures_are_told_apart(recording):
     volumes, y, run, in_brain = recording
     assert (volumes.shape, in_brain.sum()) == ((40, 20, 1, 864), 530)
@@ -108,7 +108,7 @@ def test_means_of_blocks_are_told_apart(recording):
     assert result.pvalues() == 1 / 1000
 
 
-@pytest.mark.filterwarnings("ignore:The label changes:UserWarning")
+@pytest.mark.filterwarnings("ignore:(Successive|The class):UserWarning")
 def test_searchlight_finds_faces_and_houses(recording):
     volumes, y, run, in_brain = recording
     two = np.isin(y, ["face", "house"])

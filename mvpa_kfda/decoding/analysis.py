@@ -49,7 +49,7 @@ from ..utils.memory import check_memory
 from ..utils.parallel import one_blas_thread
 from ..utils.record import recorded, versions
 from .draws import Draw
-from .orders import find_in_values, warn_of_order
+from .orders import warn_of_order
 from .problems import (
     check_distances,
     check_sets,
@@ -271,10 +271,9 @@ def make_analysis(
         *(classes, samples, tested, permuted_test_labels, permutations, task),
         *(parameters, of_trials, averaging, procedure),
     )
+    warn_of_order(analysis, trials.numbers)
     if values is not None:
-        warn_of(*find_in_values(values.given, groups, trials.numbers, folds))
         return analysis
-    warn_of_order(analysis, of_trials.folds, trials.numbers)
     tests = [np.arange(len(tested))] if samples.folds is None else samples.folds.tests
     check_sets(task.metrics, tests, tested, classes, repeating.n_repeats)
     check_distances(task.metrics, method.reg, permuting.n_permutations)

@@ -40,7 +40,7 @@ from ..viz.design import plot_design
 from ..viz.notebook import make_html
 from .analysis import draw_folds
 from .draws import Repeating
-from .orders import find_in_order, find_in_values, find_weak_trend
+from .orders import find_in_order
 from .problems import (
     count_by_group,
     find_absent_class,
@@ -317,8 +317,7 @@ def check_design(
             labels = codes, folds, groups, chosen
             blocks, known, exchange = _exchange(*labels, n_permutations, permute, cv)
             parameters |= known
-    one_by_one = n_permutations > 0 and parameters.get("permute") != "groups"
-    design = codes, groups, classes, chosen, folds, one_by_one
+    design = codes, groups, classes, folds
     each = () if confounds is None else confounds.each
     names, taken_as = [one.name for one in each], [one.taken_as for one in each]
     table = pd.DataFrame({"taken_as": taken_as}, names, dtype=object)
@@ -326,7 +325,9 @@ def check_design(
     if each:
         measured = measure_confounds([one.columns for one in each], codes, groups)
     table["eta_squared"], table["p"] = measured
-    problems += _find_in_labels(*design, numbers=rows.kept) + exchange
+    problems += _find_in_labels(*design) + exchange
+    scheme = parameters.get("permute")
+    problems += find_in_order(codes, groups, folds, scheme, numbers=rows.kept)
     problems += [find_short_runs(*rows.given), *find_confounded(names, *measured)]
     problems = [*filter(None, problems), *find_misread(confounds, groups, folds)]
     pairs, known = None if folds is None else folds.pairs, (blocks, parameters)
@@ -396,12 +397,11 @@ arrangements; no problem found>
     numbers = None if numbers is None else np.argsort(numbers)
     problems = [None if folds is None else find_leak(folds, groups)]
     if len(result.classes):
-        one_by_one = blocks is not None and scheme != "groups"
-        trials = y, groups, result.classes, chosen, folds, one_by_one
-        in_time = result.members is None
-        problems += _find_in_labels(*trials, in_time=in_time, numbers=numbers)
-    else:
-        problems += find_in_values(y, groups, numbers)
+        problems += _find_in_labels(y, groups, result.classes, folds)
+    if result.members is None:
+        about = y, groups, folds, known.get("permute")
+        regression = not len(result.classes)
+        problems += find_in_order(*about, numbers=numbers, regression=regression)
     problems.append(few if few and few.severity == "warning" else None)
     return Design(
         result.classes,
@@ -431,22 +431,14 @@ def _make_folds(cv, codes, groups, classes, train_on):
     return folds, found + [Problem("folds", text) for text in told]
 
 
-def _find_in_labels(
-    codes, groups, classes, chosen, folds, one_by_one, in_time=True, numbers=None
-):
-    """The problems of labels: their numbers and, if it is known, their order."""
-    found = [
+def _find_in_labels(codes, groups, classes, folds):
+    """The problems of the numbers of labels."""
+    return [
         find_alike_names(codes, classes),
         find_missing_class(codes, groups, classes),
         find_unequal(codes, classes),
         None if folds is None else find_rare(folds.tests, codes, classes),
     ]
-    if in_time:
-        orders = find_in_order(codes, groups, chosen, numbers, folds, one_by_one)
-        if not orders and chosen is None:
-            orders = [find_weak_trend(codes, groups, numbers)]
-        found += orders
-    return found
 
 
 def _exchange(codes, folds, groups, chosen, n_permutations, permute, cv=None):

@@ -1,24 +1,21 @@
-"""The order of trials: what lets time, or the trial before, pass for a class.
+r"""The order of trials, and whether time or the trial before would pass for an effect.
 
 Whatever drifts in the course of a recording (fatigue, movement, electrodes) is alike in
 trials that are near in time, and alike at the same position of every run; a slow
-response is still there when the next trial begins. A check compares the order of the
-labels with random orders within groups, drawn with a fixed seed. It finds a problem
-only where none of `_MOST` goes as far, a curve fitted to them says that fewer than
-`_LEVEL` do [1]_, and what is seen is large enough to matter, so that a randomised
-design is hardly ever warned of.
+response is still there when the next trial begins. A design is asked by simulation:
+recordings without an effect are drawn, of noise of each kind in `NOISE`, and decoded
+with the folds of the analysis, once with the labels as they are and once with each of
+many random orders, permuted by its scheme. Each model tells classes apart by their
+means alone, which is KFDA with a large penalty: the score of labels :math:`Y` (n, w) in
+features :math:`X` is the sum over folds of the products of test and training sums,
 
-- Sorted: each class in one block, or groups of one class each in blocks, always.
-- Order: pairs of trials of two groups at the same position that are of one class.
-- Blocks, repeats: changes of the class from one trial of a group to the next.
-- Transitions: the same, too many of them, or a class that tells which one follows.
-- Trend: the mean position of a class in the groups, or in the recording.
-- Parts: the share of a class in parts of the recording, where there are no groups.
-- Subjects: rows that pass through all groups several times, of one class each time.
-- Pairs: trained and tested trials next to each other that are of one class.
+.. math:: \sum_f \mathrm{tr}(Y_{test}^T X_{test} X_{train}^T Y_{train}).
 
-Of numbers that are predicted: whether they last from trial to trial, whether they have
-a trend, and whether all groups have the same order.
+There is a problem if none of `_N_ORDERS` random orders has scores as large as the
+labels have, and if these are significant in more recordings than `_RATE`. So of
+randomised designs at most one in `_N_ORDERS` is a problem for each kind of noise. It
+is a warning, and not a note, if a curve fitted to random orders says that fewer than
+`_LEVEL` have scores as large [1]_.
 
 References
 ----------
@@ -29,267 +26,192 @@ References
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import pearson3, rankdata, skew
+from scipy.stats import pearson3, skew
 
-from ..kfda.folds import is_sorted
-from .problems import CONFOUND_LEVEL, TEXTS, measure_confounds, number_groups, say
+from ..inference.permutation import arrangements_of
+from ..kfda.folds import is_sorted, left_out_folds
+from .problems import TEXTS, number_groups, say
 
-#: Random orders that are drawn at most, and at a time.
-_MOST, _AT_A_TIME = 999, 20
-
-#: What is seen is a problem if random orders go as far less often than this.
-_LEVEL = 2e-5
-
-#: Standard deviations from which on no more orders need to be drawn, but this many.
-_FAR, _ENOUGH = 15.0, 100
-
-#: How alike the order has to be in different groups: 0 as by chance, 1 the same.
-_ALIKE = 0.15
-#: The same where classes come in blocks: few blocks are often alike by chance.
-_ALIKE_BLOCKS = 0.5
-
-#: Blocks have fewer changes of the class, as a part of those in random order; so have
-#: labels that repeat.
-_BLOCKS, _FEW_CHANGES = 0.7, 0.9
-
-#: Repeats that are less than this part of those in random order are few. Besides, how
-#: much the class before tells: squared Cramér's V, beyond chance.
-_FEW_REPEATS, _TELLS = 0.8, 0.02
-
-#: The share of the variance of the position that is between classes, or of a number
-#: that a line in time explains.
-_TREND = 0.02
-
-#: Into how many parts a recording is divided, and the fewest trials in each.
-_PARTS, _PART = (3, 4, 6, 8, 12, 16, 24, 32), 6
-
-#: Trials beyond the first in each passage through the groups.
-_PASSED = 16
-
-#: The correlation of numbers with those of the trial before that counts as lasting.
-_LASTING = 0.1
+#: Random orders, and those of them that most designs are done with.
+_N_ORDERS, _FEW = 299, 49
+#: Simulated recordings, and features of each.
+_RECORDINGS, _FEATURES = 40, 4
+#: Columns that stand for the classes, at most.
+_CONTRASTS = 5
+#: The share of recordings without an effect that may be significant.
+_RATE = 0.08
+#: Random orders that have scores as large, where there is a warning.
+_LEVEL = 1e-3
+_PLURALS = {"class": "classes", "target": "targets"}
+#: The correlation of lasting noise with that of the trial before.
+_LASTING = 0.9
 
 
 @dataclass(frozen=True, eq=False)
 class _Trials:
-    """Trials in the order of time within groups, one group after the other."""
+    """When trials were recorded."""
 
-    codes: np.ndarray  #: the class of each, or its number, (n,)
-    group: np.ndarray  #: the number of its group, (n,)
-    #: Its position in the group, (n,): its rank, and the number that it was given.
-    ranks: np.ndarray
-    numbers: np.ndarray
+    #: The number of each in the recording (n,), of which some may be missing.
+    time: np.ndarray
+    #: The number of its group (n,), and of trials in the group before it.
+    group: np.ndarray
+    rank: np.ndarray
 
-    @property
-    def n_groups(self):
-        """The number of groups."""
-        return int(self.group[-1]) + 1
+    @classmethod
+    def of(cls, n, groups, numbers, chosen=None):
+        """The trials by groups and numbers, where there are any.
 
-    @property
-    def together(self):
-        """Mark trials (n - 1,) that the next one of their group follows."""
-        return self.group[1:] == self.group[:-1]
-
-    @property
-    def time(self):
-        """The position (n,) in the group, from -1 to 1, of mean 0."""
-        sizes = np.bincount(self.group)[self.group]
-        return (2 * self.ranks - (sizes - 1)) / np.maximum(sizes - 1, 1)
-
-    @property
-    def positions(self):
-        """Positions (n,) in the groups, numbered: by rank, and as recorded.
-
-        Where trials were dropped, those that are left have their place by the numbers.
+        Those that are chosen to train with have an order of their own.
         """
-        dropped = not np.array_equal(self.ranks, self.numbers)
-        for position in (self.ranks, self.numbers)[: 1 + dropped]:
-            position = np.unique(position, return_inverse=True)[1].reshape(-1)
-            if np.bincount(position).max() > 1:
-                yield position
-
-    def changes(self, labels):
-        """Count changes of the class, (B,), in labels (B, n)."""
-        return np.count_nonzero((labels[:, 1:] != labels[:, :-1])[:, self.together], 1)
-
-    def agreements(self, labels, position):
-        """Count pairs at one position that are of one class, (B,), in labels (B, n)."""
-        n_classes = int(self.codes.max()) + 1
-        return _pairs(_count(position * n_classes + labels)).sum(axis=1)
-
-    def windows(self):
-        """Numbers (n,) of the smallest windows that hold the same classes each.
-
-        They are as long as a group where classes are not balanced in less.
-        """
-        longest = int(np.gcd.reduce(np.bincount(self.group)))
-        for size in range(2, longest + 1):
-            if longest % size:
-                continue
-            window = np.arange(len(self.codes)) // size
-            counts = np.zeros((window[-1] + 1, int(self.codes.max()) + 1), int)
-            np.add.at(counts, (window, self.codes), 1)
-            if (counts == counts[0]).all():
-                return window
-        return self.group
-
-    def compare(self, statistic, windows=None, values=None):
-        """A statistic that is seen, its mean in random orders, whether it is beyond."""
-        values = self.codes if values is None else values
-        windows = self.group if windows is None else windows
-        return beyond_chance(statistic, values, windows)
+        time = np.arange(n) if numbers is None else np.asarray(numbers)
+        group, rank = number_groups(groups, n), np.empty(n, int)
+        if chosen is not None:
+            group = number_groups(2 * group + chosen, n)
+        order = np.lexsort((time, group))
+        first = np.flatnonzero(np.diff(group[order], prepend=-1))
+        rank[order] = np.arange(n) - first[group[order]]
+        return cls(time, group, rank)
 
     @property
-    def words(self):
-        """What texts say of the recording."""
-        where, one, other = "groups", "group", "other order"
-        if self.n_groups == 1:
-            where, one, other = "recording", "recording", "other rows"
-        return {"where": where, "one": one, "other_order": TEXTS[other]}
+    def place(self):
+        """The place (n,) of each in its group, numbered, with gaps for dropped ones."""
+        first = np.full(self.group.max() + 1, self.time.max())
+        np.minimum.at(first, self.group, self.time)
+        return np.unique(self.time - first[self.group], return_inverse=True)[1]
+
+    @property
+    def order(self):
+        """The trials in the order of time."""
+        return np.argsort(self.time, kind="stable")
+
+    @property
+    def gaps(self):
+        """How much later each is than the one before, (n - 1,); inf in another run."""
+        time, group = self.time[self.order], self.group[self.order]
+        other = np.diff(group) != 0
+        in_runs = np.count_nonzero(other) <= group.max()  # else groups come again
+        return np.where(in_runs & other, np.inf, np.diff(time))
 
 
-def _pairs(counts):
-    """The number of pairs there are in so many."""
-    return counts * (counts - 1) // 2
+def _of_places(rng, trials, size):
+    """Signals (n, size) of each place in the groups."""
+    place = trials.place
+    return rng.standard_normal((place.max() + 1, size))[place]
 
 
-def _count(cells):
-    """Count how often each number occurs in every row (B, n)."""
-    n_cells = int(cells.max()) + 1
-    rows = n_cells * np.arange(len(cells))[:, np.newaxis]
-    counts = np.bincount((rows + cells).ravel(), minlength=n_cells * len(cells))
-    return counts.reshape(len(cells), n_cells)
+def _lasting(rng, trials, size):
+    """Noise (n, size) that lasts from trial to trial, less over gaps."""
+    order = trials.order
+    noise = rng.standard_normal((len(order), size))
+    for i, share in enumerate(_LASTING**trials.gaps, 1):
+        noise[i] = share * noise[i - 1] + np.sqrt(1 - share**2) * noise[i]
+    return noise[np.argsort(order)]
 
 
-def _in_time(codes, groups, numbers):
-    """The `_Trials` in the order of their numbers."""
-    n = len(codes)
-    numbers = np.arange(n) if numbers is None else np.asarray(numbers)
-    group = number_groups(groups, n)
-    order = np.lexsort((numbers, group))
-    numbers, group = numbers[order], group[order]
-    first = np.flatnonzero(np.diff(group, prepend=-1))[group]
-    ranks = np.arange(n) - first
-    return _Trials(np.asarray(codes)[order], group, ranks, numbers - numbers[first])
+def _trend(rng, trials, size):
+    """Curves (n, size) over the groups, the same in each."""
+    last = np.bincount(trials.group)[trials.group] - 1
+    time = 2 * trials.rank / np.maximum(last, 1) - 1
+    powers = np.column_stack([time, time**2])
+    powers = (powers - powers.mean(axis=0)) / np.maximum(powers.std(axis=0), 1e-9)
+    return powers @ rng.standard_normal((2, size)) / np.sqrt(2)
 
 
-def beyond_chance(statistic, codes, windows):
-    """A statistic, its mean in random orders, and whether hardly any gives as much.
-
-    Labels are shuffled within windows (n,), numbered from 0 in ascending order.
-    """
-    rng, drawn = np.random.default_rng(0), np.empty(0)
-    observed = statistic(codes[np.newaxis])[0]
-    while len(drawn) < _MOST:
-        keys = windows + rng.random((min(_AT_A_TIME, _MOST - len(drawn)), len(codes)))
-        drawn = np.append(drawn, statistic(codes[np.argsort(keys, axis=1)]))
-        if drawn.max() >= observed:
-            return observed, drawn.mean(), False
-        far = observed - drawn.mean() > _FAR * drawn.std()
-        if len(drawn) >= _ENOUGH and far:
-            return observed, drawn.mean(), True
-    # A tail to the left says little about the right one: there, at least a normal one.
-    moments = max(skew(drawn), 0), drawn.mean(), drawn.std()
-    found = bool(pearson3.sf(observed, *moments) < _LEVEL)
-    return observed, drawn.mean(), found
+def _drift(rng, trials, size):
+    """Random walks (n, size) through the recording."""
+    steps = rng.standard_normal((len(trials.time), size))
+    walk = steps.cumsum(axis=0) * 2 / np.sqrt(len(steps))
+    return walk[np.argsort(trials.order)]
 
 
-# ------------------------------------------------------------------------ what is asked
+#: What may be in a recording without an effect. "carry-over" is a response to the class
+#: before, which is looked for last: what lasts tells the next class, too.
+_LAST = "carry-over"
+NOISE = {
+    "order": _of_places,
+    "lasting": _lasting,
+    "trend": _trend,
+    "drift": _drift,
+    _LAST: None,
+}
 
 
-def warn_of_order(analysis, folds, numbers=None):
-    """Warn of the problems in the order of labels that an analysis runs into.
-
-    The `folds` are those of the trials, as the labels are, averaged or not.
-    """
-    given, chosen = analysis.trials, analysis.trained_trials
-    permutations = analysis.permutations
-    one_by_one = permutations.n_permutations and permutations.scheme != "groups"
-    trials = given.codes, given.groups, chosen, numbers
-    for problem in find_in_order(*trials, folds, one_by_one):
+def warn_of_order(analysis, numbers=None):
+    """Warn of the problems in the order of labels that an analysis runs into."""
+    trials, permutations = analysis.trials, analysis.permutations
+    scheme = permutations.scheme if permutations.n_permutations else None
+    about = trials.codes, trials.groups, trials.folds, scheme
+    regression = analysis.classes is None
+    for problem in find_in_order(*about, numbers=numbers, regression=regression):
         if problem.severity == "warning":
             problem.warn()
 
 
-def find_in_order(codes, groups, chosen, numbers, folds, one_by_one):
-    """The problems in the order of labels that are some for these folds.
-
-    Blocks are none where labels are not exchanged `one_by_one`, and folds regard groups
-    or there are none. Where only `chosen` trials are trained with, their labels count.
-    """
-    cut, pairs = groups is None and folds is not None, []
-    if chosen is not None:  # the others' labels are never trained with
-        cut = cut and len(folds.tests) > 1
-        pairs = _find_pairs(codes, groups, chosen, numbers, folds)
-        codes, groups, numbers = (
-            None if each is None else each[chosen] for each in (codes, groups, numbers)
-        )
-    found = find_problems(codes, groups, numbers, folds)
-    lasting = one_by_one or cut
-    return pairs + [x for x in found if lasting or x.name not in ("blocks", "repeats")]
-
-
-def find_problems(codes, groups=None, numbers=None, folds=None):
-    """Look for problems in the order of labels.
+def find_in_order(
+    targets, groups, folds, scheme=None, *, numbers=None, regression=False
+):
+    """The problems in the order of labels, or of numbers that are predicted.
 
     Parameters
     ----------
-    codes : array of int, shape (n_trials,)
-        Class of each trial, numbered from 0.
+    targets : array, shape (n_trials,)
+        Class of each trial, numbered from 0, or the number to be predicted.
     groups : array, shape (n_trials,) | None
         Runs, sessions or subjects.
+    folds : Folds | None
+        Those of the trials. None: other trials are tested, whose order is not known.
+    scheme : str | None
+        How labels are permuted; None: they are not.
     numbers : array of int, shape (n_trials,) | None
         The number of each trial in the recording, of which some may be missing. None:
         the trials are in order, as far as is known.
-    folds : Folds | None
-        Those that are used, where they are known.
+    regression : bool
+        Whether numbers are predicted.
 
     Returns
     -------
     problems : list of Problem
-        Those that were found.
+        The one that is found most clearly, if any is.
     """
-    codes = np.asarray(codes, np.intp)
-    about = codes, groups, numbers
-    alone = _find_sorted(*about, folds=folds) or _find_subjects(*about)
-    if alone:
+    targets, chosen = np.asarray(targets), None if folds is None else folds.train_mask
+    rows = slice(None) if chosen is None else chosen
+    alone = [
+        None if each is None else each[rows] for each in (targets, groups, numbers)
+    ]
+    noun = "target" if regression else "class"
+    if alone := _find_sorted(*alone, noun, chosen is None and folds):
         return alone
-    trials = _in_time(codes, groups, numbers)
-    blocks = _find_blocks(trials)
-    lasting = [each for each in blocks if each.name == "blocks"]
-    order = _find_order(trials, _ALIKE_BLOCKS if lasting else _ALIKE)
-    if order or lasting:
-        return [*order, *blocks]
-    found = (blocks or _find_transitions(trials)) + _find_trend(trials)
-    return found or (_find_parts(trials) if groups is None else [])
-
-
-def find_in_values(values, groups=None, numbers=None, folds=None):
-    """The problems in the order of numbers (n,) that are predicted.
-
-    Groups, numbers of trials and folds are those of `find_problems`.
-    """
-    if found := _find_sorted(values, groups, numbers, "target", folds):
-        return found
-    trials = _in_time(rankdata(values), groups, numbers)
-    means = np.bincount(trials.group, trials.codes) / np.bincount(trials.group)
-    centred = trials.codes - means[trials.group]  # also in every order within groups
-    total, time, found = np.sum(centred**2), trials.time, []
-    if not total:
+    if folds is None:
         return []
-    *_, rare = trials.compare(lambda x: (x @ time) ** 2, values=centred)
-    r = float(centred @ time / np.sqrt(total * (time @ time)))
-    if rare and r**2 >= _TREND:
-        found.append(say("trend: values", {"correlation": r}, **trials.words))
-    rest = centred - time * (centred @ time) / max(time @ time, 1)
-    order = _find_order_of_values(trials, rest)
-    return found + (order or _find_lasting(trials, rest, total))
+    trials = _Trials.of(len(targets), groups, numbers, chosen)
+    orders = _random_orders(targets, groups, folds, scheme)
+    if orders is None:
+        return []
+    columns = _columns(targets, orders, regression)
+    about = columns, trials, _pairs(folds, trials), scheme
+    found = {kind: _compare(kind, *about) for kind in NOISE if kind != _LAST}
+    if all(p > _LEVEL for _, p in found.values()):
+        found[_LAST] = _compare(_LAST, *about)
+    kind = min(found, key=lambda kind: found[kind][1])
+    rate, p = found[kind]
+    if not rate:
+        return []
+    words = {"n_groups": trials.group.max() + 1, "of": noun, "each": _PLURALS[noun]}
+    words |= _words(trials)
+    one_of_each = kind == "order" and np.array_equal(targets, trials.rank)
+    case = f"{kind}: one of each" if one_of_each else kind
+    severity = "note" if one_of_each or p > _LEVEL else "warning"
+    return [say(case, {"rate": rate, "p": p}, severity, **words)]
 
 
-# ------------------------------------------------------------------ one block a class
+def _words(trials):
+    """What texts say of the recording."""
+    if trials.group.any():
+        return {"one": "group", "other_order": TEXTS["other order"]}
+    return {"one": "recording", "other_order": TEXTS["other rows"]}
 
 
-def _find_sorted(values, groups, numbers, noun="class", folds=None):
+def _find_sorted(values, groups, numbers, noun, folds):
     """Find one block of rows for each class, or of groups of one class each."""
     order = np.arange(len(values)) if numbers is None else np.argsort(numbers)
     values, of = values[order], "rows"
@@ -303,247 +225,111 @@ def _find_sorted(values, groups, numbers, noun="class", folds=None):
             return []  # groups that come again are not in the order of recording
     if not is_sorted(values):
         return []
-    in_parts = folds is not None and folds.balanced and groups is None
+    in_parts = folds and folds.balanced and groups is None
     return [say("sorted: in parts" if in_parts else "sorted", of=of, noun=noun)]
 
 
-# --------------------------------------------------------------------- the same in runs
+def _random_orders(targets, groups, folds, scheme):
+    """The targets (o + 1, n) as they are and in random orders; None: in that one only.
 
-
-def _find_order(trials, alike):
-    """Find labels that come in the same order in every group."""
-    if trials.n_groups == 1:
-        return []
-    windows = trials.windows()
-    for position in trials.positions:
-        n_pairs = _pairs(np.bincount(position)).sum()
-        # Designs that are balanced within windows are compared with others that are.
-        observed, chance, rare = trials.compare(
-            lambda labels, position=position: trials.agreements(labels, position),
-            windows,
-        )
-        if rare and observed - chance >= alike * (n_pairs - chance):
-            numbers = {"n_groups": trials.n_groups}
-            numbers["agreement"] = float(observed / n_pairs)
-            numbers["by_chance"] = float(chance / n_pairs)
-            if np.array_equal(trials.codes, trials.ranks):
-                return [say("order: one of each", numbers, "note")]
-            return [say("order", numbers, **trials.words)]
-    return []
-
-
-def _find_order_of_values(trials, centred):
-    """Find numbers that are alike at the same position of every group."""
-    for position in trials.positions if trials.n_groups > 1 else ():
-        counts = np.bincount(position)
-        shares = (counts - 1)[position] @ centred**2  # of all pairs, were they alike
-        rows = np.argsort(position, kind="stable")
-        starts = np.cumsum(counts) - counts
-
-        def alike(values, rows=rows, starts=starts):
-            sums = np.add.reduceat(values[:, rows], starts, axis=1)
-            return (sums**2).sum(axis=1) - (values**2).sum(axis=1)
-
-        observed, _, rare = trials.compare(alike, values=centred)
-        share = float(observed / shares)
-        if rare and share >= _ALIKE:
-            numbers = {"n_groups": trials.n_groups, "correlation": share}
-            return [say("order: values", numbers, **trials.words)]
-    return []
-
-
-# --------------------------------------------------------- from one trial to the next
-
-
-def _find_blocks(trials):
-    """Find labels that last for many trials, or repeat more often than by chance."""
-    observed, chance, rare = trials.compare(lambda labels: -trials.changes(labels))
-    changes, by_chance = -int(observed), -float(chance)
-    if not rare or changes >= _FEW_CHANGES * by_chance:
-        return []
-    name = "blocks" if changes < _BLOCKS * by_chance else "repeats"
-    words = {"times": "once" if changes == 1 else f"{changes} times"}
-    words["joined"] = f" {TEXTS['concatenated']}" * (trials.n_groups == 1)
-    numbers = {"changes": changes, "by_chance": by_chance}
-    return [say(name, numbers, **words, **trials.words)]
-
-
-def _find_transitions(trials):
-    """Find a class that tells which one follows, most often another one."""
-    before = np.flatnonzero(trials.together)
-    if not len(before):
-        return []
-    observed, chance, rare = trials.compare(trials.changes)
-    repeats, by_chance = len(before) - int(observed), len(before) - float(chance)
-    few = rare and repeats < _FEW_REPEATS * by_chance
-    if not few and not _tells(trials, before):
-        return []
-    numbers = {"repeats": repeats, "by_chance": by_chance}
-    name = "transitions: few repeats" if few else "transitions"
-    return [say(name, numbers, **trials.words)]
-
-
-def _tells(trials, before):
-    """Whether the class of a trial, repeated or not, tells which one follows."""
-    n_classes = int(trials.codes.max()) + 1
-    if n_classes == 2:  # whether it is the same one is all
-        return False
-    shares = np.bincount(trials.codes) / len(trials.codes)
-    expected = len(before) * np.outer(shares, shares).ravel()
-
-    def deviation(labels):
-        cells = labels[:, before] * n_classes + labels[:, before + 1]
-        cells = np.column_stack([cells, np.full(len(cells), n_classes**2 - 1)])
-        counts = _count(cells)
-        counts[:, -1] -= 1  # which was added to have all cells
-        return ((counts - expected) ** 2 / expected).sum(axis=1)
-
-    observed, chance, rare = trials.compare(deviation)
-    return rare and observed - chance >= _TELLS * len(before) * (n_classes - 1)
-
-
-def _find_lasting(trials, centred, total):
-    """Find numbers that last from trial to trial, beyond what rises or falls."""
-    together = trials.together
-
-    def products(values):
-        return (values[:, 1:] * values[:, :-1])[:, together].sum(axis=1)
-
-    observed, chance, rare = trials.compare(products, values=centred)
-    correlation = float((observed - chance) / total)
-    if not rare or correlation < _LASTING:
-        return []
-    return [say("lasting", {"correlation": correlation}, **trials.words)]
-
-
-# ------------------------------------------------------------- in the course of time
-
-
-def _find_trend(trials):
-    """Find classes of which one comes earlier in the groups, or in the recording."""
-    time, present = trials.time, np.unique(trials.codes, return_counts=True)
-
-    def between(labels):
-        return sum(
-            ((labels == k) @ time) ** 2 / n for k, n in zip(*present, strict=True)
-        )
-
-    observed, _, rare = trials.compare(between)
-    share = float(observed / max(time @ time, 1))
-    if not rare or share < _TREND:
-        return []
-    return [say("trend", {"eta_squared": share}, **trials.words)]
-
-
-def find_weak_trend(codes, groups=None, numbers=None):
-    """The `Problem`, a note, of labels that seem to follow the time, or None.
-
-    Of labels that nobody dealt out in equal numbers, as those that subjects give: what
-    is too weak for a warning, at the level of confounds.
+    Those of trials that are only tested stay as they are.
     """
-    codes = np.asarray(codes, np.intp)
-    trials = _in_time(codes, groups, numbers)
-    counts = _count((trials.group * (codes.max() + 1) + trials.codes)[np.newaxis])
-    if len(np.unique(counts)) == 1 or not trials.time.any():
+    levels, codes = np.unique(targets, return_inverse=True)
+    codes, mask = codes.reshape(-1), folds.train_mask
+    rows = np.arange(len(codes)) if mask is None else np.flatnonzero(mask)
+    within = None
+    if scheme == "within_folds":
+        within = folds if mask is None else left_out_folds(folds)
+    try:
+        units = arrangements_of(
+            codes[rows],
+            0,
+            folds=within,
+            groups=None if groups is None else np.asarray(groups)[rows],
+            permute=scheme or "auto",
+        ).units
+    except ValueError:  # of which the analysis speaks
         return None
-    within = None if groups is None else trials.group
-    time = trials.time[:, np.newaxis]
-    (share,), (p,) = measure_confounds([time], trials.codes, within)
-    if p > CONFOUND_LEVEL:
-        return None
-    numbers = {"eta_squared": float(share)}
-    return say("trend: weak", numbers, "note", p=p, **trials.words)
+    orders = np.tile(codes, (_N_ORDERS + 1, 1))
+    orders[:, rows] = units.draw(_N_ORDERS, np.random.default_rng(0))
+    return levels[orders]
 
 
-def _find_parts(trials):
-    """Find shares of the classes that differ between parts of the recording."""
-    n = len(trials.codes)
-    divided = [np.arange(n) * m // n for m in _PARTS if n >= m * _PART]
-    if not divided:
-        return []
-    classes, counts = np.unique(trials.codes, return_counts=True)
-    shares = counts / n
-
-    def differ(labels):
-        members = labels == classes[:, np.newaxis, np.newaxis]
-        members = members - shares[:, np.newaxis, np.newaxis]
-        return np.max([_chi_square(members, part, shares) for part in divided], axis=0)
-
-    *_, rare = trials.compare(differ)
-    return [say("parts", **trials.words)] if rare else []
+def _columns(targets, orders, regression):
+    """Columns (o, w, n) of mean 0 that stand for the targets in each order."""
+    if regression:
+        columns = orders[:, np.newaxis].astype(np.float64)
+    else:
+        n_classes = int(targets.max()) + 1
+        contrasts = np.eye(n_classes)[:, : n_classes if n_classes > 2 else 1]
+        if n_classes > _CONTRASTS:
+            rng = np.random.default_rng(0)
+            contrasts = rng.standard_normal((n_classes, _CONTRASTS))
+        columns = contrasts[orders].transpose(0, 2, 1)
+    columns = columns - columns[:1].mean(axis=2, keepdims=True)
+    return columns / max(np.sqrt((columns[0] ** 2).mean()), 1e-300)
 
 
-def _chi_square(members, part, shares):
-    """How far classes differ between parts, (B,), about normal by chance.
+def _pairs(folds, trials):
+    """Training and test rows; parts of the recording where folds depend on labels."""
+    if not folds.sees_labels:
+        return folds.pairs
+    order, n = trials.order, len(trials.time)
+    tests = np.array_split(order, min(len(folds.tests), n))
+    return [(np.setdiff1d(order, test), test) for test in tests]
 
-    Of members (c, B, n) less their share; by the cube root of chi-square.
+
+def _compare(kind, columns, trials, pairs, scheme):
+    """The share of recordings that are significant, and p of the order as it is.
+
+    0 and 1 where random orders have scores as large, or the share is small.
     """
-    starts = np.flatnonzero(np.diff(part, prepend=-1))
-    sums = np.add.reduceat(members, starts, axis=2)  # (c, B, m)
-    sizes = np.bincount(part)
-    chi_square = (sums**2 / (sizes * shares[:, np.newaxis, np.newaxis])).sum((0, 2))
-    freedom = (len(sizes) - 1) * max(len(shares) - 1, 1)
-    unit = 2 / (9 * freedom)
-    return (np.cbrt(chi_square / freedom) - (1 - unit)) / np.sqrt(unit)
+    if kind == "order" and not trials.group.any():
+        return 0, 1
+    n, n_columns = len(trials.time), columns.shape[1]
+    rng = np.random.default_rng(1)
+    noise = rng.standard_normal((n, _RECORDINGS * _FEATURES))
+    before, pattern = None, rng.standard_normal((n_columns, noise.shape[1]))
+    if NOISE[kind] is None:
+        order, follows = trials.order, trials.gaps == 1
+        before = np.zeros_like(columns)
+        before[:, :, order[1:][follows]] = columns[:, :, order[:-1][follows]]
+    else:
+        alone = 0 if kind == "lasting" else noise
+        noise = alone + NOISE[kind](rng, trials, noise.shape[1])
 
+    def scores(columns, before):
+        """Scores (o, recordings)."""
 
-# ------------------------------------------------------------------- what goes together
+        def sums(rows):
+            members = columns[:, :, rows]
+            total = members.reshape(-1, members.shape[2]) @ noise[rows]
+            total = total.reshape(len(columns), n_columns, -1)
+            if before is None:
+                return total
+            return total + members @ before[:, :, rows].transpose(0, 2, 1) @ pattern
 
+        total, products = sums(np.arange(n)), 0
+        for train, test in pairs:
+            tested = sums(test)
+            rest = len(train) + len(test) == n
+            products = products + tested * (total - tested if rest else sums(train))
+        shape = len(columns), n_columns, _RECORDINGS, _FEATURES
+        return products.reshape(shape).sum(axis=(1, 3))
 
-def _find_subjects(codes, groups, numbers):
-    """Find rows that pass through all groups repeatedly, of one class each time."""
-    if groups is None:
-        return []
-    order = np.arange(len(codes)) if numbers is None else np.argsort(numbers)
-    codes, group = codes[order], number_groups(groups, len(codes))[order]
-    starts, seen = [0], {group[0]}
-    for i in np.flatnonzero(np.diff(group)) + 1:
-        if group[i] in seen:
-            starts.append(i)
-            seen = set()
-        seen.add(group[i])
-    first = codes[starts]
-    sizes = np.diff([*starts, len(codes)])
-    n_passages = np.bincount(first, minlength=codes.max() + 1)[np.unique(codes)]
-    if min(n_passages) < 2 or not np.array_equal(np.repeat(first, sizes), codes):
-        return []
-    if len(codes) - len(starts) < _PASSED:
-        return []
-    return [say("subjects", {"passages": len(starts)}, n_groups=group.max() + 1)]
-
-
-def _find_pairs(codes, groups, chosen, numbers, folds):
-    """Find tested trials that go with one trained with, which is of their class."""
-    n = len(codes)
-    order = np.arange(n) if numbers is None else np.argsort(numbers)
-    trained, tested = order[chosen[order]], order[~chosen[order]]
-    if groups is None and numbers is None and is_sorted(codes[trained]):
-        return []  # of which nothing is known
-    place = np.empty(n, int)
-    place[order] = np.arange(n)
-    after = np.searchsorted(place[trained], place[tested])
-    partners = [after - 1, after]  # the one before, and the one that follows
-    if len(trained) == len(tested):
-        partners.append(np.arange(len(tested)))  # of one set after the other
-    group = number_groups(groups, n)
-    for partner in partners:
-        valid = (partner >= 0) & (partner < len(trained))
-        pairs = np.stack([tested[valid], trained[partner[valid]]])
-        met = np.zeros(pairs.shape[1], bool)  # a fold tests one, and trains the other
-        for train, test in folds.pairs if folds else ():
-            met |= np.isin(pairs[0], test) & np.isin(pairs[1], train)
-        pairs = pairs[:, met]
-        pairs = pairs[:, np.argsort(group[pairs[0]], kind="stable")]
-        if pairs.shape[1] < 2:
-            continue
-        kinds, mates = codes[pairs]
-        same, chance, rare = beyond_chance(
-            lambda labels, mates=mates: np.count_nonzero(labels == mates, axis=1),
-            kinds,
-            number_groups(group[pairs[0]], None),
-        )
-        if rare and same - chance >= _ALIKE * (len(mates) - chance):
-            numbers = {"agreement": float(same / len(mates))}
-            numbers["by_chance"] = float(chance / len(mates))
-            return [say("pairs", numbers)]
-    return []
+    for n_orders in (_FEW, _N_ORDERS):
+        some = slice(n_orders + 1)
+        found = scores(columns[some], None if before is None else before[some])
+        # What lasts or drifts makes scores vary where labels do not; without permuted
+        # labels, and of what is the same elsewhere, their mean matters.
+        vary = scheme and kind not in ("order", _LAST)
+        sizes = np.log((found**2).mean(axis=1)) if vary else found.mean(axis=1)
+        if sizes[1:].max() >= sizes[0] - 1e-9 * abs(sizes[0]):
+            return 0, 1
+    if before is not None:  # in recordings that respond to the labels as they are
+        found = scores(columns, np.broadcast_to(before[:1], before.shape))
+    rate = float((found[0] > np.quantile(found[1:], 0.95, axis=0)).mean())
+    if rate < _RATE:
+        return 0, 1
+    moments = max(skew(sizes[1:]), 0), sizes[1:].mean(), sizes[1:].std()
+    return rate, float(pearson3.sf(sizes[0], *moments))
