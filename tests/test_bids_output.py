@@ -288,7 +288,7 @@ def test_sensors_are_an_analysis_of_their_own(tmp_path, no_pages, capsys):
     midline = bids_data.write_epochs(tmp_path / "midline")
     capsys.readouterr()
     assert run(midline, tmp_path / "o2", "participant", *given, "--sensors") == 2
-    assert "hold their positions, in electrodes.tsv" in capsys.readouterr().err
+    assert "Set the positions" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -296,8 +296,8 @@ def test_sensors_are_an_analysis_of_their_own(tmp_path, no_pages, capsys):
     [
         (["--tmin", "10"], "proc-clean_epo.fif: tmin (10.0) must be less"),
         (["--resample", "99"], "clean_epo.fif: --resample 99 is above the 50 Hz"),
-        (["--resample", "0"], "clean_epo.fif: Invalid value for --resample: 0.0"),
-        (["--confounds", "iq"], "--confounds iq is not a metadata column"),
+        (["--resample", "0"], "clean_epo.fif: Invalid value for 'resample': 0.0"),
+        (["--confounds", "iq"], "confounds='iq' is not a metadata column"),
         (["--baseline", "none"], "--baseline is for raw recordings"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",

@@ -431,4 +431,4 @@ def test_results_of_other_options_are_said(three, capsys):
     capsys.readouterr()
     assert run(three, "--method", "t", level="group") == 0
     said = capsys.readouterr().err
-    assert "--max-dropped (9.0 of sub-02)" in said
+    assert "max_dropped (9.0 of sub-02)" in said

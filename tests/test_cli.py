@@ -544,6 +544,7 @@ def test_running_again_replaces_the_output(folder, tmp_path):
         (["words", "--n-permutations", "-1"], "Invalid value for 'n_permutations': -1"),
         (["words", "--n-perms", "9"], "unrecognized .*Did you mean --n-permutations.$"),
         (["words", "--n_jobs=2"], r"unrecognized .*Did you mean --n-jobs\?$"),
+        (["words", "--n-permutations", "9", "8"], "unrecognized arguments: 8$"),
         (["words", "--zzzz"], "unrecognized arguments: --zzzz$"),
         (["words", "--train-on", "block > 9"], "train_on='block > 9' selects none of"),
         (

@@ -98,8 +98,8 @@ def _intersection(masks, missing):
     n = int(np.count_nonzero(np.asarray(image.dataobj)))
     if n == 0:
         raise ValueError(
-            "No voxel is in the brain masks of all runs. Look at these masks; --mask-img "
-            "or --run choose others."
+            "No voxel is in the brain masks of all runs. Look at these masks; "
+            "--mask-img or --run choose others."
         )
     lost = union - n
     sizes = {label: int(each.sum()) for label, each in inside.items()}

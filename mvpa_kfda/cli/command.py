@@ -150,7 +150,8 @@ def options_of(name, defaults, among=None):
             continue
         default = defaults.get(each.name, each.default)
         kind = bool if isinstance(default, bool) else literal
-        what = (kind, None, kind is literal, default, texts.get(each.name, ""))
+        several = not isinstance(default, bool | int | float)  # of numbers the last
+        what = (kind, None, several, default, texts.get(each.name, ""))
         if among is None or each.name in among:
             options.append(Option(each.name, *what))
     return options
