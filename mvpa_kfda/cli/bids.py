@@ -20,8 +20,8 @@ from .command import (
     made,
     options_in,
     options_of,
-    say,
     single,
+    tell_of,
 )
 from .decoding import DEFAULTS
 
@@ -30,7 +30,7 @@ AnyCorrection = Literal[CorrectionName, CLUSTER_FDR]
 
 
 @dataclass(kw_only=True)
-class Choice:
+class Selection:
     """What is decoded; both levels take these.
 
     Parameters
@@ -236,42 +236,42 @@ TESTING = (
 #: function with their defaults.
 LEVELS = {
     "participant": {
-        "data": Choice,
+        "data": Selection,
         "input": Data,
         "EEG and MEG": Head,
         "fMRI": Func,
         "decoding": ("decode_epochs", DEFAULTS, DECODING),
     },
     "group": {
-        "data": Choice,
+        "data": Selection,
         "level group": Name,
         "tests": ("group_inference", {"random_state": 0}, TESTING),
     },
 }
+#: What is called otherwise than in the functions.
+SHORT = {"run_label": "run"}
 #: Options that are files.
 _FILES = ("mask_img", "labels_img", "lut")
 #: The page that links all others, as `bids.pages` calls it.
 OVERVIEW = "index.html"
 
 
-def groups_of(level):
+def option_groups(level):
     """The options of a level by their keys, flags without dashes, in their groups."""
     groups = {}
     for title, kind in LEVELS[level].items():
         found = options_of(*kind) if isinstance(kind, tuple) else options_in(kind)
-        # As BIDS apps call it.
-        groups[title] = {
-            "run"
-            if each.argument == "run_label"
-            else each.argument.replace("_", "-"): each
-            for each in found
-        }
+        keys = [SHORT.get(each.argument, each.argument) for each in found]
+        keys = [key.replace("_", "-") for key in keys]
+        groups[title] = dict(zip(keys, found, strict=True))
     return groups
 
 
 def keys_of(level):
     """The options of a level by their keys."""
-    return {k: each for group in groups_of(level).values() for k, each in group.items()}
+    return {
+        k: each for group in option_groups(level).values() for k, each in group.items()
+    }
 
 
 def participant_options():
@@ -310,7 +310,7 @@ class _Bids(Command):
         super().add_to(parser)
         known = set()
         for level in LEVELS:
-            for title, options in groups_of(level).items():
+            for title, options in option_groups(level).items():
                 new = {key: x for key, x in options.items() if key not in known}
                 known |= {*new}
                 group = parser.add_argument_group(title) if new else None
@@ -352,14 +352,14 @@ def run_bids(given):
         for outcome in outcomes:
             done.append(outcome)
             if outcome.state == "failed":
-                say("error: ", f"{outcome.name}: {outcome.words}")
+                tell_of("error: ", f"{outcome.name}: {outcome.words}")
             else:
                 tell(f"{outcome.name}: {outcome.words}")
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped; run the same command to continue") from None
     finally:
         for text in _word_warnings(done):
-            say("warning: ", text)
+            tell_of("warning: ", text)
     failed = sum(outcome.state == "failed" for outcome in done)
     words = f"{failed} of {len(done)} failed"
     if failed == len(done):

@@ -24,7 +24,7 @@ from ..utils.text import tell
 #: Arguments of functions that no command takes: files of parts are kept by --resume.
 NEVER = ("verbose", "checkpoint")
 #: What stands for a value in the help.
-_METAVARS = {Path: "FILE", float: "NUMBER", int: "NUMBER", str: "TEXT"}
+_METAVARS = {Path: "PATH", float: "NUMBER", int: "NUMBER", str: "TEXT"}
 #: First sentences are taken up to this length.
 _ENOUGH = 60
 
@@ -124,7 +124,7 @@ class Option(NamedTuple):
 
 def options_in(kind):
     """The fields of a dataclass; those that are not keyword-only have no flag."""
-    texts, types, options = described(kind), get_type_hints(kind), []
+    texts, types, options = help_of(kind), get_type_hints(kind), []
     for each in inspect.signature(kind).parameters.values():
         value, takes = types[each.name], None
         if get_origin(value) in (Union, UnionType):
@@ -144,7 +144,7 @@ def options_of(name, defaults, among=None):
     import mvpa_kfda
 
     function, options = getattr(mvpa_kfda, name), []
-    texts = described(function, _ENOUGH)
+    texts = help_of(function, _ENOUGH)
     for each in inspect.signature(function).parameters.values():
         if each.default is each.empty or each.name in NEVER:
             continue
@@ -184,7 +184,7 @@ def add_option(parser, option, flag=None):
     parser.add_argument(flag, dest=option.argument, **keywords)
 
 
-def described(called, enough=None):
+def help_of(called, enough=None):
     """What docstrings say of every parameter, or the first sentences of `enough`."""
     texts = {}
     for each in getattr(called, "__mro__", (called,)):
@@ -195,7 +195,9 @@ def described(called, enough=None):
         )
         for entry in re.split(r"\n(?=\S)", section[1]) if section else ():
             names, _, text = entry.partition("\n")
-            text = re.sub(r":\w+:`[~/]?([^`]*)`", r"\1", text).replace("`", "")
+            text = re.sub(r":\w+:`[~/]?([^`<]*?)( <[^`]*)?`", r"\1", text).replace(
+                "`", ""
+            )
             words = ""
             for sentence in re.split(r"(?<=\w{2}[.]) ", " ".join(text.split())):
                 if enough is None or len(words) < enough:
@@ -308,7 +310,7 @@ def with_nearest(text):
 _LONG_NAME = 300
 
 
-def say(what, message):
+def tell_of(what, message):
     """Tell an error or warning on the standard error stream."""
     tell(f"mvpa-kfda: {what}{one_line(message)}", file=sys.stderr)
 

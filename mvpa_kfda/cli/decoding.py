@@ -33,7 +33,7 @@ class Corrected(Out):
     correction: CorrectionName = "max"
 
 
-def check_correction(correction, made, null=None, level=CLUSTER_LEVEL):
+def _null_for(correction, made, null=None, level=CLUSTER_LEVEL):
     """Refuse corrections for time courses, or without what they need of permutations.
 
     `made` words what is a map, if it is one. What has to be kept is returned.
@@ -60,7 +60,7 @@ def check_correction(correction, made, null=None, level=CLUSTER_LEVEL):
 
 
 @dataclass
-class Epochs(Corrected):
+class EpochsFile(Corrected):
     """A file of epochs.
 
     Parameters
@@ -86,7 +86,7 @@ def run_epochs(given, options):
     """
     is_map = options.get("sensors") is not None
     made = "with --sensors there is a map of sensors and times" if is_map else ""
-    check_correction(given.correction, made)
+    _null_for(given.correction, made)
     ending = "_sensors" if is_map else ""
     if options.get("task") == "regression":
         ending = "_regression"
@@ -101,7 +101,7 @@ def run_generalize(given, options):
     """
     made = "generalize makes a map of two times"
     null = options.get("null")
-    options["null"] = check_correction(given.correction, made, null)
+    options["null"] = _null_for(given.correction, made, null)
     _decode_epochs(given, options, "generalize_epochs", "_generalization")
 
 
@@ -192,7 +192,7 @@ class Volumes:
 
 
 @dataclass
-class Images(Volumes, Corrected):
+class ImageFiles(Volumes, Corrected):
     """Images, and how their results are shown.
 
     Parameters
@@ -238,7 +238,7 @@ def run_images(command, given, options):
     start, level = time.perf_counter(), given.threshold
     correction, null = given.correction, options.get("null")
     made = "images have positions in space"
-    options["null"] = check_correction(correction, made, null, level)
+    options["null"] = _null_for(correction, made, null, level)
     if level != CLUSTER_LEVEL and correction not in ("cluster", "cluster-size"):
         raise ValueError(
             "--threshold is for clusters. Add --correction cluster, or leave it out."
@@ -329,28 +329,28 @@ COMMANDS = {
     "epochs": Command(
         "decode an epochs file at each time",
         run_epochs,
-        Epochs,
+        EpochsFile,
         "decode_epochs",
         DEFAULTS,
     ),
     "generalize": Command(
         "train at each time and test at all times",
         run_generalize,
-        Epochs,
+        EpochsFile,
         "generalize_epochs",
         DEFAULTS,
     ),
     "searchlight": Command(
         "decode images around each voxel",
         partial(run_images, "searchlight"),
-        Images,
+        ImageFiles,
         "searchlight",
         DEFAULTS,
     ),
     "regions": Command(
         "decode images from atlas regions, or from the whole mask",
         partial(run_images, "regions"),
-        Images,
+        ImageFiles,
         "decode_regions",
         DEFAULTS,
     ),

@@ -10,7 +10,7 @@ from pathlib import Path
 from .. import __version__
 from ..utils.signals import interrupting_signals
 from . import betas, bids, decoding, results
-from .command import Command, Out, Parser, check_out, one_line, say, with_nearest
+from .command import Command, Out, Parser, check_out, one_line, tell_of, with_nearest
 
 #: Warnings about the data. Others are about programs, of interest to nobody here.
 SHOWN_WARNINGS = (UserWarning, RuntimeWarning)
@@ -44,15 +44,17 @@ def main(argv=None):
         for category in SHOWN_WARNINGS:
             warnings.simplefilter("default", category)
         # In one line, without a place in a program.
-        warnings.showwarning = lambda message, *place, **_: say("warning: ", message)
+        warnings.showwarning = lambda message, *place, **_: tell_of(
+            "warning: ", message
+        )
         try:
             arguments = _parse(sys.argv[1:] if argv is None else [*argv])
             status = COMMANDS[arguments.command](arguments)
         except (ValueError, TypeError, OSError, RuntimeError, MemoryError) as error:
-            say("error: ", with_nearest(one_line(error)))
+            tell_of("error: ", with_nearest(one_line(error)))
             return 2
         except KeyboardInterrupt as stop:
-            say("", stop if stop.args else "stopped")
+            tell_of("", stop if stop.args else "stopped")
             return 128 + (caught or [signal.SIGINT])[0]
     return status or 0
 

@@ -29,7 +29,7 @@ def _expand(patterns):
 
 
 @dataclass
-class Subjects(Out):
+class SubjectFiles(Out):
     """Results of several subjects.
 
     Parameters
@@ -489,7 +489,7 @@ COMMANDS = {
     "group": Command(
         "test the results of several subjects",
         run_group,
-        Subjects,
+        SubjectFiles,
         "group_inference",
         {"random_state": 0},
     ),
