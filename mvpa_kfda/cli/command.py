@@ -230,7 +230,7 @@ def made(value):
     --------
     >>> from mvpa_kfda.cli.command import literal, made
     >>> [made(literal(word)) for word in ("1e-3", "'1'", "block < 4", "Ridge(4)")]
-    [0.001, '1', 'block < 4', Ridge(lam=4.0)]
+    [0.001, '1', 'block < 4', Ridge(lam=4)]
     """
     if isinstance(value, list):
         return [made(each) for each in value]
