@@ -62,11 +62,11 @@ class Runs(Tuning, Out):
 
 
 def run_betas(given, options):
-    """Estimate the response to each trial of BOLD runs with nilearn's models.
+    """Estimate one image per trial from BOLD runs.
 
-    One image per trial (.nii.gz; .dscalar.nii for CIFTI files), their table (.tsv) and
-    the mask are written, with names beginning with BOLD_betas, for use with the
-    commands searchlight and regions.
+    The models are nilearn's. Images (.nii.gz; .dscalar.nii for CIFTI files), their
+    table (.tsv) and the mask are written, with names beginning with BOLD_betas, for use
+    with the commands searchlight and regions.
     """
     start = time.perf_counter()
     confounds = options.get("confounds")
@@ -188,9 +188,4 @@ def _write(betas, stem):
     )
 
 
-COMMAND = Command(
-    "estimate one image per trial from BOLD runs",
-    run_betas,
-    Runs,
-    "single_trial_betas",
-)
+COMMAND = Command(run_betas, Runs, "single_trial_betas")

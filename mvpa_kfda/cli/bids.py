@@ -323,7 +323,7 @@ class _Bids(Command):
 
 
 def run_bids(given):
-    """Decode each subject of a BIDS dataset, or test the group.
+    """Decode the subjects of a BIDS dataset, then test the group.
 
     A derivative dataset is written: results (.h5), tables (.tsv), maps (.nii.gz) and
     reports (.html), each with a JSON file. Existing results are not computed again
@@ -424,6 +424,4 @@ def _word_warnings(outcomes):
         yield f"{len(shared)} of {len(subjects)} subjects: {text}{differ}"
 
 
-COMMAND = _Bids(
-    "decode the subjects of a BIDS dataset, then test the group", run_bids, Dataset
-)
+COMMAND = _Bids(run_bids, Dataset)

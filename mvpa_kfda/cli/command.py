@@ -35,11 +35,10 @@ class Command:
 
     Parameters
     ----------
-    help : str
-        A line for the list of commands.
     run : callable
         Called with an object of `given`, and with the arguments of the function. Its
-        docstring says what is read and written.
+        docstring says what is read and written, and its first line stands in the list
+        of commands.
     given : type
         A dataclass of what is given besides: files, and flags of what is read and
         written. Its docstring is their help.
@@ -49,7 +48,6 @@ class Command:
         Defaults that differ from the function's.
     """
 
-    help: str
     run: Callable
     given: type
     function: str | None = None
@@ -60,8 +58,7 @@ class Command:
         own = options_in(self.given)
         files = [each.argument.upper() for each in own if each.positional]
         parser.usage = f"%(prog)s {' '.join([*files, '[options]'])}"
-        run = getattr(self.run, "func", self.run)  # also of a partial
-        parser.description = " ".join(run.__doc__.split())
+        parser.description = " ".join((self.run.__doc__ or "").split())
         for option in own:
             add_option(parser, option)
         if self.function is None:
@@ -134,7 +131,7 @@ def options_in(kind):
         if get_origin(value) is Literal:
             value, takes = str, get_args(value)
         positional = each.kind is not each.KEYWORD_ONLY
-        what = (each.default, texts[each.name], positional)
+        what = (each.default, texts.get(each.name, ""), positional)
         options.append(Option(each.name, value, takes, several, *what))
     return options
 

@@ -6,7 +6,6 @@ The packages that read data are imported inside functions: ``--help`` needs none
 import time
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from pathlib import Path
 
 from ..inference.listed import OF_COURSES, CorrectionName
@@ -78,7 +77,7 @@ class EpochsFile(Corrected):
 
 
 def run_epochs(given, options):
-    """Decode the epochs of a file at each time.
+    """Decode an epochs file at each time.
 
     A figure (.png), a table (.csv) and a result (.h5) are named after the file. The
     names of maps end in _sensors, those of regression in _regression. Columns are those
@@ -94,7 +93,7 @@ def run_epochs(given, options):
 
 
 def run_generalize(given, options):
-    """Train on the epochs of a file at each time, and test at all times.
+    """Train at each time and test at all times.
 
     A figure (.png), a table (.csv) and a result (.h5) have names that end in
     _generalization. --test-epochs is the name of a file.
@@ -226,8 +225,8 @@ def output_of(given, ending):
     return given.out / f"{name or 'images'}{ending}"
 
 
-def run_images(command, given, options):
-    """Decode the volumes of images, around each voxel or in regions.
+def run_searchlight(given, options):
+    """Decode images around each voxel.
 
     Maps (.nii.gz; for CIFTI files .dscalar.nii), tables (.csv), figures (.png) and a
     result (.h5) are named after the first image. There must be one image per trial or
@@ -235,6 +234,27 @@ def run_images(command, given, options):
     --average-blocks. Columns are those of --labels; with --groups file each image is a
     group.
     """
+    from .. import searchlight
+
+    _decode_images("searchlight", searchlight, "sphere", given, options)
+
+
+def run_regions(given, options):
+    """Decode images from atlas regions, or from the whole mask.
+
+    Maps (.nii.gz; for CIFTI files .dscalar.nii), tables (.csv), figures (.png) and a
+    result (.h5) are named after the first image. There must be one image per trial or
+    block; volumes of a time series must not be permuted one by one, see
+    --average-blocks. Columns are those of --labels; with --groups file each image is a
+    group.
+    """
+    from .. import decode_regions
+
+    _decode_images("regions", decode_regions, "region", given, options)
+
+
+def _decode_images(command, decode, unit, given, options):
+    """Read, decode, write and report; continue if that was begun before."""
     start, level = time.perf_counter(), given.threshold
     correction, null = given.correction, options.get("null")
     made = "images have positions in space"
@@ -257,7 +277,6 @@ def run_images(command, given, options):
             f"{checkpoint} is from an interrupted run. Add --resume to continue that "
             "run, or delete the file to start again."
         )
-    from .. import decode_regions, searchlight
     from .output import write_images
     from .reading import read_volumes
 
@@ -265,9 +284,6 @@ def run_images(command, given, options):
         given, *map(options.get, ("groups", "confounds", "train_on"))
     )
     check_out(given.out, stem.name)
-    decode, unit = searchlight, "sphere"
-    if command == "regions":
-        decode, unit = decode_regions, "region"
     if given.resume:
         doing = "Continuing" if checkpoint.exists() else "Starting, there is no"
         tell(f"{doing} {checkpoint}")
@@ -326,32 +342,8 @@ def _is_begun(path):
 # ------------------------------------------------------------------------------- table
 
 COMMANDS = {
-    "epochs": Command(
-        "decode an epochs file at each time",
-        run_epochs,
-        EpochsFile,
-        "decode_epochs",
-        DEFAULTS,
-    ),
-    "generalize": Command(
-        "train at each time and test at all times",
-        run_generalize,
-        EpochsFile,
-        "generalize_epochs",
-        DEFAULTS,
-    ),
-    "searchlight": Command(
-        "decode images around each voxel",
-        partial(run_images, "searchlight"),
-        ImageFiles,
-        "searchlight",
-        DEFAULTS,
-    ),
-    "regions": Command(
-        "decode images from atlas regions, or from the whole mask",
-        partial(run_images, "regions"),
-        ImageFiles,
-        "decode_regions",
-        DEFAULTS,
-    ),
+    "epochs": Command(run_epochs, EpochsFile, "decode_epochs", DEFAULTS),
+    "generalize": Command(run_generalize, EpochsFile, "generalize_epochs", DEFAULTS),
+    "searchlight": Command(run_searchlight, ImageFiles, "searchlight", DEFAULTS),
+    "regions": Command(run_regions, ImageFiles, "decode_regions", DEFAULTS),
 }

@@ -75,7 +75,8 @@ def _parse(argv):
         title="commands", required=True, metavar="COMMAND", dest="command"
     )
     for name, command in COMMANDS.items():
-        each = commands.add_parser(name, help=command.help)
+        summary = (command.run.__doc__ or "").partition(".\n")[0]
+        each = commands.add_parser(name, help=summary)
         if argv[:1] == [name]:
             command.add_to(each)
     return parser.parse_args(argv)
@@ -94,9 +95,10 @@ class Demo(Out):
 
 
 def _run_demo(given, _):
-    """Simulate three-class EEG and decode it, with 1000 label permutations.
+    """Simulate three-class EEG and decode it.
 
-    Files demo.png, demo.csv and demo.h5 are written. Nothing is downloaded.
+    There are 1000 label permutations; files demo.png, demo.csv and demo.h5 are
+    written. Nothing is downloaded.
     """
     from .. import decode_epochs, simulate_epochs  # loads MNE-Python
     from .output import write_and_print
@@ -109,9 +111,10 @@ def _run_demo(given, _):
 
 
 def _run_sys_info(given, _):
-    """Print the versions of this package and its dependencies, and the system.
+    """Print version information for bug reports.
 
-    Processors, memory and linear algebra libraries are among it.
+    Versions of this package and its dependencies, the system, processors,
+    memory and linear algebra libraries.
     """
     from ..utils.system import sys_info
 
@@ -119,14 +122,12 @@ def _run_sys_info(given, _):
 
 
 COMMANDS = {
-    "demo": Command("simulate three-class EEG and decode it", _run_demo, Demo),
+    "demo": Command(_run_demo, Demo),
     "bids": bids.COMMAND,
     **decoding.COMMANDS,
     "betas": betas.COMMAND,
     **results.COMMANDS,
-    "sys-info": Command(
-        "print version information for bug reports", _run_sys_info, Nothing
-    ),
+    "sys-info": Command(_run_sys_info, Nothing),
 }
 
 

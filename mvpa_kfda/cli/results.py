@@ -42,11 +42,12 @@ class SubjectFiles(Out):
 
 
 def run_group(given, options):
-    """Test the saved results of several subjects, one file (.h5) each.
+    """Test the results of several subjects.
 
-    A table (.csv), figures (.png), a result (.h5) and, for images, maps (.nii.gz) and
-    peaks have names beginning with group_METHOD. The data are not needed; prevalence,
-    i-test and bootstrap need results with label permutations.
+    Each is a file (.h5). A table (.csv), figures (.png), a result (.h5) and, for
+    images, maps (.nii.gz) and peaks have names beginning with group_METHOD. The data
+    are not needed; prevalence, i-test and bootstrap need results with label
+    permutations.
     """
     from .. import group_inference
     from .output import write_all
@@ -140,7 +141,7 @@ class Shown:
 
 
 def run_report(given, options):
-    """Create a report (.html) of one or several saved results.
+    """Create an HTML report of saved results.
 
     They are of subjects, groups, comparisons or latencies. The report is a single,
     self-contained file with figures, tables, design, methods paragraph, warnings and
@@ -176,7 +177,10 @@ class Saved:
 
 
 def run_methods(given, options):
-    """Print the methods and findings of a saved result for a paper, with references."""
+    """Describe methods and results for a paper.
+
+    The paragraphs are printed, with references.
+    """
     check_there(given.file)
     from .. import load_result, methods_text
 
@@ -280,7 +284,7 @@ class Again(Made, Out):
 
 
 def run_verify(given, options):
-    """Verify a saved result (.h5) against the data.
+    """Verify a saved result against the data.
 
     They are read as for the result: labels by --y, or by --labels and the flags after
     it. The exit status is 0 if everything agrees, 1 if something differs or cannot be
@@ -384,10 +388,11 @@ def _read_arrays(path):
 
 
 def run_rerun(given, _):
-    """Run the analysis of a saved result (.h5) again, with its options and its seed.
+    """Recompute a saved result from the data.
 
-    RESULT_rerun.h5 is written, and whether all numbers are the same is reported. The
-    exit status is 0 if they are, 1 if not, and 2 after an error.
+    Its options and its seed are used again. RESULT_rerun.h5 is written, and whether
+    all numbers are the same is reported. The exit status is 0 if they are, 1 if not,
+    and 2 after an error.
     """
     from .. import load_result
     from ..results.group import GroupResult
@@ -486,21 +491,9 @@ def _group_again(function, group, options, files, more):
 # ------------------------------------------------------------------------------- table
 
 COMMANDS = {
-    "group": Command(
-        "test the results of several subjects",
-        run_group,
-        SubjectFiles,
-        "group_inference",
-        {"random_state": 0},
-    ),
-    "report": Command(
-        "create an HTML report of saved results", run_report, Shown, "report"
-    ),
-    "methods": Command(
-        "describe methods and results for a paper", run_methods, Saved, "methods_text"
-    ),
-    "verify": Command(
-        "verify a saved result against the data", run_verify, Verified, "verify"
-    ),
-    "rerun": Command("recompute a saved result from the data", run_rerun, Again),
+    "group": Command(run_group, SubjectFiles, "group_inference", {"random_state": 0}),
+    "report": Command(run_report, Shown, "report"),
+    "methods": Command(run_methods, Saved, "methods_text"),
+    "verify": Command(run_verify, Verified, "verify"),
+    "rerun": Command(run_rerun, Again),
 }
