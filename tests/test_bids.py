@@ -42,13 +42,12 @@ from mvpa_kfda.bids.sources import Run
 from mvpa_kfda.bids.store import Output
 from mvpa_kfda.bids.write import COLUMNS, describe_dataset
 from mvpa_kfda.cli import main
-from mvpa_kfda.cli.bids import LEVELS
-from mvpa_kfda.cli.bids import _options_of as options_of
+from mvpa_kfda.cli.bids import LEVELS, keys_of
 from mvpa_kfda.reports.sections import SECTIONS
 from mvpa_kfda.utils.rounding import rounded
 
 STIMULI = "trial_type != 'button'"
-FEW = ["--permutations", "5"]
+FEW = ["--n-permutations", "5"]
 #: Of the brain images.
 SHAPE = (5, 4, 5)
 #: What writes pages; most tests do without.
@@ -143,7 +142,7 @@ def test_raw_eeg_is_decoded_as_by_hand(eeg, tmp_path):
         "--task",
         "faces",
     ]
-    one = ["--participant-label", "01", "--permutations", "0"]
+    one = ["--participant-label", "01", "--n-permutations", "0"]
     assert (
         run(root, tmp_path / "out", "participant", *given, *one)
         == run(root, tmp_path / "o2", "participant", "--where", STIMULI, *given, *FEW)
@@ -327,7 +326,13 @@ def test_regions_are_decoded_as_by_hand(fmri, tmp_path):
     root, derived, _ = fmri
     atlas_of(SHAPE).to_filename(tmp_path / "atlas.nii.gz")
     given = ["--derivatives", derived, "--analysis", "regions", "--where", STIMULI]
-    given += ["--atlas", tmp_path / "atlas.nii.gz", "--participant-label", "02", *FEW]
+    given += [
+        "--labels-img",
+        tmp_path / "atlas.nii.gz",
+        "--participant-label",
+        "02",
+        *FEW,
+    ]
     assert run(root, tmp_path / "out", "participant", *given) == 0
     betas = betas_by_hand(root, derived, "02")
     expected = decode_regions(
@@ -529,7 +534,7 @@ def test_a_subject_with_a_single_run_has_other_folds_and_is_named(tmp_path, caps
     root = bids_data.write_eeg(tmp_path / "data")
     bids_data.write_eeg(root, ["03"], n_runs=1)
     out = tmp_path / "out"
-    given = ["--where", STIMULI, "--tmax", "0.1", "--permutations", "0"]
+    given = ["--where", STIMULI, "--tmax", "0.1", "--n-permutations", "0"]
     assert run(root, out, "participant", *given) == 0
     capsys.readouterr()
     assert run(root, out, "group", "--method", "t", "--correction", "none") == 0
@@ -573,7 +578,7 @@ def test_groups_are_sessions_where_each_has_one_run(tmp_path, capsys, n_left):
     root = bids_data.write_eeg(tmp_path / "data", in_sessions=True)
     bids_data.write_eeg(root, ["03"], n_runs=n_left, seed=1, in_sessions=True)
     out = tmp_path / "out"
-    given = ["--where", STIMULI, "--tmax", "0.1", "--permutations", "0"]
+    given = ["--where", STIMULI, "--tmax", "0.1", "--n-permutations", "0"]
     assert run(root, out, "participant", *given) == 0
     result = the_result(out, "sub-01")
     assert result.parameters["recordings"]["group"] == "session"
@@ -603,7 +608,7 @@ def test_groups_are_sessions_where_each_has_one_run(tmp_path, capsys, n_left):
 
 def test_results_without_permutations_have_no_p_values(eeg, fmri, tmp_path):
     scores = ["--scoring", "accuracy", "confusion_matrix"]
-    none = ["--permutations", "0", "--where", STIMULI, *scores]
+    none = ["--n-permutations", "0", "--where", STIMULI, *scores]
     out = tmp_path / "eeg"
     given = ["--task", "faces", "--participant-label", "01"]
     assert run(eeg[0], out, "participant", *none, *given) == 0
@@ -662,9 +667,9 @@ def test_what_changed_is_done_anew_and_said(epochs, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert "there already" in lines[0]
     assert "replaces an earlier result, as these changed: input files" in lines[1]
-    assert run(root, out, "participant", "--permutations", "7") == 0
+    assert run(root, out, "participant", "--n-permutations", "7") == 0
     text = capsys.readouterr().out
-    assert text.count("as these changed: --permutations;") == 2
+    assert text.count("as these changed: --n-permutations;") == 2
     assert the_result(out, "sub-01").n_permutations == 7
     assert all(after > before[path] for path, after in states(out).items())
     # Another name keeps both.
@@ -713,16 +718,16 @@ def test_what_fails_late_is_finished_without_decoding_again(
     before = states(out)
     with monkeypatch.context() as patch:
         patch.setattr(app.Output, "finish", None)
-        assert run(root, out, "participant", "--permutations", "8") == 2
+        assert run(root, out, "participant", "--n-permutations", "8") == 2
     after = states(out)
     assert all(after[path] > before[path] for path in before)
     assert not list(out.rglob("*.tsv"))
-    assert run(root, out, "participant", "--permutations", "8") == 0
+    assert run(root, out, "participant", "--n-permutations", "8") == 0
     assert len(list(out.rglob("*.tsv"))) == 2
     assert states(out) == after
     # What cannot be decoded anew does not cost what is there.
     capsys.readouterr()
-    assert run(root, out, "participant", "--permutations", "8", "--cv", "99") == 2
+    assert run(root, out, "participant", "--n-permutations", "8", "--cv", "99") == 2
     assert "sub-01 task-faces: " in capsys.readouterr().err
     assert states(out) == after
 
@@ -783,7 +788,7 @@ def test_there_is_a_page_for_each_subject_and_the_group(epochs, monkeypatch, cap
         raise ValueError("no paper")
 
     monkeypatch.setattr(app, "write_page", fail)
-    assert run(root, out, "participant", "--permutations", "6", *given) == 1
+    assert run(root, out, "participant", "--n-permutations", "6", *given) == 1
     assert "error: sub-02 page: no paper" in capsys.readouterr().err
 
 
@@ -823,7 +828,7 @@ def test_the_file_of_a_run_repeats_it(epochs, tmp_path, capsys):
     mine = tmp_path / "mine.toml"
     mine.write_text(
         'by = "trial_type"\nscoring = ["roc_auc", "accuracy"]\n'
-        "[participant]\npermutations = 9\nn_jobs = 1\nreg = 0.3\n"
+        "[participant]\nn-permutations = 9\nn_jobs = 1\nreg = 0.3\n"
         '[group]\nmethod = "t"\ncorrection = "none"\n'
     )
     new = tmp_path / "other"
@@ -840,10 +845,10 @@ def test_the_file_of_a_run_repeats_it(epochs, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("permutatons = 5", "unknown key 'permutatons'. Did you mean 'permutations'"),
+        ("n-permutatons = 5", "Did you mean 'n-permutations'"),
         ("[group]\nby = 'a'", "unknown key 'by' of [group]"),
-        ("permutations = 'many'", "invalid value for permutations: 'many'"),
-        ("permutations = 1.5", "Allowed: a whole number"),
+        ("tmin = 'early'", "invalid value for tmin: 'early'"),
+        ("n-compcor = 1.5", "Allowed: a whole number"),
         ("analysis = 'all'", "Allowed: 'time', 'generalization'"),
         ("equalize = 1", "Allowed: true or false"),
         ("tmin = [0, 1]", "tmin takes one value, not a list"),
@@ -879,8 +884,10 @@ def test_mistakes_in_a_file_are_said_in_one_sentence(tmp_path, capsys, text, mes
         (["--radius", "3"], "--radius is not for --analysis time"),
         (["--method", "t"], "--method does not apply to the level participant"),
         (["--correction", "cluster-fdr"], "is for the level group"),
-        (["--reg", "0.1", "--df", "3"], "Use either --reg or --df, not both"),
-        (["--mask", "no.nii"], "no such file: no.nii"),
+        (["--reg", "Tunned(3)"], "Did you mean Tuned?"),
+        (["--analysis", "region"], "Did you mean regions?"),
+        (["--tsk", "faces"], "Did you mean --task?"),
+        (["--mask-img", "no.nii"], "no such file: no.nii"),
         (["--config", "no.toml"], "--config no.toml: the file cannot be read"),
     ],
 )
@@ -1016,9 +1023,9 @@ def test_every_option_is_in_the_page_about_it():
     page = Path(__file__).parents[1] / "doc" / "bids.rst"
     text = re.sub(r"(?s)\$ docker run .*?\$ head", "", page.read_text())  # fMRIPrep's
     named = set(re.findall(r"--[a-z][a-z-]+", text))
-    flags = {o.flag for name in LEVELS for o in options_of(name).values()}
+    flags = {f"--{key}" for name in LEVELS for key in keys_of(name)}
     assert flags | {"--config"} <= named
-    of_verify = {"--bids-dir", "--atlas-names", "--record"}
+    of_verify = {"--bids-dir", "--lut", "--record"}
     assert named <= flags | {"--config", "--help"} | of_verify
 
 
@@ -1028,7 +1035,7 @@ def test_the_file_in_the_page_is_valid(epochs, tmp_path):
     config = tmp_path / "faces.toml"
     config.write_text(textwrap.dedent(text))
     for level in LEVELS:
-        options = {name: options_of(name) for name in LEVELS}
+        options = {name: keys_of(name) for name in LEVELS}
         assert len(read_config(config, level, options)) >= 4
 
 

@@ -133,7 +133,7 @@ def test_a_lone_echo_is_said_and_a_denoised_run_is_decoded_and_verified(
         name = path.name.replace("_desc-preproc", "_desc-denoised")
         path.rename(path.with_name(re.sub(r"(_run-\d)", r"\1_echo-2", name)))
     given = ["--derivatives", str(derived), "--analysis", "regions"]
-    given += ["--where", "trial_type != 'button'", "--permutations", "5"]
+    given += ["--where", "trial_type != 'button'", "--n-permutations", "5"]
     command = ["bids", str(raw), str(out), "participant", *given]
     assert main(command) == 2
     assert "there are: desc-denoised" in capsys.readouterr().err

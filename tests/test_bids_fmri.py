@@ -3,6 +3,7 @@
 import json
 import shutil
 import warnings
+from pathlib import Path
 from types import SimpleNamespace
 
 import nibabel
@@ -15,6 +16,7 @@ from nilearn.interfaces.fmriprep import load_confounds
 from numpy.testing import assert_allclose, assert_array_equal
 
 import bids_data
+import build
 from bids_data import SPACE
 from mvpa_kfda import decode_regions, load_result, single_trial_betas
 from mvpa_kfda.bids import app, find
@@ -23,7 +25,7 @@ from mvpa_kfda.bids.masks import load_runs, mask_of_runs
 from mvpa_kfda.cli import main
 
 STIMULI = "trial_type != 'button'"
-FEW = ["--permutations", "5", "--radius", "4"]
+FEW = ["--n-permutations", "5", "--radius", "4"]
 KEEP = [*FEW, "--keep-betas"]
 
 
@@ -192,8 +194,8 @@ def test_thresholds_of_scrubbing(study, capsys, given, tuned, left_out):
     ("given", "message"),
     [
         (["--confounds", "compcor", "--high-pass", "0.01"], "would model them twice"),
-        (["--fd-threshold", "0.3"], "--fd-threshold 0.3 is for --confounds scrub"),
-        (["--n-compcor", "0", "--confounds", "compcor"], "Invalid value for --n-compc"),
+        (["--fd-threshold", "0.3"], "fd_threshold=0.3 is for --confounds scrub"),
+        (["--n-compcor", "0", "--confounds", "compcor"], "Invalid value for 'n_compc"),
         (["--delay", "4"], "--delay is for --estimate blocks, and not for lss"),
         (["--block-gap", "4"], "--block-gap is for --estimate blocks, and not for lss"),
         (["--estimate", "images", "--confounds", "motion"], "no images of single tri"),
@@ -215,12 +217,12 @@ def test_slice_times_are_told_where_no_file_tells_them(study, capsys):
         path.write_text(json.dumps({"RepetitionTime": 2.0}))
     assert run(study, *KEEP) == 0
     said = capsys.readouterr().err
-    assert said.count("warning: 2 of 2 subjects: --slice-time-ref is not given") == 1
+    assert said.count("warning: 2 of 2 subjects: slice_time_ref is not given") == 1
     assert_images_of(study, "sub-01", by_hand(study, slice_time_ref=0.0))
     trials = record_of(study, "sub-01")["Trials"]
     assert (trials["SliceTimeRef"], trials["SliceTimeRefFrom"]) == (0.0, "default")
     assert run(study, *KEEP, "--slice-time-ref", "0.5", "--desc", "half") == 0
-    assert "slice-time-ref" not in capsys.readouterr().err
+    assert "slice_time_ref" not in capsys.readouterr().err
     assert_images_of(study, "sub-01_task-objects*desc-half", by_hand(study))
 
 
@@ -231,7 +233,7 @@ def test_runs_that_tell_other_times_are_named(study, capsys):
     assert f"{path}: RepetitionTime is '2 s', but must be" in capsys.readouterr().err
     path.write_text(json.dumps({"RepetitionTime": 2.0, "StartTime": 0.0}))
     assert run(study, *FEW) == 1
-    assert "StartTime is 0 s, 1 s. Use --slice-time-ref" in capsys.readouterr().err
+    assert "StartTime is 0 s, 1 s. Pass slice_time_ref" in capsys.readouterr().err
 
 
 # ------------------------------------------------------------------------------- blocks
@@ -291,31 +293,6 @@ def test_events_are_joined_by_label_and_pause():
     assert blocks["rt"].isna().tolist() == [False, False, False, True]
     assert len(join_events(table, 0.9)) == 6
     assert join_events(table, None)["onset"].tolist() == [0, 2, 4, 7, 20, 22]
-
-
-@pytest.mark.parametrize(
-    ("order", "advice"),
-    [
-        ("c" * 4 + "d" * 4, "--estimate blocks, with --block-gap"),
-        ("ccdcdddc", "with those from position alone"),
-    ],
-    ids=["stretches of one class", "one order in all runs"],
-)
-def test_advice_names_what_this_command_has(study, capsys, order, advice):
-    for path in [*study.rglob("*_run-*")]:  # as many again
-        number = int(path.name.partition("_run-")[2][0])
-        name = path.name.replace(f"_run-{number}", f"_run-{number + 3}")
-        shutil.copy(path, path.with_name(name))
-    for path in sorted((study / "raw").rglob("*_events.tsv")):
-        table = pd.read_csv(path, sep="\t")
-        table.loc[:7, "trial_type"] = [{"c": "cat", "d": "dog"}[x] for x in order]
-        table.to_csv(path, sep="\t", index=False, na_rep="n/a")
-    assert run(study, *FEW) == 0
-    said = capsys.readouterr().err
-    assert "2 of 2 subjects: The " in said
-    assert advice in said
-    assert "stimulus" not in said
-    assert "--average-blocks" not in said
 
 
 @pytest.mark.parametrize("estimate", ["lss", "blocks"])
@@ -393,7 +370,7 @@ def test_a_mask_that_is_missing_is_said(study, capsys):
 
 
 def test_without_an_atlas_the_whole_mask_is_one_region(study, capsys):
-    given = ["--analysis", "regions", "--permutations", "5"]
+    given = ["--analysis", "regions", "--n-permutations", "5"]
     assert run(study, *given) == 0
     betas = by_hand(study)
     expected = decode_regions(
@@ -416,7 +393,7 @@ def test_kept_images_of_trials_are_read_again(study, capsys, monkeypatch, estima
     given = ["--participant-label", "01", "--estimate", estimate]
     given += ["--where", "rt > 0 and trial_type != 'button'"]
     assert run(study, *given, *FEW, "--keep-betas", "--desc", "first") == 0
-    expected = ["--analysis", "regions", "--permutations", "5"]
+    expected = ["--analysis", "regions", "--n-permutations", "5"]
     expected += ["--train-on", "onset < 50"]
     (folder,) = (study / "out").rglob("func")
     kept = sorted(folder.glob("*_betaseries*"))
@@ -465,7 +442,7 @@ def test_images_are_kept_of_a_result_that_is_there(study, capsys):
 
 
 def test_several_results_of_one_analysis_stay_side_by_side(study, capsys):
-    given = ["--participant-label", "01", "--permutations", "5"]
+    given = ["--participant-label", "01", "--n-permutations", "5"]
     assert run(study, *given, "--radius", "4", "--desc", "small") == 0
     assert run(study, *given, "--radius", "9", "--desc", "large") == 0
     small, large = (result_of(study, f"desc-{name}") for name in ("small", "large"))
@@ -569,7 +546,7 @@ def test_affines_of_runs_that_differ_by_rounding(tmp_path, with_masks):
         (None, "is no image"),
     ],
 )
-@pytest.mark.parametrize("given", [False, True], ids=["of the run", "--mask"])
+@pytest.mark.parametrize("given", [False, True], ids=["of the run", "--mask-img"])
 def test_masks_that_do_not_fit_are_named(study, capsys, shape, message, given):
     path = next((study / "prep").rglob("sub-01*run-1*mask.nii.gz"))
     path = study / "mine.nii.gz" if given else path
@@ -578,7 +555,7 @@ def test_masks_that_do_not_fit_are_named(study, capsys, shape, message, given):
     else:
         image = nibabel.Nifti1Image(np.ones(shape, np.uint8), bids_data.AFFINE)
         image.to_filename(path)
-    more = ["--mask", path] if given else []
+    more = ["--mask-img", path] if given else []
     assert run(study, "--participant-label", "01", *FEW, *more) == 2
     said = capsys.readouterr().err
     assert f"{path.name}" in said
@@ -598,7 +575,7 @@ def test_images_that_are_no_runs_are_named(study, capsys):
         assert message in capsys.readouterr().err
 
 
-def test_no_time_from_scan_to_scan_is_said_in_words_of_the_dataset(study, capsys):
+def test_no_time_from_scan_to_scan_is_said(study, capsys):
     for path in (study / "prep").rglob("*preproc_bold.*"):
         if path.suffix == ".json":
             path.unlink()
@@ -608,7 +585,12 @@ def test_no_time_from_scan_to_scan_is_said_in_words_of_the_dataset(study, capsys
         nibabel.Nifti1Image(image.get_fdata(), image.affine).to_filename(path)
     assert run(study, "--participant-label", "01", *FEW) == 2
     said = capsys.readouterr().err
-    assert "Neither the headers of all images nor .json files tell the time" in said
-    assert "Add RepetitionTime to the .json files of the runs." in said
-    assert "t-r" not in said
-    assert "imgs" not in said
+    assert "RepetitionTime in the .json file of BIDS" in said
+
+
+@pytest.mark.filterwarnings("ignore:There is no brain mask")
+def test_runs_without_a_brain_are_named():
+    runs = [SimpleNamespace(path=Path(name), mask=None) for name in ("a.nii", "b.nii")]
+    some = build.volume(np.zeros((4, 3, 2, 2)))
+    with pytest.raises(ValueError, match=r"^nilearn finds no brain in a\.nii and the "):
+        mask_of_runs(runs, "bold", [some, some], None)

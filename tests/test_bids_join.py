@@ -164,7 +164,7 @@ def test_runs_of_other_rates_are_decoded_with_resample(tmp_path):
         name = f"sub-01_task-x_run-{run}_epo.fif"
         epochs.save(folder / name, verbose="error")
     given = ["bids", str(root), str(tmp_path / "out"), "participant"]
-    few = ["--permutations", "0", "--resample", "50", "--correction", "none"]
+    few = ["--n-permutations", "0", "--resample", "50", "--correction", "none"]
     assert main([*given, *few]) == 0
     (path,) = (tmp_path / "out").rglob("*_decoding.h5")
     result = load_result(path)

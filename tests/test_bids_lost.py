@@ -18,7 +18,7 @@ from mvpa_kfda.bids.events import FATE, RUN, check_losses
 from mvpa_kfda.cli import main
 
 STIMULI = ["--where", "trial_type != 'button'"]
-FEW = [*STIMULI, "--permutations", "0"]
+FEW = [*STIMULI, "--n-permutations", "0"]
 IMAGES = [*FEW, "--radius", "4", "--confounds", "none"]
 
 
@@ -271,7 +271,7 @@ def test_volumes_of_zeros_are_no_trials(tmp_path, capsys):
     )
     table = pd.DataFrame({"trial_type": ["cat", "dog"] * 16})
     table.to_csv(f"{stem}.tsv", sep="\t", index=False)
-    given = ["--permutations", "0", "--radius", "4", "--estimate", "images"]
+    given = ["--n-permutations", "0", "--radius", "4", "--estimate", "images"]
     assert run(tmp_path / "data", given=given) == 0
     assert trials_of(tmp_path / "data")[0]["Events"] == {
         "1": {"decoded": 31, "without any signal": 1}

@@ -25,7 +25,7 @@ from mvpa_kfda.cli.bids import _word_warnings as word_warnings
 from mvpa_kfda.reports.sections import SECTIONS
 from mvpa_kfda.utils.rounding import p_words
 
-FEW = ["--permutations", "5"]
+FEW = ["--n-permutations", "5"]
 SMALL = ["--where", "trial_type != 'button'", "--radius", "4", *FEW]
 
 
@@ -289,7 +289,7 @@ def test_sensors_are_an_analysis_of_their_own(tmp_path, no_pages, capsys):
     midline = bids_data.write_epochs(tmp_path / "midline")
     capsys.readouterr()
     assert run(midline, tmp_path / "o2", "participant", *given, "--sensors") == 2
-    assert "hold their positions, in electrodes.tsv" in capsys.readouterr().err
+    assert "Set the positions" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -297,8 +297,8 @@ def test_sensors_are_an_analysis_of_their_own(tmp_path, no_pages, capsys):
     [
         (["--tmin", "10"], "proc-clean_epo.fif: tmin (10.0) must be less"),
         (["--resample", "99"], "clean_epo.fif: --resample 99 is above the 50 Hz"),
-        (["--resample", "0"], "clean_epo.fif: Invalid value for --resample: 0.0"),
-        (["--confounds", "iq"], "--confounds iq is not a metadata column"),
+        (["--resample", "0"], "clean_epo.fif: Invalid value for 'resample': 0.0"),
+        (["--confounds", "iq"], "confounds='iq' is not a metadata column"),
         (["--baseline", "none"], "--baseline is for raw recordings"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
@@ -376,7 +376,7 @@ def test_the_file_of_an_array_of_jobs_names_all_subjects(tmp_path):
     root, out = bids_data.write_epochs(tmp_path / "data"), tmp_path / "out"
 
     def subjects_after(*given):
-        assert run(root, out, "participant", "--permutations", "0", *given) == 0
+        assert run(root, out, "participant", "--n-permutations", "0", *given) == 0
         text = (out / "participant_desc-time_config.toml").read_text()
         return tomllib.loads(text)["participant"].get("participant-label")
 

@@ -18,7 +18,7 @@ from mvpa_kfda import load_result
 from mvpa_kfda.bids import app
 from mvpa_kfda.cli import main
 
-FEW = ["--where", "trial_type != 'button'", "--permutations", "3"]
+FEW = ["--where", "trial_type != 'button'", "--n-permutations", "3"]
 IMAGES = [*FEW, "--radius", "4"]
 #: Where the audit hook, which cannot be taken away, writes names of files.
 OPENED = []
@@ -112,8 +112,8 @@ def copy_of(sources, kind, tmp_path):
         image = nibabel.Nifti1Image(atlas, bids_data.AFFINE)
         image.to_filename(tmp_path / "atlas.nii")
         (tmp_path / "names.tsv").write_text("index\tname\n1\tleft\n2\tright\n")
-        given += ["--analysis", "regions", "--atlas", tmp_path / "atlas.nii"]
-        given += ["--atlas-names", tmp_path / "names.tsv"]
+        given += ["--analysis", "regions", "--labels-img", tmp_path / "atlas.nii"]
+        given += ["--lut", tmp_path / "names.tsv"]
     return root, tmp_path / "out", given
 
 
@@ -314,7 +314,7 @@ def test_links_in_the_output_are_not_followed_to_be_replaced(finished, capsys):
     capsys.readouterr()
     assert run(finished) == 0  # as it was written
     assert "there already" in capsys.readouterr().out
-    assert run(finished, "--permutations", "4") == 2
+    assert run(finished, "--n-permutations", "4") == 2
     assert "is a link or no file at all" in capsys.readouterr().err
     assert table.is_symlink()
     assert target.is_file()
@@ -328,9 +328,9 @@ def test_maps_of_a_run_that_was_stopped_do_not_stay(finished, monkeypatch, capsy
 
     with monkeypatch.context() as patch:
         patch.setattr(app.Output, "_record", stop)
-        more = ["--correction", "fdr", "--permutations", "4"]
+        more = ["--correction", "fdr", "--n-permutations", "4"]
         assert run(finished, *more) == 130
-    assert run(finished, "--permutations", "4") == 0
+    assert run(finished, "--n-permutations", "4") == 0
     assert not list(out.rglob("*stat-pFdr*"))
 
 
@@ -342,7 +342,7 @@ def test_a_page_is_of_the_result_that_is_there(
 ):
     study = copy_of(sources, "epochs", tmp_path)
     assert run(study) == 0
-    pattern, options = "sub-01_*.html", ["--permutations", "4"]
+    pattern, options = "sub-01_*.html", ["--n-permutations", "4"]
     if level == "group":
         pattern, options = "group_*.html", ["--method", "t"]
         assert run(study, level="group") == 0
@@ -433,4 +433,4 @@ def test_results_of_other_options_are_said(three, capsys):
     capsys.readouterr()
     assert run(three, "--method", "t", level="group") == 0
     said = capsys.readouterr().err
-    assert "--max-dropped (9.0 of sub-02)" in said
+    assert "max_dropped (9.0 of sub-02)" in said

@@ -14,7 +14,7 @@ from mvpa_kfda.cli.main import main
 from mvpa_kfda.reports.verified import verification_html
 
 pytestmark = pytest.mark.filterwarnings("ignore:With .* the smallest:RuntimeWarning")
-FEW = ["--permutations", "5"]
+FEW = ["--n-permutations", "5"]
 STIMULI = ["--where", "trial_type != 'button'"]
 
 
@@ -64,13 +64,13 @@ def test_the_lines_of_eeg_verify(tmp_path, monkeypatch, capsys):
     assert len(lines) == 5
     assert lines[0] == ("mvpa-kfda verify group/group_task-faces_desc-time_decoding.h5")
     for line in lines:
-        assert run_line(line, "--cells", "3") == 0, capsys.readouterr()
+        assert run_line(line, "--n-cells", "3") == 0, capsys.readouterr()
     # What was found is beside the result, and what shows it is made anew.
     page = out / "sub-02_desc-time_report.html"
     (line,) = [x for x in lines if "sub-02" in x and "desc-time" in x]
     (path,) = out.rglob("sub-02*desc-time*.h5")
     assert is_of(page, [path])
-    assert run_line(line, "--cells", "3", "--record") == 0
+    assert run_line(line, "--n-cells", "3", "--record") == 0
     assert not is_of(page, [path])
     found = verification_html(load_result(path), path)
     assert line in found
@@ -100,7 +100,7 @@ def test_the_lines_of_fmri_verify(tmp_path, monkeypatch, capsys, estimate):
     lines = lines_of(out)
     assert len(lines) == (6 if estimate == "lss" else 2)
     for line in lines:
-        assert run_line(line, "--cells", "3") == 0, capsys.readouterr()
+        assert run_line(line, "--n-cells", "3") == 0, capsys.readouterr()
 
 
 def test_what_is_not_there_is_said(tmp_path, monkeypatch, capsys):
@@ -131,7 +131,7 @@ def test_edited_records_are_refused_by_file_and_field(tmp_path, monkeypatch, cap
     (path,) = out.rglob("sub-01*_decoding.h5")
     sidecar = path.with_suffix(".json")
     record = json.loads(sidecar.read_text())
-    line = ["verify", str(path), "--bids-dir", str(root), "--cells", "2"]
+    line = ["verify", str(path), "--bids-dir", str(root), "--n-cells", "2"]
     for name, values in EDITED.items():
         for value in values:
             sidecar.write_text(json.dumps(record | {name: value}))

@@ -341,7 +341,7 @@ def folder(tmp_path, monkeypatch):
 
 BETAS = ["betas.dscalar.nii", "--labels", "labels.tsv", "--groups", "run"]
 SURFACES = ["--mesh", "left.surf.gii", "right.surf.gii", "--radius", "9"]
-PERMUTED = ["--permutations", "19", "--seed", "0", "--null", "full"]
+PERMUTED = ["--n-permutations", "19", "--random-state", "0", "--null", "full"]
 
 
 def test_the_command_writes_cifti_maps(folder, capsys, undrawn):
@@ -366,11 +366,11 @@ def test_the_command_writes_cifti_maps(folder, capsys, undrawn):
 
 
 def test_the_command_decodes_regions_and_leaves_rows_out(folder, monkeypatch):
-    monkeypatch.setattr(output, "_write_figures", lambda *_: {})  # as above
+    monkeypatch.setattr(output, "_figures", lambda *_: ())  # as above
     table = pd.read_csv("labels.tsv", sep="\t")
     table.loc[:1, "label"] = "rest"
     table.to_csv("labels.tsv", sep="\t", index=False)
-    main(["regions", *BETAS, "--atlas", "atlas.dlabel.nii", "--drop", "rest"])
+    main(["regions", *BETAS, "--labels-img", "atlas.dlabel.nii", "--drop", "rest"])
     result = load_result("betas_regions.h5")
     labels = np.arange(len(ALL)) % 4
     plain = decode_regions(X[2:], Y[2:], labels_img=labels, groups=RUNS[2:])
@@ -383,7 +383,7 @@ def test_the_command_decodes_regions_and_leaves_rows_out(folder, monkeypatch):
 def test_the_command_averages_blocks_of_parcels(folder):
     codes = [2, 2, 1, 0]
     saved(build.dlabel(codes, PARCELS, ["???", "a", "b"]), "atlas.plabel.nii")
-    words = ["parcels.pscalar.nii", *BETAS[1:], "--atlas", "atlas.plabel.nii"]
+    words = ["parcels.pscalar.nii", *BETAS[1:], "--labels-img", "atlas.plabel.nii"]
     main(["regions", *words, "--average-blocks"])
     result = load_result("parcels_regions.h5")
     starts = np.append(True, (Y[1:] != Y[:-1]) | (RUNS[1:] != RUNS[:-1]))
@@ -398,9 +398,9 @@ def test_the_command_averages_blocks_of_parcels(folder):
 
 def test_mistakes_are_told_in_the_words_of_the_command(folder, capsys):
     refused = {
-        "Use --mesh LEFT RIGHT, the .surf.gii files": [],
-        "--mesh takes two files": ["--mesh", "left.surf.gii"],
-        "no such file: other.surf.gii": ["--mesh", "left.surf.gii", "other.surf.gii"],
+        "mesh=(left, right)": [],
+        "mesh": ["--mesh", "left.surf.gii"],
+        "other.surf.gii": ["--mesh", "left.surf.gii", "other.surf.gii"],
     }
     for words, options in refused.items():
         assert main(["searchlight", *BETAS, *options]) == 2

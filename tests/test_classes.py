@@ -346,21 +346,19 @@ def inside(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run(text):
-    return main(f"epochs words-epo.fif --permutations 9 {text}".split())
+def run(text, command="epochs"):
+    return main(f"{command} words-epo.fif --n-permutations 9 {text}".split())
 
 
 COMMANDS = {
     "face house": ["face", "house"],
-    "face,house": ["face", "house"],
-    "animate=face,body inanimate=house": CHOICES["a dict"][0],
+    "{'animate':['face','body'],'inanimate':['house']}": CHOICES["a dict"][0],
 }
 
 
 @pytest.mark.parametrize(("words", "y"), COMMANDS.items(), ids=COMMANDS)
-def test_the_command_takes_classes(inside, capsys, monkeypatch, words, y):
-    monkeypatch.setattr("mvpa_kfda.cli.output._write_figures", lambda *_: {})
-    assert run(f"--classes {words} --groups run") == 0
+def test_the_command_takes_classes(inside, capsys, undrawn, words, y):
+    assert run(f"--y {words} --groups run") == 0
     assert capsys.readouterr().err == ""
     epochs = mne.read_epochs("words-epo.fif", verbose=False)
     expected = decode_epochs(epochs, y, groups="run", n_permutations=9, random_state=0)
@@ -368,19 +366,15 @@ def test_the_command_takes_classes(inside, capsys, monkeypatch, words, y):
 
 
 def test_the_command_generalizes_classes(inside, capsys):
-    assert run("--classes face house --generalize --test-file new-epo.fif") == 0
+    assert run("--y face house --test-epochs new-epo.fif", "generalize") == 0
     result = load_result("words_to_new_generalization.h5")
     assert result.n_tested == 40
     assert result.parameters["classes_test"]["face"] == ["face/left", "face/right"]
 
 
 REFUSED = {
-    "--classes face house --by run": "--classes .* cannot be combined with --by",
-    "--classes face a=house": "names some classes but not others",
-    "--classes a=face a=house": "gives two classes the same name",
-    "--classes face house --task regression --by run": "combined with --by",
-    "--classes face hose": r"error: --classes names 'hose', which .* 'right'\.$",
-    "--classes face": "error: --classes names 1 class;",
+    "--y face hose": r"error: y names 'hose', which .* 'right'",
+    "--y ['face']": "error: y names 1 class;",
 }
 
 

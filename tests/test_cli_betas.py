@@ -19,7 +19,7 @@ MOTION = [f"{kind}_{axis}" for kind in ("trans", "rot") for axis in "xyz"]
 NAMES = [f"sub-1_task-x_run-{i}_desc-preproc" for i in (1, 2)]
 BOLD = [f"{name}_bold.nii.gz" for name in NAMES]
 EVENTS = ["run-1_events.tsv", "run-2_events.tsv"]
-MASK = ["--mask", "mask.nii.gz"]
+MASK = ["--mask-img", "mask.nii.gz"]
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +63,9 @@ def test_every_option_reaches_the_function(inside, tmp_path, capsys):
         *("--method", "lsa", "--conditions", "face", "house", "--t-r", "2.0"),
         *("--slice-time-ref", "0.5", "--hrf-model", "spm + derivative"),
         *("--drift-model", "polynomial", "--drift-order", "2", "--high-pass", "0.02"),
-        *("--smoothing", "4", "--noise-model", "ar1", "--dtype", "float32"),
+        *("--smoothing-fwhm", "4", "--noise-model", "ar1", "--dtype", "float32"),
         *(
-            "--raw-units",
+            *("--signal-scaling", "False"),
             "--confounds",
             *sorted(map(str, inside.glob("*timeseries.tsv"))),
         ),
@@ -102,7 +102,7 @@ def test_every_option_reaches_the_function(inside, tmp_path, capsys):
     mask = nibabel.load(tmp_path / "out" / f"{stem}_mask.nii.gz")
     assert_array_equal(mask.get_fdata(), 1)
     assert "Estimated 24 trials of 2 runs by lsa: face 12, house 12\n" in printed
-    assert f"{stem}.tsv --label-column trial_type --groups run --mask" in printed
+    assert f"{stem}.tsv --label-column trial_type --groups run --mask-img" in printed
 
 
 def test_estimates_are_decoded_by_the_command_that_is_printed(inside, tmp_path, capsys):
@@ -114,7 +114,7 @@ def test_estimates_are_decoded_by_the_command_that_is_printed(inside, tmp_path, 
         for line in capsys.readouterr().out.splitlines()
         if line.startswith("Decode them: ")
     )
-    more = ["--permutations", "0", "--radius", "4"]
+    more = ["--n-permutations", "0", "--radius", "4"]
     assert main([*line.split(" "), *more, *out]) == 0
     (path,) = tmp_path.glob("*.h5")
     result = load_result(path)
@@ -125,7 +125,7 @@ def test_estimates_are_decoded_by_the_command_that_is_printed(inside, tmp_path, 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_confounds_of_fmriprep(inside, tmp_path):
     command = ["betas", *BOLD, "--events", *EVENTS, *MASK, "--fmriprep", "motion"]
-    command += ["--drift-model", "none"]
+    command += ["--drift-model", "None"]
     assert main([*command, "--out", str(tmp_path)]) == 0
     confounds, kept = load_confounds(BOLD, strategy=["motion"])
     assert confounds[0].shape == (80, 24)
@@ -145,7 +145,7 @@ def preprocessed(tmp_path_factory):
     bold = sorted((root / "prep").rglob("*_bold.nii.gz"))
     events = sorted((root / "raw").rglob("*_events.tsv"))
     masks = sorted((root / "prep").rglob("*_mask.nii.gz"))
-    return ["betas", *bold, "--events", *events, "--mask", masks[0]], bold, events
+    return ["betas", *bold, "--events", *events, "--mask-img", masks[0]], bold, events
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_drifts_of_fmriprep_take_the_place_of_others(
         confounds=confounds,
         sample_masks=kept,
         drift_model=drifts,
-        mask_img=command[command.index("--mask") + 1],
+        mask_img=command[command.index("--mask-img") + 1],
     )
     (path,) = tmp_path.glob("*_betas.nii.gz")
     expected = betas.imgs.get_fdata()
@@ -187,11 +187,11 @@ def test_drifts_of_fmriprep_take_the_place_of_others(
             "and --drift-model woul",
         ),
         (["--fmriprep", "high_pass", "--high-pass", "0.01"], "and --high-pass would a"),
-        (["--fmriprep", "motion", "--n-compcor", "3"], "--n-compcor 3 is for --fmripr"),
+        (["--fmriprep", "motion", "--n-compcor", "3"], "n_compcor=3 is for --fmripr"),
         (["--fd-threshold", "0.3"], "--fd-threshold tunes confounds of fMRIPrep. Add"),
         (
             ["--fmriprep", "scrub", "--fd-threshold", "0"],
-            "Invalid value for --fd-thres",
+            "Invalid value for 'fd_thres",
         ),
         (["--fmriprep", "scrub", "--fd-threshold", "0.01"], "leaves no scan. Raise"),
         (["--fmriprep", "wm_csf"], "bold.nii.gz: nilearn finds no confounds 'wm_csf'"),
@@ -214,7 +214,7 @@ def test_confounds_of_fmriprep_that_cannot_be(
         (["--events", "no.tsv"], "no such file: no.tsv"),
         (["--events", EVENTS[0]], "imgs holds 2 runs but events 1 item"),
         (["--events", *EVENTS[::-1]], "List imgs and events in the same order"),
-        (["--t-r", "0"], "Invalid value for --t-r: 0.0"),
+        (["--t-r", "0"], "Invalid value for 't_r': 0"),
         (["--conditions", "cat"], "conditions names 'cat', which no trial_type is"),
         (["--confound-columns", "x"], "Add --confounds TABLE, or leave it out"),
         (["--fmriprep", "motion", "--confounds", *EVENTS], "Use either --fmriprep or"),

@@ -30,9 +30,16 @@ def run(*arguments):
     return main([str(each) for each in arguments])
 
 
-def test_writes_result_table_and_figures(files, tmp_path, capsys, undrawn):
+def test_the_command_is_the_function(files, tmp_path, capsys, undrawn):
     out = tmp_path / "out"
-    options = ["--method", "prevalence", "--correction", "max", "--permutations", 5000]
+    options = [
+        "--method",
+        "prevalence",
+        "--correction",
+        "max",
+        "--n-permutations",
+        5000,
+    ]
     assert run("group", *files, *options, "--out", out) == 0
     names = {path.name for path in out.iterdir()}
     stem = "group_prevalence"
@@ -80,10 +87,6 @@ def test_an_order_and_a_share_are_for_the_i_test(files, tmp_path, capsys, undraw
     text = capsys.readouterr().out
     assert "method 'i-test', order 2" in text
     assert "Holm correction" in text
-    assert run("group", *files, "--order", "2", "--out", tmp_path / "other") == 2
-    assert "order=2 is for" in capsys.readouterr().err.replace("--order 2", "order=2")
-    assert run("group", *files, *options[:-1], "some", "--out", out) == 2
-    assert "'some' is neither a share" in capsys.readouterr().err
 
 
 def test_pattern_that_the_shell_left_alone(files, tmp_path, undrawn):
@@ -92,47 +95,6 @@ def test_pattern_that_the_shell_left_alone(files, tmp_path, undrawn):
     options = ["--method", "t", "--correction", "fdr-by"]
     assert run("group", pattern, *options, "--out", out) == 0
     assert len(load_result(out / "group_t.h5").subjects) == 6
-
-
-def test_passes_every_option_on(files, tmp_path, monkeypatch):
-    seen = {}
-
-    def spy(results, method, correction, **options):
-        seen.update(options, results=results, method=method, correction=correction)
-        return group_inference(files, "t", "none")
-
-    monkeypatch.setattr("mvpa_kfda.group.second_level.group_inference", spy)
-    options = ["--method", "wilcoxon", "--correction", "cluster", "max"]
-    options += [
-        "--alternative",
-        "less",
-        "--metric",
-        "accuracy",
-        "--permutations",
-        77,
-        "--alpha",
-        0.01,
-    ]
-    options += ["--threshold", 0.2, "--seed", 3, "--paired", "--resample"]
-    out = ["--out", tmp_path / "out"]
-    assert run("group", *files[:3], *options, "--other", *files[3:], *out) == 0
-    names = [str(path) for path in files]
-    assert seen == {
-        "results": names[:3],
-        "other": names[3:],
-        "method": "wilcoxon",
-        "correction": ["cluster", "max"],
-        "alternative": "less",
-        "metric": "accuracy",
-        "n_permutations": 77,
-        "alpha": 0.01,
-        "threshold": 0.2,
-        "random_state": 3,
-        "paired": True,
-        "resample": True,
-        "order": None,
-        "hypothesis": None,
-    }
 
 
 def test_maps_and_peaks_of_images(tmp_path, capsys, undrawn):
@@ -155,7 +117,7 @@ def test_maps_and_peaks_of_images(tmp_path, capsys, undrawn):
         paths.append(tmp_path / f"sub-{seed}.h5")
         result.save(paths[-1])
     out = tmp_path / "out"
-    assert run("group", *paths, "--permutations", 1999, "--out", out) == 0
+    assert run("group", *paths, "--n-permutations", 1999, "--out", out) == 0
     group = load_result(out / "group_prevalence.h5")
     for name, expected in (
         ("scores", group.scores),
@@ -190,31 +152,36 @@ def test_errors_are_one_line(files, tmp_path, capsys):
     assert "There is no file" in capsys.readouterr().err
 
 
-def test_arguments_of_python_are_worded_for_the_terminal(files, tmp_path, capsys):
-    out = ["--out", tmp_path / "out"]
+def test_two_groups_are_compared(files, tmp_path, capsys, undrawn):
+    options = ["--method", "t", "--alpha", 0.2, "--correction", "none", "--paired"]
+    lists = [*files[:3], "--other", *files[3:], "--subjects", "a", "b", "c"]
+    assert run("group", *lists, *options, "--out", tmp_path / "out") == 0
+    result = load_result(tmp_path / "out" / "group_t.h5")
+    options = {"alpha": 0.2, "other": files[3:], "paired": True, "random_state": 0}
+    names = ["a", "b", "c"]
+    assert result == group_inference(files[:3], "t", "none", subjects=names, **options)
 
-    def error_of(*arguments):
-        assert run("group", *arguments, *out) == 2
-        return capsys.readouterr().err
 
-    pattern = tmp_path / "nobody-*.h5"
-    assert f"No file matches the pattern '{pattern}'." in error_of(pattern)
-    assert "add the second with --other" in error_of(*files, "--paired")
-    assert "Invalid value for --alpha: 5.0" in error_of(*files, "--alpha", 5)
-    text = error_of(*files, "--method", "t", "--threshold", 3.1)
-    assert "Invalid value for --threshold: 3.1" in text
-    text = error_of(*files, "--permutations", 0)
-    assert "Invalid value for --permutations: 0" in text
-    assert "Invalid value for --metric: 'f1'" in error_of(*files, "--metric", "f1")
-    text = error_of(*files[:3], "--other", *files[3:])
-    assert "For a comparison use --method sign-flip" in text
-    swapped = [files[1], files[0], *files[2:]]
-    text = error_of(*files, "--other", *swapped, "--paired", "--method", "t")
-    assert text.count("subjects=") == text.count("paired=") == 0
-    assert text.rstrip().endswith("Sort both lists in the same way.")
-    twice = files[:3], files[2:5]
-    text = error_of(*twice[0], "--other", *twice[1], "--method", "t")
-    assert "same in two conditions, use --paired." in text
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nobody-*.h5"], "No file matches the pattern 'nobody-*.h5'."),
+        (["SUBJECTS", "--paired"], "paired=True compares with another list"),
+        (["SUBJECTS", "--alpha", "5"], "Invalid value for 'alpha': 5"),
+        (["SUBJECTS", "--method", "wilcox"], "Did you mean wilcoxon?"),
+        (["SUBJECTS", "--metric", "f1"], "Invalid value for 'metric': 'f1'"),
+        (["SUBJECTS", "--order", "2"], "order=2 is for"),
+        (["SUBJECTS", "--method", "i-test", "--hypothesis", "some"], "'some'"),
+        (["SUBJECTS", "--other", "SUBJECTS"], "method='sign-flip'"),
+    ],
+)
+def test_what_cannot_be_tested_is_refused(files, tmp_path, capsys, arguments, message):
+    pattern = files[0].parents[1] / "sub-*" / "result.h5"
+    arguments = [pattern if each == "SUBJECTS" else each for each in arguments]
+    assert run("group", *arguments, "--out", tmp_path / "out") == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
 
 
 def test_several_corrections(files, tmp_path, capsys, undrawn):

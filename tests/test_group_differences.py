@@ -177,7 +177,7 @@ def test_every_subject_differs_in_other_things(kind, tmp_path, capsys, monkeypat
         result.save(tmp_path / f"sub-{number}.h5")
     names = sorted(map(str, tmp_path.glob("sub-*.h5")))
     out = str(tmp_path / "out")
-    assert main(["group", *names, "--permutations", "49", "--out", out]) == 0
+    assert main(["group", *names, "--n-permutations", "49", "--out", out]) == 0
     saved = f"{out}/group_prevalence.h5"
     assert main(["methods", saved]) == 0
     assert main(["report", saved]) == 0

@@ -1274,7 +1274,7 @@ SCANS = {
     "t_r": (2.0, 1.5),
     "slice_time_ref": (0.5, 0.0),
     "smoothing_fwhm": (None, 4.0),
-    "mask": ("brain masks of the runs", "--mask"),
+    "mask": ("brain masks of the runs", "--mask-img"),
     "n_mask_voxels": (150, 90),
     "drift_model": ("cosine", "fMRIPrep"),
     "high_pass": (0.01, 0.02),

@@ -900,7 +900,7 @@ def test_command_writes_a_page_beside_a_result(saved, capsys):
     assert capsys.readouterr().out == "Wrote latency.html\n"
     assert "Onsets &amp; peaks" in (saved / "latency.html").read_text("utf-8")
     assert main(["report", "latency.h5"]) == 2
-    assert "use --overwrite to replace it" in capsys.readouterr().err
+    assert "pass overwrite=True to replace it" in capsys.readouterr().err
     assert main(["report", "latency.h5", "--overwrite"]) == 0
 
 
@@ -918,7 +918,7 @@ def test_command_shows_the_corrections_that_it_is_given(saved, few):
 def test_command_takes_patterns_and_names_results_by_their_files(
     saved, capsys, undrawn
 ):
-    assert main(["report", "*.h5", "--output", "both.html"]) == 0
+    assert main(["report", "*.h5", "--fname", "both.html"]) == 0
     assert capsys.readouterr().out == "Wrote both.html\n"
     reader = Reader((saved / "both.html").read_text("utf-8"))
     rows = [row for row in reader.rows if row[0] in ("latency", "single")]
@@ -932,8 +932,8 @@ def test_command_takes_patterns_and_names_results_by_their_files(
     [
         (["none.h5"], "no such file: none.h5"),
         (["*.nii"], "No file matches"),
-        (["single.h5", "--output", "a.pdf"], "ends in .html"),
-        (["single.h5", "./single.h5", "--output", "a.html"], "listed twice"),
+        (["single.h5", "--fname", "a.pdf"], "ends in .html"),
+        (["single.h5", "./single.h5", "--fname", "a.html"], "listed twice"),
     ],
 )
 def test_command_refuses_in_one_line(saved, arguments, match, capsys):

@@ -39,8 +39,8 @@ def test_commands_print_names_as_text(tmp_path, capsys, monkeypatch):
     result.save("result\x1b[2J\n.h5")
     assert main(["methods", "result\x1b[2J\n.h5"]) == 0
     assert main(["methods", "none\x1b[2J\n.h5"]) == 2
-    assert main(["report", "result\x1b[2J\n.h5", "--output", "\x9b.htm"]) == 0
-    assert main(["epochs", "x", "--by", "\x1b"]) == 2
+    assert main(["report", "result\x1b[2J\n.h5", "--fname", "\x9b.htm"]) == 0
+    assert main(["epochs", "x", "--y", "\x1b"]) == 2
     said = capsys.readouterr()
     assert r"\x1b" in said.err
     assert not STEERS.search(said.out + said.err)

@@ -134,7 +134,7 @@ def test_the_command_has_the_same_default(tmp_path, capsys):
     EVENTS.to_csv(tmp_path / "events.tsv", sep="\t", index=False)
     MASK.to_filename(tmp_path / "mask.nii")
     command = ["betas", path, "--events", tmp_path / "events.tsv", "--out", tmp_path]
-    command += ["--mask", tmp_path / "mask.nii"]
+    command += ["--mask-img", tmp_path / "mask.nii"]
     assert main([*map(str, command)]) == 0
     told = capsys.readouterr()
     assert told.err == ""
@@ -146,7 +146,7 @@ def test_the_command_has_the_same_default(tmp_path, capsys):
     path.with_name("sub-1_task-x_run-0_bold.json").unlink()
     assert main([*map(str, command)]) == 0
     told = capsys.readouterr()
-    assert "warning: --slice-time-ref is not given" in told.err
+    assert "warning: slice_time_ref is not given" in told.err
     assert "slice times at 0 of the TR (default)" in told.out
 
 
@@ -227,5 +227,5 @@ def test_the_command_writes_cifti_files_that_its_advice_decodes(tmp_path, capsys
     assert_allclose(found, expected, rtol=0, atol=1e-12)
     (line,) = (t for t in told.splitlines() if t.startswith("Decode them: "))
     words = line.removeprefix("Decode them: mvpa-kfda ").split(" ")
-    more = ["--permutations", "0", "--radius", "3", "--cv", "2"]
+    more = ["--n-permutations", "0", "--radius", "3", "--cv", "2"]
     assert main([*words, *more, "--out", str(tmp_path)]) == 0

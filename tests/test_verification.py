@@ -896,14 +896,14 @@ def saved(tmp_path, monkeypatch, honest):
 
 
 def test_the_command_verifies(saved, capsys):
-    assert main(["verify", "result.h5", "data.npz", "--cells", "3"]) == 0
+    assert main(["verify", "result.h5", "data.npz", "--n-cells", "3"]) == 0
     assert "cells of permuted labels refitted, all equal" in capsys.readouterr().out
     assert main(["verify", "result.h5", "other.npz"]) == 1
     out = capsys.readouterr().out
     assert "the data are other ones" in out
-    assert "--by" not in out  # which say nothing about arrays
-    assert main(["verify", "result.h5", "data.npz", "--cells", "0"]) == 2
-    assert "--cells 0" in capsys.readouterr().err
+    assert "--y" not in out  # which say nothing about arrays
+    assert main(["verify", "result.h5", "data.npz", "--n-cells", "0"]) == 2
+    assert "n_cells" in capsys.readouterr().err
     assert main(["verify", "result.h5", "nothing.npz"]) == 2
 
 
@@ -915,13 +915,13 @@ def test_the_command_reads_epochs_and_images(tmp_path, monkeypatch, capsys):
     epochs = mne.read_epochs("pets-epo.fif", verbose=False)
     options = {"groups": "run", "n_permutations": 9}
     decode_epochs(epochs, "pet", **options).save("pets.h5")
-    found = ["verify", "pets.h5", "pets-epo.fif", "--cells", "4"]
-    assert main([*found, "--by", "pet"]) == 0
+    found = ["verify", "pets.h5", "pets-epo.fif", "--n-cells", "4"]
+    assert main([*found, "--y", "pet"]) == 0
     assert "as they were for the result" not in capsys.readouterr().out
-    assert main([*found, "--by", "run"]) == 1
+    assert main([*found, "--y", "run"]) == 1
     out = capsys.readouterr().out
     assert "the labels are other ones" in out
-    assert "as they were for the result (--by, --classes" in out
+    assert "as they were for the result (--y, --labels" in out
     image = build.volume(np.stack([X, np.zeros_like(X)], axis=3))
     image.to_filename("bold.nii.gz")
     epochs.metadata.to_csv("labels.tsv", sep="\t", index=False)
@@ -931,8 +931,8 @@ def test_the_command_reads_epochs_and_images(tmp_path, monkeypatch, capsys):
     options |= {"mask_img": "mask.nii.gz", "radius": 3}
     searchlight("bold.nii.gz", (table, "pet"), **options).save("map.h5")
     places = ["--labels", "labels.tsv", "--label-column", "pet"]
-    found = ["verify", "map.h5", "bold.nii.gz", "--cells", "4"]
-    assert main([*found, *places, "--mask", "mask.nii.gz"]) == 0
+    found = ["verify", "map.h5", "bold.nii.gz", "--n-cells", "4"]
+    assert main([*found, *places, "--mask-img", "mask.nii.gz"]) == 0
     assert main(found) == 2
     assert "--labels TABLE" in capsys.readouterr().err
 

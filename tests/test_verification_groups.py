@@ -387,7 +387,7 @@ def test_the_commands_take_groups(tmp_path, monkeypatch, capsys):
     saved = saved_in(tmp_path, subjects("DecodingResult")[:4])
     files = [str(path) for path in saved[:3]]
     group_inference(saved[:3], "sign-flip", "max", **OPTIONS).save("group.h5")
-    assert main(["verify", "group.h5", *files, "--cells", "3"]) == 0
+    assert main(["verify", "group.h5", *files, "--n-cells", "3"]) == 0
     assert "1 position and all 7 permutations recomputed" in capsys.readouterr().out
     assert main(["rerun", "group.h5", *files[::-1]]) == 0
     assert "All numbers are the same" in capsys.readouterr().out
@@ -470,6 +470,6 @@ def test_no_other_command_is_shown_than_one_that_verifies(saved, tmp_path, monke
         shown = verification_html(load_result("words.h5"), "words.h5")
         assert (html.escape(good) in shown) == (line == good), line
     # What a shell would run in place of a name is quoted.
-    Path("words.json").write_text(json.dumps({"Verify": f"{good} --mask `x`$(x)"}))
+    Path("words.json").write_text(json.dumps({"Verify": f"{good} --mask-img `x`$(x)"}))
     shown = verification_html(load_result("words.h5"), "words.h5")
-    assert html.escape(f"{good} --mask '`x`$(x)'") in shown
+    assert html.escape(f"{good} --mask-img '`x`$(x)'") in shown

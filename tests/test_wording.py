@@ -144,7 +144,7 @@ def files(tmp_path_factory):
 
 @pytest.mark.filterwarnings("ignore")
 def test_the_group_command_counts_to_one(files, tmp_path, capsys):
-    options = ["--permutations", "1", "--out", str(tmp_path / "out")]
+    options = ["--n-permutations", "1", "--out", str(tmp_path / "out")]
     assert main(["group", *files, *options]) == 0
     printed = capsys.readouterr().out
     assert "Tested 1 time, 0.000 s: 3 subjects" in printed

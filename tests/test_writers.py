@@ -16,7 +16,7 @@ import build
 import mvpa_kfda
 from mvpa_kfda import decode_arrays, report
 from mvpa_kfda.bids.write import write_table
-from mvpa_kfda.cli.common import check_out
+from mvpa_kfda.cli.command import check_out
 from mvpa_kfda.cli.output import save_figure, save_table
 from mvpa_kfda.utils.checkpoint import Checkpoint
 from mvpa_kfda.utils.files import write_json, write_whole

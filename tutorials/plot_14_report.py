@@ -90,7 +90,7 @@ page = report({"Group": group, **results}, folder / "study.html", title="The stu
 print(page.get_contents()[0])
 
 # %%
-# The command-line equivalent is ``mvpa-kfda report sub-*.h5 group.h5 --output
+# The command-line equivalent is ``mvpa-kfda report sub-*.h5 group.h5 --fname
 # study.html``.
 #
 # Methods paragraph

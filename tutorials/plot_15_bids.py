@@ -77,7 +77,7 @@ print(table.head(4).to_string())
 
 options = [
     *("--by", "trial_type", "--where", "trial_type != 'button'"),
-    *("--tmin", "-0.1", "--tmax", "0.4", "--permutations", "200"),
+    *("--tmin", "-0.1", "--tmax", "0.4", "--n-permutations", "200"),
 ]
 main(["bids", str(dataset), str(output), "participant", *options])
 

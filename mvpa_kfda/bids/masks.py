@@ -42,14 +42,14 @@ def mask_of_runs(runs, kind, images, given):
     """The `Mask` of runs: the voxels given, else those in the brain in all."""
     if given is not None:
         image = _load(given, images[0])
-        n = int(load_mask(image, images[0], "--mask")[0].sum())
-        return Mask(image, {"MaskVoxels": n, "MaskFrom": "--mask"})
+        n = int(load_mask(image, images[0], "--mask-img")[0].sum())
+        return Mask(image, {"MaskVoxels": n, "MaskFrom": "--mask-img"})
     if not any(run.mask for run in runs):
         return _computed(runs, kind, images)
     if missing := [run.path.name for run in runs if run.mask is None]:
         warn(
             f"There is no brain mask of {', '.join(missing)}. The voxels are those in "
-            "the masks of the other runs; use --mask to choose them."
+            "the masks of the other runs; use --mask-img to choose them."
         )
     masks = {run.label: _load(run.mask, images[0]) for run in runs if run.mask}
     return _intersection(masks, missing)
@@ -58,11 +58,11 @@ def mask_of_runs(runs, kind, images, given):
 def _load(path, image):
     """A mask, and refuse one that is empty or on another grid, by name."""
     mask = load_3d(path, path.name)
-    mend = "Set --mask to a mask on their grid."
+    mend = "Set --mask-img to a mask on their grid."
     check_grid(mask, image, path.name, "the images", mend)
     if not (np.asarray(mask.dataobj) > 0).any():
         raise ValueError(
-            f"{path} is empty: no voxel is in this mask. Set --mask to another one."
+            f"{path} is empty: no voxel is in this mask. Set --mask-img to another one."
         )
     return on_grid(load_mask(mask, image, path.name)[0].astype(np.uint8), image)
 
@@ -73,7 +73,7 @@ def _computed(runs, kind, images):
     others = " and the other runs" if len(images) > 1 else ""
     warn(
         f"There is no brain mask of {name}{others}: nilearn computes one of the "
-        "images. Use --mask to choose the voxels."
+        "images. Use --mask-img to choose the voxels."
     )
     if kind == "images":  # of which a searchlight finds the background
         return Mask(None, {"MaskFrom": "computed by nilearn"})
@@ -84,7 +84,7 @@ def _computed(runs, kind, images):
         n = int(np.count_nonzero(np.asarray(image.dataobj)))
     if n == 0:
         raise ValueError(
-            f"nilearn finds no brain in {name}{others}. Use --mask to choose the "
+            f"nilearn finds no brain in {name}{others}. Use --mask-img to choose the "
             "voxels."
         )
     return Mask(image, {"MaskVoxels": n, "MaskFrom": "computed by nilearn"})
@@ -98,8 +98,8 @@ def _intersection(masks, missing):
     n = int(np.count_nonzero(np.asarray(image.dataobj)))
     if n == 0:
         raise ValueError(
-            "No voxel is in the brain masks of all runs. Look at these masks; --mask "
-            "or --run choose others."
+            "No voxel is in the brain masks of all runs. Look at these masks; "
+            "--mask-img or --run choose others."
         )
     lost = union - n
     sizes = {label: int(each.sum()) for label, each in inside.items()}
@@ -116,7 +116,7 @@ def _intersection(masks, missing):
             f"Only {n} of {union} voxels are in the brain masks of all runs; run "
             f"{smallest} has the smallest, of {sizes[smallest]}. The others "
             f"({share:.0%}) are left out. If that mask is wrong, leave the run out, or "
-            "use --mask."
+            "use --mask-img."
         )
     words = f"{lost} of {union} voxels left out, not in the masks of all runs"
     return Mask(image, about, (words,))

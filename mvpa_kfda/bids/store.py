@@ -41,7 +41,7 @@ _ENDS = (
     r"|stat-[A-Za-z0-9]+_statmap\.(nii\.gz|json))"
 )
 #: Options of the command that are files, and what ``verify`` calls them.
-_FILES = {"mask_img": "--mask", "labels_img": "--atlas", "lut": "--atlas-names"}
+_FILES = {"mask_img": "--mask-img", "labels_img": "--labels-img", "lut": "--lut"}
 #: Options that trials of images depend on.
 _OF_TRIALS = {*("by", "where", "estimate", "max_dropped")}.union(*ESTIMATES.values())
 #: The parts of a record of trials that are looked at, and what they are.

@@ -8,6 +8,8 @@ is significant.
 import re
 import time
 from dataclasses import fields
+from functools import partial
+from itertools import chain
 
 import numpy as np
 
@@ -20,7 +22,6 @@ from ..utils.files import write_whole
 from ..utils.text import plain_cells, tell
 from ..viz.brains import fits_glass_brain, kinds_of
 from ..viz.patterns import part_to_draw
-from .common import CLUSTER_LEVEL
 
 ALPHA = 0.05
 
@@ -29,6 +30,8 @@ MOST_PEAKS = 5
 
 #: Decimals of the columns of the printed peaks; p-values have four.
 DECIMALS = {"x": 1, "y": 1, "z": 1, "score": 3, "cluster_size_mm3": 0}
+#: To how many decimals coordinates are written.
+MM = dict.fromkeys("xyz", 3)
 
 #: How the names of figures other than the first end.
 FIGURES = {
@@ -38,61 +41,69 @@ FIGURES = {
 }
 
 
+def write_all(result, stem, outputs):
+    """Write a result, and every output, of (ending, words, write); return what is what.
+
+    The result comes first, as all others can be made from it.
+    """
+    result.save(stem.with_name(f"{stem.name}.h5"), overwrite=True)
+    written = {".h5": "the result, for mvpa_kfda.load_result"}
+    for ending, words, write in outputs:
+        write(stem.with_name(stem.name + ending))
+        written[ending] = words
+    return written
+
+
 def write_and_print(result, name, stem, correction, start):
     """Write figure, table and result, and print what came out."""
-    files = _write(result, stem, correction)
+    corrections = [] if correction == "none" else [correction]
+    options = {"plot": result.plot, "correction": correction, "alpha": ALPHA}
+    outputs = [
+        (".png", "figure", partial(save_figure, **options)),
+        (".csv", "table", partial(save_table, result.to_dataframe(corrections))),
+        *_pairs(result),
+    ]
+    written = write_all(result, stem, outputs)
+    predicted = counted(len(result.classes), "class")
+    if not len(result.classes):
+        predicted = f"values from {result.y.min():g} to {result.y.max():g}"
     sizes = [AXES[x].count(n) for x, n in zip(result.axes, result.shape, strict=True)]
-    n_channels = len(result.parameters["ch_names"])
+    channels = counted(len(result.parameters["ch_names"]), "channel")
     tested = f"tested on {counted(result.n_tested, 'separate trial')}"
     if result.parameters["n_folds"]:
         tested = ", ".join(result.worded_folds())
     tell(
-        f"Decoded {name}: {result.worded_trials()}, {_word_predicted(result)}, "
-        f"{counted(n_channels, 'channel')}, "
-        f"{' x '.join(sizes)}, {tested}"
+        f"Decoded {name}: {result.worded_trials()}, {predicted}, {channels}, "
+        f"{' x '.join(sizes)}, {tested}",
+        *_word_found(result, correction),
+        f"Wrote {', '.join(f'{stem}{ending}' for ending in written)}",
+        f"Took {time.perf_counter() - start:.1f} s",
     )
-    tell(*_word_found(result, correction))
-    tell(f"Wrote {', '.join(map(str, files))}")
-    tell(f"Took {time.perf_counter() - start:.1f} s")
 
 
-def _write(result, stem, correction):
-    """Write figure, table and result; return their paths."""
-    files = [stem.with_name(stem.name + ending) for ending in (".png", ".csv", ".h5")]
-    result.save(files[2], overwrite=True)  # first, as the others can be made from it
-    corrections = [] if correction == "none" else [correction]
-    save_table(result.to_dataframe(corrections), files[1])
-    save_figure(files[0], result.plot, correction=correction, alpha=ALPHA)
-    return [*files, *_write_pairs(result, stem)]
-
-
-def _write_pairs(result, stem):
-    """Write tables of pairs of classes, if there are any; return their paths."""
-    paths = []
+def _pairs(result, words=""):
+    """Tables of pairs of classes, if there are any."""
     for metric in result.pair_tables:
-        paths.append(stem.with_name(f"{stem.name}_{metric}.csv"))
-        save_table(result.to_dataframe(metric=metric), paths[-1])
-    return paths
+        table = partial(save_table, result.to_dataframe(metric=metric).round(MM))
+        yield f"_{metric}.csv", f"table of {words}pair of classes", table
 
 
-def write_images(result, name, unit, stem, correction, level=CLUSTER_LEVEL):
+def write_images(result, name, unit, stem, correction, level):
     """Write maps, tables, figures and the result, and word what came out."""
-    result.save(stem.with_name(f"{stem.name}.h5"), overwrite=True)
-    result = _at_level(result, level)
+    shown = _at_level(result, level)
     lines = _word_result(result, name, unit)
     options = {"threshold": level} if is_of_clusters(correction) else {}
-    lines += _word_found(result, correction, **options)
+    lines += _word_found(shown, correction, **options)
     peaks = None
     if result.n_permutations:
-        peaks = result.peaks(correction, alpha=ALPHA)
+        peaks = shown.peaks(correction, alpha=ALPHA)
         lines += _word_peaks(peaks, stem)
-    written = {
-        ".h5": "the result, for mvpa_kfda.load_result",
-        **_write_tables(result, peaks, stem, correction),
-        **_write_maps(result, stem, correction),
-        **_write_patterns(result, stem),
-        **_write_figures(result, stem, correction),
-    }
+    outputs = chain(
+        _tables(shown, peaks, correction),
+        _maps(shown, correction),
+        _figures(shown, correction, level),
+    )
+    written = write_all(result, stem, outputs)
     lines.append(f"Wrote to {stem.parent}:")
     width = max(len(ending) for ending in written) + len(stem.name)
     for ending, text in written.items():
@@ -100,43 +111,32 @@ def write_images(result, name, unit, stem, correction, level=CLUSTER_LEVEL):
     return lines
 
 
-class _ResultAtLevel(VolumeResult):
-    """A result whose clusters form at a p-level, in its tables and figures too."""
-
-    level = CLUSTER_LEVEL
-
-    def pvalues(self, correction="none", *, threshold=None, **options):
-        """Compute p-values at that level; no method here is asked for another."""
-        return super().pvalues(correction, threshold=self.level, **options)
-
-
 def _at_level(result, level):
-    """Return the same result with clusters that form at a p-level."""
+    """The same result with clusters that form at a p-level, in its tables too."""
+
+    class AtLevel(VolumeResult):
+        def pvalues(self, correction="none", *, threshold=None, **options):
+            """Compute p-values at that level; no method here is asked for another."""
+            return super().pvalues(correction, threshold=level, **options)
+
     values = {field.name: vars(result)[field.name] for field in fields(result)}
-    same = _ResultAtLevel(**values)
-    object.__setattr__(same, "level", level)  # results are frozen
-    return same
+    return AtLevel(**values)
 
 
-def _write_tables(result, peaks, stem, correction):
-    """Write the tables; return their endings and what they are."""
+def _tables(result, peaks, correction):
+    """Tables of positions, of pairs of classes, and of peaks."""
     noun = result.geometry.noun
     corrections = [] if correction == "none" else [correction]
-    tables = {".csv": (result.to_dataframe(corrections), f"every {noun}")}
-    for metric in result.pair_tables:
-        pairs = f"every {noun} and pair of classes"
-        tables[f"_{metric}.csv"] = result.to_dataframe(metric=metric), pairs
+    table = partial(save_table, result.to_dataframe(corrections).round(MM))
+    yield ".csv", f"table of every {noun}", table
+    yield from _pairs(result, f"every {noun} and ")
     if peaks is not None:
         what = "significant regions" if noun == "region" else "cluster peaks"
-        tables["_peaks.csv"] = peaks, what
-    for ending, (table, _) in tables.items():
-        table = table.round(dict.fromkeys("xyz", 3))  # mm
-        save_table(table, stem.with_name(stem.name + ending))
-    return {ending: f"table of {what}" for ending, (_, what) in tables.items()}
+        yield "_peaks.csv", f"table of {what}", partial(save_table, peaks.round(MM))
 
 
-def _write_maps(result, stem, correction):
-    """Write the maps; return their endings and what they show."""
+def _maps(result, correction):
+    """Maps of scores, p-values, pairs of classes, and patterns of regions."""
     maps = {"_scores": (None, "none", result.scoring[0])}
     of_file = result.geometry.base.ending
     if result.n_permutations:
@@ -151,37 +151,27 @@ def _write_maps(result, stem, correction):
         ending = f"_{_plain(metric)}"
         ending = f"_pairs_{number}" if ending in maps else ending
         maps[ending] = metric, "none", f"the pairs {metric}"
-    for ending, (name, corrected, _) in maps.items():
+    for ending, (name, corrected, words) in maps.items():
         image = result.to_img(name, correction=corrected)
-        path = stem.with_name(f"{stem.name}{ending}{of_file}")
-        write_whole(path, image.to_filename)
-    return {f"{ending}{of_file}": f"map of {text[2]}" for ending, text in maps.items()}
+        yield f"{ending}{of_file}", f"map of {words}", partial(save_image, image)
+    endings = set()
+    for number, (label, image) in enumerate(
+        result.patterns().items() if result.pattern_maps else ()
+    ):
+        name = number if _plain(label) in endings else _plain(label)
+        endings.add(name)
+        words = f"activation pattern of {label}, in the unit of the images"
+        yield f"_pattern_{name}{of_file}", words, partial(save_image, image)
 
 
 def _plain(label):
-    """Return a label without what no name of a file can hold."""
+    """A label without what no name of a file can hold."""
     return re.sub(r"[^A-Za-z0-9.+-]+", "-", label)
 
 
-def _write_patterns(result, stem):
-    """Write the patterns of regions, if any; return their endings and what they are."""
-    if not result.pattern_maps:
-        return {}
-    written = {}
-    for number, (label, image) in enumerate(result.patterns().items()):
-        of_file = result.geometry.base.ending
-        ending = f"_pattern_{_plain(label)}{of_file}"
-        if ending in written:
-            ending = f"_pattern_{number}{of_file}"
-        write_whole(stem.with_name(stem.name + ending), image.to_filename)
-        written[ending] = f"activation pattern of {label}, in the unit of the images"
-    return written
-
-
-def _write_figures(result, stem, correction):
-    """Write the figures; return their endings and what they show."""
+def _figures(result, correction, level):
+    """Figures of the scores, one for each kind that fits, and of patterns."""
     space = result.geometry
-    first, *others = kinds_of(space)
     shown = "significant ones" if result.n_permutations else "scores above chance"
     texts = {
         "bar": f"scores of {space.noun}s",
@@ -189,21 +179,23 @@ def _write_figures(result, stem, correction):
         "stat_map": "scores on slices",
         "glass_brain": f"{shown} through a glass brain",
     }
-    figures = {".png": (first, texts[first])}
-    for kind in others:
-        if kind == "glass_brain" and not fits_glass_brain(space.base):
-            continue
-        if kind != "bar":
-            figures[FIGURES[kind]] = kind, texts[kind]
-    level = result.level if isinstance(result, _ResultAtLevel) else CLUSTER_LEVEL
-    for ending, (kind, _) in figures.items():
-        path = stem.with_name(stem.name + ending)
-        options = {"correction": correction, "threshold": level}
-        save_figure(path, result.plot, kind=kind, alpha=ALPHA, **options)
+    options = {"correction": correction, "threshold": level, "alpha": ALPHA}
+    for number, kind in enumerate(kinds_of(space)):
+        fits = kind not in ("bar", "glass_brain") or (
+            kind == "glass_brain" and fits_glass_brain(space.base)
+        )
+        if number == 0 or fits:
+            draw = partial(save_figure, plot=result.plot, kind=kind, **options)
+            ending = FIGURES[kind] if number else ".png"
+            yield ending, f"figure: {texts[kind]}", draw
     if result.pattern_maps and part_to_draw(space.base)[0] is not None:
-        figures["_patterns.png"] = None, "activation patterns"
-        save_figure(stem.with_name(f"{stem.name}_patterns.png"), result.plot_patterns)
-    return {ending: f"figure: {text}" for ending, (_, text) in figures.items()}
+        draw = partial(save_figure, plot=result.plot_patterns)
+        yield "_patterns.png", "figure: activation patterns", draw
+
+
+def save_image(image, path):
+    """Write an image."""
+    write_whole(path, image.to_filename)
 
 
 def save_table(table, path, **options):
@@ -223,13 +215,6 @@ def save_figure(path, plot, **options):
     figure = plot(**options).figure
     write_whole(path, lambda draft: figure.savefig(draft, dpi=150))
     plt.close(figure)
-
-
-def _word_predicted(result):
-    """Word what is predicted: classes, or numbers."""
-    if len(result.classes):
-        return counted(len(result.classes), "class")
-    return f"values from {result.y.min():g} to {result.y.max():g}"
 
 
 def _word_found(result, correction, **options):

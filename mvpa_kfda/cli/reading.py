@@ -7,58 +7,82 @@ import math
 
 #: Labels that a message lists before it breaks off.
 MOST_LISTED = 20
+_CONFOUNDS = "--confounds"
 
 
-def read_volumes(paths, tables, column, drop, groups, confounds, train_on, average):
-    """Return images and the table of their volumes, and words for both."""
+def check_volumes(paths):
+    """Refuse files of values on surfaces without the surfaces."""
+    if any(path.name.endswith((".gii", ".gii.gz")) for path in paths):
+        raise ValueError(
+            "GIFTI files hold values of vertices without a mesh. Commands decode "
+            "volumes (.nii.gz) and CIFTI files; surface images are decoded in Python."
+        )
+
+
+def read_volumes(given, groups=None, confounds=None, train_on=None):
+    """Images and the table of their volumes, and words for both."""
     import numpy as np
 
     from ..data.cifti import is_cifti, load_ciftis
     from ..data.trials import OF_IMAGES, read_train_on
     from ..data.volumes import load_volumes, n_volumes
-    from ..utils.checks import counted
+    from ..utils.checks import counted, quoted
 
+    paths, drop = given.images, given.drop
+    check_volumes(paths)
     if is_cifti(paths):
         images = load_ciftis(paths)
         counts = [len(file.rows) for file in images]
     else:
         images = load_volumes(paths)
         counts = [n_volumes(image) for image in images]
-    table = _read_tables(tables, paths, counts)
-    own = [name for name in (column, groups) if name is not None]
-    flags = {"--label-column": [column], "--groups": own[1:], "--confounds": confounds}
-    for flag, names in flags.items():
-        for name in names:
-            _check_column(table, name, flag)
-    keep = _mark_kept(table[column], drop)
+    table = _read_tables(given.labels, paths, counts)
+    confounds = confounds if isinstance(confounds, list) else [confounds]
+    flags = [("--label-column", given.label_column), ("--groups", groups)]
+    flags += [(_CONFOUNDS, name) for name in confounds]
+    named = [(flag, name) for flag, name in flags if name is not None]
+    for flag, name in named:
+        if name not in table.columns.tolist():
+            raise ValueError(
+                f"{flag}: {name!r} is not a column of --labels. The columns are: "
+                f"{quoted(table.columns.tolist())}."
+            )
+    keep = _mark_kept(table[given.label_column], drop)
     table = table[keep]
-    for name in (*own, *confounds):
-        _check_filled(table, name, "" if name != column else " (--drop n/a)")
+    for flag, name in named:
+        missing = table.index[table[name].isna()]
+        if len(missing):
+            how = " (--drop n/a)" if flag == "--label-column" else ""
+            raise ValueError(
+                f"The column {name!r} of --labels is empty for {len(missing)} volumes "
+                f"(first: volume {missing[0] + 1}). Fill in the values, or leave out "
+                f"these volumes{how}."
+            )
     words = paths[0].name
     if len(paths) > 1:
         words += f" and {len(paths) - 1} more"
     words += f": {len(table)} of {counted(len(keep), 'volume')}" if drop else ""
-    if not average:
-        parts = _by_image(keep, counts, images, paths)
-        return list(_select_volumes(parts)), table, words
-    chosen = read_train_on(train_on, len(table), table, OF_IMAGES)
-    values = [table[name].to_numpy() for name in own]
-    if chosen is not None:
-        values.append(chosen.mask)  # no block is both trained with and tested
-    blocks = _number_blocks(table.index.to_numpy(), values, counts)
-    n_blocks = blocks.max() + 1
-    words += f"{';' if drop else ':'} {counted(len(table), 'volume')}"
-    words += f" averaged to {counted(n_blocks, 'block')}"
     # Volumes that are left out belong to no block.
-    of_volume = np.full(len(keep), -1)
-    of_volume[keep] = blocks
-    table = _average_rows(table, blocks, confounds)
-    parts = _by_image(of_volume, counts, images, paths)
-    return list(_average_blocks(parts)), table, words
+    of_volume = np.where(keep, 0, -1)
+    if given.average_blocks:
+        chosen = read_train_on(train_on, len(table), table, OF_IMAGES)
+        values = [table[name].to_numpy() for flag, name in named if flag != _CONFOUNDS]
+        if chosen is not None:
+            values.append(chosen.mask)  # no block is both trained with and tested
+        blocks = _number_blocks(table.index.to_numpy(), values, counts)
+        words += f"{';' if drop else ':'} {counted(len(table), 'volume')}"
+        words += f" averaged to {counted(blocks.max() + 1, 'block')}"
+        of_volume[keep] = blocks
+        averaged = [name for flag, name in named if flag == _CONFOUNDS]
+        table = _average_rows(table, blocks, averaged)
+    parts = np.split(of_volume, np.cumsum(counts)[:-1])
+    of_images = zip(images, paths, parts, strict=True)
+    chosen = [_choose(*each, given.average_blocks) for each in of_images]
+    return [image for image in chosen if image is not None], table, words
 
 
 def _read_tables(paths, files, counts):
-    """Return a table with one row per volume, and the column file if it has none."""
+    """The table with one row per volume, and the column file if it has none."""
     import numpy as np
     import pandas as pd
 
@@ -86,35 +110,13 @@ def _read_tables(paths, files, counts):
     return table
 
 
-def _check_column(table, column, flag):
-    """Refuse a column that does not exist."""
-    from ..utils.checks import quoted
-
-    if column not in table.columns:
-        raise ValueError(
-            f"{flag}: {column!r} is not a column of --labels. The columns are: "
-            f"{quoted(table.columns.tolist())}."
-        )
-
-
-def _check_filled(table, column, how):
-    """Refuse a column with empty rows."""
-    missing = table.index[table[column].isna()]
-    if len(missing):
-        raise ValueError(
-            f"The column {column!r} of --labels is empty for {len(missing)} volumes "
-            f"(first: volume {missing[0] + 1}). Fill in the values, or leave out these "
-            f"volumes{how}."
-        )
-
-
 def _mark_kept(labels, drop):
-    """Mark the volumes (n_volumes,) that are not left out."""
+    """Which volumes (n_volumes,) are not left out."""
     import numpy as np
 
     from ..utils.checks import quoted
 
-    words = np.array([as_word(label) for label in labels])
+    words = np.array([_as_word(label) for label in labels])
     unknown = [name for name in drop if name not in words]
     if unknown:
         raise ValueError(
@@ -127,57 +129,15 @@ def _mark_kept(labels, drop):
     return keep
 
 
-def as_word(label):
-    """Return a label as it stands in a table; whole numbers may have become floats."""
+def _as_word(label):
+    """A label as it stands in a table; whole numbers may have become floats."""
     if isinstance(label, float):
         return "n/a" if math.isnan(label) else f"{label:g}"
     return str(label)
 
 
-def _by_image(values, counts, images, paths):
-    """Yield every image with its name and its part of the volumes' values."""
-    start = 0
-    for image, path, count in zip(images, paths, counts, strict=True):
-        yield image, path.name, values[start : start + count]
-        start += count
-
-
-def _select_volumes(parts):
-    """Yield the images without the volumes that are not kept."""
-    for image, name, own in parts:
-        if own.all():
-            yield getattr(image, "image", image)
-        elif own.any():
-            yield _of_rows(_rows(image, name)[own], image)
-
-
-def _rows(image, name):
-    """Return the data of an image with one row per volume, perhaps a view."""
-    import numpy as np
-
-    from ..data.cifti import Cifti
-    from ..data.volumes import read
-
-    if isinstance(image, Cifti):
-        return read(image.image, name)
-    return np.moveaxis(read(image, name).reshape(*image.shape[:3], -1), -1, 0)
-
-
-def _of_rows(rows, image):
-    """Return an image of other volumes on the grid, or with the columns, of one."""
-    import numpy as np
-
-    from ..data.cifti import Cifti
-    from ..data.space import cifti_image
-    from ..data.volumes import on_grid
-
-    if isinstance(image, Cifti):
-        return cifti_image(rows, image.columns)
-    return on_grid(np.moveaxis(rows, 0, -1), image)
-
-
 def _number_blocks(volume, columns, counts):
-    """Return the block of every volume, (n_rows,), numbered from 0, by columns."""
+    """The block of every volume, (n_rows,), numbered from 0, by columns."""
     import numpy as np
 
     # A block ends with an equal label and group, before volumes that are left out, and
@@ -190,7 +150,7 @@ def _number_blocks(volume, columns, counts):
 
 
 def _average_rows(table, blocks, confounds):
-    """Return a row for every block of a table: its first, with the mean confounds."""
+    """A row for every block of a table: its first, with the mean confounds."""
     import numpy as np
     from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
@@ -208,19 +168,38 @@ def _average_rows(table, blocks, confounds):
     return rows
 
 
-def _average_blocks(parts):
-    """Yield the mean volume of every block, image by image, in double precision."""
+def _choose(image, path, of_volume, average):
+    """The image of the volumes that are kept, or of the mean of every block, if any.
+
+    `of_volume` (n_volumes,) is -1 for volumes that are not kept.
+    """
     import numpy as np
 
-    for image, name, own in parts:
-        numbers = np.unique(own[own >= 0])
-        if len(numbers) == 0:
-            continue
-        data = _rows(image, name)
-        mean = np.empty((*data.shape[1:], len(numbers)))
+    from ..data.cifti import Cifti
+    from ..data.space import cifti_image
+    from ..data.volumes import on_grid, read
+
+    keep, is_cifti = of_volume >= 0, isinstance(image, Cifti)
+    if not keep.any():
+        return None
+    if keep.all() and not average:
+        return image.image if is_cifti else image
+    if is_cifti:
+        rows = read(image.image, path.name)
+    else:
+        data = read(image, path.name).reshape(*image.shape[:3], -1)
+        rows = np.moveaxis(data, -1, 0)
+    if average:
+        numbers = np.unique(of_volume[keep])
+        mean = np.empty((*rows.shape[1:], len(numbers)))
         for i, number in enumerate(numbers):
-            (volumes,) = np.nonzero(own == number)
-            block = data[volumes[0] : volumes[-1] + 1]  # a view: they are adjacent
+            (volumes,) = np.nonzero(of_volume == number)
+            block = rows[volumes[0] : volumes[-1] + 1]  # a view: they are adjacent
             # Sums of whole numbers in the type of the file would overflow.
             mean[..., i] = block.mean(axis=0, dtype=np.float64)
-        yield _of_rows(np.moveaxis(mean, -1, 0), image)
+        rows = np.moveaxis(mean, -1, 0)
+    else:
+        rows = rows[keep]
+    if is_cifti:
+        return cifti_image(rows, image.columns)
+    return on_grid(np.moveaxis(rows, 0, -1), image)

@@ -12,7 +12,7 @@ from .html import paragraph, part
 #: What stands for a file whose name is not known.
 _DATA = "DATA"
 #: Options of the command that say where the data of a result are.
-_PLACES = ("--bids-dir", "--derivatives", "--mask", "--atlas", "--atlas-names")
+_PLACES = ("--bids-dir", "--derivatives", "--mask-img", "--labels-img", "--lut")
 
 
 def verification_html(result, path=None):

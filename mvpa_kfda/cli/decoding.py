@@ -1,0 +1,349 @@
+"""The commands that decode a subject: epochs, generalize, searchlight and regions.
+
+The packages that read data are imported inside functions: ``--help`` needs none.
+"""
+
+import time
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+
+from ..inference.listed import OF_COURSES, CorrectionName
+from ..utils.text import tell
+from .command import Command, Out, check_out, check_there, one_line
+
+#: The p-level that forms clusters, the only one where not all maps are kept.
+CLUSTER_LEVEL = 0.05
+#: In Python none are drawn unless asked for; the files of a command have p-values, and
+#: the same command writes the same files.
+DEFAULTS = {"n_permutations": 1000, "random_state": 0}
+
+
+@dataclass(kw_only=True)
+class Corrected(Out):
+    """How results are shown.
+
+    Parameters
+    ----------
+    correction
+        correction of the p-values in figures, tables and maps
+    """
+
+    correction: CorrectionName = "max"
+
+
+def _null_for(correction, made, null=None, level=CLUSTER_LEVEL):
+    """Refuse corrections for time courses, or without what they need of permutations.
+
+    `made` words what is a map, if it is one. What has to be kept is returned.
+    """
+    from ..inference.corrections import CORRECTIONS
+
+    needs = CORRECTIONS[correction].needs
+    if made and correction in OF_COURSES:
+        raise ValueError(
+            f"--correction {correction} is for time courses, and {made}. Use "
+            "--correction max for single positions, or cluster or tfce."
+        )
+    if null == "max" and needs != "maximum":
+        raise ValueError(
+            f"--correction {correction} needs more than the maxima. Use --null full, "
+            "or leave --null out."
+        )
+    # At another level clusters are formed afterwards.
+    whole = needs is None or level != CLUSTER_LEVEL
+    return "full" if null in (None, "auto") and whole else null or "auto"
+
+
+# ------------------------------------------------------------------------------ epochs
+
+
+@dataclass
+class EpochsFile(Corrected):
+    """A file of epochs.
+
+    Parameters
+    ----------
+    file
+        epochs saved by MNE-Python (-epo.fif), EEGLAB (.set) or FieldTrip (.mat)
+    smooth
+        smooth weights over neighbouring sensors (GraphSmooth): strength of the penalty
+        on their differences, e.g. 1
+    """
+
+    file: Path
+    _: KW_ONLY
+    smooth: float | None = None
+
+
+def run_epochs(given, options):
+    """Decode an epochs file at each time.
+
+    A figure (.png), a table (.csv) and a result (.h5) are named after the file. The
+    names of maps end in _sensors, those of regression in _regression. Columns are those
+    of the metadata.
+    """
+    is_map = options.get("sensors") is not None
+    made = "with --sensors there is a map of sensors and times" if is_map else ""
+    _null_for(given.correction, made)
+    ending = "_sensors" if is_map else ""
+    if options.get("task") == "regression":
+        ending = "_regression"
+    _decode_epochs(given, options, "decode_epochs", ending)
+
+
+def run_generalize(given, options):
+    """Train at each time and test at all times.
+
+    A figure (.png), a table (.csv) and a result (.h5) have names that end in
+    _generalization. --test-epochs is the name of a file.
+    """
+    made = "generalize makes a map of two times"
+    null = options.get("null")
+    options["null"] = _null_for(given.correction, made, null)
+    _decode_epochs(given, options, "generalize_epochs", "_generalization")
+
+
+def _decode_epochs(given, options, name, ending):
+    """Read, decode by a function, write and report."""
+    start, test = time.perf_counter(), options.get("test_epochs")
+    if given.smooth is not None and "kernel" in options:
+        raise ValueError(
+            "--smooth sets a linear kernel and cannot be combined with --kernel. "
+            "Leave one of them out."
+        )
+    check_there(given.file, test)
+    import mvpa_kfda
+
+    from ..data.epochs import read_epochs_file
+    from .output import write_and_print  # loads most of the package
+
+    epochs, words = read_epochs_file(given.file), given.file.name
+    if test is not None:
+        options["test_epochs"] = read_epochs_file(test)
+        ending = f"_to_{_stem(Path(test))}{ending}"
+        words += f" with {Path(test).name}"
+    elif options.get("train_on") is not None:
+        ending = f"_train_on{ending}"
+        words += f", trained on {options['train_on']}"
+    check_out(given.out, _stem(given.file))
+    if given.smooth is not None:
+        options["kernel"] = _smooth_kernel(epochs, options, given.smooth)
+    result = getattr(mvpa_kfda, name)(epochs, **options)
+    stem = given.out / f"{_stem(given.file)}{ending}"
+    write_and_print(result, words, stem, given.correction, start)
+
+
+def _smooth_kernel(epochs, options, strength):
+    """The kernel that smooths weights over neighbours among the channels."""
+    import mne
+    import numpy as np
+    from scipy.sparse import coo_array
+
+    from .. import GraphSmooth
+    from ..data.epochs import find_neighbours, pick_channels
+
+    info = mne.pick_info(epochs.info, pick_channels(epochs.info, options.get("picks")))
+    try:
+        pairs = find_neighbours(info, "adjacency")
+    except ValueError as error:
+        text = str(error).replace("sensors='adjacency'", "--smooth")
+        raise ValueError(text) from error
+    n = len(info["ch_names"])
+    edges = coo_array((np.ones(pairs.shape[1]), tuple(pairs)), shape=(n, n))
+    return GraphSmooth((edges + edges.T, info["ch_names"]), strength)
+
+
+def _stem(path):
+    """The output is named after the input, without the endings that readers ask for."""
+    name = path.name.removesuffix(".gz")
+    for ending in (".fif", ".set", ".mat"):
+        name = name.removesuffix(ending)
+    return name.removesuffix("-epo").removesuffix("_epo") or "epochs"
+
+
+# ------------------------------------------------------------------------------ images
+
+
+@dataclass(kw_only=True)
+class Volumes:
+    """How the volumes of images are read, and which.
+
+    Parameters
+    ----------
+    labels
+        table (.tsv, .csv) with one row per volume; for several images, one table for
+        all volumes or one table per image
+    label_column
+        its column with the classes
+    drop
+        leave out volumes with these labels before anything else; n/a: volumes without a
+        label
+    average_blocks
+        for time series in blocks: average consecutive volumes with the same label,
+        group and image, and decode these means
+    """
+
+    labels: list[Path]
+    label_column: str = "label"
+    drop: list[str] = ()
+    average_blocks: bool = False
+
+
+@dataclass
+class ImageFiles(Volumes, Corrected):
+    """Images, and how their results are shown.
+
+    Parameters
+    ----------
+    images
+        3D or 4D images on one grid, or CIFTI files with the same columns, e.g. one per
+        run; their volumes or rows in this order
+    threshold
+        cluster-forming p-level, for --correction cluster; values other than the default
+        keep all maps
+    resume
+        resume an interrupted run with the same arguments: until all files are written,
+        finished parts are kept in a file whose name ends in .checkpoint
+    """
+
+    images: list[Path]
+    _: KW_ONLY
+    threshold: float = CLUSTER_LEVEL
+    resume: bool = False
+
+
+#: What stands before .nii in the names of CIFTI files.
+_CIFTI_ENDINGS = (".dscalar", ".dtseries", ".pscalar", ".ptseries")
+
+
+def output_of(given, ending):
+    """The files of the output, without their endings."""
+    name = given.images[0].name
+    for each in (".gz", ".nii", ".img", ".hdr", *_CIFTI_ENDINGS):
+        name = name.removesuffix(each)
+    return given.out / f"{name or 'images'}{ending}"
+
+
+def run_searchlight(given, options):
+    """Decode images around each voxel.
+
+    Maps (.nii.gz; for CIFTI files .dscalar.nii), tables (.csv), figures (.png) and a
+    result (.h5) are named after the first image. There must be one image per trial or
+    block; volumes of a time series must not be permuted one by one, see
+    --average-blocks. Columns are those of --labels; with --groups file each image is a
+    group.
+    """
+    from .. import searchlight
+
+    _decode_images("searchlight", searchlight, "sphere", given, options)
+
+
+def run_regions(given, options):
+    """Decode images from atlas regions, or from the whole mask.
+
+    Maps (.nii.gz; for CIFTI files .dscalar.nii), tables (.csv), figures (.png) and a
+    result (.h5) are named after the first image. There must be one image per trial or
+    block; volumes of a time series must not be permuted one by one, see
+    --average-blocks. Columns are those of --labels; with --groups file each image is a
+    group.
+    """
+    from .. import decode_regions
+
+    _decode_images("regions", decode_regions, "region", given, options)
+
+
+def _decode_images(command, decode, unit, given, options):
+    """Read, decode, write and report; continue if that was begun before."""
+    start, level = time.perf_counter(), given.threshold
+    correction, null = given.correction, options.get("null")
+    made = "images have positions in space"
+    options["null"] = _null_for(correction, made, null, level)
+    if level != CLUSTER_LEVEL and correction not in ("cluster", "cluster-size"):
+        raise ValueError(
+            "--threshold is for clusters. Add --correction cluster, or leave it out."
+        )
+    if not 0 < level < 1:
+        raise ValueError(
+            f"--threshold {level:g} is not a p-level. Use a number between 0 and 1, "
+            "e.g. 0.01."
+        )
+    check_there(*given.images, *given.labels)
+    part = "_train_on" if options.get("train_on") is not None else ""
+    stem = output_of(given, f"_{command}{part}")
+    checkpoint = stem.with_name(f"{stem.name}.checkpoint")
+    if checkpoint.exists() and _is_begun(checkpoint) and not given.resume:
+        raise ValueError(
+            f"{checkpoint} is from an interrupted run. Add --resume to continue that "
+            "run, or delete the file to start again."
+        )
+    from .output import write_images
+    from .reading import read_volumes
+
+    images, table, words = read_volumes(
+        given, *map(options.get, ("groups", "confounds", "train_on"))
+    )
+    check_out(given.out, stem.name)
+    if given.resume:
+        doing = "Continuing" if checkpoint.exists() else "Starting, there is no"
+        tell(f"{doing} {checkpoint}")
+    with _kept_until_written(checkpoint):
+        result = decode(
+            images, (table, given.label_column), checkpoint=checkpoint, **options
+        )
+        lines = write_images(result, words, unit, stem, correction, level)
+    # At the end, so that a reader who goes away, as `head` does, spoils no file.
+    tell(*lines, f"Took {time.perf_counter() - start:.1f} s")
+
+
+@contextmanager
+def _kept_until_written(path):
+    """Delete a checkpoint at the end; keep that of a run which can be continued."""
+    try:
+        yield
+    except BaseException as error:
+        if not _worth_keeping(path) or isinstance(error, ValueError | TypeError):
+            raise
+        if isinstance(error, KeyboardInterrupt):
+            raise KeyboardInterrupt(
+                "stopped; run the same command with --resume to continue"
+            ) from None
+        if not isinstance(error, OSError | RuntimeError | MemoryError):
+            raise
+        from ..utils.parallel import WorkersLostError
+
+        if isinstance(error.__cause__, WorkersLostError):
+            error = error.__cause__  # without how to go on in Python
+        raise RuntimeError(
+            f"{one_line(error)} (Run the same command with --resume to continue.)"
+        ) from error
+    path.unlink(missing_ok=True)
+
+
+def _worth_keeping(path):
+    """Whether a checkpoint can be continued; one that holds nothing is deleted."""
+    try:
+        return path.exists() and _is_begun(path)
+    except (OSError, RuntimeError, ValueError):
+        return False  # not ours: foreign, or another run's
+
+
+def _is_begun(path):
+    """Whether a checkpoint, which must be ours, holds anything; else it is deleted."""
+    from ..utils.checkpoint import Checkpoint
+
+    with Checkpoint(path) as checkpoint:
+        if checkpoint.finished:
+            return True
+    path.unlink()
+    return False
+
+
+# ------------------------------------------------------------------------------- table
+
+COMMANDS = {
+    "epochs": Command(run_epochs, EpochsFile, "decode_epochs", DEFAULTS),
+    "generalize": Command(run_generalize, EpochsFile, "generalize_epochs", DEFAULTS),
+    "searchlight": Command(run_searchlight, ImageFiles, "searchlight", DEFAULTS),
+    "regions": Command(run_regions, ImageFiles, "decode_regions", DEFAULTS),
+}
