@@ -25,7 +25,7 @@ from mvpa_kfda.group.subjects import Subjects, join_lists
 from mvpa_kfda.results.base import Result
 from mvpa_kfda.utils.plain import as_call, recorded
 
-Y = np.tile(["face", "house"], 6)
+Y = np.random.default_rng(0).permutation(np.repeat(["face", "house"], 6))
 N, P = len(Y), 5
 OPTIONS = {"cv": 3, "n_permutations": P, "random_state": 0}
 GRID = np.diag([3.0, 3.0, 3.0, 1.0])
