@@ -510,8 +510,8 @@ def test_means_of_blocks_are_decoded(inside, tmp_path, capsys, no_figures, group
     assert main(list(map(str, check))) == 1  # 18 positions of a mask that is not given
     said = capsys.readouterr().out
     assert f": 19 of 21 volumes; 19 volumes averaged to {len(spans)} blocks" in said
-    assert "cannot be verified" in said
-    assert "pass the masks that it was computed with" in said
+    assert "as they were for the result" in said
+    assert "--mask-img" in said
 
 
 def test_confounds_are_averaged_within_blocks(inside, tmp_path, capsys, no_figures):
@@ -582,9 +582,10 @@ def test_labels_that_last_are_warned_of(inside, tmp_path, capsys, no_figures):
     options = ["--mask-img", "mask.nii.gz", "--radius", 3, "--n-permutations", 9]
     run(tmp_path / "a", command, *options)
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("mvpa-kfda: warning: Successive trials are alike in class")
+    assert line.startswith("mvpa-kfda: warning: ")
+    assert "decode the mean of each" in line
     run(tmp_path / "b", command, *options, "--average-blocks", "--cv", 2)
-    assert "alike in class" not in capsys.readouterr().err
+    assert "simulated recordings" not in capsys.readouterr().err
 
 
 # --------------------------------------------------------------- what the report says

@@ -168,7 +168,7 @@ def test_every_subject_differs_in_other_things(kind, tmp_path, capsys, monkeypat
     results = [*subjects(kind)]
     things = [pair for pair in differing(results[0]) if pair[0] not in REFUSED]
     # The page has the same figures.
-    monkeypatch.setattr("mvpa_kfda.cli.output.save_figure", lambda *_: None)
+    monkeypatch.setattr("mvpa_kfda.cli.output.save_figure", lambda *_, **__: None)
     for number, result in enumerate(results):
         lacked = [name for name, _ in things[number::5]]
         kept = {k: v for k, v in result.parameters.items() if f"no {k}" not in lacked}

@@ -858,7 +858,7 @@ def test_orders_of_labels_are_judged_among_the_chosen_trials():
         warnings.simplefilter("error")
         cross_validate(data, codes, groups=RUNS, train_on=CHOSEN)
     codes = np.where(CHOSEN, np.arange(N) % 18 // 6, CODES)
-    with pytest.warns(UserWarning, match="order of the classes is similar"):
+    with pytest.warns(UserWarning, match="Of simulated recordings"):
         cross_validate(data, codes, groups=RUNS, train_on=CHOSEN)
 
 

@@ -921,7 +921,7 @@ def test_the_command_reads_epochs_and_images(tmp_path, monkeypatch, capsys):
     assert main([*found, "--y", "run"]) == 1
     out = capsys.readouterr().out
     assert "the labels are other ones" in out
-    assert "as they were for the result (--y, --labels" in out
+    assert "as they were for the result (--y, " in out
     image = build.volume(np.stack([X, np.zeros_like(X)], axis=3))
     image.to_filename("bold.nii.gz")
     epochs.metadata.to_csv("labels.tsv", sep="\t", index=False)

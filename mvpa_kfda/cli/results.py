@@ -307,8 +307,8 @@ def run_verify(given, options):
     selected = given.data and given.data[0].suffix not in (".npz", ".h5")
     if found.differences and not len(found.cells) and selected:
         tell(
-            "Select trials and labels as they were for the result (--y, --labels, "
-            "--label-column, --drop, --average-blocks)."
+            "Select trials, labels and voxels as they were for the result (--y, "
+            "--labels, --label-column, --drop, --average-blocks, --mask-img)."
         )
     if given.record:
         found.record(given.file)

@@ -26,16 +26,19 @@ References
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import helmert
 from scipy.stats import pearson3, skew
 
 from ..inference.permutation import arrangements_of
 from ..kfda.folds import is_sorted, left_out_folds
 from .problems import TEXTS, number_groups, say
 
-#: Random orders, and those of them that most designs are done with.
+#: Random orders, and how many are compared first.
 _N_ORDERS, _FEW = 299, 49
 #: Simulated recordings, and features of each.
 _RECORDINGS, _FEATURES = 40, 4
+#: Of so many trials all recordings are in memory at once, of others some.
+_FEW_TRIALS = 500
 #: Columns that stand for the classes, at most.
 _CONTRASTS = 5
 #: The share of recordings without an effect that may be significant.
@@ -125,7 +128,7 @@ def _drift(rng, trials, size):
 
 
 #: What may be in a recording without an effect. "carry-over" is a response to the class
-#: before, which is looked for last: what lasts tells the next class, too.
+#: before, which is not said beside what lasts: that tells the next class, too.
 _LAST = "carry-over"
 NOISE = {
     "order": _of_places,
@@ -184,18 +187,22 @@ def find_in_order(
     if folds is None:
         return []
     trials = _Trials.of(len(targets), groups, numbers, chosen)
-    orders = _random_orders(targets, groups, folds, scheme)
-    if orders is None:
+    found = dict.fromkeys(NOISE if trials.group.any() else [*NOISE][1:])
+    for n_orders in (_FEW, _N_ORDERS):  # most designs are done with after a few
+        orders = _random_orders(targets, groups, folds, scheme, n_orders)
+        if orders is None:
+            return []
+        about = _columns(targets, orders, regression), trials, _pairs(folds, trials)
+        found = {kind: _compare(kind, *about, scheme) for kind in found}
+        found = {kind: seen for kind, seen in found.items() if seen is not None}
+    found = {kind: seen for kind, seen in found.items() if seen[0] >= _RATE}
+    if not found:
         return []
-    columns = _columns(targets, orders, regression)
-    about = columns, trials, _pairs(folds, trials), scheme
-    found = {kind: _compare(kind, *about) for kind in NOISE if kind != _LAST}
-    if all(p > _LEVEL for _, p in found.values()):
-        found[_LAST] = _compare(_LAST, *about)
+    p = min(each for _, each in found.values())
+    if "lasting" in found:
+        found.pop(_LAST, None)
     kind = min(found, key=lambda kind: found[kind][1])
-    rate, p = found[kind]
-    if not rate:
-        return []
+    rate = found[kind][0]
     words = {"n_groups": trials.group.max() + 1, "of": noun, "each": _PLURALS[noun]}
     words |= _words(trials)
     one_of_each = kind == "order" and np.array_equal(targets, trials.rank)
@@ -229,13 +236,12 @@ def _find_sorted(values, groups, numbers, noun, folds):
     return [say("sorted: in parts" if in_parts else "sorted", of=of, noun=noun)]
 
 
-def _random_orders(targets, groups, folds, scheme):
-    """The targets (o + 1, n) as they are and in random orders; None: in that one only.
+def _random_orders(targets, groups, folds, scheme, n_orders):
+    """Codes (o + 1, n) of targets as they are and in random orders; None: only so.
 
     Those of trials that are only tested stay as they are.
     """
-    levels, codes = np.unique(targets, return_inverse=True)
-    codes, mask = codes.reshape(-1), folds.train_mask
+    codes, mask = np.unique(targets, return_inverse=True)[1], folds.train_mask
     rows = np.arange(len(codes)) if mask is None else np.flatnonzero(mask)
     within = None
     if scheme == "within_folds":
@@ -250,24 +256,27 @@ def _random_orders(targets, groups, folds, scheme):
         ).units
     except ValueError:  # of which the analysis speaks
         return None
-    orders = np.tile(codes, (_N_ORDERS + 1, 1))
-    orders[:, rows] = units.draw(_N_ORDERS, np.random.default_rng(0))
-    return levels[orders]
+    drawn = units.draw(n_orders, np.random.default_rng(0))
+    if mask is None:
+        return drawn
+    orders = np.tile(codes, (n_orders + 1, 1))
+    orders[:, rows] = drawn
+    return orders
 
 
 def _columns(targets, orders, regression):
     """Columns (o, w, n) of mean 0 that stand for the targets in each order."""
+    levels = np.unique(targets)
     if regression:
-        columns = orders[:, np.newaxis].astype(np.float64)
+        numbers = levels[:, np.newaxis] / np.abs(levels).max()
+    elif len(levels) > _CONTRASTS:
+        numbers = np.random.default_rng(0).standard_normal((len(levels), _CONTRASTS))
     else:
-        n_classes = int(targets.max()) + 1
-        contrasts = np.eye(n_classes)[:, : n_classes if n_classes > 2 else 1]
-        if n_classes > _CONTRASTS:
-            rng = np.random.default_rng(0)
-            contrasts = rng.standard_normal((n_classes, _CONTRASTS))
-        columns = contrasts[orders].transpose(0, 2, 1)
-    columns = columns - columns[:1].mean(axis=2, keepdims=True)
-    return columns / max(np.sqrt((columns[0] ** 2).mean()), 1e-300)
+        numbers = helmert(max(len(levels), 2)).T
+    observed = numbers[orders[0]]
+    numbers = numbers - observed.mean(axis=0)
+    numbers = numbers / max(observed.std(axis=0).max(), 1e-300)
+    return np.stack([each[orders] for each in numbers.T.astype(np.float32)], axis=1)
 
 
 def _pairs(folds, trials):
@@ -282,24 +291,23 @@ def _pairs(folds, trials):
 def _compare(kind, columns, trials, pairs, scheme):
     """The share of recordings that are significant, and p of the order as it is.
 
-    0 and 1 where random orders have scores as large, or the share is small.
+    None where a random order has scores as large.
     """
-    if kind == "order" and not trials.group.any():
-        return 0, 1
     n, n_columns = len(trials.time), columns.shape[1]
-    rng = np.random.default_rng(1)
-    noise = rng.standard_normal((n, _RECORDINGS * _FEATURES))
-    before, pattern = None, rng.standard_normal((n_columns, noise.shape[1]))
+    before = None
     if NOISE[kind] is None:
         order, follows = trials.order, trials.gaps == 1
         before = np.zeros_like(columns)
         before[:, :, order[1:][follows]] = columns[:, :, order[:-1][follows]]
-    else:
-        alone = 0 if kind == "lasting" else noise
-        noise = alone + NOISE[kind](rng, trials, noise.shape[1])
 
-    def scores(columns, before):
+    def scores(n_recordings, rng, before):
         """Scores (o, recordings)."""
+        size = n_recordings * _FEATURES
+        noise = 0 if kind == "lasting" else rng.standard_normal((n, size))
+        if before is None:
+            noise = noise + NOISE[kind](rng, trials, size)
+        noise = noise.astype(np.float32)
+        pattern = rng.standard_normal((n_columns, size), np.float32)
 
         def sums(rows):
             members = columns[:, :, rows]
@@ -314,22 +322,24 @@ def _compare(kind, columns, trials, pairs, scheme):
             tested = sums(test)
             rest = len(train) + len(test) == n
             products = products + tested * (total - tested if rest else sums(train))
-        shape = len(columns), n_columns, _RECORDINGS, _FEATURES
+        shape = len(columns), n_columns, n_recordings, _FEATURES
         return products.reshape(shape).sum(axis=(1, 3))
 
-    for n_orders in (_FEW, _N_ORDERS):
-        some = slice(n_orders + 1)
-        found = scores(columns[some], None if before is None else before[some])
-        # What lasts or drifts makes scores vary where labels do not; without permuted
-        # labels, and of what is the same elsewhere, their mean matters.
-        vary = scheme and kind not in ("order", _LAST)
-        sizes = np.log((found**2).mean(axis=1)) if vary else found.mean(axis=1)
-        if sizes[1:].max() >= sizes[0] - 1e-9 * abs(sizes[0]):
-            return 0, 1
+    def of_all(before):
+        rng, numbers = np.random.default_rng(1), np.arange(_RECORDINGS)
+        parts = np.array_split(numbers, min(-(-n // _FEW_TRIALS), _RECORDINGS))
+        return np.hstack([scores(len(part), rng, before) for part in parts])
+
+    found = of_all(before)
+    # What lasts or drifts makes scores vary where labels do not; without permuted
+    # labels, and of what is the same elsewhere, their mean matters.
+    vary = scheme and kind not in ("order", _LAST)
+    sizes = (found**2).mean(axis=1) if vary else found.mean(axis=1)
+    if sizes[1:].max() >= sizes[0] - 1e-5 * abs(sizes[0]):
+        return None
     if before is not None:  # in recordings that respond to the labels as they are
-        found = scores(columns, np.broadcast_to(before[:1], before.shape))
+        found = of_all(np.broadcast_to(before[:1], before.shape))
     rate = float((found[0] > np.quantile(found[1:], 0.95, axis=0)).mean())
-    if rate < _RATE:
-        return 0, 1
-    moments = max(skew(sizes[1:]), 0), sizes[1:].mean(), sizes[1:].std()
+    sizes = np.log(np.maximum(sizes, 1e-300)) if vary else sizes
+    moments = max(skew(sizes[1:]), 0), sizes[1:].mean(), max(sizes[1:].std(), 1e-300)
     return rate, float(pearson3.sf(sizes[0], *moments))
