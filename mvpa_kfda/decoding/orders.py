@@ -128,7 +128,7 @@ def _drift(rng, trials, size):
 
 
 #: What may be in a recording without an effect. "carry-over" is a response to the class
-#: before, which is not said beside what lasts: that tells the next class, too.
+#: before, which is not said beside another: what lasts tells the next class, too.
 _LAST = "carry-over"
 NOISE = {
     "order": _of_places,
@@ -199,7 +199,8 @@ def find_in_order(
     if not found:
         return []
     p = min(each for _, each in found.values())
-    if "lasting" in found:
+    sure = any(each <= _LEVEL for kind, (_, each) in found.items() if kind != _LAST)
+    if sure or "lasting" in found:
         found.pop(_LAST, None)
     kind = min(found, key=lambda kind: found[kind][1])
     rate = found[kind][0]
