@@ -90,7 +90,10 @@ class KernelMap(Kernel):
 
     #: The rows (r, p) that others are compared with, once fitted: of landmarks less the
     #: offset.
-    basis: np.ndarray | None = field(**_FITTED)
+    #: (Written out, for type checkers.)
+    basis: np.ndarray | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
 
     @property
     def shift_free(self) -> bool:
