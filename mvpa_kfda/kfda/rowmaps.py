@@ -377,6 +377,11 @@ class LowRank(KernelMap):
     whitening: np.ndarray | None = field(**_FITTED)
     low_rank: ClassVar[bool] = True
 
+    @property
+    def landmarks(self):
+        """The landmarks (r, p), less the offset."""
+        return self.basis
+
     @staticmethod
     def _words(given):
         approx = given["approx"]
