@@ -525,6 +525,11 @@ class RunScaling:
         return RunScaling(self.deviations[:, columns], self.run_of[first])
 
 
+def numbered(position):
+    """Call a position by its number."""
+    return f"position {position}"
+
+
 @dataclass(frozen=True)
 class SubsetPositions(Positions):
     """A map whose positions are decoded from some columns of one array each.
@@ -556,7 +561,7 @@ class SubsetPositions(Positions):
     indices: np.ndarray
     kernel: object
     reg: object
-    name: Callable = "position {}".format
+    name: Callable = numbered
     folds: Folds | None = None
     adjacency: Callable | None = None
     words: str = "positions"
