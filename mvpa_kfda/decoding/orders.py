@@ -281,12 +281,12 @@ def _columns(targets, orders, regression):
 
 
 def _pairs(folds, trials):
-    """Training and test rows; parts of the recording where folds depend on labels."""
-    if not folds.sees_labels:
-        return folds.pairs
-    order, n = trials.order, len(trials.time)
-    tests = np.array_split(order, min(len(folds.tests), n))
-    return [(np.setdiff1d(order, test), test) for test in tests]
+    """Training and test rows; None for all others. Parts, if folds depend on labels."""
+    tests = folds.tests
+    if folds.sees_labels:
+        tests = np.array_split(trials.order, min(len(tests), len(trials.time)))
+    trains = None if folds.sees_labels else folds.trains
+    return list(zip(trains or [None] * len(tests), tests, strict=True))
 
 
 def _compare(kind, columns, trials, pairs, scheme):
@@ -321,8 +321,8 @@ def _compare(kind, columns, trials, pairs, scheme):
         total, products = sums(np.arange(n)), 0
         for train, test in pairs:
             tested = sums(test)
-            rest = len(train) + len(test) == n
-            products = products + tested * (total - tested if rest else sums(train))
+            trained = total - tested if train is None else sums(train)
+            products = products + tested * trained
         shape = len(columns), n_columns, n_recordings, _FEATURES
         return products.reshape(shape).sum(axis=(1, 3))
 
