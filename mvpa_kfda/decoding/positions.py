@@ -525,7 +525,7 @@ class RunScaling:
         return RunScaling(self.deviations[:, columns], self.run_of[first])
 
 
-def numbered(position):
+def _by_number(position):
     """Call a position by its number."""
     return f"position {position}"
 
@@ -561,7 +561,7 @@ class SubsetPositions(Positions):
     indices: np.ndarray
     kernel: object
     reg: object
-    name: Callable = numbered
+    name: Callable = _by_number
     folds: Folds | None = None
     adjacency: Callable | None = None
     words: str = "positions"
