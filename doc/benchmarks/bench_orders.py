@@ -1,10 +1,10 @@
 """Size and power of the schemes of permutation for orders that nobody randomised.
 
 Run ``python doc/benchmarks/bench_orders.py``; it takes about two hours with one thread
-and rewrites ``results_orders.rst`` beside it, which the documentation includes. After
-each twentieth part the tables are written, so that it can be ended early. ``--quick`` takes
-few data sets, ``--out`` says where to write. There is no ``--check``: what few data
-sets can show, the slow tests show.
+and rewrites ``results_orders.rst`` beside it, which the documentation includes. The
+tables are written again after each twentieth part, so that it can be ended early.
+``--quick`` takes few data sets, ``--out`` says where to write. There is no ``--check``:
+what few data sets can show, the slow tests show.
 
 A subject has 144 trials, in 6 runs or in one, of ten features. Labels are drawn from an
 order, noise without regard to them; at some "times" of the data, classes differ, too.

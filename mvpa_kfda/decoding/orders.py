@@ -29,7 +29,7 @@ import numpy as np
 from scipy.linalg import helmert
 from scipy.stats import pearson3, skew
 
-from ..inference.permutation import FEWEST, arrangements_of
+from ..inference.permutation import FEWEST, SCHEMES, arrangements_of
 from ..kfda.folds import is_sorted, left_out_folds
 from .problems import TEXTS, number_groups, say
 
@@ -45,9 +45,9 @@ _CONTRASTS = 5
 _RATE = 0.08
 #: Random orders that have scores as large, where there is a warning.
 _LEVEL = 1e-3
-#: The schemes that may mend it, the share of recordings up to which they do, and how
-#: many recordings show it.
-_MENDING, _MENDED, _MANY_RECORDINGS = ("transitions", "trend"), 0.06, 200
+#: The schemes that may mend it, the share of recordings up to which they do (6 %), and
+#: how many recordings show it.
+_MENDING, _MENDED, _MANY_RECORDINGS = ("transitions", "trend"), 0.065, 200
 _PLURALS = {"class": "classes", "target": "targets"}
 #: The correlation of lasting noise with that of the trial before.
 _LASTING = 0.9
@@ -214,20 +214,21 @@ def find_in_order(
     severity = "note" if one_of_each or p > _LEVEL else "warning"
     seen, words["mended"] = {"rate": rate, "p": p}, ""
     if severity == "warning" and scheme is not None and not regression:
-        rates = {}
-        for each in (scheme, *_MENDING):
-            asked = targets, groups, folds, each, _N_ORDERS, numbers
-            orders = _random_orders(*asked) if each not in rates else None
-            if orders is not None:
-                columns = _columns(targets, orders, False)
-                scores = _scores(kind, columns, *about[1:], _MANY_RECORDINGS)
-                rates[each] = _rate(scores)
-        seen["rate"] = rates.pop(scheme)
-        best = min(rates, key=rates.get, default=None)
-        if best is not None and rates[best] <= _MENDED:
+
+        def rate_with(each):
+            orders = _random_orders(targets, groups, folds, each, _N_ORDERS, numbers)
+            if orders is None:
+                return 1.0
+            columns = _columns(targets, orders, regression)
+            return _rate(_scores(kind, columns, *about[1:], _MANY_RECORDINGS))
+
+        rates = {each: rate_with(each) for each in _MENDING if each != scheme}
+        seen["rate"], best = rate_with(scheme), min(rates, key=rates.get)
+        if is_mended := rates[best] <= _MENDED:
             seen |= {"mended_by": best, "mended_rate": rates[best]}
-        words["mended"] = TEXTS["mended" if "mended_by" in seen else "not mended"]
-        words["mended"] = f" {words['mended'].format(**seen)}"
+        approximately = ", approximate," if SCHEMES[best].approximate else ","
+        text = TEXTS["mended" if is_mended else "not mended"]
+        words["mended"] = " " + text.format(approximately=approximately, **seen)
     return [say(case, seen, severity, **words)]
 
 

@@ -752,7 +752,8 @@ SCHEMES = {
     "transitions": Scheme(
         Stretches.of,
         "by exchanging the lengths of stretches of equal labels, among those of the "
-        "same class{and_group}, which keeps the number of transitions of each kind",
+        "same class{and_group}, and rounds of stretches between those of one class, "
+        "which keeps the number of transitions of each kind",
         "in each group, stretches of a class are equally long, and rounds of classes "
         "alike",
         in_time=True,
@@ -762,7 +763,6 @@ SCHEMES = {
         Trending.of,
         "among {trials}{of_group}, with probabilities from a logistic regression of "
         "the labels on the position of trials and its square (an approximate test)",
-        "the trials of a group all have the same label",
         in_time=True,
         approximate=True,
         source="Berrett2020",
