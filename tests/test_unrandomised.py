@@ -4,12 +4,14 @@ import itertools
 import math
 import re
 
+import mne
 import numpy as np
 import pytest
 from scipy.signal import lfilter
 from scipy.special import log_softmax
 from sklearn.linear_model import LogisticRegression
 
+import bids_data
 import build
 from mvpa_kfda import (
     check_design,
@@ -21,6 +23,7 @@ from mvpa_kfda import (
     regress,
     verify,
 )
+from mvpa_kfda.cli.main import main
 from mvpa_kfda.inference import permutation
 from mvpa_kfda.inference.permutation import Trending, arrangements_of, permute_labels
 from mvpa_kfda.kfda.folds import make_folds
@@ -442,6 +445,24 @@ def test_epochs_that_were_sorted_are_taken_in_the_order_of_their_events(scheme):
         np.testing.assert_allclose(one.null, other.null, rtol=0, atol=1e-12)
     np.testing.assert_allclose(one.scores, other.scores, rtol=0, atol=1e-12)
     assert np.abs(one.pvalues() - other.pvalues()).max() < 0.25
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_commands_and_datasets_take_the_schemes(tmp_path):
+    root = bids_data.write_epochs(tmp_path / "pipeline", ("01",))
+    path = root / "sub-01" / "eeg" / "sub-01_task-faces_proc-clean_epo.fif"
+    epochs = mne.read_epochs(path, verbose="error")
+    few, words = {"n_permutations": 5, "random_state": 0}, ["--n-permutations", "5"]
+    out, given = tmp_path / "out", ["--permute", "transitions", *words]
+    assert main(["bids", str(root), str(out), "participant", *given]) == 0
+    result = load_result(*out.rglob("*.h5"))
+    expected = decode_epochs(epochs, groups="run", permute="transitions", **few)
+    assert result.parameters["permute"] == "transitions"
+    np.testing.assert_array_equal(result.null, expected.null)
+    out, given = tmp_path / "one", ["--permute", "trend", *words]
+    assert main(["epochs", str(path), *given, "--out", str(out)]) == 0
+    expected = decode_epochs(epochs, permute="trend", **few)
+    np.testing.assert_array_equal(load_result(*out.glob("*.h5")).null, expected.null)
 
 
 # ------------------------------------------------------------------- what is said of it
