@@ -214,22 +214,36 @@ def find_in_order(
     severity = "note" if one_of_each or p > _LEVEL else "warning"
     seen, words["mended"] = {"rate": rate, "p": p}, ""
     if severity == "warning" and scheme is not None and not regression:
-
-        def rate_with(each):
+        columns = {}
+        for each in {scheme: 0} | dict.fromkeys(_MENDING):
             orders = _random_orders(targets, groups, folds, each, _N_ORDERS, numbers)
-            if orders is None:
-                return 1.0
-            columns = _columns(targets, orders, regression)
-            return _rate(_scores(kind, columns, *about[1:], _MANY_RECORDINGS))
-
-        rates = {each: rate_with(each) for each in _MENDING if each != scheme}
-        seen["rate"], best = rate_with(scheme), min(rates, key=rates.get)
-        if is_mended := rates[best] <= _MENDED:
-            seen |= {"mended_by": best, "mended_rate": rates[best]}
-        approximately = ", approximate," if SCHEMES[best].approximate else ","
-        text = TEXTS["mended" if is_mended else "not mended"]
-        words["mended"] = " " + text.format(approximately=approximately, **seen)
+            if orders is not None:
+                columns[each] = _columns(targets, orders, regression)
+        mending = _find_mending(kind, scheme, columns, *about[1:])
+        seen["rate"], words["mended"] = mending.pop("now"), mending.pop("text")
+        seen |= mending
     return [say(case, seen, severity, **words)]
+
+
+def _find_mending(kind, scheme, columns, trials, pairs):
+    """How many recordings are significant `now`, and a `text` on what mends it.
+
+    By the columns of each scheme. Of carry-over, which none mends, also lasting noise.
+    """
+    found = {"text": f" {TEXTS['not mended']}"}
+    for noise in dict.fromkeys((kind, "lasting" if kind == _LAST else kind)):
+        about = trials, pairs, _MANY_RECORDINGS
+        rates = {x: _rate(_scores(noise, columns[x], *about)) for x in columns}
+        now = rates.pop(scheme)
+        found.setdefault("now", now)
+        best = min(rates, key=rates.get, default=None)
+        if best is not None and rates[best] <= _MENDED and now >= _RATE:
+            numbers = {"mended_by": best, "mended_rate": rates[best]}
+            approximate = " (approximate)" * SCHEMES[best].approximate
+            text = TEXTS["mended" if noise == kind else "mended for lasting"]
+            text = text.format(now=now, approximate=approximate, **numbers)
+            return found | numbers | {"text": f" {text}"}
+    return found
 
 
 def _words(trials):

@@ -29,13 +29,7 @@ CLUSTER_FDR = "cluster-fdr"
 Alternative = Literal["greater", "less", "two-sided"]
 #: The scheme of permutations, or that it is to be chosen.
 Permute = Literal[
-    "auto",
-    "within_folds",
-    "within_groups",
-    "groups",
-    "free",
-    "transitions",
-    "trend",
+    "auto", "within_folds", "within_groups", "groups", "free", "transitions", "trend"
 ]
 #: The methods of groups and of comparisons, and the criteria of onsets.
 MethodName = Literal["prevalence", "i-test", "bootstrap", "sign-flip", "t", "wilcoxon"]

@@ -522,12 +522,9 @@ class Stretches:
 
     #: Lengths (u,) in blocks of one group and class, one after the other.
     lengths: Units
-    #: The kind of each round in blocks of one group; where kinds start in `classes`,
-    #: which holds those of their stretches, and how many each has.
+    #: The kinds of rounds, in blocks of one group, and the classes of each kind.
     rounds: Units
-    classes: np.ndarray
-    starts: np.ndarray
-    sizes: np.ndarray
+    kinds: list
     #: The group of each stretch (u,), and the block of each trial (n,).
     group: np.ndarray
     trial_blocks: np.ndarray
@@ -547,19 +544,14 @@ class Stretches:
         begins = np.flatnonzero(np.diff(group, prepend=-1))
         begins = np.flatnonzero(code == code[begins][group])  # of every round
         rounds = [tuple(each) for each in np.split(code, begins[1:])]
-        kinds = {each: i for i, each in enumerate(dict.fromkeys(rounds))}
+        kinds = [*dict.fromkeys(rounds)]
         round_group = 2 * group[begins]
         round_group[np.diff(round_group, append=-1) != 0] += 1  # the last one stays
-        sizes = np.array([len(kind) for kind in kinds])
+        round_kinds = np.array([kinds.index(each) for each in rounds])
         return cls(
             Units(lengths[by_block], block[by_block]),
-            Units(np.array([kinds[each] for each in rounds]), _number(round_group)),
-            np.concatenate([*kinds]).astype(codes.dtype),
-            np.cumsum(sizes) - sizes,
-            sizes,
-            group,
-            groups,
-            order,
+            Units(round_kinds, _number(round_group)),
+            *([np.array(each, codes.dtype) for each in kinds], group, groups, order),
         )
 
     @property
@@ -586,17 +578,16 @@ class Stretches:
 
     def _labels(self, lengths, rounds):
         """Labels (m, n) of the trials, of lengths (m, u) and rounds (m, v)."""
-        sizes, starts = self.sizes[rounds].ravel(), self.starts[rounds].ravel()
-        index = np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
-        index += np.arange(len(index))
-        code = self.classes[index].reshape(lengths.shape)
-        block = self.group * (int(self.classes.max()) + 1) + code
-        in_time = np.empty_like(lengths)
-        by_block = np.argsort(block, axis=1, kind="stable")
-        np.put_along_axis(in_time, by_block, lengths, axis=1)
-        labels = np.empty((len(lengths), len(self.order)), self.classes.dtype)
-        in_order = np.repeat(code, in_time.ravel())
-        labels[:, self.order] = in_order.reshape(labels.shape)
+        labels = np.empty((len(lengths), len(self.order)), self.kinds[0].dtype)
+        for part in batches(*labels.shape):
+            code = [[self.kinds[kind] for kind in row] for row in rounds[part]]
+            code = np.array([np.concatenate(each) for each in code])
+            block = self.group * (int(code.max()) + 1) + code
+            by_block = np.argsort(block, axis=1, kind="stable")
+            in_time = np.empty_like(lengths[part])
+            np.put_along_axis(in_time, by_block, lengths[part], axis=1)
+            in_order = np.repeat(code, in_time.ravel()).reshape(len(code), -1)
+            labels[part, self.order] = in_order
         return labels
 
 
@@ -724,7 +715,7 @@ class Scheme:
     only_one: str = "the trials given all have the same label"
     needs_groups: bool = False
     in_time: bool = False
-    #: Whether labels are as likely as those observed only as far as is known.
+    #: Whether labels are as likely as the observed ones only by an estimate.
     approximate: bool = False
     #: What a text cites.
     source: str = ""
