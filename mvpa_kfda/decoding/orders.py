@@ -33,8 +33,8 @@ from ..inference.permutation import FEWEST, SCHEMES, arrangements_of
 from ..kfda.folds import is_sorted, left_out_folds
 from .problems import TEXTS, number_groups, say
 
-#: Random orders, and how many are compared first.
-_N_ORDERS, _FEW = 299, 49
+#: Random orders, how many are compared first, and with how many schemes are compared.
+_N_ORDERS, _FEW, _SOME = 299, 49, 99
 #: Simulated recordings, and features of each.
 _RECORDINGS, _FEATURES = 40, 4
 #: Of so many trials all recordings are in memory at once, of others some.
@@ -215,8 +215,8 @@ def find_in_order(
     seen, words["mended"] = {"rate": rate, "p": p}, ""
     if severity == "warning" and scheme is not None and not regression:
         columns = {}
-        for each in {scheme: 0} | dict.fromkeys(_MENDING):
-            orders = _random_orders(targets, groups, folds, each, _N_ORDERS, numbers)
+        for each in dict.fromkeys((scheme, *_MENDING)):
+            orders = _random_orders(targets, groups, folds, each, _SOME, numbers)
             if orders is not None:
                 columns[each] = _columns(targets, orders, regression)
         mending = _find_mending(kind, scheme, columns, *about[1:])
@@ -236,6 +236,8 @@ def _find_mending(kind, scheme, columns, trials, pairs):
         rates = {x: _rate(_scores(noise, columns[x], *about)) for x in columns}
         now = rates.pop(scheme)
         found.setdefault("now", now)
+        if noise != kind:
+            rates.pop("trend", None)  # which is for what drifts
         best = min(rates, key=rates.get, default=None)
         if best is not None and rates[best] <= _MENDED and now >= _RATE:
             numbers = {"mended_by": best, "mended_rate": rates[best]}
