@@ -533,7 +533,7 @@ class Stretches:
     uniform: ClassVar[bool] = True
 
     @classmethod
-    def of(cls, codes, groups, order):
+    def of(cls, codes, groups, order, _):
         """Those of codes (n,) in groups (n,), in the order of groups and time."""
         n, code, group = len(codes), codes[order], groups[order]
         first = np.flatnonzero(np.diff(group, prepend=-1) | np.diff(code, prepend=-1))
@@ -622,15 +622,17 @@ class Trending(Units):
     uniform: ClassVar[bool] = False
 
     @classmethod
-    def of(cls, codes, runs, order):
-        """Those of codes (n,) in runs (n,), in the order of runs and time."""
-        run, n = np.unique(runs, return_counts=True)
-        in_runs = np.concatenate([np.linspace(-1, 1, each) for each in n])
-        in_all = np.linspace(-1, 1, len(codes))
-        places = np.empty((len(codes), 4))
-        places[order] = np.transpose([in_runs, in_runs**2, in_all, in_all**2])
-        columns = np.column_stack([runs[:, np.newaxis] == run, places])
-        return cls(codes, runs, ..., _fit_logistic(columns, codes))
+    def of(cls, codes, groups, order, time):
+        """Those of codes (n,) in groups (n,), in the order of groups and time."""
+        places, (names, n) = (
+            np.empty((4, len(codes))),
+            np.unique(groups, return_counts=True),
+        )
+        places[0, order] = np.concatenate([np.linspace(-1, 1, each) for each in n])
+        places[1, np.argsort(time)] = np.linspace(-1, 1, len(codes))
+        places[2:] = places[:2] ** 2
+        columns = np.column_stack([groups[:, np.newaxis] == names, places.T])
+        return cls(codes, groups, ..., _fit_logistic(columns, codes))
 
     def draw(self, n_permutations, rng):
         """Labels (P + 1, n) of rearrangements at random, the observed ones first."""
@@ -643,10 +645,12 @@ class Trending(Units):
         steps, hub = self.start
         labels = np.empty((n_permutations + 1, len(self.codes)), self.codes.dtype)
         labels[0] = self.codes
+        # A stream of random numbers for each step, so that batches change nothing.
+        streams = [*map(generator, rng.integers(2**63, size=len(steps)).tolist())]
         for rows in batches(n_permutations, len(self.codes)):
             drawn = np.repeat(hub, rows.stop - rows.start, axis=1)  # (n, m), fast
-            for pairs in steps:
-                self._exchange(drawn, pairs, rng)
+            for pairs, stream in zip(steps, streams, strict=True):
+                self._exchange(drawn, pairs, stream)
             labels[1:][rows] = drawn.T
         return labels
 
@@ -667,9 +671,8 @@ class Trending(Units):
         a, b = labels[i], labels[j]
         gain = self.log_q[i] - self.log_q[j]
         chance = expit(gain[:, np.newaxis] - gain[:, :, np.newaxis])  # (pairs, a, b)
-        swap = (
-            rng.random(a.shape, np.float32) < chance[np.arange(len(i))[:, None], a, b]
-        )
+        random = rng.random(a.T.shape, np.float32).T
+        swap = random < chance[np.arange(len(i))[:, np.newaxis], a, b]
         labels[i], labels[j] = np.where(swap, b, a), np.where(swap, a, b)
 
 
@@ -692,22 +695,22 @@ def _fit_logistic(columns, codes):
 
 def _in_time(scheme, codes, folds, groups, time):
     """The units of a scheme that takes labels in the order of time."""
-    n = len(codes)
-    runs = np.zeros(n, np.intp) if groups is None else _number(groups)
-    order = np.lexsort((np.arange(n) if time is None else time, runs))
-    if np.bincount(Stretches.of(codes, runs, order).lengths.blocks).max() == 1:
+    group = np.zeros(len(codes), np.intp) if groups is None else _number(groups)
+    time = np.arange(len(codes)) if time is None else time
+    about = codes, group, np.lexsort((time, group)), time
+    if np.bincount(Stretches.of(*about).lengths.blocks).max() == 1:
         raise ValueError(_TEXTS["no order"].format(scheme=scheme))
     if folds is not None and folds.balanced:
         raise ValueError(_TEXTS["averages"].format(scheme=scheme))
-    return SCHEMES[scheme].units(codes, runs, order)
+    return SCHEMES[scheme].units(*about)
 
 
 @dataclass(frozen=True)
 class Scheme:
     """Which labels may change places."""
 
-    #: The units that do, of codes, folds and groups; of codes, groups numbered and the
-    #: order of trials if it takes them in time.
+    #: The units that do, of codes, folds and groups; if it takes trials in time, of
+    #: codes, groups, the order of trials by groups and time, and time.
     units: Callable
     #: Among which {trials} they are permuted, or how.
     words: str
