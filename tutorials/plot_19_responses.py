@@ -9,7 +9,7 @@ If the experimenter drew the order at random, all orders are alike. Responses, e
 and ratings come from the participant: they repeat, and they change as people learn or
 tire. So does the signal. Here a person who tends to repeat responses makes 14% of the
 recordings without an effect significant, and 4% if permuted labels keep this tendency
-(``permute="transitions"``); a person who learns makes 25% significant, and 4% if they
+(``permute="transitions"``); a person who learns makes 25% significant, and 3% if they
 keep the trend (``permute="trend"``).
 """
 
