@@ -238,7 +238,8 @@ def check_design(
     arrangements of the labels for the permutations, confounds that covary with the
     classes, and an order of trials that lets noise pass for an effect. The latter is
     found out by simulation: recordings without an effect, of noise that lasts, drifts,
-    or carries over from the previous trial, are decoded with these folds and labels.
+    or carries over from the previous trial, are decoded with these folds and labels. A
+    warning names the scheme of `permute` that prevents it, if one does.
 
     Parameters
     ----------

@@ -565,16 +565,14 @@ class Stretches:
 
     def draw(self, n_permutations, rng):
         """Labels (P + 1, n) of rearrangements at random, the observed ones first."""
-        drawn = (each.draw(n_permutations, rng) for each in (self.lengths, self.rounds))
+        drawn = (x.draw(n_permutations, rng) for x in (self.lengths, self.rounds))
         return self._labels(*drawn)
 
     def all(self):
         """Labels (W, n) of every rearrangement once, the observed ones first."""
         lengths, rounds = self.lengths.all(), self.rounds.all()
-        m = len(rounds)
-        return self._labels(
-            lengths.repeat(m, axis=0), np.tile(rounds, (len(lengths), 1))
-        )
+        of_each = lengths.repeat(len(rounds), axis=0)
+        return self._labels(of_each, np.tile(rounds, (len(lengths), 1)))
 
     def _labels(self, lengths, rounds):
         """Labels (m, n) of the trials, of lengths (m, u) and rounds (m, v)."""
