@@ -4,10 +4,10 @@
     python .ci/breaks.py draw REACH OUT --number 150 --seed 0 --workers 2
     python .ci/breaks.py show OUT [OTHER]
 
-`reach` runs all tests once and writes into the folder REACH which of them enter which
-functions. `draw` breaks the package that often, in a copy, runs the tests that enter the
+`reach` runs all tests once and writes into the folder REACH which functions each of them
+enters. `draw` breaks a copy of the package that often, runs the tests that enter the
 broken function until one fails, and appends a line to OUT for each break: those that are
-there already are not run again. `show` counts the breaks that were seen by room, lists
+there already are not run again. `show` counts by room the breaks that were seen, lists
 the others, and compares them with those of another suite.
 """
 
@@ -74,6 +74,7 @@ class Reach:
         return found
 
     def pytest_fixture_setup(self, fixturedef, request):
+        """Note what a fixture enters."""
         self.note()
         outer, self.entered = self.entered, set()
         self.profile.enable()
@@ -84,6 +85,7 @@ class Reach:
         self.profile.enable()
 
     def pytest_runtest_protocol(self, item):
+        """Write down what a test enters, by itself and by its fixtures."""
         self.entered, self.seconds = set(), 0.0
         self.profile.enable()
         yield
@@ -97,6 +99,7 @@ class Reach:
         self.file.flush()
 
     def pytest_runtest_logreport(self, report):
+        """Add the time that a test takes."""
         self.seconds += report.duration
 
 
