@@ -4,10 +4,10 @@
     python .ci/breaks.py draw REACH OUT --number 150 --seed 0 --workers 2
     python .ci/breaks.py show OUT [OTHER]
 
-`reach` runs all tests once and writes into the folder REACH which functions each of them
+`reach` runs all tests once and writes into the folder REACH which functions each one
 enters. `draw` breaks a copy of the package that often, runs the tests that enter the
 broken function until one fails, and appends a line to OUT for each break: those that are
-there already are not run again. `show` counts by room the breaks that were seen, lists
+there already are not run again. `show` counts breaks that were seen by room, lists
 the others, and compares them with those of another suite.
 """
 
