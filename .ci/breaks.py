@@ -7,8 +7,8 @@
 `reach` runs all tests once and writes into the folder REACH which functions each one
 enters. `draw` breaks a copy of the package that often, runs the tests that enter the
 broken function until one fails, and appends a line to OUT for each break, unless it is
-there already. `show` counts breaks that were seen by room, lists
-the others, and compares them with those of another suite.
+there already. `show` counts the breaks that were seen by room, lists the others, and
+compares them with those of another suite.
 """
 
 import argparse
