@@ -132,7 +132,7 @@ def participants(options, method, config):
     desc = entity_value(options["desc"] or ("sensors" if by_sensors else name))
     options = options | {"analysis": name, "desc": desc}
     folder, dataset = options["output_dir"], options["bids_dir"]
-    describe_dataset(folder, {"raw": dataset, "preprocessed": options["derivatives"]})
+    describe_dataset(folder, dataset_places(options))
     unused = unused_options(options)
     used = {key: value for key, value in config.items() if key not in unused}
     used["analysis"] = "analysis", name, True

@@ -440,8 +440,7 @@ def mask_of_runs(runs, kind, images, given):
     """The `Mask` of runs: the voxels given, else those in the brain in all."""
     if given is not None:
         image = _load(given, images[0])
-        n = int(load_mask(image, images[0], "--mask-img")[0].sum())
-        return Mask(image, {"MaskVoxels": n, "MaskFrom": "--mask-img"})
+        return Mask(image, {"MaskVoxels": _size(image), "MaskFrom": "--mask-img"})
     if not any(run.mask for run in runs):
         return _computed(runs, kind, images)
     if missing := [run.path.name for run in runs if run.mask is None]:
@@ -465,6 +464,11 @@ def _load(path, image):
     return on_grid(load_mask(mask, image, path.name)[0].astype(np.uint8), image)
 
 
+def _size(mask):
+    """The number of voxels in a mask."""
+    return int(np.count_nonzero(np.asarray(mask.dataobj)))
+
+
 def _computed(runs, kind, images):
     """The mask that nilearn computes of runs without any."""
     name = runs[0].path.name
@@ -479,7 +483,7 @@ def _computed(runs, kind, images):
     with warnings.catch_warnings(), suppress(ValueError):
         warnings.simplefilter("ignore")  # of empty masks, which are refused below
         image = compute_multi_epi_mask(images)
-        n = int(np.count_nonzero(np.asarray(image.dataobj)))
+        n = _size(image)
     if n == 0:
         raise ValueError(
             f"nilearn finds no brain in {name}{others}. Use --mask-img to choose the "
@@ -490,17 +494,17 @@ def _computed(runs, kind, images):
 
 def _intersection(masks, missing):
     """The voxels that all masks have, and count those that only some have."""
-    inside = {label: np.asarray(m.dataobj) > 0 for label, m in masks.items()}
-    union = int(np.any([*inside.values()], axis=0).sum())
+    inside = [np.asarray(mask.dataobj) > 0 for mask in masks.values()]
+    union = int(np.any(inside, axis=0).sum())
     image = intersect_masks([*masks.values()], threshold=1, connected=False)
-    n = int(np.count_nonzero(np.asarray(image.dataobj)))
+    n = _size(image)
     if n == 0:
         raise ValueError(
             "No voxel is in the brain masks of all runs. Look at these masks; "
             "--mask-img or --run choose others."
         )
     lost = union - n
-    sizes = {label: int(each.sum()) for label, each in inside.items()}
+    sizes = {label: _size(mask) for label, mask in masks.items()}
     about = {"MaskVoxels": n, "MaskFrom": "brain masks of the runs"}
     about |= {"MaskVoxelsOfRuns": sizes, "MaskVoxelsNotInAllRuns": lost}
     if missing:

@@ -581,10 +581,8 @@ def _state_of(path):
 
 def dataset_places(options):
     """The folders of the datasets by the names that links give them."""
-    places = {"raw": options["bids_dir"]}
-    if options["derivatives"]:
-        places["preprocessed"] = options["derivatives"]
-    return places
+    places = {"raw": options["bids_dir"], "preprocessed": options["derivatives"]}
+    return {name: folder for name, folder in places.items() if folder}
 
 
 def uri(path, places):

@@ -330,10 +330,9 @@ class KeptTrials:
         self.folder.mkdir(parents=True, exist_ok=True)
         sidecar = self.folder / f"{self.name}.json"
         sidecar.unlink(missing_ok=True)
-        images, table, mask = (
-            self.folder / f"{self.name}{ending}"
-            for ending in (".nii.gz", ".tsv", "_mask.nii.gz")
-        )
+        endings = (".nii.gz", ".tsv", "_mask.nii.gz")
+        paths = [self.folder / f"{self.name}{ending}" for ending in endings]
+        images, table, mask = paths
         write_whole(images, trials.data.to_filename, follow=False)
         write_table(trials.table, table)
         write_whole(mask, trials.mask_img.to_filename, follow=False)
@@ -353,7 +352,6 @@ class KeptTrials:
         }
         if _same_table(read_events_tsv(table, texts), trials.table):
             record["Digest"] = self.digest
-            paths = images, table, mask
             record["Checksums"] = {path.name: checksum(path) for path in paths}
         else:
             warn(
