@@ -15,7 +15,7 @@ from ..data.bold import tuning_of
 from ..decoding.epochs import decode_epochs, generalize_epochs
 from ..decoding.images import decode_regions, searchlight
 from ..inference.corrections import CORRECTIONS
-from .bold import OF_ESTIMATES, OF_MODELS, read_bold, read_images, unused_by
+from .bold import OF_ESTIMATES, OF_MODELS, read_bold, read_series, unused_by
 from .epochs import (
     BASELINE,
     picks_of,
@@ -31,7 +31,7 @@ READERS = {
     "epochs": read_epochs,
     "raw": read_raw,
     "bold": read_bold,
-    "images": read_images,
+    "images": read_series,
 }
 #: Options of the kinds of recordings that results record as they were given.
 _OPTIONS = {

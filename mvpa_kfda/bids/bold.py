@@ -395,7 +395,7 @@ def _word_no_scan(table, row, delay, gap):
 # ------------------------------------------------------------ images that are there
 
 
-def read_images(inputs, options):
+def read_series(inputs, options):
     """Read images that hold one volume per trial, with a table beside each."""
     images, tables = load_runs(inputs.runs), []
     for run, image in zip(inputs.runs, images, strict=True):
