@@ -39,7 +39,7 @@ from mvpa_kfda import (
 )
 from mvpa_kfda.cli.main import main
 from mvpa_kfda.decoding.positions import SubsetPositions
-from mvpa_kfda.utils.fingerprints import Fingerprint
+from mvpa_kfda.utils.fingerprints import fingerprint
 from mvpa_kfda.verification import recompute
 from mvpa_kfda.verification.refit import Recipe, Sample, refit
 from mvpa_kfda.verification.verdict import largest_share
@@ -865,7 +865,7 @@ def test_fingerprints_take_little_room_and_are_as_documented(tmp_path, honest):
     rows = [sha256(np.ascontiguousarray(trial)).digest() for trial in X]
     expected = sha256(b"".join(rows)).hexdigest()
     assert honest.inputs["data"][:3] == ["float64", "40 x 6 x 3", expected]
-    assert Fingerprint.of(np.asfortranarray(X)) == Fingerprint.of(X)
+    assert fingerprint(np.asfortranarray(X)) == fingerprint(X)
     sizes = []
     for result in (honest, replace(honest, inputs={})):
         result.save(tmp_path / "sized.h5", overwrite=True)
