@@ -108,21 +108,6 @@ def penalty_matrix(kernel):
     return kernel["strength"] * laplacian + kernel["eps"] * np.eye(len(edges))
 
 
-def for_columns(kernel, columns):
-    """Return a kernel for some of the features: the weights of others are zero.
-
-    Of a graph those edges are left that are between two of them.
-    """
-    cut = {
-        name: kernel[name][np.ix_(columns, columns)]
-        for name in ("Omega", "adjacency")
-        if name in kernel
-    }
-    if "kernel" in kernel:
-        cut["kernel"] = for_columns(kernel["kernel"], columns)
-    return kernel | cut
-
-
 # -------------------------------------------------------------------------- landmarks
 
 

@@ -83,39 +83,34 @@ class Prediction:
     scores: np.ndarray | None  #: (n_test, c), -inf for classes not trained with
     ties: np.ndarray  #: whether rounding may have decided, (n_test,)
     lam: float  #: the penalty
-    doubt: np.ndarray | None = None  #: what rounding may do to scores, (n_test,)
+    doubt: object = 0.0  #: what rounding may do to scores, (n_test,)
     lam_doubt: float = 0.0  #: what it may do to the penalty, relative to it
 
 
-def refit(train, test, method, everybody=None, trained=slice(None), seen=None):
+def refit(train, test, recipe, known=None, chosen=None, seen=None):
     """Train on some trials, and predict others.
 
-    Penalties that no label has a part in are those of `everybody`, of whose labels
-    nobody knows, or of the rows of them that are `trained` with in some fold; None: of
-    the training trials, once the steps are done. Widths of kernels are those of the
-    trials that are `seen`; None: of the same.
+    What penalties and kernels take from trials without their labels is `known`; None:
+    it is that of the training trials, once the steps are done, but for widths of
+    kernels by those that are `seen`. Kernel and lambda may have been `chosen`.
     """
     X, X_test = without_confounds(train, test)
-    for step in method.steps:
+    for step in recipe.steps:
         step = clone(step).fit(X)
         X, X_test = step.transform(X), step.transform(X_test)
     train = replace(train, X=X)
-    everybody = replace(train, labels=None) if everybody is None else everybody
-    seen = everybody.X if seen is None else seen
-    known = Known(everybody, everybody[trained], seen, method.gram)
-    kernel, lam, unsure = choose_penalty(train, method, known)
-    is_tuned = isinstance(method.reg, dict) and method.reg["name"] == "Tuned"
-    if method.most is not None and not is_tuned:
-        lam = min(lam, without_labels(method.most, kernel, known))
+    if known is None:
+        known = Known(train, train, X if seen is None else seen, recipe.gram)
+    kernel, lam, unsure = chosen or choose_penalty(train, recipe, known)
     Z, Z_test = coordinates(kernel, X, X_test, known)
-    if method.n_classes is None:
+    if recipe.n_classes is None:
         values = Ridge(alpha=lam).fit(Z, train.labels).predict(Z_test)
         return Prediction(values, None, np.full(len(values), unsure), lam)
-    scores, size = class_scores(Z, train.labels, Z_test, lam, method)
+    scores, size = class_scores(Z, train.labels, Z_test, lam, recipe)
     best, second = np.sort(scores, axis=1)[:, :-3:-1].T
     # Relative to what they are differences of, and to labels, whose rounding remains
     # where a strong penalty leaves little else.
-    doubt = method.rounding * (size + 0.1)
+    doubt = recipe.rounding * (size + 0.1)
     near = best - second <= doubt
     return Prediction(scores.argmax(axis=1), scores, near | unsure, lam, doubt)
 
@@ -186,17 +181,24 @@ def coordinates(kernel, X, X_test, known):
 # ---------------------------------------------------------------------------- penalties
 
 
-def choose_penalty(train, method, known):
-    """Return the kernel, lambda, and whether rounding may have decided on them."""
-    reg = method.reg
-    if reg == "auto" and method.n_classes is None:  # values have a size to choose by
-        reg = TUNED
-    if isinstance(reg, dict) and reg["name"] == "Tuned":
-        return tuned(train, replace(method, reg=reg), known)
-    (kernel,) = method.kernels
-    if reg == "auto":
-        return kernel, label_free(kernel, known)[0], False
-    return kernel, without_labels(reg, kernel, known), False
+def is_tuned(recipe):
+    """Whether labels choose the penalty; values have a size to choose it by."""
+    is_rule = isinstance(recipe.reg, dict) and recipe.reg["name"] == "Tuned"
+    return is_rule or (recipe.reg == "auto" and recipe.n_classes is None)
+
+
+def choose_penalty(train, recipe, known):
+    """The kernel, lambda, and whether rounding may have decided on them."""
+    if is_tuned(recipe):
+        return tuned(train, recipe, known)
+    (kernel,) = recipe.kernels
+    if recipe.reg == "auto":
+        lam = label_free(kernel, known)[0]
+    else:
+        lam = without_labels(recipe.reg, kernel, known)
+    if recipe.most is not None:
+        lam = min(lam, without_labels(recipe.most, kernel, known))
+    return kernel, lam, False
 
 
 def without_labels(reg, kernel, known):
@@ -353,34 +355,35 @@ def n_features_of(kernel, X):
     return X.shape[-1] if innermost(kernel)["name"] in LINEAR else 0
 
 
-def tuned(train, method, known):
-    """Return the kernel and lambda that predict training trials best when left out."""
+def tuned(train, recipe, known):
+    """The kernel and lambda that predict training trials best when left out."""
     best, chosen, unsure = np.inf, None, False
+    reg = TUNED if recipe.reg == "auto" else recipe.reg
     groups = known.everybody.groups
     alone = groups is None or len(np.unique(groups)) == len(groups)
-    for kernel in method.kernels:
-        lambdas = grid_of(method, kernel, known)
-        if alone and method.reg == TUNED:
+    for kernel in recipe.kernels:
+        lambdas = grid_of(reg["grid"], kernel, recipe, known)
+        if alone and reg == TUNED:
             Z, _ = coordinates(kernel, train.X, train.X, known)
-            wanted = wanted_of(train.labels, method)
+            wanted = wanted_of(train.labels, recipe)
             losses = [generalized_loss(lam, Z, wanted) for lam in lambdas]
         else:
-            losses = left_out_losses(lambdas, kernel, train, method, known)
+            losses = left_out_losses(lambdas, kernel, train, recipe, known)
         for lam, loss in zip(lambdas, losses, strict=True):
             if chosen == (kernel, lam):
                 continue
-            unsure |= abs(loss - best) <= method.rounding * best
+            unsure |= abs(loss - best) <= recipe.rounding * best
             if loss < best * (1 - ROUNDING):
                 best, chosen, unsure = loss, (kernel, lam), False
     return *chosen, unsure
 
 
-def grid_of(method, kernel, known):
-    """Return the lambdas that a tuned penalty is chosen from, the largest first."""
-    are_linear = all(innermost(each)["name"] in LINEAR for each in method.kernels)
-    if method.reg["grid"] != "auto":
-        lambdas = [without_labels(reg, kernel, known) for reg in method.reg["grid"]]
-    elif are_linear and method.n_classes is not None:
+def grid_of(grid, kernel, recipe, known):
+    """The lambdas that a tuned penalty is chosen from, the largest first."""
+    are_linear = all(innermost(each)["name"] in LINEAR for each in recipe.kernels)
+    if grid != "auto":
+        lambdas = [without_labels(reg, kernel, known) for reg in grid]
+    elif are_linear and recipe.n_classes is not None:
         lambdas = label_free(kernel, known)
     else:
         K = gram_of(kernel, known.everybody.X, known)
