@@ -16,9 +16,9 @@ from .scoring import PAIRS, is_covered, score
 
 #: Scores of classes that are nearer than this are ties, relative to their size.
 _ROUNDING = {"float64": 1e-9, "float32": 1e-4}
-#: How many twins of a cell have features that are moved at random, and how much more
-#: than these other data, that are as far away, may change.
-_TWINS, _OF_TWINS = 4, 10
+#: By how much more than features differ, relative to their size, scores of classes may
+#: differ, and metrics and penalties.
+_OF_SCORES, _OF_METRICS = 10, 1e4
 #: The largest penalty in the second test of time generalization.
 _MOST_OF_SECOND = 0.3
 _UNDECIDED = (
@@ -59,10 +59,14 @@ class Cells:
         self.tested_once = np.bincount(np.concatenate(result.tests)).max() == 1
         self.is_tested_twice = run.task.second is not None
         self.is_averaged = parameters.get("average") is not None
-        #: How nearly scores agree, that may be kept in single precision.
-        self.tolerance = TOLERANCES[parameters["dtype"]]
+        #: By how much features may differ from those that were decoded.
+        self.noise = run.noise(any(map(sees_offsets, self.kernels(0))))
+        #: How nearly scores agree, that may be kept in single precision, and how nearly
+        #: those of features that differ.
+        self.exact = TOLERANCES[parameters["dtype"]]
         if parameters.get("null"):
-            self.tolerance = max(self.tolerance, OF_SINGLE)
+            self.exact = max(self.exact, OF_SINGLE)
+        self.tolerance = max(self.exact, min(1e-2, _OF_METRICS * self.noise))
         #: Metrics of pairs of classes by name: the table, and which of its entries.
         self.chosen_pairs = {}
         for name, pairs in parameters.get("pairs", {}).items():
@@ -75,8 +79,6 @@ class Cells:
         some = self.n_classes, self.chosen_pairs
         self.metrics = [x for x in result.scalar_metrics if is_covered(x, *some)]
         self.tables = [name for name in PAIRS.values() if name in result.metrics]
-        #: By how much features may differ from those that were decoded.
-        self.noise = run.noise(any(map(sees_offsets, self.kernels(0))))
         #: The positions that were run, as tuples of indices along the map.
         self.places = [
             (*map(int, i), *cell)
@@ -123,7 +125,7 @@ class Cells:
             for stored, second in self._stored(name, position, fold, b):
                 some = [cell.model(i, True) for i in folds] if second else models
                 again = cell.score(name, folds, some, second)
-                slack = slacks[name, second] = cell.slack(name, folds, some, second)
+                slack = slacks[name, second] = cell.slack(name, some)
                 near = self.tolerance * np.maximum(1, np.abs(again)) + slack
                 same = np.isnan(stored) & np.isnan(again)
                 fine &= bool(np.all(same | (np.abs(stored - again) <= near)))
@@ -176,7 +178,8 @@ class Cells:
         if np.ndim(stored):
             each = len(self.folds) // len(stored)  # folds, or those of a repeat
             stored = stored[fold // each]
-        near = np.isclose(stored, model.lam, rtol=max(1e-5, model.lam_doubt), atol=0)
+        rtol = max(1e-5, self.tolerance * bool(self.noise))
+        near = np.isclose(stored, model.lam, rtol=rtol, atol=0)
         return bool(near or np.isnan(stored) or model.ties.all())
 
     def _count_differences(self, position, fold, model):
@@ -186,8 +189,7 @@ class Cells:
         stored = np.asarray(self.result.predicted)[position][self.result.tests[fold]]
         differ = stored != model.predicted
         if self.is_regression:
-            share = max(TOLERANCES[self.result.parameters["dtype"]], self.noise)
-            near = share * np.ptp(self.result.y) + model.doubt
+            near = self.tolerance * np.ptp(self.result.y)
             differ = np.abs(stored - model.predicted) > near
         return int(np.sum(differ & ~model.ties))
 
@@ -199,25 +201,8 @@ class Cell:
     cells: Cells
     position: tuple
     permutation: int
-    #: The number of a twin, whose features are moved as far as they may be from those
-    #: decoded; 0: as they are.
-    twin: int = 0
 
     # ------------------------------------------------------------------ its trials
-
-    @cached_property
-    def twins(self):
-        """Cells of moved features; none if data are those that were decoded."""
-        if self.twin or not self.cells.noise:
-            return []
-        return [replace(self, twin=1 + i) for i in range(_TWINS)]
-
-    def _moved(self, values, which=0):
-        """Features (n, ...), or confounds, of a twin; others as they are."""
-        if not self.twin or values is None:
-            return values
-        noise = np.random.default_rng([self.twin, which]).normal(size=values.shape)
-        return values + self.cells.noise * values.std(axis=0) * noise
 
     @cached_property
     def _number(self):
@@ -230,27 +215,22 @@ class Cell:
         positions = self.cells.run.positions
         if self._recipe.gram is not None:
             return (np.arange(len(positions.X))[:, np.newaxis],) * 2
-        X = self._moved(np.asarray(positions.samples(self._number)[0], float))
+        X = np.asarray(positions.samples(self._number)[0], float)
         if not positions.row:
             return X, X
-        test = positions.test.features(self.position[-1])
-        return X, self._moved(np.asarray(test, float), 1)
+        return X, np.asarray(positions.test.features(self.position[-1]), float)
 
     @cached_property
     def _recipe(self):
         """How models are trained."""
         cells, parameters = self.cells, self.cells.result.parameters
-        kernels, gram = cells.kernels(self._number), None
-        if kernels[0]["name"] == "Precomputed":
-            gram = cells.run.positions.X
-            if self.twin:
-                noise = np.random.default_rng(self.twin).normal(size=len(gram))
-                factors = 1 + cells.noise * noise
-                gram = gram * np.outer(factors, factors)
-        steps, rounding = cells.run.task.learned.steps, _ROUNDING[parameters["dtype"]]
+        kernels, steps = cells.kernels(self._number), cells.run.task.learned.steps
+        is_gram = kernels[0]["name"] == "Precomputed"
         return Recipe(
             *(kernels, parameters["reg"], cells.n_classes, steps),
-            *(parameters.get("n_components"), gram, rounding),
+            parameters.get("n_components"),
+            cells.run.positions.X if is_gram else None,
+            max(_ROUNDING[parameters["dtype"]], _OF_SCORES * cells.noise),
         )
 
     def _draw(self, fold, second=False):
@@ -300,20 +280,16 @@ class Cell:
     # ----------------------------------------------------------------------- its models
 
     def model(self, fold, second=False):
-        """The prediction of a fold's test trials, maybe for the second test.
-
-        What data that are as far from those decoded may change is in doubt.
-        """
-        key = self.position, self.permutation, self.twin, fold, second, "model"
+        """The prediction of a fold's test trials, maybe for the second test."""
+        key = self.position, self.permutation, fold, second, "model"
         return self.cells.once(key, lambda: self._model(fold, second))
 
     def _model(self, fold, second):
         cells, recipe, task = self.cells, self._recipe, self.cells.run.task
         (X, X_test), learned = self._features, task.learned
         (members, of_tested), (labels, groups), true, pair = self._draw(fold, second)
-        confounds = others = self._moved(learned.confounds)
-        if task.folds is None:
-            others = self._moved(learned.others)
+        confounds = learned.confounds
+        others = learned.others if task.folds is None else confounds
         everybody = Sample(_side(X, members, self._inside), labels, groups)
         trained = replace(everybody, confounds=_side(confounds, members))[pair[0]]
         X_test = _side(X_test, of_tested, self._inside)
@@ -332,13 +308,9 @@ class Cell:
             known = Known(everybody, everybody[rows], seen, recipe.gram)
             if not is_tuned(recipe):  # labels have no part in it
                 draw = task.draws and (self.permutation, fold // n_folds)
-                key = self._number, self.twin, second, draw
+                key = self._number, second, draw
                 chosen = cells.once(key, lambda: choose_penalty(None, recipe, known))
-        found = refit(trained, tested, recipe, known, chosen, seen)
-        if self.twins:
-            twins = [twin.model(fold, second) for twin in self.twins]
-            found = _with_doubt(found, twins, cells.noise / recipe.rounding)
-        return found
+        return refit(trained, tested, recipe, known, chosen, seen)
 
     def score(self, name, folds, models, second=False):
         """A metric of some folds by their models; the mean over repeats."""
@@ -350,30 +322,19 @@ class Cell:
         some = self.cells.n_classes, self.cells.chosen_pairs
         return np.mean([score(name, found, *some) for found in sets.values()], axis=0)
 
-    def slack(self, name, folds, models, second=False):
-        """By how much ties, and data that are as near, may change a metric."""
-        n_classes, change = self.cells.n_classes, 0.0
-        if self.twins:
-            again = self.score(name, folds, models, second)
-            others = [
-                twin.score(name, folds, [twin.model(i, second) for i in folds], second)
-                for twin in self.twins
-            ]
-            change = _OF_TWINS * np.abs(np.subtract(others, again)).max(axis=0)
-            # No less than the distance itself, as all four may be small by chance.
-            change = change + self.cells.noise * np.maximum(1, np.abs(again))
+    def slack(self, name, models):
+        """By how much ties may change a metric."""
+        n_classes, cells = self.cells.n_classes, self.cells
         share = np.mean(np.concatenate([model.ties for model in models]))
-        if name in self.cells.tables:
-            return change
-        if n_classes is None or name == "crossnobis" or name in self.cells.chosen_pairs:
+        if name in cells.tables:
+            return 0.0
+        if n_classes is None or name == "crossnobis" or name in cells.chosen_pairs:
             # Of values, or of scores, which another penalty that is as good may change.
-            return np.inf if share else change
-        if name == "accuracy":
-            return share
+            return np.inf if share else 0.0
         if name == "roc_auc":
             return _undecided_pairs(models)
         # One prediction is of a class, which may be small.
-        return share * 2 * n_classes + change * (name == "pairwise_accuracy")
+        return share if name == "accuracy" else share * 2 * n_classes
 
 
 def _side(values, members, inside=False):
@@ -386,30 +347,6 @@ def _side(values, members, inside=False):
         return values
     each = values[members]
     return each if inside else each.mean(axis=1)
-
-
-def _with_doubt(model, twins, noise):
-    """A prediction in doubt where those of twins, of moved data, differ.
-
-    Other data that are as far away differ as much in size, but not in direction. Their
-    distance, `noise`, is in units of rounding.
-    """
-    lam_doubt = max(abs(twin.lam / model.lam - 1) for twin in twins)
-    if model.scores is None:
-        change = max(np.abs(twin.predicted - model.predicted).max() for twin in twins)
-        doubt, near = np.full(len(model.predicted), _OF_TWINS * change), False
-    else:
-        seen = np.isfinite(model.scores)
-        change = max(np.abs((twin.scores - model.scores)[seen]).max() for twin in twins)
-        doubt = model.doubt * (1 + noise) + _OF_TWINS * change
-        best, second = np.sort(model.scores, axis=1)[:, :-3:-1].T
-        near = best - second <= doubt
-    return replace(
-        model,
-        ties=model.ties | near | (lam_doubt > 0.1),  # where another one is chosen
-        doubt=doubt,
-        lam_doubt=_OF_TWINS * lam_doubt,
-    )
 
 
 def _undecided_pairs(models):

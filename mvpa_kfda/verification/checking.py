@@ -177,9 +177,8 @@ def _verify_subject(result, run, n_cells, rng):
 
 def _words_of_differences(cells):
     """Word what differs, but for what rounding may have decided."""
-    result, run, tolerance = cells.result, cells.run, cells.tolerance
-    if run.apart:
-        tolerance = max(tolerance, min(1e-2, 1e4 * cells.noise))
+    result, run = cells.result, cells.run
+    tolerance = cells.tolerance if run.apart else cells.exact
     is_exact = not run.apart and result.parameters["dtype"] == "float64"
     run.notes += compare.notes_on_words(result, run.again)
     for found in compare.differences(result, run.again, tolerance, not is_exact):

@@ -83,8 +83,7 @@ class Prediction:
     scores: np.ndarray | None  #: (n_test, c), -inf for classes not trained with
     ties: np.ndarray  #: whether rounding may have decided, (n_test,)
     lam: float  #: the penalty
-    doubt: object = 0.0  #: what rounding may do to scores, (n_test,)
-    lam_doubt: float = 0.0  #: what it may do to the penalty, relative to it
+    doubt: np.ndarray | None = None  #: what rounding may do to scores, (n_test,)
 
 
 def refit(train, test, recipe, known=None, chosen=None, seen=None):
