@@ -14,7 +14,7 @@ from ..results.load import load_result
 from ..utils.checks import check_count, check_positive, draw_seed
 from . import compare, recompute
 from .cells import Cells
-from .recompute import MAPS, OF_FILES, Different, NotCovered, incoherent
+from .recompute import MAPS, OF_FILES, Different, NotCovered, NotTaken, incoherent
 from .subjects import find_members
 from .verdict import Verification
 
@@ -137,8 +137,8 @@ def verify(
         if isinstance(result, GroupResult):
             return _verify_group(result, data, y, given, n_cells, rng)
         run = recompute.Recomputation(result, given, budget, rng)
-        run.compute(data, y)
         try:
+            run.compute(data, y)
             return _verify_subject(result, run, n_cells, rng)
         except OF_FILES as error:
             raise incoherent(error) from error
@@ -146,6 +146,8 @@ def verify(
         return Verification(differences=tuple(found.args[0]))
     except NotCovered as reason:
         return Verification(unverified=(str(reason),))
+    except NotTaken as error:
+        raise ValueError(str(error)) from error.__cause__
 
 
 def _verify_subject(result, run, n_cells, rng):
@@ -289,14 +291,19 @@ def _verify_group(group, subjects, y, given, n_cells, rng):
     if differences:
         raise Different(differences)
     try:
-        again = recompute.recompute_group(group, results)
-        found = list(compare.differences(group, again, 1e-6))
-        differences = tuple(each.word() for each in found)
-        if any(each.where is None for each in found):  # numbers have no places
-            return Verification(differences=differences)
-        table, sizes = _table_of_group(group, again, n_cells, rng)
+        return _compare_groups(group, results, n_cells, rng)
     except OF_FILES as error:
         raise incoherent(error) from error
+
+
+def _compare_groups(group, results, n_cells, rng):
+    """The `Verification` of a group's result with those of its subjects, in order."""
+    again = recompute.recompute_group(group, results)
+    found = list(compare.differences(group, again, 1e-6))
+    differences = tuple(each.word() for each in found)
+    if any(each.where is None for each in found):  # numbers have no places
+        return Verification(differences=differences)
+    table, sizes = _table_of_group(group, again, n_cells, rng)
     notes = compare.notes_on_words(group, again)
     if len(table) < sum(sizes):
         notes.append("The table shows a random sample.")

@@ -70,6 +70,10 @@ class Different(Exception):
     """What differs before anything is computed, a list of texts."""
 
 
+class NotTaken(Exception):
+    """Data that the function does not take."""
+
+
 class _RoundedError(Exception):
     """Values to be predicted that have lost digits, which the file has."""
 
@@ -138,13 +142,10 @@ class Recomputation:
     def compute(self, data, y):
         """Run the function that the file names."""
         result = self.result
-        try:
-            if different := differences_of_counts(result):
-                raise Different(different)
-            function, options = self._call()
-            options = _bounded(result, options)
-        except OF_FILES as error:
-            raise incoherent(error) from error
+        if different := differences_of_counts(result):
+            raise Different(different)
+        function, options = self._call()
+        options = _bounded(result, options)
         try:
             with kept_inputs() as self._kept, run_by(self), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -154,22 +155,18 @@ class Recomputation:
                     self.again = function(data, np.asarray(result.y), **options)
         except OF_FILES as error:
             if not {"data", "y"} <= self._kept.keys():
-                raise ValueError(
+                raise NotTaken(
                     f"The result was made by {function.__name__}, which does not take "
                     f"{type(data).__name__} with these ({type(error).__name__}: "
                     f"{error}). Pass the same data to verify, by the same argument "
                     "names."
                 ) from error
-            try:
-                found = self._compare_inputs()
-            except OF_FILES as wrong:
-                raise incoherent(wrong) from wrong
-            raise (Different(found) if found else incoherent(error)) from error
-        if self._summaries:
-            try:
-                self._fill()
-            except OF_FILES as error:
-                raise incoherent(error) from error
+            if found := self._compare_inputs():
+                raise Different(found) from error
+            raise
+        if self._summaries is not None:
+            again = self._filled(self.again, ("penalty", "pattern_maps"))
+            self.again = replace(again, **self._filled_summaries())
 
     # ------------------------------------------------------------------ what was called
 
@@ -362,12 +359,12 @@ class Recomputation:
         self._among = np.flatnonzero(np.repeat(np.isin(filled, run), width))
         #: Scores under permuted labels (P, positions of the first block, cells).
         self._first, self._nulls = list(blocks[0]), first
-        outcome, self._summaries = store.outcome(), {}
+        outcome, self._summaries = store.outcome(), None
         if len(parts) < len(blocks) or task is not self.task:
             kinds = "null_summaries", "second_summaries"
             self._summaries = {kind: getattr(outcome, kind) for kind in kinds}
-            new = {kind: self._filled(outcome, kind) for kind in {*MAPS} - {"penalty"}}
-            outcome = replace(outcome, **new, **{kind: {} for kind in kinds})
+            outcome = replace(outcome, **{kind: {} for kind in kinds})
+            outcome = self._filled(outcome, MAPS.keys() - {"penalty"})
         return outcome
 
     def _compare_run(self, positions, task):
@@ -396,50 +393,41 @@ class Recomputation:
         name = self.result.scalar_metrics[0]
         scores = np.asarray(self.result.metrics[name], float)
         apart = np.abs(scores - self.result.chances.get(name, 0.0))
-        apart = apart.reshape(math.prod(self.positions.shape), -1)
-        apart = np.nan_to_num(apart, nan=-1.0).max(axis=1)
-        first = max(
-            range(len(blocks)), key=lambda i: apart[np.asarray(blocks[i])].max()
-        )
-        others = [i for i in self.rng.permutation(len(blocks)) if i != first]
-        return [blocks[i] for i in (first, *others)]
+        peak = np.nan_to_num(apart, nan=-1.0).argmax() // math.prod(self.positions.row)
+        order = self.rng.permutation(len(blocks))
+        return [blocks[i] for i in sorted(order, key=lambda i: peak not in blocks[i])]
 
     # ------------------------------------------------------------- what was not run
 
-    def _filled(self, found, kind):
-        """Maps of a kind with what the file says of positions not run."""
-        maps, said = getattr(found, kind), getattr(self.result, kind, None)
-        if maps is None or said is None:
-            return maps
-        if kind == "second_scores":
-            said = self.result.metrics | said
-        if not isinstance(maps, dict):
-            return self._filled_map(maps, said, kind)
-        return {
-            name: self._filled_map(values, said.get(name), kind)
-            for name, values in maps.items()
-        }
-
-    def _filled_map(self, values, said, kind):
-        """A map, run where it was, and elsewhere as the file says."""
-        if np.shape(said) != np.shape(values):
-            return values
-        if kind == "pattern_maps":
-            return np.where(np.isnan(values), said, values)
-        before = MAPS[kind]
-        after = np.ndim(values) - before - self.done.ndim
-        done = self.done.reshape((1,) * before + self.done.shape + (1,) * after)
-        return np.where(done, values, said)
-
-    def _fill(self):
-        """Fill what was not run, and has been given units of its own since."""
-        kinds = [k for k in ("penalty", "pattern_maps") if hasattr(self.again, k)]
-        new = {kind: self._filled(self.again, kind) for kind in kinds}
-        for kind, summaries in self._summaries.items():
-            if not summaries:
+    def _filled(self, found, kinds):
+        """An outcome, or a result, of which the file says what was not run."""
+        new = {}
+        for kind in kinds:
+            maps, said = (getattr(each, kind, None) for each in (found, self.result))
+            if kind == "second_scores":  # or those of the first test
+                said = self.result.metrics | (said or {})
+            if maps is None or said is None:
                 continue
+            is_dict = isinstance(maps, dict)
+            maps, said = (maps, said) if is_dict else ({"": maps}, {"": said})
+            filled = {}
+            for name, values in maps.items():
+                run = ~np.isnan(values)
+                if kind in MAPS:
+                    before = (1,) * MAPS[kind] + self.done.shape
+                    after = np.ndim(values) - len(before)
+                    run = self.done.reshape(before + (1,) * after)
+                fits = np.shape(said.get(name)) == np.shape(values)
+                filled[name] = np.where(run, values, said[name]) if fits else values
+            new[kind] = filled if is_dict else filled[""]
+        return replace(found, **new)
+
+    def _filled_summaries(self):
+        """What is kept of nulls, of the positions that were run."""
+        new = {}
+        for kind in (kind for kind, each in self._summaries.items() if each):
             new[kind] = {}
-            for name, part in summaries.items():
+            for name, part in self._summaries[kind].items():
                 summary = dict(getattr(self.result, kind)[name])
                 for what in ("exceedances", "permuted_moments"):
                     values, run = np.array(summary[what]), getattr(part, what)
@@ -453,7 +441,7 @@ class Recomputation:
                 f"the largest scores of the permutations ({kind}) are of all "
                 "positions, which budget=None computes"
             )
-        self.again = replace(self.again, **new)
+        return new
 
     def number(self, position):
         """The number of the position that a cell of the map is of."""
