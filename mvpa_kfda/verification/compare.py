@@ -94,7 +94,9 @@ def _texts(texts, rounded):
 
 
 def _sensors(info_fif):
-    """Names, types and places of sensors; None of what cannot be read."""
+    """Names, types and places of sensors."""
+    if info_fif is None:
+        return None
     try:
         info = unpack_info(info_fif)
         places = np.array([each["loc"] for each in info["chs"]])
@@ -104,7 +106,7 @@ def _sensors(info_fif):
             "at": places,
         }
     except Exception:  # MNE's own, of a file that was edited
-        return None
+        return "what nobody can read"
 
 
 def _plain(value):
