@@ -10,8 +10,16 @@ from scipy.sparse import issparse
 
 from ..utils.plain import recorded
 from .compare import OF_SINGLE, TOLERANCES
-from .kernels import LINEAR, sees_offsets
-from .refit import Known, Recipe, Sample, choose_penalty, is_tuned, refit
+from .refit import (
+    LINEAR,
+    Known,
+    Recipe,
+    Sample,
+    choose_penalty,
+    is_tuned,
+    refit,
+    sees_offsets,
+)
 from .scoring import PAIRS, is_covered, score
 
 #: Scores of classes that are nearer than this are ties, relative to their size.

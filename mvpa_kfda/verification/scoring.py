@@ -33,25 +33,25 @@ PAIRS = {
 
 
 def _kappa(true, predicted):
-    """Return Cohen's kappa, 0 where it is 0 / 0."""
+    """Cohen's kappa, 0 where it is 0 / 0."""
     by_chance = sum(np.mean(true == k) * np.mean(predicted == k) for k in set(true))
     return (np.mean(true == predicted) - by_chance) / (1 - by_chance or np.inf)
 
 
 def is_covered(name, n_classes, chosen=()):
-    """Tell whether a metric can be computed here."""
+    """Whether a metric can be computed here."""
     if n_classes is None:
         return name in OF_NUMBERS
     return name == "roc_auc" or _stem(name) in POOLED or name in (*PAIRS, *chosen)
 
 
 def _stem(name):
-    """Return a metric without the kind of its average."""
+    """A metric without the kind of its average."""
     return name.removesuffix("_macro")
 
 
 def score(name, sets, n_classes, chosen):
-    """Return one metric of several test sets, each (true, predicted, scores, n_train).
+    """One metric of several test sets, each (true, predicted, scores, n_train).
 
     Some metrics are means over `chosen` pairs of classes: (table, which of its
     entries), by name.
@@ -75,7 +75,7 @@ def score(name, sets, n_classes, chosen):
 
 
 def pairs_of_classes(table, sets, n_classes):
-    """Return the accuracy or the distance of each pair of classes; NaN if not tested.
+    """The accuracy or the distance of each pair of classes; NaN if not tested.
 
     The share of the trials of i whose score of i is above that of j, and of those of j
     the other way round: their mean is the accuracy. The difference of these two scores,
@@ -100,14 +100,14 @@ def pairs_of_classes(table, sets, n_classes):
 
 
 def _mean(values):
-    """Return the mean of what is defined; NaN of nothing."""
+    """The mean of what is defined; NaN of nothing."""
     values = np.asarray(values, float)
     values = values[~np.isnan(values)]
     return values.mean() if len(values) else np.nan
 
 
 def _areas(sets, n_classes):
-    """Return the mean area over test sets, and over classes against the rest."""
+    """The mean area over test sets, and over classes against the rest."""
     means = []
     for k in [1] if n_classes == 2 else range(n_classes):
         each = [(true == k, _odds(scores, k, n)) for true, _, scores, n in sets]
@@ -120,12 +120,12 @@ def _areas(sets, n_classes):
 
 
 def _area(flags, odds):
-    """Return the area under the ROC curve; of infinite odds the order counts."""
+    """The area under the ROC curve; of infinite odds the order counts."""
     return metrics.roc_auc_score(flags, np.unique(odds, return_inverse=True)[1])
 
 
 def _odds(scores, k, n_train):
-    """Return the log odds of a class; its log posterior is n_train times its score."""
+    """The log odds of a class; its log posterior is n_train times its score."""
     logs = n_train * scores
     with np.errstate(invalid="ignore"):
         odds = logs[:, k] - logsumexp(np.delete(logs, k, axis=1), axis=1)

@@ -11,7 +11,7 @@ from ..results.load import load_result
 
 
 def load_all(entries, name):
-    """Return results, of those that are given as paths too."""
+    """Results, of those that are given as paths too."""
     if isinstance(entries, str | os.PathLike | SubjectResult):
         raise TypeError(
             f"A group is verified with the results of its subjects: {name} must be a "
@@ -32,7 +32,7 @@ def _is_path(entry):
 
 
 def find_members(group, entries, other=None):
-    """Return the entries and results of a group, and what is not as it records.
+    """The entries and results of a group, and what is not as it records.
 
     Entries and results come in the order of the group, those of the other list last.
     """
@@ -61,12 +61,12 @@ def find_members(group, entries, other=None):
 
 
 def _without_list(name, group):
-    """Return the name of a subject of the second list without that of the list."""
+    """The name of a subject of the second list without that of the list."""
     return name.removesuffix(" (other)").removesuffix(f" ({group.labels[1]})")
 
 
 def in_order(entries, results, names, sums):
-    """Return the order of results in a group, and in words what is not as recorded.
+    """The order of results in a group, and in words what is not as recorded.
 
     `names` and `sums` are what the group records of its subjects.
     """
@@ -97,7 +97,7 @@ def in_order(entries, results, names, sums):
 
 
 def _named(entries, names):
-    """Return which subject each path is of by its name; None where names do not tell.
+    """Which subject each path is of by its name; None where names do not tell.
 
     The name is a word in the path, with "sub-" before it or by itself.
     """
