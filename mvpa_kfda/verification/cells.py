@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 from scipy.sparse import issparse
@@ -76,14 +77,15 @@ class Cells:
             self.exact = max(self.exact, OF_SINGLE)
         self.tolerance = max(self.exact, min(1e-2, _OF_METRICS * self.noise))
         #: Metrics of pairs of classes by name: the table, and which of its entries.
-        self.chosen_pairs = {}
-        for name, pairs in parameters.get("pairs", {}).items():
-            numbers = np.zeros((self.n_classes,) * 2, int)
-            first, second = np.triu_indices(self.n_classes, 1)
-            numbers[first, second] = numbers[second, first] = np.arange(len(first))
-            labels = list(map(str, result.classes))
-            at = [tuple(labels.index(str(x)) for x in pair) for pair in pairs]
-            self.chosen_pairs[name] = parameters["pairs_of"], [numbers[i] for i in at]
+        names = map(str, getattr(result, "classes", ()))
+        at = {frozenset(pair): i for i, pair in enumerate(combinations(names, 2))}
+        self.chosen_pairs = {
+            name: (
+                parameters["pairs_of"],
+                [at[frozenset(map(str, pair))] for pair in pairs],
+            )
+            for name, pairs in parameters.get("pairs", {}).items()
+        }
         some = self.n_classes, self.chosen_pairs
         self.metrics = [x for x in result.scalar_metrics if is_covered(x, *some)]
         self.tables = [name for name in PAIRS.values() if name in result.metrics]
