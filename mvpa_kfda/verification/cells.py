@@ -16,8 +16,7 @@ from .refit import (
     Known,
     Recipe,
     Sample,
-    choose_penalty,
-    is_tuned,
+    chosen_without_labels,
     refit,
     sees_offsets,
 )
@@ -316,10 +315,9 @@ class Cell:
             everybody = replace(everybody, labels=None)
             seen = everybody.X if seen is None else seen
             known = Known(everybody, everybody[rows], seen, recipe.gram)
-            if not is_tuned(recipe):  # labels have no part in it
-                draw = task.draws and (self.permutation, fold // n_folds)
-                key = self._number, second, draw
-                chosen = cells.once(key, lambda: choose_penalty(None, recipe, known))
+            draw = task.draws and (self.permutation, fold // n_folds)
+            key, of_all = (self._number, second, draw), (recipe, known)
+            chosen = cells.once(key, lambda: chosen_without_labels(*of_all))
         return refit(trained, tested, recipe, known, chosen, seen)
 
     def score(self, name, folds, models, second=False):

@@ -114,7 +114,8 @@ def refit(train, test, recipe, known=None, chosen=None, seen=None):
     train = replace(train, X=X)
     if known is None:
         known = Known(train, train, X if seen is None else seen, recipe.gram)
-    kernel, lam, unsure = chosen or choose_penalty(train, recipe, known)
+    chosen = chosen or chosen_without_labels(recipe, known)
+    kernel, lam, unsure = chosen or tuned(train, recipe, known)
     Z, Z_test = coordinates(kernel, X, X_test, known)
     if recipe.n_classes is None:
         values = Ridge(alpha=lam).fit(Z, train.labels).predict(Z_test)
@@ -304,21 +305,18 @@ def coordinates(kernel, X, X_test, known):
 # ---------------------------------------------------------------------------- penalties
 
 
-def is_tuned(recipe):
-    """Whether labels choose the penalty; values have a size to choose it by."""
-    is_rule = isinstance(recipe.reg, dict) and recipe.reg["name"] == "Tuned"
-    return is_rule or (recipe.reg == "auto" and recipe.n_classes is None)
+def chosen_without_labels(recipe, known):
+    """The kernel, lambda, and False for no doubt; None if labels choose them.
 
-
-def choose_penalty(train, recipe, known):
-    """The kernel, lambda, and whether rounding may have decided on them."""
-    if is_tuned(recipe):
-        return tuned(train, recipe, known)
+    Values have a size to choose by.
+    """
+    reg = recipe.reg
+    if isinstance(reg, dict) and reg["name"] == "Tuned":
+        return None
+    if reg == "auto" and recipe.n_classes is None:
+        return None
     (kernel,) = recipe.kernels
-    if recipe.reg == "auto":
-        lam = label_free(kernel, known)[0]
-    else:
-        lam = without_labels(recipe.reg, kernel, known)
+    lam = without_labels(reg, kernel, known)
     if recipe.most is not None:
         lam = min(lam, without_labels(recipe.most, kernel, known))
     return kernel, lam, False
@@ -329,6 +327,8 @@ def without_labels(reg, kernel, known):
 
     Only linear kernels have a number of features.
     """
+    if reg == "auto":
+        return label_free(kernel, known)[0]
     X = known.everybody.X
     K = gram_of(kernel, X, known)
     p = n_features_of(kernel, X) or len(K)
