@@ -150,7 +150,7 @@ class Verification:
         FileNotFoundError
             If there is no such file.
         """
-        path = check_path(fname, "fname")
+        path = Path(check_path(fname, "fname"))
         record = {
             "file": path.name,
             "sha256": file_checksum(path),
