@@ -76,15 +76,12 @@ class Cells:
             self.exact = max(self.exact, OF_SINGLE)
         self.tolerance = max(self.exact, min(1e-2, _OF_METRICS * self.noise))
         #: Metrics of pairs of classes by name: the table, and which of its entries.
-        names = map(str, getattr(result, "classes", ()))
-        at = {frozenset(pair): i for i, pair in enumerate(combinations(names, 2))}
-        self.chosen_pairs = {
-            name: (
-                parameters["pairs_of"],
-                [at[frozenset(map(str, pair))] for pair in pairs],
-            )
-            for name, pairs in parameters.get("pairs", {}).items()
-        }
+        self.chosen_pairs = {}
+        for name, pairs in parameters.get("pairs", {}).items():
+            of_all = enumerate(combinations(map(str, result.classes), 2))
+            at = {frozenset(pair): i for i, pair in of_all}
+            numbers = [at[frozenset(map(str, pair))] for pair in pairs]
+            self.chosen_pairs[name] = parameters["pairs_of"], numbers
         some = self.n_classes, self.chosen_pairs
         self.metrics = [x for x in result.scalar_metrics if is_covered(x, *some)]
         self.tables = [name for name in PAIRS.values() if name in result.metrics]

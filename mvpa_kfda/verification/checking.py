@@ -63,7 +63,8 @@ def verify(
     budget : float | None
         Seconds that computing the result again may take. If the whole map would take
         longer, the position with the most extreme score and others drawn at random are
-        computed, as many as there is time for. None: all of them.
+        computed, as many as there is time for. Without the others, the largest scores
+        of a map's permutations cannot be verified. None: all of them.
     **given
         What else the function was given that is data, by the same names: ``groups``,
         ``confounds``, ``train_on``, ``X_test``, ``tmin_test``, ``test_epochs``,
@@ -201,12 +202,11 @@ def _is_undecided(cells, found, is_exact):
         return False
     apart = np.abs(np.subtract(found.stored, found.again, dtype=float))[tuple(where.T)]
     if kind not in MAPS:  # no more than some ties may change
-        n = cells.result.n_permutations
         most = 2 / len(cells.result.y)
         if names[-1] == "exceedances":
-            most = max(1, n // 100)
-        is_near = apart.max() <= most and len(apart) <= np.size(found.stored) / 20 + 1
-        return not is_exact and is_near
+            most = max(1, cells.result.n_permutations // 100)
+        few = max(1, np.size(found.stored) / 20)
+        return not is_exact and apart.max() <= most and len(apart) <= few
     lead, n_axes, positions = MAPS[kind], len(cells.result.shape), cells.run.positions
     of_positions = kind in ("penalty", "class_scores") and positions.row
     end = lead + (len(positions.shape) if of_positions else n_axes)
