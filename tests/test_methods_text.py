@@ -65,8 +65,7 @@ from mvpa_kfda.kfda.folds import GIVEN, PARTS, SPLITTERS
 from mvpa_kfda.kfda.kernels import kernel_words
 from mvpa_kfda.kfda.penalties import penalty_words
 from mvpa_kfda.kfda.preprocess import STEPS, step_words
-from mvpa_kfda.metrics.classes import METRICS
-from mvpa_kfda.metrics.regression import REGRESSION_METRICS
+from mvpa_kfda.metrics.scores import METRICS, REGRESSION_METRICS
 from mvpa_kfda.reports.citations import REFERENCES, STYLES, cited_in
 from mvpa_kfda.reports.findings import PACKAGES
 from mvpa_kfda.reports.sections import SECTIONS

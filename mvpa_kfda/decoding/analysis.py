@@ -24,9 +24,8 @@ from ..kfda.folds import (
 from ..kfda.kernels import RBF, Linear, Polynomial, kernels_of
 from ..kfda.penalties import Auto, Tuned, name_of_rule
 from ..kfda.preprocess import FoldPreprocessing, check_kernel_after
-from ..metrics.classes import METRICS
-from ..metrics.names import (
-    FunctionMetric,
+from ..metrics.scores import (
+    METRICS,
     check_regression_scoring,
     check_scoring,
     name_functions,
@@ -630,7 +629,7 @@ def describe_run(positions, first, analysis, parameters, identity):
     labels = classes[samples.codes]
     some = labels, labels[::-1], np.random.default_rng(0).normal(size=(n, c))
     for name, metric in task.functions.items():
-        if isinstance(metric, FunctionMetric):
+        if metric.mean:
             values[f"scoring's {name}"] = metric.mean(*some, [(1, n, n)])
     packages = {f"version of {k}": v for k, v in versions().items()}
     return parameters | analysis.parameters | values | packages

@@ -24,9 +24,13 @@ from ..data.volumes import nearest_voxels, take_voxels
 from ..inference.corrections import KeptTest
 from ..inference.null import NullCentre, as_scores, centre_of, permuted_means
 from ..metrics.auc import find_rare_class
-from ..metrics.classes import METRICS, crowding, depends_on_frequencies
-from ..metrics.names import metric_limits
-from ..metrics.regression import REGRESSION_METRICS
+from ..metrics.scores import (
+    METRICS,
+    REGRESSION_METRICS,
+    crowding,
+    depends_on_frequencies,
+    metric_limits,
+)
 from ..results.base import Result, SubjectResult
 from ..results.load import load_result
 from ..utils.advice import advice, is_foreign
