@@ -808,18 +808,18 @@ def table():
 def test_labels_of_all_kinds(table):
     words = ["face", "house", "face", "house"]
     for y in (words, np.array(words), table["label"], (table, "label"), tuple(words)):
-        y, groups = read_labels(y, table["run"]).given
+        y, groups = read_labels(y, table["run"])[1]
         assert isinstance(y, np.ndarray)
         assert y.dtype.kind == "U"
         assert y.tolist() == words
         assert groups.tolist() == [1, 1, 2, 2]
         assert groups.dtype.kind == "i"
-    y, groups = read_labels((table, "run"), "subject").given
+    y, groups = read_labels((table, "run"), "subject")[1]
     assert y.tolist() == [1, 1, 2, 2]
     assert groups.tolist() == ["b", "a", "b", "a"]
-    assert read_labels(table["subject"]).given[0].tolist() == ["b", "a", "b", "a"]
-    assert read_labels(words).given[1] is None
-    assert read_labels(words, (table, "run")).given[1].tolist() == [1, 1, 2, 2]
+    assert read_labels(table["subject"])[1][0].tolist() == ["b", "a", "b", "a"]
+    assert read_labels(words)[1][1] is None
+    assert read_labels(words, (table, "run"))[1][1].tolist() == [1, 1, 2, 2]
 
 
 @pytest.mark.parametrize("ending", [".tsv", ".csv", ".tsv.gz", ".csv.gz"])
@@ -828,7 +828,7 @@ def test_labels_from_files(table, ending, tmp_path, monkeypatch):
     path = tmp_path / f"labels of all{ending}"
     table.to_csv(path, sep="\t" if "tsv" in ending else ",", index=False)
     for given in (path, str(path), f"~/{path.name}"):
-        y, groups = read_labels((given, "label"), "run").given
+        y, groups = read_labels((given, "label"), "run")[1]
         assert y.tolist() == ["face", "house", "face", "house"]
         assert groups.tolist() == [1, 1, 2, 2]
 
@@ -843,14 +843,14 @@ def test_labels_from_files(table, ending, tmp_path, monkeypatch):
 )
 def test_blanks_and_marks_in_files_of_labels_mean_nothing(name, text, tmp_path):
     (tmp_path / name).write_text(text, encoding="utf-8")
-    y, groups = read_labels((tmp_path / name, "label"), "run").given
+    y, groups = read_labels((tmp_path / name, "label"), "run")[1]
     assert (y.tolist(), groups.tolist()) == (["face", "house"], [1, 2])
 
 
 def test_files_of_labels_in_latin_1_are_read_and_said(tmp_path):
     (tmp_path / "l.csv").write_bytes("label\nGeb\xe4ude\nGesicht\n".encode("latin-1"))
     with pytest.warns(RuntimeWarning, match=r"l\.csv is not in UTF-8 .* as Latin-1"):
-        y, _ = read_labels((tmp_path / "l.csv", "label")).given
+        y, _ = read_labels((tmp_path / "l.csv", "label"))[1]
     assert y.tolist() == ["Geb\xe4ude", "Gesicht"]
 
 

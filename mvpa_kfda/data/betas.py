@@ -42,7 +42,7 @@ from ..utils.memory import check_memory
 from ..utils.plain import recorded
 from ..utils.progress import Progress
 from . import bold
-from .volumes import SCORED_AT_ONCE, NilearnWarnings, listed, usable_columns
+from .volumes import SCORED_AT_ONCE, listed, nilearn_warnings, usable_columns
 
 if TYPE_CHECKING:
     from nibabel.cifti2 import Cifti2Image
@@ -385,7 +385,7 @@ def _lay_out(run, options):
             f"{run.label(silent[0])} ({counted(len(silent), 'such trial')}). Drop it "
             "from events."
         )
-    with NilearnWarnings():
+    with nilearn_warnings():
         nuisance = _design_matrix(run, run.events[~run.is_trial], options)
     weigh = _weigh_separately if options["method"] == "lss" else _weigh_together
     weights = weigh(X, _basis(nuisance.to_numpy()), run)
@@ -703,14 +703,14 @@ def single_trial_betas(
     given = bold.given_of_runs(imgs, n, events, confounds, sample_masks)
     tables = [bold.read_events(*each) for each in given.pop("events")]
     is_trial = bold.mark_trials(tables, conditions)
-    timing = bold.find_timing(
+    t_r, share, told_by = bold.find_timing(
         scans.names,
         [scans.header_t_r(i) for i in range(n)],
         [bold.sidecar_beside(item) for item in listed(imgs)],
         options["t_r"],
         options["slice_time_ref"],
     )
-    options |= {"t_r": timing.t_r, "slice_time_ref": timing.slice_time_ref}
+    options |= {"t_r": t_r, "slice_time_ref": share}
     runs = _open_designs(scans.lengths, tables, is_trial, given, kernels, options)
     table = bold.table_of_trials(tables, is_trial)
     bold.check_durations(table)
@@ -732,7 +732,7 @@ def single_trial_betas(
     options |= {
         "hrf_model": recorded(options["hrf_model"]),
         "dtype": options["dtype"].name,
-        "slice_time_ref_from": timing.told_by,
+        "slice_time_ref_from": told_by,
         "n_scans": scans.lengths,
         "n_scans_left_out": sum(scans.lengths) - sum(run.n_kept for run in runs),
         "regressors": [*dict.fromkeys(str(n) for names in regressors for n in names)],

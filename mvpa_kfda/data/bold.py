@@ -15,7 +15,6 @@ runs are read by nilearn.
 import inspect
 import json
 import re
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
@@ -129,7 +128,7 @@ class _Runs:
 
     def to_imgs(self, values):
         """Estimates (n_trials, n_positions) as images."""
-        with volumes.NilearnWarnings():
+        with volumes.nilearn_warnings():
             image = self._masker.inverse_transform(values)
         if isinstance(image, nibabel.Nifti1Image):
             image.set_data_dtype(values.dtype)  # older nilearn would save as double
@@ -184,7 +183,7 @@ class VolumeRuns(_Runs):
         finite = self.check_finite(data[self.space.mask][:, kept].T, name)
         if data.dtype.kind == "f" and not np.isfinite(data).all():
             data = volumes.finite(data)  # as nilearn has it
-        with volumes.NilearnWarnings():
+        with volumes.nilearn_warnings():
             # The masker's affine: nilearn resamples where one was rounded otherwise.
             image = volumes.on_grid(data, self.mask_img)
             return self._masker.transform(image)[kept], finite
@@ -212,7 +211,7 @@ class SurfaceRuns(_Runs):
         rows = volumes.mask_surfaces([image], self.space.mask)
         finite = self.check_finite(rows[kept], name)
         filled = {p: volumes.finite(x) for p, x in image.data.parts.items()}
-        with volumes.NilearnWarnings():
+        with volumes.nilearn_warnings():
             data = self._masker.transform(SurfaceImage(image.mesh, filled))
         return data[kept], finite
 
@@ -264,15 +263,6 @@ class CiftiRuns(_Runs):
 # ------------------------------------------------------------------------------- time
 
 
-@dataclass(frozen=True)
-class Timing:
-    """When the scans of all runs were taken."""
-
-    t_r: float  #: seconds from scan to scan
-    slice_time_ref: float  #: when in a scan its slices are, from 0 to 1
-    told_by: str  #: who says the latter: "given", "StartTime" or "default"
-
-
 def is_number(value):
     """Whether a value is a number, and neither true nor false."""
     return isinstance(value, int | float) and not isinstance(value, bool)
@@ -317,11 +307,13 @@ def read_sidecar(path):
 
 
 def find_timing(names, headers, sidecars, t_r=None, slice_time_ref=None):
-    """The `Timing` of runs.
+    """The seconds from scan to scan of runs, their slice time, and who tells it.
 
-    `names` are those in messages, `headers` has the seconds from scan to scan of each
-    run, or None, and `sidecars` what `read_sidecar` returns. What is given as `t_r` and
-    `slice_time_ref` is taken in any case.
+    The slice time is when in a scan its slices are, from 0 to 1, as "given", by the
+    "StartTime" of files, or by "default". `names` are those in messages, `headers` has
+    the seconds from scan to scan of each run, or None, and `sidecars` what
+    `read_sidecar` returns. What is given as `t_r` and `slice_time_ref` is taken in any
+    case.
     """
     in_files, starts = zip(*sidecars, strict=True)
     t_r = _find_t_r(names, headers, in_files, t_r)
@@ -332,7 +324,7 @@ def find_timing(names, headers, sidecars, t_r=None, slice_time_ref=None):
                 f"slice_time_ref={slice_time_ref:g}, but by the StartTime in the .json "
                 f"file of a run {other[0]:g}. The first is used."
             )
-        return Timing(t_r, slice_time_ref, "given")
+        return t_r, slice_time_ref, "given"
     if not known:
         warn(
             "slice_time_ref is not given, and no .json file of the runs has a "
@@ -341,14 +333,14 @@ def find_timing(names, headers, sidecars, t_r=None, slice_time_ref=None):
             "time as a fraction of a scan, by default 0.5 with fMRIPrep; if it was "
             "not, pass 0."
         )
-        return Timing(t_r, 0.0, "default")
+        return t_r, 0.0, "default"
     if len(known) < len(starts) or max(known) - min(known) > _SAME or max(known) > 1:
         told = sorted({"none" if start is None else f"{start:g} s" for start in starts})
         raise ValueError(
             f"The .json files of the runs, of {t_r:g} s from scan to scan, agree on no "
             f"slice time: StartTime is {', '.join(told)}. Pass slice_time_ref."
         )
-    return Timing(t_r, known[0], "StartTime")
+    return t_r, known[0], "StartTime"
 
 
 def _find_t_r(names, headers, in_files, given):

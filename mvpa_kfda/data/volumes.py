@@ -14,6 +14,7 @@ filter.
 import os
 import re
 import zlib
+from contextlib import contextmanager
 from pathlib import Path
 from warnings import catch_warnings, simplefilter
 
@@ -57,24 +58,16 @@ _SINGLE, _MOST_SINGLE = 4 * np.finfo(np.float32).eps, 0.01
 _CODES, _MOST_GUESSED = 2**16 - 1, 0.2
 
 
-class NilearnWarnings(catch_warnings):
-    """A context that hands nilearn's warnings about data on to the caller."""
-
-    def __init__(self):
-        super().__init__(record=True)
-
-    def __enter__(self):
-        self._caught = super().__enter__()
+@contextmanager
+def nilearn_warnings():
+    """Hand nilearn's warnings about data on to the caller."""
+    with catch_warnings(record=True) as caught:
         simplefilter("always")
-
-    def __exit__(self, *error):
-        super().__exit__(*error)
-        caught = dict.fromkeys((str(w.message), w.category) for w in self._caught)
-        for message, kind in caught:
-            # Not its news of later versions, nor what numbers do inside of it.
-            ours = issubclass(kind, UserWarning) and not issubclass(kind, FutureWarning)
-            if ours and error[0] is None:
-                warn(f"nilearn says: {message}", kind)
+        yield
+    for message, kind in dict.fromkeys((str(w.message), w.category) for w in caught):
+        # Not its news of later versions, nor what numbers do inside of it.
+        if issubclass(kind, UserWarning) and not issubclass(kind, FutureWarning):
+            warn(f"nilearn says: {message}", kind)
 
 
 def listed(imgs):
@@ -373,7 +366,7 @@ def background_mask(images):
 def computed_mask(masker, imgs):
     """The image of the mask that a masker computes."""
     try:
-        with NilearnWarnings():
+        with nilearn_warnings():
             mask_img = masker.fit(imgs).mask_img_
     except ValueError as error:
         raise ValueError(
@@ -542,7 +535,7 @@ def transformed(imgs, masker):
         sound = _sound_voxels(images, like)[space.mask]
         if same_grid(image, like):
             image = aligned(image, like)
-    with NilearnWarnings():
+    with nilearn_warnings():
         X = masker.transform(image)
     X = np.array(X, dtype=np.float64, order="F")
     return X, space, usable_columns(X) & sound
@@ -557,7 +550,7 @@ def _sound_voxels(images, like):
     sound = _varies(low, high)
     if same_grid(images[0], like):
         return sound
-    with NilearnWarnings():
+    with nilearn_warnings():
         resampled = on_grid(sound.astype(np.float32), images[0])
         resampled = resample_to_img(resampled, like, interpolation="nearest")
     return np.asarray(resampled.dataobj) > 0.5
@@ -662,7 +655,7 @@ def nearest_voxels(space, onto):
     numbers = padded.to_img(1.0 + np.arange(space.n_positions), dtype=np.float64)
     target = onto.to_img(np.zeros(onto.n_positions))
     try:
-        with NilearnWarnings():
+        with nilearn_warnings():
             moved = resample_to_img(numbers, target, interpolation="nearest")
     except BoundingBoxError:  # the grids do not overlap
         return np.full(onto.n_positions, -1)
