@@ -42,6 +42,8 @@ class LazyRows:
     rows : callable
         Computes the rows of a slice, an array of m rows; of any shape with as many
         values. The start and the stop of the slice are between 0 and n.
+    observed : ndarray or None
+        Of rows under permutations, that of the observed labels.
 
     Examples
     --------
@@ -50,10 +52,10 @@ class LazyRows:
     ((4,), array([1, 4, 9]))
     """
 
-    def __init__(self, n, shape, dtype, rows):
+    def __init__(self, n, shape, dtype, rows, observed=None):
         self.shape, self.dtype = (n, *shape), np.dtype(dtype)
         self.ndim = len(self.shape)
-        self._rows = rows
+        self._rows, self.observed = rows, observed
 
     def __len__(self):
         """Number of rows."""
