@@ -38,7 +38,7 @@ from ..utils.checks import (
     warn,
 )
 from . import volumes
-from .cifti import cifti_space, is_cifti, load_ciftis
+from .cifti import cifti_space, load_ciftis
 from .images import check_masker, is_masker, masked, read_table
 from .space import cifti_image
 from .tables import trimmed_table
@@ -77,7 +77,7 @@ def open_runs(imgs):
             f"{described(imgs)}.{advice(imgs)}"
         )
     items = volumes.listed(imgs)
-    if is_cifti(items):
+    if volumes.is_cifti(items):
         return CiftiRuns(items)
     return (SurfaceRuns if volumes.is_surface(items) else VolumeRuns)(items)
 

@@ -16,7 +16,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from nibabel.cifti2 import Cifti2Image
+from nibabel.spatialimages import SpatialImage
 from nilearn.maskers import NiftiMasker, SurfaceMasker
+from nilearn.surface import SurfaceImage
 from scipy import sparse
 
 from ..utils.advice import COMPLEX, advice
@@ -29,7 +32,7 @@ from ..utils.checks import (
     read_file,
 )
 from . import volumes
-from .cifti import cifti_space, is_cifti, load_cifti_mask, load_ciftis, mask_ciftis
+from .cifti import cifti_space, load_cifti_mask, load_ciftis, mask_ciftis
 from .space import FeatureSpace, Space, SurfaceSpace, VolumeSpace
 from .tables import read_text_table
 from .trials import OF_IMAGES, make_trials
@@ -44,6 +47,102 @@ Classes = Sequence[Label] | Mapping[str, Label | Sequence[Label]] | None
 #: Labels that a message lists, and how it words classes with names.
 _LISTED = 20
 _NAMED = "a dict of name -> label or list of labels, such as {'animal': ['cat', 'dog']}"
+
+#: Parameters that results do not record: the precision of images, and what was told.
+_NOT_RECORDED = ("dtype", "slice_time_ref_from")
+#: The drift model that a parameter is of.
+_DRIFTS = {"high_pass": "cosine", "drift_order": "polynomial"}
+#: The columns of a table by which runs and sessions are known as groups.
+_GROUPS = ("run", "session")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Betas:
+    """Single-trial estimates, from `single_trial_betas`.
+
+    They can be passed directly to :func:`~mvpa_kfda.searchlight` and
+    :func:`~mvpa_kfda.decode_regions`, whose results record how the estimates were made.
+
+    Parameters
+    ----------
+    imgs : 4D image | SurfaceImage | Cifti2Image
+        One image per trial; zeros outside the mask.
+    table : DataFrame
+        One row per trial: run, onset, duration, trial_type, and all further columns of
+        the events.
+    mask_img : 3D image | SurfaceImage | Cifti2Image | None
+        The voxels, vertices or grayordinates with estimates; None for parcels.
+    design_matrices : list of DataFrame
+        For each run, the regressors of each trial and the nuisance regressors. With
+        "lsa" they are the model; with "lss" the regressors of other trials are summed.
+    parameters : dict
+        How the estimates were made, including the ``t_r`` and ``slice_time_ref`` used,
+        the origin of the latter (``slice_time_ref_from``: "given", "StartTime" or
+        "default"), the numbers of scans in each run (``n_scans``) and of those left out
+        (``n_scans_left_out``), and the names of confounds (``regressors``).
+
+    Examples
+    --------
+    >>> import nibabel
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from mvpa_kfda import Betas
+    >>> imgs = nibabel.Nifti1Image(np.zeros((2, 2, 2, 4), np.float32), np.eye(4))
+    >>> table = pd.DataFrame({"trial_type": ["cat", "dog"] * 2, "run": [1, 1, 2, 2]})
+    >>> designs = [pd.DataFrame({"cat": [1.0], "dog": [0.0]})] * 2
+    >>> Betas(imgs, table, None, designs, {"method": "lss"})
+    <Betas | 4 trials (cat 2, dog 2) of 2 runs, lss>
+    """
+
+    imgs: SpatialImage | SurfaceImage | Cifti2Image
+    table: pd.DataFrame
+    mask_img: SpatialImage | SurfaceImage | Cifti2Image | None
+    design_matrices: list
+    parameters: dict
+
+    def __repr__(self):
+        types = self.table["trial_type"].value_counts(sort=False).items()
+        return (
+            f"<Betas | {counted(len(self.table), 'trial')} "
+            f"({', '.join(f'{name} {n}' for name, n in types)}) of "
+            f"{counted(len(self.design_matrices), 'run')}, {self.parameters['method']}>"
+        )
+
+    def record(self) -> dict:
+        """Return the record of how the estimates were made.
+
+        Returns
+        -------
+        record : dict
+            The value of ``parameters["recordings"]`` in a result.
+        """
+        drifts = self.parameters.get("drift_model")
+        given = {
+            "estimate" if name == "method" else name: value
+            for name, value in self.parameters.items()
+            if name not in _NOT_RECORDED and _DRIFTS.get(name, drifts) == drifts
+        }
+        if "signal_scaling" in given:  # 0 and False would be the same number
+            scaled = given["signal_scaling"] is not False
+            given["signal_scaling"] = "percent" if scaled else "none"
+        n = len(self.parameters.get("regressors", []))
+        runs = {"kind": "bold", "n_runs": len(self.design_matrices)}
+        return runs | given | {"n_confound_regressors": n}
+
+
+def opened(imgs, y, groups=None, mask_img=None):
+    """Images, labels, a mask and what a result records of `Betas`, or nothing.
+
+    The labels of `Betas` may be a column of their table, and their mask is the default.
+    """
+    if not isinstance(imgs, Betas):
+        return imgs, y, mask_img, {}
+    table = imgs.table
+    same = [n for n in _GROUPS if n in table and np.array_equal(groups, table[n])]
+    same = [n for n in _GROUPS if n == groups] if isinstance(groups, str) else same
+    record = {"recordings": imgs.record() | {"group": same[0] if same else None}}
+    y = (table, y) if isinstance(y, str) else y
+    return imgs.imgs, y, imgs.mask_img if mask_img is None else mask_img, record
 
 
 def read_labels(
@@ -244,7 +343,7 @@ def open_images(imgs, mask_img=None, mesh=None, whole=False):
             f"imgs is a {type(imgs).__name__}; a masker holds no data. Pass the images "
             "as imgs, and the fitted masker as mask_img."
         )
-    known, of_cifti = None, not is_table(imgs) and is_cifti(imgs)
+    known, of_cifti = None, not is_table(imgs) and volumes.is_cifti(imgs)
     if mesh is not None and not of_cifti:
         raise TypeError(
             "mesh is for CIFTI images, whose files do not say where the cortex lies; "

@@ -47,6 +47,8 @@ SCORED_AT_ONCE = 2**21
 #: How names of files tell the hemisphere, and how those of GIFTI files end.
 _HEMISPHERE = re.compile(r"(?i)(?:^|[^a-z])(lh?|rh?|left|right)(?=[^a-z]|$)")
 _GIFTI = (".gii", ".gii.gz")
+#: How the names of CIFTI files end.
+_CIFTI = re.compile(r"\.[dp](scalar|tseries|label|conn)(\.nii)?$", re.IGNORECASE)
 #: What nilearn computes masks by.
 _STRATEGIES = (
     *("background", "epi", "template"),
@@ -378,6 +380,37 @@ def computed_mask(masker, imgs):
             "empty. Look at the images, or pass mask_img."
         )
     return mask_img
+
+
+def is_cifti(imgs):
+    """Whether images are CIFTI files; refuse a mixture with others."""
+    several = isinstance(imgs, list | tuple | np.ndarray) and getattr(imgs, "ndim", 1)
+    items = list(imgs) if several and len(imgs) else [imgs]
+    paths = [str(item) if isinstance(item, str | os.PathLike) else "" for item in items]
+    pairs = zip(items, paths, strict=True)
+    named = [isinstance(x, Cifti2Image) or bool(_CIFTI.search(p)) for x, p in pairs]
+    first = named[0] or _holds_cifti(items[0])
+    if any(named) and not first:
+        other = items[0] if isinstance(items[0], str) else type(items[0]).__name__
+        raise TypeError(
+            f"imgs holds both CIFTI files and others ({other}); use images of one kind."
+        )
+    return first
+
+
+def _holds_cifti(item):
+    """Whether a file of another name holds a CIFTI image."""
+    path = (
+        expand_pattern(item, " in imgs")[0]
+        if isinstance(item, str | os.PathLike)
+        else Path()
+    )
+    if not path.name.endswith((".nii", ".nii.gz")) or not path.is_file():
+        return False
+    try:
+        return isinstance(nibabel.load(path), Cifti2Image)
+    except (nibabel.filebasedimages.ImageFileError, OSError, EOFError, ValueError):
+        return False  # others say what is wrong with it
 
 
 def is_surface(imgs):

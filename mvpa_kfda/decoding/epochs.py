@@ -17,15 +17,13 @@ from numpy.typing import ArrayLike
 
 from ..data.epochs import (
     EpochLabels,
+    check_alone,
+    check_no_same_trials,
+    check_same_trials,
     find_neighbours,
     fit_scaling,
     progress_wanted,
     read_epoch_data,
-)
-from ..data.pairs import (
-    check_alone,
-    check_no_same_trials,
-    check_same_trials,
     read_pairs,
     without_copy,
 )
@@ -350,10 +348,9 @@ def decode_epochs(epochs, y=None, *, sensors=None, task="classification", **opti
         with_patterns=method.kernel.is_linear and sensors is None,
     )
     data, info = recording.data, recording.info
-    scaling = fit_scaling(
-        info, analysis.of_trained(data), channels.scale, method.kernel
-    )
-    data = scaling.apply(data)
+    asked = info, analysis.of_trained(data), channels.scale, method.kernel
+    apply, undo = fit_scaling(*asked)
+    data = apply(data)
     data = data.reshape(-1, *data.shape[-2:])
     kernel = for_channels(method.kernel, info["ch_names"])
     data, kernel = analysis.averages.both(data, kernel, axis=1)
@@ -362,7 +359,7 @@ def decode_epochs(epochs, y=None, *, sensors=None, task="classification", **opti
         analysis,
         kind,
         parameters=record_epochs(recording, channels.scale, windows),
-        undo=scaling.undo,
+        undo=undo,
         times=windows.times,
         **coordinates,
     )
@@ -730,10 +727,10 @@ def generalize(trials, procedure, train, test, *, parameters, info=None, scale=N
     )
     arrays, fields = [data] if data_test is data else [data, data_test], {}
     if info is not None:
-        scaling = fit_scaling(info, analysis.of_trained(data), scale, kernel)
-        arrays = [scaling.apply(each) for each in arrays]
+        apply, undo = fit_scaling(info, analysis.of_trained(data), scale, kernel)
+        arrays = [apply(each) for each in arrays]
         kernel = for_channels(kernel, info["ch_names"])
-        fields = {"undo": scaling.undo, "info_fif": pack_info(info)}
+        fields = {"undo": undo, "info_fif": pack_info(info)}
     average = analysis.parameters["average"]
     if average is not None and not kernel.is_linear:
         raise refusal("average: generalization", average=average, kernel=kernel)

@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ..data.atlas import read_regions
-from ..data.betas import Betas, opened
 from ..data.images import (
+    Betas,
     Classes,
+    opened,
     process_positions,
     read_images,
     read_labels,
