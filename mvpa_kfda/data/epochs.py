@@ -365,10 +365,22 @@ def samples_first(epochs, picks, kept, name="epochs"):
     role = "data" if name == "epochs" else "data_test"
     # The features of a time point are contiguous then.
     if isinstance(epochs, EpochsTFR):
-        _check_power(epochs.data, name)
-        data = epochs.data[:, picks]
-        data = data if len(kept) == len(data) else data[kept]
-        data = check_array(data, f"The data of {name}", 4)
+        of, power = f"The data of {name}", epochs.data
+        if power.ndim == 5:
+            raise ValueError(
+                f"{name} has an axis of tapers, shape {power.shape}. Power is summed "
+                "over them: compute it with output='power'."
+            )
+        if np.iscomplexobj(power):
+            raise ValueError(
+                f"{of} holds complex data; real numbers are needed. For power, use "
+                f"output='power'; for the rest, decode_arrays. {COMPLEX}"
+            )
+        sines = "decode_arrays(np.concatenate([np.sin(z), np.cos(z)], axis=1), y, ...)"
+        one = f"of one frequency, z = {name}.data[:, :, i], "
+        warn_of_angles(power, of, one + sines)
+        data = power[:, picks]
+        data = check_array(data if len(kept) == len(data) else data[kept], of, 4)
         note_input(role, data)
         return np.array(np.moveaxis(data, (0, 1), (-2, -1)), order="C")
     given = epochs.get_data(copy=False)  # nothing is copied, but trials one by one
@@ -378,23 +390,6 @@ def samples_first(epochs, picks, kept, name="epochs"):
     trials = check_array(data.transpose(1, 2, 0), f"The data of {name}", 3)
     note_input(role, trials)
     return trials.transpose(2, 0, 1)
-
-
-def _check_power(data, name):
-    """Refuse what is no power, (n_epochs, n_channels, n_freqs, n_times)."""
-    if data.ndim == 5:
-        raise ValueError(
-            f"{name} has an axis of tapers, shape {data.shape}. Power is summed over "
-            "them: compute it with output='power'."
-        )
-    if np.iscomplexobj(data):
-        raise ValueError(
-            f"The data of {name} holds complex data; real numbers are needed. For "
-            f"power, use output='power'; for the rest, decode_arrays. {COMPLEX}"
-        )
-    instead = "decode_arrays(np.concatenate([np.sin(z), np.cos(z)], axis=1), y, ...)"
-    of = f"of one frequency, z = {name}.data[:, :, i], "
-    warn_of_angles(data, f"The data of {name}", of + instead)
 
 
 def is_even(distances):
@@ -409,7 +404,19 @@ def fit_scaling(info, data, scale, kernel):
     the data, of which these are ([n_freqs,] n_samples, n_epochs, n_channels).
     """
     if isinstance(scale, mne.Covariance) and data.ndim == 3:
-        whitener = _whitener(scale, info)
+        names, data_names = info["ch_names"], pick_channels(info, None)
+        if missing := [name for name in names if name not in scale.ch_names]:
+            raise ValueError(
+                f"The noise covariance in scale lacks {len(missing)} of the "
+                f"{len(names)} channels, e.g. {missing[0]!r}. Pick those it has, or "
+                "compute it again."
+            )
+        if others := [name for i, name in enumerate(names) if i not in data_names]:
+            raise ValueError(
+                "A noise covariance in scale whitens data channels only, not "
+                f"{', '.join(others)}. Leave them out of picks, or use scale='auto'."
+            )
+        whitener = mne.cov.compute_whitener(scale, info, verbose=False)[0]
         return (
             lambda data: data @ whitener.T,
             lambda patterns: patterns @ np.linalg.pinv(whitener).T,
@@ -450,23 +457,6 @@ def _deviation(data, axis=None):
     return np.where(deviation > rounding, deviation, 1.0)
 
 
-def _whitener(covariance, info):
-    """The whitening matrix (n_channels, n_channels) of a noise covariance."""
-    names = info["ch_names"]
-    if missing := [name for name in names if name not in covariance.ch_names]:
-        raise ValueError(
-            f"The noise covariance in scale lacks {len(missing)} of the {len(names)} "
-            f"channels, e.g. {missing[0]!r}. Pick those it has, or compute it again."
-        )
-    data = pick_channels(info, None)
-    if others := [name for i, name in enumerate(names) if i not in data]:
-        raise ValueError(
-            "A noise covariance in scale whitens data channels only, not "
-            f"{', '.join(others)}. Leave them out of picks, or use scale='auto'."
-        )
-    return mne.cov.compute_whitener(covariance, info, verbose=False)[0]
-
-
 def progress_wanted(verbose):
     """MNE's verbose as yes, no or None."""
     if isinstance(verbose, str):
@@ -488,7 +478,23 @@ def find_neighbours(info, sensors):
     if sensors is True or isinstance(sensors, str):
         also = ("an adjacency matrix", "(matrix, ch_names)")
         check_option("sensors", sensors, ("adjacency", True), also)
-        sensors = _mne_adjacency(info)
+        types, n = sorted(set(info.get_channel_types())), len(names)
+        if len(types) > 1 or types[0] == "misc" or n < 4:
+            raise ValueError(
+                "sensors='adjacency' needs four or more channels of one type, which "
+                f"have places on the head; picked are {n} of type {', '.join(types)}. "
+                "Pick others, or pass your own matrix as sensors."
+            )
+        try:
+            with mne.use_log_level("ERROR"):
+                sensors = mne.channels.find_ch_adjacency(info, types[0])
+        # No positions, positions for another type, or too few channels for triangles.
+        except (LookupError, RuntimeError, ValueError) as error:
+            raise ValueError(
+                f"MNE-Python finds no neighbours of the {n} {types[0]} channels: "
+                f"{str(error).splitlines()[0]} Set the positions with "
+                "epochs.set_montage, or pass your own matrix as sensors."
+            ) from error
     if isinstance(sensors, tuple) and len(sensors) == 2:
         sensors, known = sensors[0], [str(name) for name in sensors[1]]
     rows, noun = (names, "picked channel") if known is None else (known, "channel name")
@@ -513,27 +519,6 @@ def find_neighbours(info, sensors):
         )
     order = [rows.index(name) for name in names]
     return np.stack(np.nonzero(np.triu(matrix[np.ix_(order, order)], k=1)))
-
-
-def _mne_adjacency(info):
-    """The adjacency that MNE-Python finds for channels of a single type."""
-    types, n = sorted(set(info.get_channel_types())), len(info["ch_names"])
-    if len(types) > 1 or types[0] == "misc" or n < 4:
-        raise ValueError(
-            "sensors='adjacency' needs four or more channels of one type, which have "
-            f"places on the head; picked are {n} of type {', '.join(types)}. Pick "
-            "others, or pass your own matrix as sensors."
-        )
-    try:
-        with mne.use_log_level("ERROR"):
-            return mne.channels.find_ch_adjacency(info, types[0])
-    # No positions, positions for another type, or too few channels for triangles.
-    except (LookupError, RuntimeError, ValueError) as error:
-        raise ValueError(
-            f"MNE-Python finds no neighbours of the {n} {types[0]} channels: "
-            f"{str(error).splitlines()[0]} Set the positions with epochs.set_montage, "
-            "or pass your own matrix as sensors."
-        ) from error
 
 
 # -------------------------------------------------- training and test trials, in pairs

@@ -400,11 +400,9 @@ def is_cifti(imgs):
 
 def _holds_cifti(item):
     """Whether a file of another name holds a CIFTI image."""
-    path = (
-        expand_pattern(item, " in imgs")[0]
-        if isinstance(item, str | os.PathLike)
-        else Path()
-    )
+    if not isinstance(item, str | os.PathLike):
+        return False
+    path = expand_pattern(item, " in imgs")[0]
     if not path.name.endswith((".nii", ".nii.gz")) or not path.is_file():
         return False
     try:

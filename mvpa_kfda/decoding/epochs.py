@@ -27,7 +27,7 @@ from ..data.epochs import (
     read_pairs,
     without_copy,
 )
-from ..data.sources import SourceReader, find_source_neighbours, rescale
+from ..data.sources import find_source_neighbours, open_sources, rescale
 from ..data.trials import Confounds, Trials, make_trials
 from ..kfda.kernels import for_channels
 from ..kfda.rowmaps import Adjacency
@@ -650,9 +650,9 @@ def decode_sources(
         raise refusal("src and radius", given=given, missing=missing)
     if src is None and null != "auto":
         raise refusal("null over time", null=null)
-    reader = SourceReader(stcs, y)
-    windows = taken(Windowing, options).cut(reader.times, 1 / reader.tstep)
-    form, tstep = reader.form, windows.step * reader.tstep
+    form, times, tstep, n_trials, read = open_sources(stcs, y)
+    windows = taken(Windowing, options).cut(times, 1 / tstep)
+    tstep *= windows.step
     kind, rows, fields, recorded, identity = SourceResult, {}, {}, {}, {}
     if src is not None:
         form, near, pairs = find_source_neighbours(form, src, radius)
@@ -672,13 +672,13 @@ def decode_sources(
     positions = WindowPositions(None, windows, method.kernel, method.reg, **rows)
     with open_checkpoint(procedure.running.checkpoint) as kept:
         analysis = make_analysis(
-            make_trials(y, reader.n_trials, groups, confounds, train_on),
+            make_trials(y, n_trials, groups, confounds, train_on),
             procedure.resumed(kept),
             WindowPositions,
             positions.shape,
             with_patterns=method.kernel.is_linear and src is None,
         )
-        data = reader.read()
+        data = read()
         recorded |= {"n_features": data.shape[2], **windows.record()}
         if method.kernel.assumes_unit_scale:
             rescale(data, analysis.trials.train_mask)
