@@ -61,7 +61,6 @@ from ..inference.null import (
     level_of_side,
     tie_bound,
 )
-from ..inference.permutation import check_permutations
 from ..inference.prevalence import largest_order, order_p, prevalence_p
 from ..results.fields import keeps_warnings
 from ..results.group import GroupResult
@@ -79,7 +78,7 @@ from ..utils.checks import (
     warn,
 )
 from ..utils.fingerprints import files_of
-from ..utils.memory import LazyRows, batches
+from ..utils.memory import LazyRows, batches, check_permutations
 from ..utils.plain import versions
 from .subjects import (
     ResultOrPath,

@@ -231,9 +231,20 @@ class Subjects:
         self.counted = self._where_all_have_scores()
         # Without copies where all positions count.
         where = slice(None) if self.counted.all() else self.counted
+        lowest, highest = metric_limits(first.metric)
         for one in self.members:
             one.keep(lambda maps: maps[..., where])
-            _refuse_damage(one)
+            for values in (x for test in one.tests for x in test[:2] if x is not None):
+                low, high = values.min(), values.max()  # NaN if any is
+                if not (lowest - _BEYOND <= low and high <= highest + _BEYOND) or (
+                    np.isinf([low, high]).any()
+                ):
+                    raise ValueError(
+                        f"{one.words} has scores of {one.metric!r}, observed or of "
+                        f"permuted labels, that cannot be: they go from {low:.3g} to "
+                        f"{high:.3g}. Its result is damaged; take it from a backup, or "
+                        "run its analysis again."
+                    )
         #: Means over the first list of pairs of classes (positions..., pairs) by kind,
         #: of the kinds that all of it have for the same classes; NaN where not counted.
         self.matrices = {}
@@ -554,21 +565,6 @@ def _refuse_copy(result, entry, who, seen):
                 "once."
             )
     alike.append((entry, who))
-
-
-def _refuse_damage(subject):
-    """Raise a ValueError on values that a score or a permuted score never has."""
-    lowest, highest = metric_limits(subject.metric)
-    for values in (x for test in subject.tests for x in test[:2] if x is not None):
-        low, high = values.min(), values.max()  # NaN if any is
-        finite = np.isfinite([low, high]).all()
-        if not (finite and lowest - _BEYOND <= low and high <= highest + _BEYOND):
-            raise ValueError(
-                f"{subject.words} has scores of {subject.metric!r}, observed or of "
-                f"permuted labels, that cannot be: they go from {low:.3g} to "
-                f"{high:.3g}. Its result is damaged; take it from a backup, or run its "
-                "analysis again."
-            )
 
 
 # --------------------------------------------------- what scores are without an effect

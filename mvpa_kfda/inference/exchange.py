@@ -66,8 +66,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from ..utils.checks import check_count, check_option, counted, generator
-from ..utils.memory import LazyRows, batches
-from .permutation import check_permutations
+from ..utils.memory import LazyRows, batches, check_permutations
 
 #: Statistics over subjects: Student's t, or the standardised rank statistic.
 STATISTICS = ("t", "wilcoxon")
