@@ -9,8 +9,8 @@ from nilearn.image import clean_img, smooth_img
 
 from ..data.betas import RESPONSE, single_trial_betas
 from ..data.bold import (
+    MOST_VOLUMES,
     TUNES,
-    VolumeRuns,
     check_lasting,
     check_signal,
     check_tuned,
@@ -238,9 +238,9 @@ def _block_means(runs, events, options):
     delay, gap = options["delay"], options["block_gap"]
     if gap is not None:
         gap = check_positive("block_gap", gap, " In seconds.", zero=True)
-    if (n := len(wanted(events))) > VolumeRuns.most_images:
+    if (n := len(wanted(events))) > MOST_VOLUMES:
         raise ValueError(
-            f"{n:,} events to decode are more than the {VolumeRuns.most_images:,} "
+            f"{n:,} events to decode are more than the {MOST_VOLUMES:,} "
             "volumes that a NIfTI image can hold. Choose fewer by --where or --run."
         )
     means, tables = [], []
