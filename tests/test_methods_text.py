@@ -900,7 +900,8 @@ def named_entries():
         words[name] = step_words(recorded(step))
     words |= {name: each.words for name, each in ALL_CORRECTIONS.items()}
     words |= {f"group {name}": each.words for name, each in GROUP_METHODS.items()}
-    for entries in (SCHEMES, COMPARISON_TESTS, ONSETS):
+    words |= {f"onset {name}": each for name, each in ONSETS.items()}
+    for entries in (SCHEMES, COMPARISON_TESTS):
         words |= {f"{name} of {len(entries)}": e.words for name, e in entries.items()}
     return words | rowmaps.SAMPLING
 

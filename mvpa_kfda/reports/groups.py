@@ -184,7 +184,7 @@ def latency_paragraphs(result, asked):
         p=p,
         metric=metric_words(result.metric)[1],
         is_named=tuple(result.labels) != DEFAULT_NAMES,
-        onset=ONSETS[p["criterion"]].words if "criterion" in p else None,
+        onset=ONSETS[p["criterion"]] if "criterion" in p else None,
         mean_of_permuted=mean_of_permuted(result.metric),
         software=software_of(result.versions, result),
     )
