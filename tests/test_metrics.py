@@ -13,9 +13,9 @@ from mvpa_kfda.metrics.scores import (
     METRICS,
     REGRESSION_METRICS,
     chance_level,
-    check_scoring,
     evaluate_labellings,
     metric_limits,
+    read_scoring,
 )
 from mvpa_kfda.utils import memory
 
@@ -285,17 +285,17 @@ def test_chance_is_what_a_guesser_scores(name, n_classes):
 
 
 def test_scoring_argument():
-    assert check_scoring("f1") == ["f1"]
-    assert check_scoring(("f1", "roc_auc")) == ["f1", "roc_auc"]
+    assert read_scoring("f1")[0] == ["f1"]
+    assert read_scoring(("f1", "roc_auc"))[0] == ["f1", "roc_auc"]
     with pytest.raises(ValueError, match=r"'scoring': 'auc'.*'accuracy'.*'roc_auc'"):
-        check_scoring(["f1", "auc"])
+        read_scoring(["f1", "auc"])
     with pytest.raises(ValueError, match="a metric twice"):
-        check_scoring(["f1", "f1"])
+        read_scoring(["f1", "f1"])
     with pytest.raises(ValueError, match="'confusion_matrix' is a table"):
-        check_scoring("confusion_matrix")
+        read_scoring("confusion_matrix")
     for value in ([], None, 3, skm.accuracy_score):
         with pytest.raises(TypeError, match=r"'scoring'.*accuracy"):
-            check_scoring(value)
+            read_scoring(value)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

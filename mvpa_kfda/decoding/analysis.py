@@ -26,9 +26,7 @@ from ..kfda.penalties import Auto, Tuned, name_of_rule
 from ..kfda.preprocess import FoldPreprocessing, check_kernel_after
 from ..metrics.scores import (
     METRICS,
-    check_regression_scoring,
-    check_scoring,
-    name_functions,
+    read_scoring,
     record_pairs,
 )
 from ..utils.checkpoint import digest
@@ -121,14 +119,12 @@ def make_analysis(
         refuse_class_options(procedure, trials)
         if isinstance(scoring, str) and scoring == "accuracy":
             scoring = "r2"  # which is the default there
-    scoring, functions = name_functions(scoring)
+    scoring, functions = read_scoring(scoring, task == "regression")
     if task == "regression":
-        scoring = check_regression_scoring(scoring, functions)
         values = check_values(trials.y, trials.n)
         classes, codes, targets = None, values.codes, values.given
         reg = Tuned() if isinstance(reg, Auto) else reg
     else:
-        scoring = check_scoring(scoring, functions)
         classes, codes = check_labels(trials.y, trials.n)
         warn_of(find_alike_names(codes, classes))
         targets = codes

@@ -660,10 +660,11 @@ def pairs_metric(table_name, name, pairs, classes):
     )
 
 
-def name_functions(scoring):
+def read_scoring(scoring, of_numbers=False):
     """The names in `scoring`, and by name what makes metrics of functions and pairs.
 
-    Makers take the classes, or None for numbers.
+    Makers take the classes, or None for numbers. The first metric of classes must be a
+    single number; before a table of pairs comes its mean over these.
     """
     makers, names = {}, []
     several = isinstance(scoring, list | tuple)
@@ -692,7 +693,26 @@ def name_functions(scoring):
                 )
         makers.update(new)
         names += new
-    return names if several or len(names) > 1 else names[0], makers
+    names = names if several or len(names) > 1 else names[0]
+    if of_numbers:
+        for name, maker in makers.items():
+            if maker.func is not function_metric:
+                raise ValueError(
+                    f"scoring has pairs of classes named {name!r}, and regression has "
+                    f"no classes. Allowed: {quoted(REGRESSION_METRICS)}, or a function."
+                )
+        return check_scoring_names(names, (*REGRESSION_METRICS, *makers)), makers
+    names = check_scoring_names(names, (*METRICS, *makers))
+    first = METRICS.get(names[0])
+    if first and first.summary:
+        names = [first.summary, *(name for name in names if name != first.summary)]
+    elif first and not first.scalar:
+        raise ValueError(
+            f"The first metric of scoring is the one that is tested and drawn; "
+            f"{names[0]!r} is a table. Put a single-number metric first, e.g. "
+            f"scoring=['accuracy', {names[0]!r}]."
+        )
+    return names, makers
 
 
 def _name_of(function):
@@ -709,35 +729,6 @@ def _name_of(function):
             "scoring=lambda true, pred, scores: matthews_corrcoef(true, pred)."
         ) from None
     return "custom" if name == "<lambda>" else name
-
-
-def check_scoring(scoring, makers=()):
-    """The list of metric names; the first one must be a single number.
-
-    Before a table of pairs comes its mean over these.
-    """
-    names = check_scoring_names(scoring, (*METRICS, *makers))
-    first = METRICS.get(names[0])
-    if first and first.summary:
-        names = [first.summary, *(name for name in names if name != first.summary)]
-    elif first and not first.scalar:
-        raise ValueError(
-            f"The first metric of scoring is the one that is tested and drawn; "
-            f"{names[0]!r} is a table. Put a single-number metric first, e.g. "
-            f"scoring=['accuracy', {names[0]!r}]."
-        )
-    return names
-
-
-def check_regression_scoring(scoring, makers=()):
-    """The list of names of regression metrics."""
-    for name, maker in dict(makers).items():
-        if maker.func is not function_metric:
-            raise ValueError(
-                f"scoring has pairs of classes named {name!r}, and regression has no "
-                f"classes. Allowed: {quoted(REGRESSION_METRICS)}, or a function."
-            )
-    return check_scoring_names(scoring, (*REGRESSION_METRICS, *makers))
 
 
 def find_metric(name):
