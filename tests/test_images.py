@@ -27,17 +27,23 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.utils import Bunch
 
-from mvpa_kfda import decode_arrays, decode_regions
+from mvpa_kfda import decode_arrays, decode_regions, searchlight
 from mvpa_kfda.data.atlas import read_regions
 from mvpa_kfda.data.bold import open_runs
 from mvpa_kfda.data.images import process_positions, read_images, read_labels
 from mvpa_kfda.data.space import FeatureSpace, SurfaceSpace, VolumeSpace
-from mvpa_kfda.data.volumes import flat_within_runs, standardize, usable_columns
+from mvpa_kfda.data.volumes import find_runs, flat_within_runs, usable_columns
+from mvpa_kfda.data.volumes import standardize as z_score
 
 AFFINE = np.array(
     [[-3.0, 0, 0, 60], [0, 3.5, 0.2, -70], [0, -0.2, 3, -40], [0] * 3 + [1]]
 )
 SHAPE = (5, 6, 4)
+
+
+def standardize(X, groups, codes):
+    """Z-score data within the runs that groups and labels make."""
+    return z_score(X, find_runs(groups, codes))
 
 
 def volume(data, affine=AFFINE):
@@ -739,12 +745,6 @@ def test_standardize_in_blocks_and_in_place(rng, monkeypatch):
     assert_array_equal(X, expected)
 
 
-@pytest.mark.parametrize("how", [None, False])
-def test_standardize_nothing(rng, how):
-    X = rng.standard_normal((9, 5))
-    assert_array_equal(standardize(X.copy(), np.repeat(1, 9), CODES, how), X)
-
-
 def test_standardize_what_cannot_be(rng):
     X = rng.standard_normal((9, 6))
     X[:, 0] = 100.1
@@ -786,7 +786,7 @@ def test_groups_of_one_class(rng):
 def test_unknown_standardize(how):
     match = re.escape(f"'standardize': {how!r}. Allowed: 'zscore_sample', False, None")
     with pytest.raises(ValueError, match=match):
-        standardize(np.eye(9), RUNS, CODES, how)
+        searchlight(np.eye(9), CODES, adjacency=np.eye(9), standardize=how)
 
 
 # Labels

@@ -32,7 +32,6 @@ from nilearn.surface import SurfaceImage, load_surf_data
 from ..utils.advice import advice, described, is_foreign
 from ..utils.checks import (
     all_items,
-    check_option,
     expand_pattern,
     name_items,
     read_file,
@@ -602,11 +601,9 @@ def usable_columns(X):
     return _varies(X.min(axis=0), X.max(axis=0))
 
 
-def standardize(X, groups, codes, method="zscore_sample"):
-    """Z-score X (n_images, n_features) within each run, in place; labels are codes."""
-    if not check_option("standardize", method, ("zscore_sample", False, None)):
-        return X
-    for rows in find_runs(groups, codes):
+def standardize(X, runs):
+    """Z-score X (n_images, n_features) within the rows of each run, in place."""
+    for rows in runs:
         for columns in _column_blocks(X, rows):
             X[rows, columns] = _zscores(X[rows, columns])
     return X

@@ -225,7 +225,7 @@ def _standardize(images, geometry, given, kept, standardize, with_patterns):
         for run, rows in enumerate(runs):
             run_of[rows] = run
         scaling = RunScaling(deviations_within(images.X, runs), run_of[kept])
-    scored = z_score(images.X, groups, codes, standardize)
+    scored = z_score(images.X, runs)
     X = scored[kept]
     usable = images.usable & usable_columns(X)  # now also within the groups
     members = _leave_out_useless(images, geometry, usable)
