@@ -440,8 +440,6 @@ def _read(results, other, paired, metric, subjects, labels, baseline):
             levels = np.full(scores.shape, mean)
         levels = levels if baseline is None else None
     else:
-        if other is None and paired:
-            raise ValueError("paired=True needs a second list of results; pass other=.")
         if isinstance(_loaded(other), GroupResult):
             raise TypeError("other must be a list of results, not a GroupResult.")
         entries, n_first, names = join_lists(results, other, subjects, paired, labels)

@@ -353,8 +353,6 @@ class GroupMethod:
     corrections: tuple = ()
     #: The only ones it has, the first by default; none: all, "max" by default.
     only: tuple = ()
-    #: What may be tested for; of some methods and corrections only high scores.
-    alternatives: tuple = ALTERNATIVES
 
 
 @dataclass(frozen=True)
@@ -586,7 +584,6 @@ METHODS = {
         "subjects. The global null hypothesis is that nobody in the population has an "
         "effect.",
         by_labels=True,
-        alternatives=("greater",),
     ),
     "i-test": GroupMethod(
         take_in_order,
@@ -597,7 +594,6 @@ METHODS = {
         "scores were seen.",
         by_labels=True,
         only=("holm", "none", "bonferroni", "fdr", "fdr-by"),
-        alternatives=("greater",),
     ),
     "bootstrap": GroupMethod(
         recombine,
@@ -892,8 +888,6 @@ def group_inference(
         alternative = "greater" if other is None else "two-sided"
     else:
         _check_alternative(alternative, method, corrections)
-    if other is None and check_flag("paired", paired):
-        raise ValueError("paired=True compares with another list; pass other=[...].")
     if other is not None and method.by_labels:
         raise ValueError(
             f"method={name!r} tests one group against permuted labels and takes no "
@@ -1066,7 +1060,7 @@ def _check_alternative(alternative, method, corrections):
             f"The correction {CLUSTER_FDR!r} finds clusters of high scores only; use "
             f"alternative='greater', or 'cluster-size' for {alternative!r}."
         )
-    if alternative not in method.alternatives:
+    if method.statistic in ("min", "order") and alternative != "greater":
         raise ValueError(
             "The lowest subjects can only be tested for being above chance; methods "
             "'prevalence' and 'i-test' have alternative='greater', got "

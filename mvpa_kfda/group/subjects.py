@@ -328,7 +328,8 @@ def join_lists(results, other=None, subjects=None, paired=False, labels=DEFAULT_
 
     `labels` are the names of the lists; that of the second is added to its subjects'.
     """
-    check_flag("paired", paired)
+    if check_flag("paired", paired) and other is None:
+        raise ValueError("paired=True compares with another list; pass other=[...].")
     entries = list_entries(results)
     names = name_subjects(subjects, entries)
     if other is None:
