@@ -372,7 +372,7 @@ def check_list_names(labels, other):
 
 
 def check_two_names(labels, whose, example):
-    """Return two different names as text."""
+    """Two different names as text."""
     names = tuple(map(str, labels)) if isinstance(labels, list | tuple) else ()
     if len(names) != 2 or names[0] == names[1] or not all(map(str.strip, names)):
         allowed = f"two different names, of {whose}, such as {example}"
@@ -685,7 +685,7 @@ def _splitter(cv, record):
 
 
 def _confounds(value, record):
-    """Return confounds by name, or whether there are some where they have no names."""
+    """Confounds by name, or whether there are some where they have no names."""
     unnamed = [isinstance(each, dict) and each["name"] is None for each in value or ()]
     return value if value and not any(unnamed) else bool(record.get("n_confounds"))
 

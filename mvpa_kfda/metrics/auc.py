@@ -163,7 +163,7 @@ def log_odds(class_scores, shapes):
 
 
 def _over_others(combine, values):
-    """Return, for every entry along the first axis, the sum of all others.
+    """The sum of all other entries along the first axis, for each.
 
     From running totals from either end: nothing is subtracted, so no digit is lost.
     """

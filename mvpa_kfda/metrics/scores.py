@@ -409,7 +409,7 @@ METRICS = {
 
 
 def chance_level(name, codes, n_classes=None):
-    """Return the expected score of guessing every class equally often.
+    """The expected score of guessing every class equally often.
 
     Parameters
     ----------
