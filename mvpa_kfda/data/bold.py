@@ -79,10 +79,10 @@ def open_runs(imgs):
             f"{described(imgs)}.{advice(imgs)}"
         )
     items = volumes.listed(imgs)
-    return (CiftiRuns if volumes.is_cifti(items) else Runs)(items)
+    return (CiftiRuns if volumes.is_cifti(items) else BoldRuns)(items)
 
 
-class Runs:
+class BoldRuns:
     """Runs of volumes or of surfaces, which maskers read; with a mask, a `space`."""
 
     def __init__(self, items):
@@ -188,7 +188,7 @@ class Runs:
         return image
 
 
-class CiftiRuns(Runs):
+class CiftiRuns(BoldRuns):
     """Runs that are CIFTI files with the same columns, grayordinates or parcels."""
 
     most_images = np.inf
