@@ -16,9 +16,8 @@ from nilearn.masking import compute_multi_epi_mask, intersect_masks
 
 from ..data.betas import RESPONSE, single_trial_betas
 from ..data.bold import (
+    MOST_VOLUMES,
     TUNES,
-    Timing,
-    VolumeRuns,
     check_lasting,
     check_signal,
     check_tuned,
@@ -129,7 +128,9 @@ class _Runs:
 
     runs: tuple
     images: list
-    timing: Timing
+    t_r: float
+    slice_time_ref: float
+    told_by: str  #: who says the latter
     confounds: list  #: regressors of no interest for each run, or None
     kept: list  #: the scans to keep of each run, None for all
     high_pass: float | None  #: None where confounds model the drifts
@@ -138,7 +139,7 @@ class _Runs:
     def times(self, number):
         """When the scans of a run were taken, in seconds, and which are kept."""
         n, kept = n_volumes(self.images[number]), self.kept[number]
-        times = (np.arange(n) + self.timing.slice_time_ref) * self.timing.t_r
+        times = (np.arange(n) + self.slice_time_ref) * self.t_r
         return times, np.isin(np.arange(n), np.arange(n) if kept is None else kept)
 
 
@@ -158,10 +159,10 @@ def read_bold(inputs, options):
     about = {
         "Estimate": options["estimate"],
         **of_models,
-        "RepetitionTime": runs.timing.t_r,
+        "RepetitionTime": runs.t_r,
         "ScansPerRun": [n_volumes(image) for image in runs.images],
-        "SliceTimeRef": runs.timing.slice_time_ref,
-        "SliceTimeRefFrom": runs.timing.told_by,
+        "SliceTimeRef": runs.slice_time_ref,
+        "SliceTimeRefFrom": runs.told_by,
         "HighPass": runs.high_pass or "by the cosines among the confounds",
         "Confounds": [*dict.fromkeys(names)],
         "ScansLeftOut": left_out,
@@ -191,10 +192,10 @@ def _open(runs, events, options):
     headers = [opened.header_t_r(number) for number in range(len(images))]
     names, share = [run.path.name for run in runs], options["slice_time_ref"]
     told = list(map(_sidecar, runs))
-    timing = find_timing(names, headers, told, slice_time_ref=share)
+    timing = t_r, *_ = find_timing(names, headers, told, slice_time_ref=share)
     for run, image in zip(runs, images, strict=True):
         onsets = events.loc[events[RUN] == run.label, "onset"]
-        length = n_volumes(image) * timing.t_r
+        length = n_volumes(image) * t_r
         mark(events, onsets.index[onsets < 0], Fate.BEFORE)
         mark(events, onsets.index[onsets >= length], Fate.BEYOND)
         left = wanted(events.loc[onsets.index])
@@ -218,7 +219,7 @@ def _open(runs, events, options):
     drifts = models_drifts(strategy)
     high_pass = None if drifts else options["high_pass"] or _HIGH_PASS
     mask = mask_of_runs(runs, "bold", images, options["mask_img"])
-    return _Runs(runs, images, timing, confounds, kept, high_pass, mask)
+    return _Runs(runs, images, *timing, confounds, kept, high_pass, mask)
 
 
 def _sidecar(run):
@@ -260,8 +261,8 @@ def _single_trials(runs, events, options):
         tables,
         method=options["estimate"],
         conditions=sorted(set(types[of_interest])),
-        t_r=runs.timing.t_r,
-        slice_time_ref=runs.timing.slice_time_ref,
+        t_r=runs.t_r,
+        slice_time_ref=runs.slice_time_ref,
         drift_model="cosine" if drifts else None,
         **drifts,
         confounds=runs.confounds,
@@ -296,9 +297,9 @@ def _block_means(runs, events, options):
     delay, gap = options["delay"], options["block_gap"]
     if gap is not None:
         gap = check_positive("block_gap", gap, " In seconds.", zero=True)
-    if (n := len(wanted(events))) > VolumeRuns.most_images:
+    if (n := len(wanted(events))) > MOST_VOLUMES:
         raise ValueError(
-            f"{n:,} events to decode are more than the {VolumeRuns.most_images:,} "
+            f"{n:,} events to decode are more than the {MOST_VOLUMES:,} "
             "volumes that a NIfTI image can hold. Choose fewer by --where or --run."
         )
     means, tables = [], []
@@ -344,7 +345,7 @@ def _cleaned(runs, number, smoothing_fwhm):
         standardize=None,
         confounds=runs.confounds[number],
         high_pass=runs.high_pass,
-        t_r=runs.timing.t_r,
+        t_r=runs.t_r,
         mask_img=mask,
     )
     return np.asarray(cleaned.dataobj) + average

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from ..data.tables import ExpressionError, evaluate_expression, read_text_table
+from ..data.tables import evaluate_expression, read_text_table
 from ..utils.checks import counted, quoted, some_of, word_bytes
 
 #: Columns of tables of events: the label, the run, why the event is left out.
@@ -246,7 +246,7 @@ def _evaluate(table, expression, flag):
         return table[expression]
     try:
         values = evaluate_expression(table, expression)
-    except ExpressionError as error:
+    except ValueError as error:
         raise ValueError(
             f"{flag} {expression!r} is no column of the events, and no expression on "
             f"them: {error} The columns are: {quoted(map(str, table.columns), 30)}."
