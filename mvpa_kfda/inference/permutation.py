@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import expit, gammaln, log_softmax, softmax
 
 from ..utils.checks import check_count, check_option, check_per_trial, generator
-from ..utils.memory import batches, check_many
+from ..utils.memory import batches, check_permutations
 from ..utils.problems import Problem, read_texts
 from .listed import Permute
 
@@ -41,8 +41,6 @@ _COPIES = 3
 #: Steps of the pairwise sampler, as in its paper; those of Newton's method, and the
 #: penalty of squared slopes that keeps them finite.
 _STEPS, _NEWTON, _RIDGE = 50, 30, 0.1
-#: Permutations that are enough for most p-values.
-_ENOUGH = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,17 +256,6 @@ def _of_same_folds(labels, found, classes, exact, rng):
         labels[wrong[kept]] = drawn[kept]
         wrong = wrong[~kept]
     return labels
-
-
-def check_permutations(number, each, what=""):
-    """Refuse permutations of so many bytes each that do not fit; warn of very many."""
-    check_many(
-        number,
-        _ENOUGH,
-        each,
-        f"{number:,} permutations{what}",
-        f"fewer permutations; {_ENOUGH:,} allow p-values down to {1 / _ENOUGH:g}",
-    )
 
 
 def find_biased(permute, folds):
