@@ -62,15 +62,15 @@ from mvpa_kfda.inference.listed import (
 from mvpa_kfda.inference.permutation import SCHEMES
 from mvpa_kfda.kfda import kernels, penalties, preprocess, rowmaps
 from mvpa_kfda.kfda.folds import GIVEN, PARTS, SPLITTERS
-from mvpa_kfda.kfda.kernels import kernel_words
 from mvpa_kfda.kfda.penalties import penalty_words
-from mvpa_kfda.kfda.preprocess import STEPS, step_words
+from mvpa_kfda.kfda.preprocess import STEPS
 from mvpa_kfda.metrics.classes import METRICS
 from mvpa_kfda.metrics.regression import REGRESSION_METRICS
 from mvpa_kfda.reports.citations import REFERENCES, STYLES, cited_in
 from mvpa_kfda.reports.findings import PACKAGES
 from mvpa_kfda.reports.sections import SECTIONS
 from mvpa_kfda.reports.summary import HEADINGS
+from mvpa_kfda.reports.templating import macro
 from mvpa_kfda.reports.vocabulary import (
     NOT_SAID,
     SETTING_WORDS,
@@ -889,21 +889,24 @@ INNER_KERNELS = "Kernel", "ScaledKernel", "KernelMap", "InnerProducts", "Average
 
 def named_entries():
     """Map everything that has a name to its words."""
-    words = {}
+    words, written = {}, partial(macro, "kernels.txt")
     modules = (kernels, rowmaps)
     for name in set().union(*(classes_of(m, kernels.Kernel) for m in modules)):
         # Inside only: results record the linear kernel that it stands for.
         if name not in INNER_KERNELS:
-            words[name] = kernel_words(RECORDED[name])
+            words[name] = written("kernel")(RECORDED[name])
     for rule in (*RULES, *penalties.ESTIMATED):
         words[str(rule)] = penalty_words(recorded(rule))
     for name, step in STEPS.items():
-        words[name] = step_words(recorded(step))
+        words[name] = written("step")(recorded(step))
     words |= {name: each.words for name, each in ALL_CORRECTIONS.items()}
     words |= {f"group {name}": each.words for name, each in GROUP_METHODS.items()}
     for entries in (SCHEMES, COMPARISON_TESTS, ONSETS):
         words |= {f"{name} of {len(entries)}": e.words for name, e in entries.items()}
-    return words | rowmaps.SAMPLING
+    for each in rowmaps.SAMPLING:
+        approximated = rowmaps.approximated(kernels.Linear(), rowmaps.Nystrom(5, each))
+        words[each] = written("kernel")(recorded(approximated))
+    return words
 
 
 #: A rule of every class.

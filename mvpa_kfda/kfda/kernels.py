@@ -25,11 +25,9 @@ from ..utils.checks import (
     check_option,
     check_positive,
     check_symmetric,
-    enumerated,
     quoted,
 )
-from ..utils.plain import Recorded, known
-from ..utils.rounding import number
+from ..utils.plain import Recorded
 
 #: Squares below this, and above its inverse, have lost digits or are about to; and
 #: those of values that are to be handled in single precision.
@@ -74,10 +72,6 @@ class Kernel(Recorded):
     is_linear: ClassVar[bool] = False
     #: Whether it stands for so many trials that only `features` may be used.
     low_rank: ClassVar[bool] = False
-
-    @staticmethod
-    def _words(given):
-        return "a custom kernel"
 
     def fit(self, X: ArrayLike) -> Kernel:
         """The kernel with its data-dependent numbers fixed: itself."""
@@ -124,10 +118,6 @@ class Linear(Kernel):
 
     shift_free: ClassVar[bool] = True
     is_linear: ClassVar[bool] = True
-
-    @staticmethod
-    def _words(given):
-        return "a linear kernel"
 
     def features(self, X: ArrayLike) -> NDArray:
         """Return the features themselves."""
@@ -196,17 +186,6 @@ class RBF(ScaledKernel):
     shift_free: ClassVar[bool] = True
     _named: ClassVar[tuple[str, ...]] = ("median",)
 
-    @staticmethod
-    def _words(given):
-        gamma = given["gamma"]
-        widths = {
-            "median": "whose width was set from the median squared distance between "
-            "trials",
-            None: "whose inverse width was one over the number of features",
-        }
-        inverse = f"of inverse width {gamma}"
-        return f"a Gaussian kernel {widths.get(gamma, inverse)}"
-
     def fit(self, X: ArrayLike) -> RBF:
         """Return the kernel with its width as a number."""
         if self.gamma != "median":
@@ -259,15 +238,6 @@ class Polynomial(ScaledKernel):
     gamma: float | None = None
     coef0: float = 1.0
 
-    @staticmethod
-    def _words(given):
-        gamma = given["gamma"]
-        scale = "one over the number of features" if gamma is None else gamma
-        return (
-            f"a polynomial kernel of degree {given['degree']} (scale {scale}, "
-            f"constant {number(given['coef0'])})"
-        )
-
     def __post_init__(self):
         """Check the parameters."""
         degree = check_count("degree", self.degree, minimum=1)
@@ -286,10 +256,6 @@ class Polynomial(ScaledKernel):
 class Precomputed(Kernel):
     """The features are already a Gram matrix; it is handed through."""
 
-    @staticmethod
-    def _words(given):
-        return "a precomputed kernel matrix"
-
     def __call__(self, X, Y=None):
         """The given Gram matrix."""
         return np.asarray(X)
@@ -307,10 +273,6 @@ class Callable(Kernel):
     """Any function ``function(X, Y) -> (n_x, n_y)`` as a kernel."""
 
     function: _CallableType
-
-    @staticmethod
-    def _words(given):
-        return "a custom kernel function"
 
     def __call__(self, X, Y=None):
         """The function's Gram matrix, checked for shape and finite values."""
@@ -368,13 +330,6 @@ def gram_of(X, kernel):
     if isinstance(kernel, Callable):
         check_symmetric(K, f"The value of kernel {kernel.function!r}")
     return K
-
-
-def kernel_words(recorded):
-    """Word a kernel as it is recorded, for the methods section."""
-    if recorded["name"] == KernelChoice.__name__:
-        return enumerated(map(kernel_words, recorded["kernels"]), "or")
-    return (known(recorded, Kernel) or Kernel)._words(recorded)
 
 
 def kernels_of(kernel):

@@ -23,8 +23,7 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
 from ..utils.checks import counted, quoted
-from ..utils.plain import is_record, recorded
-from ..utils.rounding import number
+from ..utils.plain import recorded
 from .kernels import innermost, kernels_of, needs_gram
 
 #: Steps by name.
@@ -99,25 +98,6 @@ def _check_step(step):
     ):
         raise ValueError(_NEEDS_LABELS.format(step))
     return step
-
-
-def step_words(recorded):
-    """Word a step as it is recorded, None for one that is not known here."""
-    kind = recorded["name"] if is_record(recorded) else recorded
-    if kind == StandardScaler.__name__:
-        return "z-scoring of each feature"
-    if kind != PCA.__name__:
-        return None
-    components, details = recorded["n_components"], []
-    if isinstance(components, float):
-        share = number(100 * components)
-        details.append(f"components that explain {share} % of the variance")
-    elif isinstance(components, int):
-        details.append(f"the first {counted(components, 'component')}")
-    if recorded["whiten"]:
-        details.append("scaled to unit variance")
-    details = f" ({', '.join(details)})" if details else ""
-    return f"principal component analysis{details}"
 
 
 def check_kernel_after(kernel, preprocessing, given):

@@ -49,10 +49,8 @@ from ..utils.checks import (
     check_option,
     check_positive,
     check_symmetric,
-    counted,
 )
 from ..utils.plain import Recorded
-from ..utils.rounding import number
 from .kernels import (
     Kernel,
     KernelChoice,
@@ -60,7 +58,6 @@ from .kernels import (
     Precomputed,
     check_feature_kernel,
     check_kernel,
-    kernel_words,
     needs_gram,
 )
 from .penalties import check_method, check_reg
@@ -181,13 +178,6 @@ class EmpiricalMap(KernelMap):
     """
 
     kernel: Kernel | str | Callable = "rbf"
-
-    @staticmethod
-    def _words(given):
-        return (
-            f"the empirical kernel map of {kernel_words(given['kernel'])}, which "
-            "places the penalty on the dual coefficients [@Cawley2003; @Mika1999]"
-        )
 
     def __post_init__(self):
         """Check the kernel."""
@@ -382,16 +372,6 @@ class LowRank(KernelMap):
         """The landmarks (r, p), less the offset."""
         return self.basis
 
-    @staticmethod
-    def _words(given):
-        approx = given["approx"]
-        landmarks = counted(approx["n_components"], "landmark")
-        chosen = SAMPLING[approx["sampling"]]
-        return (
-            f"{kernel_words(given['kernel'])}, approximated by the Nyström method with "
-            f"{landmarks} {chosen} [@Williams2001]"
-        )
-
     def fit(self, X):
         """The kernel with landmarks from the rows of X, (n, p)."""
         X, r = np.asarray(X), self.approx.n_components
@@ -450,8 +430,8 @@ def _whitening(K, kernel):
     return vectors[:, keep] / np.sqrt(values[keep])
 
 
-#: The ways to choose landmarks, and what the methods section says of them.
-SAMPLING = {"kmeans": "chosen by k-means", "uniform": "drawn at random"}
+#: The ways to choose landmarks.
+SAMPLING = ("kmeans", "uniform")
 
 
 def _landmarks(X, r, sampling, rng):
@@ -651,13 +631,6 @@ class Penalty(Kernel):
     shift_free = True
     is_linear = True
 
-    @staticmethod
-    def _words(given):
-        return (
-            "a linear kernel with a quadratic penalty on the weights of the features "
-            "[@Hastie1995]"
-        )
-
     def __init__(self, Omega: Matrix):
         self.Omega = _check_symmetric(Omega, "Omega")
         self._blocks = 1
@@ -818,14 +791,6 @@ class GraphSmooth(Penalty):
     >>> kernel([[1.0, 0.0, 0.0]], np.eye(3))
     array([[0.625, 0.25 , 0.125]])
     """
-
-    @staticmethod
-    def _words(given):
-        strength = number(given["strength"])
-        return (
-            "a linear kernel that penalises differences between the weights of "
-            f"neighbouring features (strength {strength}) [@Hastie1995]"
-        )
 
     def __init__(self, adjacency: Adjacency, strength: float = 1.0, eps: float = 0.1):
         names = None
