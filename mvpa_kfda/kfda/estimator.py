@@ -34,7 +34,7 @@ an empirical map), and otherwise the kernel's values with the training rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -62,9 +62,9 @@ from ..utils.checks import (
 from .folds import Folds, InnerFolds
 from .foldwise import FoldwisePlan, compare_rows
 from .kernels import (
-    KernelChoice,
     KernelLike,
     Precomputed,
+    check_feature_kernel,
     check_kernel,
     check_range,
     kernels_of,
@@ -308,7 +308,6 @@ class KernelFDA(
             n_components = check_components(self.n_components, n_classes)
         sizes = np.bincount(codes)
         self.priors_ = _check_priors(self.priors, sizes)
-        self._n_train = len(y)
         if needs_gram(kernel):
             X = check_gram(X)
         compared = [compare_rows(X, each, _BY_GRAM) for each in kernels_of(kernel)]
@@ -332,7 +331,12 @@ class KernelFDA(
         elif self.kernel_.is_linear and not self.kernel_.low_rank:
             self.scalings_ = self.kernel_.weights_from_features(coef)
         self.means_, self.explained_variance_ratio_ = means, shares
-        self.offsets_ = self._offsets(sizes)
+        norms = np.square(means).sum(axis=1)
+        # As in the direct functions, what differs by rounding only is a tie, and the
+        # class that sorts first wins it.
+        ties = np.arange(n_classes) * (np.finfo(float).eps ** 0.75 * norms.max())
+        priors = np.log(n_classes * self.priors_) / len(y)
+        self.offsets_ = priors - norms / 2 - ties
         return self
 
     def _choose(self, X, compared, kernel, reg, codes, groups):
@@ -353,15 +357,6 @@ class KernelFDA(
         )
         compared = compared[self.tuning_.kernel]
         return compared, compared.centred(), self.tuning_.lam
-
-    def _offsets(self, sizes):
-        """What the class scores add to the projection on the centroids."""
-        norms = np.square(self.means_).sum(axis=1)
-        priors = np.log(len(sizes) * self.priors_) / sizes.sum()
-        # As in the direct functions, what differs by rounding only is a tie, and the
-        # class that sorts first wins it.
-        ties = np.arange(len(sizes)) * (np.finfo(float).eps ** 0.75 * norms.max())
-        return priors - norms / 2 - ties
 
     @property
     def coef_(self) -> NDArray:
@@ -486,7 +481,7 @@ class KernelFDA(
             Finite even where a probability is too small for a float.
         """
         scores = self._class_scores(X)
-        return log_softmax(self._n_train * scores, axis=1)
+        return log_softmax(len(self.dual_coef_) * scores, axis=1)
 
     def predict_proba(self, X: ArrayLike) -> NDArray:
         """Return the class probabilities, assuming Gaussian classes.
@@ -540,6 +535,20 @@ def _validate(model, X, *y, **options):
         ) from error
 
 
+def resolve_method(kernel, reg, approx=None, precomputed=False):
+    """The kernel and `reg` that a decoding function was given, checked.
+
+    The kernel is of low rank if it is to be approximated. Only where the data may be a
+    kernel matrix it may be precomputed.
+    """
+    kernel = check_kernel(kernel) if precomputed else check_feature_kernel(kernel)
+    if isinstance(approx, Nystrom) and approx.random_state is None:
+        # The same landmarks whenever they are drawn.
+        seed = int(np.random.default_rng().integers(2**31))
+        approx = replace(approx, random_state=seed)
+    return check_model(kernel, reg, "rkhs", approx)
+
+
 def check_model(kernel, reg, penalty, approx):
     """The kernel, or the choice of kernels, and the `reg` of a model."""
     kernel, reg = check_kernel(kernel), check_reg(reg)
@@ -549,12 +558,9 @@ def check_model(kernel, reg, penalty, approx):
                 "penalty='dual' has a coefficient for every training row, and "
                 "approx=Nystrom(...) is there to do without. Leave out one of them."
             )
-        if isinstance(kernel, KernelChoice):
-            kernel = kernel.map(EmpiricalMap)
-        else:
-            kernel = EmpiricalMap(kernel)
-    if approx is not None:
-        kernel = approximated(kernel, approx)
+        kernel = kernel.map(EmpiricalMap)
+    check_method(kernel, reg)
+    kernel = approximated(kernel, approx)
     check_method(kernel, reg)
     return kernel, reg
 

@@ -96,6 +96,10 @@ class Kernel(Recorded):
         """
         return X, self
 
+    def map(self, function: _CallableType) -> Any:
+        """A function's value for the kernel; a choice has one for each of several."""
+        return function(self)
+
     def take(self, columns: NDArray) -> Kernel:
         """The kernel for some columns of the features."""
         return self
@@ -351,14 +355,10 @@ def check_kernel(kernel, allowed=tuple(KERNELS)):
     if isinstance(kernel, str):
         return KERNELS[check_option("kernel", kernel, allowed)]()
     if isinstance(kernel, type):
-        needed = ()
+        needed, kind = [], inspect.Parameter.POSITIONAL_OR_KEYWORD
         with suppress(ValueError):  # of some built-in classes nothing is known
-            needed = inspect.signature(kernel).parameters.values()
-        needed = [
-            each.name
-            for each in needed
-            if each.kind is each.POSITIONAL_OR_KEYWORD and each.default is each.empty
-        ]
+            given = inspect.signature(kernel).parameters.values()
+            needed = [x.name for x in given if x.kind == kind and x.default is x.empty]
         raise TypeError(
             f"Invalid value for 'kernel': the class {kernel.__name__}. Pass an "
             f"instance, e.g. {kernel.__name__}({', '.join(needed)})."
@@ -431,13 +431,15 @@ def check_feature_kernel(kernel):
 
 def for_channels(kernel, ch_names):
     """The kernel for some channels, where it knows channels by name."""
-    if isinstance(kernel, KernelChoice):
-        return kernel.map(lambda choice: for_channels(choice, ch_names))
-    inner = getattr(kernel, "kernel", None)
-    if isinstance(inner, Kernel):  # as an approximation has one, or an empirical map
-        return replace(kernel, kernel=for_channels(inner, ch_names))
-    named = getattr(kernel, "for_channels", None)
-    return named(ch_names) if named and kernel.names is not None else kernel
+
+    def of_one(kernel):
+        inner = getattr(kernel, "kernel", None)
+        if isinstance(inner, Kernel):  # as approximations and empirical maps have one
+            return replace(kernel, kernel=of_one(inner))
+        named = getattr(kernel, "names", None) is not None
+        return kernel.for_channels(ch_names) if named else kernel
+
+    return kernel.map(of_one)
 
 
 def check_size(kernel, n_features):

@@ -209,20 +209,19 @@ class FoldPreprocessing:
 
     def fit(self, X):
         """The `FittedSteps` of rows X, with their confounds behind."""
-        first = ()
-        if self.confounds is not None:
-            first = (RemoveConfounds(self.confounds.shape[1], self.rounding),)
-        return fit_steps((*first, *self.steps), X)
+        if self.confounds is None:
+            return fit_steps(self.steps, X)
+        first = RemoveConfounds(self.confounds.shape[1], self.rounding)
+        return fit_steps((first, *self.steps), X)
 
     def seeded(self, seed):
         """The same with steps that draw at random alike wherever they do."""
-        steps = []
+        seed, steps = seed % 2**32, []  # no larger one is taken by scikit-learn
         for step in self.steps:
-            drawn = {
-                name: seed % 2**32  # no larger one is taken by scikit-learn
-                for name, value in step.get_params().items()
-                if name.rpartition("__")[2] == "random_state" and value is None
-            }
+            given = step.get_params().items()
+            free = [name for name, value in given if value is None]
+            free = [x for x in free if x.rpartition("__")[2] == "random_state"]
+            drawn = dict.fromkeys(free, seed)
             steps.append(clone(step).set_params(**drawn) if drawn else step)
         return replace(self, steps=tuple(steps))
 
@@ -309,22 +308,22 @@ def _scores(step):
 
 def _fit(step, X):
     """A step fitted on rows X, by a shortcut where there is one."""
-    (n, p), kind = X.shape, type(step)
+    n, p = X.shape
     try:
-        if kind is RemoveConfounds:
+        if type(step) is RemoveConfounds:
             return step.fit(X)  # made for these rows
         if _scores(step):
             return ZScores.of(X)
-        if kind is PCA and step.svd_solver == "full" and n > p:
-            share = step.n_components
-            if isinstance(share, float) and share <= _MOST_EXPLAINED:
-                # The covariance takes a fraction of the time. The digits it costs the
-                # smallest components are not among this share of the variance. Centred
-                # first, since an offset costs digits, too.
-                mean = X.mean(axis=0)
-                fitted = clone(step).set_params(svd_solver="covariance_eigh")
-                fitted.fit(X - mean).mean_ += mean
-                return fitted
+        share = step.n_components if type(step) is PCA and n > p else None
+        may_square = isinstance(share, float) and share <= _MOST_EXPLAINED
+        if may_square and step.svd_solver == "full":
+            # The covariance takes a fraction of the time. The digits it costs the
+            # smallest components are not among this share of the variance. Centred
+            # first, since an offset costs digits, too.
+            mean = X.mean(axis=0)
+            fitted = clone(step).set_params(svd_solver="covariance_eigh")
+            fitted.fit(X - mean).mean_ += mean
+            return fitted
         return clone(step).fit(X)
     except Exception as error:
         if _failure(step, X, np.arange(n) % 2) is None:
@@ -347,30 +346,21 @@ def _failure(step, *data):
 
 def _checked(step, X, n):
     """What a step made of n rows, finite values (n, r)."""
-    problem = None
+    subject, shape = f"The step {step!r} in preprocess", np.shape(X)
+    if isinstance(step, RemoveConfounds):
+        subject = "The regression on confounds"
     if issparse(X):
-        problem = (
-            "a sparse matrix. Allowed: a dense array; many steps have an option for "
-            "that."
-        )
-    elif np.ndim(X) == 2 and len(X) != n:
-        problem = (
-            f"{len(X)} rows of {n}: trials and their labels would no longer belong "
-            f"together. {_REFIT}"
-        )
-    elif np.ndim(X) != 2 or np.shape(X)[1] == 0:
-        problem = (
-            f"shape {np.shape(X)} for {n} rows. Allowed: one row with one or more "
-            "features for each."
-        )
+        problem = "a sparse matrix. Allowed: a dense array; many steps have an option "
+        problem += "for that."
+    elif len(shape) != 2 or (shape[1] == 0 and shape[0] == n):
+        problem = f"shape {shape} for {n} rows. Allowed: one row with one or more "
+        problem += "features for each."
+    elif shape[0] != n:
+        problem = f"{shape[0]} rows of {n}: trials and their labels would no longer "
+        problem += f"belong together. {_REFIT}"
     elif np.asarray(X).dtype.kind not in "iuf" or not np.isfinite(X).all():
-        problem = (
-            "values that are not finite numbers. Look at its options, and for features "
-            "that are constant in some training set."
-        )
-    if problem:
-        subject = f"The step {step!r} in preprocess"
-        if isinstance(step, RemoveConfounds):
-            subject = "The regression on confounds"
-        raise ValueError(f"{subject} returns {problem}")
-    return np.asarray(X).astype(np.float64, copy=False)
+        problem = "values that are not finite numbers. Look at its options, and for "
+        problem += "features that are constant in some training set."
+    else:
+        return np.asarray(X).astype(np.float64, copy=False)
+    raise ValueError(f"{subject} returns {problem}")

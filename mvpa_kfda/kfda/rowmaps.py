@@ -27,6 +27,7 @@ import copy
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from hashlib import sha1
@@ -39,6 +40,7 @@ from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 from scipy.sparse.linalg import splu
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import gen_batches
 from threadpoolctl import threadpool_limits
 
 from ..utils.checks import (
@@ -56,11 +58,9 @@ from .kernels import (
     KernelChoice,
     KernelLike,
     Precomputed,
-    check_feature_kernel,
     check_kernel,
     needs_gram,
 )
-from .penalties import check_method, check_reg
 
 Matrix = ArrayLike | sparse.sparray | sparse.spmatrix
 Adjacency = Matrix | tuple[Matrix, Sequence[str]]
@@ -71,6 +71,8 @@ _FIT_ROWS = 2000
 _BLOCK_VALUES = 2**20
 #: Steps of k-means. Later ones move the centres little.
 _KMEANS_STEPS = 10
+#: The ways to choose landmarks.
+SAMPLING = ("kmeans", "uniform")
 #: Negative eigenvalues that are no rounding, relative to the largest.
 _NEGATIVE = 1e-8
 #: Features from which a sparse matrix is kept sparse when it is factored.
@@ -281,11 +283,24 @@ class Nystrom(Recorded):
 
     def __post_init__(self):
         """Check the parameters."""
-        number = check_count("n_components", self.n_components, minimum=1)
-        object.__setattr__(self, "n_components", number)
+        n_components = check_count("n_components", self.n_components, minimum=1)
+        object.__setattr__(self, "n_components", n_components)
         check_option("sampling", self.sampling, SAMPLING)
         if self.random_state is not None:
             check_count("random_state", self.random_state, most=math.inf)
+
+    def _landmarks(self, X, rng):
+        """Centres of clusters of the rows of X, or some rows, (r, p)."""
+        r = self.n_components
+        if self.sampling == "uniform":
+            return X[rng.choice(len(X), r, replace=False)]
+        seed = int(rng.integers(2**31))
+        steps = {"n_init": 1, "max_iter": _KMEANS_STEPS, "random_state": seed}
+        # One thread: sums in another order would make the last digits a matter of luck.
+        # That few steps do not converge, or that some trials are equal, does no harm.
+        with threadpool_limits(1, user_api="openmp"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return KMeans(r, init="random", **steps).fit(X).cluster_centers_
 
     def approximate(self, kernel: KernelLike) -> Any:
         """Return the low-rank kernel of a kernel.
@@ -307,50 +322,19 @@ class Nystrom(Recorded):
         ValueError
             If the kernel is precomputed or already low-rank.
         """
-        kernel = check_kernel(kernel)
-        if isinstance(kernel, KernelChoice):
-            return kernel.map(self.approximate)
-        if needs_gram(kernel):
-            raise ValueError(
-                "approx=Nystrom(...) needs features to choose landmarks from; with "
-                "kernel='precomputed' the (n, n) matrix is there already. Pass the "
-                "features and their kernel, or leave out approx."
-            )
-        if kernel.low_rank:
-            raise ValueError(
-                f"{kernel!r} is an approximation already. Pass the kernel without its "
-                "approximation, or leave out approx."
-            )
-        return LowRank(kernel, self)
+        return check_kernel(kernel).map(partial(LowRank, approx=self))
 
 
 def approximated(kernel, approx):
-    """The approximation of a kernel object."""
+    """The approximation of a kernel object; without `approx` the kernel itself."""
+    if approx is None:
+        return kernel
     if not isinstance(approx, Nystrom):
         raise TypeError(
             f"Invalid value for 'approx': {approx!r}. Allowed: None, or "
             "Nystrom(n_components=...)."
         )
     return approx.approximate(kernel)
-
-
-def resolve_method(kernel, reg, approx=None, precomputed=False):
-    """The kernel and `reg` that a decoding function was given, checked.
-
-    The kernel is of low rank if it is to be approximated. Only where the data may be a
-    kernel matrix it may be precomputed.
-    """
-    kernel = check_kernel(kernel) if precomputed else check_feature_kernel(kernel)
-    reg = check_reg(reg)
-    check_method(kernel, reg)
-    if isinstance(approx, Nystrom) and approx.random_state is None:
-        # The same landmarks whenever they are drawn.
-        seed = int(np.random.default_rng().integers(2**31))
-        approx = replace(approx, random_state=seed)
-    if approx is not None:
-        kernel = approximated(kernel, approx)
-    check_method(kernel, reg)
-    return kernel, reg
 
 
 @dataclass(frozen=True)
@@ -366,6 +350,20 @@ class LowRank(KernelMap):
     #: The columns of U S^(-1/2) that are not null directions of Z, (r, rank).
     whitening: np.ndarray | None = field(**_FITTED)
     low_rank: ClassVar[bool] = True
+
+    def __post_init__(self):
+        """Check that there is something to approximate."""
+        if needs_gram(self.kernel):
+            raise ValueError(
+                "approx=Nystrom(...) needs features to choose landmarks from; with "
+                "kernel='precomputed' the (n, n) matrix is there already. Pass the "
+                "features and their kernel, or leave out approx."
+            )
+        if self.kernel.low_rank:
+            raise ValueError(
+                f"{self.kernel!r} is an approximation already. Pass the kernel without "
+                "its approximation, or leave out approx."
+            )
 
     @property
     def landmarks(self):
@@ -386,10 +384,8 @@ class LowRank(KernelMap):
         offset = X.mean(axis=0) if self.kernel.shift_free else np.zeros(p)
         rows = X if n <= _FIT_ROWS else X[rng.choice(n, _FIT_ROWS, replace=False)]
         kernel = self.kernel.fit(rows - offset)
-        Z = X if r == n else _landmarks(X, r, self.approx.sampling, rng)
-        Z = Z - offset
-        whitening = _whitening(kernel(Z), kernel)
-        return self._with(kernel, offset=offset, basis=Z, whitening=whitening)
+        Z = (X if r == n else self.approx._landmarks(X, rng)) - offset
+        return self._with(kernel, offset=offset, basis=Z, whitening=_root(kernel, Z))
 
     def features(self, X):
         """Return columns (n, rank) whose inner products are the kernel's values."""
@@ -398,8 +394,7 @@ class LowRank(KernelMap):
             return self.fit(X).features(X)
         features = np.empty((len(X), self.whitening.shape[1]))
         size = max(1, _BLOCK_VALUES // max(self.basis.shape))
-        for start in range(0, len(X), size):
-            rows = slice(start, start + size)
+        for rows in gen_batches(len(X), size):
             values = self.kernel(X[rows] - self.offset, self.basis)
             np.matmul(values, self.whitening, out=features[rows])
         return features
@@ -412,8 +407,9 @@ class LowRank(KernelMap):
         return self.kernel.weights_from_trials(self.basis, self.whitening @ coef)
 
 
-def _whitening(K, kernel):
-    """Return U S^(-1/2) of the landmarks' kernel matrix, without null directions."""
+def _root(kernel, Z):
+    """U S^(-1/2) of the kernel matrix of landmarks Z, without null directions."""
+    K = kernel(Z)
     if not np.isfinite(K).all():
         raise ValueError(
             "The kernel matrix overflows double precision. Rescale the features."
@@ -428,25 +424,6 @@ def _whitening(K, kernel):
         )
     keep = values > len(K) * np.finfo(float).eps * values[-1]
     return vectors[:, keep] / np.sqrt(values[keep])
-
-
-#: The ways to choose landmarks.
-SAMPLING = ("kmeans", "uniform")
-
-
-def _landmarks(X, r, sampling, rng):
-    """The landmarks (r, p): centres of clusters of the rows of X, or some rows."""
-    if sampling == "uniform":
-        return X[rng.choice(len(X), r, replace=False)]
-    seed = int(rng.integers(2**31))
-    model = KMeans(
-        r, init="random", n_init=1, max_iter=_KMEANS_STEPS, random_state=seed
-    )
-    # One thread: sums in another order would make the last digits a matter of luck.
-    # That few steps do not converge, or that some trials are equal, does no harm.
-    with threadpool_limits(1, user_api="openmp"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return model.fit(X).cluster_centers_
 
 
 # -------------------------------------------------------------- penalties of weights
@@ -474,33 +451,30 @@ class DefiniteMatrix:
     def cholesky(self):
         """The lower factor L with L L' the matrix."""
         dense = self.matrix.toarray() if sparse.issparse(self.matrix) else self.matrix
-        try:
+        with self._checked():
             return cholesky(dense, lower=True, check_finite=False)
-        except LinAlgError:
-            raise self._not_positive() from None
 
     @cached_property
     def lu(self):
         """The sparse factors, without pivoting, as suits a positive definite matrix."""
-        try:
-            lu = splu(
-                self.matrix.tocsc(),
-                permc_spec="MMD_AT_PLUS_A",
-                diag_pivot_thresh=0.0,
-                options={"SymmetricMode": True},
-            )
-        except RuntimeError:  # exactly singular
-            raise self._not_positive() from None
-        # Only then are the diagonal of U the pivots, all of them above zero.
-        if np.any(lu.perm_r != lu.perm_c) or not np.all(lu.U.diagonal() > 0):
-            raise self._not_positive()
-        return lu
+        options = {"diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
+        with self._checked():
+            lu = splu(self.matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", **options)
+            # Only then are the diagonal of U the pivots, all of them above zero.
+            if np.any(lu.perm_r != lu.perm_c) or not np.all(lu.U.diagonal() > 0):
+                raise LinAlgError
+            return lu
 
-    def _not_positive(self):
-        return ValueError(
-            f"{self.subject} is not positive definite, so that some weights would cost "
-            "nothing. Add a small multiple of the identity to it."
-        )
+    @contextmanager
+    def _checked(self):
+        """Say of a matrix that cannot be factored that it is not positive definite."""
+        try:
+            yield
+        except (LinAlgError, RuntimeError):  # of SuperLU where it is exactly singular
+            raise ValueError(
+                f"{self.subject} is not positive definite, so that some weights would "
+                "cost nothing. Add a small multiple of the identity to it."
+            ) from None
 
     @cached_property
     def digest(self):
@@ -509,8 +483,7 @@ class DefiniteMatrix:
         if sparse.issparse(self.matrix):
             where = self.matrix.indices, self.matrix.indptr
             parts = [self.matrix.data, *(index.astype(np.int64) for index in where)]
-        digest = sha1(b"".join(np.ascontiguousarray(part).tobytes() for part in parts))
-        return digest.hexdigest()[:8]
+        return sha1(b"".join(part.tobytes() for part in parts)).hexdigest()[:8]
 
     def whiten(self, rows):
         """Return rows times L^-T, (m, p)."""
@@ -639,11 +612,11 @@ class Penalty(Kernel):
     @property
     def n_features(self) -> int:
         """Number of features of the penalty."""
-        return self._factor.matrix.shape[0] * self._blocks
+        return self.Omega.shape[0] * self._blocks
 
     def _shown(self):
         """What stands between the parentheses of the representation."""
-        return f"{self._factor.matrix.shape[0]} features, {self._factor.digest}"
+        return f"{self.Omega.shape[0]} features, {self._factor.digest}"
 
     def _recorded_arguments(self):
         """What a result records; digits stand for the matrix."""
@@ -694,8 +667,7 @@ class Penalty(Kernel):
         self._rows(X)  # of the right number of columns
         X = np.asarray(X, dtype=np.float64)
         Y = X if Y is None else Y
-        solved = self._factor.solve(self._rows(Y).T).T
-        return X @ solved.reshape(len(Y), -1).T
+        return X @ self._factor.solve(self._rows(Y).T).T.reshape(len(Y), -1).T
 
     def weights_from_trials(self, X: ArrayLike, dual: NDArray) -> NDArray:
         """Return Omega^-1 X' a, (n_features, m), for weights a (n, m) of trials."""
@@ -839,11 +811,9 @@ class GraphSmooth(Penalty):
 
     def _shown(self):
         """What stands between the parentheses of the representation."""
-        n_edges = self.adjacency.nnz // 2
-        return (
-            f"{self.adjacency.shape[0]} features, {n_edges} edges, "
-            f"strength={self.strength:g}, eps={self.eps:g}, {self._factor.digest}"
-        )
+        size = f"{self.Omega.shape[0]} features, {self.adjacency.nnz // 2} edges"
+        numbers = f"strength={self.strength:g}, eps={self.eps:g}"
+        return f"{size}, {numbers}, {self._factor.digest}"
 
     def _recorded_arguments(self):
         """What a result records; digits stand for the matrix."""
@@ -856,10 +826,9 @@ class GraphSmooth(Penalty):
 
     def take(self, columns: NDArray) -> Penalty:
         """Return the penalty of the graph between some of the columns."""
-        names = self.names
+        new, names = copy.copy(self), self.names
         if names is not None:
             names = tuple(np.tile(names, self._blocks)[columns])
-        new = copy.copy(self)
         new._set(_submatrix(self.adjacency, columns, self._blocks), names)
         return new
 
@@ -890,8 +859,7 @@ class GraphSmooth(Penalty):
         if missing:
             raise ValueError(
                 f"The adjacency lacks {len(missing)} of the {len(ch_names)} channels "
-                f"of the data: {', '.join(missing[:5])}"
-                f"{', ...' if len(missing) > 5 else ''}. Make it from the info of "
-                "these data, or leave the channels out."
+                f"of the data: {', '.join(missing[:5])}{', ...' * (len(missing) > 5)}. "
+                "Make it from the info of these data, or leave the channels out."
             )
         return self.take([self.names.index(name) for name in ch_names])
