@@ -60,7 +60,7 @@ from mvpa_kfda.inference.listed import (
     Permute,
 )
 from mvpa_kfda.inference.permutation import SCHEMES
-from mvpa_kfda.kfda import kernels, penalties, preprocess, rowmaps
+from mvpa_kfda.kfda import kernels, penalties, preprocess
 from mvpa_kfda.kfda.folds import GIVEN, PARTS, SPLITTERS
 from mvpa_kfda.kfda.penalties import penalty_words
 from mvpa_kfda.kfda.preprocess import STEPS
@@ -890,8 +890,7 @@ INNER_KERNELS = "Kernel", "ScaledKernel", "KernelMap", "InnerProducts", "Average
 def named_entries():
     """Map everything that has a name to its words."""
     words, written = {}, partial(macro, "kernels.txt")
-    modules = (kernels, rowmaps)
-    for name in set().union(*(classes_of(m, kernels.Kernel) for m in modules)):
+    for name in classes_of(kernels, kernels.Kernel):
         # Inside only: results record the linear kernel that it stands for.
         if name not in INNER_KERNELS:
             words[name] = written("kernel")(RECORDED[name])
@@ -903,8 +902,8 @@ def named_entries():
     words |= {f"group {name}": each.words for name, each in GROUP_METHODS.items()}
     for entries in (SCHEMES, COMPARISON_TESTS, ONSETS):
         words |= {f"{name} of {len(entries)}": e.words for name, e in entries.items()}
-    for each in rowmaps.SAMPLING:
-        approximated = rowmaps.approximated(kernels.Linear(), rowmaps.Nystrom(5, each))
+    for each in kernels.SAMPLING:
+        approximated = kernels.approximated(kernels.Linear(), kernels.Nystrom(5, each))
         words[each] = written("kernel")(recorded(approximated))
     return words
 
@@ -916,9 +915,9 @@ RECORDED = {
     type(each).__name__: recorded(each)
     for each in (
         *(kernels.Linear(), kernels.RBF(), kernels.Polynomial()),
-        *(kernels.Precomputed(), kernels.Callable(len), rowmaps.EmpiricalMap()),
-        rowmaps.approximated(kernels.RBF(), rowmaps.Nystrom(5)),
-        *(rowmaps.Penalty(np.eye(2)), rowmaps.GraphSmooth(1 - np.eye(2))),
+        *(kernels.Precomputed(), kernels.Callable(len), kernels.EmpiricalMap()),
+        kernels.approximated(kernels.RBF(), kernels.Nystrom(5)),
+        *(kernels.Penalty(np.eye(2)), kernels.GraphSmooth(1 - np.eye(2))),
     )
 }
 

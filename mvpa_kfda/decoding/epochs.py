@@ -31,8 +31,7 @@ from ..data.pairs import (
 )
 from ..data.sources import SourceReader, find_source_neighbours, rescale
 from ..data.trials import Confounds, Trials, make_trials
-from ..kfda.kernels import for_channels
-from ..kfda.rowmaps import Adjacency
+from ..kfda.kernels import Adjacency, for_channels
 from ..results.decoding import TimeRegressionResult
 from ..results.epochs import (
     GeneralizationResult,

@@ -40,10 +40,9 @@ from ..kfda.folds import (
     make_folds,
     may_see_labels,
 )
-from ..kfda.kernels import KernelChoice, KernelLike
+from ..kfda.kernels import KernelChoice, KernelLike, Nystrom
 from ..kfda.penalties import PenaltyLike
 from ..kfda.preprocess import Preprocess, check_steps
-from ..kfda.rowmaps import Nystrom
 from ..metrics.names import Scoring
 from ..results.procedure import OF_THE_RUN
 from ..utils.checks import (

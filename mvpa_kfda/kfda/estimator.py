@@ -62,8 +62,11 @@ from ..utils.checks import (
 from .folds import Folds, InnerFolds
 from .foldwise import FoldwisePlan, compare_rows
 from .kernels import (
+    EmpiricalMap,
     KernelLike,
+    Nystrom,
     Precomputed,
+    approximated,
     check_feature_kernel,
     check_kernel,
     check_range,
@@ -79,7 +82,6 @@ from .penalties import (
     resolve_penalty,
 )
 from .preprocess import FoldPreprocessing
-from .rowmaps import EmpiricalMap, Nystrom, approximated
 from .rules import contrasts
 
 #: From which share of features to trials a kernel matrix is the cheaper way.

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ..kfda.kernels import Kernel
+from ..kfda.kernels import Kernel, LowRank
 from ..kfda.penalties import N_OVER_SPECTRUM, Tuned, penalty_words
-from ..kfda.rowmaps import LowRank
 from ..utils.plain import is_record, known, recorded
 from .citations import outside_names
 from .templating import Record, all_of, written
