@@ -268,8 +268,7 @@ class KernelFDA(
     def __sklearn_tags__(self):
         """Declare that a precomputed kernel is indexed by trials on both axes."""
         tags = super().__sklearn_tags__()
-        named = isinstance(self.kernel, str) and self.kernel == "precomputed"
-        tags.input_tags.pairwise = named or needs_gram(self.kernel)
+        tags.input_tags.pairwise = needs_gram(self.kernel)
         return tags
 
     def fit(
@@ -634,23 +633,17 @@ def _discriminants(compared, each, lam, codes, n_classes):
             f"lambda = {lam:.3g} is too small for this kernel: in double precision "
             "the inverse of K_c + lambda I is lost to rounding. Use a larger reg."
         )
-    axes, means, shares = _axes(P, A, Y, fitted, each.degrees_of_freedom(lam))
-    return B @ axes, beta @ axes, means, shares
-
-
-def _axes(P, A, Y, fitted, freedom):
-    """The scaled eigenvectors (q, q), class centroids (c, q), shares (q,)."""
-    n, n_classes = Y.shape
     ratio, axes = eigh((P + P.T) / 2, (A + A.T) / 2)
     ratio, axes = ratio[::-1], axes[:, ::-1]
     # Where the classes differ by rounding only, there is no direction to scale.
-    possible = max(ratio[0], (freedom - 1) / n)
-    useful = ratio > n * np.finfo(float).eps * possible
+    possible = max(ratio[0], (each.degrees_of_freedom(lam) - 1) / len(T))
+    useful = ratio > len(T) * np.finfo(float).eps * possible
     ratio = np.where(useful, ratio, 0.0)
     axes[:, ~useful] = 0.0
     axes[:, useful] *= np.sqrt((1 + ratio[useful]) / ratio[useful])
     means = Y.T @ fitted @ axes / Y.sum(axis=0)[:, None]
     leading = 1 if n_classes == 2 else np.abs(means).argmax(axis=0)
     signs = np.where(means[leading, np.arange(n_classes - 1)] < 0, -1.0, 1.0)
+    axes = axes * signs
     shares = ratio / ratio.sum() if ratio.any() else ratio
-    return axes * signs, means * signs, shares
+    return B @ axes, beta @ axes, means * signs, shares

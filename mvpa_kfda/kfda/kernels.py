@@ -247,8 +247,7 @@ class RBF(ScaledKernel):
 
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray:
         """The Gram matrix (n_x, n_y) between the rows of X and of Y (or X)."""
-        kernel = self if not isinstance(self.gamma, str) else self.fit(np.asarray(X))
-        return rbf_kernel(X, Y, gamma=kernel.gamma)
+        return rbf_kernel(X, Y, gamma=self.fit(np.asarray(X)).gamma)
 
 
 @dataclass(frozen=True)
@@ -434,7 +433,7 @@ def _check_choice(kernels, allowed):
         raise ValueError(
             "Invalid value for 'kernel': a list within a list. Pass one flat list."
         )
-    if any(needs_gram(kernel) for kernel in kernels):
+    if any(map(needs_gram, kernels)):
         raise ValueError(
             "Invalid value for 'kernel': 'precomputed' within a list. There is one "
             "matrix only, so nothing is left to choose; pass kernels of features."
@@ -450,22 +449,20 @@ def innermost(kernel):
 
 
 def needs_gram(kernel):
-    """Whether the data are a kernel matrix and not features."""
+    """Whether the data are a kernel matrix and not features, also by name."""
     kernel = getattr(kernel, "kernel", kernel)  # as an empirical map has one
-    return isinstance(kernel, Precomputed)
+    by_name = isinstance(kernel, str) and kernel == "precomputed"
+    return by_name or isinstance(kernel, Precomputed)
 
 
 def check_feature_kernel(kernel):
     """A kernel object that computes from features."""
-    if isinstance(kernel, str) and kernel == "precomputed":
-        kernel = Precomputed()
-    kernel = check_kernel(kernel, [name for name in KERNELS if name != "precomputed"])
     if needs_gram(kernel):
         raise ValueError(
             "Invalid value for 'kernel': 'precomputed'. The data hold features; pass a "
             "kernel to compute from them, or call cross_validate with your own matrix."
         )
-    return kernel
+    return check_kernel(kernel, [name for name in KERNELS if name != "precomputed"])
 
 
 def for_channels(kernel, ch_names):

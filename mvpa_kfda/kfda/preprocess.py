@@ -281,24 +281,17 @@ def fit_steps(steps, X):
         if by_row and last == len(steps):
             break
         among = _checked(step, fitted[-1].transform(X), len(X))
-        if not by_row:
-            _check_rows(step, among[:2], np.asarray(fitted[-1].transform(X[:2])))
+        alone = among[:2] if by_row else np.asarray(fitted[-1].transform(X[:2]))
+        near = {"rtol": 0, "atol": _SAME * np.abs(among[:2]).max()}
+        if alone.shape != among[:2].shape or not np.allclose(alone, among[:2], **near):
+            raise ValueError(
+                f"The step {step!r} in preprocess makes of a trial what depends on the "
+                "other trials that it is given with, or on chance, so that test trials "
+                "would leak. Use a step that learns all it needs in fit, such as "
+                "'zscore' in the place of a function that takes means over trials."
+            )
         X = among
     return FittedSteps(tuple(fitted))
-
-
-def _check_rows(step, among, alone):
-    """Refuse a step that maps rows alone otherwise than among others."""
-    if among.shape == alone.shape and np.allclose(
-        alone, among, rtol=0, atol=_SAME * np.abs(among).max()
-    ):
-        return
-    raise ValueError(
-        f"The step {step!r} in preprocess makes of a trial what depends on the other "
-        "trials that it is given with, or on chance, so that test trials would leak. "
-        "Use a step that learns all it needs in fit, such as 'zscore' in the place of "
-        "a function that takes means over trials."
-    )
 
 
 def _scores(step):
