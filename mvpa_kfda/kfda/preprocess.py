@@ -281,9 +281,7 @@ def fit_steps(steps, X):
         if by_row and last == len(steps):
             break
         among = _checked(step, fitted[-1].transform(X), len(X))
-        alone = among[:2] if by_row else np.asarray(fitted[-1].transform(X[:2]))
-        near = {"rtol": 0, "atol": _SAME * np.abs(among[:2]).max()}
-        if alone.shape != among[:2].shape or not np.allclose(alone, among[:2], **near):
+        if not by_row and not _maps_alone(fitted[-1], X[:2], among[:2]):
             raise ValueError(
                 f"The step {step!r} in preprocess makes of a trial what depends on the "
                 "other trials that it is given with, or on chance, so that test trials "
@@ -292,6 +290,12 @@ def fit_steps(steps, X):
             )
         X = among
     return FittedSteps(tuple(fitted))
+
+
+def _maps_alone(step, X, among):
+    """Whether a step makes of rows alone what it made of them among others."""
+    alone, near = np.asarray(step.transform(X)), _SAME * np.abs(among).max()
+    return among.shape == alone.shape and np.allclose(alone, among, rtol=0, atol=near)
 
 
 def _scores(step):
@@ -339,9 +343,7 @@ def _failure(step, *data):
 
 def _checked(step, X, n):
     """What a step made of n rows, finite values (n, r)."""
-    subject, shape = f"The step {step!r} in preprocess", np.shape(X)
-    if isinstance(step, RemoveConfounds):
-        subject = "The regression on confounds"
+    shape = np.shape(X)
     if issparse(X):
         problem = "a sparse matrix. Allowed: a dense array; many steps have an option "
         problem += "for that."
@@ -356,4 +358,6 @@ def _checked(step, X, n):
         problem += "features that are constant in some training set."
     else:
         return np.asarray(X).astype(np.float64, copy=False)
-    raise ValueError(f"{subject} returns {problem}")
+    is_own = isinstance(step, RemoveConfounds)
+    subject = "regression on confounds" if is_own else f"step {step!r} in preprocess"
+    raise ValueError(f"The {subject} returns {problem}")
