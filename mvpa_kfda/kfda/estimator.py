@@ -57,6 +57,7 @@ from ..utils.checks import (
     check_numbers,
     check_option,
     check_per_trial,
+    invalid,
     plain_labels,
 )
 from .folds import Folds, InnerFolds
@@ -304,9 +305,9 @@ class KernelFDA(
             )
         if groups is not None:
             groups = check_per_trial(groups, len(y), "groups")
-        n_components = n_classes - 1
-        if self.n_components is not None:
-            n_components = check_components(self.n_components, n_classes)
+        n_components = self.n_components
+        if n_components is not None:
+            n_components = check_components(n_components, n_classes)
         sizes = np.bincount(codes)
         self.priors_ = _check_priors(self.priors, sizes)
         if needs_gram(kernel):
@@ -350,12 +351,9 @@ class KernelFDA(
         trials = Folds((), len(X)), InnerFolds(groups), np.dtype("float64")
         plan = FoldwisePlan(X, kernel, reg, FoldPreprocessing(), *trials)
         record = plan.penalty(codes[None], len(self.classes_))
-        self.tuning_ = Choice(
-            int(record["kernel"][0, 0]),
-            float(record["lambda"][0, 0]),
-            record["grid"][0],
-            record["criterion"][0, 0],
-        )
+        lam, grid = float(record["lambda"][0, 0]), record["grid"][0]
+        chosen = int(record["kernel"][0, 0]), lam, grid, record["criterion"][0, 0]
+        self.tuning_ = Choice(*chosen)
         compared = compared[self.tuning_.kernel]
         return compared, compared.centred(), self.tuning_.lam
 
@@ -577,11 +575,9 @@ def _check_priors(priors, sizes):
         values = np.empty(0)
     right = values.shape == sizes.shape and values.dtype.kind in "iuf"
     if not (right and np.all(values > 0) and abs(values.sum() - 1) < 1e-8):
-        raise ValueError(
-            f"Invalid value for 'priors': {priors!r}. Allowed: 'equal', 'empirical', "
-            f"or {len(sizes)} numbers above zero, one per class, that sum to one. To "
-            "exclude a class, leave its trials out of fit."
-        )
+        allowed = f"'equal', 'empirical', or {len(sizes)} numbers above zero, one per "
+        hint = " To exclude a class, leave its trials out of fit."
+        raise invalid("priors", priors, f"{allowed}class, that sum to one", hint=hint)
     return values.astype(np.float64)
 
 

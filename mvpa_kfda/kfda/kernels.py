@@ -61,6 +61,7 @@ from ..utils.checks import (
     check_option,
     check_positive,
     check_symmetric,
+    invalid,
     quoted,
 )
 from ..utils.plain import Recorded
@@ -414,11 +415,9 @@ def check_kernel(kernel, allowed=tuple(KERNELS)):
             "KernelFDA at the end of a pipeline, and use "
             "sklearn.model_selection.cross_val_score."
         )
-    raise TypeError(
-        f"Invalid value for 'kernel': {kernel!r}. Allowed: {quoted(allowed)}, a kernel "
-        "object such as RBF(gamma=0.1), a function of (X, Y), or a list of these to "
-        "choose from."
-    )
+    objects = "a kernel object such as RBF(gamma=0.1), a function of (X, Y)"
+    allowed = f"{quoted(allowed)}, {objects}, or a list of these to choose from"
+    raise invalid("kernel", kernel, allowed, TypeError)
 
 
 def _check_choice(kernels, allowed):
@@ -755,10 +754,7 @@ def approximated(kernel, approx):
     if approx is None:
         return kernel
     if not isinstance(approx, Nystrom):
-        raise TypeError(
-            f"Invalid value for 'approx': {approx!r}. Allowed: None, or "
-            "Nystrom(n_components=...)."
-        )
+        raise invalid("approx", approx, "None, or Nystrom(n_components=...)", TypeError)
     return approx.approximate(kernel)
 
 
@@ -960,10 +956,7 @@ def _symmetric(matrix, name):
     return (matrix + matrix.T) / 2  # throughout, not but for rounding
 
 
-_ALLOWED = (
-    "Allowed: a matrix, or the pair (adjacency, names) that "
-    "mne.channels.find_ch_adjacency returns."
-)
+_PAIR = "the pair (adjacency, names) that mne.channels.find_ch_adjacency returns"
 _STRENGTH_HINT = (
     " It is 0 or more. To choose among several, pass a list of kernels: "
     "kernel=[GraphSmooth(adjacency, s) for s in (1, 10)], reg='tuned'."
@@ -1045,11 +1038,8 @@ class Penalty(Kernel):
 
     def _recorded_arguments(self):
         """What a result records; digits stand for the matrix."""
-        return {
-            "n_features": self.n_features,
-            "blocks": self._blocks,
-            "checksum": self._factor.digest,
-        }
+        sizes = {"n_features": self.n_features, "blocks": self._blocks}
+        return sizes | {"checksum": self._factor.digest}
 
     def __repr__(self):
         """A short line; its digits stand for the matrix."""
@@ -1192,10 +1182,11 @@ class GraphSmooth(Penalty):
     def __init__(self, adjacency: Adjacency, strength: float = 1.0, eps: float = 0.1):
         names = None
         if isinstance(adjacency, str):
-            raise TypeError(f"Invalid value for 'adjacency': {adjacency!r}. {_ALLOWED}")
+            raise invalid("adjacency", adjacency, f"a matrix, or {_PAIR}", TypeError)
         if isinstance(adjacency, tuple):
             if len(adjacency) != 2 or isinstance(adjacency[1], str):
-                raise TypeError(f"Invalid value for 'adjacency': a tuple. {_ALLOWED}")
+                allowed = f"Allowed: a matrix, or {_PAIR}."
+                raise TypeError(f"Invalid value for 'adjacency': a tuple. {allowed}")
             adjacency, names = adjacency[0], tuple(map(str, adjacency[1]))
             n_names, shape = len(set(names)), np.shape(adjacency)
             if (len(names),) != shape[:1] or n_names != len(names):
@@ -1210,10 +1201,8 @@ class GraphSmooth(Penalty):
                 "An edge has a weight of zero or more."
             )
         if check_finite("strength", strength, hint=_STRENGTH_HINT) < 0:
-            raise ValueError(
-                f"Invalid value for 'strength': {strength!r}. Allowed: 0 or more; a "
-                "negative one would favour rough weights."
-            )
+            allowed = "0 or more; a negative one would favour rough weights"
+            raise invalid("strength", strength, allowed)
         self.strength, self.eps = float(strength), float(check_positive("eps", eps))
         self._set(adjacency, names)
         if not self.adjacency.nnz:
@@ -1242,12 +1231,9 @@ class GraphSmooth(Penalty):
 
     def _recorded_arguments(self):
         """What a result records; digits stand for the matrix."""
-        return {
-            "n_edges": self.adjacency.nnz // 2,
-            "strength": self.strength,
-            "eps": self.eps,
-            **super()._recorded_arguments(),
-        }
+        numbers = {"strength": self.strength, "eps": self.eps}
+        graph = {"n_edges": self.adjacency.nnz // 2, **numbers}
+        return graph | super()._recorded_arguments()
 
     def take(self, columns: NDArray) -> Penalty:
         """Return the penalty of the graph between some of the columns."""
@@ -1276,10 +1262,7 @@ class GraphSmooth(Penalty):
             If the adjacency came without names, or lacks some of the channels.
         """
         if self.names is None:
-            raise ValueError(
-                "The adjacency came without channel names. Pass the pair (adjacency, "
-                "names) that mne.channels.find_ch_adjacency returns."
-            )
+            raise ValueError(f"The adjacency came without channel names. Pass {_PAIR}.")
         missing = [name for name in ch_names if name not in self.names]
         if missing:
             raise ValueError(

@@ -22,7 +22,7 @@ from sklearn.base import (
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
-from ..utils.checks import counted, quoted
+from ..utils.checks import counted, invalid, quoted
 from ..utils.plain import recorded
 from .kernels import innermost, kernels_of, needs_gram
 
@@ -87,10 +87,8 @@ def _check_step(step):
             f"object, {step.__name__}()."
         )
     if not all(hasattr(step, name) for name in ("fit", "transform", "get_params")):
-        raise TypeError(
-            f"Invalid value for 'preprocess': {step!r}. Allowed: None, "
-            f"{quoted(STEPS)}, a transformer of scikit-learn, or a list of these."
-        )
+        named = f"None, {quoted(STEPS)}, a transformer of scikit-learn"
+        raise invalid("preprocess", step, f"{named}, or a list of these", TypeError)
     tags = getattr(step, "__sklearn_tags__", None)
     y = inspect.signature(step.fit).parameters.get("y")
     if (tags is not None and tags().target_tags.required) or (
