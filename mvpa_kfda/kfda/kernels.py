@@ -471,8 +471,8 @@ def for_channels(kernel, ch_names):
         inner = getattr(kernel, "kernel", None)
         if isinstance(inner, Kernel):  # as approximations and empirical maps have one
             return replace(kernel, kernel=of_one(inner))
-        named = getattr(kernel, "names", None) is not None
-        return kernel.for_channels(ch_names) if named else kernel
+        named = getattr(kernel, "for_channels", None)
+        return named(ch_names) if named and kernel.names is not None else kernel
 
     return kernel.map(of_one)
 
