@@ -138,7 +138,7 @@ def pattern_weights(plans, codes, n_classes):
     R, A = regression = stack.fit_targets(targets)
     fitted = (targets.T - R).astype(float)  # (q, n, S)
     fitted = np.ascontiguousarray(fitted.transpose(2, 0, 1))
-    among = targets.codes == np.arange(n_classes), stack.dtype
+    among = (targets.codes == np.arange(n_classes)).astype(float), stack.dtype
     A = A[:, :, 0].astype(float).transpose(2, 0, 1)
     weights = _of_all(fitted, A, *among)
     if stack.batches:
@@ -166,7 +166,7 @@ def _foldwise_weights(plan, codes, n_classes):
     fit = plan.of_all(targets)
     fitted = whole.fitted(fit, targets.T)[:, :, 0][None].astype(float)
     A = fit.A[:, :, 0][None].astype(float)
-    member, weights = codes[:, None] == np.arange(n_classes), {}
+    member, weights = (codes[:, None] == np.arange(n_classes)).astype(float), {}
     of_all = _of_all(fitted, A, member[whole.train], plan.dtype)
     for kind, (W,) in of_all.items():
         weights[kind] = np.zeros((len(W), len(codes)))
@@ -224,9 +224,9 @@ def _forward_weights(scores, trained, member, dtype):
 
     Of models with scores (..., q, n), which are used up. Of trials that a model was not
     trained on, 0 in `trained` (..., n) and not 1, they do not matter. `member` (n, c)
-    tells which class a trial is of, and `dtype` the precision of the models. The
-    weights of a class without any training trial are zero. The counts (..., c) are of
-    training trials.
+    is 1 where a trial is of a class, else 0; `dtype` is the precision of the models.
+    The weights of a class without any training trial are zero. The counts (..., c) are
+    of training trials.
 
     Scores may be constant, or linear combinations of others, as when a class is absent
     from a training set or when there are fewer channels than contrasts. But for these,
@@ -247,7 +247,6 @@ def _forward_weights(scores, trained, member, dtype):
     kept = values > _SMALLEST[dtype.name] * values[..., -1:]
     np.divide(1, values, out=shares, where=kept)
     inverse = (vectors * shares[..., None, :]) @ vectors.swapaxes(-2, -1) * scale
-    member = member.astype(float)
     counts = trained @ member
     means = scores @ member  # (..., q, c)
     means /= np.maximum(counts, 1)[..., None, :]
