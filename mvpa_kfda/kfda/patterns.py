@@ -46,7 +46,7 @@ from .rules import contrasts, discriminant_axes
 
 #: Below this share of the scores' variance, their correlation is rounding error. The
 #: largest lambda leaves ten digits of the scores in double precision, four in single.
-_SMALLEST = {"float64": 1e-12, "float32": 1e-7}
+_SMALLEST = {np.dtype("float64"): 1e-12, np.dtype("float32"): 1e-7}
 #: Below this standard deviation, in units of the rounding of contrasts, a score is
 #: constant but for rounding: it tells a class that is absent from the others.
 _CONSTANT = 100
@@ -244,7 +244,7 @@ def _forward_weights(scores, trained, member, dtype):
     scale = scale[..., None] * scale[..., None, :]
     values, vectors = np.linalg.eigh(covariance * scale)
     shares = np.zeros_like(values)
-    kept = values > _SMALLEST[dtype.name] * values[..., -1:]
+    kept = values > _SMALLEST[dtype] * values[..., -1:]
     np.divide(1, values, out=shares, where=kept)
     inverse = (vectors * shares[..., None, :]) @ vectors.swapaxes(-2, -1) * scale
     counts = trained @ member
