@@ -4,8 +4,6 @@ The packages that read images are imported inside functions: ``--help`` needs no
 """
 
 import time
-from dataclasses import KW_ONLY, dataclass
-from pathlib import Path
 
 from ..utils.text import tell
 from .command import Command, Out, check_out, check_there
@@ -15,50 +13,38 @@ from .decoding import output_of
 TUNING = ("fd_threshold", "std_dvars_threshold", "n_compcor")
 
 
-@dataclass(kw_only=True)
 class Tuning:
     """How confounds of fMRIPrep are tuned.
 
     Parameters
     ----------
-    fd_threshold
+    fd_threshold : float, optional
         with scrub: framewise displacement in mm above which scans are excluded
         (default: 0.5, as in nilearn)
-    std_dvars_threshold
+    std_dvars_threshold : float, optional
         with scrub: standardised DVARS above which scans are excluded (default: 1.5, as
         in nilearn)
-    n_compcor
+    n_compcor : int, optional
         with compcor: number of components (default: all that fMRIPrep kept)
     """
 
-    fd_threshold: float | None = None
-    std_dvars_threshold: float | None = None
-    n_compcor: int | None = None
 
-
-@dataclass
-class Runs(Tuning, Out):
+class Runs:
     """BOLD runs, and what they come with.
 
     Parameters
     ----------
-    images
+    IMAGES : list of path
         4D images on one grid, or .dtseries.nii files, one per run
-    events
+    events : list of path
         one table (.tsv, .csv) per image, with columns onset, duration, trial_type
-    confound_columns
+    confound_columns : list of str, optional
         columns of the tables of --confounds (default: all)
-    fmriprep
+    fmriprep : list of str, optional
         instead of --confounds, use fMRIPrep's, stored next to the images, e.g. motion
         wm_csf scrub; see nilearn.interfaces.fmriprep.load_confounds. compcor and
         high_pass include fMRIPrep's drift model, which replaces --drift-model
     """
-
-    images: list[Path]
-    _: KW_ONLY
-    events: list[Path]
-    confound_columns: list[str] | None = None
-    fmriprep: list[str] | None = None
 
 
 def run_betas(given, options):
@@ -72,7 +58,7 @@ def run_betas(given, options):
     confounds = options.get("confounds")
     confounds = confounds if isinstance(confounds, list) else [confounds]
     tables = [name for name in confounds if isinstance(name, str)]
-    check_there(*given.images, *given.events, *tables)
+    check_there(given.images, given.events, tables)
     stem = output_of(given, "_betas")
     check_out(given.out, stem.name)
     from .. import single_trial_betas
@@ -188,4 +174,4 @@ def _write(betas, stem):
     )
 
 
-COMMAND = Command(run_betas, Runs, "single_trial_betas")
+COMMAND = Command(run_betas, (Out, Tuning, Runs), "single_trial_betas")

@@ -5,10 +5,9 @@ The packages that read data are imported inside functions: ``--help`` needs none
 
 import time
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
-from ..inference.listed import OF_COURSES, CorrectionName
+from ..inference.listed import OF_COURSES
 from ..utils.text import tell
 from .command import Command, Out, check_out, check_there, one_line
 
@@ -19,17 +18,14 @@ CLUSTER_LEVEL = 0.05
 DEFAULTS = {"n_permutations": 1000, "random_state": 0}
 
 
-@dataclass(kw_only=True)
-class Corrected(Out):
+class Corrected:
     """How results are shown.
 
     Parameters
     ----------
-    correction
+    correction : correction, default=max
         correction of the p-values in figures, tables and maps
     """
-
-    correction: CorrectionName = "max"
 
 
 def _null_for(correction, made, null=None, level=CLUSTER_LEVEL):
@@ -58,22 +54,17 @@ def _null_for(correction, made, null=None, level=CLUSTER_LEVEL):
 # ------------------------------------------------------------------------------ epochs
 
 
-@dataclass
-class EpochsFile(Corrected):
+class EpochsFile:
     """A file of epochs.
 
     Parameters
     ----------
-    file
+    FILE : path
         epochs saved by MNE-Python (-epo.fif), EEGLAB (.set) or FieldTrip (.mat)
-    smooth
+    smooth : float, optional
         smooth weights over neighbouring sensors (GraphSmooth): strength of the penalty
         on their differences, e.g. 1
     """
-
-    file: Path
-    _: KW_ONLY
-    smooth: float | None = None
 
 
 def run_epochs(given, options):
@@ -165,52 +156,40 @@ def _stem(path):
 # ------------------------------------------------------------------------------ images
 
 
-@dataclass(kw_only=True)
 class Volumes:
     """How the volumes of images are read, and which.
 
     Parameters
     ----------
-    labels
+    labels : list of path
         table (.tsv, .csv) with one row per volume; for several images, one table for
         all volumes or one table per image
-    label_column
+    label_column : str, default=label
         its column with the classes
-    drop
+    drop : list of str, default=()
         leave out volumes with these labels before anything else; n/a: volumes without a
         label
-    average_blocks
+    average_blocks : bool, default=False
         for time series in blocks: average consecutive volumes with the same label,
         group and image, and decode these means
     """
 
-    labels: list[Path]
-    label_column: str = "label"
-    drop: list[str] = ()
-    average_blocks: bool = False
 
-
-@dataclass
-class ImageFiles(Volumes, Corrected):
+class ImageFiles:
     """Images, and how their results are shown.
 
     Parameters
     ----------
-    images
+    IMAGES : list of path
         3D or 4D images on one grid, or CIFTI files with the same columns, e.g. one per
         run; their volumes or rows in this order
-    threshold
+    threshold : float, default=0.05
         cluster-forming p-level, for --correction cluster; values other than the default
         keep all maps
-    resume
+    resume : bool, default=False
         resume an interrupted run with the same arguments: until all files are written,
         finished parts are kept in a file whose name ends in .checkpoint
     """
-
-    images: list[Path]
-    _: KW_ONLY
-    threshold: float = CLUSTER_LEVEL
-    resume: bool = False
 
 
 #: What stands before .nii in the names of CIFTI files.
@@ -268,7 +247,7 @@ def _decode_images(command, decode, unit, given, options):
             f"--threshold {level:g} is not a p-level. Use a number between 0 and 1, "
             "e.g. 0.01."
         )
-    check_there(*given.images, *given.labels)
+    check_there(given.images, given.labels)
     part = "_train_on" if options.get("train_on") is not None else ""
     stem = output_of(given, f"_{command}{part}")
     checkpoint = stem.with_name(f"{stem.name}.checkpoint")
@@ -341,9 +320,11 @@ def _is_begun(path):
 
 # ------------------------------------------------------------------------------- table
 
+_EPOCHS = (Out, Corrected, EpochsFile)
+_IMAGES = (Out, Corrected, Volumes, ImageFiles)
 COMMANDS = {
-    "epochs": Command(run_epochs, EpochsFile, "decode_epochs", DEFAULTS),
-    "generalize": Command(run_generalize, EpochsFile, "generalize_epochs", DEFAULTS),
-    "searchlight": Command(run_searchlight, ImageFiles, "searchlight", DEFAULTS),
-    "regions": Command(run_regions, ImageFiles, "decode_regions", DEFAULTS),
+    "epochs": Command(run_epochs, _EPOCHS, "decode_epochs", DEFAULTS),
+    "generalize": Command(run_generalize, _EPOCHS, "generalize_epochs", DEFAULTS),
+    "searchlight": Command(run_searchlight, _IMAGES, "searchlight", DEFAULTS),
+    "regions": Command(run_regions, _IMAGES, "decode_regions", DEFAULTS),
 }
