@@ -9,9 +9,6 @@ from ..utils.text import tell
 from .command import Command, Out, check_out, check_there
 from .decoding import output_of
 
-#: How confounds of fMRIPrep are tuned, as nilearn's load_confounds calls it.
-TUNING = ("fd_threshold", "std_dvars_threshold", "n_compcor")
-
 
 class Tuning:
     """How confounds of fMRIPrep are tuned.
@@ -66,7 +63,8 @@ def run_betas(given, options):
     from .reading import check_volumes
 
     check_volumes(given.images)
-    options |= _confounds(given, tables) | _drifts(given.fmriprep, options)
+    read = _fmriprep if given.fmriprep else _confounds
+    options |= read(given, tables, options)
     betas = single_trial_betas(given.images, given.events, **options)
     files, advice = _write(betas, stem)
     types = betas.table["trial_type"].value_counts().sort_index().items()
@@ -88,12 +86,20 @@ def run_betas(given, options):
     )
 
 
-def _drifts(strategy, options):
-    """No model of drifts, where confounds of fMRIPrep model them."""
-    from ..data.bold import models_drifts
+def _fmriprep(given, paths, options):
+    """Confounds of fMRIPrep and the scans to keep, without drifts if it models them."""
+    from ..data.bold import TUNES, models_drifts, read_fmriprep
 
-    if not strategy or not models_drifts(strategy):
-        return {}
+    if paths or given.confound_columns:
+        raise ValueError(
+            "Use either --fmriprep or --confounds, not both: each says which "
+            "regressors of no interest there are."
+        )
+    tuned = {name: getattr(given, name) for name in TUNES}
+    found = read_fmriprep(given.images, given.fmriprep, tuned, "--fmriprep")
+    found = dict(zip(("confounds", "sample_masks"), found, strict=True))
+    if not models_drifts(given.fmriprep):
+        return found
     others = [
         f"--{name.replace('_', '-')}"
         for name in ("drift_model", "high_pass", "drift_order")
@@ -101,27 +107,19 @@ def _drifts(strategy, options):
     ]
     if others:
         raise ValueError(
-            f"--fmriprep {' '.join(strategy)} uses fMRIPrep's drift model, and "
+            f"--fmriprep {' '.join(given.fmriprep)} uses fMRIPrep's drift model, and "
             f"{' and '.join(others)} would add another. Leave one of them out."
         )
-    return {"drift_model": None}
+    return found | {"drift_model": None}
 
 
-def _confounds(given, paths):
-    """Regressors of no interest, and the scans to keep, for each run."""
+def _confounds(given, paths, _):
+    """Regressors of no interest that are read from tables."""
+    from ..data.bold import TUNES
+    from ..data.images import read_table
+
     columns = given.confound_columns
-    if given.fmriprep:
-        if paths or columns:
-            raise ValueError(
-                "Use either --fmriprep or --confounds, not both: each says which "
-                "regressors of no interest there are."
-            )
-        from ..data.bold import read_fmriprep
-
-        tuned = {name: getattr(given, name) for name in TUNING}
-        found = read_fmriprep(given.images, given.fmriprep, tuned, "--fmriprep")
-        return dict(zip(("confounds", "sample_masks"), found, strict=True))
-    for name in TUNING:
+    for name in TUNES:
         if getattr(given, name) is not None:
             raise ValueError(
                 f"--{name.replace('_', '-')} tunes confounds of fMRIPrep. Add "
@@ -134,8 +132,6 @@ def _confounds(given, paths):
             "--confound-columns names columns of tables. Add --confounds TABLE, or "
             "leave it out."
         )
-    from ..data.images import read_table
-
     tables = [read_table(path, "--confounds") for path in paths]
     for path, table in zip(paths, tables, strict=True):
         missing = [name for name in columns if name not in table.columns]

@@ -24,15 +24,10 @@ from ..utils.text import tell
 
 #: Arguments of functions that no command takes: files of parts are kept by --resume.
 NEVER = ("verbose", "checkpoint")
-#: Types in the docstrings of options: what reads a value, and what stands for it.
-_TYPES = {
-    "path": (Path, "PATH"),
-    "float": (float, "NUMBER"),
-    "int": (int, "NUMBER"),
-    "str": (str, "TEXT"),
-    "bool": (bool, ""),
-    "value": (None, "VALUE"),
-}
+#: Types in the docstrings of options; others are read as in Python.
+_TYPES = {"path": Path, "float": float, "int": int, "str": str, "bool": bool}
+#: What stands for a value in the help.
+_METAVARS = {Path: "PATH", float: "NUMBER", int: "NUMBER", str: "TEXT"}
 #: Choices by what docstrings call them: corrections, and those of both levels.
 _CHOICES = {"correction": get_args(CorrectionName)}
 _CHOICES["any correction"] = (*_CHOICES["correction"], CLUSTER_FDR)
@@ -61,8 +56,6 @@ class Option(NamedTuple):
         Its help.
     positional : bool
         Whether it has no flag.
-    metavar : str
-        What stands for a value in the help.
     """
 
     argument: str
@@ -72,7 +65,6 @@ class Option(NamedTuple):
     default: Any
     help: str
     positional: bool = False
-    metavar: str = "VALUE"
 
     @property
     def key(self):
@@ -90,7 +82,8 @@ class Option(NamedTuple):
         elif self.takes:
             keywords["choices"] = self.takes
         else:
-            keywords |= {"type": self.type, "metavar": self.metavar}
+            metavar = _METAVARS.get(self.type, "VALUE")
+            keywords |= {"type": self.type, "metavar": metavar}
         if self.several:
             keywords |= {"nargs": "+", "action": "extend"}
         if self.positional:
@@ -170,20 +163,17 @@ def options_in(*kinds):
     options = {}
     for kind in kinds:
         for name, words, text in _entries(kind):
-            several, word, end, default = re.fullmatch(
-                r"(list of )?(.*?)(, optional|, default=(.*))?", words
-            ).groups()
-            read, metavar = _TYPES.get(word, (str, "TEXT"))
-            read = read or literal
-            takes = _CHOICES.get(word)
-            if word.startswith("{"):
-                takes = tuple(word[1:-1].split(", "))
-            value = None if end else inspect.Parameter.empty
-            if default is not None:
-                value = (
-                    Path(default) if read is Path and not several else literal(default)
-                )
-            what = (takes, bool(several), value, text, name.isupper(), metavar)
+            words, _, default = words.partition(", default=")
+            is_optional, several = words.endswith(", optional"), "list of " in words
+            words = words.removesuffix(", optional").removeprefix("list of ")
+            takes = _CHOICES.get(words)
+            if words.startswith("{"):
+                takes = tuple(words[1:-1].split(", "))
+            read = str if takes else _TYPES.get(words, literal)
+            value = None if is_optional else inspect.Parameter.empty
+            if default:
+                value = Path(default) if words == "path" else literal(default)
+            what = (takes, several, value, text, name.isupper())
             options[name.lower()] = Option(name.lower(), read, *what)
     return sorted(options.values(), key=lambda each: not each.positional)
 
@@ -309,16 +299,14 @@ class Parser(argparse.ArgumentParser):
         parsed, left = self.parse_known_args(args, namespace)
         if left:
             wrong = next((each for each in left if each.startswith("-")), "")
-            near = get_close_matches(wrong.partition("=")[0], self._flags(parsed), 1)
+            # The flags of the command that was named.
+            (commands,) = (x for x in self._actions if isinstance(x.choices, dict))
+            actions = commands.choices[parsed.command]._actions
+            flags = [flag for each in actions for flag in each.option_strings]
+            near = get_close_matches(wrong.partition("=")[0], flags, 1)
             hint = f". Did you mean {near[0]}?" if near else ""
             self.error(f"unrecognized arguments: {' '.join(left)}{hint}")
         return parsed
-
-    def _flags(self, parsed):
-        """All flags of the command that was named."""
-        (commands,) = (each for each in self._actions if isinstance(each.choices, dict))
-        actions = commands.choices[parsed.command]._actions
-        return [flag for each in actions for flag in each.option_strings]
 
 
 def with_nearest(text):

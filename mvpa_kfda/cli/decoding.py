@@ -4,7 +4,7 @@ The packages that read data are imported inside functions: ``--help`` needs none
 """
 
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ..inference.listed import OF_COURSES
@@ -251,7 +251,7 @@ def _decode_images(command, decode, unit, given, options):
     part = "_train_on" if options.get("train_on") is not None else ""
     stem = output_of(given, f"_{command}{part}")
     checkpoint = stem.with_name(f"{stem.name}.checkpoint")
-    if checkpoint.exists() and _is_begun(checkpoint) and not given.resume:
+    if _is_begun(checkpoint) and not given.resume:
         raise ValueError(
             f"{checkpoint} is from an interrupted run. Add --resume to continue that "
             "run, or delete the file to start again."
@@ -281,7 +281,10 @@ def _kept_until_written(path):
     try:
         yield
     except BaseException as error:
-        if not _worth_keeping(path) or isinstance(error, ValueError | TypeError):
+        begun = False
+        with suppress(OSError, RuntimeError, ValueError):  # of a file that is not ours
+            begun = _is_begun(path)
+        if not begun or isinstance(error, ValueError | TypeError):
             raise
         if isinstance(error, KeyboardInterrupt):
             raise KeyboardInterrupt(
@@ -299,18 +302,12 @@ def _kept_until_written(path):
     path.unlink(missing_ok=True)
 
 
-def _worth_keeping(path):
-    """Whether a checkpoint can be continued; one that holds nothing is deleted."""
-    try:
-        return path.exists() and _is_begun(path)
-    except (OSError, RuntimeError, ValueError):
-        return False  # not ours: foreign, or another run's
-
-
 def _is_begun(path):
     """Whether a checkpoint, which must be ours, holds anything; else it is deleted."""
     from ..utils.checkpoint import Checkpoint
 
+    if not path.exists():
+        return False
     with Checkpoint(path) as checkpoint:
         if checkpoint.finished:
             return True

@@ -69,7 +69,13 @@ def read_volumes(given, groups=None, confounds=None, train_on=None):
         values = [table[name].to_numpy() for flag, name in named if flag != _CONFOUNDS]
         if chosen is not None:
             values.append(chosen.mask)  # no block is both trained with and tested
-        blocks = _number_blocks(table.index.to_numpy(), values, counts)
+        # A block ends with an equal label and group, before volumes that are left out,
+        # and with its image.
+        volume = table.index.to_numpy()
+        values.append(volume - np.arange(len(volume)))
+        values.append(np.repeat(np.arange(len(counts)), counts)[volume])
+        starts = np.any([each[1:] != each[:-1] for each in values], axis=0)
+        blocks = np.concatenate([[0], np.cumsum(starts)])
         words += f"{';' if drop else ':'} {counted(len(table), 'volume')}"
         words += f" averaged to {counted(blocks.max() + 1, 'block')}"
         of_volume[keep] = blocks
@@ -134,19 +140,6 @@ def _as_word(label):
     if isinstance(label, float):
         return "n/a" if math.isnan(label) else f"{label:g}"
     return str(label)
-
-
-def _number_blocks(volume, columns, counts):
-    """The block of every volume, (n_rows,), numbered from 0, by columns."""
-    import numpy as np
-
-    # A block ends with an equal label and group, before volumes that are left out, and
-    # with its image.
-    image = np.repeat(np.arange(len(counts)), counts)[volume]
-    starts = (np.diff(volume) > 1) | (np.diff(image) > 0)
-    for values in columns:
-        starts |= values[1:] != values[:-1]
-    return np.concatenate([[0], np.cumsum(starts)])
 
 
 def _average_rows(table, blocks, confounds):
