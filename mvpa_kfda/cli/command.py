@@ -172,7 +172,9 @@ def options_in(*kinds):
             read = str if takes else _TYPES.get(words, literal)
             value = None if is_optional else inspect.Parameter.empty
             if default:
-                value = Path(default) if words == "path" else literal(default)
+                value = (
+                    literal(default) if several or read is not Path else Path(default)
+                )
             what = (takes, several, value, text, name.isupper())
             options[name.lower()] = Option(name.lower(), read, *what)
     return sorted(options.values(), key=lambda each: not each.positional)
