@@ -190,8 +190,6 @@ LEVELS = {
         "tests": ("group_inference", {"random_state": 0}, TESTING),
     },
 }
-#: Options that are files.
-_FILES = ("mask_img", "labels_img", "lut")
 #: The page that links all others, as `bids.pages` calls it.
 OVERVIEW = "index.html"
 
@@ -254,7 +252,7 @@ def run_bids(given, options):
     settled, config = _settle(level, given.config, options)
     settled |= {"bids_dir": given.bids_dir, "output_dir": given.output_dir}
     if level == "participant":
-        check_there(*(settled[name] for name in _FILES))
+        check_there(settled["mask_img"], settled["labels_img"], settled["lut"])
         if CLUSTER_FDR in settled["correction"]:
             raise ValueError(
                 "--correction cluster-fdr is for the level group only. Use another one "

@@ -3,6 +3,7 @@
 The packages that read data are imported inside functions: ``--help`` needs none.
 """
 
+import re
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -147,10 +148,8 @@ def _smooth_kernel(epochs, options, strength):
 
 def _stem(path):
     """The output is named after the input, without the endings that readers ask for."""
-    name = path.name.removesuffix(".gz")
-    for ending in (".fif", ".set", ".mat"):
-        name = name.removesuffix(ending)
-    return name.removesuffix("-epo").removesuffix("_epo") or "epochs"
+    name = re.sub(r"(\.fif|\.set|\.mat)?(\.gz)?$", "", path.name)
+    return re.sub(r"[-_]epo$", "", name) or "epochs"
 
 
 # ------------------------------------------------------------------------------ images
@@ -192,15 +191,10 @@ class ImageFiles:
     """
 
 
-#: What stands before .nii in the names of CIFTI files.
-_CIFTI_ENDINGS = (".dscalar", ".dtseries", ".pscalar", ".ptseries")
-
-
 def output_of(given, ending):
     """The files of the output, without their endings."""
-    name = given.images[0].name
-    for each in (".gz", ".nii", ".img", ".hdr", *_CIFTI_ENDINGS):
-        name = name.removesuffix(each)
+    kinds = r"(\.[dp](scalar|tseries))?(\.nii|\.img|\.hdr)?(\.gz)?$"
+    name = re.sub(kinds, "", given.images[0].name, count=1)
     return given.out / f"{name or 'images'}{ending}"
 
 

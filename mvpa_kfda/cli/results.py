@@ -145,11 +145,11 @@ def run_report(given, options):
 
     paths = _expand(given.results)
     check_there(*paths)
+    if twice := [path for path in paths if paths.count(path) > 1]:
+        raise ValueError(f"{twice[0]} is listed twice. List each result once.")
     names = [path.stem for path in paths]
     if len(set(names)) < len(names):
         names = list(map(str, paths))
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise ValueError(f"{twice[0]} is listed twice. List each result once.")
     one = paths[0].with_suffix(".html") if len(paths) == 1 else "report.html"
     options = {"fname": one} | options
     report(dict(zip(names, paths, strict=True)), **options)
