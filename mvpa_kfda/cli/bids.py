@@ -190,7 +190,7 @@ LEVELS = {
         "tests": ("group_inference", {"random_state": 0}, TESTING),
     },
 }
-#: The page that links all others, as `bids.pages` calls it.
+#: The page that links all others.
 OVERVIEW = "index.html"
 
 

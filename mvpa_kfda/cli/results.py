@@ -5,15 +5,11 @@ The packages that read data are imported inside functions: ``--help`` needs none
 
 import time
 from dataclasses import replace
-from functools import partial
 from inspect import signature
 
 from ..utils.text import tell
 from .command import Command, Out, check_out, check_there, single
 from .decoding import Volumes
-
-#: Peaks that are printed.
-_MOST = 5
 
 
 def _expand(patterns):
@@ -46,7 +42,7 @@ def run_group(given, options):
     permutations.
     """
     from .. import group_inference
-    from .output import write_all
+    from .output import group_outputs, word_group, write_all
 
     start = time.perf_counter()
     files = [str(path) for path in _expand(given.results)]
@@ -55,69 +51,10 @@ def run_group(given, options):
     stem = f"group_{options.get('method', 'prevalence')}"
     check_out(given.out, stem)
     result = group_inference(files, **options)
-    written = write_all(result, given.out / stem, _group_outputs(result))
-    tell(*_word_group(result))
+    written = write_all(result, given.out / stem, group_outputs(result))
+    tell(*word_group(result))
     tell(f"Wrote {', '.join(f'{given.out / stem}{ending}' for ending in written)}")
     tell(f"Took {time.perf_counter() - start:.1f} s")
-
-
-def _group_outputs(result):
-    """Table, figures and maps of a result, for `write_all`."""
-    from ..inference.corrections import is_of_maximum
-    from .output import MM, save_figure, save_image, save_table
-
-    yield ".csv", "table", partial(save_table, result.to_dataframe())
-    figures = {"": result.plot}
-    for other in result.correction[1:] if result.axes else ():
-        figures[f"_{other}"] = partial(result.plot, correction=other)
-    if len(result.null_max) and (
-        not result.axes or any(map(is_of_maximum, result.correction))
-    ):
-        figures["_null"] = result.plot_null
-    for ending, plot in figures.items():
-        yield f"{ending}.png", "figure", partial(save_figure, plot=plot)
-    if not _in_brain(result):
-        return
-    for shown in (*result.scoring, "p", "neglog10p"):
-        # Of a metric as "scores", which is what other tools look for.
-        word = "scores" if shown == result.metric else shown
-        ending = f"_{word}{result.geometry.base.ending}"
-        yield ending, "map", partial(save_image, result.to_img(shown))
-    yield "_peaks.csv", "table", partial(save_table, result.peaks().round(MM))
-
-
-def _in_brain(result):
-    """Whether the positions are such that one file holds their image."""
-    return result.geometry is not None and result.geometry.base.ending is not None
-
-
-def _word_group(result):
-    """What was tested and what came out, in lines."""
-    import numpy as np
-
-    from ..results.finding import Finding
-    from ..utils.checks import counted
-    from ..utils.rounding import rounded_down
-
-    yield f"Tested {result.places.describe()}: {', '.join(result.description())}"
-    yield f"Found: {Finding(result).headline}"
-    for correction in result.correction if result.axes else result.correction[:1]:
-        yield f"Test: {Finding(result, correction).test}"
-    if result.method == "prevalence":
-        bound, largest = np.asarray(result.gamma_0), result.largest_gamma_0
-        words = "no bound, as a prevalence of 0 is not rejected anywhere"
-        if np.isfinite(bound).any():
-            words = (
-                f"more than {rounded_down(np.nanmax(bound))} of the population have an "
-                f"effect somewhere (no data could show more than "
-                f"{rounded_down(largest)}), and the majority at "
-                f"{counted(np.count_nonzero(bound >= 0.5), 'position')}"
-            )
-        yield f"Prevalence: {words}"
-    for text in result.worded_subject_warnings:
-        yield f"Warning: {text}"
-    if _in_brain(result) and (result.pvalues() <= result.alpha).any():
-        yield result.peaks().head(_MOST).to_string(index=False)
 
 
 # ------------------------------------------------------------------ report and methods
@@ -178,17 +115,6 @@ def run_methods(given, options):
 
 
 # ------------------------------------------------------------------- verify and rerun
-
-#: Names of arrays in a file of NumPy's, beside X and y.
-ARRAYS = (
-    *("groups", "confounds", "train_on", "X_test", "y_test", "adjacency"),
-    *("labels_img", "sensors"),
-)
-#: Files that the functions were given, by their arguments.
-PLACES = (
-    *("test_epochs", "mask_img", "process_mask_img", "labels_img", "lut", "mesh"),
-    "other",
-)
 
 
 class Made:
@@ -257,13 +183,14 @@ def run_verify(given, options):
     from ..bids.reread import read_again, subjects_of_group
     from ..results.group import GroupResult
     from .bids import participant_options
+    from .reading import read_data
 
     check_there(given.file, given.data)
     result, y = load_result(given.file), options.pop("y", None)
     if given.data and given.bids_dir is not None:
         raise ValueError("Use either DATA or --bids-dir, not both.")
     if given.data:
-        data, y, more = _read(result, given, y)
+        data, y, more = read_data(result, given, y)
     elif isinstance(result, GroupResult):
         data, more = subjects_of_group(given.file), {}
         check_there(data)
@@ -290,52 +217,6 @@ def run_verify(given, options):
     return 0 if found.ok else 1
 
 
-def _read(result, given, y):
-    """Data and labels as the functions take them, and what else they are given."""
-    import numpy as np
-
-    from ..results.group import GroupResult
-
-    more = {name: getattr(given, name) for name in PLACES}
-    more = {name: x for name, x in more.items() if x is not None}
-    check_there(*more.values())
-    if isinstance(result, GroupResult):
-        return given.data, None, {k: x for k, x in more.items() if k == "other"}
-    if "other" in more:
-        raise ValueError(f"--other is for groups; {given.file.name} is of one subject.")
-    first = given.data[0]
-    if first.suffix == ".npz":
-        with np.load(first, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        missing = [name for name in ("X", "y") if name not in arrays]
-        unknown = sorted(set(arrays) - {"X", "y", *ARRAYS})
-        if missing or unknown:
-            what = f"has no array {missing[0]!r}" if missing else f"has {unknown[0]!r}"
-            raise ValueError(
-                f"{first} {what}. It must contain X and y, and may contain "
-                f"{', '.join(ARRAYS)}."
-            )
-        return arrays.pop("X"), arrays.pop("y"), arrays
-    if first.name.endswith((".fif", ".fif.gz", ".set", ".mat")):
-        from ..data.epochs import read_epochs_file
-
-        if "test_epochs" in more:
-            more["test_epochs"] = read_epochs_file(more["test_epochs"])
-        return read_epochs_file(first), y, more
-    if given.labels is None:
-        raise ValueError(
-            f"{first.name} is read as images, which need a table of labels. Add "
-            "--labels TABLE."
-        )
-    from .reading import read_volumes
-
-    given.images = given.data
-    # Blocks end where a run does, if the result knows the column of the runs.
-    runs = result.options.get("groups") if given.average_blocks else None
-    images, table, _ = read_volumes(given, runs if isinstance(runs, str) else None)
-    return images, (table, given.label_column), more
-
-
 def run_rerun(given, _):
     """Recompute a saved result from the data.
 
@@ -347,6 +228,7 @@ def run_rerun(given, _):
     from ..results.group import GroupResult
     from ..verification.recompute import FUNCTIONS, bounded, differences_of_counts
     from ..verification.subjects import find_members
+    from .reading import read_data
 
     check_there(given.file, given.data)
     result = load_result(given.file)
@@ -356,7 +238,7 @@ def run_rerun(given, _):
     stem = f"{given.file.stem}_rerun"
     check_out(given.out, stem)
     options = bounded(result, result.procedure)
-    data, y, more = _read(result, given, single(given.y))
+    data, y, more = read_data(result, given, single(given.y))
     if is_group:
         members, _, wrong = find_members(result, data, **more)
         if wrong:
