@@ -8,7 +8,6 @@ import re
 
 from ..inference.listed import CLUSTER_FDR
 from ..utils.text import tell
-from .betas import Tuning
 from .command import (
     Command,
     check_there,
@@ -18,7 +17,7 @@ from .command import (
     single,
     tell_of,
 )
-from .decoding import DEFAULTS
+from .decoding import DEFAULTS, Tuning
 
 
 class Selection:

@@ -1,4 +1,4 @@
-"""The commands that decode a subject: epochs, generalize, searchlight and regions.
+"""The commands on data of a subject: epochs, generalize, searchlight, regions, betas.
 
 The packages that read data are imported inside functions: ``--help`` needs none.
 """
@@ -254,7 +254,7 @@ def _decode_images(command, decode, unit, given, options):
     from .reading import read_volumes
 
     images, table, words = read_volumes(
-        given, *map(options.get, ("groups", "confounds", "train_on"))
+        given.images, given, *map(options.get, ("groups", "confounds", "train_on"))
     )
     check_out(given.out, stem.name)
     if given.resume:
@@ -309,6 +309,86 @@ def _is_begun(path):
     return False
 
 
+# ------------------------------------------------------------------------------- betas
+
+
+class Tuning:
+    """How confounds of fMRIPrep are tuned.
+
+    Parameters
+    ----------
+    fd_threshold : float, optional
+        with scrub: framewise displacement in mm above which scans are excluded
+        (default: 0.5, as in nilearn)
+    std_dvars_threshold : float, optional
+        with scrub: standardised DVARS above which scans are excluded (default: 1.5, as
+        in nilearn)
+    n_compcor : int, optional
+        with compcor: number of components (default: all that fMRIPrep kept)
+    """
+
+
+class Runs:
+    """BOLD runs, and what they come with.
+
+    Parameters
+    ----------
+    IMAGES : list of path
+        4D images on one grid, or .dtseries.nii files, one per run
+    events : list of path
+        one table (.tsv, .csv) per image, with columns onset, duration, trial_type
+    confound_columns : list of str, optional
+        columns of the tables of --confounds (default: all)
+    fmriprep : list of str, optional
+        instead of --confounds, use fMRIPrep's, stored next to the images, e.g. motion
+        wm_csf scrub; see nilearn.interfaces.fmriprep.load_confounds. compcor and
+        high_pass include fMRIPrep's drift model, which replaces --drift-model
+    """
+
+
+def run_betas(given, options):
+    """Estimate one image per trial from BOLD runs.
+
+    The models are nilearn's. Images (.nii.gz; .dscalar.nii for CIFTI files), their
+    table (.tsv) and the mask are written, with names beginning with BOLD_betas, for use
+    with the commands searchlight and regions.
+    """
+    start = time.perf_counter()
+    confounds = options.get("confounds")
+    confounds = confounds if isinstance(confounds, list) else [confounds]
+    tables = [name for name in confounds if isinstance(name, str)]
+    check_there(given.images, given.events, tables)
+    stem = output_of(given, "_betas")
+    check_out(given.out, stem.name)
+    from .. import single_trial_betas
+    from ..utils.checks import counted
+    from .output import write_betas
+    from .reading import check_volumes, read_confounds, read_fmriprep_of
+
+    check_volumes(given.images)
+    read = read_fmriprep_of if given.fmriprep else read_confounds
+    options |= read(given, tables, options)
+    betas = single_trial_betas(given.images, given.events, **options)
+    files, advice = write_betas(betas, stem)
+    types = betas.table["trial_type"].value_counts().sort_index().items()
+    timing = betas.parameters
+    model, drifts = timing["drift_model"], "no drift model other than confounds"
+    if model is not None:
+        drifts = f"{model} drifts"
+    if model == "cosine":
+        drifts = f"drifts slower than {timing['high_pass']:g} Hz"
+    tell(
+        f"Estimated {counted(len(betas.table), 'trial')} of "
+        f"{counted(len(given.images), 'run')} by {options.get('method', 'lss')}: "
+        f"{', '.join(f'{name} {n}' for name, n in types)}",
+        f"TR {timing['t_r']:g} s, slice times at {timing['slice_time_ref']:g} of the "
+        f"TR ({timing['slice_time_ref_from']}); {drifts}",
+        f"Wrote {', '.join(map(str, files))}",
+        f"Decode them: {advice}",
+        f"Took {time.perf_counter() - start:.1f} s",
+    )
+
+
 # ------------------------------------------------------------------------------- table
 
 _EPOCHS = (Out, Corrected, EpochsFile)
@@ -318,4 +398,5 @@ COMMANDS = {
     "generalize": Command(run_generalize, _EPOCHS, "generalize_epochs", DEFAULTS),
     "searchlight": Command(run_searchlight, _IMAGES, "searchlight", DEFAULTS),
     "regions": Command(run_regions, _IMAGES, "decode_regions", DEFAULTS),
+    "betas": Command(run_betas, (Out, Tuning, Runs), "single_trial_betas"),
 }

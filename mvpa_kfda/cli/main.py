@@ -7,7 +7,7 @@ import warnings
 
 from .. import __version__
 from ..utils.signals import interrupting_signals
-from . import betas, bids, decoding, results
+from . import bids, decoding, results
 from .command import Command, Parser, check_out, one_line, tell_of, with_nearest
 
 #: Warnings about the data. Others are about programs, of interest to nobody here.
@@ -122,7 +122,6 @@ COMMANDS = {
     "demo": Command(_run_demo, (Demo,)),
     "bids": bids.COMMAND,
     **decoding.COMMANDS,
-    "betas": betas.COMMAND,
     **results.COMMANDS,
     "sys-info": Command(_run_sys_info),
 }

@@ -316,3 +316,29 @@ def word_group(result):
         yield f"Warning: {text}"
     if _in_brain(result) and (result.pvalues() <= result.alpha).any():
         yield result.peaks().head(MOST_PEAKS).to_string(index=False)
+
+
+# ------------------------------------------------------------------------------- betas
+
+
+def write_betas(betas, stem):
+    """Write images, their table and the mask; return files, and how to decode them."""
+    from nibabel.cifti2 import Cifti2Image, ParcelsAxis
+
+    ending, more = ".nii.gz", ""
+    if isinstance(betas.imgs, Cifti2Image):
+        parcels = isinstance(betas.imgs.header.get_axis(1), ParcelsAxis)
+        ending = ".pscalar.nii" if parcels else ".dscalar.nii"
+    image, table = (stem.with_name(stem.name + e) for e in (ending, ".tsv"))
+    save_image(betas.imgs, image)
+    save_table(betas.table, table, sep="\t", na_rep="n/a")
+    files = [image, table]
+    if betas.mask_img is not None:
+        files.append(stem.with_name(f"{stem.name}_mask{ending}"))
+        save_image(betas.mask_img, files[-1])
+        more = f" --mask-img {files[-1]}"
+    command = "regions" if ending == ".pscalar.nii" else "searchlight"
+    return files, (
+        f"mvpa-kfda {command} {image} --labels {table} --label-column trial_type "
+        f"--groups run{more}"
+    )

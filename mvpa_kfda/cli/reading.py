@@ -1,4 +1,4 @@
-"""What the command line reads: volumes and their labels, and data of saved results.
+"""What the command line reads: volumes, their labels, confounds, and data of results.
 
 Imported inside functions of other modules: ``--help`` needs none of these packages.
 """
@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
+from ..data.bold import TUNES, models_drifts, read_fmriprep
 from ..data.cifti import Cifti, is_cifti, load_ciftis
 from ..data.epochs import read_epochs_file
 from ..data.images import read_table
@@ -33,9 +34,9 @@ def check_volumes(paths):
         )
 
 
-def read_volumes(given, groups=None, confounds=None, train_on=None):
+def read_volumes(paths, given, groups=None, confounds=None, train_on=None):
     """Images and the table of their volumes, and words for both."""
-    paths, drop = given.images, given.drop
+    drop = given.drop
     check_volumes(paths)
     if is_cifti(paths):
         images = load_ciftis(paths)
@@ -184,7 +185,63 @@ def _choose(image, path, of_volume, average):
     return on_grid(np.moveaxis(rows, 0, -1), image)
 
 
-# --------------------------------------------------------- data of a saved result
+# ------------------------------------------------------------------ confounds of runs
+
+
+def read_fmriprep_of(given, paths, options):
+    """Confounds of fMRIPrep and the scans to keep, without drifts if it models them."""
+    if paths or given.confound_columns:
+        raise ValueError(
+            "Use either --fmriprep or --confounds, not both: each says which "
+            "regressors of no interest there are."
+        )
+    tuned = {name: getattr(given, name) for name in TUNES}
+    found = read_fmriprep(given.images, given.fmriprep, tuned, "--fmriprep")
+    found = dict(zip(("confounds", "sample_masks"), found, strict=True))
+    if not models_drifts(given.fmriprep):
+        return found
+    others = [
+        f"--{name.replace('_', '-')}"
+        for name in ("drift_model", "high_pass", "drift_order")
+        if options.get(name) is not None
+    ]
+    if others:
+        raise ValueError(
+            f"--fmriprep {' '.join(given.fmriprep)} uses fMRIPrep's drift model, and "
+            f"{' and '.join(others)} would add another. Leave one of them out."
+        )
+    return found | {"drift_model": None}
+
+
+def read_confounds(given, paths, _):
+    """Regressors of no interest that are read from tables."""
+    columns = given.confound_columns
+    for name in TUNES:
+        if getattr(given, name) is not None:
+            raise ValueError(
+                f"--{name.replace('_', '-')} tunes confounds of fMRIPrep. Add "
+                "--fmriprep STRATEGY, or leave it out."
+            )
+    if columns is None:
+        return {"confounds": paths} if paths else {}
+    if not paths:
+        raise ValueError(
+            "--confound-columns names columns of tables. Add --confounds TABLE, or "
+            "leave it out."
+        )
+    tables = [read_table(path, "--confounds") for path in paths]
+    for path, table in zip(paths, tables, strict=True):
+        missing = [name for name in columns if name not in table.columns]
+        if missing:
+            raise ValueError(
+                f"{path} has no column {', '.join(map(repr, missing))}, which "
+                "--confound-columns names."
+            )
+        table.attrs["file"] = str(path)  # what messages call it
+    return {"confounds": [table[columns] for table in tables]}
+
+
+# ------------------------------------------------------------- data of a saved result
 
 #: Names of arrays in a file of NumPy's, beside X and y.
 ARRAYS = (
@@ -229,8 +286,8 @@ def read_data(result, given, y):
             f"{first.name} is read as images, which need a table of labels. Add "
             "--labels TABLE."
         )
-    given.images = given.data
     # Blocks end where a run does, if the result knows the column of the runs.
     runs = result.options.get("groups") if given.average_blocks else None
-    images, table, _ = read_volumes(given, runs if isinstance(runs, str) else None)
+    groups = runs if isinstance(runs, str) else None
+    images, table, _ = read_volumes(given.data, given, groups)
     return images, (table, given.label_column), more
