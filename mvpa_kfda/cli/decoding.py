@@ -363,10 +363,10 @@ def run_betas(given, options):
     from .. import single_trial_betas
     from ..utils.checks import counted
     from .output import write_betas
-    from .reading import check_volumes, read_confounds, read_fmriprep_of
+    from .reading import check_volumes, confounds_of_tables, confounds_of_fmriprep
 
     check_volumes(given.images)
-    read = read_fmriprep_of if given.fmriprep else read_confounds
+    read = confounds_of_fmriprep if given.fmriprep else confounds_of_tables
     options |= read(given, tables, options)
     betas = single_trial_betas(given.images, given.events, **options)
     files, advice = write_betas(betas, stem)

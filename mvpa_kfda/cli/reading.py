@@ -188,7 +188,7 @@ def _choose(image, path, of_volume, average):
 # ------------------------------------------------------------------ confounds of runs
 
 
-def read_fmriprep_of(given, paths, options):
+def confounds_of_fmriprep(given, paths, options):
     """Confounds of fMRIPrep and the scans to keep, without drifts if it models them."""
     if paths or given.confound_columns:
         raise ValueError(
@@ -213,7 +213,7 @@ def read_fmriprep_of(given, paths, options):
     return found | {"drift_model": None}
 
 
-def read_confounds(given, paths, _):
+def confounds_of_tables(given, paths, _):
     """Regressors of no interest that are read from tables."""
     columns = given.confound_columns
     for name in TUNES:

@@ -286,9 +286,12 @@ def _function_of(result, path, known):
 
     A file is not trusted to name any other.
     """
+    from ..results.base import SubjectResult
+    from ..results.group import GroupResult
     from ..utils.checks import enumerated
 
-    name = (getattr(result, "inputs", None) or {}).get("function")
+    is_of_data = isinstance(result, SubjectResult | GroupResult) and result.inputs
+    name = result.inputs.get("function") if is_of_data else None
     if name is None:
         raise ValueError(
             f"{path} does not record which function computed it. Results "
