@@ -363,7 +363,7 @@ def run_betas(given, options):
     from .. import single_trial_betas
     from ..utils.checks import counted
     from .output import write_betas
-    from .reading import check_volumes, confounds_of_tables, confounds_of_fmriprep
+    from .reading import check_volumes, confounds_of_fmriprep, confounds_of_tables
 
     check_volumes(given.images)
     read = confounds_of_fmriprep if given.fmriprep else confounds_of_tables
