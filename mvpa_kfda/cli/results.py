@@ -238,6 +238,14 @@ def run_rerun(given, _):
     stem = f"{given.file.stem}_rerun"
     check_out(given.out, stem)
     options = bounded(result, result.procedure)
+    first, second, *others = signature(function).parameters
+    of_data = {first, *(("other", "subjects") if is_group else (second,))}
+    unknown = sorted(set(options) - {second, *others} | set(options) & of_data)
+    if unknown:
+        raise ValueError(
+            f"{given.file} has options that {function.__name__} does not have: "
+            f"{', '.join(unknown)}."
+        )
     data, y, more = read_data(result, given, single(given.y))
     if is_group:
         members, _, wrong = find_members(result, data, **more)
@@ -254,12 +262,6 @@ def run_rerun(given, _):
         if {"test_epochs", "X_test"} & set(more):
             more["same_trials"] = result.parameters["cv"] is not None
         data = data, y
-    try:
-        signature(function).bind(*data, **options)
-    except TypeError as error:
-        raise ValueError(
-            f"{given.file} has options that {function.__name__} does not take: {error}."
-        ) from None
     again = function(*data, **options | more)
     asked = result.options.get("n_permutations")
     if asked != (drawn := options.get("n_permutations")):  # see `bounded`
