@@ -22,10 +22,20 @@ from typing import Any, NamedTuple, get_args
 from ..inference.listed import CLUSTER_FDR, CorrectionName
 from ..utils.text import tell
 
+
+def literal(word):
+    """A number, list, dict, truth or None as Python writes it, or else the text."""
+    try:
+        return ast.literal_eval(word.strip())
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
+        return word
+
+
 #: Arguments of functions that no command takes: files of parts are kept by --resume.
 NEVER = ("verbose", "checkpoint")
-#: Types in the docstrings of options; others are read as in Python.
+#: Types in the docstrings of options, and what reads a value.
 _TYPES = {"path": Path, "float": float, "int": int, "str": str, "bool": bool}
+_TYPES["value"] = literal
 #: What stands for a value in the help.
 _METAVARS = {Path: "PATH", float: "NUMBER", int: "NUMBER", str: "TEXT"}
 #: Choices by what docstrings call them: corrections, and those of both levels.
@@ -169,7 +179,7 @@ def options_in(*kinds):
             takes = _CHOICES.get(words)
             if words.startswith("{"):
                 takes = tuple(words[1:-1].split(", "))
-            read = str if takes else _TYPES.get(words, literal)
+            read = str if takes else _TYPES[words]
             value = None if is_optional else inspect.Parameter.empty
             if default:
                 value = (
@@ -228,14 +238,6 @@ def _beginning(text):
 def single(values):
     """The value that is alone in a list, else the list."""
     return values[0] if isinstance(values, list) and len(values) == 1 else values
-
-
-def literal(word):
-    """A number, list, dict, truth or None as Python writes it, or else the text."""
-    try:
-        return ast.literal_eval(word.strip())
-    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
-        return word
 
 
 def made(value):
