@@ -226,18 +226,18 @@ def run_rerun(given, _):
     """
     from .. import group_inference, load_result
     from ..results.group import GroupResult
-    from ..verification.recompute import FUNCTIONS, bounded, differences_of_counts
+    from ..verification import recompute
     from ..verification.subjects import find_members
     from .reading import read_data
 
     check_there(given.file, given.data)
     result = load_result(given.file)
     is_group = isinstance(result, GroupResult)
-    known = {"group_inference": group_inference} if is_group else FUNCTIONS
+    known = {"group_inference": group_inference} if is_group else recompute.FUNCTIONS
     function = _function_of(result, given.file, known)
     stem = f"{given.file.stem}_rerun"
     check_out(given.out, stem)
-    options = bounded(result, result.procedure)
+    options = result.procedure
     first, second, *others = signature(function).parameters
     of_data = {first, *(("other", "subjects") if is_group else (second,))}
     unknown = sorted(set(options) - {second, *others} | set(options) & of_data)
@@ -246,6 +246,9 @@ def run_rerun(given, _):
             f"{given.file} has options that {function.__name__} does not have: "
             f"{', '.join(unknown)}."
         )
+    asked, most = options.get("n_permutations"), recompute.most_permutations(result)
+    asks_for_more = isinstance(asked, int) and asked > most
+    options |= {"n_permutations": most} if asks_for_more else {}
     data, y, more = read_data(result, given, single(given.y))
     if is_group:
         members, _, wrong = find_members(result, data, **more)
@@ -257,16 +260,15 @@ def run_rerun(given, _):
         data = (members[:n],)
         more["subjects"] = result.subjects
     else:
-        if wrong := differences_of_counts(result):
+        if wrong := recompute.differences_of_counts(result):
             raise ValueError(f"{given.file} was edited: {'; '.join(wrong)}.")
         if {"test_epochs", "X_test"} & set(more):
             more["same_trials"] = result.parameters["cv"] is not None
         data = data, y
     again = function(*data, **options | more)
-    asked = result.options.get("n_permutations")
-    if asked != (drawn := options.get("n_permutations")):  # see `bounded`
+    if asks_for_more:
         kept = {name: getattr(again, name) for name in ("options", "parameters")}
-        kept = {k: x for k, x in kept.items() if x["n_permutations"] == drawn}
+        kept = {k: x for k, x in kept.items() if x["n_permutations"] == most}
         kept = {k: x | {"n_permutations": asked} for k, x in kept.items()}
         again = replace(again, **kept)
     path = given.out / f"{stem}.h5"
