@@ -10,12 +10,12 @@ import pandas as pd
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from ..data.bold import TUNES, models_drifts, read_fmriprep
-from ..data.cifti import Cifti, is_cifti, load_ciftis
+from ..data.cifti import Cifti, load_ciftis
 from ..data.epochs import read_epochs_file
 from ..data.images import read_table
 from ..data.space import cifti_image
 from ..data.trials import OF_IMAGES, read_train_on
-from ..data.volumes import load_volumes, n_volumes, on_grid, read
+from ..data.volumes import is_cifti, load_volumes, n_volumes, on_grid, read
 from ..results.group import GroupResult
 from ..utils.checks import counted, quoted
 from .command import check_there
