@@ -546,7 +546,8 @@ def decode(
         first, described = positions.blocks()[0][0], parameters | {"null": null}
         checkpoint.start(describe_run(positions, first, analysis, described, identity))
     task = replace(task, null=null)
-    outcome = run(positions, task, running.n_jobs, running.verbose, checkpoint)
+    run_by = running.run_by or run
+    outcome = run_by(positions, task, running.n_jobs, running.verbose, checkpoint)
     penalty, tested = dict(outcome.penalty), analysis.tested
     proportions = None
     if analysis.classes is None:

@@ -14,8 +14,7 @@ cells of a map are numbered in C order.
 import math
 import shutil
 import tempfile
-from contextlib import closing, contextmanager, nullcontext
-from contextvars import ContextVar
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
@@ -374,20 +373,6 @@ def _of_standardised(metric, mean, scale):
     return Metric(score, metric.chance, "", **undefined)
 
 
-#: What runs analyses in the place of `run`; None for nothing.
-_RUNNER = ContextVar("runner", default=None)
-
-
-@contextmanager
-def run_by(runner):
-    """Let ``runner(positions, task, n_jobs)`` stand for `run` in what follows."""
-    before = _RUNNER.set(runner)
-    try:
-        yield
-    finally:
-        _RUNNER.reset(before)
-
-
 def run(positions, task, n_jobs=None, verbose=None, checkpoint=None):
     """Decode at every position.
 
@@ -415,8 +400,6 @@ def run(positions, task, n_jobs=None, verbose=None, checkpoint=None):
     With workers SIGTERM and SIGHUP end the run as Ctrl-C does, and then the process,
     unless the caller handles or ignores these signals.
     """
-    if (runner := _RUNNER.get()) is not None:
-        return runner(positions, task, n_jobs)
     blocks = positions.blocks()
     store = MapStore(positions, blocks, task)
     finished = checkpoint.finished if checkpoint else ()

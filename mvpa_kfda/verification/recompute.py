@@ -15,7 +15,7 @@ import numpy as np
 from sklearn import decomposition, feature_selection, preprocessing
 
 from ..decoding import arrays, epochs, images
-from ..decoding.run import MapStore, reduce_part, run_by
+from ..decoding.run import MapStore, reduce_part
 from ..group.second_level import group_inference
 from ..results.procedure import SPLITTERS, revived
 from ..utils.fingerprints import PROJECTIONS, kept_inputs
@@ -357,7 +357,7 @@ class Runner:
     #: Names of parameters that this run records otherwise.
     reworded: set = field(default_factory=set)
 
-    def __call__(self, positions, task, n_jobs=None):
+    def __call__(self, positions, task, n_jobs, *_):
         """Run the block of the peak, and of the others as many as there is time for."""
         if different := self.inputs.compare():
             raise Different(different)
@@ -514,8 +514,9 @@ def recompute(result, data, y, given, budget, rng):
         except OF_FILES as error:
             raise NotCovered(incoherent(error)) from error
         try:
-            with warnings.catch_warnings(), run_by(runner):
+            with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
+                options = options | {"run_by": runner}
                 try:
                     again = call.function(data, y, **options)
                 except _RoundedError:
